@@ -1,0 +1,2 @@
+//! The `ringscope` command.
+fn main() {}
