@@ -1,1 +1,10 @@
-//! The two formats everything meets in.
+//! The two formats everything meets in: the shared-memory [`segment`] that a process leaves its facts in, and the
+//! protobuf [`batch`]es that an agent sends. Pure: no I/O, no clock, no async.
+
+#[cfg(feature = "batch")]
+pub mod batch;
+pub mod comm_hash;
+pub mod primitive;
+pub mod segment;
+
+pub use primitive::{Datatype, Primitive};

@@ -1,0 +1,66 @@
+//! The batches that an agent sends, as `proto/ringscope/v1/batch.proto` defines them, and their strict decoding.
+
+#![expect(missing_docs, reason = "the generated types are documented in batch.proto")]
+
+use prost::Message as _;
+
+include!(concat!(env!("OUT_DIR"), "/ringscope.v1.rs"));
+
+/// The version of the format that this build writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Why bytes are not a batch that this build can take.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BatchError {
+    /// The bytes are not the protobuf message at all.
+    #[error("not a ringscope batch: {0}")]
+    Malformed(String),
+    /// A batch of another version.
+    #[error(
+        "batch format version {found}, but this daemon reads version {FORMAT_VERSION}: upgrade the older of the two"
+    )]
+    UnknownVersion {
+        /// What the batch says.
+        found: u32,
+    },
+    /// A field that must be there is not.
+    #[error("batch lacks {0}")]
+    Missing(&'static str),
+}
+
+impl Batch {
+    /// Decodes one batch and checks what every batch must have.
+    ///
+    /// # Errors
+    /// A [`BatchError`] that says what is wrong; never panics, whatever the bytes.
+    pub fn decode_checked(bytes: &[u8]) -> Result<Self, BatchError> {
+        let batch = Self::decode(bytes).map_err(|error| BatchError::Malformed(error.to_string()))?;
+        if batch.format_version != FORMAT_VERSION {
+            return Err(BatchError::UnknownVersion { found: batch.format_version });
+        }
+        if batch.agent_id.is_empty() {
+            return Err(BatchError::Missing("agent_id"));
+        }
+        if batch.seq_number == 0 {
+            return Err(BatchError::Missing("seq_number"));
+        }
+        if batch.processes.iter().any(|process| process.key.is_empty()) {
+            return Err(BatchError::Missing("the key of a process"));
+        }
+        Ok(batch)
+    }
+}
+
+impl From<crate::Primitive> for Primitive {
+    fn from(primitive: crate::Primitive) -> Self {
+        Self::try_from(primitive as i32 + 1).unwrap_or(Self::Unspecified)
+    }
+}
+
+impl Primitive {
+    /// The primitive as the rest of ringscope names it; `None` for a value from a newer agent.
+    #[must_use]
+    pub fn known(self) -> Option<crate::Primitive> {
+        u8::try_from(self as i32 - 1).ok().and_then(crate::Primitive::from_index)
+    }
+}

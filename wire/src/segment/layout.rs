@@ -1,0 +1,324 @@
+//! What lies where in a segment. `#[repr(C)]`, little-endian, no padding that means anything.
+//!
+//! Invariant: [`Fixed`] is written before the file gets its name and never again. All else is atomic and starts as
+//! zero, so a sparse file of the right length is an empty segment.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First eight bytes of every segment.
+pub const MAGIC: [u8; 8] = *b"ringscop";
+/// Version of this layout. A reader refuses any other.
+pub const VERSION: u32 = 1;
+/// Communicators that one process can have at once. A slot is used again once its last state has been read.
+pub const MAX_COMMUNICATORS: usize = 256;
+/// Counter blocks per communicator, of which [`crate::Primitive::ALL`] are in use.
+pub const MAX_PRIMITIVES: usize = 16;
+/// Distinct (communicator, primitive, peer) whose network bytes are counted apart.
+pub const MAX_LINKS: usize = 4096;
+/// Operation records kept: the newest. A power of two.
+pub const MAX_RECORDS: usize = 16_384;
+/// Bytes at the start of the file for [`Fixed`] and [`Live`].
+pub const HEADER_BYTES: usize = 4096;
+
+/// A segment, whole. Never built by value: the collector maps the file and refers to it.
+#[repr(C)]
+#[expect(missing_docs, reason = "each part is documented at its type")]
+pub struct Segment {
+    pub fixed: Fixed,
+    pub live: Live,
+    pub communicators: [Communicator; MAX_COMMUNICATORS],
+    pub links: [Link; MAX_LINKS],
+    pub records: [Record; MAX_RECORDS],
+}
+
+/// Written once, before anyone can see the file. Texts are UTF-8, cut to fit, padded with NUL.
+#[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Fixed {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`VERSION`].
+    pub version: u32,
+    /// Process id as the process sees it.
+    pub pid: u32,
+    /// Length of the whole file in bytes: `size_of::<Segment>()`.
+    pub segment_bytes: u64,
+    /// Wall time at which the process started, nanoseconds since the Unix epoch.
+    pub start_time_ns: u64,
+    /// Clock anchor: value of the tick counter ...
+    pub anchor_ticks: u64,
+    /// ... `CLOCK_MONOTONIC` in nanoseconds at the same instant ...
+    pub anchor_monotonic_ns: u64,
+    /// ... and `CLOCK_REALTIME`.
+    pub anchor_wall_ns: u64,
+    /// What a tick is: [`TICKS_MONOTONIC_NS`] or [`TICKS_COUNTER`].
+    pub tick_kind: u32,
+    /// Rank in the job as the launcher says, -1 if it does not.
+    pub global_rank: i32,
+    /// Ranks in the job, -1 if not said.
+    pub world_size: i32,
+    /// Rank among the job's processes on this host, -1 if not said.
+    pub local_rank: i32,
+    /// Host that the process counts itself to.
+    pub host: [u8; 128],
+    /// Job id; empty if no launcher named one.
+    pub job: [u8; 128],
+    /// What `ringscope run` called this start (it is in the name of the private log); empty without it.
+    pub run_id: [u8; 64],
+    /// Name of the executable.
+    pub executable: [u8; 64],
+    /// Kubernetes namespace.
+    pub k8s_namespace: [u8; 64],
+    /// Kubernetes pod.
+    pub k8s_pod: [u8; 128],
+    /// Path of the library's log (`NCCL_DEBUG_FILE` as set, `%h` and `%p` not replaced); empty if it has none.
+    pub log_file: [u8; 512],
+}
+
+/// Ticks are `CLOCK_MONOTONIC` nanoseconds.
+pub const TICKS_MONOTONIC_NS: u32 = 1;
+/// Ticks are the processor's constant-rate counter (`rdtsc`, `cntvct_el0`), the same on every core of the machine.
+/// A reader on the same machine finds its rate from the anchor and a second reading of its own.
+pub const TICKS_COUNTER: u32 = 2;
+
+/// What changes while the process runs. Padded so that head and header end on [`HEADER_BYTES`].
+#[derive(FromBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Live {
+    /// Written by the agent: [`CONTROL_ON`] (0) or [`CONTROL_OFF`].
+    pub control: AtomicU32,
+    /// Written by the collector: [`STATE_ON`], [`STATE_OFF`] or [`STATE_FAULT`].
+    pub state: AtomicU32,
+    /// 1 once the process has run its exit handlers.
+    pub exited: AtomicU32,
+    /// Communicator slots ever used (the rest are zero).
+    pub n_communicators: AtomicU32,
+    /// `ncclGetVersion` of the real library, 0 while not known.
+    pub library_version: AtomicU32,
+    _reserved: AtomicU32,
+    /// Events dropped, by [`DropReason`].
+    pub dropped: [AtomicU64; 16],
+    _pad: [[u8; 8]; 5],
+    /// Ticket that the next record gets: records written so far. Alone in its cache line.
+    pub next_ticket: AtomicU64,
+    _tail: [[u8; 8]; LIVE_TAIL_WORDS],
+}
+
+const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 200) / 8;
+const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
+
+/// [`Live::control`]: count and record.
+pub const CONTROL_ON: u32 = 0;
+/// [`Live::control`]: forward calls, do nothing else.
+pub const CONTROL_OFF: u32 = 1;
+
+/// [`Live::state`]: counting.
+pub const STATE_ON: u32 = 1;
+/// [`Live::state`]: obeying [`CONTROL_OFF`].
+pub const STATE_OFF: u32 = 2;
+/// [`Live::state`]: switched itself off after a fault.
+pub const STATE_FAULT: u32 = 3;
+
+/// Why the collector dropped an event. The discriminant is the index in [`Live::dropped`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DropReason {
+    /// All communicator slots are taken: nothing of the communicator is counted.
+    CommunicatorTableFull = 0,
+    /// All links are taken: the bytes are not attributed to a peer.
+    LinkTableFull = 1,
+    /// The record had been overwritten by newer ones before its operation completed.
+    RecordOverwritten = 2,
+    /// A call on a communicator that the collector never saw made.
+    UnknownCommunicator = 3,
+    /// A profiler event that belongs to no record.
+    UnmatchedEvent = 4,
+    /// A network step beyond those that can be followed at once: counted when handed over, not when done.
+    StepTableFull = 5,
+    /// A panic caught at the C fence.
+    Panic = 6,
+    /// A call made while the segment could not be created.
+    NoSegment = 7,
+}
+
+impl DropReason {
+    /// Every reason, in the order of its index.
+    pub const ALL: [Self; 8] = [
+        Self::CommunicatorTableFull,
+        Self::LinkTableFull,
+        Self::RecordOverwritten,
+        Self::UnknownCommunicator,
+        Self::UnmatchedEvent,
+        Self::StepTableFull,
+        Self::Panic,
+        Self::NoSegment,
+    ];
+
+    /// The word used in labels and in JSON.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::CommunicatorTableFull => "communicator_table_full",
+            Self::LinkTableFull => "link_table_full",
+            Self::RecordOverwritten => "record_overwritten",
+            Self::UnknownCommunicator => "unknown_communicator",
+            Self::UnmatchedEvent => "unmatched_event",
+            Self::StepTableFull => "step_table_full",
+            Self::Panic => "panic",
+            Self::NoSegment => "no_segment",
+        }
+    }
+}
+
+/// One communicator slot with its counters.
+#[derive(FromBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Communicator {
+    /// One of the `COMMUNICATOR_*` states; written last with Release when a slot is filled.
+    pub state: AtomicU32,
+    /// Counts the uses of this slot from 1.
+    pub generation: AtomicU32,
+    /// Written by the agent: the generation whose ended state it has read. The slot may then be used again.
+    pub read_generation: AtomicU32,
+    /// Which function made it: one of the `MADE_BY_*`.
+    pub made_by: AtomicU32,
+    /// `ncclComm_t`: the number that NCCL's log prints as `comm %p`.
+    pub pointer: AtomicU64,
+    /// commHash, 0 while not known.
+    pub comm_hash: AtomicU64,
+    /// commHash of the parent, 0 if there is none.
+    pub parent_hash: AtomicU64,
+    /// Ticks at which its init was called.
+    pub created_ticks: AtomicU64,
+    /// Ticks at which it was destroyed or aborted, 0 before.
+    pub ended_ticks: AtomicU64,
+    /// Rank of this process in it.
+    pub rank: AtomicI32,
+    /// Number of ranks.
+    pub n_ranks: AtomicI32,
+    /// Number of NCCL nodes, 0 while not known (the profiler's init says it).
+    pub n_nodes: AtomicI32,
+    /// `ncclCommCuDevice`, -1 if not known.
+    pub device: AtomicI32,
+    /// `ncclConfig_t.commName`, little-endian UTF-8, padded with NUL.
+    pub name: [AtomicU64; 8],
+    _reserved: [AtomicU64; 13],
+    /// Counters by [`crate::Primitive`].
+    pub counters: [Counters; MAX_PRIMITIVES],
+}
+
+/// [`Communicator::state`]: the slot has never been used.
+pub const COMMUNICATOR_FREE: u32 = 0;
+/// [`Communicator::state`]: its init has been called and has not returned.
+pub const COMMUNICATOR_FORMING: u32 = 1;
+/// [`Communicator::state`]: its init succeeded.
+pub const COMMUNICATOR_ACTIVE: u32 = 2;
+/// [`Communicator::state`]: destroyed.
+pub const COMMUNICATOR_DESTROYED: u32 = 3;
+/// [`Communicator::state`]: aborted.
+pub const COMMUNICATOR_ABORTED: u32 = 4;
+/// [`Communicator::state`]: its init failed.
+pub const COMMUNICATOR_FAILED: u32 = 5;
+
+/// [`Communicator::made_by`]: `ncclCommInitRank` and its variants.
+pub const MADE_BY_INIT: u32 = 1;
+/// [`Communicator::made_by`]: `ncclCommSplit`.
+pub const MADE_BY_SPLIT: u32 = 2;
+
+/// Counters of one (communicator, primitive). Issued and completed lie in different cache lines because different
+/// threads write them.
+#[derive(FromBytes, KnownLayout)]
+#[repr(C, align(128))]
+pub struct Counters {
+    /// Calls handed to the library.
+    pub issued_calls: AtomicU64,
+    /// Payload bytes of those calls, by NCCL's convention (`reference` in the repository's ARCHITECTURE.md).
+    pub issued_bytes: AtomicU64,
+    /// Calls that the library refused or that can never complete.
+    pub failed_calls: AtomicU64,
+    /// Calls so far, whether issued yet or not: the next record's sequence number.
+    pub next_seq_number: AtomicU64,
+    _pad: [AtomicU64; 4],
+    /// Calls that the library has finished.
+    pub completed_calls: AtomicU64,
+    /// Their bytes.
+    pub completed_bytes: AtomicU64,
+    /// Sum over completed calls of completed minus issued, in ticks.
+    pub busy_ticks: AtomicU64,
+    _tail: [AtomicU64; 5],
+}
+
+/// Network bytes from this rank to one peer for one primitive. An entry is taken by setting `key` from 0.
+#[derive(FromBytes, KnownLayout)]
+#[repr(C)]
+pub struct Link {
+    /// [`link_key`] of what is counted here, 0 if free.
+    pub key: AtomicU64,
+    /// Payload bytes whose network step has completed.
+    pub sent_bytes: AtomicU64,
+    /// Such steps.
+    pub sent_steps: AtomicU64,
+    _reserved: AtomicU64,
+}
+
+/// Packs what a [`Link`] counts: `1 << 63 | generation (low 15 bits) << 48 | communicator << 36 | primitive << 32 | peer`.
+#[must_use]
+pub const fn link_key(generation: u32, communicator: u16, primitive: u8, peer: u32) -> u64 {
+    1 << 63
+        | ((generation & 0x7fff) as u64) << 48
+        | ((communicator & 0xfff) as u64) << 36
+        | ((primitive & 0xf) as u64) << 32
+        | peer as u64
+}
+
+/// One operation. Ticket `t` lies at index `t % MAX_RECORDS`.
+///
+/// A writer sets `ticket` to 0, fills the rest and stores `t + 1` with Release: a reader that finds any other number
+/// at both ends of its copy has a record that was being replaced.
+#[derive(FromBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Record {
+    /// Ticket plus one; 0 while being written.
+    pub ticket: AtomicU64,
+    /// Ticks at which the call was made.
+    pub issued_ticks: AtomicU64,
+    /// Ticks at which the last channel finished; 0 before. While queued in a group: ticket plus one of the group's
+    /// previous record, 0 at its first.
+    pub completed_ticks: AtomicU64,
+    /// Payload bytes by NCCL's convention.
+    pub bytes: AtomicU64,
+    /// Elements as the caller gave them.
+    pub count: AtomicU64,
+    /// Counts the calls of this (communicator, primitive) from 0.
+    pub seq_number: AtomicU64,
+    /// `communicator << 16 | primitive << 8 | datatype`.
+    pub what: AtomicU32,
+    /// Peer of send and recv, root of rooted collectives, else -1.
+    pub peer: AtomicI32,
+    /// One of the `OPERATION_*` states, plus the low 24 bits of the communicator slot's generation shifted left by 8.
+    pub state: AtomicU32,
+    /// Channels that take part (low 16 bits) and that have finished (high 16 bits).
+    pub channels: AtomicU32,
+}
+
+/// [`Record::state`]: called inside a group that has not ended.
+pub const OPERATION_QUEUED: u32 = 1;
+/// [`Record::state`]: handed to the library.
+pub const OPERATION_ISSUED: u32 = 2;
+/// [`Record::state`]: every channel has finished.
+pub const OPERATION_COMPLETED: u32 = 3;
+/// [`Record::state`]: refused by the library, or its communicator was aborted.
+pub const OPERATION_FAILED: u32 = 4;
+
+const _: () = {
+    assert!(size_of::<Counters>() == 128);
+    assert!(size_of::<Communicator>() == 256 + 128 * MAX_PRIMITIVES);
+    assert!(size_of::<Link>() == 32);
+    assert!(size_of::<Record>() == 64);
+    assert!(MAX_RECORDS.is_power_of_two());
+    assert!(std::mem::offset_of!(Segment, live) == LIVE_OFFSET);
+    assert!(std::mem::offset_of!(Segment, communicators) == HEADER_BYTES);
+    assert!(std::mem::offset_of!(Live, next_ticket).is_multiple_of(64));
+};

@@ -1,0 +1,14 @@
+//! The segment: one file per process under `$RINGSCOPE_DIR`, mapped by the collector, read by the agent.
+//!
+//! The file is readable at any instant, also after SIGKILL: every field that changes is one aligned machine word, and
+//! a record carries its ticket, so a reader can tell a whole record from one that was being written.
+//!
+//! * [`layout`]: what lies where. The collector works on it through shared references (everything that changes is
+//!   atomic).
+//! * [`read`]: turns the bytes of a file, whole, cut or hostile, into plain values or an error.
+
+pub mod layout;
+pub mod read;
+
+pub use layout::Segment;
+pub use read::{SegmentError, Snapshot};

@@ -1,0 +1,528 @@
+//! From the bytes of a segment, whole, cut or hostile, to plain values or an error that says what is wrong.
+//!
+//! Never panics, never trusts a length or an index that the file gives.
+
+use std::mem::offset_of;
+
+use zerocopy::FromBytes;
+
+use super::layout::{
+    Communicator as CommunicatorLayout, DropReason, Fixed, Link as LinkLayout, Live, MAGIC,
+    MAX_COMMUNICATORS, MAX_LINKS, MAX_RECORDS, Record as RecordLayout, Segment, TICKS_COUNTER,
+    TICKS_MONOTONIC_NS, VERSION,
+};
+use crate::Primitive;
+
+/// Why bytes are not a segment that this build can read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SegmentError {
+    /// The first bytes are something else.
+    #[error("not a ringscope segment (it begins with {found:02x?})")]
+    NotASegment {
+        /// What stands there.
+        found: [u8; 8],
+    },
+    /// Another version of the layout.
+    #[error(
+        "segment version {found}, but this agent reads version {VERSION}: use the agent and the collector of one release"
+    )]
+    UnknownVersion {
+        /// What the file says.
+        found: u32,
+    },
+    /// The file ends too soon.
+    #[error("segment is cut: {found} bytes, {needed} needed")]
+    Truncated {
+        /// Bytes there are.
+        found: u64,
+        /// Bytes there must be.
+        needed: u64,
+    },
+    /// A value that no collector writes.
+    #[error("segment is corrupt: {what}")]
+    Corrupt {
+        /// Which value, and what it is.
+        what: String,
+    },
+}
+
+/// Where a segment's bytes come from: a file, or a slice in tests.
+pub trait Source {
+    /// What reading can fail with, besides the bytes being no segment.
+    type Error: From<SegmentError>;
+
+    /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// [`SegmentError::Truncated`] where the source ends before the buffer is full, or the source's own error.
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Self::Error>;
+}
+
+impl Source for &[u8] {
+    type Error = SegmentError;
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), SegmentError> {
+        let needed = offset.saturating_add(buffer.len() as u64);
+        let truncated = SegmentError::Truncated { found: self.len() as u64, needed };
+        let start = usize::try_from(offset).map_err(|_| truncated)?;
+        let bytes = start
+            .checked_add(buffer.len())
+            .and_then(|end| self.get(start..end))
+            .ok_or(SegmentError::Truncated { found: self.len() as u64, needed })?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// All of a segment but its records, at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Who the process is.
+    pub identity: Identity,
+    /// How ticks become time.
+    pub clock: ClockAnchor,
+    /// What the agent has asked for: one of `layout::CONTROL_*`.
+    pub control: u32,
+    /// What the collector is doing: one of `layout::STATE_*`, 0 if it has not said.
+    pub state: u32,
+    /// Whether the process ran its exit handlers.
+    pub exited: bool,
+    /// `ncclGetVersion` of the real library, 0 if not known.
+    pub library_version: u32,
+    /// What the collector dropped, reasons with at least one event only.
+    pub dropped: Vec<(DropReason, u64)>,
+    /// Every communicator slot that is or was in use.
+    pub communicators: Vec<Communicator>,
+    /// Every link with its bytes.
+    pub links: Vec<Link>,
+    /// Records written so far.
+    pub next_ticket: u64,
+}
+
+/// Who a process is, as its segment says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Process id as the process sees it.
+    pub pid: u32,
+    /// Wall time of its start, nanoseconds since the Unix epoch.
+    pub start_time_ns: u64,
+    /// Host that it counts itself to.
+    pub host: String,
+    /// Job id; empty if no launcher named one.
+    pub job: String,
+    /// What `ringscope run` called this start; empty without it.
+    pub run_id: String,
+    /// Name of the executable.
+    pub executable: String,
+    /// Rank in the job, if said.
+    pub global_rank: Option<u32>,
+    /// Ranks in the job, if said.
+    pub world_size: Option<u32>,
+    /// Rank among the job's processes on its host, if said.
+    pub local_rank: Option<u32>,
+    /// Kubernetes namespace; empty outside.
+    pub k8s_namespace: String,
+    /// Kubernetes pod; empty outside.
+    pub k8s_pod: String,
+    /// Path of the library's log with `%h` and `%p` not replaced; empty if it has none.
+    pub log_file: String,
+}
+
+/// One clock reading of the process, to turn its ticks into time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockAnchor {
+    /// Whether ticks are a counter of unknown rate rather than nanoseconds.
+    pub is_counter: bool,
+    /// Ticks at the anchor.
+    pub ticks: u64,
+    /// `CLOCK_MONOTONIC` at the anchor, nanoseconds.
+    pub monotonic_ns: u64,
+    /// Wall time at the anchor, nanoseconds since the Unix epoch.
+    pub wall_ns: u64,
+}
+
+/// Turns the ticks of one process into nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clock {
+    anchor: ClockAnchor,
+    ns_per_tick: f64,
+}
+
+impl ClockAnchor {
+    /// The clock, given a second reading {counter ticks, `CLOCK_MONOTONIC` ns} taken later on the same machine.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate; 53 bits are more than a clock has")]
+    pub fn clock(self, ticks: u64, monotonic_ns: u64) -> Clock {
+        let elapsed_ticks = ticks.saturating_sub(self.ticks);
+        let elapsed_ns = monotonic_ns.saturating_sub(self.monotonic_ns);
+        let ns_per_tick =
+            if self.is_counter && elapsed_ticks > 0 { elapsed_ns as f64 / elapsed_ticks as f64 } else { 1.0 };
+        Clock { anchor: self, ns_per_tick }
+    }
+}
+
+impl Clock {
+    /// Wall time of a tick, nanoseconds since the Unix epoch.
+    #[must_use]
+    pub fn wall_ns(self, ticks: u64) -> u64 {
+        if ticks >= self.anchor.ticks {
+            self.anchor.wall_ns.saturating_add(self.duration_ns(ticks - self.anchor.ticks))
+        } else {
+            self.anchor.wall_ns.saturating_sub(self.duration_ns(self.anchor.ticks - ticks))
+        }
+    }
+
+    /// Nanoseconds of a number of ticks.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a product of two non-negative numbers; `as` saturates"
+    )]
+    pub fn duration_ns(self, ticks: u64) -> u64 {
+        (ticks as f64 * self.ns_per_tick) as u64
+    }
+}
+
+/// One communicator slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Communicator {
+    /// Index of the slot.
+    pub slot: u16,
+    /// Counts the uses of the slot from 1.
+    pub generation: u32,
+    /// One of `layout::COMMUNICATOR_*`.
+    pub state: u32,
+    /// One of `layout::MADE_BY_*`.
+    pub made_by: u32,
+    /// `ncclComm_t` as a number; 0 while forming.
+    pub pointer: u64,
+    /// commHash, 0 while not known.
+    pub comm_hash: u64,
+    /// commHash of the parent, 0 if there is none.
+    pub parent_hash: u64,
+    /// Ticks at which its init was called.
+    pub created_ticks: u64,
+    /// Ticks at its end, 0 before.
+    pub ended_ticks: u64,
+    /// Rank of this process.
+    pub rank: u32,
+    /// Number of ranks.
+    pub n_ranks: u32,
+    /// Number of NCCL nodes, if known.
+    pub n_nodes: Option<u32>,
+    /// Device number, if known.
+    pub device: Option<u32>,
+    /// Name given in the configuration; empty if none.
+    pub name: String,
+    /// Counters of the primitives that were ever called.
+    pub counters: Vec<(Primitive, Counters)>,
+}
+
+impl Communicator {
+    /// Unique within the process for its whole life: `generation << 16 | slot`.
+    #[must_use]
+    pub fn local_id(&self) -> u64 {
+        u64::from(self.generation) << 16 | u64::from(self.slot)
+    }
+}
+
+/// Counters of one (communicator, primitive); see the layout for the meaning of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "documented in layout::Counters")]
+pub struct Counters {
+    pub issued_calls: u64,
+    pub issued_bytes: u64,
+    pub failed_calls: u64,
+    pub completed_calls: u64,
+    pub completed_bytes: u64,
+    pub busy_ticks: u64,
+}
+
+/// Network bytes to one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Slot of the communicator.
+    pub communicator: u16,
+    /// Low 15 bits of the slot's generation.
+    pub generation: u32,
+    /// What the bytes were sent for.
+    pub primitive: Primitive,
+    /// Rank in the communicator.
+    pub peer: u32,
+    /// Payload bytes whose network step has completed.
+    pub sent_bytes: u64,
+    /// Such steps.
+    pub sent_steps: u64,
+}
+
+/// One operation record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Counts the records of the process from 0.
+    pub ticket: u64,
+    /// Slot of the communicator.
+    pub communicator: u16,
+    /// Low 24 bits of the slot's generation.
+    pub generation: u32,
+    /// What was called.
+    pub primitive: Primitive,
+    /// `ncclDataType_t`.
+    pub datatype: crate::Datatype,
+    /// One of `layout::OPERATION_*`.
+    pub state: u32,
+    /// Counts the calls of this (communicator, primitive) from 0.
+    pub seq_number: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Elements.
+    pub count: u64,
+    /// Peer or root, if the primitive has one.
+    pub peer: Option<u32>,
+    /// Ticks at the call.
+    pub issued_ticks: u64,
+    /// Ticks at completion, if completed.
+    pub completed_ticks: Option<u64>,
+    /// Channels that have finished.
+    pub channels_done: u16,
+    /// Channels that take part, 0 while not known.
+    pub channels_expected: u16,
+}
+
+/// Records of a segment from some ticket on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// Those that were whole, by ticket.
+    pub records: Vec<Record>,
+    /// Tickets asked for whose record newer ones had already overwritten.
+    pub overwritten: u64,
+    /// Tickets whose record was being written during the read, or never was finished.
+    pub torn: Vec<u64>,
+}
+
+/// Reads everything but the records.
+///
+/// # Errors
+/// [`SegmentError`] if the bytes are no segment of this version, and the source's own.
+pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
+    let fixed: Fixed = read_one(source, offset_of!(Segment, fixed))?;
+    check(&fixed)?;
+    let live: Live = read_one(source, offset_of!(Segment, live))?;
+    let n_communicators = live.n_communicators.into_inner() as usize;
+    if n_communicators > MAX_COMMUNICATORS {
+        return Err(
+            corrupt(format!("{n_communicators} communicators, at most {MAX_COMMUNICATORS} fit")).into()
+        );
+    }
+    let mut communicators = Vec::with_capacity(n_communicators);
+    for slot in 0..n_communicators {
+        let offset = offset_of!(Segment, communicators) + slot * size_of::<CommunicatorLayout>();
+        communicators.extend(communicator(slot, read_one(source, offset)?));
+    }
+    let mut link_bytes = vec![0; MAX_LINKS * size_of::<LinkLayout>()];
+    source.read_at(offset_of!(Segment, links) as u64, &mut link_bytes)?;
+    Ok(Snapshot {
+        identity: identity(&fixed),
+        clock: ClockAnchor {
+            is_counter: fixed.tick_kind == TICKS_COUNTER,
+            ticks: fixed.anchor_ticks,
+            monotonic_ns: fixed.anchor_monotonic_ns,
+            wall_ns: fixed.anchor_wall_ns,
+        },
+        control: live.control.into_inner(),
+        state: live.state.into_inner(),
+        exited: live.exited.into_inner() != 0,
+        library_version: live.library_version.into_inner(),
+        dropped: DropReason::ALL
+            .into_iter()
+            .zip(live.dropped)
+            .map(|(reason, events)| (reason, events.into_inner()))
+            .filter(|(_, events)| *events > 0)
+            .collect(),
+        communicators,
+        links: link_bytes.chunks_exact(size_of::<LinkLayout>()).filter_map(link).collect(),
+        next_ticket: live.next_ticket.into_inner(),
+    })
+}
+
+/// Reads the records with tickets in `from..to`, where `to` is at most [`Snapshot::next_ticket`].
+///
+/// # Errors
+/// The source's own.
+pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records, S::Error> {
+    let oldest = to.saturating_sub(MAX_RECORDS as u64);
+    let mut found = Records { overwritten: oldest.saturating_sub(from), ..Records::default() };
+    let mut ticket = from.max(oldest);
+    while ticket < to {
+        let index = usize::try_from(ticket % MAX_RECORDS as u64).unwrap_or_default();
+        let run = usize::try_from(to - ticket).unwrap_or(MAX_RECORDS).min(MAX_RECORDS - index);
+        let mut bytes = vec![0; run * size_of::<RecordLayout>()];
+        let offset = offset_of!(Segment, records) + index * size_of::<RecordLayout>();
+        source.read_at(offset as u64, &mut bytes)?;
+        for (at, chunk) in bytes.chunks_exact(size_of::<RecordLayout>()).enumerate() {
+            let wanted = ticket + at as u64;
+            match record(chunk) {
+                Some(record) if record.ticket == wanted => found.records.push(record),
+                Some(record) if record.ticket > wanted => found.overwritten += 1,
+                _ => found.torn.push(wanted),
+            }
+        }
+        ticket += run as u64;
+    }
+    Ok(found)
+}
+
+/// Offset of [`super::layout::Communicator::read_generation`] of a slot, for the agent to write.
+#[must_use]
+pub fn read_generation_offset(slot: u16) -> u64 {
+    let at = offset_of!(Segment, communicators)
+        + usize::from(slot) * size_of::<CommunicatorLayout>()
+        + offset_of!(CommunicatorLayout, read_generation);
+    at as u64
+}
+
+/// Offset of the control word, for the agent to write.
+#[must_use]
+pub fn control_offset() -> u64 {
+    (offset_of!(Segment, live) + offset_of!(Live, control)) as u64
+}
+
+fn check(fixed: &Fixed) -> Result<(), SegmentError> {
+    if fixed.magic != MAGIC {
+        return Err(SegmentError::NotASegment { found: fixed.magic });
+    }
+    if fixed.version != VERSION {
+        return Err(SegmentError::UnknownVersion { found: fixed.version });
+    }
+    if fixed.segment_bytes != size_of::<Segment>() as u64 {
+        return Err(corrupt(format!(
+            "says it is {} bytes long, not {}",
+            fixed.segment_bytes,
+            size_of::<Segment>()
+        )));
+    }
+    if !matches!(fixed.tick_kind, TICKS_MONOTONIC_NS | TICKS_COUNTER) {
+        return Err(corrupt(format!("tick kind {}", fixed.tick_kind)));
+    }
+    Ok(())
+}
+
+fn corrupt(what: String) -> SegmentError {
+    SegmentError::Corrupt { what }
+}
+
+fn read_one<S: Source, T: FromBytes>(source: &mut S, offset: usize) -> Result<T, S::Error> {
+    let mut bytes = vec![0; size_of::<T>()];
+    source.read_at(offset as u64, &mut bytes)?;
+    T::read_from_bytes(&bytes).map_err(|_| {
+        SegmentError::Truncated { found: bytes.len() as u64, needed: size_of::<T>() as u64 }.into()
+    })
+}
+
+fn identity(fixed: &Fixed) -> Identity {
+    Identity {
+        pid: fixed.pid,
+        start_time_ns: fixed.start_time_ns,
+        host: text(&fixed.host),
+        job: text(&fixed.job),
+        run_id: text(&fixed.run_id),
+        executable: text(&fixed.executable),
+        global_rank: u32::try_from(fixed.global_rank).ok(),
+        world_size: u32::try_from(fixed.world_size).ok(),
+        local_rank: u32::try_from(fixed.local_rank).ok(),
+        k8s_namespace: text(&fixed.k8s_namespace),
+        k8s_pod: text(&fixed.k8s_pod),
+        log_file: text(&fixed.log_file),
+    }
+}
+
+/// Text up to the first NUL; bytes that are not UTF-8 and control characters become U+FFFD.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end])
+        .chars()
+        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
+}
+
+fn communicator(slot: usize, raw: CommunicatorLayout) -> Option<Communicator> {
+    let state = raw.state.into_inner();
+    if state == super::layout::COMMUNICATOR_FREE {
+        return None;
+    }
+    let name: Vec<u8> = raw.name.into_iter().flat_map(|word| word.into_inner().to_le_bytes()).collect();
+    Some(Communicator {
+        slot: u16::try_from(slot).ok()?,
+        generation: raw.generation.into_inner(),
+        state,
+        made_by: raw.made_by.into_inner(),
+        pointer: raw.pointer.into_inner(),
+        comm_hash: raw.comm_hash.into_inner(),
+        parent_hash: raw.parent_hash.into_inner(),
+        created_ticks: raw.created_ticks.into_inner(),
+        ended_ticks: raw.ended_ticks.into_inner(),
+        rank: u32::try_from(raw.rank.into_inner()).unwrap_or_default(),
+        n_ranks: u32::try_from(raw.n_ranks.into_inner()).unwrap_or_default(),
+        n_nodes: u32::try_from(raw.n_nodes.into_inner()).ok().filter(|n| *n > 0),
+        device: u32::try_from(raw.device.into_inner()).ok(),
+        name: text(&name),
+        counters: Primitive::ALL
+            .into_iter()
+            .zip(raw.counters)
+            .map(|(primitive, raw)| (primitive, counters(raw)))
+            .filter(|(_, counters)| *counters != Counters::default())
+            .collect(),
+    })
+}
+
+fn counters(raw: super::layout::Counters) -> Counters {
+    Counters {
+        issued_calls: raw.issued_calls.into_inner(),
+        issued_bytes: raw.issued_bytes.into_inner(),
+        failed_calls: raw.failed_calls.into_inner(),
+        completed_calls: raw.completed_calls.into_inner(),
+        completed_bytes: raw.completed_bytes.into_inner(),
+        busy_ticks: raw.busy_ticks.into_inner(),
+    }
+}
+
+fn link(bytes: &[u8]) -> Option<Link> {
+    let raw = LinkLayout::read_from_bytes(bytes).ok()?;
+    let key = raw.key.into_inner();
+    if key >> 63 == 0 {
+        return None;
+    }
+    Some(Link {
+        communicator: (key >> 36 & 0xfff) as u16,
+        generation: (key >> 48 & 0x7fff) as u32,
+        primitive: Primitive::from_index((key >> 32 & 0xf) as u8)?,
+        peer: (key & 0xffff_ffff) as u32,
+        sent_bytes: raw.sent_bytes.into_inner(),
+        sent_steps: raw.sent_steps.into_inner(),
+    })
+}
+
+fn record(bytes: &[u8]) -> Option<Record> {
+    let raw = RecordLayout::read_from_bytes(bytes).ok()?;
+    let what = raw.what.into_inner();
+    let state = raw.state.into_inner();
+    let channels = raw.channels.into_inner();
+    let completed_ticks = raw.completed_ticks.into_inner();
+    Some(Record {
+        ticket: raw.ticket.into_inner().checked_sub(1)?,
+        communicator: (what >> 16) as u16,
+        generation: state >> 8,
+        primitive: Primitive::from_index((what >> 8 & 0xff) as u8)?,
+        datatype: crate::Datatype((what & 0xff) as u8),
+        state: state & 0xff,
+        seq_number: raw.seq_number.into_inner(),
+        bytes: raw.bytes.into_inner(),
+        count: raw.count.into_inner(),
+        peer: u32::try_from(raw.peer.into_inner()).ok(),
+        issued_ticks: raw.issued_ticks.into_inner(),
+        completed_ticks: Some(completed_ticks).filter(|_| state & 0xff == super::layout::OPERATION_COMPLETED),
+        channels_done: (channels >> 16) as u16,
+        channels_expected: (channels & 0xffff) as u16,
+    })
+}
