@@ -1,1 +1,4 @@
-//! The daemon.
+//! Agent, daemon and command line of ringscope. A map of the rooms; ARCHITECTURE.md tells the way through them.
+
+pub mod api;
+pub mod clock;

@@ -1,0 +1,200 @@
+//! Communicators: their ranks, channels, rings and bytes.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{FindingCounts, Operation, RankState};
+use crate::clock::Timestamp;
+
+/// A communicator in a list.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct CommunicatorSummary {
+    /// Short id: twelve hexadecimal digits, the same on every daemon for the same communicator.
+    pub id: String,
+    /// The library's own hash as its log prints it, e.g. `0x9f3b5c6d7e8f9a0b`.
+    pub comm_hash: String,
+    /// Job.
+    pub job: String,
+    /// Name that the program gave it (`ncclConfig_t.commName`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether it is in use.
+    pub state: CommunicatorState,
+    /// When the first rank called its init.
+    #[schema(value_type = String, format = DateTime)]
+    pub created: Timestamp,
+    /// When the last rank ended it. Absent: in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended: Option<Timestamp>,
+    /// Number of ranks.
+    pub n_ranks: u32,
+    /// Ranks heard of.
+    pub n_ranks_seen: u32,
+    /// Number of NCCL nodes; hosts if the library did not say.
+    pub n_nodes: u32,
+    /// Hosts in order of their lowest rank.
+    pub hosts: Vec<String>,
+    /// Lowest init channel count of all ranks. Absent: not every rank has said.
+    pub base: Option<u32>,
+    /// Agreed channel count. Absent: not known, or the ranks disagree.
+    pub final_channels: Option<u32>,
+    /// Hosts that hold the others back; empty if none does.
+    pub culprits: Vec<String>,
+    /// Whether a finding of severity warning or above is firing.
+    pub degraded: bool,
+    /// Firing findings by severity.
+    pub findings: FindingCounts,
+    /// Payload bytes issued by all ranks, all primitives.
+    pub issued_bytes: u64,
+    /// Payload bytes completed.
+    pub completed_bytes: u64,
+    /// Completed bytes per second over the last seconds.
+    pub completed_bytes_per_s: f64,
+}
+
+/// A communicator, whole.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct CommunicatorDetail {
+    /// What the list says.
+    #[serde(flatten)]
+    pub summary: CommunicatorSummary,
+    /// Every rank heard of, by rank.
+    pub ranks: Vec<Rank>,
+}
+
+/// Whether a communicator is in use.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CommunicatorState {
+    /// Some rank's init has not returned.
+    Forming,
+    /// In use.
+    Active,
+    /// A rank aborted it, or its process is gone while others still use it.
+    Broken,
+    /// Ended on every rank.
+    Ended,
+}
+
+/// One rank of a communicator.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Rank {
+    /// Rank in the communicator.
+    pub rank: u32,
+    /// Rank in the job, if the launcher says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process id on it.
+    pub pid: u32,
+    /// GPU as the library names it. Absent: none, or not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// What has become of its process.
+    pub state: RankState,
+    /// Channels that its node's own search found. Absent: the log does not say.
+    pub init_channels: Option<u32>,
+    /// Channels that it uses. Absent: the log does not say.
+    pub final_channels: Option<u32>,
+    /// Why final is what it is: `doubled`, `capped_by_peer`, `min_nchannels`, `max_nchannels`, `unexplained`, `unknown`.
+    pub cause: String,
+    /// The operation that it is in; if in none, the last one it completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+}
+
+/// The rings of a communicator.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Rings {
+    /// Communicator id.
+    pub id: String,
+    /// One ring a channel, by channel.
+    pub rings: Vec<Ring>,
+}
+
+/// The ring of one channel.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Ring {
+    /// Channel number.
+    pub channel: u32,
+    /// Whether `order` holds every rank exactly once and closes.
+    pub complete: bool,
+    /// Ranks whose part of the ring is not known, or that say something that does not fit; empty if complete.
+    pub missing_ranks: Vec<u32>,
+    /// Why it is not complete, in words. Absent if complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The hops in order, from rank 0 (or the lowest rank known). If not complete: the longest piece known.
+    pub order: Vec<Hop>,
+}
+
+/// One rank in a ring, and how it reaches the next.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Hop {
+    /// Rank in the communicator.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// Its GPU. Absent: none, or not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// Transport to the next rank, e.g. `NET/Socket`. Absent: not known.
+    pub transport: Option<String>,
+    /// NIC of that hop. Absent: none, or not known.
+    pub nic: Option<String>,
+    /// Next rank.
+    pub next: u32,
+    /// Payload bytes that this rank has sent to the next one over the network, all primitives and channels.
+    pub sent_bytes: u64,
+}
+
+/// Counters of a communicator, summed and per rank.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Primitives {
+    /// Communicator id.
+    pub id: String,
+    /// Summed over all ranks, by primitive; only primitives that were called.
+    pub primitives: Vec<PrimitiveTotals>,
+    /// The same per rank, by rank.
+    pub ranks: Vec<RankPrimitives>,
+}
+
+/// Counters of one rank.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct RankPrimitives {
+    /// Rank in the communicator.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// By primitive.
+    pub primitives: Vec<PrimitiveTotals>,
+}
+
+/// Counters of one primitive, cumulative since the communicator was made.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct PrimitiveTotals {
+    /// `all_reduce`, `all_gather`, ...
+    pub primitive: String,
+    /// Calls handed to the library.
+    pub issued_calls: u64,
+    /// Their payload bytes by NCCL's convention (all_gather: what one rank contributes).
+    pub issued_bytes: u64,
+    /// Calls finished.
+    pub completed_calls: u64,
+    /// Their bytes.
+    pub completed_bytes: u64,
+    /// Calls that the library refused or that can never complete.
+    pub failed_calls: u64,
+    /// Bytes sent to ranks on the same host.
+    pub intra_bytes: u64,
+    /// Bytes sent to ranks on other hosts.
+    pub inter_bytes: u64,
+    /// Issued and not completed.
+    pub backlog_bytes: u64,
+    /// Completed bytes per second over the last seconds (algbw, summed over ranks).
+    pub completed_bytes_per_s: f64,
+    /// That times the primitive's ring factor, per rank: what a link carries (busbw).
+    pub bus_bytes_per_s: f64,
+}

@@ -1,0 +1,118 @@
+//! Findings: what diagnosis concludes.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::clock::Timestamp;
+
+/// One conclusion about one subject.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Finding {
+    /// Stable id: the same condition on the same subject keeps it.
+    pub id: String,
+    /// What was found.
+    pub finding: FindingKind,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whether the condition holds now.
+    pub state: FindingState,
+    /// Job.
+    pub job: String,
+    /// Host that is the subject. For a finding about a communicator as a whole: the host of its lowest rank.
+    pub host: String,
+    /// Rank that is the subject. Absent: the whole host or communicator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// Communicator id.
+    pub comm: String,
+    /// One word why, e.g. `fewer_nics`, `peer_limits`, `min_nchannels`, `unexplained`.
+    pub cause: String,
+    /// Hosts that are to blame. Empty where the subject itself is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub culprits: Vec<String>,
+    /// The reason in words for an operator, with the numbers.
+    pub message: String,
+    /// When the condition was first seen.
+    #[schema(value_type = String, format = DateTime)]
+    pub first_seen: Timestamp,
+    /// When it was last seen to hold.
+    #[schema(value_type = String, format = DateTime)]
+    pub last_seen: Timestamp,
+    /// When it was seen to hold no more. Absent: firing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub resolved_at: Option<Timestamp>,
+}
+
+/// The kinds of finding.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// `init * 2 < final`, exactly as written. Subject: rank.
+    InitBelowHalfFinal,
+    /// `init == base` while other nodes have more: this node holds the others back. Subject: host.
+    ChannelShortfall,
+    /// `init > base`: this node is held back by the culprits. Subject: host.
+    CappedByPeer,
+    /// Ranks of one communicator report different `final`: it will hang. Subject: communicator.
+    FinalDisagrees,
+    /// Fewer init channels than this host had in its last communicator of the same shape. Subject: host.
+    ChannelRegression,
+}
+
+impl FindingKind {
+    /// The word used in labels and in JSON.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::InitBelowHalfFinal => "init_below_half_final",
+            Self::ChannelShortfall => "channel_shortfall",
+            Self::CappedByPeer => "capped_by_peer",
+            Self::FinalDisagrees => "final_disagrees",
+            Self::ChannelRegression => "channel_regression",
+        }
+    }
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Explained, or a consequence of another finding.
+    Info,
+    /// Somebody should look.
+    Warning,
+    /// The job is slower than it could be, or will hang.
+    Critical,
+}
+
+impl Severity {
+    /// The word used in labels and in JSON.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// Whether a finding's condition holds.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingState {
+    /// It holds.
+    Firing,
+    /// It held once, and no more.
+    Resolved,
+}
+
+/// Firing findings by severity.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the severities")]
+pub struct FindingCounts {
+    pub critical: u32,
+    pub warning: u32,
+    pub info: u32,
+}

@@ -1,0 +1,64 @@
+//! Hosts.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Finding, FindingCounts, RankState};
+use crate::clock::Timestamp;
+
+/// A host in a list.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct HostSummary {
+    /// Name.
+    pub host: String,
+    /// Whether it is the subject of a firing finding of severity warning or above.
+    pub degraded: bool,
+    /// Why, in words: the messages of those findings, worst first. Empty if not degraded.
+    pub reasons: Vec<String>,
+    /// Firing findings of which it is the subject, by severity.
+    pub findings: FindingCounts,
+    /// Jobs that have processes on it now.
+    pub jobs: Vec<String>,
+    /// Its live processes.
+    pub n_processes: u32,
+    /// Init channels in its newest active communicator over several hosts (else its newest). Absent: not known.
+    pub init_channels: Option<u32>,
+    /// Final channels there.
+    pub final_channels: Option<u32>,
+    /// Completed bytes per second over the last seconds, all its ranks.
+    pub completed_bytes_per_s: f64,
+    /// When something was last heard of it.
+    #[schema(value_type = String, format = DateTime)]
+    pub last_seen: Timestamp,
+}
+
+/// A host, whole.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct HostDetail {
+    /// What the list says.
+    #[serde(flatten)]
+    pub summary: HostSummary,
+    /// Its ranks in active communicators.
+    pub ranks: Vec<HostRank>,
+    /// Findings of which it is the subject, firing first, newest first.
+    pub firing: Vec<Finding>,
+}
+
+/// One rank on a host.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct HostRank {
+    /// Job.
+    pub job: String,
+    /// Communicator id.
+    pub comm: String,
+    /// Rank in it.
+    pub rank: u32,
+    /// Process id.
+    pub pid: u32,
+    /// What has become of its process.
+    pub state: RankState,
+    /// Channels that the node's search found.
+    pub init_channels: Option<u32>,
+    /// Channels in use.
+    pub final_channels: Option<u32>,
+}

@@ -1,0 +1,70 @@
+//! Jobs.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Dropped, FindingCounts};
+use crate::clock::Timestamp;
+
+/// A job: all processes that name the same job id.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Job {
+    /// Job id as the launcher named it.
+    pub id: String,
+    /// Whether it runs.
+    pub state: JobState,
+    /// When the first of its processes started.
+    #[schema(value_type = String, format = DateTime)]
+    pub first_seen: Timestamp,
+    /// When something was last heard of it.
+    #[schema(value_type = String, format = DateTime)]
+    pub last_seen: Timestamp,
+    /// Ranks as the launcher says. Absent: not said.
+    pub world_size: Option<u32>,
+    /// Processes seen.
+    pub n_processes: u32,
+    /// Processes that ended without running their exit handlers.
+    pub n_killed: u32,
+    /// Hosts, by name.
+    pub hosts: Vec<String>,
+    /// Communicators that are active now.
+    pub active_communicators: u32,
+    /// Communicators ever seen.
+    pub n_communicators: u32,
+    /// Findings that are firing.
+    pub findings: FindingCounts,
+    /// Payload bytes issued by all ranks, all primitives.
+    pub issued_bytes: u64,
+    /// Payload bytes completed.
+    pub completed_bytes: u64,
+    /// Completed bytes per second over the last seconds.
+    pub completed_bytes_per_s: f64,
+    /// What the collectors of this job dropped.
+    pub dropped: Dropped,
+}
+
+/// Whether a job runs.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// At least one process lives and was heard of lately.
+    Running,
+    /// Processes live as far as is known, but nothing was heard of them for a while.
+    Stale,
+    /// Every process has ended.
+    Ended,
+}
+
+/// What has become of a rank's process.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RankState {
+    /// Runs.
+    Running,
+    /// Runs as far as is known, but nothing was heard of it for a while.
+    Stale,
+    /// Ran its exit handlers.
+    Exited,
+    /// Gone without having run them.
+    Killed,
+}

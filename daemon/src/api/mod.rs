@@ -1,0 +1,28 @@
+//! The objects of the REST API: the public contract, and nothing else. `view` fills them, `http` sends them, `status`
+//! and the demo read them.
+//!
+//! Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds, times as RFC 3339 UTC.
+
+mod communicator;
+mod finding;
+mod host;
+mod job;
+mod operation;
+mod page;
+mod series;
+
+pub use communicator::{
+    CommunicatorDetail, CommunicatorState, CommunicatorSummary, Hop, PrimitiveTotals, Primitives, Rank,
+    RankPrimitives, Ring, Rings,
+};
+pub use finding::{Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use host::{HostDetail, HostRank, HostSummary};
+pub use job::{Job, JobState, RankState};
+pub use operation::{Operation, OperationState};
+pub use page::{Changed, Page, Problem};
+pub use series::{Series, SeriesLine};
+
+use std::collections::BTreeMap;
+
+/// What was lost by ringscope itself, by reason; only reasons that occurred.
+pub type Dropped = BTreeMap<String, u64>;

@@ -1,0 +1,53 @@
+//! Operations: single calls.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::clock::Timestamp;
+
+/// One call of a primitive by one rank.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Operation {
+    /// Rank in the communicator.
+    pub rank: u32,
+    /// Host of that rank.
+    pub host: String,
+    /// `all_reduce`, ...
+    pub primitive: String,
+    /// Counts the rank's calls of this primitive on this communicator from 0: equal numbers belong together.
+    pub seq_number: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Elements.
+    pub count: u64,
+    /// Name of the element type.
+    pub datatype: String,
+    /// Peer of send and recv, root of rooted collectives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<u32>,
+    /// Where it stands.
+    pub state: OperationState,
+    /// When it was called.
+    #[schema(value_type = String, format = DateTime)]
+    pub issued_at: Timestamp,
+    /// From call to completion; for one in flight until now, or until its process died.
+    pub duration_s: f64,
+    /// Channels that have finished, of those that take part (0 of 0: the library has not said).
+    pub channels_done: u32,
+    /// Channels that take part.
+    pub channels_expected: u32,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationState {
+    /// Called inside a group that has not ended.
+    Queued,
+    /// Handed to the library, not completed. If the rank was killed: what it was in when it died.
+    InFlight,
+    /// Completed.
+    Completed,
+    /// Refused by the library, or its communicator was aborted.
+    Failed,
+}
