@@ -1,2 +1,67 @@
-//! The project's chores.
-fn main() {}
+//! The project's chores. `cargo xtask --help` lists them.
+
+mod bench;
+mod build;
+mod process;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's chores.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    after_help = "Examples:
+  cargo xtask demo                            the page at http://127.0.0.1:9440
+  cargo xtask demo -- --seconds 12 --json     once through all phases
+  cargo xtask test                            everything that CI checks"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check everything: formatting, lints, licences, all tests, the web page. Installs what is missing through apt and npm
+    Test,
+    /// Build what is needed and run `ringscope demo`
+    Demo {
+        /// Arguments of `ringscope demo`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Build the one file that is the whole installation: target/dist/ringscope
+    Dist,
+    /// Build the page into web/dist
+    Web,
+    /// Measure, and print figures with their limits
+    Bench {
+        /// What to measure
+        #[arg(value_enum)]
+        what: bench::Bench,
+        /// Arguments of the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Test => test::run_all(),
+        Command::Demo { arguments } => build::demo(&arguments),
+        Command::Dist => build::dist(),
+        Command::Web => test::build_web(),
+        Command::Bench { what, arguments } => bench::run(what, &arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            process::say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

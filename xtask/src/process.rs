@@ -1,0 +1,47 @@
+//! Running other programs, and saying what runs.
+
+#![expect(clippy::print_stderr, reason = "the chores talk to a person")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+/// Root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+/// The build folder in use.
+#[expect(clippy::disallowed_methods, reason = "cargo's own setting")]
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// One line for the person who waits.
+pub(crate) fn say(words: &str) {
+    eprintln!("xtask: {words}");
+}
+
+/// Runs a command in the repository's root and fails if it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let words = format!("{command:?}");
+    say(&words);
+    let status = command.status().with_context(|| format!("cannot start {words}"))?;
+    if !status.success() {
+        bail!("{words} ended with {status}");
+    }
+    Ok(())
+}
+
+/// `cargo` with these arguments, in the root.
+pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
+    command(env!("CARGO"), arguments)
+}
+
+/// A program with these arguments, in the root.
+pub(crate) fn command<const N: usize>(program: &str, arguments: [&str; N]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}

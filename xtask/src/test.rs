@@ -1,0 +1,46 @@
+//! `cargo xtask test`: all that CI checks, in the order in which mistakes are cheapest to find.
+
+use anyhow::{Result, bail};
+
+use crate::process::{cargo, command, root, run};
+use crate::tools;
+
+pub(crate) fn run_all() -> Result<()> {
+    tools::ensure(&[tools::CC, tools::POSTGRES, tools::PROMETHEUS, tools::CHROMIUM, tools::NPM])?;
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    tools::ensure_cargo_deny()?;
+    run(&mut cargo(["deny", "--offline", "check", "bans", "licenses", "sources"]))?;
+    web()?;
+    // The tests drive the built libraries and the built command, as a user does.
+    run(&mut cargo(["build", "--workspace", "--locked"]))?;
+    run(&mut cargo(["test", "--workspace", "--locked"]))
+}
+
+/// The page: types, tests, a rebuild that must give what is committed, and a browser.
+fn web() -> Result<()> {
+    build_web()?;
+    run(&mut npm(["run", "check"]))?;
+    run(&mut npm(["test"]))?;
+    let unchanged = command("git", ["diff", "--exit-code", "--stat", "--", "web/dist"]);
+    let untracked =
+        command("git", ["ls-files", "--others", "--exclude-standard", "--", "web/dist"]).output()?;
+    let mut unchanged = unchanged;
+    if run(&mut unchanged).is_err() || !untracked.stdout.is_empty() {
+        bail!("web/dist is not what web/src builds: run `cargo xtask web` and commit web/dist");
+    }
+    run(&mut npm(["run", "test:browser"]))
+}
+
+/// Builds `web/dist` from `web/src`.
+pub(crate) fn build_web() -> Result<()> {
+    tools::ensure(&[tools::NPM])?;
+    run(&mut npm(["ci", "--no-audit", "--no-fund"]))?;
+    run(&mut npm(["run", "build"]))
+}
+
+fn npm<const N: usize>(arguments: [&str; N]) -> std::process::Command {
+    let mut npm = command("npm", arguments);
+    npm.current_dir(root().join("web"));
+    npm
+}

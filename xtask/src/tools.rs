@@ -1,0 +1,80 @@
+//! The programs that tests need, and how to get them on Debian.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process::{command, run, say};
+
+/// A program, where it may lie, and what brings it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tool {
+    program: &'static str,
+    /// Folders beside those of `PATH`, in which it may lie as `<version>/bin/<program>`.
+    folders: &'static [&'static str],
+    apt_package: &'static str,
+}
+
+/// PostgreSQL's server.
+pub(crate) const POSTGRES: Tool =
+    Tool { program: "postgres", folders: &["/usr/lib/postgresql"], apt_package: "postgresql" };
+/// Prometheus; its package brings promtool too.
+pub(crate) const PROMETHEUS: Tool = Tool { program: "promtool", folders: &[], apt_package: "prometheus" };
+/// Chromium, for looking at the page.
+pub(crate) const CHROMIUM: Tool = Tool { program: "chromium", folders: &[], apt_package: "chromium" };
+/// npm, for building the page.
+pub(crate) const NPM: Tool = Tool { program: "npm", folders: &[], apt_package: "npm" };
+/// A C compiler, for the test programs that are C on purpose.
+pub(crate) const CC: Tool = Tool { program: "cc", folders: &[], apt_package: "gcc" };
+
+/// Installs the tools that are missing through apt, or fails with the command that does.
+pub(crate) fn ensure(tools: &[Tool]) -> Result<()> {
+    let missing: Vec<&str> =
+        tools.iter().filter(|tool| !tool.is_there()).map(|tool| tool.apt_package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let install = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
+    say(&format!("missing: {}; {install}", missing.join(", ")));
+    let mut update = command("apt-get", ["update", "-qq"]);
+    let mut apt = command("apt-get", ["install", "-y", "-qq", "--no-install-recommends"]);
+    apt.args(&missing).env("DEBIAN_FRONTEND", "noninteractive");
+    let installed = run(&mut update).and_then(|()| run(&mut apt));
+    if let Err(error) = installed {
+        bail!("{error:#}; install them yourself as root: {install}");
+    }
+    Ok(())
+}
+
+/// Installs cargo-deny if it is missing.
+pub(crate) fn ensure_cargo_deny() -> Result<()> {
+    let there =
+        command(env!("CARGO"), ["deny", "--version"]).output().is_ok_and(|output| output.status.success());
+    if there {
+        return Ok(());
+    }
+    run(&mut command(env!("CARGO"), ["install", "--locked", "cargo-deny"]))
+}
+
+impl Tool {
+    fn is_there(self) -> bool {
+        on_path(self.program) || self.folders.iter().any(|folder| below(Path::new(folder), self.program))
+    }
+}
+
+fn on_path(program: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", "command -v \"$0\" >/dev/null", program])
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Whether `folder/<version>/bin/program` exists for some version.
+fn below(folder: &Path, program: &str) -> bool {
+    let Ok(versions) = folder.read_dir() else { return false };
+    versions
+        .flatten()
+        .map(|version| -> PathBuf { version.path().join("bin").join(program) })
+        .any(|path| path.exists())
+}

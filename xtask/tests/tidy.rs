@@ -1,0 +1,146 @@
+//! The rules of the house that a compiler does not know: which crate may depend on which, which room may do what.
+
+use std::collections::BTreeMap;
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every `.rs` file below `folder`, with its text, sorted.
+fn sources(folder: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).unwrap().display().to_string();
+                found.insert(name, fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no sources below {folder}");
+    found
+}
+
+/// Lines of code (no comments) of the files below `folder` that contain one of `words`, except in `allowed` files.
+fn offenders(folder: &str, words: &[&str], allowed: &[&str]) -> Vec<String> {
+    let mut offenders = Vec::new();
+    for (name, text) in sources(folder) {
+        if allowed.iter().any(|allowed| name.contains(allowed)) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if words.iter().any(|word| code.contains(word)) {
+                offenders.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    offenders
+}
+
+#[test]
+fn crates_depend_only_in_the_allowed_direction() {
+    let metadata = MetadataCommand::new().current_dir(root()).no_deps().exec().unwrap();
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("ringscope-wire", [].as_slice()),
+        ("ringscope-collector", &["ringscope-wire"]),
+        ("ringscope-engine", &[]),
+        ("ringscope", &["ringscope-wire"]),
+        ("xtask", &[]),
+    ]);
+    for package in &metadata.packages {
+        let ours = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind == DependencyKind::Normal && dependency.path.is_some());
+        for dependency in ours {
+            let package_name = package.name.as_str();
+            let may =
+                allowed.get(package_name).unwrap_or_else(|| panic!("say what {package_name} may depend on"));
+            assert!(
+                may.contains(&dependency.name.as_str()),
+                "{package_name} must not depend on {}",
+                dependency.name
+            );
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stands_only_in_fences_that_say_why() {
+    for folder in ["wire/src", "collector/src", "engine/src", "daemon/src", "xtask/src"] {
+        for (name, text) in sources(folder) {
+            let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+            let uses_unsafe = code.clone().any(|line| {
+                ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "#[unsafe("]
+                    .iter()
+                    .any(|word| line.contains(word))
+            });
+            let is_fence = text.contains("#![expect(") && text.contains("unsafe_code");
+            assert!(!uses_unsafe || is_fence, "{name} has unsafe code and is no fence module");
+        }
+    }
+}
+
+#[test]
+fn model_and_diagnosis_do_no_io_and_read_no_clock() {
+    let words = [
+        "tokio",
+        "sqlx",
+        "axum",
+        "reqwest",
+        "std::fs",
+        "std::net",
+        "clock::now",
+        "clock::monotonic",
+        "async fn",
+    ];
+    for room in ["daemon/src/model", "daemon/src/diagnose", "daemon/src/view", "daemon/src/nccl_log"] {
+        assert_eq!(offenders(room, &words, &[]), Vec::<String>::new());
+    }
+    let upward =
+        ["crate::diagnose", "crate::view", "crate::http", "crate::store", "crate::ingest", "crate::agent"];
+    assert_eq!(offenders("daemon/src/model", &upward, &[]), Vec::<String>::new());
+    assert_eq!(offenders("daemon/src/diagnose", &upward[1..], &[]), Vec::<String>::new());
+}
+
+#[test]
+fn sql_stands_only_in_the_store_and_routes_only_in_http() {
+    assert_eq!(offenders("daemon/src", &["sqlx::"], &["daemon/src/store/"]), Vec::<String>::new());
+    let routes = ["Router::new", "OpenApiRouter", "utoipa::path"];
+    assert_eq!(offenders("daemon/src", &routes, &["daemon/src/http/"]), Vec::<String>::new());
+}
+
+#[test]
+fn the_environment_is_read_only_in_config() {
+    for folder in ["collector/src", "engine/src", "daemon/src"] {
+        assert_eq!(offenders(folder, &["env::var"], &["config.rs"]), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_collector_writes_nothing_and_takes_no_lock() {
+    let words = ["println!", "eprintln!", "Mutex", "RwLock", "thread::spawn", "dbg!"];
+    assert_eq!(offenders("collector/src", &words, &[]), Vec::<String>::new());
+}
+
+#[test]
+fn a_room_has_one_purpose_and_says_it() {
+    for folder in ["wire/src", "collector/src", "engine/src", "daemon/src", "xtask/src"] {
+        for (name, text) in sources(folder) {
+            assert!(text.starts_with("//!"), "{name} does not open with what it is for");
+            let lines = text.lines().count();
+            assert!(lines <= 800, "{name} has {lines} lines: two things live in one room");
+        }
+    }
+}
