@@ -1,4 +1,8 @@
 //! Agent, daemon and command line of ringscope. A map of the rooms; ARCHITECTURE.md tells the way through them.
 
 pub mod api;
+pub mod client;
 pub mod clock;
+pub mod embedded;
+pub mod run;
+pub mod status;

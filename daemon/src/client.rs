@@ -1,0 +1,136 @@
+//! A client of the REST API, for `status` and the demo.
+
+use serde::de::DeserializeOwned;
+
+use crate::api::{
+    CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job, Page, Primitives, Problem, Rings,
+};
+
+/// Talks to one daemon.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    daemon: String,
+}
+
+/// Why the daemon's answer could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// It did not answer.
+    #[error("no answer from {url}: {source}; is `ringscope serve` running, and is --daemon right?")]
+    NoAnswer {
+        /// What was asked.
+        url: String,
+        /// Why not.
+        source: reqwest::Error,
+    },
+    /// It answered with a problem.
+    #[error("{url}: {detail}")]
+    Problem {
+        /// What was asked.
+        url: String,
+        /// The daemon's words.
+        detail: String,
+    },
+}
+
+impl Client {
+    /// A client of the daemon at e.g. `http://127.0.0.1:9440`.
+    #[must_use]
+    pub fn new(daemon: &str) -> Self {
+        Self { http: reqwest::Client::new(), daemon: daemon.trim_end_matches('/').to_owned() }
+    }
+
+    /// One object of the API; `path` is relative to `/api/v1/`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let url = format!("{}/api/v1/{path}", self.daemon);
+        let no_answer = |source| ClientError::NoAnswer { url: url.clone(), source };
+        let response = self.http.get(&url).send().await.map_err(no_answer)?;
+        if !response.status().is_success() {
+            let status = response.status();
+            let detail = match response.json::<Problem>().await {
+                Ok(problem) => problem.detail,
+                Err(_) => format!("answered {status}; is this a ringscope daemon?"),
+            };
+            return Err(ClientError::Problem { url, detail });
+        }
+        response.json().await.map_err(no_answer)
+    }
+
+    /// Every item of a list, page by page; `path` may have a query.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, ClientError> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let mut items = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page: Page<T> = self.get(&format!("{path}{separator}limit=1000{cursor}")).await?;
+            items.extend(page.items);
+            match page.next_cursor {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    /// All jobs.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn jobs(&self) -> Result<Vec<Job>, ClientError> {
+        self.list("jobs").await
+    }
+
+    /// All hosts.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn hosts(&self) -> Result<Vec<HostSummary>, ClientError> {
+        self.list("nodes").await
+    }
+
+    /// All communicators.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn communicators(&self) -> Result<Vec<CommunicatorSummary>, ClientError> {
+        self.list("communicators").await
+    }
+
+    /// All findings, firing and resolved.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn findings(&self) -> Result<Vec<Finding>, ClientError> {
+        self.list("findings").await
+    }
+
+    /// One communicator, whole.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn communicator(&self, id: &str) -> Result<CommunicatorDetail, ClientError> {
+        self.get(&format!("communicators/{id}")).await
+    }
+
+    /// The rings of one communicator.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn rings(&self, id: &str) -> Result<Rings, ClientError> {
+        self.get(&format!("communicators/{id}/rings")).await
+    }
+
+    /// The counters of one communicator.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn primitives(&self, id: &str) -> Result<Primitives, ClientError> {
+        self.get(&format!("communicators/{id}/primitives")).await
+    }
+}

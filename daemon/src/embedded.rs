@@ -1,0 +1,115 @@
+//! The shared libraries that the binary carries: where they come from and how they get onto disk.
+//!
+//! `cargo xtask dist` and `cargo xtask demo` build them first and embed them; a plain `cargo build` embeds nothing,
+//! and then they are looked for beside the executable.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+include!(concat!(env!("OUT_DIR"), "/embedded_libraries.rs"));
+
+/// One of the shared libraries that belong to ringscope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// `libringscope.so`, the collector.
+    Collector,
+    /// `librsccl.so`, the engine; only the demo needs it.
+    Engine,
+}
+
+impl Library {
+    const fn file_name(self) -> &'static str {
+        match self {
+            Self::Collector => "libringscope.so",
+            Self::Engine => "librsccl.so",
+        }
+    }
+
+    const fn bytes(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Collector => LIBRINGSCOPE,
+            Self::Engine => LIBRSCCL,
+        }
+    }
+
+    const fn package(self) -> &'static str {
+        match self {
+            Self::Collector => "ringscope-collector",
+            Self::Engine => "ringscope-engine",
+        }
+    }
+}
+
+/// Why a library could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// Neither embedded nor beside the executable.
+    #[error(
+        "{file} is neither inside this ringscope nor beside it in {dir}: build one with `cargo xtask dist`, or the \
+         library alone with `cargo build -p {package}`"
+    )]
+    Missing {
+        /// File name.
+        file: &'static str,
+        /// Directory of the executable.
+        dir: PathBuf,
+        /// Cargo package that makes it.
+        package: &'static str,
+    },
+    /// It could not be written.
+    #[error("cannot unpack {file} into {dir}: {source}; name a writable folder with --cache-dir")]
+    Unpack {
+        /// File name.
+        file: &'static str,
+        /// Where to.
+        dir: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Path of a library on disk: unpacked into `cache_dir/<hash>/`, or the one beside the executable.
+///
+/// # Errors
+/// [`LibraryError`], which says what to do.
+pub fn path_of(library: Library, cache_dir: &Path) -> Result<PathBuf, LibraryError> {
+    if let Some(bytes) = library.bytes() {
+        return unpack(library, bytes, cache_dir);
+    }
+    let dir = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned())).unwrap_or_default();
+    let file = library.file_name();
+    // Test executables lie one folder below the libraries.
+    [dir.join(file), dir.join("..").join(file)]
+        .into_iter()
+        .find_map(|path| path.canonicalize().ok())
+        .ok_or(LibraryError::Missing { file, dir, package: library.package() })
+}
+
+fn unpack(library: Library, bytes: &[u8], cache_dir: &Path) -> Result<PathBuf, LibraryError> {
+    let hash: String = Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let dir = cache_dir.join(hash);
+    let path = dir.join(library.file_name());
+    write_if_absent(&dir, &path, bytes).map_err(|source| LibraryError::Unpack {
+        file: library.file_name(),
+        dir,
+        source,
+    })?;
+    Ok(path)
+}
+
+/// Writes under another name and renames, so that ranks that start together never see half a library.
+fn write_if_absent(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|found| found == bytes) {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&temporary)?;
+    file.write_all(bytes)?;
+    fs::rename(&temporary, path)
+}
