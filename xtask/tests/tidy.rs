@@ -1,8 +1,8 @@
 //! The rules of the house that a compiler does not know: which crate may depend on which, which room may do what.
 
-use std::collections::BTreeMap;
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
