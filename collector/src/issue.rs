@@ -185,7 +185,6 @@ fn note_overwritten(segment: &Segment, old: &Record) {
 #[inline(always)]
 pub(crate) fn record(segment: &Segment, ticket: u64) -> &Record {
     const MASK: u64 = MAX_RECORDS as u64 - 1;
-    #[expect(clippy::cast_possible_truncation, reason = "masked to the number of records")]
     let index = (ticket & MASK) as usize;
     &segment.records[index]
 }
@@ -198,9 +197,7 @@ pub(crate) fn subject(record: &Record) -> (usize, usize) {
 
 #[inline(always)]
 fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "slots are below 256")]
-    let slot = slot as u32;
-    slot << 16 | (primitive as u32) << 8 | u32::from(datatype)
+    u32::try_from(slot).unwrap_or_default() << 16 | (primitive as u32) << 8 | u32::from(datatype)
 }
 
 #[inline(always)]

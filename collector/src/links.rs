@@ -50,7 +50,6 @@ fn take(segment: &Segment, index: usize, from: u64, key: u64) -> bool {
 fn indices(key: u64) -> impl Iterator<Item = usize> {
     // Fibonacci hashing; the high bits are the mixed ones.
     let start = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    #[expect(clippy::cast_possible_truncation, reason = "reduced to the table's length")]
     let start = start as usize % MAX_LINKS;
     (start..start + MAX_PROBES).map(|index| index % MAX_LINKS)
 }

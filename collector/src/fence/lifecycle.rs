@@ -15,7 +15,7 @@ use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, DropReason, MADE_BY_INIT, MADE_BY_SPLIT, MAX_COMMUNICATORS,
 };
 
-use super::nccl::{COMM_NAME_SINCE, CONFIG_MAGIC, Comm, Config, SUCCESS, SYSTEM_ERROR, UniqueId};
+use super::nccl::{COMM_NAME_SINCE, CONFIG_MAGIC, Comm, Config, ConfigHead, SUCCESS, SYSTEM_ERROR, UniqueId};
 use super::profiler_v5::text;
 use super::resolve::{self, Function};
 use super::segment_map::segment_or_create;
@@ -298,8 +298,8 @@ unsafe fn name_of(config: *const c_void) -> Name {
         return Name::default();
     }
     // SAFETY: every version begins with these three.
-    let (size, magic, version) = unsafe { ((*config).size, (*config).magic, (*config).version) };
-    if magic != CONFIG_MAGIC || size < size_of::<Config>() || version < COMM_NAME_SINCE {
+    let head = unsafe { config.cast::<ConfigHead>().read() };
+    if head.magic != CONFIG_MAGIC || head.size < size_of::<Config>() || head.version < COMM_NAME_SINCE {
         return Name::default();
     }
     // SAFETY: `size` says that the field is there.

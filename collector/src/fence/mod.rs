@@ -1,11 +1,11 @@
 //! The only unsafe code of the collector, behind safe functions.
 //!
-//! * [`exports`]: the operations that stand in front of the library's; [`lifecycle`]: the same for communicators and
-//!   groups
+//! * [`exports`]: the operations that stand in front of the library's
+//! * [`lifecycle`]: the same for communicators and groups
 //! * [`profiler_v5`]: the profiler plugin's table
 //! * [`resolve`]: the library's own functions
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
-//! * [`ticks`]: clocks
+//! * `ticks`: clocks
 
 mod exports;
 mod lifecycle;

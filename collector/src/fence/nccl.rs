@@ -19,12 +19,19 @@ pub(super) struct UniqueId {
     pub(super) internal: [u8; 128],
 }
 
-/// The beginning of `ncclConfig_t`, up to the field that is wanted. `size` says how much of it the caller has.
+/// What every version of `ncclConfig_t` begins with.
 #[repr(C)]
-pub(super) struct Config {
+pub(super) struct ConfigHead {
+    /// How much of the whole the caller has.
     pub(super) size: usize,
     pub(super) magic: c_uint,
     pub(super) version: c_uint,
+}
+
+/// The beginning of `ncclConfig_t`, up to the field that is wanted.
+#[repr(C)]
+pub(super) struct Config {
+    head: ConfigHead,
     blocking: c_int,
     cga_cluster_size: c_int,
     min_ctas: c_int,

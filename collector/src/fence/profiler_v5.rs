@@ -27,7 +27,10 @@ const COLL_API: u64 = 0x200;
 const P2P_API: u64 = 0x400;
 
 /// The events that completion and network bytes need.
-const MASK: c_int = (COLL | P2P | PROXY_OP | PROXY_STEP | KERNEL_CH | COLL_API | P2P_API) as c_int;
+const MASK: c_int = 0x65e;
+const _: () = assert!(
+    MASK.cast_unsigned() as u64 == COLL | P2P | PROXY_OP | PROXY_STEP | KERNEL_CH | COLL_API | P2P_API
+);
 /// `ncclProfilerProxyStepSendWait`: the step's bytes are with the network.
 const STATE_SEND_WAIT: c_int = 9;
 

@@ -121,8 +121,10 @@ impl Unnamed {
             return Err(io::Error::last_os_error());
         }
         let segment = memory.cast::<Segment>();
+        // SAFETY: `fixed` lies within the mapping.
+        let place = unsafe { &raw mut (*segment).fixed };
         // SAFETY: nobody else knows the mapping yet; a page boundary is aligned for any type.
-        unsafe { (&raw mut (*segment).fixed).write(fixed.clone()) };
+        unsafe { place.write(fixed.clone()) };
         // SAFETY: all zero but `fixed`, which is a valid segment; it is never unmapped.
         Ok(unsafe { &*segment })
     }

@@ -5,7 +5,12 @@
 //! * [`lifetimes`]: communicators, forks, deaths
 //! * [`guest`]: what it must never do
 
-#![expect(clippy::disallowed_methods, reason = "tests look at their own environment")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod guest;
 mod harness;
