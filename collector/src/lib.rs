@@ -1,1 +1,27 @@
-//! The collector.
+//! The collector, `libringscope.so`: a guest in somebody else's training process.
+//!
+//! It is preloaded, so that its `ncclX` run before the library's, and the same object is the library's profiler
+//! plugin. What it sees it leaves in the process's segment ([`ringscope_wire::segment`]). On the record path it never
+//! allocates, locks, blocks or calls the system; nowhere does it write output or let a panic reach C.
+//!
+//! * [`fence`]: everything unsafe: exported functions, the plugin's table, the mapping, the real library, the clock
+//! * [`issue`]: a call becomes a record and, once the library has taken it, issued counters
+//! * [`complete`]: channels finish, the last one closes the record
+//! * [`communicators`] and [`adopt`]: communicator slots, and which one the profiler speaks of
+//! * [`links`] and [`steps`]: network bytes per peer
+//! * [`switch`]: on, off, fault, and the count of what was dropped
+//! * [`local`]: what a thread remembers
+//! * [`config`] and [`identity`]: who this process is
+
+mod adopt;
+mod communicators;
+mod complete;
+mod config;
+mod fence;
+mod handle;
+mod identity;
+mod issue;
+mod links;
+mod local;
+mod steps;
+mod switch;

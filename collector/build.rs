@@ -1,0 +1,8 @@
+//! Link arguments of the shared library.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libringscope.so");
+    // The profiler plugin is dlclosed with the last communicator, while atfork handlers and wrappers live on.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+}

@@ -1,0 +1,69 @@
+//! What the environment says. The only place that reads it, once per segment.
+
+#![expect(clippy::disallowed_methods, reason = "this is the module that reads the environment")]
+
+use std::env::var_os;
+use std::path::PathBuf;
+
+/// Where segments lie if `RINGSCOPE_DIR` does not say: memory, not disk, and shared with the agent.
+const DEFAULT_DIR: &str = "/dev/shm/ringscope";
+
+/// The settings of one process. Empty texts and `None` mean: not said.
+pub(crate) struct Config {
+    /// Folder for the segment.
+    pub(crate) dir: PathBuf,
+    pub(crate) host: String,
+    pub(crate) job: String,
+    pub(crate) run_id: String,
+    pub(crate) global_rank: Option<i32>,
+    pub(crate) world_size: Option<i32>,
+    pub(crate) local_rank: Option<i32>,
+    pub(crate) k8s_namespace: String,
+    pub(crate) k8s_pod: String,
+    pub(crate) log_file: String,
+}
+
+impl Config {
+    pub(crate) fn from_env() -> Self {
+        Self {
+            dir: var_os("RINGSCOPE_DIR")
+                .filter(|dir| !dir.is_empty())
+                .map_or(DEFAULT_DIR.into(), PathBuf::from),
+            host: text("RINGSCOPE_HOST"),
+            job: job(),
+            run_id: text("RINGSCOPE_RUN_ID"),
+            global_rank: number(&["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"]),
+            world_size: number(&["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]),
+            local_rank: number(&["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"]),
+            k8s_namespace: text("POD_NAMESPACE"),
+            k8s_pod: pod(),
+            log_file: text("NCCL_DEBUG_FILE"),
+        }
+    }
+}
+
+fn job() -> String {
+    let slurm = || Some(text("SLURM_JOB_ID")).filter(|id| !id.is_empty()).map(|id| format!("slurm-{id}"));
+    // torchrun says "none" where it was given no --rdzv-id.
+    let elastic = || Some(text("TORCHELASTIC_RUN_ID")).filter(|id| !id.is_empty() && id != "none");
+    Some(text("RINGSCOPE_JOB"))
+        .filter(|job| !job.is_empty())
+        .or_else(slurm)
+        .or_else(elastic)
+        .unwrap_or_else(|| text("JOB_NAME"))
+}
+
+/// The host name is the pod's name only inside Kubernetes.
+fn pod() -> String {
+    let name = text("POD_NAME");
+    if name.is_empty() && var_os("KUBERNETES_SERVICE_HOST").is_some() { text("HOSTNAME") } else { name }
+}
+
+fn text(name: &str) -> String {
+    var_os(name).map(|value| value.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The first of these that holds a number.
+fn number(names: &[&str]) -> Option<i32> {
+    names.iter().find_map(|name| text(name).trim().parse().ok().filter(|number| *number >= 0))
+}

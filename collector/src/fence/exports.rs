@@ -1,0 +1,73 @@
+//! The operations of `nccl.h`, standing in front of the library's own.
+//!
+//! `extern "C-unwind"`: an exception or `pthread_exit` of the library passes through a wrapper as if it were not
+//! there. Panics of ours are caught around our own code only.
+
+#![expect(unsafe_code, reason = "exports C functions and calls the real ones")]
+
+use std::ffi::{c_int, c_void};
+
+use ringscope_wire::Primitive;
+
+use super::guard;
+use super::nccl::{Comm, SYSTEM_ERROR, Stream};
+use super::resolve::{self, Function};
+use crate::issue::{self, Call};
+use crate::local;
+
+/// Per line: the primitive; the call's elements, datatype, peer or root (else -1) and communicator; the signature.
+macro_rules! operations {
+    ($($primitive:ident($count:ident, $datatype:ident, $peer:expr, $comm:ident)
+        = $name:ident($($arg:ident: $type:ty),*);)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of nccl.h: records the call and forwards it.")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
+            let call = Call {
+                primitive: Primitive::$primitive,
+                comm: $comm as u64,
+                count: $count as u64,
+                datatype: $datatype,
+                peer: $peer,
+            };
+            around(Function::$name, &call, |real| {
+                // SAFETY: the library's function of this name has the signature that nccl.h gives it.
+                let real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
+                // SAFETY: the caller's own arguments.
+                unsafe { real($($arg),*) }
+            })
+        }
+    )*};
+}
+
+operations! {
+    AllReduce(count, datatype, -1, comm) = ncclAllReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, root, comm) = ncclBroadcast(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, root, comm) = ncclBcast(buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Reduce(count, datatype, root, comm) = ncclReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream);
+    AllGather(count, datatype, -1, comm) = ncclAllGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
+    ReduceScatter(count, datatype, -1, comm) = ncclReduceScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    Send(count, datatype, peer, comm) = ncclSend(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    Recv(count, datatype, peer, comm) = ncclRecv(buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+}
+
+/// Forwards one call, with the record before and the result after. What the library calls of itself passes unseen.
+#[inline(always)]
+fn around(function: Function, call: &Call, forward: impl FnOnce(*mut c_void) -> c_int) -> c_int {
+    let real = resolve::real(function);
+    if real.is_null() {
+        return SYSTEM_ERROR;
+    }
+    local::with(|local| {
+        if local.is_inside() {
+            return forward(real);
+        }
+        let open = guard(|| issue::begin(local, call)).flatten();
+        let inside = local.enter(open.map_or(0, |open| open.ticket + 1));
+        let result = forward(real);
+        drop(inside);
+        if let Some(open) = open {
+            guard(|| issue::finish(local, &open, result));
+        }
+        result
+    })
+}

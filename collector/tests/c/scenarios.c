@@ -1,0 +1,332 @@
+/* What a training process might do, one function per test. Linked to the stub library the usual way. */
+#define _GNU_SOURCE
+#include "stub.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
+#define OK(call) CHECK((call) == 0)
+enum { INT8 = 0, FLOAT32 = 7, BFLOAT16 = 9, SUM = 0 };
+
+static ncclComm_t comm_of(int id, int n_ranks, int rank) {
+  ncclUniqueId unique = {{0}};
+  ncclComm_t comm = NULL;
+  unique.internal[0] = (char)id;
+  OK(ncclCommInitRank(&comm, n_ranks, unique, rank));
+  CHECK(comm);
+  return comm;
+}
+
+static void all_reduce(ncclComm_t comm, size_t count) { OK(ncclAllReduce(NULL, NULL, count, FLOAT32, SUM, comm, NULL)); }
+
+static void every_primitive(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  OK(ncclAllReduce(NULL, NULL, 100, FLOAT32, SUM, comm, NULL));
+  OK(ncclBroadcast(NULL, NULL, 100, BFLOAT16, 2, comm, NULL));
+  OK(ncclBcast(NULL, 10, INT8, 2, comm, NULL));
+  OK(ncclReduce(NULL, NULL, 7, FLOAT32, SUM, 5, comm, NULL));
+  OK(ncclAllGather(NULL, NULL, 8, FLOAT32, comm, NULL));
+  OK(ncclReduceScatter(NULL, NULL, 9, FLOAT32, SUM, comm, NULL));
+  OK(ncclSend(NULL, 11, FLOAT32, 4, comm, NULL));
+  OK(ncclRecv(NULL, 12, FLOAT32, 6, comm, NULL));
+  CHECK(stub_refused_events() == 0);
+}
+
+static void groups(void) {
+  ncclComm_t comm = comm_of(1, 8, 3), other = comm_of(2, 4, 1);
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 1, INT8, 1, comm, NULL));
+  OK(ncclGroupStart());
+  OK(ncclRecv(NULL, 2, INT8, 1, comm, NULL));
+  OK(ncclGroupEnd());
+  all_reduce(other, 1);
+  OK(ncclGroupEnd());
+  /* The library refuses the whole group. */
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 4, INT8, 1, comm, NULL));
+  OK(ncclRecv(NULL, 8, INT8, 1, comm, NULL));
+  stub_fail_next(3);
+  CHECK(ncclGroupEnd() == 3);
+  /* It refuses one call, and with it the group. */
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 16, INT8, 1, comm, NULL));
+  stub_fail_next(4);
+  CHECK(ncclRecv(NULL, 32, INT8, 1, comm, NULL) == 4);
+  CHECK(ncclGroupEnd() == 4);
+  /* A group that is not one. */
+  CHECK(ncclGroupEnd() == 5);
+  /* And all goes on. */
+  OK(ncclSend(NULL, 64, INT8, 1, comm, NULL));
+  stub_fail_next(4);
+  CHECK(ncclSend(NULL, 128, INT8, 1, comm, NULL) == 4);
+  /* ncclInProgress: taken. */
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 0, INT8, 1, comm, NULL));
+  stub_fail_next(7);
+  CHECK(ncclGroupEnd() == 7);
+}
+
+static void open_group(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 1, INT8, 1, comm, NULL));
+  OK(ncclRecv(NULL, 2, INT8, 1, comm, NULL));
+  _exit(0);
+}
+
+static void *many_calls(void *argument) {
+  ncclComm_t comm = argument;
+  for (int i = 0; i < 2000; i++) {
+    all_reduce(comm, 1);
+    OK(ncclGroupStart());
+    OK(ncclSend(NULL, 1, INT8, 1, comm, NULL));
+    OK(ncclRecv(NULL, 1, INT8, 1, comm, NULL));
+    OK(ncclGroupEnd());
+  }
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t ids[4];
+  for (int i = 0; i < 4; i++) OK(pthread_create(&ids[i], NULL, many_calls, comm_of(i + 1, 8, i)));
+  for (int i = 0; i < 4; i++) OK(pthread_join(ids[i], NULL));
+}
+
+/* Channels finish on other threads, before, while and after the calls return. */
+static void racing_completion(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_complete(STUB_THREADS, 4);
+  for (int i = 0; i < 60; i++) {
+    all_reduce(comm, 1);
+    OK(ncclGroupStart());
+    for (int j = 0; j < 2; j++) OK(ncclSend(NULL, 1, INT8, j, comm, NULL));
+    OK(ncclGroupEnd());
+    stub_release();
+  }
+}
+
+static void held(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_complete(STUB_HOLD, 3);
+  all_reduce(comm, 5);
+  stub_release();
+  all_reduce(comm, 6);
+  puts("ready");
+  fflush(stdout);
+  for (;;) pause();
+}
+
+static void trivial(void) {
+  ncclComm_t alone = comm_of(1, 1, 0), comm = comm_of(2, 8, 3);
+  all_reduce(alone, 10);
+  all_reduce(comm, 0);
+  OK(ncclGroupStart());
+  all_reduce(alone, 10);
+  OK(ncclSend(NULL, 0, INT8, 1, comm, NULL));
+  OK(ncclGroupEnd());
+}
+
+static void splits(void) {
+  ncclComm_t comm = comm_of(1, 8, 6), child = NULL, none = comm, grouped = NULL;
+  ncclConfig_t config = {sizeof config, 0xcafebeef, 22809, 1, 0, 0, 0, NULL, 0, 0, "tensor-parallel", 0, 0, 0, 0};
+  OK(ncclCommSplit(comm, 0, 0, &child, &config));
+  OK(ncclCommSplit(comm, -1, 0, &none, NULL));
+  CHECK(none == NULL);
+  OK(ncclGroupStart());
+  OK(ncclCommSplit(comm, 1, 0, &grouped, NULL));
+  OK(ncclGroupEnd());
+  all_reduce(child, 1);
+  all_reduce(grouped, 2);
+}
+
+static void lifetimes(void) {
+  ncclUniqueId id = {{9}};
+  ncclComm_t comm = comm_of(1, 8, 0), failed = NULL, comms[3], grouped = NULL;
+  stub_complete(STUB_HOLD, 2);
+  all_reduce(comm, 1);
+  OK(ncclCommFinalize(comm));
+  OK(ncclCommDestroy(comm)); /* flushes: the operation completes inside */
+  comm = comm_of(2, 8, 0);   /* malloc gives the same pointer again */
+  all_reduce(comm, 2);
+  all_reduce(comm, 2);
+  OK(ncclCommAbort(comm));
+  stub_release(); /* too late */
+  stub_fail_next(2);
+  CHECK(ncclCommInitRank(&failed, 8, id, 1) == 2);
+  OK(ncclCommInitAll(comms, 3, NULL));
+  stub_complete(STUB_INLINE, 2);
+  for (int i = 0; i < 3; i++) all_reduce(comms[i], 1);
+  OK(ncclGroupStart());
+  OK(ncclCommInitRank(&grouped, 8, id, 1));
+  OK(ncclGroupEnd());
+  all_reduce(grouped, 3);
+  all_reduce(grouped, 3);
+  /* One that nobody has seen made: not even the stub may look into it. */
+  CHECK(ncclAllReduce(NULL, NULL, 0, FLOAT32, SUM, (ncclComm_t)&id, NULL) == 0);
+}
+
+static void many_communicators(void) {
+  for (int i = 0; i < 300; i++) all_reduce(comm_of(1, 8, 0), 1);
+}
+
+static void network(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_network(5, 4, 1000);
+  all_reduce(comm, 1);
+  all_reduce(comm, 1);
+  stub_network(6, 1, 7);
+  OK(ncclSend(NULL, 1, INT8, 6, comm, NULL));
+  /* A captured graph, launched three times: one call, three times the bytes. */
+  stub_replays(3);
+  OK(ncclSend(NULL, 1, INT8, 6, comm, NULL));
+}
+
+static void forks(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  all_reduce(comm, 1);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    all_reduce(comm, 100); /* not in the parent's segment, and none of its own yet */
+    all_reduce(comm_of(2, 4, 1), 3);
+    exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  child = fork();
+  if (child == 0) exit(0); /* a child that communicates with nobody leaves nothing */
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  all_reduce(comm, 1);
+}
+
+static void wrap(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  for (int i = 0; i < 40000; i++) all_reduce(comm, 1);
+  /* A group larger than the ring. */
+  OK(ncclGroupStart());
+  for (int i = 0; i < 20000; i++) OK(ncclSend(NULL, 1, INT8, 1, comm, NULL));
+  OK(ncclGroupEnd());
+  /* One record goes under before its operation completes. */
+  stub_complete(STUB_HOLD, 1);
+  OK(ncclReduce(NULL, NULL, 1, INT8, SUM, 0, comm, NULL));
+  stub_complete(STUB_INLINE, 1);
+  for (int i = 0; i < 16384; i++) all_reduce(comm, 1);
+  stub_release();
+}
+
+/* The agent's side of the control word. */
+static volatile uint32_t *control_word(void) {
+  const char *dir = getenv("RINGSCOPE_DIR");
+  DIR *entries = opendir(dir);
+  CHECK(entries);
+  for (struct dirent *entry; (entry = readdir(entries));) {
+    if (!strstr(entry->d_name, ".seg")) continue;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+    int fd = open(path, O_RDWR);
+    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(memory != MAP_FAILED);
+    return (uint32_t *)((char *)memory + atol(getenv("CONTROL_OFFSET")));
+  }
+  return NULL;
+}
+
+static void controlled(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  volatile uint32_t *control = control_word();
+  stub_complete(STUB_HOLD, 2);
+  all_reduce(comm, 1);
+  CHECK(stub_mask() != 0);
+  *control = 1;
+  all_reduce(comm, 10);
+  CHECK(stub_mask() == 0);
+  ncclComm_t late = comm_of(2, 8, 3);
+  CHECK(stub_mask() == 0);
+  stub_release(); /* what was issued while on still completes */
+  *control = 0;
+  stub_complete(STUB_INLINE, 2);
+  all_reduce(comm, 100);
+  all_reduce(late, 1000);
+  CHECK(stub_mask() != 0);
+}
+
+static void switched_off(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  *control_word() = 1;
+  all_reduce(comm, 10);
+}
+
+static void record_path(ncclComm_t comm, int times) {
+  for (int i = 0; i < times; i++) {
+    all_reduce(comm, 1);
+    OK(ncclGroupStart());
+    OK(ncclSend(NULL, 1, INT8, 1, comm, NULL));
+    OK(ncclRecv(NULL, 1, INT8, 1, comm, NULL));
+    OK(ncclGroupEnd());
+  }
+}
+
+static void no_system_call(void) {
+  ncclComm_t comm = comm_of(1, 8, 3), other = comm_of(2, 8, 3);
+  record_path(comm, 1); /* the stub's queue, and lazy binding */
+  struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+  OK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  OK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+  record_path(comm, 25000);
+  record_path(other, 25000);
+  _exit(0);
+}
+
+/* Counted by the malloc of the program that runs this. */
+extern volatile long allocations __attribute__((weak));
+
+static void no_allocation(void) {
+  CHECK(&allocations);
+  ncclComm_t comm = comm_of(1, 8, 3), other = comm_of(2, 8, 3);
+  record_path(comm, 1);
+  stub_network(5, 2, 1000);
+  long before = allocations;
+  record_path(comm, 25000);
+  record_path(other, 25000);
+  CHECK(allocations == before);
+  /* That the count works at all. */
+  static void *volatile memory;
+  memory = malloc(1);
+  free(memory);
+  CHECK(allocations == before + 1);
+}
+
+#define SCENARIO(name) {#name, name}
+static const struct { const char *name; void (*run)(void); } scenarios[] = {
+    SCENARIO(every_primitive), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
+    SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
+    SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
+    SCENARIO(switched_off), SCENARIO(no_system_call), SCENARIO(no_allocation),
+};
+
+int run_scenario(const char *name);
+int run_scenario(const char *name) {
+  for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+    if (!strcmp(name, scenarios[i].name)) { scenarios[i].run(); return 0; }
+  return 98;
+}

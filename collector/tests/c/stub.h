@@ -1,0 +1,61 @@
+/* What the stub library and the programs that use it share: the part of nccl.h that is needed, and the strings to
+ * pull. No CUDA, no data: calls only cost time and make profiler events. */
+#ifndef STUB_H
+#define STUB_H
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct stub_comm *ncclComm_t;
+typedef void *cudaStream_t;
+typedef struct { char internal[128]; } ncclUniqueId;
+typedef struct {
+  size_t size;
+  unsigned magic, version;
+  int blocking, cgaClusterSize, minCTAs, maxCTAs;
+  const char *netName;
+  int splitShare, trafficClass;
+  const char *commName;
+  int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs;
+} ncclConfig_t;
+
+int ncclGetVersion(int *);
+int ncclGetUniqueId(ncclUniqueId *);
+int ncclCommInitRank(ncclComm_t *, int, ncclUniqueId, int);
+int ncclCommInitRankConfig(ncclComm_t *, int, ncclUniqueId, int, ncclConfig_t *);
+int ncclCommInitAll(ncclComm_t *, int, const int *);
+int ncclCommSplit(ncclComm_t, int, int, ncclComm_t *, ncclConfig_t *);
+int ncclCommDestroy(ncclComm_t);
+int ncclCommAbort(ncclComm_t);
+int ncclCommFinalize(ncclComm_t);
+int ncclCommCount(ncclComm_t, int *);
+int ncclCommUserRank(ncclComm_t, int *);
+int ncclCommCuDevice(ncclComm_t, int *);
+int ncclGroupStart(void);
+int ncclGroupEnd(void);
+int ncclAllReduce(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t);
+int ncclBroadcast(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t);
+int ncclBcast(void *, size_t, int, int, ncclComm_t, cudaStream_t);
+int ncclReduce(const void *, void *, size_t, int, int, int, ncclComm_t, cudaStream_t);
+int ncclAllGather(const void *, void *, size_t, int, ncclComm_t, cudaStream_t);
+int ncclReduceScatter(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t);
+int ncclSend(const void *, size_t, int, int, ncclComm_t, cudaStream_t);
+int ncclRecv(void *, size_t, int, int, ncclComm_t, cudaStream_t);
+
+enum stub_completion {
+  STUB_INLINE,  /* every channel finishes before the call that launches it returns */
+  STUB_THREADS, /* each channel finishes on a thread of its own, as it likes */
+  STUB_HOLD,    /* channels finish in stub_release(), or never */
+};
+void stub_complete(enum stub_completion how, int channels);
+/* Finishes what is held. */
+void stub_release(void);
+/* The next operation, init or outermost group end returns this. */
+void stub_fail_next(int result);
+/* Each operation sends `steps` network steps of `bytes` to `peer`; 0 steps: none. */
+void stub_network(int peer, int steps, size_t bytes);
+/* Each operation is launched this many times, as a captured graph is. */
+void stub_replays(int times);
+/* Events started with handle NULL although the plugin asked for them. */
+int stub_refused_events(void);
+int stub_mask(void);
+#endif

@@ -1,0 +1,286 @@
+/* A library that speaks NCCL's C API and profiler interface v5, and communicates with nobody. */
+#define _GNU_SOURCE
+#include "stub.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SUCCESS 0
+#define INVALID_USAGE 5
+#define API(name) __attribute__((visibility("default"), weak, alias(#name))) __typeof__(name) p##name;
+
+struct stub_comm {
+  int rank, n_ranks, child_count;
+  uint64_t hash;
+  void *context;
+};
+
+typedef struct {
+  uint64_t type;
+  void *parent;
+  int rank;
+  union {
+    struct { uint64_t seq; const char *func; const void *s; void *r; size_t count; int root; const char *type;
+             uint8_t n_channels, n_warps; const char *algo, *proto; void *group; } coll;
+    struct { const char *func; void *buffer; const char *type; size_t count; int peer; uint8_t n_channels;
+             void *group; } p2p;
+    struct { int pid; uint8_t channel; int peer, n_steps, chunk, is_send; } proxy;
+    struct { int step; } step;
+    struct { uint8_t channel; uint64_t timer; } kernel;
+  } u;
+} descriptor_t;
+_Static_assert(sizeof(descriptor_t) == 112, "v5");
+
+typedef struct {
+  const char *name;
+  int (*init)(void **, uint64_t, int *, const char *, int, int, int, void *);
+  int (*start)(void *, void **, descriptor_t *);
+  int (*stop)(void *);
+  int (*state)(void *, int, void *);
+  int (*finalize)(void *);
+} profiler_t;
+
+struct task {
+  ncclComm_t comm;
+  bool is_p2p;
+  int peer;
+  size_t count;
+  void *api;
+};
+
+static profiler_t *profiler;
+static int mask;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int completion = STUB_INLINE, n_channels = 2, fail_next, net_peer, net_steps, replays = 1;
+static size_t net_bytes;
+static atomic_int refused;
+
+#define MAX_TASKS 65536
+static _Thread_local struct task *queue;
+static _Thread_local int n_queued, depth, group_error;
+static _Thread_local struct { ncclComm_t *place, comm; const char *name; } inits[64];
+static _Thread_local int n_inits;
+
+static void *held[MAX_TASKS];
+static int n_held;
+static pthread_t threads[1024];
+static int n_threads;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void load(void) {
+  const char *path = getenv("NCCL_PROFILER_PLUGIN");
+  void *object = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  profiler = object ? dlsym(object, "ncclProfiler_v5") : NULL;
+}
+
+static int take_failure(void) {
+  int result = fail_next;
+  fail_next = 0;
+  return result;
+}
+
+void stub_complete(enum stub_completion how, int channels) { completion = how; n_channels = channels; }
+void stub_fail_next(int result) { fail_next = result; }
+void stub_network(int peer, int steps, size_t bytes) { net_peer = peer; net_steps = steps; net_bytes = bytes; }
+void stub_replays(int times) { replays = times; }
+int stub_refused_events(void) { return refused; }
+int stub_mask(void) { return mask; }
+
+static void *start(ncclComm_t comm, descriptor_t descriptor) {
+  void *handle = NULL;
+  if (!profiler || !(mask & descriptor.type)) return NULL;
+  descriptor.rank = comm->rank;
+  profiler->start(comm->context, &handle, &descriptor);
+  if (!handle) refused++;
+  return handle;
+}
+
+static void stop(void *handle) {
+  if (handle) profiler->stop(handle);
+}
+
+static void *stop_on_thread(void *handle) {
+  stop(handle);
+  return NULL;
+}
+
+static void finish_channel(void *handle) {
+  if (completion == STUB_INLINE || !handle) return stop(handle);
+  pthread_mutex_lock(&lock);
+  if (completion == STUB_HOLD) held[n_held++] = handle;
+  else pthread_create(&threads[n_threads++], NULL, stop_on_thread, handle);
+  pthread_mutex_unlock(&lock);
+}
+
+void stub_release(void) {
+  for (int i = 0; i < n_held; i++) stop(held[i]);
+  for (int i = 0; i < n_threads; i++) pthread_join(threads[i], NULL);
+  n_held = n_threads = 0;
+}
+
+static void network(ncclComm_t comm, void *task) {
+  void *op = start(comm, (descriptor_t){8, task, 0, {.proxy = {getpid(), 0, net_peer, net_steps, 0, 1}}});
+  void *received = start(comm, (descriptor_t){8, task, 0, {.proxy = {getpid(), 0, net_peer, net_steps, 0, 0}}});
+  void *foreign = start(comm, (descriptor_t){8, task, 0, {.proxy = {getpid() + 1, 0, net_peer, net_steps, 0, 1}}});
+  if (received || foreign) abort();
+  for (int i = 0; op && i < net_steps; i++) {
+    void *step = start(comm, (descriptor_t){0x10, op, 0, {.step = {i}}});
+    size_t bytes = net_bytes;
+    if (step) profiler->state(step, 9, &bytes);
+    stop(step);
+  }
+  stop(op);
+}
+
+static void launch_once(struct task *task) {
+  descriptor_t descriptor = {task->is_p2p ? 4 : 2, task->api, 0, {.coll = {0}}};
+  if (task->is_p2p) descriptor.u.p2p.n_channels = n_channels;
+  else descriptor.u.coll.n_channels = n_channels;
+  void *handle = task->api ? start(task->comm, descriptor) : NULL;
+  void *channels[64];
+  if (net_steps > 0) network(task->comm, handle);
+  /* The second channel starts after the first has stopped, as it may. */
+  for (int i = 0; handle && i < n_channels; i++) {
+    channels[i] = start(task->comm, (descriptor_t){0x40, handle, 0, {.kernel = {i, 0}}});
+    finish_channel(channels[i]);
+  }
+  stop(handle);
+}
+
+static void launch(struct task *task) {
+  for (int i = 0; i < replays; i++) launch_once(task);
+}
+
+static int operation(ncclComm_t comm, bool is_p2p, size_t count, int peer) {
+  int error = take_failure();
+  if (error) {
+    if (depth > 0) group_error = error;
+    return error;
+  }
+  /* The library returns early: no event at all. */
+  if (count == 0 || comm->n_ranks == 1) return SUCCESS;
+  descriptor_t descriptor = {is_p2p ? 0x400 : 0x200, NULL, 0, {.coll = {0}}};
+  struct task task = {comm, is_p2p, peer, count, start(comm, descriptor)};
+  stop(task.api);
+  if (depth == 0) {
+    launch(&task);
+  } else {
+    if (!queue) queue = malloc(MAX_TASKS * sizeof *queue);
+    queue[n_queued++] = task;
+  }
+  return SUCCESS;
+}
+
+int ncclGetVersion(int *version) { *version = 22809; return SUCCESS; }
+int ncclCommCount(ncclComm_t comm, int *n) { *n = comm->n_ranks; return SUCCESS; }
+int ncclCommUserRank(ncclComm_t comm, int *rank) { *rank = comm->rank; return SUCCESS; }
+int ncclCommCuDevice(ncclComm_t comm, int *device) { *device = comm->rank; return SUCCESS; }
+
+int ncclGetUniqueId(ncclUniqueId *id) {
+  memset(id, 0, sizeof *id);
+  id->internal[0] = 7;
+  return SUCCESS;
+}
+
+static void announce(ncclComm_t comm, const char *name) {
+  pthread_once(&once, load);
+  if (profiler) profiler->init(&comm->context, comm->hash, &mask, name, 2, comm->n_ranks, comm->rank, NULL);
+}
+
+struct announcement { ncclComm_t comm; const char *name; };
+static void *announce_on_thread(void *argument) {
+  struct announcement *it = argument;
+  announce(it->comm, it->name);
+  return NULL;
+}
+
+static int make(ncclComm_t *place, int rank, int n_ranks, uint64_t hash, const char *name) {
+  int error = take_failure();
+  if (error) return error;
+  ncclComm_t comm = calloc(1, sizeof *comm);
+  comm->rank = rank; comm->n_ranks = n_ranks; comm->hash = hash;
+  if (depth > 0) {
+    inits[n_inits].place = place; inits[n_inits].comm = comm; inits[n_inits++].name = name;
+    return SUCCESS;
+  }
+  announce(comm, name);
+  *place = comm;
+  return SUCCESS;
+}
+
+/* A hash of its own: what the collector computed before must give way to it. */
+static uint64_t hash_of(ncclUniqueId id) { return 0x1000 + (unsigned char)id.internal[0]; }
+
+int ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
+  return make(comm, rank, n_ranks, hash_of(id), config && config->version >= 22700 ? config->commName : NULL);
+}
+int ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank) {
+  return make(comm, rank, n_ranks, hash_of(id), NULL);
+}
+int ncclCommInitAll(ncclComm_t *comms, int n, const int *devices) {
+  (void)devices;
+  for (int i = 0; i < n; i++) {
+    ncclComm_t comm = calloc(1, sizeof *comm);
+    comm->rank = i; comm->n_ranks = n; comm->hash = 0xa11;
+    struct announcement it = {comm, NULL};
+    pthread_t thread;
+    pthread_create(&thread, NULL, announce_on_thread, &it);
+    pthread_join(thread, NULL);
+    comms[i] = comm;
+  }
+  return SUCCESS;
+}
+int ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *comm, ncclConfig_t *config) {
+  (void)key;
+  parent->child_count++;
+  if (color < 0) { *comm = NULL; return SUCCESS; }
+  return make(comm, parent->rank / 2, (parent->n_ranks + 1) / 2, parent->hash + 0x100 * (color + 1), config ? config->commName : NULL);
+}
+int ncclCommFinalize(ncclComm_t comm) { (void)comm; return SUCCESS; }
+int ncclCommDestroy(ncclComm_t comm) {
+  stub_release();
+  if (profiler) profiler->finalize(comm->context);
+  free(comm);
+  return SUCCESS;
+}
+int ncclCommAbort(ncclComm_t comm) {
+  if (profiler) profiler->finalize(comm->context);
+  return SUCCESS;
+}
+
+int ncclGroupStart(void) { depth++; return SUCCESS; }
+int ncclGroupEnd(void) {
+  if (depth == 0) return INVALID_USAGE;
+  if (--depth > 0) return SUCCESS;
+  int error = group_error ? group_error : take_failure();
+  group_error = 0;
+  for (int i = 0; !error && i < n_queued; i++) launch(&queue[i]);
+  for (int i = 0; !error && i < n_inits; i++) {
+    struct announcement it = {inits[i].comm, inits[i].name};
+    pthread_t thread;
+    pthread_create(&thread, NULL, announce_on_thread, &it);
+    pthread_join(thread, NULL);
+    *inits[i].place = inits[i].comm;
+  }
+  n_queued = n_inits = 0;
+  return error;
+}
+
+int ncclAllReduce(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(c, false, n, -1); }
+int ncclBroadcast(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)q; return operation(c, false, n, root); }
+int ncclBcast(void *b, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { return ncclBroadcast(b, b, n, t, root, c, q); }
+int ncclReduce(const void *s, void *r, size_t n, int t, int o, int root, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(c, false, n, root); }
+int ncclAllGather(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)q; return operation(c, false, n, -1); }
+int ncclReduceScatter(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(c, false, n, -1); }
+int ncclSend(const void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(c, true, n, peer); }
+int ncclRecv(void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(c, true, n, peer); }
+
+API(ncclGetVersion) API(ncclGetUniqueId) API(ncclCommInitRank) API(ncclCommInitRankConfig) API(ncclCommInitAll)
+API(ncclCommSplit) API(ncclCommDestroy) API(ncclCommAbort) API(ncclCommFinalize) API(ncclCommCount)
+API(ncclCommUserRank) API(ncclCommCuDevice) API(ncclGroupStart) API(ncclGroupEnd) API(ncclAllReduce)
+API(ncclBroadcast) API(ncclBcast) API(ncclReduce) API(ncclAllGather) API(ncclReduceScatter) API(ncclSend) API(ncclRecv)

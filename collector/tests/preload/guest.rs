@@ -1,0 +1,71 @@
+//! What the collector must never do to the job it is in.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use ringscope_wire::Primitive::{AllReduce, Recv};
+
+use crate::harness::{assert_good, job, left_by, library};
+
+#[test]
+fn it_exports_its_wrappers_and_the_plugin_and_nothing_else() {
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let exported: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    let expected = "ncclAllGather ncclAllReduce ncclBcast ncclBroadcast ncclCommAbort ncclCommDestroy
+        ncclCommFinalize ncclCommInitAll ncclCommInitRank ncclCommInitRankConfig ncclCommSplit ncclGroupEnd
+        ncclGroupStart ncclProfiler_v5 ncclRecv ncclReduce ncclReduceScatter ncclSend";
+    assert_eq!(exported, expected.split_whitespace().collect());
+}
+
+#[test]
+fn the_record_path_makes_no_system_call() {
+    let left = left_by("no_system_call");
+    left.expect(0, AllReduce, (25_001, 100_004), (25_001, 100_004), 0);
+    left.expect(1, Recv, (25_000, 25_000), (25_000, 25_000), 0);
+}
+
+#[test]
+fn the_record_path_allocates_nothing() {
+    let left = left_by("no_allocation");
+    left.expect(0, AllReduce, (25_001, 100_004), (25_001, 100_004), 0);
+    assert_eq!(left.snapshot.links.len(), 6);
+}
+
+#[test]
+fn a_process_without_communicators_leaves_no_trace() {
+    let mut job = job("no such scenario");
+    assert_eq!(job.command().status().unwrap().code(), Some(98));
+    assert!(!job.dir.exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_does_not_touch_the_job() {
+    // Below a file nothing can be made, not even by root.
+    let job = job("every_primitive").env("RINGSCOPE_DIR", library().join("below")).succeed();
+    assert!(!job.dir.exists());
+}
+
+#[test]
+fn a_full_disk_does_not_touch_the_job() {
+    // A file system of 64 KiB in a mount namespace of its own.
+    let mut job = job("every_primitive");
+    std::fs::create_dir_all(&job.dir).unwrap();
+    let script = r#"mount -t tmpfs -o size=64k tmpfs "$RINGSCOPE_DIR" && env LD_PRELOAD="$PRELOAD" "$0" "$1" && ls -A "$RINGSCOPE_DIR""#;
+    let program = job.command().get_program().to_owned();
+    let environment: Vec<_> = job
+        .command()
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .filter(|(name, _)| name != "LD_PRELOAD")
+        .collect();
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .arg(program)
+        .arg("every_primitive")
+        .envs(environment)
+        .env("PRELOAD", library())
+        .output()
+        .expect("unshare: apt-get install util-linux");
+    assert_good(&output);
+}

@@ -1,0 +1,193 @@
+//! Builds the C programs once, runs one scenario in a folder of its own, reads what it left.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ringscope_wire::Primitive;
+use ringscope_wire::segment::read::{self, Communicator, Counters, Record};
+use ringscope_wire::segment::{Segment, Snapshot};
+
+/// How a scenario is run.
+pub(crate) struct Job {
+    pub(crate) dir: PathBuf,
+    command: Command,
+}
+
+/// One segment that a scenario left.
+pub(crate) struct Left {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) records: Vec<Record>,
+}
+
+/// A scenario in the program that is linked to the library.
+pub(crate) fn job(scenario: &str) -> Job {
+    let mut command = Command::new(programs().join("driver"));
+    command.arg(scenario);
+    Job::new(command, scenario)
+}
+
+/// A scenario in the program that loads the library's user with `RTLD_LOCAL`.
+pub(crate) fn local_job(scenario: &str) -> Job {
+    let mut command = Command::new(programs().join("driver_local"));
+    command.arg(scenario).arg(programs().join("libframework.so"));
+    Job::new(command, &format!("{scenario}-local"))
+}
+
+/// Runs a scenario to its good end and reads the one segment it leaves.
+pub(crate) fn left_by(scenario: &str) -> Left {
+    let job = job(scenario);
+    job.succeed().only_segment()
+}
+
+/// The library under test, as cargo built it for this test.
+pub(crate) fn library() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let deps = here.parent().unwrap();
+    let found =
+        [deps.join("libringscope.so"), deps.join("../libringscope.so")].into_iter().find(|so| so.exists());
+    found.expect("cargo builds libringscope.so before this test").canonicalize().unwrap()
+}
+
+impl Job {
+    fn new(mut command: Command, name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir =
+            Path::new("/dev/shm").join(format!("ringscope-test-{}-{number}-{name}", std::process::id()));
+        command
+            .env_clear()
+            .env("LD_LIBRARY_PATH", programs())
+            .env("LD_PRELOAD", library())
+            .env("NCCL_PROFILER_PLUGIN", library())
+            .env("CONTROL_OFFSET", read::control_offset().to_string())
+            .env("RINGSCOPE_DIR", &dir);
+        Self { dir, command }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    pub(crate) fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// Runs it to its good end, in silence.
+    pub(crate) fn succeed(mut self) -> Self {
+        let output = self.command.output().unwrap();
+        assert_good(&output);
+        self
+    }
+
+    /// Every segment in the folder, by name.
+    pub(crate) fn segments(&self) -> Vec<Left> {
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(&self.dir)
+            .map_or(vec![], |dir| dir.map(|entry| entry.unwrap().path()).collect());
+        paths.sort();
+        paths.iter().map(|path| read_segment(path)).collect()
+    }
+
+    pub(crate) fn only_segment(&self) -> Left {
+        let mut segments = self.segments();
+        assert_eq!(segments.len(), 1, "segments in {}", self.dir.display());
+        segments.remove(0)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Left {
+    /// The counters of a primitive on the communicator in a slot.
+    pub(crate) fn counters(&self, slot: usize, primitive: Primitive) -> Counters {
+        let communicator = self.communicator(slot);
+        let found = communicator.counters.iter().find(|(known, _)| *known == primitive);
+        found.map(|(_, counters)| *counters).unwrap_or_default()
+    }
+
+    pub(crate) fn communicator(&self, slot: usize) -> &Communicator {
+        &self.snapshot.communicators[slot]
+    }
+
+    /// Asserts calls and bytes, issued and completed, and refused calls.
+    #[track_caller]
+    pub(crate) fn expect(
+        &self,
+        slot: usize,
+        primitive: Primitive,
+        issued: (u64, u64),
+        completed: (u64, u64),
+        failed: u64,
+    ) {
+        let found = self.counters(slot, primitive);
+        let found = (
+            (found.issued_calls, found.issued_bytes),
+            (found.completed_calls, found.completed_bytes),
+            found.failed_calls,
+        );
+        assert_eq!(
+            found,
+            (issued, completed, failed),
+            "issued, completed, failed of {primitive} in slot {slot}"
+        );
+    }
+}
+
+/// Asserts a good exit without a word to the job's output.
+#[track_caller]
+pub(crate) fn assert_good(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "silence, not {said}");
+}
+
+fn read_segment(path: &Path) -> Left {
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(bytes.len(), size_of::<Segment>());
+    let snapshot = read::snapshot(&mut bytes.as_slice()).unwrap();
+    let name = format!("{}-{}.seg", snapshot.identity.pid, snapshot.identity.start_time_ns);
+    assert_eq!(path.file_name().unwrap().to_str(), Some(name.as_str()));
+    let from = snapshot.next_ticket.saturating_sub(ringscope_wire::segment::layout::MAX_RECORDS as u64);
+    let records = read::records(&mut bytes.as_slice(), from, snapshot.next_ticket).unwrap();
+    assert_eq!((records.overwritten, records.torn), (0, vec![]));
+    Left { snapshot, records: records.records }
+}
+
+/// Folder of the compiled programs.
+pub(crate) fn programs() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("programs-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let rpath = "-Wl,-rpath,$ORIGIN";
+        cc(&dir, "libnccl.so.2", "stub_nccl.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]);
+        cc(&dir, "libframework.so", "scenarios.c", &["-shared", "-fPIC", "-L.", "-l:libnccl.so.2", rpath]);
+        cc(&dir, "driver", "driver.c", &["-L.", "-l:libframework.so", "-Wl,--export-dynamic", rpath]);
+        cc(&dir, "driver_local", "driver_local.c", &["-ldl"]);
+        dir
+    })
+}
+
+/// Compiles one source of `tests/c` in `dir`; libraries come after it, as the linker wants them.
+fn cc(dir: &Path, output: &str, source: &str, arguments: &[&str]) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+    let done = Command::new("cc")
+        .current_dir(dir)
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o", output])
+        .arg(source)
+        .args(arguments)
+        .output()
+        .expect("a C compiler: apt-get install gcc");
+    assert!(done.status.success(), "{output}: {}", String::from_utf8_lossy(&done.stderr));
+}

@@ -1,0 +1,157 @@
+//! Communicators, forks, deaths.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::fd::AsRawFd as _;
+use std::process::Stdio;
+
+use ringscope_wire::Primitive::{AllReduce, Send};
+use ringscope_wire::comm_hash;
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, DropReason,
+    MADE_BY_INIT, MADE_BY_SPLIT, OPERATION_COMPLETED, OPERATION_ISSUED,
+};
+
+use crate::harness::{job, left_by};
+
+#[test]
+fn a_communicator_has_the_identity_that_the_library_gives_it() {
+    let left = left_by("splits");
+    let [parent, child, grouped] = &left.snapshot.communicators[..] else { panic!("three communicators") };
+    assert_eq!((parent.comm_hash, parent.rank, parent.n_ranks, parent.n_nodes), (0x1001, 6, 8, Some(2)));
+    assert_eq!((parent.made_by, parent.parent_hash, parent.device), (MADE_BY_INIT, 0, Some(6)));
+    assert_eq!((child.comm_hash, child.rank, child.n_ranks), (0x1101, 3, 4));
+    assert_eq!(
+        (child.made_by, child.parent_hash, child.name.as_str()),
+        (MADE_BY_SPLIT, 0x1001, "tensor-parallel")
+    );
+    assert_eq!((grouped.comm_hash, grouped.rank, grouped.n_nodes), (0x1201, 3, Some(2)));
+    left.expect(1, AllReduce, (1, 4), (1, 4), 0);
+    left.expect(2, AllReduce, (1, 8), (1, 8), 0);
+}
+
+#[test]
+fn without_the_profiler_the_identity_is_computed() {
+    let job = job("splits").without("NCCL_PROFILER_PLUGIN").succeed();
+    let left = job.only_segment();
+    let mut id = [0; 128];
+    id[0] = 1;
+    let parent = comm_hash::of_unique_id(&id);
+    let hashes: Vec<_> = left.snapshot.communicators.iter().map(|comm| comm.comm_hash).collect();
+    // The second child had no colour; it still has its number.
+    assert_eq!(hashes, [parent, comm_hash::of_split(parent, 1, 0), comm_hash::of_split(parent, 3, 1)]);
+    let child = left.communicator(1);
+    assert_eq!((child.rank, child.n_ranks, child.name.as_str()), (3, 4, "tensor-parallel"));
+}
+
+#[test]
+fn a_communicator_ends_as_it_is_ended() {
+    let left = left_by("lifetimes");
+    let states: Vec<_> = left.snapshot.communicators.iter().map(|comm| comm.state).collect();
+    assert_eq!(
+        states,
+        [
+            COMMUNICATOR_DESTROYED,
+            COMMUNICATOR_ABORTED,
+            COMMUNICATOR_FAILED,
+            COMMUNICATOR_ACTIVE,
+            COMMUNICATOR_ACTIVE,
+            COMMUNICATOR_ACTIVE,
+            COMMUNICATOR_ACTIVE,
+        ]
+    );
+    left.expect(0, AllReduce, (1, 4), (1, 4), 0);
+    left.expect(1, AllReduce, (2, 16), (0, 0), 2);
+    for slot in 3..6 {
+        left.expect(slot, AllReduce, (1, 4), (1, 4), 0);
+        assert_eq!(left.communicator(slot).comm_hash, 0xa11);
+    }
+    left.expect(6, AllReduce, (2, 24), (2, 24), 0);
+    assert!(left.communicator(0).ended_ticks >= left.communicator(0).created_ticks);
+    assert_eq!(left.snapshot.dropped, [(DropReason::UnknownCommunicator, 1)]);
+}
+
+#[test]
+fn communicators_beyond_the_table_are_counted_as_dropped() {
+    let left = left_by("many_communicators");
+    assert_eq!(left.snapshot.communicators.len(), 256);
+    assert_eq!(
+        left.snapshot.dropped,
+        [(DropReason::CommunicatorTableFull, 44), (DropReason::UnknownCommunicator, 44)]
+    );
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_was_doing() {
+    let mut job = job("held");
+    let mut child = job.command().stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    assert!(is_locked(&job.dir), "a living process holds its segment's lock");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!is_locked(&job.dir), "a dead one does not");
+    let left = job.only_segment();
+    assert!(!left.snapshot.exited);
+    left.expect(0, AllReduce, (2, 44), (1, 20), 0);
+    let states: Vec<_> = left.records.iter().map(|r| (r.bytes, r.state, r.channels_done)).collect();
+    assert_eq!(states, [(20, OPERATION_COMPLETED, 3), (24, OPERATION_ISSUED, 0)]);
+}
+
+/// As the agent asks whether a process lives.
+fn is_locked(dir: &std::path::Path) -> bool {
+    let path = std::fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
+    let file = std::fs::File::open(path).unwrap();
+    assert!(file.as_raw_fd() >= 0);
+    match file.try_lock_shared() {
+        Ok(()) => false,
+        Err(std::fs::TryLockError::WouldBlock) => true,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_forked_child_has_a_segment_of_its_own() {
+    let job = job("forks").succeed();
+    let mut segments = job.segments();
+    assert_eq!(segments.len(), 2, "the parent's and that of the child that made a communicator");
+    segments.sort_by_key(|left| left.snapshot.identity.pid);
+    let (parent, child) = (&segments[0], &segments[1]);
+    parent.expect(0, AllReduce, (2, 8), (2, 8), 0);
+    child.expect(0, AllReduce, (1, 12), (1, 12), 0);
+    assert_eq!((parent.records.len(), child.records.len()), (2, 1));
+    assert_eq!(child.communicator(0).n_ranks, 4);
+    assert!(parent.snapshot.exited && child.snapshot.exited);
+    assert_eq!(child.snapshot.dropped, [(DropReason::NoSegment, 1)]);
+}
+
+#[test]
+fn switched_off_it_forwards_and_on_again_it_counts() {
+    let left = left_by("controlled");
+    left.expect(0, AllReduce, (2, 404), (2, 404), 0);
+    // Made while off.
+    left.expect(1, AllReduce, (1, 4000), (1, 4000), 0);
+    assert_eq!(left.snapshot.state, ringscope_wire::segment::layout::STATE_ON);
+    let off = left_by("switched_off");
+    assert_eq!(off.snapshot.state, ringscope_wire::segment::layout::STATE_OFF);
+    assert_eq!((off.snapshot.next_ticket, off.counters(0, Send)), (0, Default::default()));
+}
+
+#[test]
+fn the_process_says_who_it_is() {
+    let job = job("open_group")
+        .env("RINGSCOPE_HOST", "node-7")
+        .env("SLURM_JOB_ID", "42")
+        .env("SLURM_PROCID", "13")
+        .env("WORLD_SIZE", "16")
+        .env("LOCAL_RANK", "x")
+        .env("POD_NAME", "trainer-0")
+        .env("NCCL_DEBUG_FILE", "/tmp/nccl-%h-%p.log")
+        .succeed();
+    let identity = job.only_segment().snapshot.identity;
+    assert_eq!((identity.host.as_str(), identity.job.as_str()), ("node-7", "slurm-42"));
+    assert_eq!((identity.global_rank, identity.world_size, identity.local_rank), (Some(13), Some(16), None));
+    assert_eq!((identity.executable.as_str(), identity.k8s_pod.as_str()), ("driver", "trainer-0"));
+    assert_eq!(identity.log_file, "/tmp/nccl-%h-%p.log");
+    assert!(identity.start_time_ns > 1_600_000_000_000_000_000);
+}

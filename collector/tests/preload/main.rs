@@ -1,0 +1,18 @@
+//! `libringscope.so` in C programs against a stub of the collective library, as a job would have it.
+//!
+//! * [`harness`]: builds the programs, runs one scenario of `c/scenarios.c`, reads the segments it left
+//! * [`operations`]: what is counted and recorded
+//! * [`lifetimes`]: communicators, forks, deaths
+//! * [`guest`]: what it must never do
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod guest;
+mod harness;
+mod lifetimes;
+mod operations;
