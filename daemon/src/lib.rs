@@ -2,3 +2,6 @@
 
 pub mod api;
 pub mod clock;
+pub mod diagnose;
+pub mod model;
+pub mod view;
