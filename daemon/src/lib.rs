@@ -2,6 +2,14 @@
 
 pub mod api;
 pub mod clock;
+pub mod config;
 pub mod diagnose;
+pub mod http;
+pub mod hub;
+pub mod ingest;
+pub mod metrics;
 pub mod model;
+pub mod plots;
+pub mod serve;
+pub mod store;
 pub mod view;
