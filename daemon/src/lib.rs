@@ -3,6 +3,17 @@
 pub mod api;
 pub mod client;
 pub mod clock;
+pub mod config;
+pub mod diagnose;
 pub mod embedded;
+pub mod http;
+pub mod hub;
+pub mod ingest;
+pub mod metrics;
+pub mod model;
+pub mod plots;
 pub mod run;
+pub mod serve;
 pub mod status;
+pub mod store;
+pub mod view;

@@ -1,0 +1,339 @@
+//! What `ringscope serve` can be told, by command line, environment or file; the only place that reads the
+//! environment.
+//!
+//! Each setting has one name: `--some-setting`, `RINGSCOPE_SOME_SETTING`, `some_setting = ..` in the file. What is
+//! said first in that order holds.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::store::DatabaseUrl;
+
+/// Command line of `ringscope serve`. Values are checked in [`ServeConfig::load`], all at once.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ServeArgs {
+    /// Address to listen on for agents, browsers and Prometheus [default: 127.0.0.1:9440]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Where to keep data: sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE [default: sqlite in --data-dir]
+    #[arg(long, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// Directory for the daemon's own files [default: $XDG_DATA_HOME/ringscope]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// How often the history of a series gets a point at most [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub sample_interval: Option<String>,
+    /// How long history and ended processes are kept [default: 7d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention: Option<String>,
+    /// Largest batch taken from an agent, unpacked [default: 16MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub body_limit: Option<String>,
+    /// Active communicators shown on /metrics; the others are counted [default: 1000]
+    #[arg(long, value_name = "NUMBER")]
+    pub metrics_communicators: Option<String>,
+    /// Whether this process is also the agent of its host [default: true]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub with_agent: Option<String>,
+    /// Directory in which this host's processes leave their segments [default: /dev/shm/ringscope]
+    #[arg(long, value_name = "DIR")]
+    pub agent_dir: Option<String>,
+    /// TOML file with any of these settings
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// A checked configuration of the daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServeConfig {
+    /// Address to listen on. Default 127.0.0.1:9440: nothing is shown to the network before somebody says so, for
+    /// there is no login.
+    pub listen: SocketAddr,
+    /// Where data is kept. Default: a SQLite file in `data_dir`, so that no server is needed.
+    pub database_url: DatabaseUrl,
+    /// Directory for the daemon's own files. Default: `$XDG_DATA_HOME/ringscope`, else `~/.local/share/ringscope`.
+    pub data_dir: PathBuf,
+    /// A series gets at most one point in this time. Default 1 s: what a person watching a job can follow.
+    pub sample_interval: Duration,
+    /// How long history and ended processes are kept. Default 7 days: Monday's job can be compared with last Monday's.
+    pub retention: Duration,
+    /// Largest batch taken. Default 16 MiB: ten times what an agent of eight ranks sends at its start.
+    pub body_limit_bytes: usize,
+    /// Active communicators on /metrics. Default 1000: some 10 000 series, which Prometheus takes with ease.
+    pub metrics_communicators: usize,
+    /// Whether this process is also the agent of its host. Default yes: one machine needs one process.
+    pub with_agent: bool,
+    /// Where this host's processes leave their segments. Default `/dev/shm/ringscope`: memory, never a disk.
+    pub agent_dir: PathBuf,
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{} mistake(s) in the configuration:{}", .mistakes.len(), list(.mistakes))]
+pub struct ConfigError {
+    /// One sentence each.
+    pub mistakes: Vec<String>,
+}
+
+impl Default for ServeConfig {
+    fn default() -> Self {
+        let data_dir = PathBuf::from("ringscope-data");
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 9440)),
+            database_url: DatabaseUrl::Sqlite(data_dir.join(DATABASE_FILE)),
+            data_dir,
+            sample_interval: Duration::from_secs(1),
+            retention: Duration::from_secs(7 * 24 * 3600),
+            body_limit_bytes: 16 << 20,
+            metrics_communicators: 1000,
+            with_agent: true,
+            agent_dir: PathBuf::from("/dev/shm/ringscope"),
+        }
+    }
+}
+
+impl ServeConfig {
+    /// The configuration that the command line, this process's environment and the file make together.
+    ///
+    /// # Errors
+    /// All mistakes, each with where it was made.
+    pub fn from_args(args: &ServeArgs) -> Result<Self, ConfigError> {
+        Self::load(args, &environment)
+    }
+
+    /// The same with another environment.
+    ///
+    /// # Errors
+    /// All mistakes, each with where it was made.
+    pub fn load(args: &ServeArgs, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut settings = Settings::new(args, env);
+        let default = Self::default();
+        let data_dir = settings.get("data_dir", directory).unwrap_or_else(|| default_data_dir(env));
+        let config = Self {
+            listen: settings.get("listen", address).unwrap_or(default.listen),
+            database_url: settings
+                .get("database_url", parsed)
+                .unwrap_or_else(|| DatabaseUrl::Sqlite(data_dir.join(DATABASE_FILE))),
+            sample_interval: settings
+                .get("sample_interval", sample_interval)
+                .unwrap_or(default.sample_interval),
+            retention: settings.get("retention", retention).unwrap_or(default.retention),
+            body_limit_bytes: settings.get("body_limit", size).unwrap_or(default.body_limit_bytes),
+            metrics_communicators: settings
+                .get("metrics_communicators", parsed)
+                .unwrap_or(default.metrics_communicators),
+            with_agent: settings.get("with_agent", boolean).unwrap_or(default.with_agent),
+            agent_dir: settings.get("agent_dir", directory).unwrap_or(default.agent_dir),
+            data_dir,
+        };
+        settings.finish()?;
+        Ok(config)
+    }
+}
+
+/// Where values come from, and what was wrong with them.
+struct Settings<'a> {
+    args: BTreeMap<&'static str, &'a str>,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    file: BTreeMap<String, String>,
+    file_name: String,
+    mistakes: Vec<String>,
+}
+
+impl<'a> Settings<'a> {
+    fn new(args: &'a ServeArgs, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        let named = NAMES.into_iter().zip([
+            &args.listen,
+            &args.database_url,
+            &args.data_dir,
+            &args.sample_interval,
+            &args.retention,
+            &args.body_limit,
+            &args.metrics_communicators,
+            &args.with_agent,
+            &args.agent_dir,
+        ]);
+        let args_by_name = named.filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
+        let mut settings = Self {
+            args: args_by_name,
+            env,
+            file: BTreeMap::new(),
+            file_name: String::new(),
+            mistakes: Vec::new(),
+        };
+        let file = args.config.clone().or_else(|| env("RINGSCOPE_CONFIG").map(PathBuf::from));
+        if let Some(file) = file {
+            settings.read_file(&file);
+        }
+        settings
+    }
+
+    fn read_file(&mut self, file: &Path) {
+        self.file_name = file.display().to_string();
+        let table = match std::fs::read_to_string(file) {
+            Ok(text) => text.parse::<toml::Table>().map_err(|error| error.to_string().trim_end().to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        match table {
+            Ok(table) => {
+                for (name, value) in table {
+                    self.take_from_file(name, &value);
+                }
+            }
+            Err(error) => self.mistakes.push(format!("{}: {error}", self.file_name)),
+        }
+    }
+
+    fn take_from_file(&mut self, name: String, value: &toml::Value) {
+        let text = match value {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Boolean(boolean) => boolean.to_string(),
+            other => {
+                let kind = other.type_str();
+                self.mistakes.push(format!(
+                    "{}: {name} is a {kind}, expected a text, a number or a boolean",
+                    self.file_name
+                ));
+                return;
+            }
+        };
+        if NAMES.contains(&name.as_str()) {
+            self.file.insert(name, text);
+        } else {
+            let known = NAMES.join(", ");
+            self.mistakes.push(format!("{}: no setting is called {name}; there are {known}", self.file_name));
+        }
+    }
+
+    fn get<T>(&mut self, name: &'static str, parse: fn(&str) -> Result<T, String>) -> Option<T> {
+        let variable = format!("RINGSCOPE_{}", name.to_uppercase());
+        let (value, place) = if let Some(value) = self.args.get(name) {
+            ((*value).to_owned(), format!("--{}", name.replace('_', "-")))
+        } else if let Some(value) = (self.env)(&variable) {
+            (value, variable)
+        } else {
+            (self.file.get(name)?.clone(), format!("{}: {name}", self.file_name))
+        };
+        match parse(&value) {
+            Ok(parsed) => Some(parsed),
+            Err(problem) => {
+                // A URL may hold a password.
+                let shown = if name == "database_url" { String::new() } else { format!(" {value:?}") };
+                self.mistakes.push(format!("{place}{shown}: {problem}"));
+                None
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), ConfigError> {
+        if self.mistakes.is_empty() { Ok(()) } else { Err(ConfigError { mistakes: self.mistakes }) }
+    }
+}
+
+/// Reads a duration: a number and `ms`, `s`, `m`, `h` or `d`.
+///
+/// # Errors
+/// What was expected.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a number and a unit, e.g. 250ms, 5s, 30m, 12h or 7d".to_owned();
+    let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| expected())?;
+    let unit_ms = match unit.trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(expected()),
+    };
+    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(expected)
+}
+
+fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "expected ADDRESS:PORT, e.g. 127.0.0.1:9440, 0.0.0.0:9440 or [::]:9440".to_owned())
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("expected a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+fn sample_interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    if interval < SAMPLE_INTERVAL_MIN { Err("expected 1s or more".to_owned()) } else { Ok(interval) }
+}
+
+fn retention(text: &str) -> Result<Duration, String> {
+    let retention = duration(text)?;
+    if retention < RETENTION_MIN { Err("expected 1m or more".to_owned()) } else { Ok(retention) }
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let expected = || "expected a size from 64KiB to 1GiB, e.g. 16MiB".to_owned();
+    let (number, shift) = match text {
+        text if text.ends_with("GiB") => (text.trim_end_matches("GiB"), 30),
+        text if text.ends_with("MiB") => (text.trim_end_matches("MiB"), 20),
+        text if text.ends_with("KiB") => (text.trim_end_matches("KiB"), 10),
+        text => (text, 0),
+    };
+    let number: usize = number.trim().parse().map_err(|_| expected())?;
+    number.checked_mul(1 << shift).filter(|size| BODY_LIMITS.contains(size)).ok_or_else(expected)
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+fn default_data_dir(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    let data_home = env("XDG_DATA_HOME").and_then(absolute);
+    let home = || env("HOME").and_then(absolute).map(|home| home.join(".local/share"));
+    data_home.or_else(home).unwrap_or_else(|| PathBuf::from("/var/lib")).join("ringscope")
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn list(mistakes: &[String]) -> String {
+    mistakes.iter().map(|mistake| format!("\n  {mistake}")).collect()
+}
+
+/// Settings, in the order of the fields of [`ServeArgs`].
+const NAMES: [&str; 9] = [
+    "listen",
+    "database_url",
+    "data_dir",
+    "sample_interval",
+    "retention",
+    "body_limit",
+    "metrics_communicators",
+    "with_agent",
+    "agent_dir",
+];
+/// The database's name in `data_dir`.
+const DATABASE_FILE: &str = "ringscope.db";
+/// Batches come every 250 ms, and the hub looks once a second.
+const SAMPLE_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Less would delete what a chart of the last minute shows.
+const RETENTION_MIN: Duration = Duration::from_secs(60);
+/// Less refuses ordinary batches; more lets one agent fill the memory.
+const BODY_LIMITS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+use std::io::Write as _;
+
+use super::*;
+
+fn args(text: &[(&str, &str)]) -> ServeArgs {
+    let value = |name: &str| text.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    ServeArgs {
+        listen: value("listen"),
+        database_url: value("database_url"),
+        retention: value("retention"),
+        body_limit: value("body_limit"),
+        with_agent: value("with_agent"),
+        config: value("config").map(PathBuf::from),
+        ..ServeArgs::default()
+    }
+}
+
+fn no_environment(_: &str) -> Option<String> {
+    None
+}
+
+fn file(name: &str, text: &str) -> String {
+    let path = std::env::temp_dir().join(format!("ringscope-config-{}-{name}.toml", std::process::id()));
+    std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn defaults_need_no_server() {
+    let home = |name: &str| (name == "HOME").then(|| "/home/ada".to_owned());
+    let config = ServeConfig::load(&ServeArgs::default(), &home).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:9440");
+    assert_eq!(config.database_url.to_string(), "sqlite:/home/ada/.local/share/ringscope/ringscope.db");
+    assert!(config.with_agent);
+}
+
+#[test]
+fn command_line_beats_environment_beats_file() {
+    let path = file(
+        "order",
+        "listen = \"1.1.1.1:1\"\nretention = \"3d\"\nbody_limit = 1048576\nwith_agent = false\n",
+    );
+    let env = |name: &str| match name {
+        "RINGSCOPE_LISTEN" => Some("2.2.2.2:2".to_owned()),
+        "RINGSCOPE_RETENTION" => Some("2d".to_owned()),
+        _ => None,
+    };
+    let config = ServeConfig::load(&args(&[("listen", "3.3.3.3:3"), ("config", &path)]), &env).unwrap();
+    assert_eq!(config.listen.to_string(), "3.3.3.3:3");
+    assert_eq!(config.retention, Duration::from_secs(2 * 86_400));
+    assert_eq!(config.body_limit_bytes, 1 << 20);
+    assert!(!config.with_agent);
+}
+
+#[test]
+fn all_mistakes_are_named_at_once_and_no_password() {
+    let path = file("bad", "sample_interval = \"1 parsec\"\nlissten = 1\ndata_dir = []\n");
+    let env = |name: &str| (name == "RINGSCOPE_RETENTION").then(|| "0d".to_owned());
+    let bad = args(&[
+        ("listen", "here"),
+        ("database_url", "mysql://u:s3cret@db/x"),
+        ("body_limit", "1KiB"),
+        ("with_agent", "maybe"),
+        ("config", &path),
+    ]);
+    let error = ServeConfig::load(&bad, &env).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.mistakes.len(), 8, "{text}");
+    for part in [
+        "--listen",
+        "--database-url",
+        "RINGSCOPE_RETENTION",
+        "--body-limit",
+        "--with-agent",
+        "sample_interval",
+        "lissten",
+        "data_dir",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("s3cret"), "{text}");
+}
+
+#[test]
+fn broken_file_is_named() {
+    let path = file("broken", "listen = ");
+    for config in [path.as_str(), "/nonexistent/ringscope.toml"] {
+        let error = ServeConfig::load(&args(&[("config", config)]), &no_environment).unwrap_err();
+        assert!(error.to_string().contains(config), "{error}");
+    }
+}
+
+#[test]
+fn durations() {
+    let cases = [("250ms", 250), ("5s", 5000), ("2m", 120_000), ("1h", 3_600_000), ("7d", 604_800_000)];
+    for (text, ms) in cases {
+        assert_eq!(duration(text), Ok(Duration::from_millis(ms)));
+    }
+    for text in ["", "5", "s", "-1s", "1y", "99999999999999999d"] {
+        assert!(duration(text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,48 @@
+//! `GET events`: what changed, as it changes.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::Stream;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::App;
+use super::problem::ApiError;
+use super::query::Params;
+use crate::api::Changed;
+
+/// Server-sent events `changed`, at most one per 500 ms; a comment every 10 s keeps the connection open.
+#[utoipa::path(get, path = "/api/v1/events", tag = "events",
+    responses((status = 200, description = "A stream of `event: changed`, each with a `Changed` as its data.",
+        body = Changed, content_type = "text/event-stream")))]
+pub(super) async fn events(
+    State(app): State<App>,
+    params: Params,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    params.allow(&[])?;
+    let mut changes = app.hub.subscribe();
+    let stream = async_stream::stream! {
+        loop {
+            let change = tokio::select! {
+                () = app.stop.cancelled() => return,
+                change = changes.recv() => change,
+            };
+            match change {
+                Ok(change) => {
+                    if let Ok(event) = Event::default().event("changed").json_data(&change) {
+                        yield Ok(event);
+                    }
+                }
+                // The next one says "look again" just as well.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    };
+    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL)))
+}
+
+/// Shorter than proxies cut silent connections after.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);

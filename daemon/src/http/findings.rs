@@ -1,0 +1,53 @@
+//! `GET findings`.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::App;
+use super::page::Paging;
+use super::problem::ApiError;
+use super::query::Params;
+use crate::api::{Finding, FindingKind, FindingState, Page, Problem, Severity};
+use crate::view;
+
+/// Findings: firing first, worst first, newest first.
+#[utoipa::path(get, path = "/api/v1/findings", tag = "findings",
+    params(
+        ("state" = Option<FindingState>, Query, description = "Only firing, or only resolved ones."),
+        ("severity" = Option<Severity>, Query, description = "At least this severity."),
+        ("job" = Option<String>, Query, description = "Only of this job."),
+        ("host" = Option<String>, Query, description = "Only about this host."),
+        ("comm" = Option<String>, Query, description = "Only about this communicator."),
+        ("kind" = Option<FindingKind>, Query, description = "Only of this kind."),
+        ("limit" = Option<u32>, Query, description = "Items of a page, 1 to 1000; 100 if not given."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before."),
+    ),
+    responses(
+        (status = 200, description = "A page of findings.", body = Page<Finding>),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Finding>>, ApiError> {
+    let params = params.allow(&["state", "severity", "job", "host", "comm", "kind", "limit", "cursor"])?;
+    let paging = Paging::from_params(&params)?;
+    let filter = view::FindingFilter {
+        state: params
+            .word("state", &[("firing", FindingState::Firing), ("resolved", FindingState::Resolved)])?,
+        severity: params.word("severity", &SEVERITIES.map(|severity| (severity.label(), severity)))?,
+        job: params.owned("job"),
+        host: params.owned("host"),
+        comm: params.owned("comm"),
+        kind: params.word("kind", &KINDS.map(|kind| (kind.label(), kind)))?,
+    };
+    let findings =
+        app.read(move |model, diagnosis, now| view::findings(model, diagnosis, now, &filter)).await?;
+    Ok(Json(paging.page(findings, |finding| finding.id.clone())))
+}
+
+const SEVERITIES: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Critical];
+const KINDS: [FindingKind; 5] = [
+    FindingKind::InitBelowHalfFinal,
+    FindingKind::ChannelShortfall,
+    FindingKind::CappedByPeer,
+    FindingKind::FinalDisagrees,
+    FindingKind::ChannelRegression,
+];

@@ -1,0 +1,84 @@
+//! Routes: the REST API, the probes, `/metrics` and the UI. The only place that knows HTTP.
+
+mod app;
+mod communicators;
+mod events;
+mod findings;
+mod ingest;
+mod jobs;
+mod middleware;
+mod nodes;
+mod openapi;
+mod page;
+mod plots;
+mod probes;
+mod problem;
+mod query;
+mod series;
+mod ui;
+
+pub use app::App;
+
+use std::time::Duration;
+
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Router, middleware as axum_middleware};
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
+use tower_http::decompression::RequestDecompressionLayer;
+use tower_http::timeout::TimeoutLayer;
+use utoipa_axum::routes;
+
+/// Every route over `app`.
+pub fn router(app: App) -> Router {
+    let (api, document) = openapi::router()
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::one))
+        .routes(routes!(communicators::list))
+        .routes(routes!(communicators::one))
+        .routes(routes!(communicators::rings))
+        .routes(routes!(communicators::primitives))
+        .routes(routes!(communicators::operations))
+        .routes(routes!(nodes::list))
+        .routes(routes!(nodes::one))
+        .routes(routes!(findings::list))
+        .routes(routes!(series::series))
+        .routes(routes!(plots::ring_svg))
+        .routes(routes!(plots::ring_png))
+        .split_for_parts();
+    let (batches, batches_document) = openapi::router().routes(routes!(ingest::ingest)).split_for_parts();
+    let (events, events_document) = openapi::router().routes(routes!(events::events)).split_for_parts();
+    let document = document.merge_from(batches_document).merge_from(events_document);
+
+    let timeout = TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_TIMEOUT);
+    let compression = CompressionLayer::new().compress_when(
+        SizeAbove::new(COMPRESS_BYTES_MIN).and(NotForContentType::IMAGES).and(NotForContentType::SSE),
+    );
+    let read = api
+        .route("/api/v1/openapi.json", get(move || std::future::ready(axum::Json(document.clone()))))
+        .route("/metrics", get(probes::metrics))
+        .fallback(ui::asset)
+        .layer(compression)
+        .layer(timeout);
+    let batches = batches
+        .layer(DefaultBodyLimit::disable())
+        .layer(RequestDecompressionLayer::new())
+        .layer(axum_middleware::from_fn_with_state(app.clone(), ingest::refuse_large))
+        .layer(timeout);
+    Router::new()
+        .merge(read)
+        .merge(batches)
+        .merge(events)
+        .route("/healthz", get(probes::healthz))
+        .route("/readyz", get(probes::readyz))
+        .layer(axum_middleware::map_response(middleware::problems))
+        .layer(axum_middleware::map_response(middleware::security_headers))
+        .with_state(app)
+}
+
+/// No view of the model takes a tenth of this; a query of a long history may.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Less is one packet anyway.
+const COMPRESS_BYTES_MIN: u64 = 1024;

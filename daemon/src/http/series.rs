@@ -1,0 +1,162 @@
+//! `GET series`: history.
+
+mod lines;
+
+use axum::Json;
+use axum::extract::State;
+
+use super::App;
+use super::problem::ApiError;
+use super::query::{Params, wrong};
+use crate::api::{Problem, Series};
+use crate::clock::{self, Timestamp};
+use crate::config::duration;
+use crate::ingest::StoreState;
+use crate::store::{Metric, SeriesQuery};
+use ringscope_wire::Primitive;
+
+/// A counter over time, from the database.
+#[utoipa::path(get, path = "/api/v1/series", tag = "history",
+    params(
+        ("metric" = String, Query, description = "issued_bytes, completed_bytes, issued_calls, completed_calls, \
+            intra_bytes or inter_bytes."),
+        ("comm" = Option<String>, Query, description = "Only this communicator."),
+        ("host" = Option<String>, Query, description = "Only this host."),
+        ("primitive" = Option<String>, Query, description = "Only this primitive."),
+        ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; 15 minutes \
+            before `to` if not given."),
+        ("to" = Option<String>, Query, description = "Last moment; now if not given."),
+        ("step" = Option<String>, Query, description = "Time between points, e.g. 10s; so that there are at most 300 \
+            if not given."),
+        ("rate" = Option<bool>, Query, description = "Per second instead of cumulative."),
+        ("by_host" = Option<bool>, Query, description = "One line a host instead of their sum."),
+    ),
+    responses(
+        (status = 200, description = "One line a primitive, and host if asked for.", body = Series),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database is away.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Json<Series>, ApiError> {
+    let params = params.allow(&PARAMETERS)?;
+    let now = clock::now();
+    let asked = Asked::from_params(&params, now)?;
+    let points = match app.keeper.state() {
+        StoreState::Open(store) => store
+            .series(&asked.query)
+            .await
+            .map_err(|error| ApiError::unavailable("store-away", error.to_string()))?,
+        StoreState::None => Vec::new(),
+        StoreState::Opening => {
+            return Err(ApiError::unavailable("store-opening", "the database is being opened"));
+        }
+        StoreState::Away(reason) => return Err(ApiError::unavailable("store-away", reason)),
+    };
+    if points.len() as u64 >= SeriesQuery::POINTS_MAX.unsigned_abs() {
+        return Err(ApiError::bad_request(
+            "that is more points than one answer carries; give comm, host or primitive, a longer step or less time",
+        ));
+    }
+    let metric = asked.query.metric;
+    let unit = if asked.rate { format!("{}_per_second", metric.unit()) } else { metric.unit().to_owned() };
+    let shape = lines::Shape {
+        buckets: asked.buckets,
+        step_ms: asked.query.step_ms,
+        rate: asked.rate,
+        by_host: asked.by_host,
+    };
+    Ok(Json(Series {
+        metric: metric.label().to_owned(),
+        unit,
+        step_s: shape.step_s(),
+        times_ms: (0..asked.buckets)
+            .map(|bucket| (asked.query.from_ms + bucket * asked.query.step_ms).unsigned_abs())
+            .collect(),
+        lines: lines::lines(&points, shape),
+    }))
+}
+
+/// A checked request.
+struct Asked {
+    query: SeriesQuery,
+    buckets: i64,
+    rate: bool,
+    by_host: bool,
+}
+
+impl Asked {
+    fn from_params(params: &Params, now: Timestamp) -> Result<Self, ApiError> {
+        let metrics = Metric::ALL.map(|metric| (metric.label(), metric));
+        let Some(metric) = params.word("metric", &metrics)? else {
+            let allowed: Vec<&str> = metrics.iter().map(|(word, _)| *word).collect();
+            return Err(ApiError::bad_request(format!(
+                "the parameter metric is missing; allowed: {}",
+                allowed.join(", ")
+            )));
+        };
+        let primitives = Primitive::ALL.map(|primitive| (primitive.label(), primitive));
+        let primitive = params.word("primitive", &primitives)?;
+        let to_ms = time(params, "to")?.unwrap_or_else(|| now.unix_ms().cast_signed());
+        let from_ms = time(params, "from")?.unwrap_or(to_ms - RANGE_DEFAULT_MS);
+        if from_ms >= to_ms || from_ms < SeriesQuery::LOOK_BACK_MS {
+            return Err(ApiError::bad_request("the parameter from must be before to, and after 1970"));
+        }
+        let range_ms = to_ms - from_ms;
+        let step_ms = match params.text("step") {
+            Some(text) => step(text, range_ms)?,
+            // On whole seconds.
+            None => ((range_ms / POINTS_DEFAULT).max(STEP_DEFAULT_MIN_MS) + 999) / 1000 * 1000,
+        };
+        // On multiples of the step, so that two requests with overlapping times agree.
+        let from_ms = from_ms - from_ms % step_ms;
+        // Nothing is known of the future.
+        let end_ms = to_ms.min(now.unix_ms().cast_signed()).max(from_ms);
+        let query = SeriesQuery {
+            metric,
+            comm: params.owned("comm"),
+            host: params.owned("host"),
+            primitive: primitive.map(|primitive| primitive.label().to_owned()),
+            from_ms,
+            to_ms: end_ms,
+            step_ms,
+        };
+        Ok(Self {
+            buckets: (end_ms - from_ms + step_ms - 1) / step_ms,
+            query,
+            rate: params.boolean("rate")?.unwrap_or(false),
+            by_host: params.boolean("by_host")?.unwrap_or(false),
+        })
+    }
+}
+
+fn time(params: &Params, name: &str) -> Result<Option<i64>, ApiError> {
+    let Some(text) = params.text(name) else { return Ok(None) };
+    let ms = text.parse::<u64>().ok().or_else(|| Some(text.parse::<Timestamp>().ok()?.unix_ms()));
+    let ms = ms.and_then(|ms| i64::try_from(ms).ok()).filter(|ms| *ms < TIME_MAX_MS);
+    let allowed = "allowed: an RFC 3339 time, e.g. 2026-01-31T12:00:00Z, or milliseconds since 1970";
+    ms.map(Some).ok_or_else(|| wrong(name, text, allowed))
+}
+
+fn step(text: &str, range_ms: i64) -> Result<i64, ApiError> {
+    let least_ms = (range_ms / POINTS_MAX).max(STEP_MIN_MS);
+    let step = duration(text).or_else(|_| duration(&format!("{text}s")));
+    let step_ms = step.ok().and_then(|step| i64::try_from(step.as_millis()).ok());
+    step_ms
+        .filter(|step_ms| (least_ms..=STEP_MAX_MS).contains(step_ms))
+        .ok_or_else(|| wrong("step", text, &format!("allowed for this time: {least_ms}ms to 7d, e.g. 10s")))
+}
+
+const PARAMETERS: [&str; 9] =
+    ["metric", "comm", "host", "primitive", "from", "to", "step", "rate", "by_host"];
+/// What a person looks at first.
+const RANGE_DEFAULT_MS: i64 = 15 * 60 * 1000;
+/// Points that a chart on a screen shows.
+const POINTS_DEFAULT: i64 = 300;
+/// Most points of a line.
+const POINTS_MAX: i64 = 5000;
+/// Two samples, so that a rate does not jump with the moment of the sample.
+const STEP_DEFAULT_MIN_MS: i64 = 2000;
+/// History is no finer.
+const STEP_MIN_MS: i64 = 1000;
+const STEP_MAX_MS: i64 = 7 * 86_400_000;
+/// The year 9999.
+const TIME_MAX_MS: i64 = 253_402_300_800_000;

@@ -1,0 +1,267 @@
+//! The one owner of the model and of what diagnosis concluded from it.
+//!
+//! Everything goes through [`Hub::ingest`], [`Hub::tick`] and [`Hub::read`], each of which holds the lock for as long
+//! as it computes and never across an `await`. The hub also remembers what the store has not got yet: see
+//! [`Hub::take_unsaved`].
+
+mod agents;
+mod changes;
+mod collectors;
+mod relational;
+mod unsaved;
+
+pub use agents::AgentTable;
+pub use collectors::CollectorCount;
+pub use unsaved::{Batched, Unsaved};
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ringscope_wire::batch::{Batch, IngestReply};
+use tokio::sync::{Notify, broadcast};
+
+use crate::api;
+use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::model::{Changes, CommunicatorId, Model};
+use crate::store::{Restored, SampleRow};
+
+/// See the module.
+pub struct Hub {
+    state: Mutex<State>,
+    changes: broadcast::Sender<api::Changed>,
+    /// Something is to be told to `changes`.
+    changed: Notify,
+    sample_interval: Duration,
+}
+
+/// What the lock guards.
+struct State {
+    model: Model,
+    diagnosis: Diagnosis,
+    agents: AgentTable,
+    collectors: collectors::Collectors,
+    unsaved: Unsaved,
+    change: changes::Pending,
+    /// Communicators that changed since they were last sampled.
+    unsampled: BTreeSet<CommunicatorId>,
+    next_sample: Timestamp,
+    /// Communicators whose rows in the store are to be written at the next tick.
+    stale_rows: BTreeSet<CommunicatorId>,
+    next_refresh: Timestamp,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Taken {
+    /// What to answer, once it is saved.
+    pub reply: IngestReply,
+    /// It had been taken before, and changed nothing.
+    pub duplicate: bool,
+}
+
+impl Hub {
+    /// An empty hub that samples each series at most once per `sample_interval`.
+    #[must_use]
+    pub fn new(sample_interval: Duration) -> Self {
+        let (changes, _) = broadcast::channel(CHANGES_MAX);
+        let state = State {
+            model: Model::new(),
+            diagnosis: Diagnosis::new(),
+            agents: AgentTable::default(),
+            collectors: collectors::Collectors::default(),
+            unsaved: Unsaved::default(),
+            change: changes::Pending::default(),
+            unsampled: BTreeSet::new(),
+            next_sample: Timestamp(0),
+            stale_rows: BTreeSet::new(),
+            next_refresh: Timestamp(0),
+        };
+        Self { state: Mutex::new(state), changes, changed: Notify::new(), sample_interval }
+    }
+
+    /// Applies a batch, unless it was applied before.
+    pub fn ingest(&self, batch: &Batch, now: Timestamp) -> Taken {
+        let mut state = self.lock();
+        let admission = state.agents.admit(batch, now);
+        state.unsaved.agents.insert(batch.agent_id.clone());
+        let reply = IngestReply { seq_number: admission.last_seq, resend_all: admission.resend_all };
+        if admission.duplicate {
+            return Taken { reply, duplicate: true };
+        }
+        let changes = state.model.apply(batch, now);
+        self.note(&mut state, changes, now);
+        Taken { reply, duplicate: false }
+    }
+
+    /// What time alone changes. To be called about once a second.
+    pub fn tick(&self, now: Timestamp) {
+        let mut state = self.lock();
+        let changes = state.model.tick(now);
+        self.note(&mut state, changes, now);
+        let findings = {
+            let State { model, diagnosis, .. } = &mut *state;
+            diagnosis.update(model, None, now)
+        };
+        self.note_findings(&mut state, findings);
+        state.refresh_rows(now);
+        state.sample(now, self.sample_interval);
+    }
+
+    /// Reads the model and the findings as they are now.
+    pub fn read<R>(&self, read: impl FnOnce(&Model, &Diagnosis) -> R) -> R {
+        let state = self.lock();
+        read(&state.model, &state.diagnosis)
+    }
+
+    /// What agents lost before it came here, and what collectors do, for the metrics.
+    pub fn read_agents<R>(&self, read: impl FnOnce(&AgentTable, &[CollectorCount]) -> R) -> R {
+        let state = self.lock();
+        read(&state.agents, &state.collectors.counts())
+    }
+
+    /// Takes in what the store kept. What came from agents in the meantime is newer and stays.
+    pub fn restore(&self, restored: Restored, now: Timestamp) {
+        let mut state = self.lock();
+        state.agents.restore(restored.agents);
+        let fresh: Vec<_> = restored
+            .processes
+            .into_iter()
+            .filter(|process| state.model.process_facts(&process.key).is_none())
+            .collect();
+        let keys: BTreeSet<String> = fresh.iter().map(|process| process.key.clone()).collect();
+        state.model.restore(fresh, now);
+        let known: BTreeSet<String> = crate::view::findings(
+            &state.model,
+            &state.diagnosis,
+            now,
+            &crate::view::FindingFilter::default(),
+        )
+        .into_iter()
+        .map(|finding| finding.id)
+        .collect();
+        let findings = restored.findings.into_iter().filter(|finding| !known.contains(&finding.id)).collect();
+        state.diagnosis.restore(findings);
+        state.note_collectors(&keys);
+        state.mark_all_rows(now);
+        let findings = {
+            let State { model, diagnosis, .. } = &mut *state;
+            diagnosis.update(model, None, now)
+        };
+        self.note_findings(&mut state, findings);
+    }
+
+    /// Hears of changes, at most one per 500 ms.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<api::Changed> {
+        self.changes.subscribe()
+    }
+
+    /// Tells subscribers what changed, for ever.
+    pub async fn publish_changes(&self) {
+        loop {
+            self.changed.notified().await;
+            let change = self.lock().change.take();
+            if let Some(change) = change {
+                // No subscriber is no error.
+                let _ = self.changes.send(change);
+            }
+            tokio::time::sleep(CHANGES_INTERVAL).await;
+        }
+    }
+
+    /// Takes the list of what the store has not got. The caller saves it, or gives it back with
+    /// [`Hub::give_back`]. What is encoded of it later is at least as new as this moment.
+    #[must_use]
+    pub fn take_unsaved(&self) -> Unsaved {
+        std::mem::take(&mut self.lock().unsaved)
+    }
+
+    /// Marks what could not be saved as unsaved again.
+    pub fn give_back(&self, unsaved: Unsaved) {
+        self.lock().unsaved.give_back(unsaved);
+    }
+
+    /// The next rows to write of `unsaved`, a bounded number of processes at a time; `None` when all were made.
+    #[must_use]
+    pub fn next_rows(&self, unsaved: &mut Batched, now: Timestamp) -> Option<crate::store::WriteSet> {
+        unsaved.next(&self.lock(), now)
+    }
+
+    fn note(&self, state: &mut State, changes: Changes, now: Timestamp) {
+        if changes == Changes::default() {
+            return;
+        }
+        // Channels and rings are facts; counters alone change no judgement before the next tick.
+        let findings = if changes.facts.is_empty() {
+            Vec::new()
+        } else {
+            let State { model, diagnosis, .. } = state;
+            diagnosis.update(model, Some(&changes.communicators), now)
+        };
+        state.note_collectors(&changes.facts);
+        state.unsampled.extend(&changes.communicators);
+        if !changes.facts.is_empty() {
+            state.stale_rows.extend(&changes.communicators);
+        }
+        state.change.communicators(&changes.communicators);
+        state.unsaved.processes(changes);
+        self.changed.notify_one();
+        self.note_findings(state, findings);
+    }
+
+    fn note_findings(&self, state: &mut State, findings: Vec<api::Finding>) {
+        if findings.is_empty() {
+            return;
+        }
+        state.change.findings();
+        state.unsaved.findings(findings);
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic while the lock was held leaves the model as consistent as any other moment does.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn note_collectors(&mut self, keys: &BTreeSet<String>) {
+        for key in keys {
+            self.collectors.note(key, self.model.process_facts(key).as_ref());
+        }
+    }
+
+    /// Samples what changed, unless that is too soon: the more series, the longer the interval.
+    fn sample(&mut self, now: Timestamp, interval: Duration) {
+        if now < self.next_sample || self.unsampled.is_empty() {
+            return;
+        }
+        let samples = self.model.samples(&std::mem::take(&mut self.unsampled));
+        let stretched = Duration::from_secs((samples.len() / SAMPLE_ROWS_PER_S_MAX) as u64);
+        let wait = u64::try_from(interval.max(stretched).as_nanos()).unwrap_or(u64::MAX);
+        // A tenth less: the tick that is due may come a little early.
+        self.next_sample = Timestamp(now.0.saturating_add(wait - wait / 10));
+        let ts_ms = now.unix_ms().cast_signed();
+        self.unsaved.samples(samples.into_iter().map(|sample| SampleRow {
+            comm: sample.comm.to_string(),
+            ts_ms,
+            host: sample.host,
+            primitive: sample.primitive.label(),
+            issued_calls: sample.issued_calls.cast_signed(),
+            issued_bytes: sample.issued_bytes.cast_signed(),
+            completed_calls: sample.completed_calls.cast_signed(),
+            completed_bytes: sample.completed_bytes.cast_signed(),
+            intra_bytes: sample.intra_bytes.cast_signed(),
+            inter_bytes: sample.inter_bytes.cast_signed(),
+        }));
+    }
+}
+
+/// Changes that a slow subscriber may be behind before it misses some; each only says "look again".
+const CHANGES_MAX: usize = 16;
+/// At most one change is told per this time.
+const CHANGES_INTERVAL: Duration = Duration::from_millis(500);
+/// Rows of history written per second: 90 MB a day of SQLite at most per hundred of them.
+const SAMPLE_ROWS_PER_S_MAX: usize = 1000;

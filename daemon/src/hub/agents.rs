@@ -1,0 +1,169 @@
+//! Which batches of which agents were taken.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ringscope_wire::batch::Batch;
+
+use crate::api;
+use crate::clock::Timestamp;
+use crate::store::AgentRow;
+
+/// Agents by id, a bounded number.
+#[derive(Debug, Default)]
+pub struct AgentTable {
+    agents: HashMap<String, Agent>,
+    /// What agents that were forgotten had lost: counters never fall.
+    forgotten: api::Dropped,
+}
+
+#[derive(Debug, Default)]
+struct Agent {
+    host: String,
+    last_seq: u64,
+    last_seen: Timestamp,
+    dropped: api::Dropped,
+}
+
+/// What to do with a batch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Admission {
+    /// Taken before.
+    pub(super) duplicate: bool,
+    /// Something of this agent is not known here.
+    pub(super) resend_all: bool,
+    /// Highest number taken, this one included.
+    pub(super) last_seq: u64,
+}
+
+impl AgentTable {
+    pub(super) fn admit(&mut self, batch: &Batch, now: Timestamp) -> Admission {
+        let seq = batch.seq_number;
+        if !self.agents.contains_key(&batch.agent_id) && self.agents.len() >= AGENTS_MAX {
+            self.forget_oldest();
+        }
+        let agent = self.agents.entry(batch.agent_id.clone()).or_default();
+        let duplicate = seq <= agent.last_seq;
+        // A gap is a batch that was refused, or was taken by a daemon that lost it: its facts are missing.
+        let resend_all = !duplicate && seq != agent.last_seq + 1;
+        agent.last_seq = agent.last_seq.max(seq);
+        agent.last_seen = now;
+        agent.host.clone_from(&batch.agent_host);
+        for dropped in &batch.dropped {
+            add_max(&mut agent.dropped, &dropped.reason, dropped.events);
+        }
+        Admission { duplicate, resend_all, last_seq: agent.last_seq }
+    }
+
+    /// Takes back what the store kept; what is known already is newer.
+    pub(super) fn restore(&mut self, rows: Vec<AgentRow>) {
+        for row in rows.into_iter().take(AGENTS_MAX.saturating_sub(self.agents.len())) {
+            let agent = self.agents.entry(row.agent_id).or_default();
+            agent.last_seq = agent.last_seq.max(row.last_seq.cast_unsigned());
+            agent.last_seen = agent.last_seen.max(Timestamp(row.last_seen_ns.cast_unsigned()));
+            if agent.host.is_empty() {
+                agent.host = row.host;
+            }
+        }
+    }
+
+    pub(super) fn row(&self, agent_id: &str) -> Option<AgentRow> {
+        self.agents.get(agent_id).map(|agent| AgentRow {
+            agent_id: agent_id.to_owned(),
+            host: agent.host.clone(),
+            last_seq: agent.last_seq.cast_signed(),
+            last_seen_ns: agent.last_seen.0.cast_signed(),
+        })
+    }
+
+    /// What agents say they lost, by reason, summed.
+    #[must_use]
+    pub fn dropped(&self) -> api::Dropped {
+        let mut sum = self.forgotten.clone();
+        for agent in self.agents.values() {
+            add_all(&mut sum, &agent.dropped);
+        }
+        sum
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.agents.iter().min_by_key(|(_, agent)| agent.last_seen).map(|(id, _)| id.clone());
+        if let Some(agent) = oldest.and_then(|id| self.agents.remove(&id)) {
+            add_all(&mut self.forgotten, &agent.dropped);
+        }
+    }
+}
+
+fn add_all(sum: &mut BTreeMap<String, u64>, dropped: &BTreeMap<String, u64>) {
+    for (reason, events) in dropped {
+        let total = sum.entry(bounded(sum, reason)).or_default();
+        *total = total.saturating_add(*events);
+    }
+}
+
+fn add_max(dropped: &mut BTreeMap<String, u64>, reason: &str, events: u64) {
+    let kept = dropped.entry(bounded(dropped, reason)).or_default();
+    *kept = (*kept).max(events);
+}
+
+/// The reason, or `other` where there are too many.
+fn bounded(known: &BTreeMap<String, u64>, reason: &str) -> String {
+    if known.contains_key(reason) || (known.len() < REASONS_MAX && reason.len() <= REASON_BYTES_MAX) {
+        reason.to_owned()
+    } else {
+        "other".to_owned()
+    }
+}
+
+/// Agents remembered: a thousand hosts that each restarted their agent a few times.
+const AGENTS_MAX: usize = 10_000;
+/// Different reasons of loss; they become labels.
+const REASONS_MAX: usize = 64;
+/// Length of one.
+const REASON_BYTES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admit(table: &mut AgentTable, agent_id: &str, seq_number: u64) -> (bool, bool, u64) {
+        let batch = Batch { agent_id: agent_id.into(), seq_number, ..Batch::default() };
+        let admission = table.admit(&batch, Timestamp(seq_number));
+        (admission.duplicate, admission.resend_all, admission.last_seq)
+    }
+
+    #[test]
+    fn each_number_is_taken_once() {
+        let mut table = AgentTable::default();
+        assert_eq!(admit(&mut table, "a", 1), (false, false, 1), "a new agent");
+        assert_eq!(admit(&mut table, "a", 1), (true, false, 1), "its first batch again");
+        assert_eq!(admit(&mut table, "a", 2), (false, false, 2));
+        assert_eq!(admit(&mut table, "a", 1), (true, false, 2), "late");
+        assert_eq!(admit(&mut table, "a", 4), (false, true, 4), "one was refused in between");
+        assert_eq!(admit(&mut table, "b", 7), (false, true, 7), "known to an older daemon only");
+        assert_eq!(admit(&mut table, "b", 8), (false, false, 8));
+    }
+
+    #[test]
+    fn table_is_bounded_and_forgets_the_oldest() {
+        let mut table = AgentTable::default();
+        for index in 0..=AGENTS_MAX as u64 {
+            let dropped = vec![ringscope_wire::batch::Dropped { reason: "backlog".into(), events: 1 }];
+            let batch = Batch { agent_id: format!("a{index}"), seq_number: 1, dropped, ..Batch::default() };
+            table.admit(&batch, Timestamp(index));
+        }
+        assert_eq!(table.agents.len(), AGENTS_MAX);
+        assert!(table.row("a0").is_none());
+        assert_eq!(table.dropped()["backlog"], AGENTS_MAX as u64 + 1);
+    }
+
+    #[test]
+    fn reasons_are_bounded() {
+        let mut table = AgentTable::default();
+        let dropped = (0..1000)
+            .map(|index| ringscope_wire::batch::Dropped { reason: format!("r{index}"), events: 1 })
+            .collect();
+        let batch = Batch { agent_id: "a".into(), seq_number: 1, dropped, ..Batch::default() };
+        table.admit(&batch, Timestamp(1));
+        assert!(table.dropped().len() <= REASONS_MAX + 1);
+    }
+}

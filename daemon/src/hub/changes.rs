@@ -1,0 +1,45 @@
+//! What to tell subscribers, gathered until it is told.
+
+use std::collections::BTreeSet;
+
+use crate::api;
+use crate::model::CommunicatorId;
+
+/// Changes that nobody was told of yet.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    version: u64,
+    any: bool,
+    communicators: BTreeSet<CommunicatorId>,
+    findings: bool,
+}
+
+impl Pending {
+    pub(super) fn communicators(&mut self, changed: &BTreeSet<CommunicatorId>) {
+        self.any = true;
+        let room = COMMUNICATORS_MAX.saturating_sub(self.communicators.len());
+        self.communicators.extend(changed.iter().take(room));
+    }
+
+    pub(super) fn findings(&mut self) {
+        self.any = true;
+        self.findings = true;
+    }
+
+    /// What changed since the last call, if anything did.
+    pub(super) fn take(&mut self) -> Option<api::Changed> {
+        if !std::mem::take(&mut self.any) {
+            return None;
+        }
+        self.version += 1;
+        let communicators = std::mem::take(&mut self.communicators);
+        Some(api::Changed {
+            version: self.version,
+            communicators: communicators.iter().map(ToString::to_string).collect(),
+            findings: std::mem::take(&mut self.findings),
+        })
+    }
+}
+
+/// As [`api::Changed`] promises.
+const COMMUNICATORS_MAX: usize = 256;

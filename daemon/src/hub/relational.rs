@@ -1,0 +1,156 @@
+//! Rows for those who read the database with SQL. Derived: the daemon itself never reads them back.
+
+use ringscope_wire::batch::Process;
+
+use super::State;
+use crate::api;
+use crate::clock::Timestamp;
+use crate::model::CommunicatorId;
+use crate::store::{CommunicatorRow, HopRow, HostRow, JobRow, RankRow, WriteSet};
+use crate::view;
+
+impl State {
+    /// Every second, the communicators whose facts changed; every minute, all that are active.
+    pub(super) fn refresh_rows(&mut self, now: Timestamp) {
+        if now >= self.next_refresh {
+            self.mark_all_rows(now);
+        }
+        self.unsaved.communicators.append(&mut self.stale_rows);
+    }
+
+    pub(super) fn mark_all_rows(&mut self, now: Timestamp) {
+        self.next_refresh = Timestamp(now.0.saturating_add(REFRESH_NS));
+        let all =
+            view::communicators(&self.model, &self.diagnosis, now, &view::CommunicatorFilter::default());
+        let live = all.iter().filter(|summary| summary.state != api::CommunicatorState::Ended);
+        self.stale_rows.extend(live.filter_map(|summary| summary.id.parse::<CommunicatorId>().ok()));
+    }
+}
+
+/// The ranks and hops that one process is.
+pub(super) fn of_process(process: &Process, updated_ns: i64, set: &mut WriteSet) {
+    let Some(identity) = &process.identity else { return };
+    for communicator in &process.communicators {
+        let comm =
+            CommunicatorId::new(&identity.job, communicator.comm_hash, communicator.n_ranks).to_string();
+        for ring in &communicator.rings {
+            set.hops.push(HopRow {
+                comm: comm.clone(),
+                channel: i64::from(ring.channel),
+                rank: i64::from(communicator.rank),
+                prev: i64::from(ring.prev),
+                next: i64::from(ring.next),
+                transport: some(&ring.transport),
+                nic: some(&ring.nic),
+            });
+        }
+        set.ranks.push(RankRow {
+            comm,
+            rank: i64::from(communicator.rank),
+            host: identity.host.clone(),
+            pid: i64::from(identity.pid),
+            gpu: some(&communicator.gpu),
+            init_channels: communicator.init_channels.map(i64::from),
+            final_channels: communicator.final_channels.map(i64::from),
+            cause: "unknown".to_owned(),
+            updated_ns,
+        });
+    }
+    // Two processes may claim one rank of one communicator; one statement may not write a row twice.
+    dedup(&mut set.hops, |hop| (hop.comm.clone(), hop.channel, hop.rank));
+    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
+}
+
+/// A communicator with all its ranks, its job and its hosts.
+pub(super) fn of_communicator(state: &State, comm: CommunicatorId, now: Timestamp, set: &mut WriteSet) {
+    let State { model, diagnosis, .. } = state;
+    let Some(detail) = view::communicator(model, diagnosis, now, comm.as_str()) else { return };
+    let updated_ns = ns(now);
+    let summary = &detail.summary;
+    set.communicators.push(CommunicatorRow {
+        id: summary.id.clone(),
+        job: summary.job.clone(),
+        comm_hash: summary.comm_hash.clone(),
+        name: summary.name.clone(),
+        state: word(&summary.state),
+        n_ranks: i64::from(summary.n_ranks),
+        n_nodes: i64::from(summary.n_nodes),
+        base_channels: summary.base.map(i64::from),
+        final_channels: summary.final_channels.map(i64::from),
+        created_ns: ns(summary.created),
+        ended_ns: summary.ended.map(ns),
+        updated_ns,
+    });
+    // The view has the causes; it replaces what `of_process` put.
+    set.ranks.retain(|rank| rank.comm != summary.id);
+    set.ranks.extend(detail.ranks.iter().map(|rank| rank_row(&summary.id, rank, updated_ns)));
+    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
+    set.jobs.extend(view::job(model, diagnosis, now, &summary.job).map(|job| job_row(job, updated_ns)));
+    set.hosts.extend(
+        summary
+            .hosts
+            .iter()
+            .filter_map(|host| view::host(model, diagnosis, now, host))
+            .map(|host| host_row(&host.summary, updated_ns)),
+    );
+}
+
+fn rank_row(comm: &str, rank: &api::Rank, updated_ns: i64) -> RankRow {
+    RankRow {
+        comm: comm.to_owned(),
+        rank: i64::from(rank.rank),
+        host: rank.host.clone(),
+        pid: i64::from(rank.pid),
+        gpu: rank.gpu.clone(),
+        init_channels: rank.init_channels.map(i64::from),
+        final_channels: rank.final_channels.map(i64::from),
+        cause: rank.cause.clone(),
+        updated_ns,
+    }
+}
+
+fn job_row(job: api::Job, updated_ns: i64) -> JobRow {
+    JobRow {
+        state: word(&job.state),
+        id: job.id,
+        world_size: job.world_size.map(i64::from),
+        n_processes: i64::from(job.n_processes),
+        first_seen_ns: ns(job.first_seen),
+        last_seen_ns: ns(job.last_seen),
+        updated_ns,
+    }
+}
+
+fn host_row(host: &api::HostSummary, updated_ns: i64) -> HostRow {
+    HostRow {
+        host: host.host.clone(),
+        degraded: i64::from(host.degraded),
+        n_processes: i64::from(host.n_processes),
+        last_seen_ns: ns(host.last_seen),
+        updated_ns,
+    }
+}
+
+fn dedup<T, K: Ord>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    rows.sort_by_key(&key);
+    rows.dedup_by_key(|row| key(row));
+}
+
+const fn ns(time: Timestamp) -> i64 {
+    time.0.cast_signed()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The word that the REST API has for it.
+fn word(state: &impl serde::Serialize) -> String {
+    match serde_json::to_value(state) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// How often rows of unchanged communicators are written again, so that retention sees that they live.
+const REFRESH_NS: u64 = 60_000_000_000;

@@ -1,0 +1,160 @@
+//! What the store has not got yet. Only names are kept: the rows are made from the model when they are written, so
+//! that a database that is away for an hour costs no memory, and then gets the newest of everything.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use prost::Message as _;
+
+use super::{State, relational};
+use crate::api;
+use crate::clock::Timestamp;
+use crate::model::{Changes, CommunicatorId};
+use crate::store::{CountersRow, ProcessRow, SampleRow, WriteSet};
+
+/// Names of what changed and was not written.
+#[derive(Debug, Default)]
+pub struct Unsaved {
+    pub(super) agents: BTreeSet<String>,
+    facts: BTreeSet<String>,
+    counters: BTreeSet<String>,
+    pub(super) communicators: BTreeSet<CommunicatorId>,
+    findings: BTreeMap<String, api::Finding>,
+    samples: VecDeque<SampleRow>,
+    /// Samples that did not fit: history lost while the database was away.
+    dropped_samples: u64,
+}
+
+impl Unsaved {
+    pub(super) fn processes(&mut self, changes: Changes) {
+        self.facts.extend(changes.facts);
+        self.counters.extend(changes.counters);
+    }
+
+    pub(super) fn findings(&mut self, findings: Vec<api::Finding>) {
+        self.findings.extend(findings.into_iter().map(|finding| (finding.id.clone(), finding)));
+    }
+
+    pub(super) fn samples(&mut self, samples: impl Iterator<Item = SampleRow>) {
+        self.samples.extend(samples);
+        let excess = self.samples.len().saturating_sub(SAMPLES_MAX);
+        self.samples.drain(..excess);
+        self.dropped_samples += excess as u64;
+    }
+
+    /// Joins what could not be written with what has come since, which is newer.
+    pub(super) fn give_back(&mut self, older: Self) {
+        self.agents.extend(older.agents);
+        self.facts.extend(older.facts);
+        self.counters.extend(older.counters);
+        self.communicators.extend(older.communicators);
+        for (id, finding) in older.findings {
+            self.findings.entry(id).or_insert(finding);
+        }
+        let newer = std::mem::replace(&mut self.samples, older.samples);
+        self.dropped_samples += older.dropped_samples;
+        self.samples(newer.into_iter());
+    }
+
+    /// Whether the store has everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+            && self.facts.is_empty()
+            && self.counters.is_empty()
+            && self.communicators.is_empty()
+            && self.findings.is_empty()
+            && self.samples.is_empty()
+    }
+
+    /// Samples lost since the last call because the database was away for too long.
+    pub fn take_dropped_samples(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped_samples)
+    }
+
+    /// The same, to be made into rows piece by piece.
+    #[must_use]
+    pub fn batched(&self) -> Batched {
+        let facts: Vec<String> = self.facts.iter().cloned().collect();
+        // A row of counters for every process: retention goes by it.
+        let counters = self.counters.union(&self.facts).cloned().collect();
+        Batched {
+            agents: self.agents.iter().cloned().collect(),
+            facts,
+            counters,
+            communicators: self.communicators.iter().copied().collect(),
+            findings: self.findings.values().cloned().collect(),
+            samples: self.samples.iter().cloned().collect(),
+            started: false,
+        }
+    }
+}
+
+/// [`Unsaved`] on its way into rows.
+#[derive(Debug)]
+pub struct Batched {
+    agents: Vec<String>,
+    facts: Vec<String>,
+    counters: Vec<String>,
+    communicators: Vec<CommunicatorId>,
+    findings: Vec<api::Finding>,
+    samples: Vec<SampleRow>,
+    started: bool,
+}
+
+impl Batched {
+    /// The next rows; the agents' numbers come with the last ones, for they promise all the others.
+    pub(super) fn next(&mut self, state: &State, now: Timestamp) -> Option<WriteSet> {
+        let done = self.facts.is_empty() && self.counters.is_empty() && self.communicators.is_empty();
+        if done && self.started && self.agents.is_empty() {
+            return None;
+        }
+        let mut set = WriteSet::default();
+        if !self.started {
+            self.started = true;
+            set.findings = std::mem::take(&mut self.findings);
+            set.samples = std::mem::take(&mut self.samples);
+        }
+        let updated_ns = now.0.cast_signed();
+        for key in split_off(&mut self.facts) {
+            if let Some(process) = state.model.process_facts(&key) {
+                relational::of_process(&process, updated_ns, &mut set);
+                set.processes.push(process_row(key, &process, updated_ns));
+            }
+        }
+        for key in split_off(&mut self.counters) {
+            if let Some(process) = state.model.process_counters(&key) {
+                set.counters.push(CountersRow { key, counters: process.encode_to_vec(), updated_ns });
+            }
+        }
+        if let Some(comm) = self.communicators.pop() {
+            relational::of_communicator(state, comm, now, &mut set);
+        }
+        if self.facts.is_empty() && self.counters.is_empty() && self.communicators.is_empty() {
+            set.agents = self.agents.drain(..).filter_map(|id| state.agents.row(&id)).collect();
+        }
+        Some(set)
+    }
+}
+
+fn split_off(keys: &mut Vec<String>) -> Vec<String> {
+    keys.split_off(keys.len().saturating_sub(PROCESSES_AT_ONCE))
+}
+
+fn process_row(key: String, process: &ringscope_wire::batch::Process, updated_ns: i64) -> ProcessRow {
+    let identity = process.identity.clone().unwrap_or_default();
+    ProcessRow {
+        key,
+        job: identity.job,
+        host: identity.host,
+        pid: i64::from(identity.pid),
+        started_ns: identity.start_time_ns.cast_signed(),
+        ended_ns: process.ended_at_ns.map(u64::cast_signed),
+        facts: process.encode_to_vec(),
+        updated_ns,
+    }
+}
+
+/// Samples that wait while the database is away: 20 s at the highest rate, minutes in a small job.
+const SAMPLES_MAX: usize = 20_000;
+/// Processes encoded under one hold of the lock: some milliseconds.
+const PROCESSES_AT_ONCE: usize = 64;

@@ -1,0 +1,274 @@
+//! Keeps what the hub knows in the store: opens it, writes what is unsaved, and tries again when it is away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock;
+use crate::hub::Hub;
+use crate::metrics::OwnMetrics;
+use crate::store::{DatabaseUrl, Store, StoreError};
+
+/// A handle on the task that writes.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    tickets: mpsc::Sender<Ticket>,
+    state: watch::Receiver<StoreState>,
+}
+
+/// How the keeper keeps.
+#[derive(Clone, Debug)]
+pub struct KeeperConfig {
+    /// Where.
+    pub url: DatabaseUrl,
+    /// Samples, and processes that ended, are deleted when older.
+    pub retention: Duration,
+}
+
+/// Whether the store can be used.
+#[derive(Clone, Debug)]
+pub enum StoreState {
+    /// Not open yet.
+    Opening,
+    /// Nothing is to be kept.
+    None,
+    /// In use.
+    Open(Store),
+    /// Not now: why, where, and what to do.
+    Away(String),
+}
+
+/// Answered when everything that the hub knew when it was taken is in the store.
+type Ticket = oneshot::Sender<Result<(), String>>;
+
+impl Keeper {
+    /// Starts keeping, until `stop`; then writes what is left and closes the store.
+    #[must_use]
+    pub fn spawn(
+        hub: Arc<Hub>,
+        config: KeeperConfig,
+        metrics: Arc<OwnMetrics>,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        let (tickets, waiting) = mpsc::channel(TICKETS_MAX);
+        let (state_tx, state) = watch::channel(StoreState::Opening);
+        let task = Task { hub, config, metrics, waiting, state: state_tx, stop, restored: false };
+        tasks.spawn(task.run());
+        Self { tickets, state }
+    }
+
+    /// Waits until everything that the hub knows now is in the store.
+    ///
+    /// # Errors
+    /// Why it is not, in words.
+    pub async fn saved(&self) -> Result<(), String> {
+        let (ticket, answer) = oneshot::channel();
+        if let StoreState::Away(reason) = &*self.state.borrow() {
+            return Err(reason.clone());
+        }
+        self.tickets.try_send(ticket).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => "the database does not keep up".to_owned(),
+            mpsc::error::TrySendError::Closed(_) => "the daemon is shutting down".to_owned(),
+        })?;
+        answer.await.unwrap_or_else(|_| Err("the daemon is shutting down".to_owned()))
+    }
+
+    /// The store's state now.
+    #[must_use]
+    pub fn state(&self) -> StoreState {
+        self.state.borrow().clone()
+    }
+}
+
+struct Task {
+    hub: Arc<Hub>,
+    config: KeeperConfig,
+    metrics: Arc<OwnMetrics>,
+    waiting: mpsc::Receiver<Ticket>,
+    state: watch::Sender<StoreState>,
+    stop: CancellationToken,
+    /// Whether the hub has taken in what the store kept.
+    restored: bool,
+}
+
+impl Task {
+    async fn run(mut self) {
+        let Some(store) = self.open().await else { return };
+        let Some(store) = store else {
+            self.state.send_replace(StoreState::None);
+            return self.keep_nothing().await;
+        };
+        self.keep(&store).await;
+        store.close().await;
+    }
+
+    /// Opens the store, as often as it takes. The outer `None`: stopped before it was open.
+    async fn open(&mut self) -> Option<Option<Store>> {
+        loop {
+            let stop = self.stop.clone();
+            match stop.run_until_cancelled(self.open_once()).await? {
+                Ok(store) => return Some(store),
+                Err(error) => self.away(&error),
+            }
+            if !self.refuse_tickets(RETRY_INTERVAL).await {
+                return None;
+            }
+        }
+    }
+
+    async fn open_once(&mut self) -> Result<Option<Store>, StoreError> {
+        let Some(store) = Store::open(&self.config.url).await? else { return Ok(None) };
+        if !self.restored {
+            let restored = store.restore().await?;
+            if restored.unreadable_rows > 0 {
+                tracing::warn!(
+                    rows = restored.unreadable_rows,
+                    "rows of the database could not be read and are left out"
+                );
+            }
+            self.hub.restore(restored, clock::now());
+            self.restored = true;
+        }
+        self.open_again(&store);
+        Ok(Some(store))
+    }
+
+    /// Answers tickets with why the store is away. False: stopped.
+    async fn refuse_tickets(&mut self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return false,
+                () = tokio::time::sleep_until(until) => return true,
+                ticket = self.waiting.recv() => {
+                    let Some(ticket) = ticket else { return false };
+                    let reason = match &*self.state.borrow() {
+                        StoreState::Away(reason) => reason.clone(),
+                        _ => "the database is not open yet".to_owned(),
+                    };
+                    let _ = ticket.send(Err(reason));
+                }
+            }
+        }
+    }
+
+    async fn keep_nothing(&mut self) {
+        let mut ticks = tokio::time::interval(FLUSH_INTERVAL);
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                _ = ticks.tick() => drop(self.hub.take_unsaved()),
+                ticket = self.waiting.recv() => match ticket {
+                    Some(ticket) => drop(ticket.send(Ok(()))),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    async fn keep(&mut self, store: &Store) {
+        let mut flush = tokio::time::interval(FLUSH_INTERVAL);
+        flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let mut tickets = Vec::new();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                ticket = self.waiting.recv() => {
+                    let Some(ticket) = ticket else { break };
+                    tickets.push(ticket);
+                    // Whoever waits by now shares the transaction.
+                    while let Ok(ticket) = self.waiting.try_recv() {
+                        tickets.push(ticket);
+                    }
+                }
+                _ = flush.tick() => {}
+                _ = sweep.tick() => self.sweep(store).await,
+            }
+            let result = self.save(store).await;
+            for ticket in tickets {
+                let _ = ticket.send(result.clone());
+            }
+            if result.is_err() && !self.refuse_tickets(RETRY_INTERVAL).await {
+                break;
+            }
+        }
+        // Requests that were in flight when the shutdown began have ended by now; this is the rest.
+        if self.save(store).await.is_err() {
+            tracing::error!("the last changes could not be stored; agents will send them again");
+        }
+    }
+
+    /// Writes everything that is unsaved.
+    async fn save(&self, store: &Store) -> Result<(), String> {
+        let mut unsaved = self.hub.take_unsaved();
+        self.metrics.dropped_samples.inc_by(unsaved.take_dropped_samples());
+        if unsaved.is_empty() && matches!(*self.state.borrow(), StoreState::Open(_)) {
+            return Ok(());
+        }
+        let written = async {
+            let mut batched = unsaved.batched();
+            while let Some(rows) = self.hub.next_rows(&mut batched, clock::now()) {
+                store.write(&rows).await?;
+            }
+            // Nothing to write proves nothing.
+            if unsaved.is_empty() { store.ping().await } else { Ok(()) }
+        };
+        match written.await {
+            Ok(()) => {
+                self.metrics.store_commits.inc();
+                self.open_again(store);
+                Ok(())
+            }
+            Err(error) => {
+                self.hub.give_back(unsaved);
+                self.away(&error);
+                Err(error.to_string())
+            }
+        }
+    }
+
+    async fn sweep(&self, store: &Store) {
+        match store.sweep(clock::now(), self.config.retention).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "deleted what was older than the retention"),
+            Err(error) => tracing::warn!(%error, "could not delete what is older than the retention"),
+        }
+    }
+
+    fn away(&self, error: &StoreError) {
+        self.metrics.store_errors.inc();
+        let reason = error.to_string();
+        let known = matches!(&*self.state.borrow(), StoreState::Away(known) if *known == reason);
+        if !known {
+            tracing::error!(
+                "{reason}. The UI, the API and /metrics go on from what agents send; trying again every {} s",
+                RETRY_INTERVAL.as_secs()
+            );
+        }
+        self.state.send_replace(StoreState::Away(reason));
+    }
+
+    fn open_again(&self, store: &Store) {
+        if !matches!(*self.state.borrow(), StoreState::Open(_)) {
+            tracing::info!("storing to {}", self.config.url);
+            self.state.send_replace(StoreState::Open(store.clone()));
+        }
+    }
+}
+
+/// Batches that wait for one transaction: as many as a thousand agents have under way.
+const TICKETS_MAX: usize = 1024;
+/// How often what no agent waits for is written: samples, findings that time brought.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a store that is away is tried.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// How often old rows are deleted.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);

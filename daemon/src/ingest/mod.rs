@@ -1,0 +1,73 @@
+//! The way of a batch: bytes → [`Batch`] → hub → store → answer.
+//!
+//! A batch is answered only when the store has it, so that killing the daemon loses nothing that an agent was told
+//! is safe.
+
+mod keeper;
+
+pub use keeper::{Keeper, KeeperConfig, StoreState};
+
+use std::sync::Arc;
+
+use ringscope_wire::batch::{Batch, BatchError, IngestReply};
+
+use crate::clock;
+use crate::hub::{Hub, Taken};
+use crate::metrics::OwnMetrics;
+
+/// Takes batches.
+#[derive(Clone)]
+pub struct Ingest {
+    hub: Arc<Hub>,
+    keeper: Keeper,
+    metrics: Arc<OwnMetrics>,
+}
+
+/// Why a batch was not acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// It never will be.
+    #[error(transparent)]
+    Refused(#[from] BatchError),
+    /// It was judged, but the store has not got it: send it again.
+    #[error("{0}. The batch was judged but is not stored: send it again")]
+    NotStored(String),
+}
+
+impl Ingest {
+    /// Takes batches into `hub`, and has them kept by `keeper`.
+    #[must_use]
+    pub fn new(hub: Arc<Hub>, keeper: Keeper, metrics: Arc<OwnMetrics>) -> Self {
+        Self { hub, keeper, metrics }
+    }
+
+    /// Takes one batch.
+    ///
+    /// # Errors
+    /// An [`IngestError`].
+    pub async fn take(&self, bytes: axum::body::Bytes) -> Result<IngestReply, IngestError> {
+        self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
+        let taken = if bytes.len() > LARGE_BYTES {
+            let this = self.clone();
+            let apply = tokio::task::spawn_blocking(move || this.apply(&bytes));
+            apply.await.map_err(|error| IngestError::NotStored(error.to_string()))?
+        } else {
+            self.apply(&bytes)
+        }?;
+        self.keeper.saved().await.map_err(IngestError::NotStored)?;
+        Ok(taken.reply)
+    }
+
+    fn apply(&self, bytes: &[u8]) -> Result<Taken, BatchError> {
+        let batch = Batch::decode_checked(bytes).inspect_err(|_| self.metrics.ingest_refused.inc())?;
+        let taken = self.hub.ingest(&batch, clock::now());
+        self.metrics.ingest_batches.inc();
+        if taken.duplicate {
+            self.metrics.ingest_duplicates.inc();
+        }
+        Ok(taken)
+    }
+}
+
+/// A batch that takes longer than a millisecond or so to decode goes to a thread of its own.
+const LARGE_BYTES: usize = 256 * 1024;

@@ -1,0 +1,57 @@
+//! Building families from rows of (labels, value).
+
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+
+/// Labels in the order of their names, and the value.
+pub(super) type Row<'a> = (Vec<(&'static str, &'a str)>, f64);
+
+pub(super) fn gauge<'a>(name: &str, help: &str, rows: impl IntoIterator<Item = Row<'a>>) -> MetricFamily {
+    family(name, help, MetricType::GAUGE, rows, |value| {
+        let mut gauge = Gauge::default();
+        gauge.set_value(value);
+        Metric::from_gauge(gauge)
+    })
+}
+
+pub(super) fn counter<'a>(name: &str, help: &str, rows: impl IntoIterator<Item = Row<'a>>) -> MetricFamily {
+    family(name, help, MetricType::COUNTER, rows, |value| {
+        let mut counter = Counter::default();
+        counter.set_value(value);
+        let mut metric = Metric::default();
+        metric.set_counter(counter);
+        metric
+    })
+}
+
+/// Prometheus has only doubles: exact up to 2^53, 9 PB.
+#[expect(clippy::cast_precision_loss, reason = "the format has only doubles")]
+pub(super) const fn number(value: u64) -> f64 {
+    value as f64
+}
+
+fn family<'a>(
+    name: &str,
+    help: &str,
+    kind: MetricType,
+    rows: impl IntoIterator<Item = Row<'a>>,
+    metric: fn(f64) -> Metric,
+) -> MetricFamily {
+    let metrics = rows.into_iter().map(|(labels, value)| {
+        let mut metric = metric(value);
+        metric.set_label(labels.into_iter().map(label).collect());
+        metric
+    });
+    let mut family = MetricFamily::default();
+    family.set_name(name.to_owned());
+    family.set_help(help.to_owned());
+    family.set_field_type(kind);
+    family.set_metric(metrics.collect());
+    family
+}
+
+fn label((name, value): (&'static str, &str)) -> LabelPair {
+    let mut pair = LabelPair::default();
+    pair.set_name(name.to_owned());
+    pair.set_value(value.to_owned());
+    pair
+}

@@ -1,0 +1,28 @@
+//! `ringscope_finding`.
+
+use std::collections::BTreeSet;
+
+use prometheus::proto::MetricFamily;
+
+use super::family;
+use super::snapshot::Snapshot;
+
+pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
+    // Findings about several ranks of a host are one series.
+    let labels: BTreeSet<_> = snapshot
+        .findings
+        .iter()
+        .map(|finding| {
+            vec![
+                ("cause", finding.cause.as_str()),
+                ("comm", finding.comm.as_str()),
+                ("finding", finding.finding.label()),
+                ("host", finding.host.as_str()),
+                ("job", finding.job.as_str()),
+                ("severity", finding.severity.label()),
+            ]
+        })
+        .collect();
+    let help = "1 for each finding that is firing.";
+    family::gauge("ringscope_finding", help, labels.into_iter().map(|labels| (labels, 1.0)))
+}

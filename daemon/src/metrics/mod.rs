@@ -1,0 +1,118 @@
+//! `/metrics`: one family per file, read from the model at each scrape, so that nothing stale remains.
+//!
+//! The only place with metric names. Labels have few values by construction: `comm` is one of at most
+//! `metrics_communicators`, hosts and primitives are theirs.
+
+mod backlog_bytes;
+mod collector_state;
+mod communicator_info;
+mod communicators_omitted;
+mod completed_bytes;
+mod completed_calls;
+mod dropped_events;
+mod family;
+mod final_channels;
+mod finding;
+mod init_channels;
+mod issued_bytes;
+mod issued_calls;
+mod own;
+mod process;
+mod snapshot;
+mod store_up;
+mod wire_bytes;
+
+pub use own::OwnMetrics;
+
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Encoder as _, Registry, TextEncoder};
+
+use crate::clock;
+use crate::hub::Hub;
+use crate::ingest::Keeper;
+use snapshot::Snapshot;
+
+/// Everything that is scraped.
+pub struct Metrics {
+    registry: Registry,
+    own: Arc<OwnMetrics>,
+}
+
+impl Metrics {
+    /// Shows at most `communicators_max` active communicators of `hub`.
+    ///
+    /// # Errors
+    /// Two families of one name: a mistake in this module.
+    pub fn new(
+        hub: Arc<Hub>,
+        keeper: Keeper,
+        own: Arc<OwnMetrics>,
+        communicators_max: usize,
+    ) -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        own.register(&registry)?;
+        let desc =
+            Desc::new("ringscope".into(), "The model".into(), Vec::new(), std::collections::HashMap::new())?;
+        registry.register(Box::new(ModelCollector { hub, keeper, communicators_max, desc }))?;
+        Ok(Self { registry, own })
+    }
+
+    /// The text that Prometheus reads.
+    ///
+    /// # Errors
+    /// A family that does not fit the format: a mistake in this module.
+    pub fn render(&self) -> Result<String, prometheus::Error> {
+        let start = clock::monotonic();
+        let families = self.registry.gather();
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&families, &mut text)?;
+        self.own.scrape_seconds.set(start.elapsed().as_secs_f64());
+        String::from_utf8(text).map_err(|error| prometheus::Error::Msg(error.to_string()))
+    }
+
+    /// Content type of [`Metrics::render`].
+    pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+}
+
+/// Reads the model at each scrape.
+struct ModelCollector {
+    hub: Arc<Hub>,
+    keeper: Keeper,
+    communicators_max: usize,
+    desc: Desc,
+}
+
+impl Collector for ModelCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let snapshot = Snapshot::take(&self.hub, clock::now(), self.communicators_max);
+        let mut families: Vec<MetricFamily> = FAMILIES.iter().map(|family| family(&snapshot)).collect();
+        families.push(store_up::family(&self.keeper));
+        families.extend(process::families());
+        families
+    }
+}
+
+type Family = fn(&Snapshot) -> MetricFamily;
+
+const FAMILIES: [Family; 13] = [
+    init_channels::family,
+    final_channels::family,
+    issued_bytes::family,
+    issued_calls::family,
+    completed_bytes::family,
+    completed_calls::family,
+    wire_bytes::family,
+    backlog_bytes::family,
+    finding::family,
+    dropped_events::family,
+    collector_state::family,
+    communicator_info::family,
+    communicators_omitted::family,
+];

@@ -1,0 +1,137 @@
+//! What a scrape reads, taken under one hold of the hub's lock or two.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::api;
+use crate::clock::Timestamp;
+use crate::hub::{CollectorCount, Hub};
+use crate::model::{CommunicatorId, Sample};
+use crate::view;
+
+use super::family::Row;
+
+/// The model at one moment.
+pub(super) struct Snapshot {
+    /// Communicators in use, the newest first, at most the limit.
+    pub(super) communicators: Vec<api::CommunicatorSummary>,
+    /// Communicators in use beyond the limit.
+    pub(super) omitted: usize,
+    /// By communicator and host, both channel counts of the rank that is worst off.
+    pub(super) channels: Vec<HostChannels>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) findings: Vec<api::Finding>,
+    pub(super) dropped: api::Dropped,
+    pub(super) collectors: Vec<CollectorCount>,
+    jobs: HashMap<CommunicatorId, String>,
+}
+
+/// Channels of a communicator on a host.
+pub(super) struct HostChannels {
+    pub(super) job: String,
+    pub(super) comm: String,
+    pub(super) host: String,
+    pub(super) init: Option<u32>,
+    pub(super) last: Option<u32>,
+}
+
+impl Snapshot {
+    pub(super) fn take(hub: &Hub, now: Timestamp, communicators_max: usize) -> Self {
+        let mut snapshot = hub.read(|model, diagnosis| {
+            let filter = view::CommunicatorFilter::default();
+            let mut communicators = view::communicators(model, diagnosis, now, &filter);
+            communicators.retain(|summary| summary.state != api::CommunicatorState::Ended);
+            let omitted = communicators.len().saturating_sub(communicators_max);
+            communicators.truncate(communicators_max);
+            let jobs: HashMap<CommunicatorId, String> = communicators
+                .iter()
+                .filter_map(|summary| Some((summary.id.parse().ok()?, summary.job.clone())))
+                .collect();
+            let ids: BTreeSet<CommunicatorId> = jobs.keys().copied().collect();
+            let channels = communicators
+                .iter()
+                .filter_map(|summary| view::communicator(model, diagnosis, now, &summary.id))
+                .flat_map(|detail| host_channels(&detail))
+                .collect();
+            let firing = view::FindingFilter {
+                state: Some(api::FindingState::Firing),
+                ..view::FindingFilter::default()
+            };
+            let mut dropped = model.dropped();
+            for job in view::jobs(model, diagnosis, now) {
+                add(&mut dropped, &job.dropped);
+            }
+            Self {
+                communicators,
+                omitted,
+                channels,
+                samples: model.samples(&ids),
+                findings: view::findings(model, diagnosis, now, &firing),
+                dropped,
+                collectors: Vec::new(),
+                jobs,
+            }
+        });
+        hub.read_agents(|agents, collectors| {
+            add(&mut snapshot.dropped, &agents.dropped());
+            snapshot.collectors = collectors.to_vec();
+        });
+        snapshot
+    }
+
+    /// One row per (communicator, host, primitive).
+    pub(super) fn rows(&self, value: impl Fn(&Sample) -> u64) -> impl Iterator<Item = Row<'_>> {
+        self.samples.iter().map(move |sample| {
+            let labels = vec![
+                ("comm", sample.comm.as_str()),
+                ("host", sample.host.as_str()),
+                ("job", self.job(sample.comm)),
+                ("primitive", sample.primitive.label()),
+            ];
+            (labels, super::family::number(value(sample)))
+        })
+    }
+
+    pub(super) fn job(&self, comm: CommunicatorId) -> &str {
+        self.jobs.get(&comm).map_or("", String::as_str)
+    }
+}
+
+/// The two counts of one host are those of one rank, the one with the least init for its final: so that an
+/// expression over both is true of a host exactly if it is true of one of its ranks.
+fn host_channels(detail: &api::CommunicatorDetail) -> Vec<HostChannels> {
+    let mut hosts: BTreeMap<&str, &api::Rank> = BTreeMap::new();
+    for rank in &detail.ranks {
+        hosts
+            .entry(&rank.host)
+            .and_modify(|worst| {
+                if share(rank) < share(worst) {
+                    *worst = rank;
+                }
+            })
+            .or_insert(rank);
+    }
+    let channels = hosts.into_iter().map(|(host, rank)| HostChannels {
+        job: detail.summary.job.clone(),
+        comm: detail.summary.id.clone(),
+        host: host.to_owned(),
+        init: rank.init_channels,
+        last: rank.final_channels,
+    });
+    channels.collect()
+}
+
+/// `init / final`; a rank that says less comes after those that say both.
+fn share(rank: &api::Rank) -> f64 {
+    match (rank.init_channels, rank.final_channels) {
+        (Some(init), Some(last)) => f64::from(init) / f64::from(last.max(1)),
+        (Some(_), None) | (None, Some(_)) => f64::MAX,
+        (None, None) => f64::INFINITY,
+    }
+}
+
+fn add(sum: &mut api::Dropped, dropped: &api::Dropped) {
+    for (reason, events) in dropped {
+        let total = sum.entry(reason.clone()).or_default();
+        *total = total.saturating_add(*events);
+    }
+}

@@ -1,0 +1,30 @@
+//! `ringscope_wire_bytes_total`.
+
+use std::collections::BTreeMap;
+
+use prometheus::proto::MetricFamily;
+
+use super::family;
+use super::snapshot::Snapshot;
+
+pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
+    let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for sample in &snapshot.samples {
+        let (intra, inter) = sums.entry((sample.comm, sample.host.as_str())).or_default();
+        *intra = intra.saturating_add(sample.intra_bytes);
+        *inter = inter.saturating_add(sample.inter_bytes);
+    }
+    let rows = sums.iter().flat_map(|((comm, host), (intra, inter))| {
+        [("inter", *inter), ("intra", *intra)].map(|(scope, bytes)| {
+            let labels = vec![
+                ("comm", comm.as_str()),
+                ("host", *host),
+                ("job", snapshot.job(*comm)),
+                ("scope", scope),
+            ];
+            (labels, family::number(bytes))
+        })
+    });
+    let help = "Bytes sent to ranks on the same host (intra) and on other hosts (inter).";
+    family::counter("ringscope_wire_bytes_total", help, rows)
+}

@@ -1,0 +1,28 @@
+//! FNV-1a with 64 bits: ids that are the same on every machine, in every build. Not for tables that strangers fill.
+
+/// A hash in the making.
+#[derive(Clone, Copy)]
+pub(crate) struct Fnv(u64);
+
+impl Fnv {
+    pub(crate) const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Mixes in a text and its length, so that ("ab", "c") and ("a", "bc") differ.
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.bytes(text.as_bytes()).number(text.len() as u64)
+    }
+
+    pub(crate) fn number(self, number: u64) -> Self {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    pub(crate) const fn finish(self) -> u64 {
+        self.0
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Self {
+        Self(bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+    }
+}

@@ -1,0 +1,162 @@
+//! The composition root of the daemon: builds the rooms, connects them, and ends them in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt as _;
+use tokio::net::TcpListener;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock;
+use crate::config::ServeConfig;
+use crate::http::{self, App};
+use crate::hub::Hub;
+use crate::ingest::{Ingest, Keeper, KeeperConfig};
+use crate::metrics::{Metrics, OwnMetrics};
+
+/// A daemon that has its address and does not run yet.
+pub struct Server {
+    config: ServeConfig,
+    listener: TcpListener,
+    local_addr: SocketAddr,
+}
+
+/// Why the daemon does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address}: {reason}. {advice}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        reason: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The metrics are wrong in themselves.
+    #[error("the metrics cannot be registered: {0}")]
+    Metrics(#[from] prometheus::Error),
+    /// The listener failed while it ran.
+    #[error("the HTTP server failed: {0}")]
+    Http(#[from] std::io::Error),
+}
+
+/// Runs the daemon until `shutdown`.
+///
+/// # Errors
+/// A [`ServeError`]; never because of the database, which is tried until it is there.
+pub async fn serve(config: ServeConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
+    Server::bind(config).await?.run(shutdown).await
+}
+
+impl Server {
+    /// Takes the address of `config` (port 0: any that is free).
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
+        let listen_error = |error: std::io::Error| ServeError::Listen {
+            address: config.listen,
+            reason: error.to_string(),
+            advice: match error.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    "Another program listens there, perhaps another ringscope: stop it, or give another with --listen"
+                }
+                std::io::ErrorKind::PermissionDenied => {
+                    "Ports below 1024 need privileges: give another with --listen"
+                }
+                _ => "Give an address of this machine with --listen",
+            },
+        };
+        let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
+        let local_addr = listener.local_addr().map_err(listen_error)?;
+        Ok(Self { config, listener, local_addr })
+    }
+
+    /// The address that it has.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Serves until `shutdown`; then stops accepting, finishes what is in flight, and stores what is left, within
+    /// [`GRACE`].
+    ///
+    /// # Errors
+    /// A [`ServeError`].
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
+        let Self { config, listener, local_addr } = self;
+        let tasks = TaskTracker::new();
+        // The keeper outlives the requests that wait for it.
+        let stop_keeping = CancellationToken::new();
+        let hub = Arc::new(Hub::new(config.sample_interval));
+        let own = Arc::new(OwnMetrics::new()?);
+        let keeping = KeeperConfig { url: config.database_url.clone(), retention: config.retention };
+        let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
+        let metrics =
+            Metrics::new(Arc::clone(&hub), keeper.clone(), Arc::clone(&own), config.metrics_communicators)?;
+        tasks.spawn(tick(Arc::clone(&hub), shutdown.clone()));
+        tasks.spawn(publish(Arc::clone(&hub), shutdown.clone()));
+        let app = App {
+            ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
+            hub,
+            keeper,
+            metrics: Arc::new(metrics),
+            body_limit_bytes: config.body_limit_bytes,
+            stop: shutdown.clone(),
+        };
+        tracing::info!("listening on http://{local_addr}");
+        let listener = listener.tap_io(|stream| {
+            // Answers are small and somebody waits for each.
+            let _ = stream.set_nodelay(true);
+        });
+        let serving = axum::serve(listener, http::router(app))
+            .with_graceful_shutdown(shutdown.clone().cancelled_owned());
+        let served = tokio::select! {
+            served = serving => served,
+            () = after(shutdown, GRACE / 2) => {
+                tracing::warn!("some requests did not end in time and are cut off");
+                Ok(())
+            }
+        };
+        stop_keeping.cancel();
+        tasks.close();
+        if tokio::time::timeout(GRACE / 2, tasks.wait()).await.is_err() {
+            tracing::error!(
+                "the database did not take the last changes in time; agents will send them again"
+            );
+        }
+        Ok(served?)
+    }
+}
+
+async fn tick(hub: Arc<Hub>, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        let hub = Arc::clone(&hub);
+        // Judging thousands of ranks takes milliseconds, which no request should wait for.
+        let ticked = tokio::task::spawn_blocking(move || hub.tick(clock::now()));
+        if let Err(error) = ticked.await {
+            tracing::error!(%error, "a tick failed");
+        }
+    }
+}
+
+async fn publish(hub: Arc<Hub>, stop: CancellationToken) {
+    stop.run_until_cancelled(hub.publish_changes()).await;
+}
+
+async fn after(token: CancellationToken, wait: Duration) {
+    token.cancelled().await;
+    tokio::time::sleep(wait).await;
+}
+
+/// How often what time alone changes is looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// Time from the signal to the end: half for the requests, half for the store. Orchestrators kill after 10 s or more.
+pub const GRACE: Duration = Duration::from_secs(5);

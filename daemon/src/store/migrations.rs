@@ -1,0 +1,63 @@
+//! The schema and its versions, carried inside the binary.
+
+use std::borrow::Cow;
+
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{AssertSqlSafe, Row as _, SqlSafeStr as _};
+
+use super::{DatabaseUrl, Store, StoreError, each};
+
+/// Brings the schema to the newest version.
+pub(super) async fn migrate(store: &Store, url: &DatabaseUrl) -> Result<(), StoreError> {
+    refuse_newer(store, url).await?;
+    let result = each!(write store, |pool, _Db| { migrator(store).run(pool).await });
+    result.map_err(|error| match error {
+        MigrateError::VersionMismatch(version) | MigrateError::Dirty(version) => StoreError::NotOurs {
+            url: url.to_string(),
+            reason: format!("its schema version {version} is not the one that this ringscope made"),
+        },
+        MigrateError::ExecuteMigration(sqlx::Error::Database(error), _)
+            if error.message().contains("already exists") =>
+        {
+            StoreError::NotOurs { url: url.to_string(), reason: error.message().to_owned() }
+        }
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            StoreError::at_open(url, &error)
+        }
+        other => StoreError::NotOurs { url: url.to_string(), reason: other.to_string() },
+    })
+}
+
+/// A newer ringscope's schema must stay as it is, whatever this binary would do with it.
+async fn refuse_newer(store: &Store, url: &DatabaseUrl) -> Result<(), StoreError> {
+    let known = VERSIONS.iter().map(|(version, ..)| *version).max().unwrap_or(0);
+    let found = each!(write store, |pool, _Db| {
+        // The table is not there in a new database.
+        match sqlx::query("SELECT MAX(version) AS version FROM _sqlx_migrations").fetch_one(pool).await {
+            Ok(row) => row.try_get::<Option<i64>, _>("version")?.unwrap_or(0),
+            Err(sqlx::Error::Database(_)) => 0,
+            Err(error) => return Err(StoreError::at_open(url, &error)),
+        }
+    });
+    if found > known {
+        return Err(StoreError::SchemaNewer { url: url.to_string(), found, known });
+    }
+    Ok(())
+}
+
+fn migrator(store: &Store) -> Migrator {
+    let migrations = VERSIONS.iter().map(|(version, name, postgres, sqlite)| {
+        let sql = if matches!(store, Store::Pg(_)) { *postgres } else { *sqlite };
+        let sql = AssertSqlSafe(sql).into_sql_str();
+        Migration::new(*version, Cow::Borrowed(*name), MigrationType::Simple, sql, false)
+    });
+    Migrator::with_migrations(migrations.collect())
+}
+
+/// Version, name, text for Postgres, text for SQLite.
+const VERSIONS: [(i64, &str, &str, &str); 1] = [(
+    1,
+    "tables",
+    include_str!("../../../migrations/postgres/0001_tables.sql"),
+    include_str!("../../../migrations/sqlite/0001_tables.sql"),
+)];

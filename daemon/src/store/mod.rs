@@ -1,0 +1,46 @@
+//! What outlives the daemon: SQLite on one machine, Postgres on a cluster, one SQL text for both.
+//!
+//! The only place with SQL. It never judges: it keeps what the model knew, and gives it back.
+
+mod error;
+mod migrations;
+mod open;
+mod restore;
+mod retention;
+mod rows;
+mod series;
+mod url;
+mod write;
+
+pub use error::StoreError;
+pub use open::Store;
+pub use restore::Restored;
+pub use rows::{
+    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow, WriteSet,
+};
+pub use series::{Metric, SamplePoint, SeriesQuery};
+pub use url::{DatabaseUrl, DatabaseUrlError};
+
+/// Runs one body for whichever database it is, with `$pool` the pool to write through (or to read from) and `$db`
+/// its type.
+macro_rules! each {
+    (write $store:expr, |$pool:ident, $db:ident| $body:block) => {
+        match $store {
+            $crate::store::Store::Pg($pool) => {
+                type $db = sqlx::Postgres;
+                $body
+            }
+            $crate::store::Store::Lite { write: $pool, .. } => {
+                type $db = sqlx::Sqlite;
+                $body
+            }
+        }
+    };
+    (read $store:expr, |$pool:ident| $body:block) => {
+        match $store {
+            $crate::store::Store::Pg($pool) => $body,
+            $crate::store::Store::Lite { read: $pool, .. } => $body,
+        }
+    };
+}
+use each;

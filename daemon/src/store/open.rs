@@ -1,0 +1,141 @@
+//! Opening a database: connect, check that it is fit, migrate.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions as _, Row as _};
+
+use super::{DatabaseUrl, StoreError, each, migrations};
+
+/// An open database of ringscope's.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// Postgres.
+    Pg(PgPool),
+    /// SQLite, which takes one writer at a time: so one connection writes and the others only read.
+    Lite {
+        /// One connection.
+        write: SqlitePool,
+        /// Several, read-only.
+        read: SqlitePool,
+    },
+}
+
+impl Store {
+    /// Opens the database and brings its schema up to date. `None` for [`DatabaseUrl::None`].
+    ///
+    /// # Errors
+    /// A [`StoreError`] that names the database and what to do.
+    pub async fn open(url: &DatabaseUrl) -> Result<Option<Self>, StoreError> {
+        let store = match url {
+            DatabaseUrl::None => return Ok(None),
+            DatabaseUrl::SqliteMemory => memory(url).await?,
+            DatabaseUrl::Sqlite(path) => sqlite(url, path).await?,
+            DatabaseUrl::Postgres(_) => postgres(url).await?,
+        };
+        migrations::migrate(&store, url).await?;
+        Ok(Some(store))
+    }
+
+    /// Whether it answers.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        each!(read self, |pool| { sqlx::query("SELECT 1").execute(pool).await.map(drop)? });
+        Ok(())
+    }
+
+    /// Closes every connection.
+    pub async fn close(&self) {
+        match self {
+            Self::Pg(pool) => pool.close().await,
+            Self::Lite { write, read } => {
+                read.close().await;
+                write.close().await;
+            }
+        }
+    }
+}
+
+async fn postgres(url: &DatabaseUrl) -> Result<Store, StoreError> {
+    let DatabaseUrl::Postgres(postgres) = url else { unreachable!("called for Postgres only") };
+    let at_open = |error| StoreError::at_open(url, &error);
+    let timeout = STATEMENT_TIMEOUT.as_millis().to_string();
+    let options = postgres
+        .options()
+        .map_err(at_open)?
+        .application_name("ringscope")
+        .options([("statement_timeout", timeout.as_str())])
+        .disable_statement_logging();
+    let pool = PgPoolOptions::new()
+        .max_connections(PG_CONNECTIONS)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_with(options)
+        .await
+        .map_err(at_open)?;
+    let query = "SELECT current_setting('server_version_num')::bigint AS num, current_setting('server_version') AS text";
+    let row = sqlx::query(query).fetch_one(&pool).await.map_err(at_open)?;
+    let number: i64 = row.try_get("num").map_err(at_open)?;
+    if number < PG_OLDEST {
+        let found = row.try_get("text").map_err(at_open)?;
+        return Err(StoreError::TooOld { url: url.to_string(), found });
+    }
+    Ok(Store::Pg(pool))
+}
+
+async fn sqlite(url: &DatabaseUrl, path: &Path) -> Result<Store, StoreError> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir).map_err(|error| StoreError::Unwritable {
+            path: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+    }
+    let at_open = |error| StoreError::at_open(url, &error);
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        // In WAL mode a crash of the process loses nothing committed; a power cut may lose the last commits,
+        // which agents resend.
+        .synchronous(SqliteSynchronous::Normal)
+        .busy_timeout(ACQUIRE_TIMEOUT)
+        .disable_statement_logging();
+    let writing = options
+        .clone()
+        .create_if_missing(true)
+        // Pages written again between checkpoints are copied once: 16 MiB of WAL.
+        .pragma("wal_autocheckpoint", "4000");
+    let write = SqlitePoolOptions::new().max_connections(1).connect_with(writing).await.map_err(at_open)?;
+    let read = SqlitePoolOptions::new()
+        .max_connections(SQLITE_READERS)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_lazy_with(options.read_only(true));
+    Ok(Store::Lite { write, read })
+}
+
+/// One connection for all: a second would see another database.
+async fn memory(url: &DatabaseUrl) -> Result<Store, StoreError> {
+    let pool = SqlitePoolOptions::new()
+        .max_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_with(SqliteConnectOptions::new().in_memory(true).disable_statement_logging())
+        .await
+        .map_err(|error| StoreError::at_open(url, &error))?;
+    Ok(Store::Lite { write: pool.clone(), read: pool })
+}
+
+/// One writes, one sweeps, the others answer queries.
+const PG_CONNECTIONS: u32 = 6;
+/// History queries that run at a time on SQLite.
+const SQLITE_READERS: u32 = 4;
+/// Oldest Postgres still maintained when this was written; `server_version_num`.
+const PG_OLDEST: i64 = 130_000;
+/// How long to wait for a connection: shorter than an agent waits for its answer.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+/// A statement that takes longer has met a lock or a sick server.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,100 @@
+//! Reading back what the model and the hub knew.
+
+use prost::Message as _;
+use ringscope_wire::batch::Process;
+use sqlx::Row as _;
+
+use super::{AgentRow, Store, StoreError, each};
+use crate::api;
+
+/// What a daemon starts from.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Agents and the numbers they had reached.
+    pub agents: Vec<AgentRow>,
+    /// Each process, facts and counters in one message.
+    pub processes: Vec<Process>,
+    /// Every firing finding, and the newest resolved ones.
+    pub findings: Vec<api::Finding>,
+    /// Rows that could not be read: damaged, or from another version.
+    pub unreadable_rows: u64,
+}
+
+impl Store {
+    /// Reads back what was written.
+    ///
+    /// # Errors
+    /// What the driver says. A row that cannot be decoded is counted and left out.
+    pub async fn restore(&self) -> Result<Restored, StoreError> {
+        let mut restored = Restored::default();
+        self.restore_agents(&mut restored).await?;
+        self.restore_processes(&mut restored).await?;
+        self.restore_findings(&mut restored).await?;
+        Ok(restored)
+    }
+
+    async fn restore_agents(&self, restored: &mut Restored) -> Result<(), StoreError> {
+        let query =
+            "SELECT agent_id, host, last_seq, last_seen_ns FROM agents ORDER BY last_seen_ns DESC LIMIT $1";
+        each!(read self, |pool| {
+            for row in sqlx::query(query).bind(AGENTS_MAX).fetch_all(pool).await? {
+                restored.agents.push(AgentRow {
+                    agent_id: row.try_get("agent_id")?,
+                    host: row.try_get("host")?,
+                    last_seq: row.try_get("last_seq")?,
+                    last_seen_ns: row.try_get("last_seen_ns")?,
+                });
+            }
+        });
+        Ok(())
+    }
+
+    async fn restore_processes(&self, restored: &mut Restored) -> Result<(), StoreError> {
+        let query = "SELECT p.facts AS facts, c.counters AS counters FROM processes p \
+                     LEFT JOIN process_counters c ON c.key = p.key ORDER BY p.updated_ns DESC LIMIT $1";
+        each!(read self, |pool| {
+            for row in sqlx::query(query).bind(PROCESSES_MAX).fetch_all(pool).await? {
+                let facts: Vec<u8> = row.try_get("facts")?;
+                let counters: Option<Vec<u8>> = row.try_get("counters")?;
+                match join(&facts, counters.as_deref().unwrap_or_default()) {
+                    Ok(process) => restored.processes.push(process),
+                    Err(_) => restored.unreadable_rows += 1,
+                }
+            }
+        });
+        // Oldest first, as they came.
+        restored.processes.reverse();
+        Ok(())
+    }
+
+    async fn restore_findings(&self, restored: &mut Restored) -> Result<(), StoreError> {
+        // 'firing' sorts before 'resolved'.
+        let query = "SELECT body FROM findings ORDER BY state, last_seen_ns DESC LIMIT $1";
+        each!(read self, |pool| {
+            for row in sqlx::query(query).bind(FINDINGS_MAX).fetch_all(pool).await? {
+                let body: String = row.try_get("body")?;
+                match serde_json::from_str(&body) {
+                    Ok(finding) => restored.findings.push(finding),
+                    Err(_) => restored.unreadable_rows += 1,
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Protobuf merges by concatenation: the counters' message adds its fields to the facts'.
+fn join(facts: &[u8], counters: &[u8]) -> Result<Process, prost::DecodeError> {
+    let mut process = Process::decode(facts)?;
+    let key = process.key.clone();
+    process.merge(counters)?;
+    process.key = key;
+    Ok(process)
+}
+
+/// Agents remembered: a thousand hosts that each restarted their agent a few times.
+const AGENTS_MAX: i64 = 10_000;
+/// Processes read back: a hundred thousand ranks are more than one daemon is for.
+const PROCESSES_MAX: i64 = 100_000;
+/// Findings read back.
+const FINDINGS_MAX: i64 = 10_000;

@@ -1,0 +1,91 @@
+//! Forgetting: what is older than the operator wants to keep goes in small steps, so that no writer waits long.
+
+use std::time::Duration;
+
+use sqlx::Row as _;
+
+use super::{Store, StoreError, each};
+use crate::clock::Timestamp;
+
+impl Store {
+    /// Deletes what is older than `keep`, in steps of bounded size. Returns the rows deleted.
+    ///
+    /// # Errors
+    /// What the driver says; what was deleted until then stays deleted.
+    pub async fn sweep(&self, now: Timestamp, keep: Duration) -> Result<u64, StoreError> {
+        let keep_ns = u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX);
+        let cutoff_ns = now.0.saturating_sub(keep_ns);
+        let mut deleted = self.sweep_samples((cutoff_ns / 1_000_000).cast_signed()).await?;
+        for step in STEPS {
+            loop {
+                let rows = self.delete(step, cutoff_ns.cast_signed()).await?;
+                deleted += rows;
+                if rows < STEP_ROWS.cast_unsigned() {
+                    break;
+                }
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// One communicator after the other, a slice of time at once: both are prefixes of the primary key.
+    async fn sweep_samples(&self, cutoff_ms: i64) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        let mut comm = String::new();
+        while let Some((next, oldest_ms)) = self.oldest_sample(&comm).await? {
+            if oldest_ms >= cutoff_ms {
+                comm = next;
+                continue;
+            }
+            let until_ms = cutoff_ms.min(oldest_ms.saturating_add(SLICE_MS));
+            each!(write self, |pool, _Db| {
+                deleted += sqlx::query("DELETE FROM samples WHERE comm = $1 AND ts_ms < $2")
+                    .bind(next)
+                    .bind(until_ms)
+                    .execute(pool)
+                    .await?
+                    .rows_affected();
+            });
+        }
+        Ok(deleted)
+    }
+
+    /// The first communicator after `after` that has samples, and the time of its oldest.
+    async fn oldest_sample(&self, after: &str) -> Result<Option<(String, i64)>, StoreError> {
+        let query = "SELECT comm, ts_ms FROM samples WHERE comm > $1 ORDER BY comm, ts_ms LIMIT 1";
+        Ok(each!(read self, |pool| {
+            match sqlx::query(query).bind(after).fetch_optional(pool).await? {
+                Some(row) => Some((row.try_get("comm")?, row.try_get("ts_ms")?)),
+                None => None,
+            }
+        }))
+    }
+
+    async fn delete(&self, statement: &'static str, cutoff: i64) -> Result<u64, StoreError> {
+        Ok(each!(write self, |pool, _Db| {
+            sqlx::query(statement).bind(cutoff).bind(STEP_ROWS).execute(pool).await?.rows_affected()
+        }))
+    }
+}
+
+/// Rows deleted in one statement: some milliseconds of the writer's time.
+const STEP_ROWS: i64 = 500;
+/// Samples of one communicator deleted in one statement.
+const SLICE_MS: i64 = 5 * 60 * 1000;
+/// What is deleted, each statement with the cutoff and the number of rows. What depends on another comes first.
+const STEPS: [&str; 10] = [
+    "DELETE FROM process_counters WHERE key IN (SELECT key FROM processes WHERE ended_ns < $1 LIMIT $2)",
+    "DELETE FROM processes WHERE key IN (SELECT p.key FROM processes p LEFT JOIN process_counters c \
+     ON c.key = p.key WHERE p.ended_ns < $1 OR (p.updated_ns < $1 AND COALESCE(c.updated_ns, 0) < $1) LIMIT $2)",
+    "DELETE FROM process_counters WHERE key IN (SELECT c.key FROM process_counters c LEFT JOIN processes p \
+     ON p.key = c.key WHERE p.key IS NULL AND c.updated_ns < $1 LIMIT $2)",
+    "DELETE FROM ring_hops WHERE (comm, channel, rank) IN (SELECT h.comm, h.channel, h.rank FROM ring_hops h \
+     JOIN communicators c ON c.id = h.comm WHERE c.updated_ns < $1 LIMIT $2)",
+    "DELETE FROM communicator_ranks WHERE (comm, rank) IN (SELECT r.comm, r.rank FROM communicator_ranks r \
+     JOIN communicators c ON c.id = r.comm WHERE c.updated_ns < $1 LIMIT $2)",
+    "DELETE FROM communicators WHERE id IN (SELECT id FROM communicators WHERE updated_ns < $1 LIMIT $2)",
+    "DELETE FROM findings WHERE id IN (SELECT id FROM findings WHERE state = 'resolved' AND last_seen_ns < $1 LIMIT $2)",
+    "DELETE FROM agents WHERE agent_id IN (SELECT agent_id FROM agents WHERE last_seen_ns < $1 LIMIT $2)",
+    "DELETE FROM hosts WHERE host IN (SELECT host FROM hosts WHERE updated_ns < $1 LIMIT $2)",
+    "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE updated_ns < $1 LIMIT $2)",
+];
