@@ -1,0 +1,234 @@
+/**
+ * The objects of the REST API, one for one as `daemon/src/api` defines them.
+ *
+ * Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds, times as RFC 3339 UTC.
+ * `?` marks what the daemon leaves out when absent, `| null` what it sends as null.
+ */
+
+/** RFC 3339, UTC. */
+export type Timestamp = string;
+
+export interface Page<T> {
+  items: T[];
+  next_cursor?: string;
+}
+
+/** RFC 9457, `application/problem+json`. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+}
+
+/** The data of a `changed` event. */
+export interface Changed {
+  version: number;
+  /** Communicators that changed, by id; at most 256. */
+  communicators: string[];
+  findings: boolean;
+}
+
+export type JobState = "running" | "stale" | "ended";
+export type RankState = "running" | "stale" | "exited" | "killed";
+export type CommunicatorState = "forming" | "active" | "broken" | "ended";
+export type OperationState = "queued" | "in_flight" | "completed" | "failed";
+export type Severity = "info" | "warning" | "critical";
+export type FindingState = "firing" | "resolved";
+export type FindingKind =
+  | "init_below_half_final"
+  | "channel_shortfall"
+  | "capped_by_peer"
+  | "final_disagrees"
+  | "channel_regression";
+
+export interface FindingCounts {
+  critical: number;
+  warning: number;
+  info: number;
+}
+
+export interface Job {
+  id: string;
+  state: JobState;
+  first_seen: Timestamp;
+  last_seen: Timestamp;
+  world_size: number | null;
+  n_processes: number;
+  n_killed: number;
+  hosts: string[];
+  active_communicators: number;
+  n_communicators: number;
+  findings: FindingCounts;
+  issued_bytes: number;
+  completed_bytes: number;
+  completed_bytes_per_s: number;
+  /** What the collectors dropped, by reason. */
+  dropped: Record<string, number>;
+}
+
+export interface CommunicatorSummary {
+  id: string;
+  comm_hash: string;
+  job: string;
+  name?: string;
+  state: CommunicatorState;
+  created: Timestamp;
+  ended?: Timestamp;
+  n_ranks: number;
+  n_ranks_seen: number;
+  n_nodes: number;
+  hosts: string[];
+  base: number | null;
+  final_channels: number | null;
+  culprits: string[];
+  degraded: boolean;
+  findings: FindingCounts;
+  issued_bytes: number;
+  completed_bytes: number;
+  completed_bytes_per_s: number;
+}
+
+export interface CommunicatorDetail extends CommunicatorSummary {
+  ranks: Rank[];
+}
+
+export interface Rank {
+  rank: number;
+  global_rank?: number;
+  host: string;
+  pid: number;
+  gpu?: string;
+  state: RankState;
+  init_channels: number | null;
+  final_channels: number | null;
+  cause: string;
+  /** The operation that it is in; if in none, the last one it completed. */
+  operation?: Operation;
+}
+
+export interface Operation {
+  rank: number;
+  host: string;
+  primitive: string;
+  /** Counts the rank's calls of this primitive on this communicator from 0. */
+  seq_number: number;
+  bytes: number;
+  count: number;
+  datatype: string;
+  peer?: number;
+  state: OperationState;
+  issued_at: Timestamp;
+  duration_s: number;
+  channels_done: number;
+  channels_expected: number;
+}
+
+export interface Rings {
+  id: string;
+  rings: Ring[];
+}
+
+export interface Ring {
+  channel: number;
+  complete: boolean;
+  missing_ranks: number[];
+  problem?: string;
+  order: Hop[];
+}
+
+export interface Hop {
+  rank: number;
+  host: string;
+  gpu?: string;
+  transport: string | null;
+  nic: string | null;
+  next: number;
+  sent_bytes: number;
+}
+
+export interface Primitives {
+  id: string;
+  primitives: PrimitiveTotals[];
+  ranks: RankPrimitives[];
+}
+
+export interface RankPrimitives {
+  rank: number;
+  host: string;
+  primitives: PrimitiveTotals[];
+}
+
+export interface PrimitiveTotals {
+  primitive: string;
+  issued_calls: number;
+  issued_bytes: number;
+  completed_calls: number;
+  completed_bytes: number;
+  failed_calls: number;
+  intra_bytes: number;
+  inter_bytes: number;
+  backlog_bytes: number;
+  completed_bytes_per_s: number;
+  bus_bytes_per_s: number;
+}
+
+export interface HostSummary {
+  host: string;
+  degraded: boolean;
+  reasons: string[];
+  findings: FindingCounts;
+  jobs: string[];
+  n_processes: number;
+  init_channels: number | null;
+  final_channels: number | null;
+  completed_bytes_per_s: number;
+  last_seen: Timestamp;
+}
+
+export interface HostRank {
+  job: string;
+  comm: string;
+  rank: number;
+  pid: number;
+  state: RankState;
+  init_channels: number | null;
+  final_channels: number | null;
+}
+
+export interface HostDetail extends HostSummary {
+  ranks: HostRank[];
+  firing: Finding[];
+}
+
+export interface Finding {
+  id: string;
+  finding: FindingKind;
+  severity: Severity;
+  state: FindingState;
+  job: string;
+  host: string;
+  rank?: number;
+  comm: string;
+  cause: string;
+  culprits?: string[];
+  message: string;
+  first_seen: Timestamp;
+  last_seen: Timestamp;
+  resolved_at?: Timestamp;
+}
+
+export interface Series {
+  metric: string;
+  unit: string;
+  step_s: number;
+  /** Milliseconds since the Unix epoch. */
+  times_ms: number[];
+  lines: SeriesLine[];
+}
+
+export interface SeriesLine {
+  primitive: string;
+  host?: string;
+  values: (number | null)[];
+}

@@ -1,0 +1,11 @@
+import "uplot/dist/uPlot.min.css";
+import "./styles/base.css";
+import "./styles/layout.css";
+import "./styles/parts.css";
+import "./styles/ring.css";
+import { render } from "preact";
+import { start } from "./state/live";
+import { Page } from "./view/page";
+
+render(<Page />, document.getElementById("page")!);
+start();

@@ -1,0 +1,111 @@
+/** Numbers, sizes and times as the screen shows them. Pure. */
+
+const SIZE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/** 1536 -> "1.5 KiB". */
+export function size(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1023.95 && unit < SIZE_UNITS.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? value.toFixed(0) : trimmed(value)} ${SIZE_UNITS[unit]}`;
+}
+
+/** 64 stays "64", 1.5 stays "1.5": a round size reads as one. */
+function trimmed(value: number): string {
+  return Number(value.toFixed(value < 10 ? 2 : 1)).toString();
+}
+
+/** Bytes per second as GB/s (10⁹); below 10 MB/s as MB/s or kB/s, so that a slow trickle does not read as nothing. */
+export function bandwidth(bytesPerS: number): string {
+  if (bytesPerS <= 0) return "0 GB/s";
+  if (bytesPerS >= 1e7) return `${significant(bytesPerS / 1e9)} GB/s`;
+  if (bytesPerS >= 1e5) return `${significant(bytesPerS / 1e6)} MB/s`;
+  return `${significant(bytesPerS / 1e3)} kB/s`;
+}
+
+function significant(value: number): string {
+  if (value >= 100) return value.toFixed(0);
+  if (value >= 10) return value.toFixed(1);
+  return value.toFixed(2);
+}
+
+/** 1234567 -> "1 234 567", with narrow no-break spaces. */
+export function integer(value: number): string {
+  return Math.trunc(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/** "1 host", "2 hosts". */
+export function plural(count: number, noun: string): string {
+  return `${integer(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Seconds as people say them: "0.4 s", "41 s", "14 min", "3 h 05 min", "2 d 4 h". */
+export function duration(seconds: number): string {
+  if (seconds < 0.001) return "0 s";
+  if (seconds < 0.0995) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 99.5) return `${seconds.toFixed(0)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 100) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** Local time of day, "03:12:08". */
+export function clock(ms: number): string {
+  const date = new Date(ms);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
+}
+
+/** Time of day; with the date if it was not on the day of `nowMs`. */
+export function moment(ms: number, nowMs: number): string {
+  const date = new Date(ms);
+  if (date.toDateString() === new Date(nowMs).toDateString()) return clock(ms);
+  const day = [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((n) => String(n).padStart(2, "0")).join("-");
+  return `${day} ${clock(ms)}`;
+}
+
+/** "03:12:08, 14 min ago". */
+export function since(ms: number, nowMs: number): string {
+  return `${moment(ms, nowMs)}, ${duration(Math.max(0, (nowMs - ms) / 1000))} ago`;
+}
+
+/** `all_reduce` -> "AllReduce". */
+export function primitiveName(primitive: string): string {
+  return primitive
+    .split("_")
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join("");
+}
+
+/** `peer_limits` -> "peer limits". */
+export function words(label: string): string {
+  return label.replaceAll("_", " ");
+}
+
+/** [0, 1, 2, 5] -> "0–2, 5", cut after `limit` pieces. */
+export function rankRanges(ranks: number[], limit = 8): string {
+  const sorted = [...ranks].sort((a, b) => a - b);
+  const pieces: string[] = [];
+  for (let i = 0; i < sorted.length; ) {
+    let end = i;
+    while (end + 1 < sorted.length && sorted[end + 1] === sorted[end]! + 1) end += 1;
+    pieces.push(end === i ? `${sorted[i]}` : `${sorted[i]}${end - i > 1 ? "–" : ", "}${sorted[end]}`);
+    i = end + 1;
+  }
+  return pieces.length > limit ? `${pieces.slice(0, limit).join(", ")} and more` : pieces.join(", ");
+}
+
+/** ["a", "b", "c"] -> "a, b and c", cut after `limit`. */
+export function list(items: string[], limit = 4): string {
+  if (items.length === 0) return "";
+  if (items.length > limit) return `${items.slice(0, limit - 1).join(", ")} and ${items.length - limit + 1} more`;
+  if (items.length === 1) return items[0]!;
+  return `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
+}

@@ -1,0 +1,108 @@
+/** Where the ranks of a communicator stand, against each other. Pure. */
+
+import type { Operation, Rank } from "../api";
+import { duration, integer, list, plural, primitiveName, rankRanges } from "./format";
+
+/** Ranks are sampled at slightly different times: only a wait longer than this says that somebody is behind. */
+export const WAIT_S = 3;
+
+export interface Progress {
+  /** In words, for the head of the table. */
+  sentence: string;
+  /** Whether ranks wait: somebody is killed or behind and the others are stuck. */
+  stuck: boolean;
+  /** Operations by which a rank is behind the furthest; only if ranks wait. */
+  behind: Map<number, number>;
+}
+
+export function progress(ranks: Rank[]): Progress {
+  const waiting = ranks.filter((rank) => alive(rank) && rank.operation?.state === "in_flight");
+  const longest = Math.max(0, ...waiting.map((rank) => rank.operation!.duration_s));
+  const killed = ranks.filter((rank) => rank.state === "killed");
+  const behind = longest >= WAIT_S ? behindOf(ranks) : new Map<number, number>();
+  const stuck = longest >= WAIT_S && (behind.size > 0 || killed.length > 0);
+
+  const parts: string[] = [];
+  if (killed.length > 0) parts.push(killedWords(killed));
+  const late = ranks.filter((rank) => behind.has(rank.rank) && rank.state !== "killed");
+  if (late.length > 0) {
+    parts.push(`${ranksOn(late)} ${late.length === 1 ? "is" : "are"} behind by ${plural(Math.max(...late.map((r) => behind.get(r.rank)!)), "operation")}`);
+  }
+  parts.push(waitingWords(ranks, waiting, longest, killed.length));
+  return { sentence: parts.filter(Boolean).join("; "), stuck, behind };
+}
+
+function alive(rank: Rank): boolean {
+  return rank.state === "running" || rank.state === "stale";
+}
+
+function waitingWords(ranks: Rank[], waiting: Rank[], longest: number, killed: number): string {
+  if (waiting.length > 0) {
+    const front = furthest(waiting);
+    const same = waiting.filter((rank) => sameOperation(rank.operation!, front)).length;
+    const of = killed > 0 ? plural(same, "rank") : `${integer(same)} of ${plural(ranks.length, "rank")}`;
+    const verb = longest >= WAIT_S ? (same === 1 ? "waits" : "wait") : same === 1 ? "is" : "are";
+    const time = longest >= WAIT_S ? ` for ${duration(longest)}` : "";
+    return `${of} ${verb} in ${operationName(front)}${time}`;
+  }
+  const living = ranks.filter(alive);
+  if (living.length === 0) return killed === ranks.length ? "" : "no rank runs any more";
+  const done = living.filter((rank) => rank.operation?.state === "completed");
+  if (done.length === 0) return "no operation yet";
+  return `no operation in flight; last ${operationName(furthest(done))}`;
+}
+
+function killedWords(killed: Rank[]): string {
+  const first = killed[0]!;
+  if (killed.length === 1) {
+    const during = first.operation?.state === "in_flight" ? ` in ${operationName(first.operation)}` : "";
+    return `rank ${first.rank} on ${first.host} was killed${during}`;
+  }
+  return `${ranksOn(killed)} were killed`;
+}
+
+function ranksOn(ranks: Rank[]): string {
+  const hosts = [...new Set(ranks.map((rank) => rank.host))];
+  const noun = ranks.length === 1 ? "rank" : "ranks";
+  return `${noun} ${rankRanges(ranks.map((rank) => rank.rank), 4)} on ${list(hosts, 3)}`;
+}
+
+export function operationName(operation: Operation): string {
+  return `${primitiveName(operation.primitive)} #${operation.seq_number}`;
+}
+
+function sameOperation(a: Operation, b: Operation): boolean {
+  return a.primitive === b.primitive && a.seq_number === b.seq_number;
+}
+
+/** Of the primitive that most ranks are in, the highest number. */
+function furthest(ranks: Rank[]): Operation {
+  const primitive = commonest(ranks.map((rank) => rank.operation!.primitive));
+  const peers = ranks.map((rank) => rank.operation!).filter((operation) => operation.primitive === primitive);
+  return peers.reduce((a, b) => (b.seq_number > a.seq_number ? b : a));
+}
+
+function behindOf(ranks: Rank[]): Map<number, number> {
+  const behind = new Map<number, number>();
+  const primitives = ranks.flatMap((rank) => (rank.operation ? [rank.operation.primitive] : []));
+  if (primitives.length === 0) return behind;
+  const primitive = commonest(primitives);
+  const positions = new Map<number, number>();
+  for (const { rank, operation } of ranks) {
+    if (operation?.primitive === primitive) positions.set(rank, position(operation));
+  }
+  const front = Math.max(...positions.values());
+  for (const [rank, at] of positions) if (at < front) behind.set(rank, front - at);
+  return behind;
+}
+
+/** How far a rank has come: an operation entered counts one, so that the one who never entered it is behind. */
+function position(operation: Operation): number {
+  return operation.seq_number + (operation.state === "queued" ? 0 : 1);
+}
+
+function commonest(values: string[]): string {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
+}

@@ -1,0 +1,115 @@
+/** Keeps the page current: listens to the daemon's events, refreshes what they touch, and says when it cannot. */
+
+import type { Changed } from "../api";
+import { backoffMs } from "../pure/backoff";
+import { touched } from "../pure/due";
+import { EventParser } from "../pure/sse";
+import { API } from "./client";
+import { markDirty, refreshDue } from "./refresh";
+import * as store from "./store";
+
+/** The daemon says something every 10 s: after more than two of these the connection is dead. */
+const SILENCE_MS = 25_000;
+/** How often the refresher looks for something due. */
+const LOOK_MS = 200;
+
+let drop: AbortController | null = null;
+
+export function start(): void {
+  setInterval(() => {
+    store.browserNowMs.value = Date.now();
+  }, 1_000);
+  addEventListener("online", () => wake());
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) wake();
+  });
+  void listen();
+  void refresher();
+}
+
+let wake = (): void => {};
+
+/** One connection after the other, for ever. */
+async function listen(): Promise<never> {
+  for (let failures = 0; ; ) {
+    try {
+      await connection(() => {
+        failures = 0;
+      });
+    } catch {
+      // Away: said below, tried again.
+    }
+    failures += 1;
+    const waitMs = backoffMs(failures, Math.random());
+    store.connection.value = { state: "away", nextTryMs: Date.now() + waitMs };
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, waitMs);
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    wake = () => {};
+  }
+}
+
+/** Reads one event stream until it ends or falls silent. */
+async function connection(opened: () => void): Promise<void> {
+  const controller = new AbortController();
+  drop = controller;
+  let watchdog = setTimeout(() => controller.abort(), SILENCE_MS);
+  try {
+    const response = await fetch(`${API}events`, {
+      headers: { accept: "text/event-stream" },
+      cache: "no-store",
+      signal: controller.signal,
+    });
+    if (!response.ok || response.body === null) throw new Error(`events: status ${response.status}`);
+    opened();
+    heard();
+    markDirty();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const parser = new EventParser();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      heard();
+      clearTimeout(watchdog);
+      watchdog = setTimeout(() => controller.abort(), SILENCE_MS);
+      for (const event of parser.push(value)) if (event.event === "changed") changed(event.data);
+    }
+  } finally {
+    clearTimeout(watchdog);
+    controller.abort();
+  }
+}
+
+function changed(data: string): void {
+  try {
+    const { communicators, findings } = JSON.parse(data) as Changed;
+    markDirty(touched(communicators, findings, store.communicatorId.value));
+  } catch {
+    // Not understood: look at everything.
+    markDirty();
+  }
+}
+
+function heard(): void {
+  store.heardMs.value = Date.now();
+  if (store.connection.value.state !== "live") store.connection.value = { state: "live" };
+}
+
+async function refresher(): Promise<never> {
+  for (;;) {
+    if (store.connection.value.state === "live" && !document.hidden) {
+      try {
+        await refreshDue();
+      } catch {
+        // The daemon did not answer a plain question either: let the listener begin anew and say so.
+        markDirty();
+        drop?.abort();
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}

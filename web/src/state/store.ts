@@ -1,0 +1,91 @@
+/** Everything the page shows, as signals. Written by `refresh` and `live`, read by the views. */
+
+import { computed, signal } from "@preact/signals";
+import type {
+  CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job, Primitives, Rank, Ring, Rings, Series,
+} from "../api";
+import { byUrgency, byWeight } from "../pure/choose";
+import { health } from "../pure/health";
+import { progress } from "../pure/progress";
+import { parse } from "../pure/route";
+import type { Sample } from "../pure/series";
+import { clockOffsetMs, type List } from "./client";
+
+export type Connection =
+  | { state: "connecting" }
+  | { state: "live" }
+  /** `nextTryMs`: when the daemon is asked again. */
+  | { state: "away"; nextTryMs: number };
+
+export const connection = signal<Connection>({ state: "connecting" });
+/** When the daemon was last heard, on this browser's clock. */
+export const heardMs = signal<number | null>(null);
+/** What the daemon last refused, in its words. */
+export const refused = signal<string | null>(null);
+
+/** Ticks once a second. */
+export const browserNowMs = signal(Date.now());
+export const nowMs = computed(() => browserNowMs.value + clockOffsetMs.value);
+
+const none = <T>(): List<T> => ({ items: [], more: false });
+
+/** Whether the lists have been fetched at all: before, nothing is known, not even that there is nothing. */
+export const loaded = signal(false);
+export const jobs = signal<List<Job>>(none());
+export const hosts = signal<List<HostSummary>>(none());
+export const communicators = signal<List<CommunicatorSummary>>(none());
+export const firing = signal<List<Finding>>(none());
+export const resolved = signal<List<Finding>>(none());
+
+/** Of the communicator on the screen; null: not fetched, or not known to the daemon. */
+export const detail = signal<CommunicatorDetail | null>(null);
+export const rings = signal<Rings | null>(null);
+export const primitives = signal<Primitives | null>(null);
+export const history = signal<{ completed: Series | null; issued: Series | null }>({ completed: null, issued: null });
+export const samples = signal<Sample[]>([]);
+
+/** Seconds that the chart spans. */
+export const windowS = signal(300);
+
+export const route = signal(parse(location.hash));
+addEventListener("hashchange", () => {
+  route.value = parse(location.hash);
+});
+
+export const sortedJobs = computed(() => [...jobs.value.items].sort(byUrgency));
+export const job = computed(() => {
+  const named = route.value.job;
+  return named === undefined ? sortedJobs.value[0] : sortedJobs.value.find((one) => one.id === named);
+});
+export const jobId = computed(() => job.value?.id);
+
+export const sortedCommunicators = computed(() =>
+  communicators.value.items.filter((one) => one.job === jobId.value).sort(byWeight),
+);
+/** The one on the screen: as the address says, else the first by weight. */
+export const communicatorId = computed(() => route.value.communicator ?? sortedCommunicators.value[0]?.id);
+export const communicator = computed<CommunicatorSummary | undefined>(() =>
+  detail.value !== null && detail.value.id === communicatorId.value
+    ? detail.value
+    : sortedCommunicators.value.find((one) => one.id === communicatorId.value),
+);
+
+export const shownRings = computed(() => (rings.value?.id === communicatorId.value ? rings.value : null));
+export const ring = computed<Ring | undefined>(() => {
+  const all = shownRings.value?.rings ?? [];
+  const channel = route.value.channel;
+  return all.find((one) => one.channel === channel) ?? (channel === undefined ? all[0] : undefined);
+});
+export const ranks = computed<Rank[]>(() =>
+  detail.value !== null && detail.value.id === communicatorId.value ? detail.value.ranks : [],
+);
+export const ranksProgress = computed(() => progress(ranks.value));
+
+export const degradedHosts = computed(
+  () => new Map(hosts.value.items.filter((host) => host.degraded).map((host) => [host.host, host])),
+);
+/** By whole ten seconds: the sentence must not be read out anew every second. */
+const calmNowMs = computed(() => Math.floor(nowMs.value / 10_000) * 10_000);
+export const headline = computed(() =>
+  health(jobs.value.items, hosts.value.items, firing.value.items, calmNowMs.value),
+);

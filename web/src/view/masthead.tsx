@@ -1,0 +1,52 @@
+import * as store from "../state/store";
+import { theme, type Theme } from "../state/theme";
+
+const THEMES: Theme[] = ["system", "light", "dark"];
+
+export function Masthead() {
+  return (
+    <header class="masthead">
+      <a class="wordmark" href="#/" aria-label="ringscope, everything">
+        <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
+          <g fill="none" stroke-width="4.5">
+            <path
+              class="logo-ring"
+              d="M18.1 4.2a12 12 0 0 1 9.7 9.7M27.8 18.1a12 12 0 0 1-9.7 9.7M13.9 27.8a12 12 0 0 1-9.7-9.7"
+            />
+            <path class="logo-gap" d="M4.2 13.9a12 12 0 0 1 9.7-9.7" />
+          </g>
+        </svg>
+        ringscope
+      </a>
+      <LiveState />
+      <fieldset class="segments small themes">
+        <legend class="unseen">Theme</legend>
+        {THEMES.map((one) => (
+          <label key={one} class={theme.value === one ? "on" : ""}>
+            <input
+              type="radio"
+              name="theme"
+              value={one}
+              checked={theme.value === one}
+              onChange={() => {
+                theme.value = one;
+              }}
+            />
+            {one === "system" ? "Auto" : one === "light" ? "Light" : "Dark"}
+          </label>
+        ))}
+      </fieldset>
+    </header>
+  );
+}
+
+function LiveState() {
+  const state = store.connection.value.state;
+  const words = state === "live" ? "live" : state === "away" ? "stale" : "connecting";
+  return (
+    <span class={`live-state ${state}`}>
+      <i aria-hidden="true" />
+      {words}
+    </span>
+  );
+}

@@ -1,0 +1,131 @@
+import { signal } from "@preact/signals";
+import type { Operation, Rank, RankState } from "../api";
+import { duration, integer, plural, primitiveName, size, words } from "../pure/format";
+import { format } from "../pure/route";
+import * as store from "../state/store";
+import { Mark, type MarkKind } from "./mark";
+import { Panel } from "./panel";
+
+/** Rows shown before all are asked for: enough for a rack, few enough to draw every second. */
+const FEW = 64;
+
+const all = signal(false);
+
+const MARKS: Record<RankState, MarkKind> = { running: "ok", stale: "stale", exited: "ended", killed: "killed" };
+
+export function RanksPanel() {
+  const host = store.route.value.host;
+  const ranks = store.ranks.value;
+  const ofHost = host === undefined ? ranks : ranks.filter((rank) => rank.host === host);
+  const { sentence, stuck, behind } = store.ranksProgress.value;
+  const ordered = ofHost.length > FEW ? noteworthyFirst(ofHost, behind) : ofHost;
+  const shown = all.value ? ofHost : ordered.slice(0, FEW);
+  return (
+    <Panel
+      id="ranks"
+      title={plural(ofHost.length, "rank")}
+      aside={
+        host !== undefined && (
+          <a class="chip" href={format({ ...store.route.value, host: undefined })} aria-label={`Only ${host}; show every host`}>
+            only {host} <span aria-hidden="true">✕</span>
+          </a>
+        )
+      }
+    >
+      {sentence !== "" && (
+        <p class={stuck ? "progress stuck" : "progress"} role="status">
+          {stuck && <Mark kind="critical" label="stuck" />}
+          {sentence.charAt(0).toUpperCase() + sentence.slice(1)}
+        </p>
+      )}
+      {ofHost.length === 0 ? (
+        <p class="quiet">{host === undefined ? "No rank heard of yet." : `${host} has no rank in this communicator.`}</p>
+      ) : (
+        <div class="scroller" tabIndex={0} role="region" aria-label="Ranks">
+          <table class="ranks-table">
+            <thead>
+              <tr>
+                <th scope="col" class="number">Rank</th>
+                <th scope="col">Host</th>
+                <th scope="col" class="wide">GPU</th>
+                <th scope="col">State</th>
+                <th scope="col" class="number wide" title="Init channels found → final channels in use">Ch.</th>
+                <th scope="col">Operation</th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((rank) => (
+                <Row key={rank.rank} rank={rank} behind={behind.get(rank.rank)} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {ofHost.length > FEW && (
+        <p class="quiet">
+          {!all.value && `${FEW} of ${integer(ofHost.length)} ranks, those to look at first. `}
+          <button type="button" class="plain" onClick={() => (all.value = !all.value)}>
+            {all.value ? "Show fewer" : `Show all ${integer(ofHost.length)}`}
+          </button>
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+function Row({ rank, behind }: { rank: Rank; behind: number | undefined }) {
+  return (
+    <tr class={`state-${rank.state}`} data-rank={rank.rank}>
+      <th scope="row" class="number" title={rank.global_rank === undefined ? "" : `global rank ${rank.global_rank}`}>
+        {rank.rank}
+      </th>
+      <td class="name" title={`process ${rank.pid}`}>
+        {rank.host}
+      </td>
+      <td class="wide">{rank.gpu ?? "–"}</td>
+      <td class="state">
+        <Mark kind={MARKS[rank.state]} label={rank.state} />
+        <span class={rank.state === "running" ? "wide" : ""} aria-hidden="true">
+          {rank.state}
+        </span>
+      </td>
+      <td class="number wide" title={words(rank.cause)}>
+        {rank.init_channels ?? "–"}→{rank.final_channels ?? "–"}
+      </td>
+      <td class="operation">
+        {rank.operation ? <OperationCell operation={rank.operation} killed={rank.state === "killed"} /> : <span class="quiet">none yet</span>}
+        {behind !== undefined && <b class="behind">{plural(behind, "operation")} behind</b>}
+      </td>
+    </tr>
+  );
+}
+
+function OperationCell({ operation, killed }: { operation: Operation; killed: boolean }) {
+  const { channels_done: done, channels_expected: expected } = operation;
+  return (
+    <>
+      <span class={`op op-${operation.state}`}>
+        {primitiveName(operation.primitive)} <span class="seq">#{operation.seq_number}</span>
+      </span>{" "}
+      <small>
+        {stateWords(operation, killed)} · {size(operation.bytes)} {operation.datatype}
+        {operation.peer !== undefined && ` · peer ${operation.peer}`}
+        {expected > 0 && operation.state === "in_flight" && ` · ${done}/${expected} channels`}
+      </small>
+    </>
+  );
+}
+
+function stateWords(operation: Operation, killed: boolean): string {
+  const time = duration(operation.duration_s);
+  if (operation.state === "in_flight") return killed ? `died in it after ${time}` : `in flight ${time}`;
+  if (operation.state === "completed") return `done in ${time}`;
+  return operation.state;
+}
+
+/** Killed, silent and late ranks first; otherwise by rank. */
+function noteworthyFirst(ranks: Rank[], behind: Map<number, number>): Rank[] {
+  const weight = (rank: Rank) =>
+    rank.state === "killed" ? 3 : behind.has(rank.rank) ? 2 : rank.state === "running" ? 0 : 1;
+  return [...ranks].sort((a, b) => weight(b) - weight(a) || a.rank - b.rank);
+}

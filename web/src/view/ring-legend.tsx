@@ -1,0 +1,51 @@
+import type { Layout, Transport } from "../pure/ring";
+import * as store from "../state/store";
+
+const NAMES: Record<Transport, string> = {
+  net: "NET, RDMA or other",
+  socket: "NET/Socket",
+  p2p: "P2P",
+  shm: "SHM",
+  unknown: "not known",
+};
+
+/** Only what is in the drawing. */
+export function RingLegend({ drawn }: { drawn: Layout }) {
+  const transports = (Object.keys(NAMES) as Transport[]).filter((one) => drawn.hops.some((hop) => hop.transport === one));
+  const degraded = drawn.arcs.some((arc) => store.degradedHosts.value.has(arc.host));
+  const killed = store.ranks.value.some((rank) => rank.state === "killed");
+  return (
+    <ul class="ring-legend" aria-label="Legend">
+      {transports.map((transport) => (
+        <li key={transport}>
+          <svg width="30" height="10" class={`hop transport-${transport}`} aria-hidden="true">
+            <path class="hop-line" d="M1 5H29" />
+          </svg>
+          {transport === "net" ? netName(drawn) : NAMES[transport]}
+        </li>
+      ))}
+      {degraded && (
+        <li>
+          <svg width="30" height="10" class="host-arc degraded" aria-hidden="true">
+            <rect class="legend-hatch" width="30" height="10" fill="url(#hatch)" />
+          </svg>
+          ▲ degraded host
+        </li>
+      )}
+      {killed && (
+        <li>
+          <svg width="12" height="12" class="rank state-killed" aria-hidden="true">
+            <path class="cross" d="M1 1L11 11M11 1L1 11" />
+          </svg>
+          killed rank
+        </li>
+      )}
+    </ul>
+  );
+}
+
+/** By the names that occur, e.g. `NET/IB`. */
+function netName(drawn: Layout): string {
+  const names = new Set(drawn.hops.filter((hop) => hop.transport === "net").map((hop) => hop.hop.transport!.split("/").slice(0, 2).join("/")));
+  return [...names].join(", ") || NAMES.net;
+}

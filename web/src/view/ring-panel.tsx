@@ -1,0 +1,98 @@
+import { plural } from "../pure/format";
+import { format } from "../pure/route";
+import * as store from "../state/store";
+import { Panel } from "./panel";
+import { RingFigure } from "./ring-figure";
+import { RingTable } from "./ring-table";
+
+/** The ring of one channel of the communicator on the screen. */
+export function RingPanel() {
+  const rings = store.shownRings.value;
+  const ring = store.ring.value;
+  return (
+    <Panel id="ring-panel" title={title()} aside={<Facts />}>
+      {rings === null ? (
+        <p class="quiet">{store.communicatorId.value === undefined ? "No communicator yet." : unknownWords()}</p>
+      ) : rings.rings.length === 0 ? (
+        <NoRings />
+      ) : (
+        <>
+          <Channels />
+          {ring === undefined ? (
+            <p class="notice">
+              Channel {store.route.value.channel} is not one of this communicator's {plural(rings.rings.length, "channel")}.
+            </p>
+          ) : (
+            <>
+              {!ring.complete && (
+                <p class="notice" role="status">
+                  <strong>Ring incomplete.</strong> {ring.problem}
+                </p>
+              )}
+              <RingFigure ring={ring} channels={rings.rings.length} />
+              <RingTable ring={ring} />
+            </>
+          )}
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function title(): string {
+  const communicator = store.communicator.value;
+  return communicator === undefined ? "Ring" : `Ring of ${communicator.name ?? communicator.id}`;
+}
+
+function unknownWords(): string {
+  return store.communicator.value === undefined
+    ? `Communicator ${store.communicatorId.value} is not known to this daemon.`
+    : "Asking for its rings …";
+}
+
+function Facts() {
+  const communicator = store.communicator.value;
+  if (communicator === undefined) return null;
+  return (
+    <code class="quiet" title="comm_hash: the library's own hash, as its log prints it">
+      {communicator.comm_hash}
+    </code>
+  );
+}
+
+function NoRings() {
+  return (
+    <div class="notice">
+      <p>
+        <strong>Channels not known: the log has no GRAPH lines.</strong>
+      </p>
+      <p>
+        <code>ringscope run -- CMD</code> has the library write them. With a launcher of your own set{" "}
+        <code>NCCL_DEBUG=INFO</code> and <code>NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV</code>. Bytes and operations are counted
+        without them.
+      </p>
+    </div>
+  );
+}
+
+function Channels() {
+  const rings = store.shownRings.value?.rings ?? [];
+  const { job, communicator } = { job: store.jobId.value, communicator: store.communicatorId.value };
+  return (
+    <nav class="segments channels" aria-label="Channel">
+      <span class="segments-name">Channel</span>
+      {rings.map((ring) => (
+        <a
+          key={ring.channel}
+          href={format({ ...store.route.value, job, communicator, channel: ring.channel })}
+          class={ring.channel === store.ring.value?.channel ? "on" : ""}
+          aria-current={ring.channel === store.ring.value?.channel ? "true" : undefined}
+          aria-label={`Channel ${ring.channel}${ring.complete ? "" : ", incomplete"}`}
+        >
+          {ring.channel}
+          {!ring.complete && <sup>!</sup>}
+        </a>
+      ))}
+    </nav>
+  );
+}

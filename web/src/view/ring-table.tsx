@@ -1,0 +1,51 @@
+import { signal } from "@preact/signals";
+import type { Ring } from "../api";
+import { plural, size } from "../pure/format";
+import * as store from "../state/store";
+
+const open = signal(false);
+
+/** The same ring for who reads tables, or copies names out of them. Filled only while it is open. */
+export function RingTable({ ring }: { ring: Ring }) {
+  return (
+    <details
+      class="ring-table"
+      open={open.value}
+      onToggle={(event) => {
+        open.value = event.currentTarget.open;
+      }}
+    >
+      <summary>{plural(ring.order.length, "hop")} as a table</summary>
+      {open.value && (
+        <div class="scroller" tabIndex={0} role="region" aria-label="Hops">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col" class="number">Rank</th>
+                <th scope="col">Host</th>
+                <th scope="col">GPU</th>
+                <th scope="col">Transport</th>
+                <th scope="col">NIC</th>
+                <th scope="col" class="number">Next</th>
+                <th scope="col" class="number">Sent</th>
+              </tr>
+            </thead>
+            <tbody>
+              {ring.order.map((hop) => (
+                <tr key={hop.rank} class={store.degradedHosts.value.has(hop.host) ? "degraded" : ""}>
+                  <th scope="row" class="number">{hop.rank}</th>
+                  <td>{hop.host}</td>
+                  <td>{hop.gpu ?? "–"}</td>
+                  <td>{hop.transport ?? "not known"}</td>
+                  <td>{hop.nic ?? "–"}</td>
+                  <td class="number">{hop.next}</td>
+                  <td class="number">{size(hop.sent_bytes)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,153 @@
+import { signal } from "@preact/signals";
+import type { CommunicatorSummary, Job } from "../api";
+import { bandwidth, integer, moment, plural } from "../pure/format";
+import { format } from "../pure/route";
+import * as store from "../state/store";
+import { Mark, type MarkKind } from "./mark";
+
+/** Cards shown before "all of them" is asked for. */
+const FEW = 6;
+
+const allJobs = signal(false);
+const allCommunicators = signal(false);
+
+/** What is looked at: a job, and one of its communicators. */
+export function Scope() {
+  return (
+    <div class="scope">
+      <nav aria-label="Jobs">
+        <h2>Jobs</h2>
+        <Cards
+          items={store.sortedJobs.value}
+          shown={(job) => job.id === store.jobId.value}
+          open={allJobs.value}
+          onOpen={() => {
+            allJobs.value = !allJobs.value;
+          }}
+          noun="job"
+          more={store.jobs.value.more}
+          card={(job) => <JobCard key={job.id} job={job} />}
+        />
+      </nav>
+      <nav aria-label="Communicators">
+        <h2>Communicators</h2>
+        {store.sortedCommunicators.value.length === 0 && (
+          <p class="quiet">
+            {store.job.value ? "None yet." : `Job ${store.route.value.job} is not known to this daemon.`}
+          </p>
+        )}
+        <Cards
+          items={store.sortedCommunicators.value}
+          shown={(one) => one.id === store.communicatorId.value}
+          open={allCommunicators.value}
+          onOpen={() => {
+            allCommunicators.value = !allCommunicators.value;
+          }}
+          noun="communicator"
+          more={store.communicators.value.more}
+          card={(one) => <CommunicatorCard key={one.id} one={one} />}
+        />
+      </nav>
+    </div>
+  );
+}
+
+function Cards<T>(props: {
+  items: T[];
+  shown: (item: T) => boolean;
+  open: boolean;
+  onOpen: () => void;
+  noun: string;
+  more: boolean;
+  card: (item: T) => preact.JSX.Element;
+}) {
+  const few = props.items.slice(0, FEW);
+  const current = props.items.find(props.shown);
+  if (current !== undefined && !few.includes(current)) few.push(current);
+  const visible = props.open ? props.items : few;
+  return (
+    <ul class="cards">
+      {visible.map(props.card)}
+      {props.items.length > few.length && (
+        <li>
+          <button type="button" class="plain" aria-expanded={props.open} onClick={props.onOpen}>
+            {props.open ? "Fewer" : `All ${plural(props.items.length, props.noun)}${props.more ? " and more" : ""}`}
+          </button>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+function JobCard({ job }: { job: Job }) {
+  const current = job.id === store.jobId.value;
+  const mark = jobMark(job);
+  return (
+    <li>
+      <a class="card" href={format({ job: job.id })} aria-current={current ? "true" : undefined}>
+        <span class="card-name">
+          <Mark kind={mark.kind} label={mark.label} />
+          {job.id}
+        </span>
+        <span class="card-facts">
+          {job.state === "ended" ? (
+            <span>ended {moment(Date.parse(job.last_seen), store.nowMs.value)}</span>
+          ) : (
+            <span>{plural(job.world_size ?? job.n_processes, "rank")}</span>
+          )}
+          <span>{plural(job.hosts.length, "host")}</span>
+          {job.state !== "ended" && <span>{bandwidth(job.completed_bytes_per_s)}</span>}
+          {job.n_killed > 0 && <span class="bad">{integer(job.n_killed)} killed</span>}
+        </span>
+      </a>
+    </li>
+  );
+}
+
+function jobMark(job: Job): { kind: MarkKind; label: string } {
+  if (job.state === "ended") return { kind: "ended", label: "ended" };
+  if (job.findings.critical > 0) return { kind: "critical", label: "critical" };
+  if (job.n_killed > 0) return { kind: "killed", label: "processes killed" };
+  if (job.findings.warning > 0) return { kind: "warning", label: "warning" };
+  if (job.state === "stale") return { kind: "stale", label: "stale" };
+  return { kind: "ok", label: "running" };
+}
+
+function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
+  const current = one.id === store.communicatorId.value;
+  const mark = communicatorMark(one);
+  const heard = one.n_ranks_seen < one.n_ranks ? `${integer(one.n_ranks_seen)} of ` : "";
+  return (
+    <li>
+      <a
+        class="card"
+        href={format({ job: one.job, communicator: one.id })}
+        aria-current={current ? "true" : undefined}
+        title={`${one.comm_hash}, made ${moment(Date.parse(one.created), store.nowMs.value)}`}
+      >
+        <span class="card-name">
+          <Mark kind={mark.kind} label={mark.label} />
+          {one.name ?? <code>{one.id}</code>}
+        </span>
+        <span class="card-facts">
+          <span>
+            {heard}
+            {plural(one.n_ranks, "rank")}
+          </span>
+          <span>{plural(one.n_nodes, "node")}</span>
+          <span>{one.final_channels === null ? "channels not known" : plural(one.final_channels, "channel")}</span>
+          {one.state === "active" ? <span>{bandwidth(one.completed_bytes_per_s)}</span> : <span>{one.state}</span>}
+        </span>
+      </a>
+    </li>
+  );
+}
+
+function communicatorMark(one: CommunicatorSummary): { kind: MarkKind; label: string } {
+  if (one.state === "ended") return { kind: "ended", label: "ended" };
+  if (one.findings.critical > 0) return { kind: "critical", label: "critical" };
+  if (one.state === "broken") return { kind: "killed", label: "broken" };
+  if (one.degraded) return { kind: "warning", label: "degraded" };
+  if (one.state === "forming") return { kind: "stale", label: "forming" };
+  return { kind: "ok", label: "active" };
+}

@@ -1,0 +1,51 @@
+// Debian's Chromium under playwright-core, quiet and with a profile of its own.
+
+import { existsSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+const PATH = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+export async function launch() {
+  if (!existsSync(PATH)) {
+    throw new Error(`no browser at ${PATH}: apt-get install -y --no-install-recommends chromium (or set CHROMIUM)`);
+  }
+  return chromium.launch({
+    executablePath: PATH,
+    headless: true,
+    args: [
+      "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+      "--disable-component-update", "--disable-sync",
+    ],
+  });
+}
+
+/** A page of `width` pixels; `seen` collects what a user must never meet: console errors, requests elsewhere. */
+export async function openPage(browser, { width, height = 900, dark = false, url }) {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: dark ? "dark" : "light",
+    reducedMotion: "reduce",
+    deviceScaleFactor: width < 500 ? 2 : 1,
+  });
+  const page = await context.newPage();
+  const seen = { errors: [], elsewhere: [] };
+  const origin = new URL(url).origin;
+  page.on("console", (message) => {
+    if (message.type() === "error") seen.errors.push(message.text());
+  });
+  page.on("pageerror", (error) => seen.errors.push(String(error)));
+  page.on("request", (request) => {
+    const to = request.url();
+    if (!to.startsWith(origin) && !to.startsWith("data:")) seen.elsewhere.push(to);
+  });
+  await page.goto(url);
+  await page.waitForSelector("h1");
+  return { page, seen, close: () => context.close() };
+}
+
+/** Waits until the page has drawn what it will draw: the ring and the chart, or the way to start a job. */
+export async function settle(page) {
+  await page.waitForSelector(".empty, .ring, #ring-panel .notice", { timeout: 15_000 });
+  await page.waitForSelector(".empty, .uplot canvas, #traffic .quiet", { timeout: 15_000 });
+  await page.waitForTimeout(1_500);
+}

@@ -1,0 +1,186 @@
+// What a daemon would say of made-up clusters, as the objects of daemon/src/api. `now` is milliseconds since the epoch.
+
+const MIB = 1024 * 1024;
+const iso = (ms) => new Date(ms).toISOString();
+
+/** One communicator over `nHosts` hosts with `perHost` ranks each, and everything that hangs on it. */
+function cluster(now, options) {
+  const {
+    job = "llm-7b-pretrain", id = "9f3b5c6d7e8f", name = "world", nHosts = 4, perHost = 2, channels = 4,
+    slowHost = null, killed = [], missing = [], startedS = 1980, hostName = (i) => `host-${i}`,
+    transport = "NET/IB", rate = 11.8e9, ended = false, findingS = 840, graph = true, tick = 0,
+  } = options;
+  const nRanks = nHosts * perHost;
+  const host = (rank) => hostName(Math.floor(rank / perHost));
+  const degraded = slowHost === null ? null : hostName(slowHost);
+  const init = (i) => (slowHost === null ? channels / 2 : i === slowHost ? 1 : channels / 2);
+  const final = slowHost === null ? channels : 2;
+  const stuck = killed.length > 0;
+  const seq = stuck ? 1042 : 1042 + tick;
+  const calls = seq + 1;
+  // Counters that grow as the rates say.
+  const runS = ((now % 1e7) + 3e6) / 1000;
+  const message = `${degraded} found 1 channel, the others ${channels / 2}: every rank runs on 2 channels instead of ${channels}`;
+
+  const operation = (rank) => {
+    const dead = killed.includes(rank);
+    const done = !dead && !stuck && (rank + tick) % 3 === 0;
+    return {
+      rank, host: host(rank), primitive: "all_reduce", seq_number: dead ? seq - 1 : seq, bytes: 64 * MIB, count: 16 * MIB,
+      datatype: "float32", state: done ? "completed" : "in_flight", issued_at: iso(now - (stuck ? 41_300 : 18)),
+      duration_s: dead ? 0.012 : stuck ? 41.3 + tick : 0.0184, channels_done: stuck ? 0 : 1, channels_expected: final,
+    };
+  };
+  const hosts = Array.from({ length: nHosts }, (_, i) => hostName(i));
+  const findings = degraded === null ? [] : [
+    finding({ id: "f-1", finding: "channel_shortfall", severity: "critical", host: degraded, cause: "fewer_nics", message }),
+    ...hosts.filter((h) => h !== degraded).map((h, i) => finding({
+      id: `f-c${i}`, finding: "capped_by_peer", severity: "info", host: h, cause: "peer_limits", culprits: [degraded],
+      message: `${h} found ${channels / 2} channels and uses as many as ${degraded} allows: 2 instead of ${channels}`,
+    })),
+  ];
+  function finding(rest) {
+    return { state: "firing", job, comm: id, first_seen: iso(now - findingS * 1000), last_seen: iso(now), ...rest };
+  }
+  const counts = (list) => ({
+    critical: list.filter((f) => f.severity === "critical").length,
+    warning: list.filter((f) => f.severity === "warning").length,
+    info: list.filter((f) => f.severity === "info").length,
+  });
+  const perS = ended || stuck ? 0 : slowHost === null ? rate : rate / 2.1;
+  const bytes = calls * 64 * MIB * nRanks;
+  const summary = {
+    id, comm_hash: `0x${id}9a0b`, job, name, state: ended ? "ended" : stuck ? "broken" : "active",
+    created: iso(now - startedS * 1000), n_ranks: nRanks, n_ranks_seen: nRanks - missing.length, n_nodes: nHosts, hosts,
+    base: graph ? (slowHost === null ? channels / 2 : 1) : null, final_channels: graph ? final : null,
+    culprits: degraded ? [degraded] : [], degraded: degraded !== null, findings: counts(findings),
+    issued_bytes: bytes + 64 * MIB, completed_bytes: bytes, completed_bytes_per_s: perS,
+  };
+  const ranks = Array.from({ length: nRanks }, (_, rank) => rank).filter((rank) => !missing.includes(rank)).map((rank) => ({
+    rank, global_rank: rank, host: host(rank), pid: 20_000 + rank * 7, gpu: `${rank % perHost}`,
+    state: killed.includes(rank) ? "killed" : ended ? "exited" : "running",
+    init_channels: graph ? init(Math.floor(rank / perHost)) : null, final_channels: graph ? final : null,
+    cause: !graph ? "unknown" : slowHost === null || Math.floor(rank / perHost) === slowHost ? "doubled" : "capped_by_peer",
+    operation: operation(rank),
+  }));
+  const ring = (channel) => {
+    const order = [];
+    for (let h = 0; h < nHosts; h += 1) {
+      for (let l = 0; l < perHost; l += 1) {
+        const rank = h * perHost + ((l + (h === 0 ? 0 : channel)) % perHost);
+        order.push(rank);
+      }
+    }
+    const known = order.filter((rank) => !missing.includes(rank));
+    return {
+      channel, complete: missing.length === 0, missing_ranks: missing,
+      ...(missing.length > 0 ? { problem: `ranks ${missing.join(" and ")} have not said who follows them on channel ${channel}` } : {}),
+      order: known.map((rank) => {
+        const next = order[(order.indexOf(rank) + 1) % order.length];
+        const between = host(next) !== host(rank);
+        return {
+          rank, host: host(rank), gpu: `${rank % perHost}`, next,
+          transport: between ? transport : channel % 2 === 1 && perHost === 2 ? "SHM" : "P2P/CUMEM",
+          nic: between ? (transport === "NET/IB" ? `mlx5_${channel % 4}` : "eth0") : null,
+          sent_bytes: between ? Math.round(bytes / nRanks * 1.75) : 0,
+        };
+      }),
+    };
+  };
+  const moved = (share, n) => Math.round((stuck || ended ? rate : perS) * share * (n / nRanks) * (stuck || ended ? 3000 : runS));
+  const totals = (primitive, share, factor, n) => ({
+    primitive, issued_calls: Math.round(calls * share) + 1, issued_bytes: moved(share, n) + 64 * MIB,
+    completed_calls: Math.round(calls * share), completed_bytes: moved(share, n), failed_calls: 0,
+    intra_bytes: Math.round(moved(share, n) * factor * 0.6), inter_bytes: Math.round(moved(share, n) * factor * 0.4),
+    backlog_bytes: 64 * MIB, completed_bytes_per_s: perS * share * (n / nRanks) * (1 + 0.03 * Math.sin(tick)),
+    bus_bytes_per_s: perS * share * factor / nRanks,
+  });
+  const all = (n) => [totals("all_gather", 0.25, 0.875, n), totals("all_reduce", 1, 1.75, n), totals("reduce_scatter", 0.25, 0.875, n)];
+  return {
+    job: {
+      id: job, state: ended ? "ended" : "running", first_seen: iso(now - startedS * 1000 - 9000),
+      last_seen: iso(ended ? now - 600_000 : now), world_size: nRanks, n_processes: ranks.length, n_killed: killed.length, hosts,
+      active_communicators: ended ? 0 : 1, n_communicators: 1, findings: counts(findings), issued_bytes: bytes + 64 * MIB,
+      completed_bytes: bytes, completed_bytes_per_s: perS * 1.5, dropped: {},
+    },
+    hosts: hosts.map((h, i) => {
+      const mine = findings.filter((f) => f.host === h);
+      return {
+        host: h, degraded: h === degraded, reasons: h === degraded ? [message] : [], findings: counts(mine),
+        jobs: ended ? [] : [job], n_processes: ended ? 0 : ranks.filter((r) => r.host === h && r.state === "running").length,
+        init_channels: graph ? init(i) : null, final_channels: graph ? final : null,
+        completed_bytes_per_s: (perS * 1.5 / nHosts) * (0.86 + 0.14 * Math.abs(Math.sin(i * 2.7))), last_seen: iso(ended ? now - 600_000 : now),
+      };
+    }),
+    communicator: summary,
+    detail: { ...summary, ranks },
+    rings: { id, rings: graph ? Array.from({ length: final }, (_, channel) => ring(channel)) : [] },
+    primitives: {
+      id, primitives: all(nRanks), ranks: ranks.map((r) => ({ rank: r.rank, host: r.host, primitives: all(1) })),
+    },
+    findings,
+    perS, findingS: stuck ? 41 : degraded ? findingS : null, rate,
+  };
+}
+
+const resolvedFinding = (now) => ({
+  id: "f-old", finding: "channel_regression", severity: "warning", state: "resolved", job: "llm-7b-pretrain", host: "host-1",
+  comm: "9f3b5c6d7e8f", cause: "fewer_nics", message: "host-1 found 1 channel, 2 in its last communicator of this shape",
+  first_seen: iso(now - 86_400_000), last_seen: iso(now - 82_000_000), resolved_at: iso(now - 82_000_000),
+});
+
+const rack = (i) => `gpu-r${String(Math.floor(i / 16) + 1).padStart(2, "0")}n${String((i % 16) + 1).padStart(2, "0")}`;
+
+/** By name; each takes (now, tick) and yields a list of clusters. */
+export const SCENARIOS = {
+  empty: () => [],
+  healthy: (now, tick) => [
+    cluster(now, { tick }),
+    cluster(now, { tick, id: "1a2b3c4d5e6f", name: "tensor-0", nHosts: 1, perHost: 2, channels: 8, rate: 3.1e9 }),
+  ],
+  degraded: (now, tick) => [cluster(now, { tick, slowHost: 2 })],
+  killed: (now, tick) => [cluster(now, { tick, killed: [3] })],
+  incomplete: (now, tick) => [cluster(now, { tick, missing: [5, 6], transport: "NET/Socket" })],
+  unknown: (now, tick) => [cluster(now, { tick, graph: false })],
+  ended: (now) => [cluster(now, { ended: true })],
+  large: (now, tick) => [
+    cluster(now, { tick, job: "moe-pretrain", id: "aaaabbbbcccc", nHosts: 128, perHost: 8, channels: 16, slowHost: 77, hostName: rack, rate: 1.42e12 }),
+    cluster(now, { tick, job: "rlhf-sweep", id: "ddddeeeeffff", nHosts: 172, perHost: 4, channels: 8, hostName: (i) => rack(i + 128), rate: 4.1e11 }),
+  ],
+};
+
+/** All answers of a scenario, by path below /api/v1/. */
+export function world(scenario, now, tick) {
+  const clusters = SCENARIOS[scenario](now, tick);
+  const jobs = new Map();
+  const hosts = new Map();
+  for (const one of clusters) {
+    if (!jobs.has(one.job.id)) jobs.set(one.job.id, one.job);
+    for (const host of one.hosts) if (!hosts.has(host.host)) hosts.set(host.host, host);
+  }
+  return {
+    jobs: [...jobs.values()],
+    nodes: [...hosts.values()],
+    communicators: clusters.map((one) => one.communicator),
+    firing: clusters.flatMap((one) => one.findings),
+    resolved: scenario === "healthy" || scenario === "degraded" ? [resolvedFinding(now)] : [],
+    byId: new Map(clusters.map((one) => [one.communicator.id, one])),
+  };
+}
+
+/** History of one metric as rates, with a drop where the cluster's trouble began. */
+export function series(one, metric, fromMs, toMs, stepS) {
+  const times_ms = [];
+  for (let t = Math.ceil(fromMs / (stepS * 1000)) * stepS * 1000; t <= toMs; t += stepS * 1000) times_ms.push(t);
+  const shares = { all_gather: 0.25, all_reduce: 1, reduce_scatter: 0.25 };
+  const lines = Object.entries(shares).map(([primitive, share], i) => ({
+    primitive,
+    values: times_ms.map((t) => {
+      const wave = 1 + 0.05 * Math.sin(t / 9000 + i) + 0.03 * Math.sin(t / 2100 + i * 2);
+      const troubled = one.findingS !== null && t > toMs - Math.min(one.findingS, 180) * 1000;
+      const level = troubled ? one.perS : one.rate;
+      return level * share * wave * (metric === "issued_bytes" ? 1.01 : 1);
+    }),
+  }));
+  return { metric, unit: "bytes_per_second", step_s: stepS, times_ms, lines };
+}

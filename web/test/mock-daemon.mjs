@@ -1,0 +1,104 @@
+// A daemon that makes it all up: serves web/dist under the real content security policy, the API from fixtures, and events.
+// By hand: node test/mock-daemon.mjs [scenario] [port]
+
+import { createServer } from "node:http";
+import { readFile } from "node:fs/promises";
+import { extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import { series, world } from "./fixtures.mjs";
+
+const DIST = fileURLToPath(new URL("../dist", import.meta.url));
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+const CSP = "default-src 'self'";
+
+/** Starts on `port` (0: any free one). `scenario` may be changed while it runs. */
+export async function startMock(scenario, port = 0) {
+  const state = { scenario, tick: 0, streams: new Set(), sockets: new Set() };
+  const server = createServer((request, response) => {
+    answer(state, request, response).catch((error) => {
+      response.writeHead(500).end(String(error));
+    });
+  });
+  server.on("connection", (socket) => {
+    state.sockets.add(socket);
+    socket.on("close", () => state.sockets.delete(socket));
+  });
+  await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const timer = setInterval(() => {
+    state.tick += 1;
+    announce(state);
+  }, 1000);
+  const address = server.address();
+  return {
+    port: address.port,
+    url: `http://127.0.0.1:${address.port}/`,
+    show(next) {
+      state.scenario = next;
+      announce(state);
+    },
+    async stop() {
+      clearInterval(timer);
+      for (const socket of state.sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function announce(state) {
+  const communicators = [...world(state.scenario, Date.now(), state.tick).byId.keys()];
+  const data = JSON.stringify({ version: state.tick, communicators, findings: true });
+  for (const stream of state.streams) stream.write(`event: changed\ndata: ${data}\n\n`);
+}
+
+async function answer(state, request, response) {
+  const url = new URL(request.url, "http://mock");
+  if (url.pathname.startsWith("/api/v1/")) return api(state, url, response);
+  const path = normalize(url.pathname === "/" ? "/index.html" : url.pathname);
+  try {
+    const body = await readFile(join(DIST, path));
+    response.writeHead(200, { "content-type": TYPES[extname(path)] ?? "application/octet-stream", "content-security-policy": CSP });
+    response.end(body);
+  } catch {
+    response.writeHead(404).end();
+  }
+}
+
+function api(state, url, response) {
+  const path = url.pathname.slice("/api/v1/".length).split("/").map(decodeURIComponent);
+  const query = url.searchParams;
+  if (path[0] === "events") {
+    response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+    response.write(": hello\n\n");
+    state.streams.add(response);
+    response.on("close", () => state.streams.delete(response));
+    return;
+  }
+  const all = world(state.scenario, Date.now(), state.tick);
+  const one = all.byId.get(path[0] === "series" ? query.get("comm") : path[1]);
+  const send = (body) => {
+    response.writeHead(body === undefined ? 404 : 200, {
+      "content-type": body === undefined ? "application/problem+json" : "application/json",
+    });
+    response.end(JSON.stringify(body ?? { type: "about:blank", title: "Not found", status: 404, detail: "no such thing" }));
+  };
+  const page = (items) => {
+    const start = Number(query.get("cursor") ?? 0);
+    const limit = Number(query.get("limit") ?? 100);
+    send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
+  };
+  if (path[0] === "jobs") return page(all.jobs);
+  if (path[0] === "nodes") return page(all.nodes);
+  if (path[0] === "findings") return page(query.get("state") === "resolved" ? all.resolved : all.firing);
+  if (path[0] === "series") {
+    return send(one && series(one, query.get("metric"), Date.parse(query.get("from")), Date.parse(query.get("to")), Number(query.get("step"))));
+  }
+  if (path[0] === "communicators" && path.length === 1) {
+    return page(all.communicators.filter((c) => query.get("job") === null || c.job === query.get("job")));
+  }
+  return send({ undefined: one?.detail, rings: one?.rings, primitives: one?.primitives }[path[2]]);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const mock = await startMock(process.argv[2] ?? "degraded", Number(process.argv[3] ?? 8650));
+  process.stdout.write(`${mock.url}\n`);
+}
