@@ -17,3 +17,4 @@ pub mod serve;
 pub mod status;
 pub mod store;
 pub mod view;
+pub mod nccl_log;

@@ -1,0 +1,22 @@
+//! Reads the log that NCCL, RCCL and librsccl write (`NCCL_DEBUG=INFO`, subsystems INIT, GRAPH, ENV): bytes of a growing
+//! file in, facts about communicators out. Pure: no I/O, no clock; nothing in a log makes it panic or grow without
+//! bound.
+//!
+//! * [`NcclLog`]: what a caller uses.
+//! * `lines`: bytes to lines. `prefix`: who wrote a line. `formats`: the table of messages by version; a new wording is
+//!   a new row. `pattern`: how a row is matched.
+//! * `bracket`: what one init says, from "Init START" to "Init COMPLETE" of one thread. `log`: who said it, and what
+//!   comes after the init.
+
+mod bracket;
+mod facts;
+mod formats;
+mod init_line;
+mod lines;
+mod log;
+mod pattern;
+mod prefix;
+mod unparsed;
+
+pub use facts::{CommunicatorFacts, End, Hop, RingFact};
+pub use log::NcclLog;

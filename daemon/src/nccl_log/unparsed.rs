@@ -1,0 +1,62 @@
+//! Counts the lines that no format fits, by shape, so that a new wording of the library shows.
+
+use std::collections::BTreeMap;
+
+/// Shapes told apart; the rest counts as [`OTHER`].
+const MAX_SHAPES: usize = 64;
+/// Characters of a message that make its shape.
+const SHAPE_CHARS: usize = 40;
+/// Shape of all that came after the table was full.
+const OTHER: &str = "other";
+
+/// Counts by shape.
+#[derive(Debug, Default)]
+pub(super) struct Unparsed(BTreeMap<String, u64>);
+
+impl Unparsed {
+    pub(super) fn count(&mut self, message: &str) {
+        let mut shape = shape(message);
+        if self.0.len() >= MAX_SHAPES && !self.0.contains_key(&shape) {
+            OTHER.clone_into(&mut shape);
+        }
+        *self.0.entry(shape).or_default() += 1;
+    }
+
+    pub(super) fn by_shape(&self) -> &BTreeMap<String, u64> {
+        &self.0
+    }
+}
+
+/// The beginning of a message with every word that has a digit replaced by `#`.
+fn shape(message: &str) -> String {
+    let mut shape = String::new();
+    for word in message.split_ascii_whitespace() {
+        if !shape.is_empty() {
+            shape.push(' ');
+        }
+        shape.push_str(if word.contains(|c: char| c.is_ascii_digit()) { "#" } else { word });
+        if shape.len() >= SHAPE_CHARS {
+            break;
+        }
+    }
+    shape.chars().take(SHAPE_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_few_and_counted() {
+        let mut unparsed = Unparsed::default();
+        unparsed.count("Mem Realloc old size 0, new size 256 pointer 0x1494ab556fd0");
+        unparsed.count("Mem Realloc old size 7, new size 9 pointer 0x14");
+        assert_eq!(unparsed.by_shape().len(), 1);
+        for n in 0..1000_u32 {
+            let letters: String = n.to_string().chars().map(|c| char::from(c as u8 + 50)).collect();
+            unparsed.count(&letters);
+        }
+        assert_eq!(unparsed.by_shape().len(), MAX_SHAPES + 1);
+        assert_eq!(unparsed.by_shape().values().sum::<u64>(), 1002);
+    }
+}
