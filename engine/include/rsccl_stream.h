@@ -1,0 +1,27 @@
+/* Streams of librsccl.so, which NCCL takes from CUDA.
+ *
+ * On a CPU a stream is a worker thread: operations on one stream run one after the other, in the order of the calls.
+ * The NULL stream is one default stream of the process; several ranks in one process need a stream each. A call returns
+ * once its operation is enqueued; its buffers belong to the library until the stream has been synchronized.
+ *
+ * Include after rsccl.h, or after NVIDIA's own nccl.h with CUDA's headers. */
+#ifndef RSCCL_STREAM_H_
+#define RSCCL_STREAM_H_
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Makes a stream. */
+ncclResult_t rscclStreamCreate(cudaStream_t* stream);
+/* Waits for all that is enqueued; returns the first error since the last call. */
+ncclResult_t rscclStreamSynchronize(cudaStream_t stream);
+/* ncclSuccess if all that is enqueued is done, else ncclInProgress. */
+ncclResult_t rscclStreamQuery(cudaStream_t stream);
+/* Forgets a stream; what is enqueued is still done. */
+ncclResult_t rscclStreamDestroy(cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,191 @@
+//! Collectives, send and receive. All of them return once enqueued on the stream.
+
+#![expect(unsafe_code, reason = "exported C functions")]
+#![expect(clippy::missing_safety_doc, reason = "`export!` writes it")]
+
+use std::ffi::{c_int, c_void};
+
+use crate::api::fence::{export, guard};
+use crate::collective::operation::{Operation, Primitive};
+use crate::collective::reduction::Reduction;
+use crate::comm::{Comm, registry};
+use crate::error::{Error, Result};
+use crate::memory::Region;
+use crate::profiler::emit::{Call, OperationEvents};
+use crate::run::group::{self, Pending};
+use crate::run::stream;
+use crate::types::{DataType, RedOp};
+
+/// `ncclComm_t`
+type Handle = *mut c_void;
+/// `cudaStream_t`
+type StreamHandle = *mut c_void;
+
+export! {
+    /// Reduces all ranks' buffers; every rank gets the result.
+    fn ncclAllReduce / pncclAllReduce(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, op: c_int, comm: Handle,
+        stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe { enqueue(&Args { send, recv, count, data_type, op, comm, stream }, |_| Ok(Primitive::AllReduce)) })
+    }
+
+    /// Every rank gets all ranks' blocks, in rank order.
+    fn ncclAllGather / pncclAllGather(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, comm: Handle, stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe { enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |_| Ok(Primitive::AllGather)) })
+    }
+
+    /// Reduces all ranks' buffers; rank r gets block r of the result.
+    fn ncclReduceScatter / pncclReduceScatter(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, op: c_int, comm: Handle,
+        stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe {
+            enqueue(&Args { send, recv, count, data_type, op, comm, stream }, |_| Ok(Primitive::ReduceScatter))
+        })
+    }
+
+    /// Every rank gets the root's buffer.
+    fn ncclBroadcast / pncclBroadcast(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, root: c_int, comm: Handle,
+        stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe { broadcast(send, recv, count, data_type, root, comm, stream) })
+    }
+
+    /// `ncclBroadcast` in place.
+    fn ncclBcast / pncclBcast(
+        buffer: *mut c_void, count: usize, data_type: c_int, root: c_int, comm: Handle, stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe { broadcast(buffer, buffer, count, data_type, root, comm, stream) })
+    }
+
+    /// Reduces all ranks' buffers; the root gets the result.
+    fn ncclReduce / pncclReduce(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, op: c_int, root: c_int, comm: Handle,
+        stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe {
+            enqueue(&Args { send, recv, count, data_type, op, comm, stream }, |comm| {
+                Ok(Primitive::Reduce { root: rank_of("root", root, comm)? })
+            })
+        })
+    }
+
+    /// Sends to a peer that receives as much.
+    fn ncclSend / pncclSend(
+        send: *const c_void, count: usize, data_type: c_int, peer: c_int, comm: Handle, stream: StreamHandle,
+    ) -> c_int {
+        let recv = std::ptr::null_mut();
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe {
+            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+                Ok(Primitive::Send { peer: rank_of("peer", peer, comm)? })
+            })
+        })
+    }
+
+    /// Receives from a peer that sends as much.
+    fn ncclRecv / pncclRecv(
+        recv: *mut c_void, count: usize, data_type: c_int, peer: c_int, comm: Handle, stream: StreamHandle,
+    ) -> c_int {
+        let send = std::ptr::null();
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe {
+            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+                Ok(Primitive::Recv { peer: rank_of("peer", peer, comm)? })
+            })
+        })
+    }
+}
+
+struct Args {
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    data_type: c_int,
+    op: c_int,
+    comm: Handle,
+    stream: StreamHandle,
+}
+
+unsafe fn broadcast(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    data_type: c_int,
+    root: c_int,
+    comm: Handle,
+    stream: StreamHandle,
+) -> Result<()> {
+    let args = Args { send, recv, count, data_type, op: 0, comm, stream };
+    // SAFETY: the caller's buffers.
+    unsafe { enqueue(&args, |comm| Ok(Primitive::Broadcast { root: rank_of("root", root, comm)? })) }
+}
+
+/// Checks everything, then adds the call to the thread's group.
+///
+/// # Safety
+/// The buffers are valid, for what `primitive` needs of them, until the operation has completed.
+unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive>) -> Result<()> {
+    let comm = registry::find(args.comm.addr())?;
+    comm.check()?;
+    let stream = stream::find(args.stream.addr())?;
+    let primitive = primitive(&comm)?;
+    let data_type = DataType::from_c(args.data_type)?;
+    let reduction = Reduction { data_type, op: RedOp::from_c(args.op)?, n_ranks: comm.n_ranks };
+    let (sent, received) = region_bytes(primitive, args.count, data_type, &comm)?;
+    // SAFETY: the caller's contract.
+    let send = unsafe { Region::new(args.send, sent, "sendbuff") }?;
+    // SAFETY: the caller's contract.
+    let recv = unsafe { Region::new(args.recv, received, "recvbuff") }?;
+    let (count, events) = (args.count, OperationEvents::default());
+    let operation = Operation { primitive, count, reduction, send, recv, sequence: 0, events };
+    let call = Call {
+        primitive,
+        count,
+        data_type,
+        stream: args.stream.addr(),
+        send_buff: args.send.addr(),
+        recv_buff: args.recv.addr(),
+    };
+    group::add(Pending { comm, stream, operation, call })
+}
+
+/// Bytes that the primitive uses of the two buffers on this rank.
+fn region_bytes(
+    primitive: Primitive,
+    count: usize,
+    data_type: DataType,
+    comm: &Comm,
+) -> Result<(usize, usize)> {
+    let bytes = count.checked_mul(data_type.size_bytes());
+    let all =
+        bytes.and_then(|bytes| bytes.checked_mul(comm.n_ranks)).filter(|all| isize::try_from(*all).is_ok());
+    let (Some(bytes), Some(all)) = (bytes, all) else {
+        return Err(Error::InvalidArgument(format!("count {count} exceeds any memory")));
+    };
+    let at = |rank: usize| if rank == comm.rank { bytes } else { 0 };
+    Ok(match primitive {
+        Primitive::AllReduce => (bytes, bytes),
+        Primitive::AllGather => (bytes, all),
+        Primitive::ReduceScatter => (all, bytes),
+        Primitive::Broadcast { root } => (at(root), bytes),
+        Primitive::Reduce { root } => (bytes, at(root)),
+        Primitive::Send { .. } => (bytes, 0),
+        Primitive::Recv { .. } => (0, bytes),
+    })
+}
+
+fn rank_of(name: &str, value: c_int, comm: &Comm) -> Result<usize> {
+    let rank = usize::try_from(value).ok().filter(|rank| *rank < comm.n_ranks);
+    rank.ok_or_else(|| Error::InvalidArgument(format!("{name} {value} is no rank of {} ranks", comm.n_ranks)))
+}

@@ -1,0 +1,69 @@
+//! Version, error texts, memory.
+
+#![expect(unsafe_code, reason = "exported C functions")]
+#![expect(clippy::missing_safety_doc, reason = "`export!` writes it")]
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::api::fence::{export, guard, show};
+use crate::api::place::Out;
+use crate::comm::registry;
+use crate::error::{Error, describe};
+use crate::log::lines::VERSION_CODE;
+use crate::run::group;
+
+/// Alignment of `ncclMemAlloc`: a cache line.
+const ALIGNMENT: usize = 64;
+
+export! {
+    /// NCCL's version that this library speaks: 22809.
+    fn ncclGetVersion / pncclGetVersion(version: *mut c_int) -> c_int {
+        guard(|| {
+            // SAFETY: the caller's place.
+            unsafe { Out::new(version, "version") }?.set(VERSION_CODE);
+            Ok(())
+        })
+    }
+
+    /// The text of a result code; static.
+    fn ncclGetErrorString / pncclGetErrorString(result: c_int) -> *const c_char {
+        describe(result).as_ptr()
+    }
+
+    /// The text of the communicator's first error, or of the process's last one; valid until this thread's next call.
+    fn ncclGetLastError / pncclGetLastError(comm: *mut c_void) -> *const c_char {
+        show(registry::find(comm.addr()).ok().and_then(|comm| comm.last_error()))
+    }
+
+    /// Host memory.
+    fn ncclMemAlloc / pncclMemAlloc(address: *mut *mut c_void, size: usize) -> c_int {
+        guard(|| {
+            // SAFETY: the caller's place.
+            let place = unsafe { Out::new(address, "ptr") }?;
+            let mut memory = std::ptr::null_mut();
+            // SAFETY: a valid place, and an alignment that is a power of two.
+            let code = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, size.max(1)) };
+            if code != 0 {
+                return Err(Error::System(format!("cannot allocate {size} bytes")));
+            }
+            place.set(memory);
+            Ok(())
+        })
+    }
+
+    /// Frees what `ncclMemAlloc` gave; NULL is fine.
+    fn ncclMemFree / pncclMemFree(address: *mut c_void) -> c_int {
+        // SAFETY: from `ncclMemAlloc`, or NULL.
+        guard(|| { unsafe { libc::free(address) }; Ok(()) })
+    }
+
+    /// Begins a group.
+    fn ncclGroupStart / pncclGroupStart() -> c_int {
+        guard(|| { group::start(); Ok(()) })
+    }
+
+    /// Ends a group; the outermost one submits.
+    fn ncclGroupEnd / pncclGroupEnd() -> c_int {
+        guard(group::end)
+    }
+}

@@ -1,0 +1,10 @@
+//! NCCL's C API, each function as `ncclX` and `pncclX`. Every function catches panics; every pointer is checked for NULL;
+//! enums come in as `c_int`.
+
+pub mod collectives;
+pub mod comms;
+pub mod config;
+pub mod fence;
+pub mod info;
+pub(crate) mod place;
+pub mod streams;

@@ -1,0 +1,12 @@
+//! The ring algorithms: schedules as pure data, one file each, and the arithmetic they share.
+
+pub(crate) mod all_gather;
+pub(crate) mod all_reduce;
+pub(crate) mod broadcast;
+pub(crate) mod float16;
+pub(crate) mod operation;
+pub(crate) mod partition;
+pub(crate) mod program;
+pub(crate) mod reduce;
+pub(crate) mod reduce_scatter;
+pub(crate) mod reduction;

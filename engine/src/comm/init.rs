@@ -1,0 +1,325 @@
+//! The birth of a communicator, in NCCL's order: gather the peers, search, agree on channels, connect, agree that all
+//! have connected.
+
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+
+use crate::channels;
+use crate::comm::turns::Turns;
+use crate::comm::{Comm, CommConfig, Counters, Links};
+use crate::config::Settings;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::log::connections::{self, Hop};
+use crate::log::{self, Level, lines, subsystem};
+use crate::net::acceptor::Acceptor;
+use crate::net::bootstrap::Bootstrap;
+use crate::net::connect::{Connected, Plan, Target, connect};
+use crate::net::control::{Health, lock};
+use crate::net::nic::{self, Nic};
+use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
+use crate::net::watch::{self, ControlPeer, Watch};
+use crate::profiler::plugin::{self, About, Context, Plugin};
+use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
+
+/// What a communicator is made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// The API function.
+    pub(crate) api: &'static str,
+    /// The unique id.
+    pub(crate) id: [u8; UNIQUE_ID_BYTES],
+    /// This rank.
+    pub(crate) rank: usize,
+    /// Ranks.
+    pub(crate) n_ranks: usize,
+    /// The caller's configuration.
+    pub(crate) config: CommConfig,
+    /// For a split: parent's handle, its count of splits, color, key, and the new communicator's hash.
+    pub(crate) split: Option<(usize, i32, i32, i32, u64)>,
+}
+
+/// The last round of bootstrap.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Verdict {
+    error: Option<(i32, String)>,
+}
+
+/// Makes the communicator; every rank calls it.
+pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
+    let id = UniqueId::from_bytes(&request.id)?;
+    if request.rank >= request.n_ranks {
+        return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
+    }
+    let nics = nic::usable(&settings)?;
+    let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout)?;
+    let peers = bootstrap.all_gather(&own_info(&request, &settings, &nics)?)?;
+    let birth = Birth::new(request, settings, id, peers);
+    birth.log_start(&nics);
+    birth.log_search(bandwidth(&nics));
+    birth.log_rings();
+    let finals = bootstrap.all_gather(&birth.rings.len())?;
+    if let Some(text) = channels::disagreement(&finals) {
+        return Err(Error::InvalidUsage(text));
+    }
+    let profiler = birth.profiler();
+    let mut acceptors = acceptors(nics, &id)?;
+    let connected = birth.connect(&mut acceptors);
+    let error = connected.as_ref().err().map(|error| (error.code(), error.to_string()));
+    let verdicts = bootstrap.all_gather(&Verdict { error })?;
+    let connected = connected?;
+    if let Some((rank, (code, text))) =
+        verdicts.into_iter().enumerate().find_map(|(rank, verdict)| Some((rank, verdict.error?)))
+    {
+        return Err(Error::from_code(code, format!("rank {rank}: {text}")));
+    }
+    birth.finish(connected, acceptors, profiler)
+}
+
+fn own_info(request: &Request, settings: &Settings, nics: &[Nic]) -> Result<PeerInfo> {
+    let nic = |nic: &Nic| {
+        Ok(PeerNic { name: nic.name.clone(), address: nic.address, listen: nic.listen_address()? })
+    };
+    Ok(PeerInfo {
+        rank: request.rank,
+        host: settings.host.clone(),
+        host_hash: hash::hash(settings.host_id.as_bytes()),
+        pid: std::process::id(),
+        nics: nics.iter().map(nic).collect::<Result<_>>()?,
+    })
+}
+
+fn acceptors(nics: Vec<Nic>, id: &UniqueId) -> Result<Vec<Acceptor>> {
+    nics.into_iter().map(|nic| Acceptor::new(nic.listener, id.secret)).collect()
+}
+
+/// A communicator that is being made.
+struct Birth {
+    request: Request,
+    settings: Settings,
+    id: UniqueId,
+    peers: Vec<PeerInfo>,
+    topology: Topology,
+    init_channels: Vec<usize>,
+    base: usize,
+    rings: Vec<RingPlace>,
+    identity: lines::Identity,
+    tag: Box<u64>,
+}
+
+impl Birth {
+    fn new(request: Request, settings: Settings, id: UniqueId, peers: Vec<PeerInfo>) -> Self {
+        let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+        let topology = Topology::new(&hashes);
+        let usable: Vec<usize> = peers.iter().map(|peer| peer.nics.len()).collect();
+        let init_channels = channels::init_channels(&topology.nodes, &usable);
+        let base = channels::base(&init_channels);
+        let count = channels::final_channels(base, Comm::limits(&settings, &request.config));
+        let place = |channel| RingPlace::new(topology.ring(channel % base), request.rank);
+        let rings = (0..count).map(place).collect();
+        let tag = Box::new(0);
+        let identity = lines::Identity {
+            api: request.api,
+            handle: std::ptr::from_ref(&*tag).addr(),
+            rank: request.rank,
+            n_ranks: request.n_ranks,
+            device: topology.local_rank(request.rank),
+            comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
+            split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
+        };
+        Self { request, settings, id, peers, topology, init_channels, base, rings, identity, tag }
+    }
+
+    fn info(&self, subsystem: u64, text: &str) {
+        log::write(Level::Info, subsystem, self.identity.device, text);
+    }
+
+    fn log_start(&self, nics: &[Nic]) {
+        if self.identity.rank == 0 {
+            log::write_version(self.identity.device);
+        }
+        for (name, value) in &self.settings.reported {
+            self.info(subsystem::ENV, &lines::setting(name, value));
+        }
+        let named = nics.iter().map(|nic| (nic.name.as_str(), nic.address));
+        self.info(subsystem::INIT | subsystem::NET, &lines::nics(named));
+        self.info(subsystem::INIT | subsystem::NET, "Using network Socket");
+        self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
+    }
+
+    /// The search result of this rank's node, for the ring and again for the tree.
+    fn log_search(&self, bandwidth: f32) {
+        if !log::enabled(Level::Info, subsystem::GRAPH) {
+            return;
+        }
+        let node = self.topology.nodes[self.identity.rank];
+        let members = self.topology.members[node].len();
+        let row = |channel: usize| (0..members).map(|index| (channel + index) % members).collect();
+        let rows: Vec<Vec<usize>> = (0..self.init_channels[self.identity.rank]).map(row).collect();
+        let own_nics = self.peers[self.identity.rank].nics.len();
+        let nics = (self.topology.n_nodes() > 1).then_some(own_nics);
+        for pattern in [4, 1] {
+            for line in lines::search(pattern, &rows, nics, bandwidth) {
+                self.info(subsystem::GRAPH, &line);
+            }
+        }
+    }
+
+    fn log_rings(&self) {
+        let (n_nodes, local_ranks) = (self.topology.n_nodes(), self.topology.local_ranks(self.identity.rank));
+        self.info(subsystem::INIT, &lines::place(&self.identity, n_nodes, local_ranks));
+        let count = self.rings.len();
+        if self.identity.rank == 0 {
+            for (channel, ring) in self.rings.iter().enumerate() {
+                self.info(subsystem::INIT, &lines::channel(channel, count, &ring.order));
+            }
+        }
+        for (channel, ring) in self.rings.iter().enumerate() {
+            self.info(subsystem::GRAPH, &lines::ring(channel, ring.prev(), self.identity.rank, ring.next()));
+        }
+        // NCCL writes this after connecting; here before, so that ranks that disagree show both numbers.
+        self.info(subsystem::INIT, &lines::counts(count));
+    }
+
+    fn profiler(&self) -> Option<Context> {
+        let plugin = Plugin::load(self.settings.profiler_plugin.as_deref())?;
+        let name = plugin::comm_name(self.request.config.name.as_deref());
+        let int = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
+        let about = About {
+            comm_hash: self.identity.comm_hash,
+            name: name.as_deref(),
+            n_nodes: int(self.topology.n_nodes()),
+            n_ranks: int(self.identity.n_ranks),
+            rank: int(self.identity.rank),
+        };
+        self.info(
+            subsystem::INIT | subsystem::PROFILE,
+            &format!("PROFILER/Plugin: Using {} (v5)", plugin.name()),
+        );
+        plugin.init(about)
+    }
+
+    /// The NIC of `rank` on `channel`.
+    fn nic(&self, rank: usize, channel: usize) -> usize {
+        (channel % self.base) % self.peers[rank].nics.len()
+    }
+
+    fn target(&self, rank: usize, channel: usize) -> Target {
+        let from = self.peers[self.identity.rank].nics[self.nic(self.identity.rank, channel)].address;
+        Target { rank, address: self.peers[rank].nics[self.nic(rank, channel)].listen, from }
+    }
+
+    fn connect(&self, acceptors: &mut [Acceptor]) -> Result<Connected> {
+        let lonely = self.identity.n_ranks == 1;
+        let rings = if lonely { &[][..] } else { &self.rings[..] };
+        let next = rings.iter().enumerate().map(|(channel, ring)| self.target(ring.next(), channel));
+        let first = self.identity.rank == 0;
+        let plan = Plan {
+            rank: self.identity.rank,
+            secret: self.id.secret,
+            next: next.collect(),
+            prev: rings.iter().map(RingPlace::prev).collect(),
+            judge: (!first).then(|| self.target(0, 0)),
+            control_callers: if first { self.identity.n_ranks - 1 } else { 0 },
+            timeout: self.settings.timeout,
+        };
+        let connected = connect(&plan, acceptors)?;
+        self.log_hops(&connected)?;
+        Ok(connected)
+    }
+
+    fn log_hops(&self, connected: &Connected) -> Result<()> {
+        let own = self.identity.rank;
+        let place = |rank| (rank, self.topology.local_rank(rank));
+        let mut hops = Vec::new();
+        for (channel, links) in connected.rings.iter().enumerate() {
+            let nic = self.nic(own, channel);
+            let (prev, next) = (links.prev.peer, links.next.peer);
+            self.info(
+                subsystem::INIT | subsystem::NET,
+                &lines::hop(channel, 0, place(prev), place(own), "receive", nic),
+            );
+            self.info(
+                subsystem::INIT | subsystem::NET,
+                &lines::hop(channel, 0, place(own), place(next), "send", nic),
+            );
+            let name = &self.peers[own].nics[nic].name;
+            let hop = |direction| Hop {
+                comm_hash: self.identity.comm_hash,
+                rank: own,
+                channel,
+                direction,
+                nic: name,
+            };
+            hops.push((hop("send"), &*links.next));
+            hops.push((hop("recv"), &*links.prev));
+        }
+        self.info(subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0");
+        let path = self.settings.connection_log.as_deref().map(|path| log::expand(path, &self.settings.host));
+        path.map_or(Ok(()), |path| connections::append(&path, &hops))
+    }
+
+    fn finish(
+        self,
+        connected: Connected,
+        acceptors: Vec<Acceptor>,
+        profiler: Option<Context>,
+    ) -> Result<Arc<Comm>> {
+        let health = Arc::new(Health::new()?);
+        let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
+        let names: Vec<String> = self.peers.iter().map(name).collect();
+        let watcher = self.watch(connected.control, acceptors, &names, &health)?;
+        let comm = Arc::new(Comm {
+            rank: self.identity.rank,
+            n_ranks: self.identity.n_ranks,
+            identity: self.identity,
+            names,
+            topology: self.topology,
+            rings: self.rings,
+            links: Mutex::new(Links { rings: connected.rings, ..Links::default() }),
+            health,
+            turns: Turns::default(),
+            peers: self.peers,
+            settings: self.settings,
+            config: self.request.config,
+            secret: self.id.secret,
+            counters: Mutex::new(Counters::default()),
+            profiler: Mutex::new(profiler.map(Arc::new)),
+            watcher: Mutex::new(None),
+            last_error: Mutex::new(None),
+            _tag: self.tag,
+        });
+        *lock(&comm.watcher) = watcher;
+        comm.info(subsystem::INIT, &lines::init(&comm.identity, "COMPLETE"));
+        Ok(comm)
+    }
+
+    /// A communicator of one rank has nobody to watch. The first NIC's listener stays, for peers' sends.
+    fn watch(
+        &self,
+        peers: Vec<ControlPeer>,
+        acceptors: Vec<Acceptor>,
+        names: &[String],
+        health: &Arc<Health>,
+    ) -> Result<Option<std::thread::JoinHandle<()>>> {
+        let first = acceptors.into_iter().next().filter(|_| self.identity.n_ranks > 1);
+        let Some(acceptor) = first else { return Ok(None) };
+        let watch = Watch {
+            rank: self.identity.rank,
+            names: names.to_vec(),
+            peers,
+            acceptor,
+            timeout: self.settings.timeout,
+            health: Arc::clone(health),
+        };
+        let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
+        started.map(Some)
+    }
+}
+
+/// GB/s in the search lines: the slowest NIC's.
+fn bandwidth(nics: &[Nic]) -> f32 {
+    let slowest = nics.iter().map(|nic| nic.speed_mbit).min().unwrap_or(0);
+    slowest as f32 / 8000.0
+}

@@ -1,0 +1,214 @@
+//! A communicator: its ranks, rings and connections, and the handle that the API knows it by.
+
+pub(crate) mod init;
+pub(crate) mod registry;
+pub(crate) mod split;
+pub(crate) mod turns;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use crate::channels::Limits;
+use crate::collective::operation::{Operation, Primitive};
+use crate::comm::turns::Turns;
+use crate::config::Settings;
+use crate::error::{Error, Result};
+use crate::log::{self, Level, lines, subsystem};
+use crate::net::connect::{RingLinks, Target, call_peer};
+use crate::net::control::{Failure, Health, lock};
+use crate::net::hello::{Hello, Purpose};
+use crate::net::link::Link;
+use crate::net::unique_id::Secret;
+use crate::profiler::emit::Call;
+use crate::profiler::plugin::Context;
+use crate::topology::{PeerInfo, RingPlace, Topology};
+
+/// What the caller's `ncclConfig_t` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommConfig {
+    /// `commName`
+    pub(crate) name: Option<String>,
+    /// `minCTAs`
+    pub(crate) min_ctas: Option<usize>,
+    /// `maxCTAs`
+    pub(crate) max_ctas: Option<usize>,
+}
+
+/// A communicator's data connections.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// Per channel; none in a communicator of one rank.
+    pub(crate) rings: Vec<RingLinks>,
+    /// By receiver, for `ncclSend`; made at first use.
+    pub(crate) sends: BTreeMap<usize, Arc<Link>>,
+    /// By sender, for `ncclRecv`; made by the sender.
+    pub(crate) recvs: BTreeMap<usize, Arc<Link>>,
+}
+
+/// A communicator.
+#[derive(Debug)]
+pub(crate) struct Comm {
+    /// Its lines' names.
+    pub(crate) identity: lines::Identity,
+    /// This rank.
+    pub(crate) rank: usize,
+    /// Ranks.
+    pub(crate) n_ranks: usize,
+    /// `rank 5 (host-2, 127.0.2.1)`, per rank.
+    pub(crate) names: Vec<String>,
+    /// Who is where.
+    pub(crate) topology: Topology,
+    /// This rank's place on each final channel.
+    pub(crate) rings: Vec<RingPlace>,
+    /// Data connections.
+    pub(crate) links: Mutex<Links>,
+    /// Whether it has failed.
+    pub(crate) health: Arc<Health>,
+    /// The order of its launches.
+    pub(crate) turns: Turns,
+    peers: Vec<PeerInfo>,
+    settings: Settings,
+    config: CommConfig,
+    secret: Secret,
+    counters: Mutex<Counters>,
+    profiler: Mutex<Option<Arc<Context>>>,
+    watcher: Mutex<Option<JoinHandle<()>>>,
+    last_error: Mutex<Option<String>>,
+    /// Its address is the `ncclComm_t`.
+    _tag: Box<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    collectives: u64,
+    per_function: HashMap<u32, u64>,
+    sends: HashMap<usize, u64>,
+    recvs: HashMap<usize, u64>,
+    splits: i32,
+}
+
+impl Comm {
+    /// `comm 0x…`
+    pub(crate) fn name(&self) -> String {
+        format!("comm {:#x}", self.identity.handle)
+    }
+
+    /// `all_reduce #17 on comm 0x…`
+    pub(crate) fn label(&self, operation: &Operation) -> String {
+        format!("{} #{} on {}", operation.primitive.name(), operation.sequence, self.name())
+    }
+
+    /// This rank's index on its node, which stands for its CUDA device.
+    pub(crate) fn device(&self) -> usize {
+        self.identity.device
+    }
+
+    /// The failure, as the error of a call.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Some(failure) = self.health.failure() else { return Ok(()) };
+        let error = failure.error(&self.name());
+        lock(&self.last_error).get_or_insert_with(|| error.to_string());
+        Err(error)
+    }
+
+    /// The text for `ncclGetLastError`.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let _ = self.check();
+        lock(&self.last_error).clone()
+    }
+
+    /// Keeps the first error.
+    pub(crate) fn set_last_error(&self, error: &Error) {
+        lock(&self.last_error).get_or_insert_with(|| error.to_string());
+    }
+
+    /// The profiler's context, while the communicator lives.
+    pub(crate) fn profiler(&self) -> Option<Arc<Context>> {
+        lock(&self.profiler).clone()
+    }
+
+    /// Gives an operation its numbers, and tells a profiler that it is enqueued.
+    pub(crate) fn number(&self, operation: &mut Operation, call: &Call) {
+        let mut counters = lock(&self.counters);
+        operation.sequence = match operation.primitive {
+            Primitive::Send { peer } => take(counters.sends.entry(peer).or_default()),
+            Primitive::Recv { peer } => take(counters.recvs.entry(peer).or_default()),
+            _ => take(&mut counters.collectives),
+        };
+        let of_function = take(counters.per_function.entry(operation.primitive.code()).or_default());
+        drop(counters);
+        let n_channels = operation.n_channels(self.rings.len());
+        operation.events.enqueue(call, of_function, n_channels);
+    }
+
+    /// The number of a collective that profilers do not see.
+    pub(crate) fn next_collective(&self) -> u64 {
+        take(&mut lock(&self.counters).collectives)
+    }
+
+    /// A connection to `peer` for sends.
+    pub(crate) fn call(&self, peer: usize) -> Result<TcpStream> {
+        let own = &self.peers[self.rank].nics[0];
+        let target = Target { rank: peer, address: self.peers[peer].nics[0].listen, from: own.address };
+        let hello = Hello { purpose: Purpose::Send, rank: self.rank };
+        let stream = call_peer(&target, hello, &self.secret, self.settings.timeout).map_err(|error| {
+            Error::Remote(format!("cannot connect to {} for a send: {error}", self.names[peer]))
+        })?;
+        let place = |rank| (rank, self.topology.local_rank(rank));
+        self.info(subsystem::INIT, &lines::hop(0, 1, place(self.rank), place(peer), "send", 0));
+        Ok(stream)
+    }
+
+    /// Waits until all that was issued is over.
+    pub(crate) fn flush(&self) {
+        self.turns.wait_for_all();
+    }
+
+    /// `ncclCommDestroy`: all issued work first, then farewell.
+    pub(crate) fn destroy(&self) {
+        self.flush();
+        self.close("Destroy");
+    }
+
+    /// `ncclCommAbort`: what is in flight ends with an error, here and, through rank 0, on the peers.
+    pub(crate) fn abort(&self) {
+        if !self.turns.is_idle() {
+            let what = format!("{} aborted the communicator", self.names[self.rank]);
+            self.health.fail(Failure { code: 6, what });
+        }
+        self.flush();
+        self.close("Abort");
+    }
+
+    fn close(&self, how: &str) {
+        self.health.leave();
+        if let Some(watcher) = lock(&self.watcher).take() {
+            let _ = watcher.join();
+        }
+        // The flush is over, so no operation holds the context: this is the plugin's finalize.
+        drop(lock(&self.profiler).take());
+        *lock(&self.links) = Links::default();
+        self.info(subsystem::INIT, &lines::gone(&self.identity, how));
+    }
+
+    fn info(&self, subsystem: u64, text: &str) {
+        log::write(Level::Info, subsystem, self.device(), text);
+    }
+
+    fn limits(settings: &Settings, config: &CommConfig) -> Limits {
+        Limits {
+            min_channels: settings.min_channels,
+            max_channels: settings.max_channels,
+            min_ctas: config.min_ctas,
+            max_ctas: config.max_ctas,
+        }
+    }
+}
+
+fn take(counter: &mut u64) -> u64 {
+    let value = *counter;
+    *counter += 1;
+    value
+}

@@ -1,0 +1,231 @@
+//! The environment: every setting, its default and why that default. Nothing else in the crate reads it.
+//!
+//! Read again at each communicator's init, so that a test or a launcher may change it between two; only the log's
+//! settings are latched at the first line, as NCCL does.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// How long init waits for peers, and how long a peer may be silent, before it counts as lost. 30 s is longer than
+/// any scheduler hiccup and shorter than an engineer's patience.
+const DEFAULT_TIMEOUT_S: u64 = 30;
+/// Where Linux shows network interfaces.
+const SYSFS_NET: &str = "/sys/class/net";
+/// Settings that are reported in the log when set, under the name they were set by.
+const REPORTED: [&str; 13] = [
+    "RSCCL_HOST",
+    "NCCL_HOSTID",
+    "RSCCL_NICS",
+    "RSCCL_SYSFS_NET",
+    "RSCCL_SOCKET_IFNAME",
+    "RSCCL_TIMEOUT_S",
+    "RSCCL_MIN_NCHANNELS",
+    "RSCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "RSCCL_CONNECTION_LOG",
+    "NCCL_PROFILER_PLUGIN",
+    "NCCL_COMM_ID",
+];
+
+/// A NIC named by the user: `name=address`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NicSpec {
+    /// Its name in the log.
+    pub(crate) name: String,
+    /// The address that stands for it.
+    pub(crate) address: IpAddr,
+}
+
+/// The settings of one communicator's init.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// `RSCCL_HOST`, else the machine's host name.
+    pub(crate) host: String,
+    /// `NCCL_HOSTID`, else the host's name: ranks with the same one are one node.
+    pub(crate) host_id: String,
+    /// `RSCCL_NICS`; without it, the machine's interfaces.
+    pub(crate) nics: Option<Vec<NicSpec>>,
+    /// `RSCCL_SYSFS_NET`, for tests with a made-up tree.
+    pub(crate) sysfs_net: PathBuf,
+    /// `RSCCL_SOCKET_IFNAME`: the NIC that carries bootstrap.
+    pub(crate) socket_ifname: Option<String>,
+    /// `RSCCL_MIN_NCHANNELS`, else `NCCL_MIN_NCHANNELS`.
+    pub(crate) min_channels: Option<usize>,
+    /// `RSCCL_MAX_NCHANNELS`, else `NCCL_MAX_NCHANNELS`.
+    pub(crate) max_channels: Option<usize>,
+    /// `RSCCL_TIMEOUT_S`.
+    pub(crate) timeout: Duration,
+    /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
+    pub(crate) connection_log: Option<String>,
+    /// `NCCL_PROFILER_PLUGIN`.
+    pub(crate) profiler_plugin: Option<String>,
+    /// Name and value of each reported setting that is set.
+    pub(crate) reported: Vec<(String, String)>,
+}
+
+/// The log's settings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogSettings {
+    /// `NCCL_DEBUG`.
+    pub(crate) level: Option<String>,
+    /// `NCCL_DEBUG_SUBSYS`.
+    pub(crate) subsystems: Option<String>,
+    /// `NCCL_DEBUG_FILE`, with `%h` and `%p`.
+    pub(crate) file: Option<String>,
+    /// The host's name in each line.
+    pub(crate) host: String,
+}
+
+impl Settings {
+    /// From the process's environment.
+    pub(crate) fn from_env() -> Result<Self> {
+        Self::parse(read)
+    }
+
+    /// From `lookup`; all mistakes are reported at once.
+    pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut mistakes = Vec::new();
+        let host = host_name(&lookup);
+        let settings = Self {
+            host_id: lookup("NCCL_HOSTID").unwrap_or_else(|| host.clone()),
+            host,
+            nics: lookup("RSCCL_NICS").map(|text| keep(parse_nics(&text), &mut mistakes)),
+            sysfs_net: lookup("RSCCL_SYSFS_NET").map_or_else(|| PathBuf::from(SYSFS_NET), PathBuf::from),
+            socket_ifname: lookup("RSCCL_SOCKET_IFNAME"),
+            min_channels: channel_count(
+                &lookup,
+                ["RSCCL_MIN_NCHANNELS", "NCCL_MIN_NCHANNELS"],
+                &mut mistakes,
+            ),
+            max_channels: channel_count(
+                &lookup,
+                ["RSCCL_MAX_NCHANNELS", "NCCL_MAX_NCHANNELS"],
+                &mut mistakes,
+            ),
+            timeout: timeout(&lookup, &mut mistakes),
+            connection_log: lookup("RSCCL_CONNECTION_LOG"),
+            profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
+            reported: REPORTED
+                .iter()
+                .filter_map(|name| lookup(name).map(|value| ((*name).to_owned(), value)))
+                .collect(),
+        };
+        if mistakes.is_empty() { Ok(settings) } else { Err(Error::InvalidUsage(mistakes.join("; "))) }
+    }
+}
+
+impl LogSettings {
+    /// From the process's environment.
+    pub(crate) fn from_env() -> Self {
+        Self {
+            level: read("NCCL_DEBUG"),
+            subsystems: read("NCCL_DEBUG_SUBSYS"),
+            file: read("NCCL_DEBUG_FILE"),
+            host: host_name(&read),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this module is where the environment is read")]
+fn read(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The real name is cut at its first dot, as NCCL cuts it.
+fn host_name(lookup: impl Fn(&str) -> Option<String>) -> String {
+    lookup("RSCCL_HOST").unwrap_or_else(|| {
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        name.split('.').next().unwrap_or("unknown").to_owned()
+    })
+}
+
+fn keep<T: Default>(parsed: std::result::Result<T, String>, mistakes: &mut Vec<String>) -> T {
+    parsed.unwrap_or_else(|mistake| {
+        mistakes.push(mistake);
+        T::default()
+    })
+}
+
+fn parse_nics(text: &str) -> std::result::Result<Vec<NicSpec>, String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse_nic).collect()
+}
+
+fn parse_nic(part: &str) -> std::result::Result<NicSpec, String> {
+    let wrong = || format!("RSCCL_NICS: \"{part}\" is not NAME=ADDRESS, such as mlx5_0=127.0.2.1");
+    let (name, address) = part.split_once('=').ok_or_else(wrong)?;
+    if name.is_empty() || name.contains('/') {
+        return Err(wrong());
+    }
+    Ok(NicSpec { name: name.to_owned(), address: address.parse().map_err(|_| wrong())? })
+}
+
+fn channel_count(
+    lookup: impl Fn(&str) -> Option<String>,
+    names: [&str; 2],
+    mistakes: &mut Vec<String>,
+) -> Option<usize> {
+    let (name, text) = names.iter().find_map(|name| lookup(name).map(|text| (*name, text)))?;
+    let count = text.trim().parse::<usize>().ok().filter(|count| *count >= 1);
+    if count.is_none() {
+        mistakes.push(format!("{name}: \"{text}\" is not a number of channels (1 to 64)"));
+    }
+    count
+}
+
+fn timeout(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Duration {
+    let Some(text) = lookup("RSCCL_TIMEOUT_S") else { return Duration::from_secs(DEFAULT_TIMEOUT_S) };
+    match text.trim().parse::<u64>() {
+        Ok(seconds) if seconds >= 1 => Duration::from_secs(seconds),
+        _ => {
+            mistakes
+                .push(format!("RSCCL_TIMEOUT_S: \"{text}\" is not a whole number of seconds of at least 1"));
+            Duration::from_secs(DEFAULT_TIMEOUT_S)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Settings> {
+        Settings::parse(|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn own_names_come_before_nccl_names() {
+        let settings =
+            parse(&[("RSCCL_MIN_NCHANNELS", "8"), ("NCCL_MIN_NCHANNELS", "4"), ("NCCL_MAX_NCHANNELS", "16")]);
+        let settings = settings.unwrap();
+        assert_eq!((settings.min_channels, settings.max_channels), (Some(8), Some(16)));
+    }
+
+    #[test]
+    fn host_id_defaults_to_host() {
+        let settings = parse(&[("RSCCL_HOST", "host-2")]).unwrap();
+        assert_eq!((settings.host.as_str(), settings.host_id.as_str()), ("host-2", "host-2"));
+    }
+
+    #[test]
+    fn nics_are_named_addresses() {
+        let nics = parse(&[("RSCCL_NICS", "mlx5_0=127.0.2.1, mlx5_1=127.0.2.2")]).unwrap().nics.unwrap();
+        let shown: Vec<_> = nics.iter().map(|nic| format!("{}@{}", nic.name, nic.address)).collect();
+        assert_eq!(shown, ["mlx5_0@127.0.2.1", "mlx5_1@127.0.2.2"]);
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_once() {
+        let error =
+            parse(&[("RSCCL_NICS", "mlx5_0"), ("RSCCL_TIMEOUT_S", "0"), ("NCCL_MIN_NCHANNELS", "many")]);
+        let text = error.unwrap_err().to_string();
+        for name in ["RSCCL_NICS", "RSCCL_TIMEOUT_S", "NCCL_MIN_NCHANNELS"] {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+}

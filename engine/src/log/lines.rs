@@ -1,0 +1,211 @@
+//! The log's lines, in the wording of NCCL 2.28 (`src/init.cc`, `src/graph/*.cc`, `src/transport/net.cc`).
+//!
+//! `busId` is 0, since a CPU rank has no PCI device; in the rows of the search, a GPU's local id is its rank's index on
+//! the node. The tree's `Pattern 1` line repeats the ring's count, because readers take the lower of both; no tree is
+//! built yet.
+
+use std::fmt::Write;
+
+/// NCCL's version that this library speaks the interface of.
+pub(crate) const VERSION_CODE: i32 = 22809;
+
+/// Characters of a rank 0 channel line at most, as in NCCL 2.23+.
+const MAX_CHANNEL_LINE: usize = 128;
+
+/// The version.
+pub(crate) fn version() -> String {
+    format!("NCCL version 2.28.9+rsccl{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// A communicator at init, as its lines name it.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// The API function.
+    pub(crate) api: &'static str,
+    /// The value of the `ncclComm_t`.
+    pub(crate) handle: usize,
+    /// This rank.
+    pub(crate) rank: usize,
+    /// Ranks.
+    pub(crate) n_ranks: usize,
+    /// This rank's index on its node.
+    pub(crate) device: usize,
+    /// The communicator's hash.
+    pub(crate) comm_hash: u64,
+    /// For a split: the parent's handle, the parent's count of splits, color and key.
+    pub(crate) split: Option<(usize, i32, i32, i32)>,
+}
+
+/// `… - Init START` and `… - Init COMPLETE`.
+pub(crate) fn init(identity: &Identity, stage: &str) -> String {
+    let Identity { api, handle, rank, n_ranks, device, comm_hash, split } = identity;
+    let head = format!(
+        "{api} comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} nvmlDev {device} busId 0"
+    );
+    match split {
+        Some((parent, count, color, key)) => {
+            format!("{head} parent {parent:#x} splitCount {count} color {color} key {key} - Init {stage}")
+        }
+        None => format!("{head} commId {comm_hash:#x} - Init {stage}"),
+    }
+}
+
+/// `… - Destroy COMPLETE` and `… - Abort COMPLETE`.
+pub(crate) fn gone(identity: &Identity, how: &str) -> String {
+    let Identity { handle, rank, n_ranks, device, .. } = identity;
+    format!("comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} busId 0 - {how} COMPLETE")
+}
+
+/// A setting that is set.
+pub(crate) fn setting(name: &str, value: &str) -> String {
+    format!("{name} set by environment to {value}.")
+}
+
+/// The NICs.
+pub(crate) fn nics<'a>(nics: impl Iterator<Item = (&'a str, std::net::IpAddr)>) -> String {
+    nics.enumerate().fold(String::from("NET/Socket : Using"), |mut line, (index, (name, address))| {
+        let _ = write!(line, " [{index}]{name}:{address}<0>");
+        line
+    })
+}
+
+/// A search result, as `ncclTopoPrintGraph` writes it: its head line and one row per channel.
+pub(crate) fn search(pattern: u8, rows: &[Vec<usize>], nics: Option<usize>, bandwidth: f32) -> Vec<String> {
+    let (inner, outer) = if nics.is_some() { ("LOC", "SYS") } else { ("LOC", "PIX") };
+    let head = format!(
+        "Pattern {pattern}, crossNic 0, nChannels {}, bw {bandwidth:.6}/{bandwidth:.6}, type {inner}/{outer}, \
+         sameChannels 1",
+        rows.len()
+    );
+    let row = |(channel, row): (usize, &Vec<usize>)| {
+        let net = nics.map_or(String::new(), |nics| format!(" NET/0-{:x}", channel % nics));
+        let gpus = row.iter().fold(String::new(), |mut text, gpu| {
+            let _ = write!(text, " GPU/0-{gpu:x}");
+            text
+        });
+        format!("{channel:2} :{net}{gpus}{net}")
+    };
+    std::iter::once(head).chain(rows.iter().enumerate().map(row)).collect()
+}
+
+/// Where a rank is, after the gather.
+pub(crate) fn place(identity: &Identity, n_nodes: usize, local_ranks: usize) -> String {
+    let Identity { handle, rank, n_ranks, device, .. } = identity;
+    format!(
+        "comm {handle:#x} rank {rank} nRanks {n_ranks} nNodes {n_nodes} localRanks {local_ranks} localRank {device} MNNVL 0"
+    )
+}
+
+/// A ring's whole order, from rank 0.
+pub(crate) fn channel(channel: usize, channels: usize, order: &[usize]) -> String {
+    let mut line = format!("Channel {channel:02}/{channels:02} :");
+    let width = order.len().saturating_sub(1).to_string().len();
+    for rank in order {
+        let next = format!(" {rank:width$}");
+        if line.len() + next.len() > MAX_CHANNEL_LINE - 4 {
+            line.push_str(" ...");
+            break;
+        }
+        line.push_str(&next);
+    }
+    line
+}
+
+/// A rank's neighbours on a ring.
+pub(crate) fn ring(channel: usize, prev: usize, rank: usize, next: usize) -> String {
+    format!("Ring {channel:02} : {prev} -> {rank} -> {next}")
+}
+
+/// A hop: sender and receiver as (rank, index on its node).
+pub(crate) fn hop(
+    channel: usize,
+    connection: u8,
+    from: (usize, usize),
+    to: (usize, usize),
+    direction: &str,
+    nic: usize,
+) -> String {
+    let ((sender, sender_device), (receiver, receiver_device)) = (from, to);
+    format!(
+        "Channel {channel:02}/{connection} : {sender}[{sender_device}] -> {receiver}[{receiver_device}] [{direction}] \
+         via NET/Socket/{nic}"
+    )
+}
+
+/// The counts.
+pub(crate) fn counts(channels: usize) -> String {
+    format!(
+        "{channels} coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 1 p2p channels per peer"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(split: Option<(usize, i32, i32, i32)>) -> Identity {
+        let api = if split.is_some() { "ncclCommSplit" } else { "ncclCommInitRankConfig" };
+        Identity { api, handle: 0x55aa, rank: 1, n_ranks: 4, device: 1, comm_hash: 0xabc, split }
+    }
+
+    #[test]
+    fn lines_read_as_nccl_writes_them() {
+        let table = [
+            (
+                init(&identity(None), "START"),
+                "ncclCommInitRankConfig comm 0x55aa rank 1 nranks 4 cudaDev 1 nvmlDev 1 busId 0 commId 0xabc - Init START",
+            ),
+            (
+                init(&identity(Some((0x77, 2, 1, 0))), "COMPLETE"),
+                "ncclCommSplit comm 0x55aa rank 1 nranks 4 cudaDev 1 nvmlDev 1 busId 0 parent 0x77 splitCount 2 color 1 key 0 - Init COMPLETE",
+            ),
+            (
+                place(&identity(None), 2, 2),
+                "comm 0x55aa rank 1 nRanks 4 nNodes 2 localRanks 2 localRank 1 MNNVL 0",
+            ),
+            (channel(0, 8, &[0, 1, 3, 2]), "Channel 00/08 : 0 1 3 2"),
+            (ring(3, 0, 1, 2), "Ring 03 : 0 -> 1 -> 2"),
+            (hop(0, 0, (1, 1), (2, 0), "send", 1), "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/1"),
+            (
+                counts(8),
+                "8 coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 1 p2p channels per peer",
+            ),
+            (setting("RSCCL_MIN_NCHANNELS", "8"), "RSCCL_MIN_NCHANNELS set by environment to 8."),
+            (
+                gone(&identity(None), "Abort"),
+                "comm 0x55aa rank 1 nranks 4 cudaDev 1 busId 0 - Abort COMPLETE",
+            ),
+        ];
+        for (line, expected) in table {
+            assert_eq!(line, expected);
+        }
+    }
+
+    #[test]
+    fn nics_are_numbered() {
+        let list = [("mlx5_0", "127.0.2.1".parse().unwrap()), ("mlx5_1", "127.0.2.2".parse().unwrap())];
+        assert_eq!(
+            nics(list.into_iter()),
+            "NET/Socket : Using [0]mlx5_0:127.0.2.1<0> [1]mlx5_1:127.0.2.2<0>"
+        );
+    }
+
+    #[test]
+    fn search_rows_name_nic_and_gpus() {
+        let lines = search(4, &[vec![0, 1], vec![1, 0]], Some(2), 1.25);
+        assert_eq!(
+            lines,
+            [
+                "Pattern 4, crossNic 0, nChannels 2, bw 1.250000/1.250000, type LOC/SYS, sameChannels 1",
+                " 0 : NET/0-0 GPU/0-0 GPU/0-1 NET/0-0",
+                " 1 : NET/0-1 GPU/0-1 GPU/0-0 NET/0-1",
+            ]
+        );
+    }
+
+    #[test]
+    fn long_channel_lines_are_cut() {
+        let line = channel(0, 2, &(0..500).collect::<Vec<_>>());
+        assert!(line.len() <= MAX_CHANNEL_LINE && line.ends_with("..."), "{line}");
+    }
+}

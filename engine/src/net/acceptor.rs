@@ -1,0 +1,136 @@
+//! Takes connections on a listener and reads their hellos, all at once and without blocking, so that a stranger who
+//! connects and says nothing holds up nobody.
+
+use std::io::{ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::clock::Deadline;
+use crate::error::{Error, Result};
+use crate::net::hello::{HELLO_BYTES, Hello};
+use crate::net::unique_id::Secret;
+
+/// A peer says hello with its first packet; only strangers take longer.
+const HELLO_WAIT: Duration = Duration::from_secs(5);
+/// Connections without a hello at most; the oldest gives way.
+const MAX_PENDING: usize = 256;
+
+/// A listener and the connections that have not said hello yet.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    listener: TcpListener,
+    secret: Secret,
+    pending: Vec<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    stream: TcpStream,
+    bytes: [u8; HELLO_BYTES],
+    filled: usize,
+    deadline: Deadline,
+}
+
+impl Acceptor {
+    /// Over `listener`, for callers that know `secret`.
+    pub(crate) fn new(listener: TcpListener, secret: Secret) -> Result<Self> {
+        listener
+            .set_nonblocking(true)
+            .map_err(|error| Error::system("setting a listener non-blocking", &error))?;
+        Ok(Self { listener, secret, pending: Vec::new() })
+    }
+
+    /// What to poll for.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let pending = self.pending.iter().map(|pending| PollFd::new(&pending.stream, PollFlags::IN));
+        std::iter::once(PollFd::new(&self.listener, PollFlags::IN)).chain(pending)
+    }
+
+    /// Takes what has come. The streams returned are non-blocking.
+    pub(crate) fn step(&mut self) -> Vec<(Hello, TcpStream)> {
+        self.accept();
+        let mut greeted = Vec::new();
+        let mut waiting = Vec::new();
+        for mut pending in self.pending.drain(..) {
+            match pending.read() {
+                Greeting::Whole => {
+                    // A wrong secret: the stream is dropped, and so closed.
+                    if let Some(hello) = Hello::from_bytes(&pending.bytes, &self.secret) {
+                        greeted.push((hello, pending.stream));
+                    }
+                }
+                Greeting::Partial if !pending.deadline.passed() => waiting.push(pending),
+                Greeting::Partial | Greeting::Closed => {}
+            }
+        }
+        self.pending = waiting;
+        greeted
+    }
+
+    /// The listener alone again.
+    #[cfg(test)]
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if self.pending.len() >= MAX_PENDING {
+                self.pending.remove(0);
+            }
+            let deadline = Deadline::after(HELLO_WAIT);
+            self.pending.push(Pending { stream, bytes: [0; HELLO_BYTES], filled: 0, deadline });
+        }
+    }
+}
+
+enum Greeting {
+    Whole,
+    Partial,
+    Closed,
+}
+
+impl Pending {
+    fn read(&mut self) -> Greeting {
+        while self.filled < HELLO_BYTES {
+            match self.stream.read(&mut self.bytes[self.filled..]) {
+                Ok(0) => return Greeting::Closed,
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Greeting::Partial,
+                Err(_) => return Greeting::Closed,
+            }
+        }
+        Greeting::Whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::net::hello::Purpose;
+
+    #[test]
+    fn strangers_are_passed_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(listener, [3; 16]).unwrap();
+        let silent = TcpStream::connect(address).unwrap();
+        let mut wrong = TcpStream::connect(address).unwrap();
+        wrong.write_all(&[0; HELLO_BYTES]).unwrap();
+        let hello = Hello { purpose: Purpose::Send, rank: 1 };
+        let mut peer = TcpStream::connect(address).unwrap();
+        peer.write_all(&hello.to_bytes(&[3; 16])).unwrap();
+        let greeted = acceptor.step();
+        assert_eq!(greeted.iter().map(|(hello, _)| *hello).collect::<Vec<_>>(), [hello]);
+        assert_eq!(acceptor.pending(), 1);
+        drop(silent);
+    }
+}

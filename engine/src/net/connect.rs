@@ -1,0 +1,163 @@
+//! Connects a new communicator: every ring hop, and the control connections to rank 0.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::clock::Deadline;
+use crate::error::{Error, Result};
+use crate::net::acceptor::Acceptor;
+use crate::net::hello::{Hello, Purpose};
+use crate::net::link::Link;
+use crate::net::unique_id::Secret;
+use crate::net::wake;
+use crate::net::watch::ControlPeer;
+
+/// Where a connection goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// The rank there.
+    pub(crate) rank: usize,
+    /// Its listener.
+    pub(crate) address: SocketAddr,
+    /// The own NIC's address that the connection leaves from.
+    pub(crate) from: IpAddr,
+}
+
+/// The two ends that a rank has in one channel's ring.
+#[derive(Debug)]
+pub(crate) struct RingLinks {
+    /// To the next rank.
+    pub(crate) next: Arc<Link>,
+    /// From the previous rank.
+    pub(crate) prev: Arc<Link>,
+}
+
+/// What to connect.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// This rank.
+    pub(crate) rank: usize,
+    /// The communicator's secret.
+    pub(crate) secret: Secret,
+    /// Per channel, the next rank.
+    pub(crate) next: Vec<Target>,
+    /// Per channel, the previous rank.
+    pub(crate) prev: Vec<usize>,
+    /// Rank 0, on the others.
+    pub(crate) judge: Option<Target>,
+    /// Control connections that will come: n−1 on rank 0.
+    pub(crate) control_callers: usize,
+    /// How long all of it may take.
+    pub(crate) timeout: Duration,
+}
+
+/// What has been connected.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    /// Per channel.
+    pub(crate) rings: Vec<RingLinks>,
+    /// The control connections.
+    pub(crate) control: Vec<ControlPeer>,
+}
+
+/// Calls everybody first, which the kernels answer, then takes the calls: no order among ranks is needed.
+pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor]) -> Result<Connected> {
+    let deadline = Deadline::after(plan.timeout);
+    let mut next = Vec::new();
+    for (channel, target) in (0_u32..).zip(&plan.next) {
+        let stream = call(target, plan, Purpose::Ring(channel), deadline)?;
+        next.push(Link { stream, peer: target.rank });
+    }
+    let judge = plan.judge.map(|target| {
+        call(&target, plan, Purpose::Control, deadline)
+            .map(|stream| ControlPeer { rank: target.rank, stream })
+    });
+    let mut arrivals = Arrivals { prev: plan.prev.iter().map(|_| None).collect(), control: Vec::new() };
+    arrivals.control.extend(judge.transpose()?);
+    let control_wanted = arrivals.control.len() + plan.control_callers;
+    while !arrivals.complete(control_wanted) {
+        if deadline.passed() {
+            return Err(arrivals.missing(plan));
+        }
+        arrivals.wait(acceptors, deadline.left())?;
+        arrivals.take(plan, acceptors);
+    }
+    let prev = arrivals.prev.into_iter().flatten();
+    let rings = next
+        .into_iter()
+        .zip(prev)
+        .map(|(next, prev)| RingLinks { next: Arc::new(next), prev: Arc::new(prev) })
+        .collect();
+    Ok(Connected { rings, control: arrivals.control })
+}
+
+/// One connection, bound to the own NIC's address; non-blocking on return.
+pub(crate) fn call_peer(
+    target: &Target,
+    hello: Hello,
+    secret: &Secret,
+    wait: Duration,
+) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(target.address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::new(target.from, 0).into())?;
+    socket.connect_timeout(&target.address.into(), wait.max(Duration::from_millis(1)))?;
+    let mut stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    stream.write_all(&hello.to_bytes(secret))?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+fn call(target: &Target, plan: &Plan, purpose: Purpose, deadline: Deadline) -> Result<TcpStream> {
+    let hello = Hello { purpose, rank: plan.rank };
+    call_peer(target, hello, &plan.secret, deadline.left()).map_err(|error| {
+        let Target { rank, address, from } = target;
+        Error::Remote(format!("cannot connect from {from} to rank {rank} at {address}: {error}"))
+    })
+}
+
+struct Arrivals {
+    prev: Vec<Option<Link>>,
+    control: Vec<ControlPeer>,
+}
+
+impl Arrivals {
+    fn complete(&self, control_wanted: usize) -> bool {
+        self.prev.iter().all(Option::is_some) && self.control.len() >= control_wanted
+    }
+
+    fn wait(&self, acceptors: &[Acceptor], wait: Duration) -> Result<()> {
+        let mut fds: Vec<_> = acceptors.iter().flat_map(Acceptor::poll_fds).collect();
+        wake::sleep(&mut fds, wait)
+    }
+
+    fn take(&mut self, plan: &Plan, acceptors: &mut [Acceptor]) {
+        for (hello, stream) in acceptors.iter_mut().flat_map(Acceptor::step) {
+            let _ = stream.set_nodelay(true);
+            match hello.purpose {
+                Purpose::Ring(channel) => self.take_ring(plan, channel as usize, hello.rank, stream),
+                Purpose::Control => self.control.push(ControlPeer { rank: hello.rank, stream }),
+                Purpose::Send => {}
+            }
+        }
+    }
+
+    fn take_ring(&mut self, plan: &Plan, channel: usize, peer: usize, stream: TcpStream) {
+        if plan.prev.get(channel) == Some(&peer) {
+            self.prev[channel] = Some(Link { stream, peer });
+        }
+    }
+
+    fn missing(&self, plan: &Plan) -> Error {
+        let channel = self.prev.iter().position(Option::is_none);
+        let whom = match channel {
+            Some(channel) => format!("rank {} did not connect channel {channel}", plan.prev[channel]),
+            None => "a rank did not make its control connection".to_owned(),
+        };
+        Error::Remote(format!("{whom} within {} s", plan.timeout.as_secs()))
+    }
+}

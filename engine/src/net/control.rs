@@ -1,0 +1,168 @@
+//! A communicator's health: whether it has failed, through whom, and what its threads tell each other about it.
+//!
+//! The first failure wins. Rank 0 is where failures meet: what it adopts first, all ranks report, so that every survivor
+//! names the rank that died and not the neighbour through which it noticed.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::net::link::Link;
+use crate::net::wake::Wake;
+
+/// How long a rank that noticed trouble waits for rank 0's word before it blames its neighbour.
+const VERDICT_WAIT: Duration = Duration::from_millis(1500);
+
+/// Why a communicator is of no more use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// NCCL's result code for the survivors.
+    pub(crate) code: c_int,
+    /// What happened, with the rank's name.
+    pub(crate) what: String,
+}
+
+/// Messages between rank 0 and the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Control {
+    /// Are you there? Rank 0 asks.
+    Ping,
+    /// I am.
+    Pong,
+    /// I am done with this communicator; my silence from now on is no failure.
+    Leave,
+    /// To rank 0: I suspect this. From rank 0: it is so.
+    Failed(Failure),
+}
+
+/// What the threads of a communicator share.
+#[derive(Debug)]
+pub(crate) struct Health {
+    failure: Mutex<Option<Failure>>,
+    failed: Condvar,
+    suspicion: Mutex<Option<Failure>>,
+    inbound: Mutex<Vec<Link>>,
+    judge_gone: AtomicBool,
+    leaving: AtomicBool,
+    /// Wakes the thread that runs operations.
+    pub(crate) runner: Wake,
+    /// Wakes the thread that watches.
+    pub(crate) watcher: Wake,
+}
+
+impl Failure {
+    /// As an error of the call or operation that `context` names.
+    pub(crate) fn error(&self, context: &str) -> Error {
+        Error::from_code(self.code, format!("{context}: {}", self.what))
+    }
+}
+
+impl Health {
+    /// A healthy start.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            failure: Mutex::new(None),
+            failed: Condvar::new(),
+            suspicion: Mutex::new(None),
+            inbound: Mutex::new(Vec::new()),
+            judge_gone: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            runner: Wake::new()?,
+            watcher: Wake::new()?,
+        })
+    }
+
+    /// The failure, if there is one.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        lock(&self.failure).clone()
+    }
+
+    /// Adopts a failure, unless there is one already, and wakes everybody.
+    pub(crate) fn fail(&self, failure: Failure) {
+        lock(&self.failure).get_or_insert(failure);
+        self.failed.notify_all();
+        self.runner.set();
+        self.watcher.set();
+    }
+
+    /// Tells rank 0 of a suspicion and waits for its word; without one, the suspicion stands. Returns the failure that
+    /// the communicator has then.
+    pub(crate) fn suspect(&self, suspicion: Failure) -> Failure {
+        *lock(&self.suspicion) = Some(suspicion.clone());
+        self.watcher.set();
+        let wait = if self.judge_gone.load(Ordering::Acquire) { Duration::ZERO } else { VERDICT_WAIT };
+        let undecided = |failure: &mut Option<Failure>| failure.is_none();
+        let waited = self.failed.wait_timeout_while(lock(&self.failure), wait, undecided);
+        let verdict = waited.unwrap_or_else(PoisonError::into_inner).0.clone();
+        verdict.unwrap_or_else(|| {
+            self.fail(suspicion);
+            self.failure().unwrap_or_else(|| Failure { code: 3, what: "unknown failure".to_owned() })
+        })
+    }
+
+    /// The suspicion that rank 0 has not heard yet.
+    pub(crate) fn take_suspicion(&self) -> Option<Failure> {
+        lock(&self.suspicion).take()
+    }
+
+    /// Rank 0 has left: nobody will answer a suspicion.
+    pub(crate) fn set_judge_gone(&self) {
+        self.judge_gone.store(true, Ordering::Release);
+    }
+
+    /// Asks the watcher to say farewell and end.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::Release);
+        self.watcher.set();
+    }
+
+    /// Whether the watcher is to end.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// A peer's connection for its sends has come.
+    pub(crate) fn add_inbound(&self, link: Link) {
+        lock(&self.inbound).push(link);
+        self.runner.set();
+    }
+
+    /// Connections that have come since the last call.
+    pub(crate) fn take_inbound(&self) -> Vec<Link> {
+        std::mem::take(&mut *lock(&self.inbound))
+    }
+}
+
+/// Locks, also after a panic of another holder: what is guarded here is whole at every instant.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(what: &str) -> Failure {
+        Failure { code: 6, what: what.to_owned() }
+    }
+
+    #[test]
+    fn the_first_failure_wins() {
+        let health = Health::new().unwrap();
+        health.fail(failure("first"));
+        health.fail(failure("second"));
+        assert_eq!(health.suspect(failure("third")), failure("first"));
+    }
+
+    #[test]
+    fn without_a_judge_a_suspicion_stands() {
+        let health = Health::new().unwrap();
+        health.set_judge_gone();
+        assert_eq!(health.suspect(failure("neighbour")), failure("neighbour"));
+        assert_eq!(health.failure(), Some(failure("neighbour")));
+    }
+}

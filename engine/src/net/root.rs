@@ -1,0 +1,186 @@
+//! The bootstrap root: a thread of the process that made the unique id, through which the ranks gather their facts.
+//!
+//! Each rank connects, proves the secret and gives its rank; then, round by round, every rank hands in a blob and gets
+//! all of them. A rank that is missing, or that goes away, fails the round for all, with its number.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::clock::Deadline;
+use crate::error::{Error, Result};
+use crate::net::frame;
+use crate::net::nic;
+use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId, new_secret};
+
+/// What a rank says first, after the secret.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Join {
+    /// Its rank.
+    pub(crate) rank: usize,
+    /// The number of ranks it was told.
+    pub(crate) n_ranks: usize,
+}
+
+/// What the root answers in each round.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// All blobs, in rank order.
+    All(Vec<Box<RawValue>>),
+    /// Bootstrap has failed, and why.
+    Failed(String),
+}
+
+/// A stranger who connects and says nothing is dropped after this.
+const JOIN_WAIT: Duration = Duration::from_secs(5);
+/// Connections being greeted at once at most.
+const MAX_GREETED: usize = 1024;
+/// Ranks named in a message at most.
+const NAMED_RANKS: usize = 16;
+
+/// Starts a root on `address`; returns its id.
+pub(crate) fn start(address: std::net::IpAddr, timeout: Duration) -> Result<UniqueId> {
+    let listener =
+        nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))?;
+    let root = listener.local_addr().map_err(|error| Error::system("getsockname", &error))?;
+    let id = UniqueId { root, secret: new_secret()? };
+    let server = move || serve(&listener, id.secret, timeout);
+    let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
+    thread.map_err(|error| Error::system("starting the bootstrap thread", &error))?;
+    Ok(id)
+}
+
+/// Waits for the first rank without limit (the id may travel long), for the others `timeout` after it.
+fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
+    let (greeted, joined) = mpsc::sync_channel(MAX_GREETED);
+    let Ok(listener) = listener.try_clone() else { return };
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stopped = std::sync::Arc::clone(&stop);
+    let address = listener.local_addr();
+    let gate = std::thread::Builder::new().name("rsccl-gate".to_owned());
+    let gate = gate.spawn(move || greet_all(&listener, secret, &greeted, &stopped));
+    let mut ranks = Vec::new();
+    match gather_ranks(&joined, &mut ranks, timeout) {
+        Ok(()) => serve_rounds(&mut ranks, timeout),
+        Err(why) => fail(&mut ranks, &why),
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    // One last connection lets the gate's accept return.
+    let _ = address.map(TcpStream::connect);
+    drop(gate);
+}
+
+type Joined = (Join, TcpStream);
+
+fn greet_all(
+    listener: &TcpListener,
+    secret: Secret,
+    greeted: &mpsc::SyncSender<Joined>,
+    stop: &std::sync::atomic::AtomicBool,
+) {
+    while let Ok((stream, _)) = listener.accept() {
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return;
+        }
+        let greeted = greeted.clone();
+        let greeter = std::thread::Builder::new().name("rsccl-greet".to_owned());
+        let greeter = greeter.spawn(move || {
+            if let Some(joined) = greet(stream, &secret) {
+                let _ = greeted.try_send(joined);
+            }
+        });
+        drop(greeter);
+    }
+}
+
+fn greet(mut stream: TcpStream, secret: &Secret) -> Option<Joined> {
+    stream.set_read_timeout(Some(JOIN_WAIT)).ok()?;
+    let mut shown = [0_u8; SECRET_BYTES];
+    stream.read_exact(&mut shown).ok()?;
+    if shown != *secret {
+        return None;
+    }
+    let join = frame::recv(&stream).ok()?;
+    stream.set_nodelay(true).ok()?;
+    Some((join, stream))
+}
+
+fn gather_ranks(
+    joined: &mpsc::Receiver<Joined>,
+    ranks: &mut Vec<Option<TcpStream>>,
+    timeout: Duration,
+) -> std::result::Result<(), String> {
+    let Ok(first) = joined.recv() else { return Err("the bootstrap root could not accept".to_owned()) };
+    let deadline = Deadline::after(timeout);
+    let n_ranks = first.0.n_ranks;
+    ranks.resize_with(n_ranks, || None);
+    let mut next = Some(first);
+    while let Some((join, stream)) = next {
+        if join.n_ranks != n_ranks || join.rank >= n_ranks {
+            ranks.push(Some(stream));
+            return Err(format!(
+                "rank {} has n_ranks {}, another rank has {n_ranks}",
+                join.rank, join.n_ranks
+            ));
+        }
+        if ranks[join.rank].is_some() {
+            ranks.push(Some(stream));
+            return Err(format!("two processes call themselves rank {}", join.rank));
+        }
+        ranks[join.rank] = Some(stream);
+        if ranks.iter().all(Option::is_some) {
+            return Ok(());
+        }
+        next = joined.recv_timeout(deadline.left()).ok();
+    }
+    let missing: Vec<String> = (0..n_ranks)
+        .filter(|rank| ranks[*rank].is_none())
+        .take(NAMED_RANKS)
+        .map(|rank| rank.to_string())
+        .collect();
+    Err(format!("rank {} did not join within {} s", missing.join(", "), timeout.as_secs()))
+}
+
+fn serve_rounds(ranks: &mut [Option<TcpStream>], timeout: Duration) {
+    loop {
+        match round(ranks, timeout) {
+            Ok(Some(all)) => answer(ranks, &Answer::All(all)),
+            Ok(None) => return,
+            Err(why) => return fail(ranks, &why),
+        }
+    }
+}
+
+/// One blob of each rank; nothing once the first rank has hung up, which it does when init is over.
+fn round(
+    ranks: &[Option<TcpStream>],
+    timeout: Duration,
+) -> std::result::Result<Option<Vec<Box<RawValue>>>, String> {
+    let mut all = Vec::with_capacity(ranks.len());
+    for (rank, stream) in ranks.iter().enumerate() {
+        let Some(stream) = stream else { return Err(format!("rank {rank} is missing")) };
+        let _ = stream.set_read_timeout(Some(timeout));
+        match frame::recv(stream) {
+            Ok(blob) => all.push(blob),
+            Err(error) if rank == 0 && error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(format!("rank {rank} went away during initialisation: {error}")),
+        }
+    }
+    Ok(Some(all))
+}
+
+fn fail(ranks: &mut [Option<TcpStream>], why: &str) {
+    answer(ranks, &Answer::Failed(why.to_owned()));
+}
+
+fn answer(ranks: &mut [Option<TcpStream>], answer: &Answer) {
+    let Ok(bytes) = frame::encode(answer) else { return };
+    for stream in ranks.iter_mut().flatten() {
+        let _ = stream.set_write_timeout(Some(JOIN_WAIT));
+        let _ = std::io::Write::write_all(stream, &bytes);
+    }
+}

@@ -1,0 +1,224 @@
+//! The watcher: one thread per communicator that notices death.
+//!
+//! Rank 0 keeps a control connection to every rank. The end of one means that its process is gone; a peer whose watcher
+//! has been silent for the timeout is stopped or cut off. Rank 0 tells all. A slow caller is not silent: its watcher
+//! answers while its other threads compute. The watcher also takes the connections that peers make for their sends.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::clock;
+use crate::net::acceptor::Acceptor;
+use crate::net::control::{Control, Failure, Health};
+use crate::net::frame;
+use crate::net::hello::Purpose;
+use crate::net::link::Link;
+use crate::net::wake;
+
+/// Bytes of an unfinished message at most.
+const MAX_BUFFERED_BYTES: usize = 64 * 1024;
+
+/// A control connection.
+#[derive(Debug)]
+pub(crate) struct ControlPeer {
+    /// The rank at the other end.
+    pub(crate) rank: usize,
+    /// Non-blocking.
+    pub(crate) stream: TcpStream,
+}
+
+/// What a watcher needs.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// This rank.
+    pub(crate) rank: usize,
+    /// A name for each rank: `rank 5 (host-2, 127.0.2.1)`.
+    pub(crate) names: Vec<String>,
+    /// On rank 0 all others, elsewhere rank 0.
+    pub(crate) peers: Vec<ControlPeer>,
+    /// Where peers connect for their sends.
+    pub(crate) acceptor: Acceptor,
+    /// Silence that counts as death.
+    pub(crate) timeout: Duration,
+    /// The communicator's.
+    pub(crate) health: Arc<Health>,
+}
+
+struct Watched {
+    peer: ControlPeer,
+    buffer: Vec<u8>,
+    heard: Instant,
+    gone: bool,
+}
+
+/// Starts the watcher.
+pub(crate) fn start(watch: Watch) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("rsccl-watch".to_owned()).spawn(move || Watcher::new(watch).run())
+}
+
+struct Watcher {
+    rank: usize,
+    names: Vec<String>,
+    peers: Vec<Watched>,
+    acceptor: Acceptor,
+    timeout: Duration,
+    beat: Duration,
+    health: Arc<Health>,
+    announced: bool,
+}
+
+impl Watcher {
+    fn new(watch: Watch) -> Self {
+        let heard = clock::now();
+        let watched = |peer| Watched { peer, buffer: Vec::new(), heard, gone: false };
+        // Four beats fit into the timeout; more than one per second would only wake idle processes.
+        let beat = (watch.timeout / 4).min(Duration::from_secs(1));
+        Self {
+            rank: watch.rank,
+            names: watch.names,
+            peers: watch.peers.into_iter().map(watched).collect(),
+            acceptor: watch.acceptor,
+            timeout: watch.timeout.saturating_sub(beat),
+            beat,
+            health: watch.health,
+            announced: false,
+        }
+    }
+
+    fn run(mut self) {
+        let mut next_beat = clock::now();
+        while !self.health.is_leaving() {
+            let now = clock::now();
+            if now >= next_beat {
+                self.beat(now, next_beat);
+                next_beat = now + self.beat;
+            }
+            self.sleep(next_beat.saturating_duration_since(now));
+            self.health.watcher.reset();
+            self.accept();
+            self.listen();
+            self.speak();
+        }
+        self.speak();
+        self.tell_all(&Control::Leave);
+    }
+
+    /// Sends pings and judges silence. A beat that comes late tells of this process's own stop, after which everybody's
+    /// silence is its own fault.
+    fn beat(&mut self, now: Instant, due: Instant) {
+        if now.saturating_duration_since(due) > self.beat {
+            self.peers.iter_mut().for_each(|peer| peer.heard = now);
+        }
+        if self.rank == 0 {
+            self.tell_all(&Control::Ping);
+        }
+        let silent =
+            |peer: &&Watched| !peer.gone && now.saturating_duration_since(peer.heard) >= self.timeout;
+        if let Some(peer) = self.peers.iter().find(silent) {
+            let silence = now.saturating_duration_since(peer.heard).as_secs_f32();
+            let what = format!("{} has not answered for {silence:.1} s", self.names[peer.peer.rank]);
+            self.health.fail(Failure { code: 6, what });
+        }
+    }
+
+    fn sleep(&self, wait: Duration) {
+        let mut fds: Vec<PollFd<'_>> = self.acceptor.poll_fds().collect();
+        fds.push(PollFd::new(&self.health.watcher, PollFlags::IN));
+        let present = self.peers.iter().filter(|peer| !peer.gone);
+        fds.extend(present.map(|peer| PollFd::new(&peer.peer.stream, PollFlags::IN)));
+        let _ = wake::sleep(&mut fds, wait);
+    }
+
+    fn accept(&mut self) {
+        for (hello, stream) in self.acceptor.step() {
+            if hello.purpose == Purpose::Send && hello.rank < self.names.len() {
+                self.health.add_inbound(Link { stream, peer: hello.rank });
+            }
+        }
+    }
+
+    fn listen(&mut self) {
+        for index in 0..self.peers.len() {
+            let peer = &mut self.peers[index];
+            if peer.gone {
+                continue;
+            }
+            let open = peer.read();
+            while let Ok(Some(message)) = frame::take::<Control>(&mut self.peers[index].buffer) {
+                self.hear(index, message);
+            }
+            if !open && !self.peers[index].gone {
+                self.peers[index].gone = true;
+                let what = format!("{} closed the connection", self.names[self.peers[index].peer.rank]);
+                self.health.fail(Failure { code: 6, what });
+            }
+        }
+    }
+
+    fn hear(&mut self, index: usize, message: Control) {
+        let peer = &mut self.peers[index];
+        peer.heard = clock::now();
+        match message {
+            Control::Ping => peer.tell(&Control::Pong),
+            Control::Pong => {}
+            Control::Failed(failure) => self.health.fail(failure),
+            Control::Leave => {
+                peer.gone = true;
+                if self.rank != 0 {
+                    self.health.set_judge_gone();
+                }
+            }
+        }
+    }
+
+    /// Passes on a failure or a suspicion. What rank 0 suspects itself is so.
+    fn speak(&mut self) {
+        if let Some(suspicion) = self.health.take_suspicion() {
+            if self.rank == 0 {
+                self.health.fail(suspicion);
+            } else {
+                self.tell_all(&Control::Failed(suspicion));
+            }
+        }
+        if !self.announced
+            && let Some(failure) = self.health.failure()
+        {
+            self.announced = true;
+            self.tell_all(&Control::Failed(failure));
+        }
+    }
+
+    fn tell_all(&mut self, message: &Control) {
+        self.peers.iter_mut().filter(|peer| !peer.gone).for_each(|peer| peer.tell(message));
+    }
+}
+
+impl Watched {
+    /// Reads what has come; false at the end of the connection.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        while self.buffer.len() < MAX_BUFFERED_BYTES {
+            match self.peer.stream.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(count) => self.buffer.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        // Nobody honest sends so much without a whole message in it.
+        false
+    }
+
+    /// Messages are small and rare: a socket that has no room for one belongs to a peer that has stopped reading, and
+    /// its silence will tell.
+    fn tell(&mut self, message: &Control) {
+        if let Ok(bytes) = frame::encode(message) {
+            let _ = self.peer.stream.write_all(&bytes);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Groups: calls between `ncclGroupStart` and the outermost `ncclGroupEnd` become one submission; a call outside is a
+//! group of its own.
+//!
+//! Per communicator a group is one launch, on the stream of its first call there. Streams of its other calls wait for
+//! that launch, and it waits for them, as in NCCL. Launches of one group on one stream run together, so that one thread
+//! may drive several communicators.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+
+use crate::collective::operation::Operation;
+use crate::comm::Comm;
+use crate::error::{Error, Result};
+use crate::net::control::lock;
+use crate::profiler::emit::{Call, GroupEvents, OperationEvents};
+use crate::run::launch::{self, Launch};
+use crate::run::stream::{Moment, Stream};
+
+/// A call that waits for its group's end.
+pub(crate) struct Pending {
+    /// On which communicator.
+    pub(crate) comm: Arc<Comm>,
+    /// On which stream.
+    pub(crate) stream: Arc<Stream>,
+    /// What.
+    pub(crate) operation: Operation,
+    /// As the profiler is told.
+    pub(crate) call: Call,
+}
+
+/// A communicator's init that waits for its group's end.
+pub(crate) type Init = Box<dyn FnOnce() -> Result<()> + Send>;
+
+#[derive(Default)]
+struct Group {
+    depth: usize,
+    pending: Vec<Pending>,
+    inits: Vec<Init>,
+    events: Option<GroupEvents>,
+    error: Option<Error>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// Submissions are whole and in one order on all streams, or two threads' groups could wait for each other.
+static SUBMITTING: Mutex<()> = Mutex::new(());
+
+/// `ncclGroupStart`
+pub(crate) fn start() {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+}
+
+/// `ncclGroupEnd`; submits at the outermost one.
+pub(crate) fn end() -> Result<()> {
+    let group = GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            return Err(Error::InvalidUsage("ncclGroupEnd without ncclGroupStart".to_owned()));
+        }
+        group.depth -= 1;
+        Ok((group.depth == 0).then(|| std::mem::take(group)))
+    })?;
+    let Some(group) = group else { return Ok(()) };
+    let events = group.events.unwrap_or_default();
+    events.ending();
+    let result = match group.error {
+        Some(error) => Err(error),
+        None => run_inits(group.inits).and_then(|()| submit(group.pending)),
+    };
+    events.stop();
+    result
+}
+
+/// Adds a call to the thread's group. Calls without effect, or of one rank, are not told to a profiler, as in NCCL.
+pub(crate) fn add(mut pending: Pending) -> Result<()> {
+    start();
+    GROUP.with_borrow_mut(|group| {
+        if pending.call.count == 0 {
+            return;
+        }
+        if let Some(profiler) = pending.comm.profiler().filter(|_| pending.comm.n_ranks > 1) {
+            let depth = group.depth;
+            let rank = pending.comm.rank;
+            let events = group.events.get_or_insert_with(|| GroupEvents::start(&profiler, rank, depth));
+            pending.operation.events = OperationEvents::call(&profiler, rank, &pending.call, events);
+        }
+        group.pending.push(pending);
+    });
+    end()
+}
+
+/// Defers an init to the end of the thread's group, or runs it now outside of one.
+pub(crate) fn init(init: Init) -> Result<()> {
+    GROUP
+        .with_borrow_mut(|group| {
+            if group.depth == 0 {
+                return Err(init);
+            }
+            group.inits.push(init);
+            Ok(())
+        })
+        .or_else(|init| init())
+}
+
+/// A failed call fails its group. Returns the error itself.
+pub(crate) fn poison(error: Error) -> Error {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth > 0 {
+            group.error.get_or_insert(error.clone());
+        }
+    });
+    error
+}
+
+fn run_inits(mut inits: Vec<Init>) -> Result<()> {
+    let Some(last) = inits.pop() else { return Ok(()) };
+    // Each waits for the others, so each has a thread.
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = inits.into_iter().map(|init| scope.spawn(init)).collect();
+        let result = last();
+        let panicked = |_| Err(Error::Internal("an initialisation panicked".to_owned()));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).fold(result, Result::and)
+    })
+}
+
+struct Batch {
+    stream: Arc<Stream>,
+    launches: Vec<Launch>,
+    /// Streams that the launches' other calls are on.
+    joined: Vec<Arc<Stream>>,
+}
+
+fn submit(pending: Vec<Pending>) -> Result<()> {
+    if pending.is_empty() {
+        return Ok(());
+    }
+    for pending in &pending {
+        pending.comm.check()?;
+    }
+    let _submitting = lock(&SUBMITTING);
+    batches(pending).into_iter().try_for_each(enqueue)
+}
+
+fn batches(pending: Vec<Pending>) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for Pending { comm, stream, mut operation, call } in pending {
+        comm.number(&mut operation, &call);
+        let of_comm = |batch: &Batch| batch.launches.iter().any(|launch| Arc::ptr_eq(&launch.comm, &comm));
+        let at = batches.iter().position(of_comm).unwrap_or_else(|| {
+            let launch =
+                Launch { comm: Arc::clone(&comm), ticket: comm.turns.issue(), operations: Vec::new() };
+            add_launch(&mut batches, Arc::clone(&stream), launch)
+        });
+        let batch = &mut batches[at];
+        let known = Arc::ptr_eq(&batch.stream, &stream)
+            || batch.joined.iter().any(|other| Arc::ptr_eq(other, &stream));
+        if !known {
+            batch.joined.push(stream);
+        }
+        if let Some(launch) = batch.launches.iter_mut().find(|launch| Arc::ptr_eq(&launch.comm, &comm)) {
+            launch.operations.push(operation);
+        }
+    }
+    batches
+}
+
+fn add_launch(batches: &mut Vec<Batch>, stream: Arc<Stream>, launch: Launch) -> usize {
+    let at = batches.iter().position(|batch| Arc::ptr_eq(&batch.stream, &stream)).unwrap_or_else(|| {
+        batches.push(Batch { stream, launches: Vec::new(), joined: Vec::new() });
+        batches.len() - 1
+    });
+    batches[at].launches.push(launch);
+    at
+}
+
+fn enqueue(batch: Batch) -> Result<()> {
+    let finished = Arc::new(Moment::default());
+    let mut arrivals = Vec::new();
+    for stream in &batch.joined {
+        let arrived = Arc::new(Moment::default());
+        arrivals.push(Arc::clone(&arrived));
+        let finished = Arc::clone(&finished);
+        stream.enqueue(Box::new(move || {
+            arrived.reach();
+            finished.wait();
+            Ok(())
+        }))?;
+    }
+    let launches = batch.launches;
+    batch.stream.enqueue(Box::new(move || {
+        arrivals.iter().for_each(|arrival| arrival.wait());
+        let result = launch::run(&launches);
+        finished.reach();
+        result
+    }))
+}

@@ -1,0 +1,110 @@
+//! NCCL's data types and reduction operators, as checked values.
+
+use std::ffi::c_int;
+
+use crate::error::{Error, Result};
+
+/// An element type (`ncclDataType_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataType {
+    /// `ncclInt8`
+    I8,
+    /// `ncclUint8`
+    U8,
+    /// `ncclInt32`
+    I32,
+    /// `ncclUint32`
+    U32,
+    /// `ncclInt64`
+    I64,
+    /// `ncclUint64`
+    U64,
+    /// `ncclFloat16`
+    F16,
+    /// `ncclFloat32`
+    F32,
+    /// `ncclFloat64`
+    F64,
+    /// `ncclBfloat16`
+    Bf16,
+}
+
+/// A reduction operator (`ncclRedOp_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RedOp {
+    /// `ncclSum`
+    Sum,
+    /// `ncclProd`
+    Prod,
+    /// `ncclMax`
+    Max,
+    /// `ncclMin`
+    Min,
+    /// `ncclAvg`: the sum, divided once by the number of ranks.
+    Avg,
+}
+
+impl DataType {
+    /// From the C value; fp8 is not built yet.
+    pub(crate) fn from_c(value: c_int) -> Result<Self> {
+        const ALL: [DataType; 10] = [
+            DataType::I8,
+            DataType::U8,
+            DataType::I32,
+            DataType::U32,
+            DataType::I64,
+            DataType::U64,
+            DataType::F16,
+            DataType::F32,
+            DataType::F64,
+            DataType::Bf16,
+        ];
+        if value == 10 || value == 11 {
+            return Err(Error::InvalidArgument(format!("data type {value} (8-bit float) is not supported")));
+        }
+        usize::try_from(value)
+            .ok()
+            .and_then(|index| ALL.get(index).copied())
+            .ok_or_else(|| Error::InvalidArgument(format!("{value} is not an ncclDataType_t")))
+    }
+
+    /// Bytes of one element.
+    pub(crate) fn size_bytes(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::F16 | Self::Bf16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// The name that NCCL hands to profiler plugins (`ncclDatatypeToString`): `ncclUint8` has none there.
+    pub(crate) fn profiler_name(self) -> &'static std::ffi::CStr {
+        match self {
+            Self::I8 => c"ncclInt8",
+            Self::U8 => c"Unknown",
+            Self::I32 => c"ncclInt32",
+            Self::U32 => c"ncclUint32",
+            Self::I64 => c"ncclInt64",
+            Self::U64 => c"ncclUint64",
+            Self::F16 => c"ncclFloat16",
+            Self::F32 => c"ncclFloat32",
+            Self::F64 => c"ncclFloat64",
+            Self::Bf16 => c"ncclBfloat16",
+        }
+    }
+}
+
+impl RedOp {
+    /// From the C value; operators made by `ncclRedOpCreatePreMulSum` are not built yet.
+    pub(crate) fn from_c(value: c_int) -> Result<Self> {
+        Ok(match value {
+            0 => Self::Sum,
+            1 => Self::Prod,
+            2 => Self::Max,
+            3 => Self::Min,
+            4 => Self::Avg,
+            _ => return Err(Error::InvalidArgument(format!("{value} is not a built-in ncclRedOp_t"))),
+        })
+    }
+}
