@@ -7,7 +7,6 @@
 //! with 1 if a target is missed.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
-#![expect(clippy::disallowed_methods, reason = "a program for the terminal; it looks for its own build")]
 
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};

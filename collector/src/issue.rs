@@ -5,7 +5,8 @@
 //! another thread before that, so the completed counters may for an instant be ahead of the issued ones.
 //!
 //! A call in a group is recorded as queued. The records of a group form a chain from the newest to the oldest through
-//! `completed_ticks`; the end of the outermost group walks it. Completion that comes before the walk only counts
+//! `completed_ticks`; the end of the outermost group walks it. What they come to is summed apart, so that counters stay
+//! exact where a large group outgrows the records. Completion that comes before the walk only counts
 //! channels; the walk then finds them all done and closes the record itself ([`crate::complete`]).
 //!
 //! Issued counters and sequence numbers have one writer at a time, because the library requires calls on one
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
+    COMMUNICATOR_ACTIVE, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
     OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
@@ -24,8 +25,8 @@ use crate::fence::{segment, ticks};
 use crate::local::Local;
 use crate::{communicators, complete, switch};
 
-/// A group that grows to this many records is counted as issued before its end, lest it overwrite itself.
-const MAX_GROUP_RECORDS: usize = MAX_RECORDS / 2;
+/// Places tried for a record before an operation in flight loses its own: the longest hang is what a user asks for.
+const MAX_PLACES: usize = 4;
 
 /// One call as the caller made it.
 #[derive(Clone, Copy)]
@@ -46,6 +47,8 @@ pub(crate) struct Call {
 pub(crate) struct Open {
     pub(crate) segment: &'static Segment,
     pub(crate) ticket: u64,
+    slot: usize,
+    primitive: Primitive,
     counters: &'static Counters,
     bytes: u64,
     /// The library will report nothing of it: one rank, or nothing to move.
@@ -78,11 +81,7 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
     let bytes = call.count.wrapping_mul(Datatype(datatype).size_bytes());
     let in_group = local.group_depth.get() > 0;
     let state = if in_group { OPERATION_QUEUED } else { OPERATION_ISSUED };
-    let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
-    let record = record(segment, ticket);
-    if is_in_flight(record.state.load(Relaxed)) {
-        note_overwritten(segment, record);
-    }
+    let (ticket, record) = place(segment);
     record.ticket.store(0, Relaxed);
     fence(Release);
     record.issued_ticks.store(ticks::now(), Relaxed);
@@ -97,7 +96,7 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
     record.ticket.store(ticket + 1, Release);
     add(&counters.next_seq_number, 1);
     let is_trivial = call.count == 0 || communicator.n_ranks.load(Relaxed) == 1;
-    Some(Open { segment, ticket, counters, bytes, is_trivial })
+    Some(Open { segment, ticket, slot, primitive: call.primitive, counters, bytes, is_trivial })
 }
 
 /// The library returned `result` for the call.
@@ -118,43 +117,68 @@ pub(crate) fn finish(local: &Local, open: &Open, result: i32) {
 
 #[inline(never)]
 fn queue(local: &Local, open: &Open) {
+    let primitive = open.primitive.index();
+    if !local.add_to_group(open.slot, primitive, open.bytes) {
+        settle_group(open.segment, local, true);
+        local.add_to_group(open.slot, primitive, open.bytes);
+    }
     local.group_last.set(open.ticket + 1);
     local.group_len.set(local.group_len.get() + 1);
-    if local.group_len.get() >= MAX_GROUP_RECORDS {
-        settle_group(open.segment, local, true);
-    }
 }
 
-/// The outermost group has ended: its records are issued, or failed all together.
+/// The outermost group has ended: its calls are issued, or failed all together.
 pub(crate) fn settle_group(segment: &'static Segment, local: &Local, is_taken: bool) {
-    let mut next = local.group_last.take();
-    for _ in 0..local.group_len.take() {
-        let Some(ticket) = next.checked_sub(1) else { return };
+    for sum in local.group_sums() {
+        let counters = &communicators::at(segment, sum.slot).counters[sum.primitive & (MAX_PRIMITIVES - 1)];
+        if is_taken {
+            add(&counters.issued_calls, sum.calls);
+            add(&counters.issued_bytes, sum.bytes);
+        } else {
+            counters.failed_calls.fetch_add(sum.calls, Relaxed);
+        }
+    }
+    if !settle_chain(segment, local, is_taken) {
+        settle_remaining(segment, local, is_taken);
+    }
+    local.clear_group();
+}
+
+/// Settles the group's records from the newest to the oldest; false if one of them has been overwritten.
+fn settle_chain(segment: &Segment, local: &Local, is_taken: bool) -> bool {
+    let mut next = local.group_last.get();
+    for _ in 0..local.group_len.get() {
+        let Some(ticket) = next.checked_sub(1) else { return false };
         let record = record(segment, ticket);
         if record.ticket.load(Acquire) != next {
-            return;
+            return false;
         }
         next = record.completed_ticks.load(Relaxed);
         settle(segment, record, is_taken);
     }
+    true
+}
+
+/// Looks through all records for those of the group: queued, and on communicators that this thread has in its group,
+/// which no other thread can have in its own. Only for a group of about as many calls as there are records.
+#[cold]
+fn settle_remaining(segment: &Segment, local: &Local, is_taken: bool) {
+    for record in &segment.records {
+        let is_queued = record.state.load(Relaxed) & 0xff == OPERATION_QUEUED;
+        if is_queued && local.group_sums().any(|sum| (sum.slot, sum.primitive) == subject(record)) {
+            settle(segment, record, is_taken);
+        }
+    }
 }
 
 fn settle(segment: &Segment, record: &Record, is_taken: bool) {
-    let (slot, primitive) = subject(record);
-    let communicator = communicators::at(segment, slot);
-    let counters = &communicator.counters[primitive];
-    if !is_taken {
-        return refuse(record, counters);
-    }
-    add(&counters.issued_calls, 1);
-    add(&counters.issued_bytes, record.bytes.load(Relaxed));
     record.completed_ticks.store(0, Relaxed);
     let queued = record.state.load(Relaxed);
-    let issued = queued & !0xff | OPERATION_ISSUED;
+    let settled = queued & !0xff | if is_taken { OPERATION_ISSUED } else { OPERATION_FAILED };
     // Against `complete::channel_done`: it counts a channel, then looks at the state; here the state changes, then
     // the channels are looked at. In sequential consistency at least one of the two sees the other.
-    let _ = record.state.compare_exchange(queued, issued, SeqCst, SeqCst);
-    let is_trivial = record.count.load(Relaxed) == 0 || communicator.n_ranks.load(Relaxed) == 1;
+    let _ = record.state.compare_exchange(queued, settled, SeqCst, SeqCst);
+    let n_ranks = communicators::at(segment, subject(record).0).n_ranks.load(Relaxed);
+    let is_trivial = record.count.load(Relaxed) == 0 || n_ranks == 1;
     if is_trivial || complete::is_done(record.channels.load(SeqCst)) {
         complete::close(segment, record);
     }
@@ -170,15 +194,42 @@ fn refuse(record: &Record, counters: &Counters) {
     }
 }
 
-/// Counts a record that is overwritten before its operation completed, unless nothing would ever have closed it.
-#[cold]
-fn note_overwritten(segment: &Segment, old: &Record) {
-    let communicator = communicators::at(segment, subject(old).0);
-    let same_communicator = communicator.generation.load(Relaxed) & 0xff_ffff == old.state.load(Relaxed) >> 8;
-    let has_profiler = communicator.n_nodes.load(Relaxed) != 0;
-    if same_communicator && has_profiler && communicator.state.load(Relaxed) != COMMUNICATOR_ABORTED {
-        switch::dropped(segment, DropReason::RecordOverwritten, 1);
+/// A place for a new record, by preference one whose operation is over. A ticket that is passed over never gets a
+/// record: a reader finds the older one there.
+#[inline(always)]
+fn place(segment: &Segment) -> (u64, &Record) {
+    let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
+    let place = record(segment, ticket);
+    if is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place) {
+        return another_place(segment);
     }
+    (ticket, place)
+}
+
+#[cold]
+fn another_place(segment: &Segment) -> (u64, &Record) {
+    let mut tries = 2;
+    loop {
+        let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
+        let place = record(segment, ticket);
+        let is_busy = is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place);
+        if !is_busy || tries == MAX_PLACES {
+            if is_busy {
+                switch::dropped(segment, DropReason::RecordOverwritten, 1);
+            }
+            return (ticket, place);
+        }
+        tries += 1;
+    }
+}
+
+/// Whether a record in flight will be closed: its communicator lives and the profiler reports on it.
+#[inline(never)]
+fn is_followed(segment: &Segment, record: &Record) -> bool {
+    let communicator = communicators::at(segment, subject(record).0);
+    communicator.n_nodes.load(Relaxed) != 0
+        && communicator.generation.load(Relaxed) & 0xff_ffff == record.state.load(Relaxed) >> 8
+        && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE
 }
 
 /// The record of a ticket, or of a newer one that has its place.

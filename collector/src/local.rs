@@ -16,6 +16,21 @@ pub(crate) struct Pending {
     pub(crate) slot: usize,
 }
 
+/// Distinct (communicator, primitive) of one group: a process that drives eight GPUs, each with a send and a receive,
+/// has sixteen. A group with more is counted as issued before its end.
+pub(crate) const MAX_GROUP_SUMS: usize = 32;
+
+/// What the calls of a group come to for one (communicator, primitive).
+#[derive(Clone, Copy)]
+pub(crate) struct Sum {
+    pub(crate) slot: usize,
+    pub(crate) primitive: usize,
+    pub(crate) calls: u64,
+    pub(crate) bytes: u64,
+}
+
+const NO_SUM: Sum = Sum { slot: 0, primitive: 0, calls: 0, bytes: 0 };
+
 pub(crate) struct Local {
     /// This thread is inside the real library: what arrives now is the library calling itself.
     inside: Cell<bool>,
@@ -29,6 +44,8 @@ pub(crate) struct Local {
     pub(crate) group_last: Cell<u64>,
     /// Records in the group.
     pub(crate) group_len: Cell<usize>,
+    group_sums: [Cell<Sum>; MAX_GROUP_SUMS],
+    n_group_sums: Cell<usize>,
     /// Slot plus one of the communicator whose init is being forwarded; 0 if none.
     pub(crate) forming: Cell<usize>,
     pending: [Cell<Pending>; MAX_PENDING],
@@ -44,6 +61,8 @@ thread_local! {
             group_depth: Cell::new(0),
             group_last: Cell::new(0),
             group_len: Cell::new(0),
+            group_sums: [const { Cell::new(NO_SUM) }; MAX_GROUP_SUMS],
+            n_group_sums: Cell::new(0),
             forming: Cell::new(0),
             pending: [const { Cell::new(Pending { comm_address: 0, slot: 0 }) }; MAX_PENDING],
             n_pending: Cell::new(0),
@@ -82,6 +101,37 @@ impl Local {
         Inside(self)
     }
 
+    /// Adds a call to its group's sums; false if there is no room.
+    pub(crate) fn add_to_group(&self, slot: usize, primitive: usize, bytes: u64) -> bool {
+        let used = self.n_group_sums.get();
+        // The newest first: the calls of one communicator mostly follow each other.
+        let known = self.group_sums.iter().take(used).rev().find(|sum| {
+            let sum = sum.get();
+            sum.slot == slot && sum.primitive == primitive
+        });
+        if let Some(cell) = known {
+            let sum = cell.get();
+            cell.set(Sum { calls: sum.calls + 1, bytes: sum.bytes.wrapping_add(bytes), ..sum });
+            return true;
+        }
+        let Some(cell) = self.group_sums.get(used) else { return false };
+        cell.set(Sum { slot, primitive, calls: 1, bytes });
+        self.n_group_sums.set(used + 1);
+        true
+    }
+
+    /// The sums of the group.
+    pub(crate) fn group_sums(&self) -> impl Iterator<Item = Sum> + '_ {
+        self.group_sums.iter().take(self.n_group_sums.get()).map(Cell::get)
+    }
+
+    /// Forgets the group's records and sums.
+    pub(crate) fn clear_group(&self) {
+        self.group_last.set(0);
+        self.group_len.set(0);
+        self.n_group_sums.set(0);
+    }
+
     /// Keeps a communicator for the end of the group; false if there is no room.
     pub(crate) fn defer(&self, pending: Pending) -> bool {
         let at = self.n_pending.get();
@@ -99,8 +149,7 @@ impl Local {
     /// In a forked child: the records and slots that it remembers are the parent's.
     pub(crate) fn forget(&self) {
         self.current.set(0);
-        self.group_last.set(0);
-        self.group_len.set(0);
+        self.clear_group();
         self.forming.set(0);
         self.n_pending.set(0);
     }
