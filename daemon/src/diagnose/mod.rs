@@ -1,16 +1,43 @@
 //! What the facts of a communicator mean: findings with lifetimes.
 //!
-//! Synchronous, takes `now` as an argument, does no I/O and cannot fail.
+//! Synchronous, takes `now` as an argument, does no I/O and cannot fail. A communicator is judged when its facts
+//! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds.
 
-use std::collections::BTreeSet;
+pub mod channels;
+mod facts;
+mod history;
+mod judge;
+mod ledger;
+mod words;
 
-use crate::api;
+#[cfg(test)]
+mod tests;
+
+pub use facts::{Channels, HostChannels, RankChannels};
+pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
+pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED};
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+
+use crate::api::Finding;
 use crate::clock::Timestamp;
-use crate::model::{CommunicatorId, Model};
+use crate::model::{Communicator, CommunicatorId, Model};
 
 /// All findings, firing and resolved.
 #[derive(Default)]
-pub struct Diagnosis {}
+pub struct Diagnosis {
+    known: HashMap<CommunicatorId, Known>,
+    history: history::History,
+    ledger: ledger::Ledger,
+}
+
+/// A communicator as it was when it was last looked at.
+struct Known {
+    revision: u64,
+    channels: Channels,
+    shape: Option<history::Shape>,
+}
 
 impl Diagnosis {
     /// No finding yet.
@@ -19,17 +46,103 @@ impl Diagnosis {
         Self::default()
     }
 
-    /// Takes back what the store kept.
-    pub fn restore(&mut self, _findings: Vec<api::Finding>) {}
+    /// Takes back what the store kept. The next update of all communicators resolves what no longer holds.
+    pub fn restore(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            self.ledger.restore(finding);
+        }
+    }
 
     /// Judges the communicators that changed (all if `None`). Returns every finding that appeared, changed or was
-    /// resolved.
+    /// resolved, and those that still hold and were not told of for [`LAST_SEEN_STEP`].
     pub fn update(
         &mut self,
-        _model: &Model,
-        _changed: Option<&BTreeSet<CommunicatorId>>,
-        _now: Timestamp,
-    ) -> Vec<api::Finding> {
-        Vec::new()
+        model: &Model,
+        changed: Option<&BTreeSet<CommunicatorId>>,
+        now: Timestamp,
+    ) -> Vec<Finding> {
+        let all: BTreeSet<CommunicatorId>;
+        let changed = match changed {
+            Some(changed) => changed,
+            None => {
+                let known = self.known.keys().copied().chain(self.ledger.communicators());
+                all = model.communicators().map(Communicator::id).chain(known).collect();
+                &all
+            }
+        };
+        let mut news = Vec::new();
+        // First look at all, then judge: they are compared with each other.
+        let mut judge = BTreeSet::new();
+        for id in changed {
+            match model.communicator(*id) {
+                None => {
+                    self.known.remove(id);
+                    news.extend(self.ledger.settle(*id, "", Vec::new(), now));
+                }
+                Some(known)
+                    if self.known.get(id).is_some_and(|before| before.revision == known.revision()) =>
+                {
+                    news.extend(self.ledger.touch(*id, now));
+                }
+                Some(communicator) => {
+                    judge.insert(*id);
+                    judge.extend(self.look(communicator, model));
+                }
+            }
+        }
+        for id in judge {
+            news.extend(self.judge(id, now));
+        }
+        news
+    }
+
+    /// Every finding, firing and resolved, in no order.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.ledger.all()
+    }
+
+    /// The findings that fire, in no order.
+    pub fn firing(&self) -> impl Iterator<Item = &Finding> {
+        self.ledger.firing()
+    }
+
+    /// The findings that fire for a communicator.
+    pub fn firing_of(&self, comm: CommunicatorId) -> impl Iterator<Item = &Finding> {
+        self.ledger.firing_of(comm)
+    }
+
+    /// The channels of a communicator, as it was judged; taken anew if it has changed since.
+    #[must_use]
+    pub fn channels<'a>(&'a self, communicator: &Communicator, model: &Model) -> Cow<'a, Channels> {
+        match self.known.get(&communicator.id()) {
+            Some(known) if known.revision == communicator.revision() => Cow::Borrowed(&known.channels),
+            _ => Cow::Owned(Channels::of(communicator, model)),
+        }
+    }
+
+    /// Takes the communicator's facts. Returns the one that is compared with it, if that has to be judged anew.
+    fn look(&mut self, communicator: &Communicator, model: &Model) -> Option<CommunicatorId> {
+        let id = communicator.id();
+        let channels = Channels::of(communicator, model);
+        let hosts = channels.hosts();
+        let shape = (!hosts.is_empty()).then(|| (channels.job.clone(), facts::shape(&hosts)));
+        if let Some(before) = self.known.get(&id)
+            && let Some(was) = &before.shape
+            && (Some(was) != shape.as_ref() || before.channels.created != channels.created)
+        {
+            self.history.remove(was, (before.channels.created, id));
+        }
+        let inits = hosts.into_iter().map(|host| (host.host, host.init)).collect();
+        let next = shape.as_ref().and_then(|shape| self.history.note(shape, (channels.created, id), inits));
+        self.known.insert(id, Known { revision: communicator.revision(), channels, shape });
+        next
+    }
+
+    fn judge(&mut self, id: CommunicatorId, now: Timestamp) -> Vec<Finding> {
+        let Some(known) = self.known.get(&id) else { return Vec::new() };
+        let at = (known.channels.created, id);
+        let previous = known.shape.as_ref().and_then(|shape| self.history.before(shape, at));
+        let judgements = judge::judge(&known.channels, previous);
+        self.ledger.settle(id, &known.channels.job, judgements, now)
     }
 }

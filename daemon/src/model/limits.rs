@@ -1,4 +1,58 @@
-//! The bounds of the model: nothing that agents send can make it grow beyond them.
+//! The bounds of the model: nothing that agents send can make it grow beyond them. What exceeds one is left out and
+//! counted in [`super::Model::dropped`] under the word named here.
 
-/// Ranks of a communicator. NCCL itself runs on some tens of thousands; more is a corrupt number.
+use std::time::Duration;
+
+/// Ranks of a communicator (`rank_out_of_range`). NCCL itself runs on some tens of thousands; more is a corrupt number.
 pub const MAX_RANKS: u32 = 65_536;
+
+/// Processes, living and remembered (`process_limit`): the largest clusters with room for an hour of restarts.
+pub const MAX_PROCESSES: usize = 100_000;
+
+/// Communicators, in use and remembered (`communicator_limit`).
+pub const MAX_COMMUNICATORS: usize = 100_000;
+
+/// Agents (`agent_limit`): one a host, with room for restarts until the silent ones are forgotten.
+pub const MAX_AGENTS: usize = 50_000;
+
+/// Communicators of one process (`process_communicator_limit`). A segment holds far fewer at a time.
+pub const MAX_PROCESS_COMMUNICATORS: usize = 4_096;
+
+/// Links of one process (`link_limit`): an all-to-all over 1 024 ranks in each of 64 communicators.
+pub const MAX_PROCESS_LINKS: usize = 65_536;
+
+/// Operations of one process that are not completed (`operation_limit`); the batch format promises as many.
+pub const MAX_IN_FLIGHT: usize = 256;
+
+/// Channel numbers of a ring (`channel_out_of_range`). NCCL's MAXCHANNELS is 64; RCCL goes up to 256.
+pub const MAX_CHANNELS: u32 = 256;
+
+/// Settings of one communicator (`setting_limit`). The library has a dozen that bound channels.
+pub const MAX_SETTINGS: usize = 64;
+
+/// Reasons of loss of one process or agent (`reason_limit`); the collector has about ten.
+pub const MAX_DROP_REASONS: usize = 64;
+
+/// Bytes of a name of any kind; longer ones are cut. Kubernetes allows 253 for the longest of its names.
+pub const MAX_NAME_BYTES: usize = 256;
+
+/// How long ended processes and communicators are remembered: time to look at what just failed.
+pub const ENDED_KEPT: Duration = Duration::from_secs(3_600);
+
+/// Ended communicators of one job that are remembered; the oldest are forgotten first.
+pub const MAX_ENDED_PER_JOB: usize = 1_000;
+
+/// How long a process is remembered of which nothing is heard, and which nobody has seen end: its host is gone.
+pub const SILENT_KEPT: Duration = Duration::from_secs(24 * 3_600);
+
+/// After this long without a word of a process or its agent it is stale: sixty intervals of the agent.
+pub const STALE_AFTER: Duration = Duration::from_secs(15);
+
+/// The window of "over the last seconds".
+pub const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// Samples in a rate window: one a second, the one before the window, the newest, and one to spare.
+pub const MAX_RATE_SAMPLES: usize = 13;
+
+/// Time between two searches for what can be forgotten.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(10);

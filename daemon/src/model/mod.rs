@@ -1,51 +1,84 @@
 //! What is known of jobs, hosts, processes and communicators, joined from the batches of all agents.
 //!
 //! Synchronous, takes `now` as an argument, does no I/O and cannot fail: what does not fit is counted and left out.
+//!
+//! A communicator is what names the same (job, comm_hash, n_ranks). Facts and counters lie in the processes that told
+//! them; the communicator only knows who has which rank. Two processes that claim one rank of one communicator
+//! cannot both be right: the one that made it later has it, and the counters of the other no longer count.
 
+mod agents;
+mod apply;
+mod communicator;
+mod counters;
+mod export;
 mod fnv;
+mod forget;
 mod id;
 pub mod limits;
+mod losses;
+mod merge;
+mod names;
+mod process;
+mod rate;
+pub mod rings;
+mod samples;
+mod traffic;
 
+#[cfg(test)]
+pub(crate) mod build;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use fnv::Fnv;
+
+pub use apply::Changes;
+pub use communicator::{Communicator, RankRef};
+pub use counters::{Counted, Sent, Totals};
 pub use id::{CommunicatorId, CommunicatorIdError};
+pub use names::Name;
+pub use process::{Facts, Identity, Local, LocalState, Position, Process, ProcessState};
+pub use samples::Sample;
+pub use traffic::{Traffic, traffic};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Batch, Process};
-
+use crate::api;
 use crate::clock::Timestamp;
 
 /// Everything known now.
 #[derive(Default)]
-pub struct Model {}
-
-/// What is not as it was.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Keys of processes whose facts changed, or which were forgotten (then [`Model::process_facts`] gives `None`).
-    pub facts: BTreeSet<String>,
-    /// Keys of processes whose counters changed.
-    pub counters: BTreeSet<String>,
-    /// Communicators of which anything changed.
-    pub communicators: BTreeSet<CommunicatorId>,
+pub struct Model {
+    names: names::Names,
+    agents: agents::Agents,
+    keys: HashMap<Name, process::ProcessId>,
+    processes: HashMap<process::ProcessId, Process>,
+    newest_process: process::ProcessId,
+    communicators: HashMap<CommunicatorId, Communicator>,
+    jobs: BTreeMap<Name, Job>,
+    hosts: BTreeMap<Name, BTreeSet<process::ProcessId>>,
+    revision: u64,
+    swept: Timestamp,
+    losses: losses::Losses,
 }
 
-/// Cumulative counters of one primitive of a communicator on one host, summed over the host's ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the counters are those of api::PrimitiveTotals")]
-pub struct Sample {
-    /// Communicator.
-    pub comm: CommunicatorId,
-    /// Host.
-    pub host: String,
-    /// Primitive.
-    pub primitive: Primitive,
-    pub issued_calls: u64,
+/// All processes that name the same job.
+#[derive(Debug, Default)]
+pub struct Job {
+    processes: BTreeSet<process::ProcessId>,
+    communicators: BTreeSet<CommunicatorId>,
+    /// What was known of processes and communicators that are forgotten.
+    forgotten: Forgotten,
+}
+
+/// What is still counted of what is forgotten.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the fields are those of api::Job")]
+pub struct Forgotten {
+    pub n_processes: u32,
+    pub n_killed: u32,
+    pub n_communicators: u32,
     pub issued_bytes: u64,
-    pub completed_calls: u64,
     pub completed_bytes: u64,
-    pub intra_bytes: u64,
-    pub inter_bytes: u64,
 }
 
 impl Model {
@@ -55,40 +88,91 @@ impl Model {
         Self::default()
     }
 
-    /// Applies one decoded batch. Idempotent: repeats, and older batches, change nothing.
-    pub fn apply(&mut self, _batch: &Batch, _now: Timestamp) -> Changes {
-        Changes::default()
+    /// Every job, by id.
+    pub fn jobs(&self) -> impl Iterator<Item = (&Name, &Job)> {
+        self.jobs.iter()
     }
 
-    /// What time alone changes: processes that became stale, and the forgetting of what ended long ago.
-    pub fn tick(&mut self, _now: Timestamp) -> Changes {
-        Changes::default()
-    }
-
-    /// Rebuilds from what the store kept: the facts and the counters of each process, in any order.
-    pub fn restore(&mut self, _processes: Vec<Process>, _now: Timestamp) {}
-
-    /// Identity, communicators and state of a process, for the store. `None`: not known (any more).
+    /// A job.
     #[must_use]
-    pub fn process_facts(&self, _key: &str) -> Option<Process> {
-        None
+    pub fn job(&self, id: &str) -> Option<(&Name, &Job)> {
+        self.jobs.get_key_value(id)
     }
 
-    /// Counters, links, operations and losses of a process, for the store. `None`: not known (any more).
-    #[must_use]
-    pub fn process_counters(&self, _key: &str) -> Option<Process> {
-        None
+    /// Every host, by name, with its processes.
+    pub fn hosts(&self) -> impl Iterator<Item = (&Name, impl Iterator<Item = &Process>)> {
+        self.hosts.iter().map(|(name, ids)| (name, ids.iter().filter_map(|id| self.processes.get(id))))
     }
 
-    /// The counters of these communicators per (communicator, host, primitive).
+    /// The processes of a host. `None`: there is no such host.
     #[must_use]
-    pub fn samples(&self, _communicators: &BTreeSet<CommunicatorId>) -> Vec<Sample> {
-        Vec::new()
+    pub fn host(&self, name: &str) -> Option<(&Name, impl Iterator<Item = &Process>)> {
+        let (name, ids) = self.hosts.get_key_value(name)?;
+        Some((name, ids.iter().filter_map(|id| self.processes.get(id))))
+    }
+
+    /// Every communicator, in no order.
+    pub fn communicators(&self) -> impl Iterator<Item = &Communicator> {
+        self.communicators.values()
+    }
+
+    /// A communicator.
+    #[must_use]
+    pub fn communicator(&self, id: CommunicatorId) -> Option<&Communicator> {
+        self.communicators.get(&id)
+    }
+
+    /// The communicators in which a process has a rank.
+    pub fn communicators_of<'a>(&'a self, process: &'a Process) -> impl Iterator<Item = &'a Communicator> {
+        process.locals.values().filter_map(|local| self.communicators.get(&local.joined?))
+    }
+
+    /// When a process was last heard of: for one that lives its agent's word is enough.
+    #[must_use]
+    pub fn last_heard(&self, process: &Process) -> Timestamp {
+        match process.ended {
+            Some(ended) => ended,
+            None => process.heard.max(self.agents.heard(process.stamp.agent()).unwrap_or_default()),
+        }
+    }
+
+    /// What has become of a process.
+    #[must_use]
+    pub fn rank_state(&self, process: &Process, now: Timestamp) -> api::RankState {
+        communicator::rank_state(process, self.is_silent(process, now, limits::STALE_AFTER))
     }
 
     /// What the model itself left out, by reason; cumulative.
     #[must_use]
-    pub fn dropped(&self) -> crate::api::Dropped {
-        crate::api::Dropped::new()
+    pub fn dropped(&self) -> api::Dropped {
+        self.losses.by_reason()
+    }
+
+    /// What all agents said that they lost, by reason; cumulative.
+    #[must_use]
+    pub fn agents_dropped(&self) -> api::Dropped {
+        self.agents.dropped()
+    }
+
+    fn is_silent(&self, process: &Process, now: Timestamp, limit: std::time::Duration) -> bool {
+        process.ended.is_none() && now.since(self.last_heard(process)) >= limit
+    }
+}
+
+impl Job {
+    /// Its processes.
+    pub fn processes<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Process> {
+        self.processes.iter().filter_map(|id| model.processes.get(id))
+    }
+
+    /// Its communicators, by id.
+    pub fn communicators<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Communicator> {
+        self.communicators.iter().filter_map(|id| model.communicators.get(id))
+    }
+
+    /// What is still counted of what is forgotten.
+    #[must_use]
+    pub fn forgotten(&self) -> &Forgotten {
+        &self.forgotten
     }
 }

@@ -1,0 +1,282 @@
+use std::collections::BTreeSet;
+
+use ringscope_wire::batch::{CommunicatorState, ProcessState};
+
+use super::*;
+use crate::api::{FindingState, Severity};
+use crate::model::build::{Cluster, at, batch, ended};
+
+fn world(cluster: &Cluster) -> (Model, Diagnosis) {
+    let mut model = Model::new();
+    model.apply(&cluster.batch(1, 2), at(2));
+    (model, Diagnosis::new())
+}
+
+/// Every finding as one line, sorted.
+fn lines(findings: &[Finding]) -> Vec<String> {
+    let mut lines: Vec<String> = findings
+        .iter()
+        .map(|finding| {
+            let rank = finding.rank.map(|rank| format!(" rank {rank}")).unwrap_or_default();
+            format!(
+                "{} {} {}{rank} [{}]{}: {}",
+                finding.severity.label(),
+                finding.finding.label(),
+                finding.host,
+                finding.cause,
+                finding.culprits.iter().map(|culprit| format!(" <- {culprit}")).collect::<String>(),
+                finding.message
+            )
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[track_caller]
+fn check(cluster: &Cluster, expected: &[&str]) {
+    let (model, mut diagnosis) = world(cluster);
+    assert_eq!(lines(&diagnosis.update(&model, None, at(3))), expected);
+    assert_eq!(diagnosis.update(&model, None, at(4)).len(), 0, "said twice");
+}
+
+#[test]
+fn healthy_communicators_have_no_findings() {
+    check(&Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4), &[]);
+    check(&Cluster::new(&[("host-0", 8, 12)], 24), &[]);
+    check(&Cluster::new(&[("host-0", 1, 1)], 2), &[]);
+    check(&Cluster::new(&[("host-0", 1, 40), ("host-1", 1, 40)], 64), &[]);
+    let max = Cluster::new(&[("host-0", 2, 4), ("host-1", 2, 4)], 2);
+    check(&max.with(|_, rank| rank.settings = vec![("NCCL_MAX_NCHANNELS", 2)]), &[]);
+}
+
+#[test]
+fn one_degraded_host_holds_the_others_back() {
+    check(
+        &Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2), ("host-2", 2, 1)], 2),
+        &[
+            "critical channel_shortfall host-2 [fewer_channels]: host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4",
+            "info capped_by_peer host-0 [peer_limits] <- host-2: host-0 found 2 channels but runs on 2 instead of 4: host-2 found only 1",
+            "info capped_by_peer host-1 [peer_limits] <- host-2: host-1 found 2 channels but runs on 2 instead of 4: host-2 found only 1",
+        ],
+    );
+}
+
+#[test]
+fn several_degraded_hosts_are_named_together() {
+    check(
+        &Cluster::new(&[("host-0", 1, 4), ("host-1", 1, 2), ("host-2", 1, 2)], 4),
+        &[
+            "critical channel_shortfall host-1 [fewer_channels]: host-1 found 2 channels (so did host-2), the other host 4: every rank runs on 4 channels instead of 8",
+            "critical channel_shortfall host-2 [fewer_channels]: host-2 found 2 channels (so did host-1), the other host 4: every rank runs on 4 channels instead of 8",
+            "info capped_by_peer host-0 [peer_limits] <- host-1 <- host-2: host-0 found 4 channels but runs on 4 instead of 8: host-1 and host-2 found only 2",
+        ],
+    );
+    let hosts: Vec<String> = (0..6).map(|i| format!("host-{i}")).collect();
+    let hosts: Vec<(&str, u32, u32)> =
+        hosts.iter().enumerate().map(|(i, host)| (host.as_str(), 1, if i == 0 { 2 } else { 1 })).collect();
+    let (model, mut diagnosis) = world(&Cluster::new(&hosts, 2));
+    let found = lines(&diagnosis.update(&model, None, at(3)));
+    assert!(found[5].ends_with(": host-1, host-2, host-3 and 2 more found only 1"), "{}", found[5]);
+}
+
+#[test]
+fn the_others_may_differ_among_themselves() {
+    let (model, mut diagnosis) =
+        world(&Cluster::new(&[("host-0", 1, 4), ("host-1", 1, 3), ("host-2", 1, 1)], 2));
+    let found = lines(&diagnosis.update(&model, None, at(3)));
+    assert!(
+        found[0].ends_with(
+            "host-2 found 1 channel, the others 3 to 4: every rank runs on 2 channels instead of 6"
+        ),
+        "{}",
+        found[0]
+    );
+}
+
+#[test]
+fn ranks_of_one_host_may_disagree() {
+    check(
+        &Cluster::new(&[("host-0", 2, 2)], 2).with(|rank, spec| spec.init = Some([2, 1][rank])),
+        &[
+            "critical channel_shortfall host-0 [fewer_channels]: host-0 found 1 channel on some of its ranks, its other ranks 2: every rank runs on 2 channels instead of 4",
+        ],
+    );
+}
+
+#[test]
+fn settings_that_cap_anyway_make_a_shortfall_a_warning() {
+    let capped = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2);
+    check(
+        &capped.with(|_, rank| rank.settings = vec![("NCCL_MAX_NCHANNELS", 2)]),
+        &[
+            "warning channel_shortfall host-1 [fewer_channels]: host-1 found 1 channel, the other host 2: no channel is lost, the settings allow only 2",
+        ],
+    );
+}
+
+#[test]
+fn init_below_half_final_is_explained_by_a_setting_or_not() {
+    let raised = Cluster::new(&[("host-0", 1, 1), ("host-1", 1, 1)], 8);
+    let explained = raised.clone().with(|_, rank| rank.settings = vec![("RSCCL_MIN_NCHANNELS", 8)]);
+    check(
+        &explained,
+        &[
+            "info init_below_half_final host-0 rank 0 [min_nchannels]: rank 0 on host-0 found 1 channel but runs on 8: RSCCL_MIN_NCHANNELS=8 raises it",
+            "info init_below_half_final host-1 rank 1 [min_nchannels]: rank 1 on host-1 found 1 channel but runs on 8: RSCCL_MIN_NCHANNELS=8 raises it",
+        ],
+    );
+    check(
+        &raised,
+        &[
+            "warning init_below_half_final host-0 rank 0 [unexplained]: rank 0 on host-0 found 1 channel but runs on 8: more than twice as many, and no known rule explains it",
+            "warning init_below_half_final host-1 rank 1 [unexplained]: rank 1 on host-1 found 1 channel but runs on 8: more than twice as many, and no known rule explains it",
+        ],
+    );
+}
+
+#[test]
+fn disagreement_is_told_before_everything_is_known() {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2), ("host-2", 1, 2)], 4);
+    check(
+        &cluster.with(|rank, spec| spec.final_channels = [Some(4), Some(8), None][rank]),
+        &[
+            "critical final_disagrees host-0 [unexplained]: the ranks disagree on the number of channels (host-0: 4, host-1: 8): the communicator will hang",
+        ],
+    );
+}
+
+#[test]
+fn nothing_is_judged_while_a_rank_is_silent() {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2);
+    check(&cluster.clone().with(|rank, spec| spec.init = spec.init.filter(|_| rank == 1)), &[]);
+    check(
+        &cluster.clone().with(|rank, spec| spec.final_channels = spec.final_channels.filter(|_| rank == 1)),
+        &[],
+    );
+    let mut model = Model::new();
+    model.apply(&batch(1, 2, vec![cluster.process(0)]), at(2));
+    let mut diagnosis = Diagnosis::new();
+    assert_eq!(diagnosis.update(&model, None, at(2)).len(), 0);
+    let changes = model.apply(&batch(2, 3, vec![cluster.process(1)]), at(3));
+    assert_eq!(diagnosis.update(&model, Some(&changes.communicators), at(3)).len(), 2);
+}
+
+#[test]
+fn findings_end_with_their_communicator_and_a_healed_one_has_none() {
+    let sick = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2);
+    let (mut model, mut diagnosis) = world(&sick);
+    assert_eq!(diagnosis.update(&model, None, at(3)).len(), 2);
+
+    let killed = (0..2).map(|rank| ended(sick.word(rank), ProcessState::Killed, 10)).collect();
+    let changes = model.apply(&batch(2, 10, killed), at(10));
+    let news = diagnosis.update(&model, Some(&changes.communicators), at(10));
+    assert_eq!(news.len(), 2);
+    for finding in &news {
+        assert_eq!((finding.state, finding.resolved_at), (FindingState::Resolved, Some(at(10))));
+        assert_eq!((finding.first_seen, finding.last_seen), (at(3), at(3)));
+    }
+    let healed = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4).again(2, 8, 20);
+    let changes = model.apply(&healed.batch(3, 21), at(21));
+    assert_eq!(diagnosis.update(&model, Some(&changes.communicators), at(21)).len(), 0);
+    assert_eq!(diagnosis.firing().count(), 0);
+    assert_eq!(diagnosis.findings().count(), 2);
+}
+
+#[test]
+fn a_broken_communicator_still_fires() {
+    let sick = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2);
+    let (mut model, mut diagnosis) = world(&sick);
+    diagnosis.update(&model, None, at(3));
+    let changes = model.apply(&batch(2, 10, vec![ended(sick.word(0), ProcessState::Killed, 10)]), at(10));
+    assert_eq!(diagnosis.update(&model, Some(&changes.communicators), at(10)).len(), 0);
+    assert_eq!(diagnosis.firing().count(), 2);
+}
+
+#[test]
+fn a_forming_communicator_does_not_fire() {
+    let forming = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2);
+    check(&forming.with(|_, rank| rank.state = CommunicatorState::Forming), &[]);
+}
+
+#[test]
+fn regression_compares_with_the_one_before_of_the_same_shape() {
+    let first = Cluster::new(&[("host-0", 1, 2), ("host-1", 2, 2)], 4);
+    let (mut model, mut diagnosis) = world(&first);
+    diagnosis.update(&model, None, at(3));
+    let other_shape = Cluster::new(&[("host-0", 2, 1), ("host-1", 1, 1)], 2).again(2, 8, 10);
+    let lower = Cluster::new(&[("host-0", 1, 1), ("host-1", 2, 2)], 2).again(3, 9, 20);
+    let same = lower.again(4, 10, 30);
+    let mut tell = |cluster: &Cluster, seq_number: u64| {
+        let s = 100 + seq_number;
+        let changes = model.apply(&cluster.batch(seq_number, s), at(s));
+        let news = diagnosis.update(&model, Some(&changes.communicators), at(s));
+        lines(&news).into_iter().filter(|line| line.contains("regression")).collect::<Vec<_>>()
+    };
+    assert_eq!(tell(&other_shape, 2), Vec::<String>::new());
+    assert_eq!(
+        tell(&lower, 3),
+        [
+            "warning channel_regression host-0 [fewer_channels]: host-0 found 1 channel; in its previous communicator of this shape it found 2"
+        ]
+    );
+    assert_eq!(tell(&same, 4), Vec::<String>::new());
+}
+
+#[test]
+fn regression_does_not_depend_on_who_is_heard_first() {
+    let first = Cluster::new(&[("host-0", 2, 2)], 4);
+    let second = Cluster::new(&[("host-0", 2, 1)], 2).again(2, 8, 20);
+    let (mut model, mut diagnosis) = world(&second);
+    assert_eq!(diagnosis.update(&model, None, at(3)).len(), 0);
+    let changes = model.apply(&first.batch(2, 4), at(4));
+    let news = diagnosis.update(&model, Some(&changes.communicators), at(4));
+    assert_eq!(news.len(), 1);
+    assert_eq!(news[0].comm, second.id().as_str());
+}
+
+#[test]
+fn restored_findings_go_on_or_are_resolved() {
+    let sick = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2);
+    let (model, mut diagnosis) = world(&sick);
+    let kept = diagnosis.update(&model, None, at(3));
+    let mut again = Diagnosis::new();
+    again.restore(kept.clone());
+    assert_eq!(again.update(&model, None, at(30)).len(), 0, "nothing is news");
+    assert!(again.firing().all(|finding| finding.first_seen == at(3) && finding.last_seen == at(30)));
+
+    let mut alone = Diagnosis::new();
+    alone.restore(kept);
+    let news = alone.update(&Model::new(), None, at(30));
+    assert!(news.iter().all(|finding| finding.resolved_at == Some(at(30))) && news.len() == 2);
+}
+
+#[test]
+fn what_still_holds_is_told_again_now_and_then() {
+    let sick = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2);
+    let (model, mut diagnosis) = world(&sick);
+    diagnosis.update(&model, None, at(3));
+    let changed: BTreeSet<_> = [sick.id()].into();
+    assert_eq!(diagnosis.update(&model, Some(&changed), at(62)).len(), 0);
+    let news = diagnosis.update(&model, Some(&changed), at(63));
+    assert!(news.iter().all(|finding| finding.last_seen == at(63)) && news.len() == 2);
+    assert_eq!(diagnosis.update(&model, Some(&changed), at(64)).len(), 0);
+}
+
+#[test]
+fn resolved_findings_are_bounded() {
+    let (model, mut diagnosis) = world(&Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 1)], 2));
+    let one = diagnosis.update(&model, None, at(3)).remove(0);
+    let resolved = |i: usize| Finding {
+        id: format!("{i:016x}"),
+        state: FindingState::Resolved,
+        severity: Severity::Info,
+        resolved_at: Some(at(i as u64)),
+        ..one.clone()
+    };
+    diagnosis.restore((0..MAX_RESOLVED + 10).map(resolved).collect());
+    assert_eq!(diagnosis.findings().count(), MAX_RESOLVED + 2);
+    assert!(
+        diagnosis.findings().all(|finding| finding.resolved_at.is_none_or(|resolved| resolved >= at(10)))
+    );
+}

@@ -1,0 +1,181 @@
+//! The agents: when each was heard, how its clock runs against ours, and what it lost.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ringscope_wire::batch::Batch;
+
+use super::limits::{MAX_AGENTS, SILENT_KEPT};
+use super::losses::{Losses, raise};
+use super::names::clip;
+use crate::api::Dropped;
+use crate::clock::Timestamp;
+
+/// Where a word about a process stands among the others: which of two is the newer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stamp {
+    agent: u64,
+    seq_number: u64,
+    sent_at: Timestamp,
+}
+
+impl Stamp {
+    /// What the store kept is older than anything that an agent says.
+    pub(super) const STORE: Self = Self { agent: 0, seq_number: 0, sent_at: Timestamp(0) };
+
+    /// Whether this word replaces `other`. Of one agent's the numbers decide, so that its clock may be set back.
+    pub(super) fn replaces(self, other: Self) -> bool {
+        if self.agent == other.agent {
+            self.seq_number >= other.seq_number
+        } else {
+            self.sent_at >= other.sent_at
+        }
+    }
+
+    /// The agent that said it.
+    pub(super) fn agent(self) -> u64 {
+        self.agent
+    }
+}
+
+/// Every agent heard lately.
+#[derive(Default)]
+pub(super) struct Agents {
+    ids: HashMap<String, u64>,
+    agents: HashMap<u64, Agent>,
+    newest: u64,
+    forgotten: Dropped,
+}
+
+#[derive(Default)]
+struct Agent {
+    heard: Timestamp,
+    lag: Lag,
+    dropped: Dropped,
+}
+
+impl Agents {
+    /// Notes a batch. Returns its stamp, and the time by our clock that its numbers are of.
+    pub(super) fn hear(&mut self, batch: &Batch, now: Timestamp, losses: &mut Losses) -> (Stamp, Timestamp) {
+        let sent_at = Timestamp(batch.sent_at_ns);
+        let id = clip(&batch.agent_id);
+        let agent = match self.ids.get(id) {
+            Some(known) => *known,
+            None if self.ids.len() < MAX_AGENTS => {
+                self.newest += 1;
+                self.ids.insert(id.to_owned(), self.newest);
+                self.newest
+            }
+            None => {
+                losses.add("agent_limit");
+                return (Stamp { agent: u64::MAX, seq_number: batch.seq_number, sent_at }, now);
+            }
+        };
+        let entry = self.agents.entry(agent).or_default();
+        entry.heard = entry.heard.max(now);
+        raise(&mut entry.dropped, &batch.dropped, losses);
+        (Stamp { agent, seq_number: batch.seq_number, sent_at }, entry.lag.of(sent_at, now))
+    }
+
+    /// When this agent was last heard.
+    pub(super) fn heard(&self, agent: u64) -> Option<Timestamp> {
+        self.agents.get(&agent).map(|agent| agent.heard)
+    }
+
+    /// What all agents lost, by reason.
+    pub(super) fn dropped(&self) -> Dropped {
+        let mut sum = self.forgotten.clone();
+        for agent in self.agents.values() {
+            add(&mut sum, &agent.dropped);
+        }
+        sum
+    }
+
+    /// Forgets the agents that have been silent for long; their losses stay counted.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let forgotten = &mut self.forgotten;
+        self.agents.retain(|_, agent| {
+            let keep = now.since(agent.heard) < SILENT_KEPT;
+            if !keep {
+                add(forgotten, &agent.dropped);
+            }
+            keep
+        });
+        self.ids.retain(|_, id| self.agents.contains_key(id));
+    }
+}
+
+fn add(sum: &mut Dropped, more: &Dropped) {
+    for (reason, events) in more {
+        let entry = sum.entry(reason.clone()).or_default();
+        *entry = entry.saturating_add(*events);
+    }
+}
+
+/// How far an agent's clock, and the way from it, lie behind our clock: the shortest delay seen lately. A batch that
+/// waited in the agent's backlog came later than that, and its numbers are dated back by as much; or a backlog that
+/// is sent at once would look like a burst of traffic.
+struct Lag {
+    /// Nanoseconds; negative if the agent's clock is ahead. At first the agent's clock is taken to be right.
+    shortest_ns: i128,
+    next_ns: i128,
+    since: Option<Timestamp>,
+}
+
+impl Default for Lag {
+    fn default() -> Self {
+        Self { shortest_ns: 0, next_ns: i128::MAX, since: None }
+    }
+}
+
+impl Lag {
+    fn of(&mut self, sent_at: Timestamp, now: Timestamp) -> Timestamp {
+        let lag = i128::from(now.0) - i128::from(sent_at.0);
+        let since = *self.since.get_or_insert(now);
+        self.next_ns = self.next_ns.min(lag);
+        if now.since(since) >= LAG_WINDOW {
+            self.shortest_ns = self.next_ns;
+            self.next_ns = lag;
+            self.since = Some(now);
+        }
+        self.shortest_ns = self.shortest_ns.min(lag);
+        u64::try_from(i128::from(sent_at.0) + self.shortest_ns).map_or(now, Timestamp)
+    }
+}
+
+/// After this long the shortest delay is measured anew, or a clock that was set back would never be believed again.
+const LAG_WINDOW: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> Timestamp {
+        Timestamp((1_000_000 + s) * 1_000_000_000)
+    }
+
+    #[test]
+    fn lag_dates_a_backlog_back_and_follows_a_wrong_clock() {
+        let mut lag = Lag::default();
+        assert_eq!(lag.of(at(0), at(30)), at(0), "a backlog");
+        assert_eq!(lag.of(at(31), at(31)), at(31));
+        let mut ahead = Lag::default();
+        assert_eq!(ahead.of(at(500), at(0)), at(0), "a clock that is ahead");
+        let mut behind = Lag::default();
+        for s in 100..160 {
+            assert_eq!(behind.of(at(s - 100), at(s)), at(s - 100));
+        }
+        assert_eq!(behind.of(at(61), at(161)), at(161), "a clock that is behind, after a while");
+    }
+
+    #[test]
+    fn the_newer_word_replaces() {
+        let of = |agent, seq_number, s| Stamp { agent, seq_number, sent_at: at(s) };
+        assert!(of(1, 2, 0).replaces(of(1, 1, 9)), "one agent: by number");
+        assert!(!of(1, 1, 9).replaces(of(1, 2, 0)));
+        assert!(of(2, 1, 9).replaces(of(1, 5, 8)), "two agents: by time");
+        assert!(!of(1, 5, 8).replaces(of(2, 1, 9)));
+        assert!(of(1, 1, 0).replaces(Stamp::STORE));
+        assert!(!Stamp::STORE.replaces(of(1, 1, 0)));
+    }
+}

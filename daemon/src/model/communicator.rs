@@ -1,0 +1,161 @@
+//! A communicator: which process has which of its ranks, and what follows from all of them together.
+
+use std::collections::BTreeMap;
+
+use super::names::Name;
+use super::process::{Facts, Identity, Local, LocalState, Process, ProcessId, ProcessState};
+use super::{CommunicatorId, Model};
+use crate::api;
+use crate::clock::Timestamp;
+
+/// A communicator, joined from its ranks.
+#[derive(Debug)]
+pub struct Communicator {
+    pub(super) id: CommunicatorId,
+    pub(super) job: Name,
+    pub(super) comm_hash: u64,
+    pub(super) n_ranks: u32,
+    /// By rank. Not a vector: only ranks that were heard of cost memory, whatever `n_ranks` says.
+    pub(super) members: BTreeMap<u32, Member>,
+    pub(super) revision: u64,
+}
+
+/// Who has a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) process: ProcessId,
+    pub(super) local_id: u64,
+}
+
+/// One rank of a communicator.
+#[derive(Clone, Copy)]
+#[expect(missing_docs, reason = "the types say it")]
+pub struct RankRef<'a> {
+    pub rank: u32,
+    pub process: &'a Process,
+    pub identity: &'a Identity,
+    pub local: &'a Local,
+    pub facts: &'a Facts,
+}
+
+impl Communicator {
+    /// Its short id.
+    #[must_use]
+    pub fn id(&self) -> CommunicatorId {
+        self.id
+    }
+
+    /// Its job.
+    #[must_use]
+    pub fn job(&self) -> &Name {
+        &self.job
+    }
+
+    /// The library's hash.
+    #[must_use]
+    pub fn comm_hash(&self) -> u64 {
+        self.comm_hash
+    }
+
+    /// Number of ranks, heard of or not.
+    #[must_use]
+    pub fn n_ranks(&self) -> u32 {
+        self.n_ranks
+    }
+
+    /// Ranks heard of.
+    #[must_use]
+    pub fn n_ranks_seen(&self) -> u32 {
+        u32::try_from(self.members.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Grows with every change to its facts; counters do not touch it. Of two communicators never the same.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The ranks heard of, by rank.
+    pub fn ranks<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = RankRef<'a>> {
+        self.members.iter().filter_map(|(rank, member)| {
+            let process = model.processes.get(&member.process)?;
+            let local = process.locals.get(&member.local_id)?;
+            Some(RankRef {
+                rank: *rank,
+                process,
+                identity: process.identity.as_ref()?,
+                local,
+                facts: local.facts.as_ref()?,
+            })
+        })
+    }
+
+    /// When its first rank called its init.
+    #[must_use]
+    pub fn created(&self, model: &Model) -> Timestamp {
+        let known = self.ranks(model).map(|rank| rank.facts.created).filter(|created| created.0 > 0);
+        known.min().unwrap_or_default()
+    }
+
+    /// Whether it is in use, and when its last rank ended it if it is not.
+    #[must_use]
+    pub fn state(&self, model: &Model) -> (api::CommunicatorState, Option<Timestamp>) {
+        let (mut in_use, mut forming, mut broken) = (false, false, false);
+        let mut ended = None;
+        for rank in self.ranks(model) {
+            match rank.ended() {
+                None => {
+                    in_use = true;
+                    forming |= rank.facts.state == LocalState::Forming;
+                }
+                Some(end) => {
+                    ended = ended.max(Some(end));
+                    // Ended in good order is only who destroyed it.
+                    broken |= rank.facts.state != LocalState::Destroyed;
+                }
+            }
+        }
+        match (in_use, broken, forming) {
+            (false, _, _) => (api::CommunicatorState::Ended, ended),
+            (true, true, _) => (api::CommunicatorState::Broken, None),
+            (true, false, true) => (api::CommunicatorState::Forming, None),
+            (true, false, false) => (api::CommunicatorState::Active, None),
+        }
+    }
+
+    /// The host of each rank, by rank; as long as the highest rank heard of needs.
+    #[must_use]
+    pub fn hosts_by_rank<'a>(&'a self, model: &'a Model) -> Vec<Option<&'a Name>> {
+        let len = self.members.last_key_value().map_or(0, |(rank, _)| *rank as usize + 1);
+        let mut hosts = vec![None; len];
+        for rank in self.ranks(model) {
+            hosts[rank.rank as usize] = Some(&rank.identity.host);
+        }
+        hosts
+    }
+}
+
+impl RankRef<'_> {
+    /// When this rank's part ended.
+    #[must_use]
+    pub fn ended(&self) -> Option<Timestamp> {
+        self.local.ended(self.process)
+    }
+
+    /// Whether this word about the rank goes before `other`: the communicator made later, by the process started
+    /// later.
+    pub(super) fn wins_over(&self, other: &Self) -> bool {
+        let age = |rank: &Self| (rank.facts.created, rank.identity.started);
+        (age(self), &self.process.key) > (age(other), &other.process.key)
+    }
+}
+
+/// What has become of a process, as of `now`.
+pub(super) fn rank_state(process: &Process, is_stale: bool) -> api::RankState {
+    match process.state {
+        ProcessState::Running if is_stale => api::RankState::Stale,
+        ProcessState::Running => api::RankState::Running,
+        ProcessState::Exited => api::RankState::Exited,
+        ProcessState::Killed => api::RankState::Killed,
+    }
+}

@@ -1,0 +1,142 @@
+//! What the store keeps of a process: as the agent would say it, so that [`Model::restore`] is the same as hearing it.
+
+use ringscope_wire::Primitive;
+use ringscope_wire::batch;
+
+use super::Model;
+use super::process::{Facts, Identity, Local, LocalState, Process, ProcessState};
+
+impl Model {
+    /// Identity, communicators and state of a process, for the store. `None`: not known (any more).
+    #[must_use]
+    pub fn process_facts(&self, key: &str) -> Option<batch::Process> {
+        let process = self.process(key)?;
+        Some(batch::Process {
+            key: key.to_owned(),
+            identity: process.identity.as_ref().map(identity),
+            communicators: process
+                .locals
+                .iter()
+                .filter_map(|(local_id, local)| Some(communicator(*local_id, local.facts.as_ref()?)))
+                .collect(),
+            collector_state: process.collector_state.into(),
+            state: match process.state {
+                ProcessState::Running => batch::ProcessState::Running,
+                ProcessState::Exited => batch::ProcessState::Exited,
+                ProcessState::Killed => batch::ProcessState::Killed,
+            }
+            .into(),
+            ended_at_ns: process.ended.map(|ended| ended.0),
+            ..batch::Process::default()
+        })
+    }
+
+    /// Counters, links, operations and losses of a process, for the store. `None`: not known (any more).
+    #[must_use]
+    pub fn process_counters(&self, key: &str) -> Option<batch::Process> {
+        let process = self.process(key)?;
+        let locals = &process.locals;
+        Some(batch::Process {
+            key: key.to_owned(),
+            counters: locals.iter().flat_map(|(local_id, local)| counters(*local_id, local)).collect(),
+            links: locals.iter().flat_map(|(local_id, local)| links(*local_id, local)).collect(),
+            in_flight: locals.values().flat_map(|local| local.in_flight.iter().copied()).collect(),
+            last_completed: locals.values().filter_map(|local| local.last_completed).collect(),
+            dropped: process
+                .dropped
+                .iter()
+                .map(|(reason, events)| batch::Dropped { reason: reason.clone(), events: *events })
+                .collect(),
+            ..batch::Process::default()
+        })
+    }
+
+    /// A process.
+    #[must_use]
+    pub fn process(&self, key: &str) -> Option<&Process> {
+        self.processes.get(self.keys.get(key)?)
+    }
+}
+
+fn identity(known: &Identity) -> batch::Identity {
+    batch::Identity {
+        host: known.host.to_string(),
+        pid: known.pid,
+        start_time_ns: known.started.0,
+        job: known.job.to_string(),
+        global_rank: known.global_rank,
+        world_size: known.world_size,
+        local_rank: known.local_rank,
+        k8s_namespace: known.k8s_namespace.to_string(),
+        k8s_pod: known.k8s_pod.to_string(),
+        executable: known.executable.to_string(),
+        library_version: known.library_version,
+    }
+}
+
+fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
+    batch::Communicator {
+        local_id,
+        comm_hash: facts.comm_hash,
+        name: facts.name.to_string(),
+        rank: facts.rank,
+        n_ranks: facts.n_ranks,
+        n_nodes: facts.n_nodes,
+        parent_hash: facts.parent_hash,
+        state: match facts.state {
+            LocalState::Forming => batch::CommunicatorState::Forming,
+            LocalState::Active => batch::CommunicatorState::Active,
+            LocalState::Destroyed => batch::CommunicatorState::Destroyed,
+            LocalState::Aborted => batch::CommunicatorState::Aborted,
+            LocalState::Failed => batch::CommunicatorState::Failed,
+        }
+        .into(),
+        created_at_ns: facts.created.0,
+        ended_at_ns: facts.ended.map(|ended| ended.0),
+        gpu: facts.gpu.to_string(),
+        init_channels: facts.init_channels,
+        final_channels: facts.final_channels,
+        rings: facts
+            .rings
+            .iter()
+            .map(|(channel, place)| batch::RingPosition {
+                channel: *channel,
+                prev: place.prev,
+                next: place.next,
+                transport: place.transport.to_string(),
+                nic: place.nic.to_string(),
+            })
+            .collect(),
+        channel_settings: facts.settings.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+    }
+}
+
+fn counters(local_id: u64, local: &Local) -> impl Iterator<Item = batch::Counters> {
+    local.counters.iter().map(move |(primitive, counted)| {
+        let totals = counted.totals();
+        batch::Counters {
+            local_id,
+            primitive: number(*primitive),
+            issued_calls: totals.issued_calls,
+            issued_bytes: totals.issued_bytes,
+            completed_calls: totals.completed_calls,
+            completed_bytes: totals.completed_bytes,
+            failed_calls: totals.failed_calls,
+            busy_ns: totals.busy_ns,
+        }
+    })
+}
+
+fn links(local_id: u64, local: &Local) -> impl Iterator<Item = batch::Link> {
+    local.links.iter().map(move |((primitive, peer), sent)| batch::Link {
+        local_id,
+        primitive: number(*primitive),
+        peer: *peer,
+        sent_bytes: sent.bytes,
+        sent_steps: sent.steps,
+    })
+}
+
+fn number(primitive: Primitive) -> i32 {
+    batch::Primitive::from(primitive).into()
+}

@@ -1,0 +1,381 @@
+//! How a word about one process is merged into what is known of it. In any order, with repeats, the result is the same.
+
+use std::collections::BTreeMap;
+
+use ringscope_wire::Primitive;
+use ringscope_wire::batch::{self, CollectorState, CommunicatorState};
+
+use super::agents::Stamp;
+use super::limits::{
+    MAX_CHANNELS, MAX_IN_FLIGHT, MAX_PROCESS_COMMUNICATORS, MAX_PROCESS_LINKS, MAX_SETTINGS,
+};
+use super::losses::{self, Losses};
+use super::names::Names;
+use super::process::{Facts, Identity, Local, LocalState, Position, Process, ProcessState};
+use super::rate::Window;
+use crate::clock::Timestamp;
+
+/// Who says it, and as of when.
+pub(super) struct Word<'a> {
+    pub(super) stamp: Stamp,
+    /// Time by our clock that the counters are of.
+    pub(super) at: Timestamp,
+    pub(super) now: Timestamp,
+    /// Host of the agent. Empty: not an agent's word.
+    pub(super) agent_host: &'a str,
+    pub(super) names: &'a mut Names,
+    pub(super) losses: &'a mut Losses,
+}
+
+/// What a word changed.
+#[derive(Default)]
+pub(super) struct Merged {
+    /// Identity, state, or the facts of some communicator.
+    pub(super) facts: bool,
+    pub(super) counters: bool,
+    /// Local ids of the communicators of which the facts changed.
+    pub(super) changed: Vec<u64>,
+    /// Local ids of the communicators of which only counters or operations changed.
+    pub(super) counted: Vec<u64>,
+}
+
+impl Process {
+    /// Merges a word about this process.
+    pub(super) fn merge(&mut self, told: &batch::Process, word: &mut Word<'_>) -> Merged {
+        let mut merged = Merged::default();
+        let replaces = word.stamp.replaces(self.stamp);
+        let heard_before = (self.stamp != Stamp::STORE).then_some(self.heard);
+        if heard_before.is_none() && word.stamp != Stamp::STORE {
+            self.restart_rates();
+        }
+        merged.facts |= self.merge_identity(told.identity.as_ref(), word);
+        merged.facts |= self.merge_state(told, replaces, word.losses);
+        for communicator in &told.communicators {
+            if self.merge_communicator(communicator, word) {
+                merged.facts = true;
+                merged.changed.push(communicator.local_id);
+            }
+        }
+        for counters in &told.counters {
+            if self.merge_counters(counters, heard_before, word) {
+                merged.counted.push(counters.local_id);
+            }
+        }
+        for link in &told.links {
+            if self.merge_link(link, word) {
+                merged.counted.push(link.local_id);
+            }
+        }
+        for operation in &told.last_completed {
+            if self.merge_completed(operation, word) {
+                merged.counted.push(operation.local_id);
+            }
+        }
+        // The store splits a process in two, so there an empty list says nothing.
+        if replaces && (word.stamp != Stamp::STORE || !told.in_flight.is_empty()) {
+            self.replace_in_flight(&told.in_flight, &mut merged.counted, word);
+        }
+        merged.counters = losses::raise(&mut self.dropped, &told.dropped, word.losses);
+        merged.counters |= !merged.counted.is_empty();
+        if replaces {
+            self.stamp = word.stamp;
+        }
+        self.heard = self.heard.max(word.now);
+        merged
+    }
+
+    /// Forgets the pace that the store's counters seem to have: what was moved while nobody looked is not a burst.
+    fn restart_rates(&mut self) {
+        for counted in self.locals.values_mut().flat_map(|local| local.counters.values_mut()) {
+            counted.window = Window::default();
+        }
+    }
+
+    fn merge_identity(&mut self, told: Option<&batch::Identity>, word: &mut Word<'_>) -> bool {
+        // A process cannot become another: the first word holds, but for what only a later one knows.
+        let Some(told) = told else { return false };
+        let identity = match &mut self.identity {
+            Some(identity) => identity,
+            None => {
+                self.identity = Some(identity(&self.key, told, word));
+                return true;
+            }
+        };
+        let before = identity.clone();
+        identity.global_rank = identity.global_rank.or(told.global_rank);
+        identity.world_size = identity.world_size.or(told.world_size);
+        identity.local_rank = identity.local_rank.or(told.local_rank);
+        if identity.library_version == 0 {
+            identity.library_version = told.library_version;
+        }
+        *identity != before
+    }
+
+    fn merge_state(&mut self, told: &batch::Process, replaces: bool, losses: &mut Losses) -> bool {
+        let before = (self.state, self.ended, self.collector_state);
+        match batch::ProcessState::try_from(told.state) {
+            Ok(batch::ProcessState::Unspecified | batch::ProcessState::Running) => {}
+            // Who has ended does not live again: another process has another key.
+            Ok(_) if self.state != ProcessState::Running => {}
+            Ok(batch::ProcessState::Exited) => self.state = ProcessState::Exited,
+            Ok(batch::ProcessState::Killed) => self.state = ProcessState::Killed,
+            Err(_) => losses.add("unknown_process_state"),
+        }
+        if self.state != ProcessState::Running {
+            let told = told.ended_at_ns.map(Timestamp);
+            self.ended = self.ended.or(told).or(Some(self.heard));
+        }
+        match CollectorState::try_from(told.collector_state) {
+            Ok(CollectorState::Unspecified) => {}
+            Ok(state) if replaces => self.collector_state = state,
+            Ok(_) => {}
+            Err(_) => losses.add("unknown_collector_state"),
+        }
+        (self.state, self.ended, self.collector_state) != before
+    }
+
+    /// This process's part of a communicator, made if there is room. Also without any facts: these may come later.
+    fn local(&mut self, local_id: u64, word: &mut Word<'_>) -> Option<&mut Local> {
+        if !self.locals.contains_key(&local_id) && self.locals.len() >= MAX_PROCESS_COMMUNICATORS {
+            word.losses.add("process_communicator_limit");
+            return None;
+        }
+        let local = self.locals.entry(local_id).or_default();
+        local.heard = local.heard.max(word.now);
+        Some(local)
+    }
+
+    fn merge_communicator(&mut self, told: &batch::Communicator, word: &mut Word<'_>) -> bool {
+        let Some(facts) = facts(told, word) else { return false };
+        let stamp = word.stamp;
+        let Some(local) = self.local(told.local_id, word) else { return false };
+        let newer = stamp.replaces(local.stamp);
+        let before = local.facts.take();
+        let merged = match before.clone() {
+            None => facts,
+            Some(known) if newer => facts.over(known),
+            Some(known) => known.over(facts),
+        };
+        if newer {
+            local.stamp = stamp;
+        }
+        let changed = before.as_ref() != Some(&merged);
+        local.facts = Some(merged);
+        changed
+    }
+
+    fn merge_counters(
+        &mut self,
+        told: &batch::Counters,
+        heard_before: Option<Timestamp>,
+        word: &mut Word<'_>,
+    ) -> bool {
+        let Some(primitive) = primitive(told.primitive, word.losses) else { return false };
+        let at = word.at;
+        let Some(local) = self.local(told.local_id, word) else { return false };
+        let counted = local.counters.entry(primitive).or_default();
+        // What is new in a process that was known before has grown from nothing since; in one that was not, when
+        // these bytes moved is not known.
+        if counted.window.is_empty()
+            && let Some(before) = heard_before
+        {
+            counted.window.push(before.min(at), counted.totals.completed_bytes);
+        }
+        let changed = counted.totals.raise(told);
+        if changed || counted.window.is_empty() {
+            counted.window.push(at, counted.totals.completed_bytes);
+        }
+        changed
+    }
+
+    fn merge_link(&mut self, told: &batch::Link, word: &mut Word<'_>) -> bool {
+        let Some(primitive) = primitive(told.primitive, word.losses) else { return false };
+        if told.peer >= super::limits::MAX_RANKS {
+            word.losses.add("rank_out_of_range");
+            return false;
+        }
+        let n_links = self.n_links;
+        let Some(local) = self.local(told.local_id, word) else { return false };
+        let is_new = !local.links.contains_key(&(primitive, told.peer));
+        if is_new && n_links >= MAX_PROCESS_LINKS {
+            word.losses.add("link_limit");
+            return false;
+        }
+        let sent = local.links.entry((primitive, told.peer)).or_default();
+        let before = *sent;
+        sent.bytes = told.sent_bytes.max(sent.bytes);
+        sent.steps = told.sent_steps.max(sent.steps);
+        let changed = is_new || *sent != before;
+        self.n_links += usize::from(is_new);
+        changed
+    }
+
+    fn merge_completed(&mut self, told: &batch::Operation, word: &mut Word<'_>) -> bool {
+        if !is_known_operation(told, word.losses) {
+            return false;
+        }
+        let Some(local) = self.local(told.local_id, word) else { return false };
+        let age = |operation: &batch::Operation| {
+            (operation.completed_at_ns, operation.issued_at_ns, operation.seq_number, operation.primitive)
+        };
+        let newer = local.last_completed.as_ref().is_none_or(|known| age(told) > age(known));
+        if newer {
+            local.last_completed = Some(*told);
+        }
+        newer
+    }
+
+    fn replace_in_flight(&mut self, told: &[batch::Operation], counted: &mut Vec<u64>, word: &mut Word<'_>) {
+        let mut by_local: BTreeMap<u64, Vec<batch::Operation>> = BTreeMap::new();
+        word.losses.add_many("operation_limit", told.len().saturating_sub(MAX_IN_FLIGHT));
+        for operation in told.iter().take(MAX_IN_FLIGHT) {
+            if is_known_operation(operation, word.losses) && self.local(operation.local_id, word).is_some() {
+                by_local.entry(operation.local_id).or_default().push(*operation);
+            }
+        }
+        for (local_id, local) in &mut self.locals {
+            let operations = by_local.remove(local_id).unwrap_or_default();
+            if local.in_flight != operations {
+                local.in_flight = operations;
+                counted.push(*local_id);
+            }
+        }
+    }
+}
+
+impl Facts {
+    /// This, the newer word, over an older one: what it leaves open stays as it was, and nothing ends twice.
+    fn over(self, older: Self) -> Self {
+        let created = match (self.created, older.created) {
+            (Timestamp(0), known) | (known, Timestamp(0)) => known,
+            (one, other) => one.min(other),
+        };
+        let identified = if self.comm_hash == 0 { &older } else { &self };
+        let (comm_hash, rank, n_ranks) = (identified.comm_hash, identified.rank, identified.n_ranks);
+        Self {
+            comm_hash,
+            rank,
+            n_ranks,
+            name: if self.name.is_empty() { older.name } else { self.name },
+            n_nodes: self.n_nodes.or(older.n_nodes),
+            parent_hash: self.parent_hash.or(older.parent_hash),
+            state: self.state.max(older.state),
+            created,
+            ended: [self.ended, older.ended].into_iter().flatten().min(),
+            gpu: if self.gpu.is_empty() { older.gpu } else { self.gpu },
+            init_channels: self.init_channels.or(older.init_channels),
+            final_channels: self.final_channels.or(older.final_channels),
+            rings: if self.rings.is_empty() { older.rings } else { self.rings },
+            settings: if self.settings.is_empty() { older.settings } else { self.settings },
+        }
+    }
+}
+
+fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity {
+    let host = [told.host.as_str(), word.agent_host, key.split('/').next().unwrap_or_default(), "unknown"]
+        .into_iter()
+        .find(|host| !host.is_empty())
+        .unwrap_or_default();
+    let job = if told.job.is_empty() {
+        word.names.intern(&format!("pid-{}@{host}", told.pid))
+    } else {
+        word.names.intern(&told.job)
+    };
+    Identity {
+        host: word.names.intern(host),
+        pid: told.pid,
+        started: Timestamp(told.start_time_ns),
+        job,
+        global_rank: told.global_rank,
+        world_size: told.world_size,
+        local_rank: told.local_rank,
+        k8s_namespace: word.names.intern(&told.k8s_namespace),
+        k8s_pod: word.names.intern(&told.k8s_pod),
+        executable: word.names.intern(&told.executable),
+        library_version: told.library_version,
+    }
+}
+
+/// What is told of a communicator; `None` if its ranks cannot be.
+fn facts(told: &batch::Communicator, word: &mut Word<'_>) -> Option<Facts> {
+    let forming = told.comm_hash == 0;
+    if !forming && (told.n_ranks == 0 || told.n_ranks > super::limits::MAX_RANKS || told.rank >= told.n_ranks)
+    {
+        word.losses.add("rank_out_of_range");
+        return None;
+    }
+    let state = match CommunicatorState::try_from(told.state) {
+        Ok(CommunicatorState::Forming) => LocalState::Forming,
+        Ok(CommunicatorState::Active) => LocalState::Active,
+        Ok(CommunicatorState::Destroyed) => LocalState::Destroyed,
+        Ok(CommunicatorState::Aborted) => LocalState::Aborted,
+        Ok(CommunicatorState::Failed) => LocalState::Failed,
+        Ok(CommunicatorState::Unspecified) if forming => LocalState::Forming,
+        Ok(CommunicatorState::Unspecified) => LocalState::Active,
+        Err(_) => {
+            word.losses.add("unknown_communicator_state");
+            if forming { LocalState::Forming } else { LocalState::Active }
+        }
+    };
+    let n_settings = told.channel_settings.len();
+    word.losses.add_many("setting_limit", n_settings.saturating_sub(MAX_SETTINGS));
+    Some(Facts {
+        comm_hash: told.comm_hash,
+        name: word.names.intern(&told.name),
+        rank: told.rank,
+        n_ranks: told.n_ranks,
+        n_nodes: told.n_nodes.filter(|n_nodes| *n_nodes > 0),
+        parent_hash: told.parent_hash,
+        state,
+        created: Timestamp(told.created_at_ns),
+        ended: told.ended_at_ns.map(Timestamp),
+        gpu: word.names.intern(&told.gpu),
+        init_channels: told.init_channels,
+        final_channels: told.final_channels,
+        rings: rings(&told.rings, word),
+        settings: told
+            .channel_settings
+            .iter()
+            .take(MAX_SETTINGS)
+            .map(|(name, value)| (word.names.intern(name), *value))
+            .collect(),
+    })
+}
+
+fn rings(told: &[batch::RingPosition], word: &mut Word<'_>) -> BTreeMap<u32, Position> {
+    let mut rings = BTreeMap::new();
+    for place in told {
+        if place.channel >= MAX_CHANNELS {
+            word.losses.add("channel_out_of_range");
+            continue;
+        }
+        rings.insert(
+            place.channel,
+            Position {
+                prev: place.prev,
+                next: place.next,
+                transport: word.names.intern(&place.transport),
+                nic: word.names.intern(&place.nic),
+            },
+        );
+    }
+    rings
+}
+
+fn primitive(told: i32, losses: &mut Losses) -> Option<Primitive> {
+    let known = batch::Primitive::try_from(told).ok().and_then(batch::Primitive::known);
+    if known.is_none() {
+        losses.add("unknown_primitive");
+    }
+    known
+}
+
+fn is_known_operation(told: &batch::Operation, losses: &mut Losses) -> bool {
+    match batch::OperationState::try_from(told.state) {
+        Ok(batch::OperationState::Unspecified) | Err(_) => {
+            losses.add("unknown_operation_state");
+            false
+        }
+        Ok(_) => primitive(told.primitive, losses).is_some(),
+    }
+}

@@ -1,0 +1,250 @@
+//! One training process: who it is, and its own part of each of its communicators.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ringscope_wire::Primitive;
+use ringscope_wire::batch;
+
+use super::CommunicatorId;
+use super::agents::Stamp;
+use super::communicator::RankRef;
+use super::counters::{Counted, Sent};
+use super::names::Name;
+use crate::api::Dropped;
+use crate::clock::Timestamp;
+
+/// A process in this model; never used again for another.
+pub(super) type ProcessId = u64;
+
+/// One training process.
+#[derive(Debug)]
+pub struct Process {
+    pub(super) key: Name,
+    pub(super) identity: Option<Identity>,
+    pub(super) state: ProcessState,
+    pub(super) ended: Option<Timestamp>,
+    pub(super) collector_state: batch::CollectorState,
+    pub(super) locals: BTreeMap<u64, Local>,
+    pub(super) n_links: usize,
+    pub(super) dropped: Dropped,
+    /// When something was last heard of it, by our clock.
+    pub(super) heard: Timestamp,
+    /// The newest word about it.
+    pub(super) stamp: Stamp,
+    /// Whether it was stale at the last tick.
+    pub(super) was_stale: bool,
+}
+
+/// Whether a process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// As far as is known.
+    Running,
+    /// Ran its exit handlers.
+    Exited,
+    /// Gone without having run them.
+    Killed,
+}
+
+/// Who a process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of batch.proto's Identity")]
+pub struct Identity {
+    pub host: Name,
+    pub pid: u32,
+    pub started: Timestamp,
+    pub job: Name,
+    pub global_rank: Option<u32>,
+    pub world_size: Option<u32>,
+    pub local_rank: Option<u32>,
+    pub k8s_namespace: Name,
+    pub k8s_pod: Name,
+    pub executable: Name,
+    pub library_version: u32,
+}
+
+/// A process's own part of a communicator.
+#[derive(Debug, Default)]
+pub struct Local {
+    /// Absent while only its counters have come.
+    pub(super) facts: Option<Facts>,
+    /// The newest word about the facts.
+    pub(super) stamp: Stamp,
+    /// The communicator it was joined to. Absent: not identified (yet), or another process has this rank.
+    pub(super) joined: Option<CommunicatorId>,
+    pub(super) counters: BTreeMap<Primitive, Counted>,
+    pub(super) links: BTreeMap<(Primitive, u32), Sent>,
+    pub(super) in_flight: Vec<batch::Operation>,
+    pub(super) last_completed: Option<batch::Operation>,
+    /// When something was last heard of it, by our clock.
+    pub(super) heard: Timestamp,
+}
+
+/// What one rank says of a communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of batch.proto's Communicator")]
+pub struct Facts {
+    pub comm_hash: u64,
+    pub name: Name,
+    pub rank: u32,
+    pub n_ranks: u32,
+    pub n_nodes: Option<u32>,
+    pub parent_hash: Option<u64>,
+    pub state: LocalState,
+    pub created: Timestamp,
+    pub ended: Option<Timestamp>,
+    pub gpu: Name,
+    pub init_channels: Option<u32>,
+    pub final_channels: Option<u32>,
+    /// By channel.
+    pub rings: BTreeMap<u32, Position>,
+    pub settings: BTreeMap<Name, i64>,
+}
+
+/// A communicator as one rank sees it; later states come later here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are those of batch.proto's CommunicatorState")]
+pub enum LocalState {
+    Forming,
+    Active,
+    Destroyed,
+    Aborted,
+    Failed,
+}
+
+/// A rank's place in the ring of one channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Rank before it.
+    pub prev: u32,
+    /// Rank after it.
+    pub next: u32,
+    /// Transport to the next rank. Empty: not known.
+    pub transport: Name,
+    /// NIC of that hop. Empty: none, or not known.
+    pub nic: Name,
+}
+
+impl Process {
+    pub(super) fn new(key: Name, now: Timestamp) -> Self {
+        Self {
+            key,
+            identity: None,
+            state: ProcessState::Running,
+            ended: None,
+            collector_state: batch::CollectorState::Unspecified,
+            locals: BTreeMap::new(),
+            n_links: 0,
+            dropped: Dropped::new(),
+            heard: now,
+            stamp: Stamp::STORE,
+            was_stale: false,
+        }
+    }
+
+    /// `<host>/<pid>/<start_time_ns>`.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Who it is. Absent while no agent has said.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Whether it lives.
+    #[must_use]
+    pub fn state(&self) -> ProcessState {
+        self.state
+    }
+
+    /// When it was seen to have ended.
+    #[must_use]
+    pub fn ended(&self) -> Option<Timestamp> {
+        self.ended
+    }
+
+    /// What its collector dropped, by reason; cumulative.
+    #[must_use]
+    pub fn dropped(&self) -> &Dropped {
+        &self.dropped
+    }
+
+    /// What its collector is doing.
+    #[must_use]
+    pub fn collector_state(&self) -> batch::CollectorState {
+        self.collector_state
+    }
+
+    /// Its ranks, one in each communicator that it was joined to.
+    pub fn ranks(&self) -> impl Iterator<Item = RankRef<'_>> {
+        let joined = self.locals.values().filter(|local| local.joined.is_some());
+        joined.filter_map(|local| {
+            let (identity, facts) = (self.identity.as_ref()?, local.facts.as_ref()?);
+            Some(RankRef { rank: facts.rank, process: self, identity, local, facts })
+        })
+    }
+
+    /// The communicators that it was joined to.
+    pub(super) fn joined(&self) -> BTreeSet<CommunicatorId> {
+        self.locals.values().filter_map(|local| local.joined).collect()
+    }
+}
+
+impl Local {
+    /// What the rank says of the communicator.
+    #[must_use]
+    pub fn facts(&self) -> Option<&Facts> {
+        self.facts.as_ref()
+    }
+
+    /// The communicator that it was joined to.
+    #[must_use]
+    pub fn communicator(&self) -> Option<CommunicatorId> {
+        self.joined
+    }
+
+    /// Counters by primitive.
+    #[must_use]
+    pub fn counters(&self) -> &BTreeMap<Primitive, Counted> {
+        &self.counters
+    }
+
+    /// Bytes sent over the network, by primitive and peer.
+    #[must_use]
+    pub fn links(&self) -> &BTreeMap<(Primitive, u32), Sent> {
+        &self.links
+    }
+
+    /// Operations that are not completed, oldest first.
+    #[must_use]
+    pub fn in_flight(&self) -> &[batch::Operation] {
+        &self.in_flight
+    }
+
+    /// The newest completed operation.
+    #[must_use]
+    pub fn last_completed(&self) -> Option<&batch::Operation> {
+        self.last_completed.as_ref()
+    }
+
+    /// When this rank's part ended: by its own word, or with its process.
+    #[must_use]
+    pub fn ended(&self, process: &Process) -> Option<Timestamp> {
+        let facts = self.facts.as_ref();
+        facts
+            .and_then(|facts| facts.ended)
+            .or(process.ended)
+            .or_else(|| facts.filter(|facts| facts.state.is_end()).map(|_| self.heard))
+    }
+}
+
+impl LocalState {
+    /// Whether the communicator is not in use any more.
+    #[must_use]
+    pub fn is_end(self) -> bool {
+        self >= Self::Destroyed
+    }
+}

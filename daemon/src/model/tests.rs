@@ -1,0 +1,467 @@
+use proptest::prelude::*;
+use ringscope_wire::Primitive;
+use ringscope_wire::batch::{self, Batch, CommunicatorState as Told, ProcessState as Ending};
+
+use super::build::{Cluster, at, batch, ended};
+use super::limits::{ENDED_KEPT, MAX_ENDED_PER_JOB, MAX_IN_FLIGHT, MAX_RANKS, SILENT_KEPT};
+use super::*;
+use crate::api::{CommunicatorState, RankState};
+
+fn pair() -> Cluster {
+    Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4)
+}
+
+fn world(cluster: &Cluster) -> Model {
+    let mut model = Model::new();
+    model.apply(&cluster.batch(1, 2), at(2));
+    model
+}
+
+fn state(model: &Model, cluster: &Cluster) -> Option<CommunicatorState> {
+    model.communicator(cluster.id()).map(|known| known.state(model).0)
+}
+
+fn exported(model: &Model) -> Vec<batch::Process> {
+    let mut keys: Vec<&Name> = model.keys.keys().collect();
+    keys.sort();
+    keys.iter().flat_map(|key| [model.process_facts(key), model.process_counters(key)]).flatten().collect()
+}
+
+fn completed(model: &Model, cluster: &Cluster) -> u64 {
+    model.samples(&[cluster.id()].into()).iter().map(|sample| sample.completed_bytes).sum()
+}
+
+#[test]
+fn a_batch_tells_what_changed_and_repeats_change_nothing() {
+    let cluster = pair();
+    let mut model = Model::new();
+    let changes = model.apply(&cluster.batch(1, 2), at(2));
+    assert_eq!(changes.facts, [cluster.key(0), cluster.key(1)].into());
+    assert_eq!((changes.counters, changes.communicators), (BTreeSet::new(), [cluster.id()].into()));
+    assert_eq!(model.apply(&cluster.batch(1, 2), at(3)), Changes::default());
+    assert_eq!(model.apply(&cluster.batch(2, 3), at(3)), Changes::default());
+
+    let counted = batch::Process {
+        counters: vec![cluster.counters(Primitive::AllReduce, 2, 1, 100)],
+        ..cluster.word(1)
+    };
+    let changes = model.apply(&batch(3, 4, vec![counted.clone()]), at(4));
+    assert_eq!(changes.counters, [cluster.key(1)].into());
+    assert_eq!((changes.facts, changes.communicators), (BTreeSet::new(), [cluster.id()].into()));
+    assert_eq!(model.apply(&batch(4, 5, vec![counted]), at(5)), Changes::default());
+}
+
+#[test]
+fn states_of_a_communicator() {
+    let check = |states: [Told; 2], ends: [Option<Ending>; 2], expected| {
+        let cluster = pair().with(|rank, spec| spec.state = states[rank]);
+        let mut model = world(&cluster);
+        let processes =
+            (0..2_u32).filter_map(|rank| Some(ended(cluster.word(rank), ends[rank as usize]?, 5)));
+        model.apply(&batch(2, 5, processes.collect()), at(5));
+        assert_eq!(state(&model, &cluster), Some(expected), "{states:?} {ends:?}");
+    };
+    let (runs, exits, dies) = (None, Some(Ending::Exited), Some(Ending::Killed));
+    check([Told::Active, Told::Active], [runs, runs], CommunicatorState::Active);
+    check([Told::Active, Told::Forming], [runs, runs], CommunicatorState::Forming);
+    check([Told::Active, Told::Destroyed], [runs, runs], CommunicatorState::Active);
+    check([Told::Active, Told::Aborted], [runs, runs], CommunicatorState::Broken);
+    check([Told::Forming, Told::Failed], [runs, runs], CommunicatorState::Broken);
+    check([Told::Active, Told::Active], [runs, dies], CommunicatorState::Broken);
+    check([Told::Active, Told::Active], [exits, runs], CommunicatorState::Broken);
+    check([Told::Active, Told::Destroyed], [runs, exits], CommunicatorState::Active);
+    check([Told::Active, Told::Active], [exits, dies], CommunicatorState::Ended);
+    check([Told::Destroyed, Told::Aborted], [runs, runs], CommunicatorState::Ended);
+}
+
+#[test]
+fn a_communicator_without_a_hash_stays_in_its_process() {
+    let unnamed = Cluster { comm_hash: 0, ..pair() };
+    let mut model = world(&unnamed);
+    assert_eq!(model.communicators().count(), 0);
+    assert_eq!(model.process_facts(&unnamed.key(0)).unwrap().communicators.len(), 1);
+    model.apply(&pair().batch(2, 3), at(3));
+    assert_eq!(model.communicator(pair().id()).unwrap().n_ranks_seen(), 2);
+    model.apply(&unnamed.batch(3, 4), at(4));
+    assert_eq!(model.communicators().count(), 1, "what is known is not forgotten");
+}
+
+#[test]
+fn facts_that_come_late_and_words_that_come_in_the_wrong_order() {
+    let cluster = pair();
+    let vague = cluster.clone().with(|_, rank| (rank.init, rank.final_channels) = (None, None));
+    let mut model = world(&vague);
+    model.apply(&cluster.batch(3, 4), at(4));
+    model.apply(&vague.batch(2, 3), at(5));
+    model.apply(&vague.batch(4, 6), at(6));
+    let known = model.communicator(cluster.id()).unwrap();
+    assert!(
+        known.ranks(&model).all(|rank| rank.facts.init_channels == Some(2) && rank.facts.rings.len() == 4)
+    );
+}
+
+#[test]
+fn counters_may_come_before_anything_else() {
+    let cluster = pair();
+    let counted = batch::Process {
+        counters: vec![cluster.counters(Primitive::AllReduce, 2, 2, 100)],
+        ..cluster.word(0)
+    };
+    let mut model = Model::new();
+    assert_eq!(model.apply(&batch(2, 3, vec![counted]), at(3)).communicators, BTreeSet::new());
+    model.apply(&cluster.batch(1, 2), at(4));
+    assert_eq!(completed(&model, &cluster), 200);
+}
+
+#[test]
+fn of_two_that_claim_a_rank_the_newer_has_it() {
+    let older = pair();
+    let mut newer = pair().again(older.comm_hash, 9, 50);
+    newer.ranks[0].host = "host-9".to_owned();
+    let count = |cluster: &Cluster, bytes| batch::Process {
+        counters: vec![cluster.counters(Primitive::AllReduce, 1, 1, bytes)],
+        ..cluster.process(0)
+    };
+    let (one, other) = (count(&older, 100), count(&newer, 7));
+    for order in [[&one, &other], [&other, &one]] {
+        let mut model = Model::new();
+        model.apply(&batch(1, 60, order.into_iter().cloned().collect()), at(60));
+        let known = model.communicator(older.id()).unwrap();
+        let hosts: Vec<_> = known.ranks(&model).map(|rank| rank.identity.host.to_string()).collect();
+        assert_eq!((hosts, completed(&model, &older)), (vec!["host-9".to_owned()], 7));
+        assert_eq!(model.dropped()["rank_claimed_twice"], 1);
+    }
+}
+
+#[test]
+fn bad_numbers_are_counted_and_left_out() {
+    let check = |reason: &str, spoil: &dyn Fn(&mut batch::Process)| {
+        let mut process = pair().process(0);
+        spoil(&mut process);
+        let mut model = Model::new();
+        model.apply(&batch(1, 2, vec![process]), at(2));
+        assert_eq!(model.dropped().get(reason), Some(&1), "{reason}: {:?}", model.dropped());
+    };
+    let counters = pair().counters(Primitive::AllReduce, 1, 1, 1);
+    check("rank_out_of_range", &|process| process.communicators[0].rank = 2);
+    check("rank_out_of_range", &|process| process.communicators[0].n_ranks = 0);
+    check("rank_out_of_range", &|process| process.communicators[0].n_ranks = MAX_RANKS + 1);
+    check("channel_out_of_range", &|process| process.communicators[0].rings[0].channel = 1_000);
+    check("unknown_communicator_state", &|process| process.communicators[0].state = 99);
+    check("unknown_process_state", &|process| process.state = 99);
+    check("unknown_collector_state", &|process| process.collector_state = 99);
+    check("unknown_primitive", &|process| {
+        process.counters = vec![batch::Counters { primitive: 99, ..counters }];
+    });
+    check("operation_limit", &|process| {
+        process.in_flight = vec![pair().operation(0, 1, None); MAX_IN_FLIGHT + 1];
+    });
+    check("bad_process_key", &|process| process.key = "x".repeat(1_000));
+    check("ended_long_ago", &|process| process.ended_at_ns = Some(1));
+}
+
+#[test]
+fn processes_go_stale_with_their_agent() {
+    let cluster = pair();
+    let mut model = world(&cluster);
+    let state = |model: &Model, s| model.rank_state(model.process(&cluster.key(0)).unwrap(), at(s));
+    model.apply(&batch(2, 10, Vec::new()), at(10));
+    assert_eq!(state(&model, 24), RankState::Running);
+    assert_eq!(model.tick(at(24)), Changes::default());
+    assert_eq!(state(&model, 25), RankState::Stale);
+    assert_eq!(model.tick(at(25)).communicators, [cluster.id()].into());
+    assert_eq!(model.tick(at(26)), Changes::default());
+    model.apply(&batch(3, 27, Vec::new()), at(27));
+    assert_eq!(model.tick(at(27)).communicators, [cluster.id()].into());
+}
+
+#[test]
+fn what_ended_is_forgotten_after_a_while() {
+    let cluster = pair();
+    let mut model = world(&cluster);
+    let ends = |rank| ended(cluster.word(rank), Ending::Exited, 10);
+    model.apply(&batch(2, 10, vec![ends(0)]), at(10));
+    let kept = ENDED_KEPT.as_secs();
+    model.apply(&batch(3, 10 + kept, Vec::new()), at(10 + kept));
+    model.tick(at(10 + kept));
+    assert_eq!(model.communicators().count(), 1, "a rank still uses it");
+    model.apply(&batch(4, 10 + kept, vec![ends(1)]), at(10 + kept));
+    let changes = model.tick(at(20 + 2 * kept));
+    assert_eq!(changes.facts, [cluster.key(0), cluster.key(1)].into());
+    assert_eq!(model.process_facts(&cluster.key(0)), None);
+    assert_eq!((model.jobs().count(), model.hosts().count(), model.communicators().count()), (0, 0, 0));
+    model.tick(at(40 + 2 * kept));
+    assert_eq!(model.names.intern("host-0").as_ref(), "host-0");
+}
+
+#[test]
+fn what_is_silent_for_very_long_is_forgotten() {
+    let cluster = pair();
+    let mut model = world(&cluster);
+    let later = SILENT_KEPT.as_secs() + 2;
+    model.apply(
+        &Batch { agent_id: "other".to_owned(), ..batch(1, later, vec![cluster.process(0)]) },
+        at(later),
+    );
+    model.tick(at(later));
+    assert_eq!(model.communicator(cluster.id()).unwrap().n_ranks_seen(), 1);
+    model.tick(at(2 * later));
+    assert_eq!((model.jobs().count(), model.communicators().count()), (0, 0));
+}
+
+#[test]
+fn a_job_that_makes_very_many_communicators_keeps_the_newest_ended_ones() {
+    let mut model = Model::new();
+    let total = MAX_ENDED_PER_JOB as u64 + 5;
+    for i in 0..total {
+        let cluster = Cluster::new(&[("host-0", 1, 1)], 2).again(100 + i, i, 1);
+        let mut process = cluster.process(0);
+        process.communicators[0].state = Told::Destroyed.into();
+        process.communicators[0].ended_at_ns = Some(at(10 + i).0);
+        process.counters = vec![cluster.counters(Primitive::AllReduce, 1, 1, 10)];
+        model.apply(&batch(1 + i, 10, vec![process]), at(10));
+    }
+    model.tick(at(20));
+    assert_eq!(model.communicators().count(), MAX_ENDED_PER_JOB);
+    let gone = Cluster::new(&[("host-0", 1, 1)], 2).again(100, 0, 1);
+    assert!(model.communicator(gone.id()).is_none());
+    let forgotten = model.job("train").unwrap().1.forgotten();
+    assert_eq!((forgotten.n_communicators, forgotten.completed_bytes), (5, 50));
+}
+
+#[test]
+fn what_the_store_kept_says_the_same() {
+    let cluster = pair();
+    let mut model = world(&cluster);
+    let busy = batch::Process {
+        counters: vec![cluster.counters(Primitive::AllReduce, 5, 4, 100)],
+        links: vec![cluster.link(Primitive::AllReduce, 1, 400)],
+        in_flight: vec![cluster.operation(4, 9, None)],
+        last_completed: vec![cluster.operation(3, 8, Some(9))],
+        dropped: vec![batch::Dropped { reason: "ring_overrun".to_owned(), events: 3 }],
+        collector_state: batch::CollectorState::On.into(),
+        ..ended(cluster.word(0), Ending::Killed, 10)
+    };
+    model.apply(&batch(2, 10, vec![busy]), at(10));
+    let kept = exported(&model);
+    for order in [kept.clone(), kept.iter().rev().cloned().collect()] {
+        let mut again = Model::new();
+        again.restore(order, at(11));
+        assert_eq!(exported(&again), kept);
+        assert_eq!(state(&again, &cluster), Some(CommunicatorState::Broken));
+        // What an agent sends replaces what the store kept, and nothing is counted twice.
+        again.apply(&cluster.batch(1, 12), at(12));
+        assert_eq!(completed(&again, &cluster), 400);
+    }
+}
+
+#[test]
+fn traffic_is_measured_over_the_network_and_computed_within_a_host() {
+    // Ranks 0 and 1 on one host, 2 on another: 0 -> 1 by P2P, 1 -> 2 and 2 -> 0 by the network.
+    let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2)], 4);
+    let mut model = world(&cluster);
+    let count = |rank: u32, links: Vec<batch::Link>| batch::Process {
+        counters: vec![
+            cluster.counters(Primitive::AllReduce, 1, 1, 300),
+            cluster.counters(Primitive::AllGather, 1, 1, 300),
+            cluster.counters(Primitive::AllToAll, 1, 1, 30),
+        ],
+        links,
+        ..cluster.word(rank)
+    };
+    let all_reduce = |peer, bytes| cluster.link(Primitive::AllReduce, peer, bytes);
+    let processes = vec![
+        count(0, Vec::new()),
+        count(1, vec![all_reduce(2, 400), cluster.link(Primitive::AllToAll, 2, 30)]),
+        count(2, vec![all_reduce(0, 400)]),
+    ];
+    model.apply(&batch(2, 3, processes), at(3));
+    let found: Vec<_> = model
+        .samples(&[cluster.id()].into())
+        .into_iter()
+        .map(|sample| {
+            (sample.host, sample.primitive, sample.completed_bytes, sample.intra_bytes, sample.inter_bytes)
+        })
+        .collect();
+    let (host_0, host_1) = (|| "host-0".to_owned(), || "host-1".to_owned());
+    assert_eq!(
+        found,
+        [
+            (host_0(), Primitive::AllReduce, 600, 400, 400),
+            (host_0(), Primitive::AllGather, 600, 600, 0),
+            (host_0(), Primitive::AllToAll, 60, 60, 30),
+            (host_1(), Primitive::AllReduce, 300, 0, 400),
+            (host_1(), Primitive::AllGather, 300, 0, 0),
+            (host_1(), Primitive::AllToAll, 30, 0, 0),
+        ]
+    );
+}
+
+/// Batches of one agent whose counters grow.
+fn growing(cluster: &Cluster, steps: &[(u32, u64)]) -> Vec<Batch> {
+    let mut issued = vec![0; cluster.ranks.len()];
+    let mut batches = vec![cluster.batch(1, 2)];
+    for (i, (rank, calls)) in steps.iter().enumerate() {
+        issued[*rank as usize] += calls;
+        let done = issued[*rank as usize];
+        let process = batch::Process {
+            counters: vec![cluster.counters(Primitive::AllReduce, done + 1, done, 64)],
+            links: vec![cluster.link(Primitive::AllReduce, 1 - *rank, done * 64)],
+            in_flight: vec![cluster.operation(done, 5, None)],
+            last_completed: vec![cluster.operation(done, 4, Some(5 + done))],
+            ..cluster.word(*rank)
+        };
+        batches.push(batch(2 + i as u64, 3 + i as u64, vec![process]));
+    }
+    batches
+}
+
+/// Ranks, channels and the like: mostly small, sometimes at a limit or beyond.
+fn small() -> impl Strategy<Value = u32> {
+    prop_oneof![0..5_u32, Just(MAX_RANKS), any::<u32>()]
+}
+
+fn any_communicator() -> impl Strategy<Value = batch::Communicator> {
+    let local = || 0..3_u64;
+    (
+        (local(), prop_oneof![Just(0), Just(1), any::<u64>()], small(), small()),
+        (any::<i32>(), -1..7_i32, any::<Option<u64>>(), any::<Option<u32>>(), any::<Option<u32>>()),
+        proptest::collection::vec((small(), small(), small()), 0..4),
+        proptest::collection::btree_map("NCCL_M(IN|AX)_NCHANNELS", any::<i64>(), 0..3),
+    )
+        .prop_map(
+            |((local_id, comm_hash, rank, n_ranks), (odd, state, ended, init, last), rings, settings)| {
+                batch::Communicator {
+                    local_id,
+                    comm_hash,
+                    rank,
+                    n_ranks,
+                    state: if state < 0 { odd } else { state },
+                    ended_at_ns: ended,
+                    created_at_ns: ended.unwrap_or(5),
+                    init_channels: init,
+                    final_channels: last,
+                    rings: rings
+                        .into_iter()
+                        .map(|(channel, prev, next)| batch::RingPosition {
+                            channel,
+                            prev,
+                            next,
+                            ..Default::default()
+                        })
+                        .collect(),
+                    channel_settings: settings,
+                    ..batch::Communicator::default()
+                }
+            },
+        )
+}
+
+fn any_process() -> impl Strategy<Value = batch::Process> {
+    let local = || 0..3_u64;
+    let counters = (local(), -1..17_i32, any::<u64>()).prop_map(|(local_id, primitive, n)| batch::Counters {
+        local_id,
+        primitive,
+        issued_bytes: n,
+        completed_bytes: n,
+        ..batch::Counters::default()
+    });
+    let link =
+        (local(), 0..16_i32, small(), any::<u64>()).prop_map(|(local_id, primitive, peer, sent_bytes)| {
+            batch::Link { local_id, primitive, peer, sent_bytes, sent_steps: 1 }
+        });
+    let operation = (local(), 0..16_i32, -1..6_i32, any::<Option<u64>>()).prop_map(
+        |(local_id, primitive, state, end)| batch::Operation {
+            local_id,
+            primitive,
+            state,
+            completed_at_ns: end,
+            datatype: 300,
+            ..Default::default()
+        },
+    );
+    let operations = proptest::collection::vec(operation, 0..4);
+    let identity =
+        proptest::option::of(("(|job)", "(|host-[01]|ä{300})").prop_map(|(job, host)| batch::Identity {
+            job,
+            host,
+            ..batch::Identity::default()
+        }));
+    (
+        "(host-[01]/[12]/1|)",
+        identity,
+        proptest::collection::vec(any_communicator(), 0..3),
+        proptest::collection::vec(counters, 0..3),
+        proptest::collection::vec(link, 0..3),
+        (operations.clone(), operations),
+        (-1..5_i32, -1..5_i32, any::<Option<u64>>()),
+    )
+        .prop_map(
+            |(key, identity, communicators, counters, links, operations, (state, collector, ended))| {
+                batch::Process {
+                    key,
+                    identity,
+                    communicators,
+                    counters,
+                    links,
+                    in_flight: operations.0,
+                    last_completed: operations.1,
+                    collector_state: collector,
+                    state,
+                    ended_at_ns: ended,
+                    ..batch::Process::default()
+                }
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn any_order_with_repeats_gives_the_same(
+        steps in proptest::collection::vec((0..2_u32, 1..5_u64), 1..12),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 0..30),
+    ) {
+        let cluster = pair();
+        let batches = growing(&cluster, &steps);
+        let mut straight = Model::new();
+        for batch in &batches {
+            straight.apply(batch, at(100));
+        }
+        let mut mixed = Model::new();
+        for index in &order {
+            mixed.apply(index.get(&batches), at(100));
+        }
+        for batch in batches.iter().rev() {
+            mixed.apply(batch, at(100));
+        }
+        prop_assert_eq!(exported(&mixed), exported(&straight));
+        let all = [cluster.id()].into();
+        prop_assert_eq!(mixed.samples(&all), straight.samples(&all));
+    }
+
+    #[test]
+    fn anything_is_survived(
+        batches in proptest::collection::vec(
+            (1..9_u64, any::<u64>(), proptest::collection::vec(any_process(), 0..4)), 1..8),
+        now in any::<u64>(),
+    ) {
+        let mut model = Model::new();
+        let mut diagnosis = crate::diagnose::Diagnosis::new();
+        let now = Timestamp(now);
+        for (seq_number, sent_at_ns, processes) in batches {
+            let changes = model.apply(&Batch { sent_at_ns, ..batch(seq_number, 0, processes) }, now);
+            diagnosis.update(&model, Some(&changes.communicators), now);
+        }
+        crate::view::tests::look_at_everything(&model, &diagnosis, now);
+        for (id, communicator) in &model.communicators {
+            prop_assert_eq!(communicator.ranks(&model).count(), communicator.members.len());
+            prop_assert!(communicator.ranks(&model).all(|rank| rank.local.joined == Some(*id)));
+        }
+        let mut again = Model::new();
+        again.restore(exported(&model), now);
+        prop_assert_eq!(exported(&again), exported(&model));
+        model.tick(now);
+        model.tick(Timestamp(now.0.saturating_add(u64::MAX / 2)));
+        crate::view::tests::look_at_everything(&model, &diagnosis, now);
+    }
+}

@@ -1,0 +1,170 @@
+//! Hosts.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use super::bandwidth;
+use super::findings::{count, firing_by, is_degraded};
+use crate::api::{
+    CommunicatorState, Finding, FindingKind, HostDetail, HostRank, HostSummary, RankState, Severity,
+};
+use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::model::{Communicator, CommunicatorId, Model, Name, Process};
+
+/// Every host, by name.
+#[must_use]
+pub fn hosts(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Vec<HostSummary> {
+    let firing = firing_by(diagnosis, subject);
+    let ages = Ages::of(model);
+    model
+        .hosts()
+        .map(|(name, processes)| summary(model, &ages, &firing, now, name, &processes.collect::<Vec<_>>()))
+        .collect()
+}
+
+/// One host.
+#[must_use]
+pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) -> Option<HostDetail> {
+    let (name, processes) = model.host(name)?;
+    let processes: Vec<&Process> = processes.collect();
+    let firing = firing_by(diagnosis, subject);
+    let ages = Ages::of(model);
+    let summary = summary(model, &ages, &firing, now, name, &processes);
+    Some(HostDetail {
+        summary,
+        ranks: ranks(model, &ages, now, &processes),
+        firing: newest_first(firing.get(&**name)),
+    })
+}
+
+/// The host that a finding is about; none if it is about a communicator as a whole.
+fn subject(finding: &Finding) -> &str {
+    if finding.finding == FindingKind::FinalDisagrees { "" } else { &finding.host }
+}
+
+fn newest_first(firing: Option<&Vec<&Finding>>) -> Vec<Finding> {
+    let mut firing: Vec<Finding> = firing.into_iter().flatten().map(|finding| (*finding).clone()).collect();
+    firing.sort_by_key(|finding| Reverse(finding.first_seen));
+    firing
+}
+
+/// What the choice of a host's communicator needs, of all communicators at once: each is asked for by all its ranks.
+struct Ages(HashMap<CommunicatorId, Age>);
+
+/// Orders communicators by how well they tell what their hosts can do: in use, over several hosts, new.
+type Age = (bool, bool, Timestamp, CommunicatorId);
+
+impl Ages {
+    fn of(model: &Model) -> Self {
+        let age = |known: &Communicator| {
+            let is_in_use =
+                matches!(known.state(model).0, CommunicatorState::Active | CommunicatorState::Broken);
+            let first = known.ranks(model).next();
+            let is_wide = known
+                .ranks(model)
+                .any(|rank| first.is_some_and(|first| rank.identity.host != first.identity.host));
+            (known.id(), (is_in_use, is_wide, known.created(model), known.id()))
+        };
+        Self(model.communicators().map(age).collect())
+    }
+
+    fn get(&self, known: &Communicator) -> Option<Age> {
+        self.0.get(&known.id()).copied()
+    }
+}
+
+fn summary(
+    model: &Model,
+    ages: &Ages,
+    firing: &HashMap<&str, Vec<&Finding>>,
+    now: Timestamp,
+    name: &Name,
+    processes: &[&Process],
+) -> HostSummary {
+    let firing = firing.get(&**name).map(Vec::as_slice).unwrap_or_default();
+    let findings = count(firing.iter().copied());
+    let lives =
+        |process: &&&Process| matches!(model.rank_state(process, now), RankState::Running | RankState::Stale);
+    let jobs: BTreeSet<&Name> = processes
+        .iter()
+        .filter(lives)
+        .filter_map(|process| process.identity())
+        .map(|identity| &identity.job)
+        .collect();
+    let (init_channels, final_channels) = channels(model, ages, name, processes);
+    HostSummary {
+        host: name.to_string(),
+        degraded: is_degraded(findings),
+        reasons: firing
+            .iter()
+            .filter(|finding| finding.severity >= Severity::Warning)
+            .map(|finding| finding.message.clone())
+            .collect(),
+        findings,
+        jobs: jobs.into_iter().map(ToString::to_string).collect(),
+        n_processes: u32::try_from(processes.iter().filter(lives).count()).unwrap_or(u32::MAX),
+        init_channels,
+        final_channels,
+        completed_bytes_per_s: processes.iter().map(|process| rate(process, now)).sum(),
+        last_seen: processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default(),
+    }
+}
+
+/// Completed bytes per second of a process.
+fn rate(process: &Process, now: Timestamp) -> f64 {
+    process
+        .ranks()
+        .flat_map(|rank| {
+            rank.local.counters().values().map(move |counted| bandwidth::rate(&rank, counted, now))
+        })
+        .sum()
+}
+
+/// Init and final channels of a host in the communicator that tells best.
+fn channels(model: &Model, ages: &Ages, name: &Name, processes: &[&Process]) -> (Option<u32>, Option<u32>) {
+    let all = processes.iter().flat_map(|process| model.communicators_of(process));
+    // One of which the channels are not known tells nothing.
+    let told = |known: &&Communicator| {
+        known.ranks(model).any(|rank| rank.identity.host == *name && rank.facts.init_channels.is_some())
+    };
+    let mut candidates: Vec<Age> = all.filter_map(|known| ages.get(known)).collect();
+    candidates.sort_unstable();
+    candidates.dedup();
+    let best = candidates.into_iter().rev().filter_map(|age| model.communicator(age.3)).find(told);
+    let Some(best) = best else { return (None, None) };
+    let here = || best.ranks(model).filter(|rank| rank.identity.host == *name).map(|rank| rank.facts);
+    (
+        here().filter_map(|facts| facts.init_channels).min(),
+        here().filter_map(|facts| facts.final_channels).min(),
+    )
+}
+
+/// The host's ranks in communicators in use, by job, newest communicator first, and rank.
+fn ranks(model: &Model, ages: &Ages, now: Timestamp, processes: &[&Process]) -> Vec<HostRank> {
+    let mut found: Vec<(Age, HostRank)> = Vec::new();
+    for process in processes {
+        for rank in process.ranks() {
+            let Some(known) = rank.local.communicator().and_then(|id| model.communicator(id)) else {
+                continue;
+            };
+            let Some(age) = ages.get(known).filter(|age| age.0) else { continue };
+            found.push((
+                age,
+                HostRank {
+                    job: known.job().to_string(),
+                    comm: known.id().to_string(),
+                    rank: rank.rank,
+                    pid: rank.identity.pid,
+                    state: model.rank_state(process, now),
+                    init_channels: rank.facts.init_channels,
+                    final_channels: rank.facts.final_channels,
+                },
+            ));
+        }
+    }
+    found.sort_by(|(age, one), (other_age, other)| {
+        (&one.job, Reverse(age), one.rank).cmp(&(&other.job, Reverse(other_age), other.rank))
+    });
+    found.into_iter().map(|(_, rank)| rank).collect()
+}

@@ -1,0 +1,73 @@
+//! Operations: what each rank is in, and what it was in when it died.
+
+use ringscope_wire::{Datatype, batch};
+
+use crate::api::{Operation, OperationState};
+use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::model::{Model, RankRef};
+
+/// The operations of a communicator in one state (all if `None`), oldest first. Completed ones: the newest of each
+/// rank.
+#[must_use]
+pub fn operations(
+    model: &Model,
+    _diagnosis: &Diagnosis,
+    now: Timestamp,
+    id: &str,
+    state: Option<OperationState>,
+) -> Option<Vec<Operation>> {
+    let known = model.communicator(id.parse().ok()?)?;
+    let mut found: Vec<Operation> = known
+        .ranks(model)
+        .flat_map(|rank| {
+            let told = rank.local.in_flight().iter().chain(rank.local.last_completed());
+            told.filter_map(move |told| operation(&rank, told, now)).collect::<Vec<_>>()
+        })
+        .filter(|operation| state.is_none_or(|state| operation.state == state))
+        .collect();
+    found.sort_by(|one, other| order(one).cmp(&order(other)));
+    Some(found)
+}
+
+fn order(operation: &Operation) -> impl Ord + '_ {
+    (operation.issued_at, operation.rank, &operation.primitive, operation.seq_number)
+}
+
+/// The oldest operation that a rank has not completed; if there is none, the last one it completed.
+pub(super) fn current(rank: &RankRef<'_>, now: Timestamp) -> Option<Operation> {
+    let in_flight = rank.local.in_flight().iter();
+    let oldest = in_flight
+        .filter_map(|told| operation(rank, told, now))
+        .min_by(|one, other| order(one).cmp(&order(other)));
+    oldest.or_else(|| operation(rank, rank.local.last_completed()?, now))
+}
+
+fn operation(rank: &RankRef<'_>, told: &batch::Operation, now: Timestamp) -> Option<Operation> {
+    let issued_at = Timestamp(told.issued_at_ns);
+    // What was in flight when its rank ended does not get any older.
+    let until = told.completed_at_ns.map(Timestamp).or_else(|| rank.ended()).unwrap_or(now);
+    Some(Operation {
+        rank: rank.rank,
+        host: rank.identity.host.to_string(),
+        primitive: batch::Primitive::try_from(told.primitive).ok()?.known()?.label().to_owned(),
+        seq_number: told.seq_number,
+        bytes: told.bytes,
+        count: told.count,
+        datatype: u8::try_from(told.datatype)
+            .map_or("unknown", |datatype| Datatype(datatype).label())
+            .to_owned(),
+        peer: told.peer,
+        state: match batch::OperationState::try_from(told.state).ok()? {
+            batch::OperationState::Unspecified => return None,
+            batch::OperationState::Queued => OperationState::Queued,
+            batch::OperationState::Issued => OperationState::InFlight,
+            batch::OperationState::Completed => OperationState::Completed,
+            batch::OperationState::Failed => OperationState::Failed,
+        },
+        issued_at,
+        duration_s: until.since(issued_at).as_secs_f64(),
+        channels_done: told.channels_done,
+        channels_expected: told.channels_expected,
+    })
+}

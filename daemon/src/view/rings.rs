@@ -1,0 +1,57 @@
+//! Rings, put together from the places of all ranks.
+
+use std::collections::BTreeMap;
+
+use super::communicators::text;
+use crate::api::{Hop, Ring, Rings};
+use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::model::rings::{Place, stitch};
+use crate::model::{Model, RankRef};
+
+/// The rings of a communicator, one a channel.
+#[must_use]
+pub fn rings(model: &Model, _diagnosis: &Diagnosis, _now: Timestamp, id: &str) -> Option<Rings> {
+    let known = model.communicator(id.parse().ok()?)?;
+    let ranks: BTreeMap<u32, RankRef<'_>> = known.ranks(model).map(|rank| (rank.rank, rank)).collect();
+    let mut places: BTreeMap<u32, BTreeMap<u32, Place>> = BTreeMap::new();
+    for rank in ranks.values() {
+        for (channel, place) in &rank.facts.rings {
+            let place = Place { prev: place.prev, next: place.next };
+            places.entry(*channel).or_default().insert(rank.rank, place);
+        }
+    }
+    // One pass over the links for all channels.
+    let mut sent: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for rank in ranks.values() {
+        for ((_, peer), link) in rank.local.links() {
+            let sum = sent.entry((rank.rank, *peer)).or_default();
+            *sum = sum.saturating_add(link.bytes);
+        }
+    }
+    let ring = |(channel, places): (u32, BTreeMap<u32, Place>)| {
+        let stitched = stitch(known.n_ranks(), &places);
+        let hops = stitched.order.iter().filter_map(|rank| hop(ranks.get(rank)?, channel, &sent));
+        Ring {
+            channel,
+            complete: stitched.problem.is_none(),
+            order: hops.collect(),
+            missing_ranks: stitched.missing_ranks,
+            problem: stitched.problem,
+        }
+    };
+    Some(Rings { id: id.to_owned(), rings: places.into_iter().map(ring).collect() })
+}
+
+fn hop(rank: &RankRef<'_>, channel: u32, sent: &BTreeMap<(u32, u32), u64>) -> Option<Hop> {
+    let place = rank.facts.rings.get(&channel)?;
+    Some(Hop {
+        rank: rank.rank,
+        host: rank.identity.host.to_string(),
+        gpu: text(&rank.facts.gpu),
+        transport: text(&place.transport),
+        nic: text(&place.nic),
+        next: place.next,
+        sent_bytes: sent.get(&(rank.rank, place.next)).copied().unwrap_or_default(),
+    })
+}

@@ -1,0 +1,323 @@
+use ringscope_wire::Primitive;
+use ringscope_wire::batch::{self, ProcessState};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::{CommunicatorState, FindingState, JobState, OperationState, RankState, Severity};
+use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::model::Model;
+use crate::model::build::{Cluster, at, batch, ended};
+
+/// Everything that the API can show, as JSON.
+pub(crate) fn look_at_everything(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Value {
+    let all = communicators(model, diagnosis, now, &CommunicatorFilter::default());
+    let whole: Vec<Value> = all
+        .iter()
+        .map(|known| {
+            json!([
+                communicator(model, diagnosis, now, &known.id),
+                rings(model, diagnosis, now, &known.id),
+                primitives(model, diagnosis, now, &known.id),
+                operations(model, diagnosis, now, &known.id, None),
+            ])
+        })
+        .collect();
+    let jobs = jobs(model, diagnosis, now);
+    let hosts = hosts(model, diagnosis, now);
+    json!({
+        "communicators": whole,
+        "job": jobs.iter().map(|known| job(model, diagnosis, now, &known.id)).collect::<Vec<_>>(),
+        "jobs": jobs,
+        "host": hosts.iter().map(|known| host(model, diagnosis, now, &known.host)).collect::<Vec<_>>(),
+        "hosts": hosts,
+        "findings": findings(model, diagnosis, now, &FindingFilter::default()),
+    })
+}
+
+fn sick() -> Cluster {
+    Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2), ("host-2", 1, 1)], 2)
+}
+
+fn world(cluster: &Cluster) -> (Model, Diagnosis) {
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&cluster.batch(1, 2), at(2));
+    diagnosis.update(&model, None, at(2));
+    (model, diagnosis)
+}
+
+#[test]
+fn a_degraded_communicator() {
+    let (model, diagnosis) = world(&sick());
+    let found = communicators(&model, &diagnosis, at(3), &CommunicatorFilter::default());
+    let known = &found[0];
+    assert_eq!(known.id, sick().id().as_str());
+    assert_eq!((known.comm_hash.as_str(), known.name.as_deref()), ("0xabc", Some("dp")));
+    assert_eq!((known.state, known.created, known.ended), (CommunicatorState::Active, at(1), None));
+    assert_eq!((known.n_ranks, known.n_ranks_seen, known.n_nodes), (4, 4, 3));
+    assert_eq!(known.hosts, ["host-0", "host-1", "host-2"]);
+    assert_eq!((known.base, known.final_channels), (Some(1), Some(2)));
+    assert_eq!((known.culprits.as_slice(), known.degraded), (["host-2".to_owned()].as_slice(), true));
+    assert_eq!((known.findings.critical, known.findings.warning, known.findings.info), (1, 0, 2));
+
+    let whole = communicator(&model, &diagnosis, at(3), &known.id).unwrap();
+    let ranks: Vec<_> =
+        whole.ranks.iter().map(|rank| (rank.rank, rank.host.as_str(), rank.cause.as_str())).collect();
+    assert_eq!(
+        ranks,
+        [
+            (0, "host-0", "capped_by_peer"),
+            (1, "host-0", "capped_by_peer"),
+            (2, "host-1", "capped_by_peer"),
+            (3, "host-2", "doubled"),
+        ]
+    );
+    assert_eq!(whole.ranks[1].gpu.as_deref(), Some("0000:01:00.0"));
+}
+
+#[test]
+fn filters() {
+    let (mut model, mut diagnosis) = world(&sick());
+    let healthy = Cluster { job: "other", ..Cluster::new(&[("host-7", 1, 2)], 4).again(5, 1, 9) };
+    model.apply(&healthy.batch(2, 10), at(10));
+    diagnosis.update(&model, None, at(10));
+    let count = |filter: CommunicatorFilter| communicators(&model, &diagnosis, at(10), &filter).len();
+    let all = CommunicatorFilter::default;
+    assert_eq!(count(all()), 2);
+    assert_eq!(communicators(&model, &diagnosis, at(10), &all())[0].job, "other", "the newest first");
+    assert_eq!(count(CommunicatorFilter { job: Some("train".to_owned()), ..all() }), 1);
+    assert_eq!(count(CommunicatorFilter { host: Some("host-7".to_owned()), ..all() }), 1);
+    assert_eq!(count(CommunicatorFilter { host: Some("host".to_owned()), ..all() }), 0);
+    assert_eq!(count(CommunicatorFilter { degraded: Some(true), ..all() }), 1);
+    assert_eq!(count(CommunicatorFilter { state: Some(CommunicatorState::Ended), ..all() }), 0);
+
+    let count = |filter: FindingFilter| findings(&model, &diagnosis, at(10), &filter).len();
+    let all = FindingFilter::default;
+    assert_eq!(count(all()), 3);
+    assert_eq!(
+        findings(&model, &diagnosis, at(10), &all())[0].severity,
+        Severity::Critical,
+        "the worst first"
+    );
+    assert_eq!(count(FindingFilter { severity: Some(Severity::Warning), ..all() }), 1);
+    assert_eq!(count(FindingFilter { host: Some("host-0".to_owned()), ..all() }), 1);
+    assert_eq!(count(FindingFilter { job: Some("other".to_owned()), ..all() }), 0);
+    assert_eq!(count(FindingFilter { comm: Some(sick().id().to_string()), ..all() }), 3);
+    assert_eq!(count(FindingFilter { state: Some(FindingState::Resolved), ..all() }), 0);
+}
+
+#[test]
+fn what_is_not_there() {
+    let (model, diagnosis) = world(&sick());
+    for id in ["", "0123456789ab", "nonsense"] {
+        assert!(communicator(&model, &diagnosis, at(3), id).is_none());
+        assert!(rings(&model, &diagnosis, at(3), id).is_none());
+        assert!(primitives(&model, &diagnosis, at(3), id).is_none());
+        assert!(operations(&model, &diagnosis, at(3), id, None).is_none());
+        assert!(job(&model, &diagnosis, at(3), id).is_none());
+        assert!(host(&model, &diagnosis, at(3), id).is_none());
+    }
+}
+
+#[test]
+fn hosts_and_jobs() {
+    let (model, diagnosis) = world(&sick());
+    let hosts = hosts(&model, &diagnosis, at(3));
+    let degraded: Vec<_> = hosts.iter().map(|known| (known.host.as_str(), known.degraded)).collect();
+    assert_eq!(degraded, [("host-0", false), ("host-1", false), ("host-2", true)]);
+    assert_eq!(
+        hosts[2].reasons,
+        ["host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4"]
+    );
+    assert_eq!(
+        (hosts[0].init_channels, hosts[0].final_channels, hosts[0].n_processes),
+        (Some(2), Some(2), 2)
+    );
+    let whole = host(&model, &diagnosis, at(3), "host-0").unwrap();
+    assert_eq!(whole.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(whole.firing.len(), 1);
+
+    let job = job(&model, &diagnosis, at(3), "train").unwrap();
+    assert_eq!((job.state, job.first_seen, job.last_seen), (JobState::Running, at(0), at(2)));
+    assert_eq!((job.world_size, job.n_processes, job.n_killed), (Some(4), 4, 0));
+    assert_eq!((job.active_communicators, job.n_communicators, job.findings.critical), (1, 1, 1));
+    assert_eq!(jobs(&model, &diagnosis, at(17))[0].state, JobState::Stale);
+}
+
+#[test]
+fn a_host_shows_its_newest_communicator_over_several_hosts() {
+    let wide = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4);
+    let (mut model, diagnosis) = world(&wide);
+    let narrow = Cluster::new(&[("host-0", 2, 12)], 24).again(2, 8, 10);
+    model.apply(&narrow.batch(2, 11), at(11));
+    let found = hosts(&model, &diagnosis, at(11));
+    assert_eq!((found[0].init_channels, found[0].final_channels), (Some(2), Some(4)));
+    let (model, diagnosis) = world(&narrow);
+    assert_eq!(hosts(&model, &diagnosis, at(11))[0].final_channels, Some(24));
+}
+
+#[test]
+fn rings_with_their_hops() {
+    let cluster = sick();
+    let (mut model, diagnosis) = world(&cluster);
+    let sent = batch::Process {
+        links: vec![cluster.link(Primitive::AllReduce, 2, 30), cluster.link(Primitive::AllGather, 2, 12)],
+        ..cluster.word(1)
+    };
+    model.apply(&batch(2, 3, vec![sent]), at(3));
+    let found = rings(&model, &diagnosis, at(3), cluster.id().as_str()).unwrap();
+    assert_eq!(found.rings.len(), 2);
+    let ring = &found.rings[1];
+    assert!(ring.complete && ring.problem.is_none() && ring.channel == 1);
+    let hops: Vec<_> = ring
+        .order
+        .iter()
+        .map(|hop| (hop.rank, hop.next, hop.transport.as_deref(), hop.nic.as_deref(), hop.sent_bytes))
+        .collect();
+    assert_eq!(
+        hops,
+        [
+            (0, 1, Some("P2P/IPC"), None, 0),
+            (1, 2, Some("NET/IB"), Some("mlx5_0"), 42),
+            (2, 3, Some("NET/IB"), Some("mlx5_0"), 0),
+            (3, 0, Some("NET/IB"), Some("mlx5_0"), 0),
+        ]
+    );
+    let mut partial = Model::new();
+    partial.apply(&batch(1, 2, vec![cluster.process(0), cluster.process(1), cluster.process(3)]), at(2));
+    let found = rings(&partial, &diagnosis, at(3), cluster.id().as_str()).unwrap();
+    assert_eq!((found.rings[0].complete, found.rings[0].missing_ranks.as_slice()), (false, [2].as_slice()));
+    assert_eq!(found.rings[0].order.iter().map(|hop| hop.rank).collect::<Vec<_>>(), [3, 0, 1]);
+}
+
+#[test]
+fn counters_and_bandwidth() {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2), ("host-2", 1, 2), ("host-3", 1, 2)], 4);
+    let (mut model, diagnosis) = world(&cluster);
+    let count = |calls: u64| {
+        let cluster = &cluster;
+        (0..4).map(move |rank| batch::Process {
+            counters: vec![
+                cluster.counters(Primitive::AllReduce, calls + 1, calls, 1_000),
+                cluster.counters(Primitive::AllGather, calls, calls, 1_000),
+            ],
+            ..cluster.word(rank)
+        })
+    };
+    for s in 0..21 {
+        model.apply(&batch(2 + s, 3 + s, count(10 * s).collect()), at(3 + s));
+    }
+    let id = cluster.id();
+    let found = primitives(&model, &diagnosis, at(23), id.as_str()).unwrap();
+    let all_reduce = &found.primitives[0];
+    assert_eq!(all_reduce.primitive, "all_reduce");
+    assert_eq!((all_reduce.issued_calls, all_reduce.completed_calls), (804, 800));
+    assert_eq!(all_reduce.backlog_bytes, 4_000);
+    assert_eq!((all_reduce.completed_bytes_per_s, all_reduce.bus_bytes_per_s), (40_000.0, 15_000.0));
+    assert_eq!(
+        (found.primitives[1].primitive.as_str(), found.primitives[1].bus_bytes_per_s),
+        ("all_gather", 30_000.0)
+    );
+    assert_eq!(found.ranks.len(), 4);
+    assert_eq!(found.ranks[3].primitives[0].completed_bytes_per_s, 10_000.0);
+    assert_eq!(found.ranks[3].primitives[0].bus_bytes_per_s, 15_000.0);
+
+    let rates = |model: &Model, s| {
+        (
+            communicators(model, &diagnosis, at(s), &CommunicatorFilter::default())[0].completed_bytes_per_s,
+            jobs(model, &diagnosis, at(s))[0].completed_bytes_per_s,
+            hosts(model, &diagnosis, at(s))[0].completed_bytes_per_s,
+        )
+    };
+    assert_eq!(rates(&model, 23), (80_000.0, 80_000.0, 20_000.0));
+    assert_eq!(rates(&model, 40), (0.0, 0.0, 0.0), "nothing was heard for long");
+    let killed = (0..4).map(|rank| ended(cluster.word(rank), ProcessState::Killed, 23)).collect();
+    model.apply(&batch(50, 23, killed), at(23));
+    assert_eq!(rates(&model, 23), (0.0, 0.0, 0.0), "everything has ended");
+}
+
+#[test]
+fn bus_factors() {
+    let check =
+        |primitive, n_ranks, expected| assert_eq!(bus_factor(primitive, n_ranks), expected, "{primitive}");
+    check(Primitive::AllReduce, 4, 1.5);
+    check(Primitive::AllGather, 4, 3.0);
+    check(Primitive::ReduceScatter, 4, 3.0);
+    check(Primitive::AllToAll, 4, 3.0);
+    check(Primitive::Broadcast, 4, 1.0);
+    check(Primitive::Send, 4, 1.0);
+    for primitive in Primitive::ALL {
+        assert!(bus_factor(primitive, 0).is_finite());
+    }
+    check(Primitive::AllReduce, 1, 0.0);
+}
+
+#[test]
+fn a_killed_rank_shows_what_it_died_in() {
+    let cluster = sick();
+    let (mut model, diagnosis) = world(&cluster);
+    let working = |rank| batch::Process {
+        in_flight: vec![cluster.operation(6, 12, None), cluster.operation(5, 11, None)],
+        last_completed: vec![cluster.operation(4, 10, Some(11))],
+        ..cluster.word(rank)
+    };
+    model.apply(&batch(2, 12, vec![working(0), working(1)]), at(12));
+    model.apply(&batch(3, 15, vec![ended(working(1), ProcessState::Killed, 14)]), at(15));
+    let idle = batch::Process { last_completed: vec![cluster.operation(4, 10, Some(11))], ..cluster.word(2) };
+    model.apply(&batch(4, 15, vec![idle]), at(15));
+
+    let whole = communicator(&model, &diagnosis, at(20), cluster.id().as_str()).unwrap();
+    let found: Vec<_> = whole
+        .ranks
+        .iter()
+        .map(|rank| {
+            let operation = rank.operation.as_ref();
+            (
+                rank.state,
+                operation.map(|operation| (operation.seq_number, operation.state, operation.duration_s)),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (RankState::Running, Some((5, OperationState::InFlight, 9.0))),
+            (RankState::Killed, Some((5, OperationState::InFlight, 3.0))),
+            (RankState::Running, Some((4, OperationState::Completed, 1.0))),
+            (RankState::Running, None),
+        ]
+    );
+    assert_eq!(whole.summary.state, CommunicatorState::Broken);
+    let in_flight =
+        operations(&model, &diagnosis, at(20), cluster.id().as_str(), Some(OperationState::InFlight))
+            .unwrap();
+    let order: Vec<_> = in_flight.iter().map(|operation| (operation.seq_number, operation.rank)).collect();
+    assert_eq!(order, [(5, 0), (5, 1), (6, 0), (6, 1)]);
+    assert_eq!(in_flight[0].datatype, "float32");
+    assert_eq!(operations(&model, &diagnosis, at(20), cluster.id().as_str(), None).unwrap().len(), 7);
+}
+
+#[test]
+fn what_the_store_kept_looks_the_same() {
+    let cluster = sick();
+    let (mut model, _) = world(&cluster);
+    let busy = |rank| batch::Process {
+        counters: vec![cluster.counters(Primitive::AllReduce, 5, 4, 100)],
+        links: vec![cluster.link(Primitive::AllReduce, 1, 400)],
+        in_flight: vec![cluster.operation(4, 9, None)],
+        last_completed: vec![cluster.operation(3, 8, Some(9))],
+        ..cluster.word(rank)
+    };
+    let words = vec![busy(0), ended(busy(1), ProcessState::Killed, 9), busy(2)];
+    model.apply(&batch(2, 10, words), at(10));
+    let keys: Vec<String> = (0..4).map(|rank| cluster.key(rank)).collect();
+    let kept = keys.iter().flat_map(|key| [model.process_counters(key), model.process_facts(key)]);
+    let mut again = Model::new();
+    again.restore(kept.flatten().collect(), at(10));
+    let look = |model: &Model| {
+        let mut diagnosis = Diagnosis::new();
+        diagnosis.update(model, None, at(10));
+        look_at_everything(model, &diagnosis, at(30))
+    };
+    assert_eq!(look(&again), look(&model));
+}
