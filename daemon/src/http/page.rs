@@ -56,7 +56,7 @@ impl Cursor {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        if !text.is_ascii() || text.len() % 2 != 0 || text.len() > CURSOR_BYTES_MAX {
+        if !text.is_ascii() || !text.len().is_multiple_of(2) || text.len() > CURSOR_BYTES_MAX {
             return None;
         }
         let bytes: Option<Vec<u8>> =

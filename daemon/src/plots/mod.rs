@@ -1,6 +1,7 @@
 //! Pictures of the model, drawn by plotters: no browser, no system fonts.
 
 mod font;
+mod labels;
 mod layout;
 mod png;
 mod ring;

@@ -11,6 +11,7 @@ use plotters::prelude::{Color as _, DrawingBackend, RGBColor};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoTextStyle as _, ShapeStyle};
 
+use super::labels::{Taken, anchor, shorten};
 use super::layout::{Layout, arrow_head, between, to_f64};
 use super::{Format, Theme, font, png};
 use crate::api::{CommunicatorDetail, Hop, Ring};
@@ -76,7 +77,8 @@ impl RingPlot<'_> {
                 let drawn_px = self.size_px * 2;
                 let large = RingPlot { size_px: drawn_px, ..*self };
                 let width = usize::try_from(drawn_px).unwrap_or(0);
-                let mut pixels = vec![0; width * width * 3];
+                let RGBColor(red, green, blue) = self.theme.ground();
+                let mut pixels = [red, green, blue].repeat(width * width);
                 large.draw_on(
                     &BitMapBackend::with_buffer(&mut pixels, (drawn_px, drawn_px)).into_drawing_area(),
                 )?;
@@ -93,14 +95,18 @@ impl RingPlot<'_> {
         let layout = Layout::new(self.ring, (size * 0.5, size * 0.53), size * 0.30);
         area.fill(&self.theme.ground())?;
         self.titles(area)?;
-        self.hosts(area, &layout)?;
+        let mut taken = Taken::default();
+        for angle in layout.angles.values() {
+            taken.dot(layout.point(*angle, layout.radius), layout.dot * 1.3);
+        }
+        self.hosts(area, &layout, &mut taken)?;
         for hop in &self.ring.order {
             self.hop(area, &layout, hop)?;
         }
         for hop in &self.ring.order {
             self.rank(area, &layout, hop)?;
         }
-        self.hop_labels(area, &layout)?;
+        self.hop_labels(area, &layout, &mut taken)?;
         self.legend(area)?;
         area.present()?;
         Ok(())
@@ -132,27 +138,31 @@ impl RingPlot<'_> {
         self.text(area, &third, (size * 0.5, size * 0.108), size * 0.018, self.theme.alarm(), middle)
     }
 
-    fn hosts<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout) -> Drawn<B> {
+    fn hosts<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout, taken: &mut Taken) -> Drawn<B> {
         let size = f64::from(self.size_px);
         let distance = layout.radius * 1.0 + layout.dot + size * 0.028;
         let thickness = size * 0.012;
         let font_px = (size * 0.019).max(11.0);
-        // As many names as the circle has room for, but each that is degraded.
-        let room = 2.0 * PI * distance / (font_px * 1.15);
-        let every = (1..).find(|every| to_f64(layout.hosts.len()) / f64::from(*every) <= room).unwrap_or(1);
-        for (index, (arc, turn)) in layout.hosts.iter().zip((0..every).cycle()).enumerate() {
+        let mut arcs: Vec<_> = layout.hosts.iter().enumerate().collect();
+        // Names of degraded hosts get their places first; one that finds none is left out.
+        arcs.sort_by_key(|(_, arc)| !self.degraded_hosts.contains(&arc.host));
+        for (index, arc) in arcs {
             let degraded = self.degraded_hosts.contains(&arc.host);
             let colour = if degraded { self.theme.alarm() } else { self.theme.host(index) };
             let mut outline = layout.arc(arc.from, arc.to, distance);
             outline.extend(layout.arc(arc.from, arc.to, distance + thickness).into_iter().rev());
             area.draw(&Polygon::new(pixels(&outline), colour.filled()))?;
-            if turn == 0 || degraded {
-                let angle = f64::midpoint(arc.from, arc.to);
-                let name = shorten(&arc.host, 18);
-                let label = if degraded { format!("⚠ {name}") } else { name };
-                let colour = if degraded { self.theme.alarm() } else { self.theme.text() };
-                let at = layout.point(angle, distance + thickness + size * 0.014);
-                self.text(area, &label, at, font_px, colour, anchor(angle))?;
+            let name = shorten(&arc.host, HOST_CHARS_MAX);
+            let label = if degraded { format!("⚠ {name}") } else { name };
+            let colour = if degraded { self.theme.alarm() } else { self.theme.text() };
+            let angle = f64::midpoint(arc.from, arc.to);
+            let nearest = distance + thickness + size * 0.014;
+            let places = (0..3).map(|row| {
+                let at = layout.point(angle, nearest + f64::from(row) * font_px * 1.2);
+                (at, anchor(angle))
+            });
+            if let Some((at, pos)) = taken.first_free(&label, font_px, places) {
+                self.text(area, &label, at, font_px, colour, pos)?;
             }
         }
         Ok(())
@@ -187,6 +197,8 @@ impl RingPlot<'_> {
         let number = hop.rank.to_string();
         let inside_px = layout.dot * if number.len() > 2 { 0.8 } else { 1.1 };
         if inside_px >= f64::from(self.size_px) * 0.010 {
+            // Digits have no descent: their middle is above that of the line.
+            let at = (at.0, at.1 + inside_px * 0.08);
             return self.text(area, &number, at, inside_px, self.theme.ground(), centred);
         }
         // No room inside: outside, as many as there is room for.
@@ -195,7 +207,7 @@ impl RingPlot<'_> {
         let every = (0..8)
             .map(|power| 1_u32 << power)
             .find(|every| to_f64(layout.angles.len()) / f64::from(*every) <= room);
-        if every.is_some_and(|every| hop.rank % every == 0) {
+        if every.is_some_and(|every| hop.rank.is_multiple_of(every)) {
             let at = layout.point(*angle, layout.radius + layout.dot + font_px * 0.75);
             return self.text(area, &number, at, font_px, self.theme.faint(), centred);
         }
@@ -203,7 +215,7 @@ impl RingPlot<'_> {
     }
 
     /// Transport and NIC of the hops between hosts, and of all if they are few, inside the circle.
-    fn hop_labels<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout) -> Drawn<B> {
+    fn hop_labels<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout, taken: &mut Taken) -> Drawn<B> {
         let hosts: BTreeMap<u32, &str> =
             self.ring.order.iter().map(|hop| (hop.rank, hop.host.as_str())).collect();
         let few = self.ring.order.len() <= LABELLED_RANKS_MAX;
@@ -227,18 +239,12 @@ impl RingPlot<'_> {
                 None => transport.to_owned(),
             };
             let (start, end) = (layout.point(*from, layout.radius), layout.point(*to, layout.radius));
-            let middle = (f64::midpoint(start.0, end.0), f64::midpoint(start.1, end.1));
-            let (dx, dy) = (middle.0 - layout.centre.0, middle.1 - layout.centre.1);
-            let off_centre = dx.hypot(dy);
-            // A hop across the circle is labelled at a third, where fewer meet.
-            let (at, angle) = if off_centre < layout.radius * 0.3 {
-                ((start.0 + (end.0 - start.0) * 0.33, start.1 + (end.1 - start.1) * 0.33 - font_px), *from)
-            } else {
-                let inwards = (off_centre - font_px * 0.9) / off_centre;
-                ((layout.centre.0 + dx * inwards, layout.centre.1 + dy * inwards), dx.atan2(-dy))
-            };
             let colour = self.theme.transport(hop.transport.as_deref());
-            self.text(area, &label, at, font_px, colour, anchor(angle + PI))?;
+            if let Some((at, pos)) =
+                taken.first_free(&label, font_px, label_places(layout.centre, start, end, font_px))
+            {
+                self.text(area, &label, at, font_px, colour, pos)?;
+            }
         }
         Ok(())
     }
@@ -286,28 +292,40 @@ impl RingPlot<'_> {
     }
 }
 
-/// Text outside the circle grows away from it.
-fn anchor(angle: f64) -> Pos {
-    let (x, y) = (angle.sin(), -angle.cos());
-    let horizontal = match x {
-        x if x > 0.2 => HPos::Left,
-        x if x < -0.2 => HPos::Right,
-        _ => HPos::Center,
-    };
-    let vertical = match y {
-        y if y > 0.9 => VPos::Top,
-        y if y < -0.9 => VPos::Bottom,
-        _ => VPos::Center,
-    };
-    Pos::new(horizontal, vertical)
-}
-
-fn shorten(text: &str, chars_max: usize) -> String {
-    if text.chars().count() <= chars_max {
-        return text.to_owned();
+/// Where the label of a hop may be: towards the centre from a hop along the circle, beside one that goes across.
+fn label_places(
+    centre: (f64, f64),
+    start: (f64, f64),
+    end: (f64, f64),
+    font_px: f64,
+) -> Vec<((f64, f64), Pos)> {
+    let middle = (f64::midpoint(start.0, end.0), f64::midpoint(start.1, end.1));
+    let (dx, dy) = (middle.0 - centre.0, middle.1 - centre.1);
+    let off_centre = dx.hypot(dy);
+    let along = (end.0 - start.0).hypot(end.1 - start.1);
+    if off_centre > along * 0.6 {
+        let angle = dx.atan2(-dy);
+        let place = |row: f64| {
+            let inwards = (off_centre - font_px * row).max(0.0) / off_centre;
+            ((centre.0 + dx * inwards, centre.1 + dy * inwards), anchor(angle + PI))
+        };
+        return [1.0, 2.2, 3.4, 4.6].map(place).to_vec();
     }
-    let kept: String = text.chars().take(chars_max - 1).collect();
-    format!("{kept}…")
+    let (ux, uy) = ((end.0 - start.0) / along.max(1e-9), (end.1 - start.1) / along.max(1e-9));
+    let place = |share: f64| {
+        let on_line = (start.0 + (end.0 - start.0) * share, start.1 + (end.1 - start.1) * share);
+        // To the right of the direction of travel, so that the hop back has the other side.
+        let beside = (on_line.0 - uy * font_px * 0.8, on_line.1 + ux * font_px * 0.8);
+        let horizontal = if uy > 0.3 {
+            HPos::Right
+        } else if uy < -0.3 {
+            HPos::Left
+        } else {
+            HPos::Center
+        };
+        (beside, Pos::new(horizontal, VPos::Center))
+    };
+    [0.3, 0.2, 0.4, 0.15, 0.7].map(place).to_vec()
 }
 
 fn pixels(points: &[(f64, f64)]) -> Vec<(i32, i32)> {
@@ -327,6 +345,8 @@ fn round_u32(value: f64) -> u32 {
     round_i32(value).max(1).unsigned_abs()
 }
 
+/// Longer names of hosts would leave the picture.
+const HOST_CHARS_MAX: usize = 18;
 /// Up to so many ranks every hop is labelled.
 const LABELLED_RANKS_MAX: usize = 12;
 /// More labels than this would hide the ring.

@@ -24,7 +24,7 @@ impl Shape {
 /// One line a primitive (and host), each the sum of the series of its communicators and hosts. Rates are taken before
 /// they are summed: a series that appears in the middle is no jump.
 pub(super) fn lines(points: &[SamplePoint], shape: Shape) -> Vec<SeriesLine> {
-    let mut series: BTreeMap<(&str, &str, &str), Vec<(i64, i64)>> = BTreeMap::new();
+    let mut series: BTreeMap<(&str, &str, &str), Vec<Sampled>> = BTreeMap::new();
     for point in points {
         let key = (point.primitive.as_str(), point.host.as_str(), point.comm.as_str());
         series.entry(key).or_default().push((point.bucket, point.value));
@@ -48,8 +48,11 @@ pub(super) fn lines(points: &[SamplePoint], shape: Shape) -> Vec<SeriesLine> {
         .collect()
 }
 
+/// Bucket and counter.
+type Sampled = (i64, i64);
+
 /// The values of one series in every bucket.
-fn values(points: &[(i64, i64)], shape: Shape) -> Vec<Option<f64>> {
+fn values(points: &[Sampled], shape: Shape) -> Vec<Option<f64>> {
     if !shape.rate {
         return (0..shape.buckets).map(|bucket| at(points, bucket, shape.step_ms)).collect();
     }
@@ -66,7 +69,7 @@ fn values(points: &[(i64, i64)], shape: Shape) -> Vec<Option<f64>> {
 /// The counter at the end of a bucket. Between two samples that are close it grows evenly; otherwise it stays as it
 /// was, for a series that does not change has no samples.
 #[expect(clippy::cast_precision_loss, reason = "JSON has only doubles")]
-fn at(points: &[(i64, i64)], bucket: i64, step_ms: i64) -> Option<f64> {
+fn at(points: &[Sampled], bucket: i64, step_ms: i64) -> Option<f64> {
     let next = points.partition_point(|(at, _)| *at <= bucket);
     let (before, value) = *points.get(next.checked_sub(1)?)?;
     let value = value as f64;
