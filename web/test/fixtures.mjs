@@ -19,12 +19,13 @@ function cluster(now, options) {
   const seq = stuck ? 1042 : 1042 + tick;
   const calls = seq + 1;
   // Counters that grow as the rates say.
+  const endedMs = now - 600_000;
   const runS = ((now % 1e7) + 3e6) / 1000;
   const message = `${degraded} found 1 channel, the others ${channels / 2}: every rank runs on 2 channels instead of ${channels}`;
 
   const operation = (rank) => {
     const dead = killed.includes(rank);
-    const done = !dead && !stuck && (rank + tick) % 3 === 0;
+    const done = ended || (!dead && !stuck && (rank + tick) % 3 === 0);
     return {
       rank, host: host(rank), primitive: "all_reduce", seq_number: dead ? seq - 1 : seq, bytes: 64 * MIB, count: 16 * MIB,
       datatype: "float32", state: done ? "completed" : "in_flight", issued_at: iso(now - (stuck ? 41_300 : 18)),
@@ -51,7 +52,7 @@ function cluster(now, options) {
   const bytes = calls * 64 * MIB * nRanks;
   const summary = {
     id, comm_hash: `0x${id}9a0b`, job, name, state: ended ? "ended" : stuck ? "broken" : "active",
-    created: iso(now - startedS * 1000), n_ranks: nRanks, n_ranks_seen: nRanks - missing.length, n_nodes: nHosts, hosts,
+    created: iso(now - startedS * 1000), ...(ended ? { ended: iso(endedMs) } : {}), n_ranks: nRanks, n_ranks_seen: nRanks - missing.length, n_nodes: nHosts, hosts,
     base: graph ? (slowHost === null ? channels / 2 : 1) : null, final_channels: graph ? final : null,
     culprits: degraded ? [degraded] : [], degraded: degraded !== null, findings: counts(findings),
     issued_bytes: bytes + 64 * MIB, completed_bytes: bytes, completed_bytes_per_s: perS,
@@ -71,7 +72,9 @@ function cluster(now, options) {
         order.push(rank);
       }
     }
-    const known = order.filter((rank) => !missing.includes(rank));
+    // As the daemon: the longest piece known, here from behind the missing ranks round to them.
+    const last = Math.max(-1, ...missing.map((rank) => order.indexOf(rank)));
+    const known = [...order.slice(last + 1), ...order.slice(0, last + 1)].filter((rank) => !missing.includes(rank));
     return {
       channel, complete: missing.length === 0, missing_ranks: missing,
       ...(missing.length > 0 ? { problem: `ranks ${missing.join(" and ")} have not said who follows them on channel ${channel}` } : {}),

@@ -102,6 +102,11 @@ export function rankRanges(ranks: number[], limit = 8): string {
   return pieces.length > limit ? `${pieces.slice(0, limit).join(", ")} and more` : pieces.join(", ");
 }
 
+/** The first letter large. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** ["a", "b", "c"] -> "a, b and c", cut after `limit`. */
 export function list(items: string[], limit = 4): string {
   if (items.length === 0) return "";

@@ -11,7 +11,7 @@ export interface Cell {
 }
 
 /** Characters of a name that a cell holds. */
-const MAX_SHORT = 5;
+const MAX_SHORT = 7;
 
 export function grid(hosts: HostSummary[]): { prefix: string; cells: Cell[] } {
   const prefix = commonPrefix(hosts.map((host) => host.host));

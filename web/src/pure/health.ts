@@ -1,7 +1,8 @@
 /** The state of everything in one sentence: the first thing on the page. Pure. */
 
 import type { Finding, HostSummary, Job, Severity } from "../api";
-import { duration, list, moment, plural } from "./format";
+import type { Trouble } from "./progress";
+import { capital, duration, list, moment, plural } from "./format";
 
 export type Level = "empty" | "idle" | "ok" | "warning" | "critical";
 
@@ -14,7 +15,8 @@ export interface Health {
   suspects: string[];
 }
 
-export function health(jobs: Job[], hosts: HostSummary[], findings: Finding[], nowMs: number): Health {
+/** `trouble`: what is wrong among the ranks on the screen, if they wait. */
+export function health(jobs: Job[], hosts: HostSummary[], findings: Finding[], trouble: Trouble | undefined, nowMs: number): Health {
   const degraded = worstFirst(hosts.filter((host) => host.degraded));
   const live = jobs.filter((job) => job.state !== "ended");
   if (jobs.length === 0 && degraded.length === 0) {
@@ -23,17 +25,20 @@ export function health(jobs: Job[], hosts: HostSummary[], findings: Finding[], n
   }
   if (live.length === 0 && degraded.length === 0) return idle(jobs, nowMs);
 
-  const suspects = degraded.map((host) => host.host);
+  const suspects = [...new Set([...degraded.map((host) => host.host), ...(trouble?.hosts ?? [])])];
   const parts: string[] = [];
   let level: Level = "ok";
   const watched = hosts.filter((host) => host.n_processes > 0 || host.degraded || host.jobs.length > 0).length;
   if (degraded.length > 0) {
     level = degraded.some((host) => host.findings.critical > 0) ? "critical" : "warning";
-    const more = degraded.length > 1 ? `; and ${list(suspects.slice(1), 3)}` : "";
+    const more = degraded.length > 1 ? `; and ${list(degraded.slice(1).map((host) => host.host), 3)}` : "";
     parts.push(`${degraded.length} of ${plural(watched, "host")} degraded: ${reason(degraded[0]!)}${more}`);
   }
   const killed = live.filter((job) => job.n_killed > 0);
-  if (killed.length > 0) {
+  if (trouble !== undefined) {
+    level = "critical";
+    parts.push(trouble.words);
+  } else if (killed.length > 0) {
     level = "critical";
     parts.push(...killed.slice(0, 2).map(killedWords));
   }
@@ -44,12 +49,12 @@ export function health(jobs: Job[], hosts: HostSummary[], findings: Finding[], n
     const quiet = duration(Math.max(0, (nowMs - Date.parse(first.last_seen)) / 1000));
     parts.push(`nothing heard of ${list(silent.map((job) => job.id), 3)} for ${quiet}`);
   }
-  if (degraded.length === 0) {
+  if (level === "ok") {
     const fine = watched === 0 ? "No host is degraded" : watched === 1 ? "The only host is healthy" : `All ${plural(watched, "host")} healthy`;
     parts.unshift(fine);
   }
-  const sinceMs = oldest(findings);
-  return { level, sentence: join(parts), suspects, ...(sinceMs === undefined ? {} : { sinceMs }) };
+  const sinceMs = oldest(findings) ?? trouble?.sinceMs;
+  return { level, sentence: capital(parts.join("; ")), suspects, ...(sinceMs === undefined ? {} : { sinceMs }) };
 }
 
 function idle(jobs: Job[], nowMs: number): Health {
@@ -91,9 +96,3 @@ function oldest(findings: Finding[]): number | undefined {
   if (firing.length === 0) return undefined;
   return Math.min(...firing.map((finding) => Date.parse(finding.first_seen)));
 }
-
-function join(parts: string[]): string {
-  if (parts.length > 1 && parts[0]!.endsWith("healthy")) return `${parts[0]}, but ${parts.slice(1).join("; ")}`;
-  return parts.join("; ");
-}
-

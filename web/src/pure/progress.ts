@@ -1,16 +1,27 @@
 /** Where the ranks of a communicator stand, against each other. Pure. */
 
 import type { Operation, Rank } from "../api";
-import { duration, integer, list, plural, primitiveName, rankRanges } from "./format";
+import { capital, duration, integer, list, plural, primitiveName, rankRanges } from "./format";
 
 /** Ranks are sampled at slightly different times: only a wait longer than this says that somebody is behind. */
 export const WAIT_S = 3;
+/** All ranks in one operation for this long: no transfer takes that long, whatever its size. */
+export const HANG_S = 30;
+
+export interface Trouble {
+  words: string;
+  hosts: string[];
+  /** When the longest wait began, milliseconds since the epoch. */
+  sinceMs: number;
+}
 
 export interface Progress {
   /** In words, for the head of the table. */
   sentence: string;
-  /** Whether ranks wait: somebody is killed or behind and the others are stuck. */
+  /** Whether ranks wait in vain: somebody is killed or behind, or the operation itself hangs. */
   stuck: boolean;
+  /** If ranks wait: the same without what ticks, and where to look. */
+  trouble?: Trouble;
   /** Operations by which a rank is behind the furthest; only if ranks wait. */
   behind: Map<number, number>;
 }
@@ -20,29 +31,53 @@ export function progress(ranks: Rank[]): Progress {
   const longest = Math.max(0, ...waiting.map((rank) => rank.operation!.duration_s));
   const killed = ranks.filter((rank) => rank.state === "killed");
   const behind = longest >= WAIT_S ? behindOf(ranks) : new Map<number, number>();
-  const stuck = longest >= WAIT_S && (behind.size > 0 || killed.length > 0);
+  const held = longest >= WAIT_S && (behind.size > 0 || killed.length > 0);
+  const hung = !held && longest >= HANG_S && waiting.length === ranks.filter(alive).length;
+  const stuck = held || hung;
 
+  const late = ranks.filter((rank) => behind.has(rank.rank) && rank.state !== "killed");
+  const tell = (timed: boolean) => sentenceOf(ranks, { waiting, longest, killed, late, behind, hung }, timed);
+  const hosts = [...new Set([...killed, ...late].map((rank) => rank.host))];
+  return {
+    sentence: capital(tell(true)),
+    stuck,
+    behind,
+    ...(stuck ? { trouble: { words: tell(false), hosts, sinceMs: Math.min(...waiting.map((rank) => Date.parse(rank.operation!.issued_at))) } } : {}),
+  };
+}
+
+interface Facts {
+  waiting: Rank[];
+  longest: number;
+  killed: Rank[];
+  late: Rank[];
+  behind: Map<number, number>;
+  hung: boolean;
+}
+
+function sentenceOf(ranks: Rank[], facts: Facts, timed: boolean): string {
+  const { waiting, longest, killed, late, behind, hung } = facts;
   const parts: string[] = [];
   if (killed.length > 0) parts.push(killedWords(killed));
-  const late = ranks.filter((rank) => behind.has(rank.rank) && rank.state !== "killed");
   if (late.length > 0) {
     parts.push(`${ranksOn(late)} ${late.length === 1 ? "is" : "are"} behind by ${plural(Math.max(...late.map((r) => behind.get(r.rank)!)), "operation")}`);
   }
-  parts.push(waitingWords(ranks, waiting, longest, killed.length));
-  return { sentence: parts.filter(Boolean).join("; "), stuck, behind };
+  parts.push(waitingWords(ranks, waiting, longest, killed.length, timed));
+  if (hung) parts.push("none is behind, its transfers do not finish");
+  return parts.filter(Boolean).join("; ");
 }
 
 function alive(rank: Rank): boolean {
   return rank.state === "running" || rank.state === "stale";
 }
 
-function waitingWords(ranks: Rank[], waiting: Rank[], longest: number, killed: number): string {
+function waitingWords(ranks: Rank[], waiting: Rank[], longest: number, killed: number, timed: boolean): string {
   if (waiting.length > 0) {
     const front = furthest(waiting);
     const same = waiting.filter((rank) => sameOperation(rank.operation!, front)).length;
     const of = killed > 0 ? plural(same, "rank") : `${integer(same)} of ${plural(ranks.length, "rank")}`;
     const verb = longest >= WAIT_S ? (same === 1 ? "waits" : "wait") : same === 1 ? "is" : "are";
-    const time = longest >= WAIT_S ? ` for ${duration(longest)}` : "";
+    const time = timed && longest >= WAIT_S ? ` for ${duration(longest)}` : "";
     return `${of} ${verb} in ${operationName(front)}${time}`;
   }
   const living = ranks.filter(alive);

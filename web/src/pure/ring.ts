@@ -9,8 +9,12 @@ import type { Hop, Ring } from "../api";
 
 /** Above this many ranks the drawing is ticks instead of numbered discs. */
 export const MAX_LABELLED_RANKS = 64;
-/** Above this many arcs only those named in `always` are labelled. */
-export const MAX_LABELLED_ARCS = 32;
+/** With more arcs than this only those in trouble are labelled. */
+const MAX_LABELLED_ARCS = 32;
+/** The same where labels stand inside. */
+const MAX_INSIDE_LABELS = 10;
+/** Below this width they do. */
+const MIN_OUTSIDE_WIDTH_PX = 480;
 /** Space between two hosts, in slots of one rank. */
 const HOST_GAP_SLOTS = 0.5;
 /** Hops get their transport and NIC written beside them only where the circle leaves this much room for each. */
@@ -86,21 +90,27 @@ export interface Layout {
   hopLabels: boolean;
   /** Whether the middle has room for words. */
   roomy: boolean;
+  /** With more arcs than this only those in trouble are labelled. */
+  maxArcLabels: number;
   places: Place[];
   arcs: Arc[];
   hops: HopLine[];
 }
 
 export function layout(ring: Ring, widthPx: number, hostOf: (rank: number) => string | null): Layout {
-  const n = ring.order.length + ring.missing_ranks.length;
+  const missingRanks = missingInOrder(ring);
+  const n = ring.order.length + missingRanks.length;
   const longest = Math.max(0, ...ring.order.map((hop) => Math.min(MAX_NAME_CHARS, hop.host.length)));
-  const sideRoom = Math.min(widthPx * MAX_SIDE_SHARE, (longest + 2) * CHAR_PX + 16);
-  const outer = Math.min(widthPx / 2 - sideRoom, MAX_HEIGHT_PX / 2 - LABEL_ROOM_PX);
-  const heightPx = Math.ceil(2 * (outer + LABEL_ROOM_PX));
+  // On a telephone names go inside, where nothing else is written then.
+  const inside = widthPx < MIN_OUTSIDE_WIDTH_PX;
+  const sideRoom = inside ? 14 : Math.min(widthPx * MAX_SIDE_SHARE, (longest + 2) * CHAR_PX + 16);
+  const labelRoom = inside ? 12 : LABEL_ROOM_PX;
+  const outer = Math.min(widthPx / 2 - sideRoom, MAX_HEIGHT_PX / 2 - labelRoom);
+  const heightPx = Math.ceil(2 * (outer + labelRoom));
   const centre = { x: widthPx / 2, y: heightPx / 2 };
   const radius = outer - (n > MAX_LABELLED_RANKS ? 16 : 26);
 
-  const hosts = [...ring.order.map((hop) => hop.host as string | null), ...ring.missing_ranks.map(hostOf)];
+  const hosts = [...ring.order.map((hop) => hop.host as string | null), ...missingRanks.map(hostOf)];
   const angles = slotAngles(hosts, ring.order.length);
   const slotPx = angles.step * radius;
   const dense = n > MAX_LABELLED_RANKS;
@@ -109,7 +119,7 @@ export function layout(ring: Ring, widthPx: number, hostOf: (rank: number) => st
   const at = (angle: number, r: number) => point(centre, angle, r);
   const places: Place[] = hosts.map((host, index) => {
     const missing = index >= ring.order.length;
-    const rank = missing ? ring.missing_ranks[index - ring.order.length]! : ring.order[index]!.rank;
+    const rank = missing ? missingRanks[index - ring.order.length]! : ring.order[index]!.rank;
     const angle = angles.of[index]!;
     return { rank, host, index, missing, angle, ...at(angle, radius) };
   });
@@ -123,10 +133,11 @@ export function layout(ring: Ring, widthPx: number, hostOf: (rank: number) => st
     discRadius,
     dense,
     rankLabels: !dense && discRadius >= 7,
-    hopLabels: !dense && radius >= MIN_HOP_LABEL_RADIUS_PX && slotPx >= MIN_HOP_LABEL_PX,
-    roomy: radius >= MIN_TEXT_RADIUS_PX,
+    hopLabels: !dense && !inside && radius >= MIN_HOP_LABEL_RADIUS_PX && slotPx >= MIN_HOP_LABEL_PX,
+    roomy: !inside && radius >= MIN_TEXT_RADIUS_PX,
+    maxArcLabels: inside ? MAX_INSIDE_LABELS : MAX_LABELLED_ARCS,
     places,
-    arcs: arcsOf(places, angles.step, centre, outer),
+    arcs: arcsOf(places, angles.step, centre, outer, inside ? radius - discRadius - 9 : outer + 13),
     hops: hopsOf(ring, places, centre, radius),
   };
 }
@@ -160,6 +171,12 @@ export function nearest(layout: Layout, x: number, y: number): Place | null {
   return best;
 }
 
+/** The rank that the known piece leads to comes first: that much of its place is known. */
+function missingInOrder(ring: Ring): number[] {
+  const next = ring.order.at(-1)?.next;
+  return [...ring.missing_ranks].sort((a, b) => Number(b === next) - Number(a === next) || a - b);
+}
+
 /** Angles of n slots: one unit each, and a gap wherever the host changes. The first rank's host is centred on the top. */
 function slotAngles(hosts: (string | null)[], known: number): { of: number[]; step: number } {
   const n = hosts.length;
@@ -187,7 +204,7 @@ function round(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
-function arcsOf(places: Place[], step: number, centre: Point, outer: number): Arc[] {
+function arcsOf(places: Place[], step: number, centre: Point, outer: number, labelRadius: number): Arc[] {
   const runs: { host: string; first: Place; last: Place; ranks: number[] }[] = [];
   for (const place of places) {
     if (place.missing || place.host === null) continue;
@@ -210,8 +227,8 @@ function arcsOf(places: Place[], step: number, centre: Point, outer: number): Ar
     let to = run.last.angle + step * 0.44;
     if (to < from) to += 2 * Math.PI;
     const middle = (from + to) / 2;
-    const label = point(centre, middle, outer + 13);
-    const side = Math.sin(middle);
+    const label = point(centre, middle, labelRadius);
+    const side = Math.sin(middle) * (labelRadius < outer ? -1 : 1);
     return {
       host: run.host,
       from,
@@ -219,19 +236,19 @@ function arcsOf(places: Place[], step: number, centre: Point, outer: number): Ar
       ranks: run.ranks,
       path: whole ? circle(centre, outer) : arc(centre, outer, from, to),
       x: label.x,
-      y: round(label.y + 4 - Math.cos(middle) * 3),
+      y: round(label.y + 4 - Math.cos(middle) * (labelRadius < outer ? -6 : 3)),
       anchor: Math.abs(side) < 0.25 ? "middle" : side > 0 ? "start" : "end",
     };
   });
 }
 
 function hopsOf(ring: Ring, places: Place[], centre: Point, radius: number): HopLine[] {
-  const byRank = new Map(places.filter((place) => !place.missing).map((place) => [place.rank, place]));
+  const byRank = new Map(places.map((place) => [place.rank, place]));
   return ring.order.map((hop, index) => {
     const from = places[index]!;
     const target = byRank.get(hop.next);
     const following = places[(index + 1) % places.length]!;
-    const known = target !== undefined && (target === following || target.index === 0);
+    const known = target === following;
     const startAngle = from.angle;
     // A hop whose end is not known leaves its rank and stops.
     let endAngle = known ? target.angle : from.angle + (following.angle - from.angle || 0.3) * 0.5;

@@ -42,8 +42,8 @@ export function append(samples: Sample[], next: Sample): Sample[] {
   return [...samples, next].slice(-MAX_SAMPLES);
 }
 
-/** History first, then every live sample that is newer than it. */
-export function columns(completed: Series | null, issued: Series | null, live: Sample[]): Columns {
+/** `endMs`: what was seen later is left out. History first, then every live sample that is newer than it. */
+export function columns(completed: Series | null, issued: Series | null, live: Sample[], endMs: number): Columns {
   const names = new Set<string>();
   for (const line of completed?.lines ?? []) names.add(line.primitive);
   for (const line of issued?.lines ?? []) names.add(line.primitive);
@@ -53,7 +53,7 @@ export function columns(completed: Series | null, issued: Series | null, live: S
   const times = (completed?.times_ms ?? issued?.times_ms ?? []).map((ms) => ms / 1000);
   const history = times.length;
   const lastMs = history > 0 ? times[history - 1]! * 1000 : 0;
-  const fresh = live.map((one, i) => ({ one, before: live[i - 1] })).filter(({ one }) => one.timeMs > lastMs);
+  const fresh = live.map((one, i) => ({ one, before: live[i - 1] })).filter(({ one }) => one.timeMs > lastMs && one.timeMs <= endMs);
   for (const { one } of fresh) times.push(one.timeMs / 1000);
 
   const issuedAt = new Map((issued?.times_ms ?? []).map((ms, i) => [ms, i]));

@@ -105,7 +105,7 @@ const MAX_POINTS = 150;
 
 async function series(id: string): Promise<void> {
   const spanS = store.windowS.value;
-  const to = new Date(store.nowMs.value);
+  const to = new Date(store.chartEndMs.value);
   const from = new Date(to.getTime() - spanS * 1000);
   const query = (metric: string) =>
     `series?metric=${metric}&comm=${encodeURIComponent(id)}&from=${from.toISOString()}&to=${to.toISOString()}` +

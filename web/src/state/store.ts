@@ -6,7 +6,7 @@ import type {
 } from "../api";
 import { byUrgency, byWeight } from "../pure/choose";
 import { health } from "../pure/health";
-import { progress } from "../pure/progress";
+import { progress, type Trouble } from "../pure/progress";
 import { parse } from "../pure/route";
 import type { Sample } from "../pure/series";
 import { clockOffsetMs, type List } from "./client";
@@ -70,6 +70,12 @@ export const communicator = computed<CommunicatorSummary | undefined>(() =>
     : sortedCommunicators.value.find((one) => one.id === communicatorId.value),
 );
 
+/** Where the chart ends: now, or when the communicator did. */
+export const chartEndMs = computed(() => {
+  const ended = communicator.value?.ended;
+  return ended === undefined ? nowMs.value : Date.parse(ended);
+});
+
 export const shownRings = computed(() => (rings.value?.id === communicatorId.value ? rings.value : null));
 export const ring = computed<Ring | undefined>(() => {
   const all = shownRings.value?.rings ?? [];
@@ -86,6 +92,22 @@ export const degradedHosts = computed(
 );
 /** By whole ten seconds: the sentence must not be read out anew every second. */
 const calmNowMs = computed(() => Math.floor(nowMs.value / 10_000) * 10_000);
+/** Kept by its text, so that the sentence above the page changes only when its words do. */
+const trouble = computed<Trouble | undefined>((): Trouble | undefined => {
+  const next = ranksProgress.value.trouble;
+  const last = troubleSeen;
+  troubleSeen = last !== undefined && next?.words === last.words ? last : next;
+  return troubleSeen;
+});
+let troubleSeen: Trouble | undefined;
+/** Killed ranks of the communicator on the screen, by host. */
+export const killedByHost = computed(() => {
+  const byHost = new Map<string, number[]>();
+  for (const rank of ranks.value) {
+    if (rank.state === "killed") byHost.set(rank.host, [...(byHost.get(rank.host) ?? []), rank.rank]);
+  }
+  return byHost;
+});
 export const headline = computed(() =>
-  health(jobs.value.items, hosts.value.items, firing.value.items, calmNowMs.value),
+  health(jobs.value.items, hosts.value.items, firing.value.items, trouble.value, calmNowMs.value),
 );

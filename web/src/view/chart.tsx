@@ -13,7 +13,7 @@ export function Chart({ columns, spanS, endMs }: { columns: Columns; spanS: numb
   const plot = useRef<uPlot | null>(null);
   const range = useRef<[number, number]>([0, 1]);
   const [index, setIndex] = useState<number | null>(null);
-  const end = Math.max(endMs / 1000, columns.times.at(-1) ?? 0);
+  const end = endMs / 1000;
   range.current = [end - spanS, end];
   const latest = useRef(columns);
   latest.current = columns;

@@ -31,12 +31,19 @@ export function Headline() {
       <div class="verdict">
         <Mark kind={MARKS[level]} label={LEVELS[level]} large />
         <h1>
-          <span role="status">{sentence}</span>
+          <span role="status">{wholeNames(sentence)}</span>
         </h1>
       </div>
       {level !== "empty" && <Facts />}
     </section>
   );
+}
+
+/** Names with hyphens are not broken at them: "host-" and "2" on two lines read as something else. */
+function wholeNames(sentence: string): ComponentChildren {
+  return sentence
+    .split(/(\S*-\S*)/)
+    .map((part, i) => (i % 2 === 1 && part.length < 24 ? <span class="whole">{part}</span> : part));
 }
 
 function Facts() {

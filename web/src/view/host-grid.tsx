@@ -10,6 +10,7 @@ const pointed = signal<HostSummary | null>(null);
 /** Hundreds of hosts: a cell each, by name; shade is bandwidth, a shape is trouble. */
 export function HostGrid({ hosts }: { hosts: HostSummary[] }) {
   const { prefix, cells } = grid(hosts);
+  const widest = Math.max(3, ...cells.map((cell) => cell.short.length));
   return (
     <div class="host-grid-box">
       <p class="grid-legend">
@@ -22,7 +23,13 @@ export function HostGrid({ hosts }: { hosts: HostSummary[] }) {
           <i class="heat-4" /> {bandwidth(Math.max(0, ...hosts.map((host) => host.completed_bytes_per_s)))}
         </span>
       </p>
-      <ul class="host-grid" aria-label="Hosts" onPointerLeave={() => (pointed.value = null)} onKeyDown={arrows}>
+      <ul
+        class="host-grid"
+        style={{ gridTemplateColumns: `repeat(auto-fill, minmax(${widest * 7 + 8}px, 1fr))` }}
+        aria-label="Hosts"
+        onPointerLeave={() => (pointed.value = null)}
+        onKeyDown={arrows}
+      >
         {cells.map(({ host, short, heat }, index) => {
           const mark = hostMark(host, store.nowMs.peek());
           const selected = store.route.value.host === host.host;

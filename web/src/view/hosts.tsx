@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { HostSummary } from "../api";
-import { bandwidth, duration, plural } from "../pure/format";
+import { bandwidth, duration, plural, rankRanges } from "../pure/format";
 import { byName, worstFirst } from "../pure/health";
 import { format } from "../pure/route";
 import * as store from "../state/store";
@@ -60,14 +60,15 @@ function Choice(props: { on: boolean; label: string; pick: boolean }) {
 }
 
 function Many({ hosts }: { hosts: HostSummary[] }) {
-  const degraded = worstFirst(hosts.filter((host) => host.degraded));
+  const killed = store.killedByHost.value;
+  const degraded = worstFirst(hosts.filter((host) => host.degraded || killed.has(host.host)));
   const selected = hosts.find((host) => host.host === store.route.value.host);
   const named = degraded.slice(0, MAX_NAMED);
   if (selected && !named.includes(selected)) named.push(selected);
   return (
     <>
       {named.length > 0 && <HostList hosts={named} />}
-      {degraded.length > MAX_NAMED && <p class="quiet">{degraded.length - MAX_NAMED} more degraded hosts are marked below.</p>}
+      {degraded.length > MAX_NAMED && <p class="quiet">{degraded.length - MAX_NAMED} more hosts in trouble are marked below.</p>}
       <HostGrid hosts={hosts} />
     </>
   );
@@ -102,7 +103,7 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
   const mark = hostMark(host, store.nowMs.value);
   const selected = store.route.value.host === host.host;
   return (
-    <tbody class={`${host.degraded ? "degraded" : ""} ${selected ? "selected" : ""}`} data-host={host.host}>
+    <tbody class={`${host.degraded ? "degraded" : ""} is-${mark.kind} ${selected ? "selected" : ""}`} data-host={host.host}>
       <tr>
         <th scope="row">
           <a href={toggleHost(host.host)} aria-current={selected ? "true" : undefined}>
@@ -142,6 +143,11 @@ export function toggleHost(host: string): string {
 export function hostMark(host: HostSummary, nowMs: number): { kind: MarkKind; label: string; why?: string } {
   if (host.findings.critical > 0) return { kind: "critical", label: "degraded, critical" };
   if (host.degraded) return { kind: "warning", label: "degraded" };
+  const killed = store.killedByHost.value.get(host.host);
+  if (killed !== undefined) {
+    const ranks = `${killed.length === 1 ? "Rank" : "Ranks"} ${rankRanges(killed)}`;
+    return { kind: "killed", label: "ranks killed", why: `${ranks} ${killed.length === 1 ? "was" : "were"} killed` };
+  }
   if (host.n_processes === 0) return { kind: "ended", label: "no process" };
   const silentS = (nowMs - Date.parse(host.last_seen)) / 1000;
   if (silentS > SILENT_S) return { kind: "stale", label: "silent", why: `Nothing heard for ${duration(silentS)}` };

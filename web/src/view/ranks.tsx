@@ -23,7 +23,7 @@ export function RanksPanel() {
   return (
     <Panel
       id="ranks"
-      title={plural(ofHost.length, "rank")}
+      title={heading(ofHost.length, host)}
       aside={
         host !== undefined && (
           <a class="chip" href={format({ ...store.route.value, host: undefined })} aria-label={`Only ${host}; show every host`}>
@@ -35,7 +35,7 @@ export function RanksPanel() {
       {sentence !== "" && (
         <p class={stuck ? "progress stuck" : "progress"} role="status">
           {stuck && <Mark kind="critical" label="stuck" />}
-          {sentence.charAt(0).toUpperCase() + sentence.slice(1)}
+          {sentence}
         </p>
       )}
       {ofHost.length === 0 ? (
@@ -73,6 +73,12 @@ export function RanksPanel() {
   );
 }
 
+/** Says so where not every rank was heard of. */
+function heading(count: number, host: string | undefined): string {
+  const expected = store.communicator.value?.n_ranks ?? count;
+  return host === undefined && count < expected ? `${integer(count)} of ${plural(expected, "rank")} heard of` : plural(count, "rank");
+}
+
 function Row({ rank, behind }: { rank: Rank; behind: number | undefined }) {
   return (
     <tr class={`state-${rank.state}`} data-rank={rank.rank}>
@@ -90,7 +96,9 @@ function Row({ rank, behind }: { rank: Rank; behind: number | undefined }) {
         </span>
       </td>
       <td class="number wide" title={words(rank.cause)}>
-        {rank.init_channels ?? "–"}→{rank.final_channels ?? "–"}
+        {rank.init_channels === null && rank.final_channels === null
+          ? "–"
+          : `${rank.init_channels ?? "–"}→${rank.final_channels ?? "–"}`}
       </td>
       <td class="operation">
         {rank.operation ? <OperationCell operation={rank.operation} killed={rank.state === "killed"} /> : <span class="quiet">none yet</span>}
@@ -106,11 +114,11 @@ function OperationCell({ operation, killed }: { operation: Operation; killed: bo
     <>
       <span class={`op op-${operation.state}`}>
         {primitiveName(operation.primitive)} <span class="seq">#{operation.seq_number}</span>
-      </span>{" "}
+      </span>
       <small>
         {stateWords(operation, killed)} · {size(operation.bytes)} {operation.datatype}
         {operation.peer !== undefined && ` · peer ${operation.peer}`}
-        {expected > 0 && operation.state === "in_flight" && ` · ${done}/${expected} channels`}
+        {expected > 0 && operation.state === "in_flight" && operation.duration_s >= 1 && ` · ${done}/${expected} channels`}
       </small>
     </>
   );

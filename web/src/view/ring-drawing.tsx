@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import type { RankState } from "../api";
-import { MAX_LABELLED_ARCS, MAX_NAME_CHARS, type Arc, type HopLine, type Layout, type Place } from "../pure/ring";
+import { MAX_NAME_CHARS, type Arc, type HopLine, type Layout, type Place } from "../pure/ring";
 import { byName } from "../pure/health";
 import * as store from "../state/store";
 
@@ -51,7 +51,7 @@ export function RingDrawing({ drawn, states }: { drawn: Layout; states: string }
 function isLabelled(arc: Arc, index: number, drawn: Layout, always: boolean): boolean {
   if (always) return true;
   // Rings that come back to a host often would be ringed by the same few names.
-  if (drawn.arcs.length > MAX_LABELLED_ARCS) return false;
+  if (drawn.arcs.length > drawn.maxArcLabels) return false;
   return index === 0 || arc.host !== drawn.arcs[index - 1]!.host;
 }
 
@@ -61,7 +61,7 @@ function HostArc(props: { arc: Arc; odd: boolean; degraded: boolean; faded: bool
   return (
     <g class={`host-arc${props.odd ? " odd" : ""}${degraded ? " degraded" : ""}${props.faded ? " faded" : ""}`} aria-hidden="true">
       {degraded && <path class="arc-edge" d={arc.path} />}
-      <path class="arc" d={arc.path} stroke={degraded ? "url(#hatch)" : undefined} />
+      <path class="arc" d={arc.path} />
       {props.labelled && (
         <text x={arc.x} y={arc.y} text-anchor={arc.anchor}>
           {degraded ? `▲ ${name}` : name}
@@ -101,13 +101,22 @@ function HopLabel({ hop }: { hop: HopLine }) {
   );
 }
 
+/** A cross; its middle left out where a number stands there. */
+function crossPath(drawn: Layout): string {
+  const out = Math.max(5, drawn.discRadius * 1.15);
+  if (!drawn.rankLabels) return `M${-out} ${-out}L${out} ${out}M${out} ${-out}L${-out} ${out}`;
+  const inner = drawn.discRadius * 0.72;
+  return [[1, 1], [1, -1], [-1, 1], [-1, -1]]
+    .map(([sx, sy]) => `M${sx! * inner} ${sy! * inner}L${sx! * out} ${sy! * out}`)
+    .join("");
+}
+
 function RankDisc(props: { place: Place; drawn: Layout; state: RankState; degraded: boolean; faded: boolean }) {
   const { place, drawn, state } = props;
   const { x, y } = place;
   const r = drawn.discRadius;
   const classes = `rank state-${state}${place.missing ? " missing" : ""}${props.degraded ? " degraded" : ""}${props.faded ? " faded" : ""}`;
   const label = `rank ${place.rank}${place.host === null ? "" : ` on ${place.host}`}${place.missing ? ", place not known" : ""}${state === "running" ? "" : `, ${state}`}`;
-  const cross = Math.max(r, 3.5);
   return (
     <g class={classes} role="option" id={`place-${place.index}`} aria-selected="false" aria-label={label} data-rank={place.rank}>
       <circle cx={x} cy={y} r={r} />
@@ -117,10 +126,7 @@ function RankDisc(props: { place: Place; drawn: Layout; state: RankState; degrad
         </text>
       )}
       {state === "killed" && (
-        <path
-          class="cross"
-          d={`M${x - cross} ${y - cross}L${x + cross} ${y + cross}M${x + cross} ${y - cross}L${x - cross} ${y + cross}`}
-        />
+        <path class="cross" d={crossPath(drawn)} transform={`translate(${x} ${y})`} />
       )}
     </g>
   );

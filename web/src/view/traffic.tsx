@@ -19,7 +19,8 @@ export function Traffic() {
   const totals = store.primitives.value?.id === id ? (store.primitives.value?.primitives ?? []) : [];
   const drawn = useComputed(() => {
     const { completed, issued } = store.history.value;
-    return columns(completed, issued, store.samples.value);
+    const ended = store.communicator.value?.ended;
+    return columns(completed, issued, store.samples.value, ended === undefined ? Infinity : Date.parse(ended));
   });
   return (
     <Panel
@@ -49,7 +50,7 @@ export function Traffic() {
         <p class="quiet">No operation on this communicator yet.</p>
       ) : (
         <>
-          <Chart columns={drawn.value} spanS={store.windowS.value} endMs={store.nowMs.value} />
+          <Chart columns={drawn.value} spanS={store.windowS.value} endMs={store.chartEndMs.value} />
           <Totals totals={totals} order={drawn.value.primitives} />
         </>
       )}

@@ -1,0 +1,251 @@
+// What a user would notice, in a real browser against the made-up daemon. SCREENSHOTS=DIR also writes pictures there.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { launch, openPage, settle } from "./chromium.mjs";
+import { startMock } from "./mock-daemon.mjs";
+import { shoot } from "./screenshots.mjs";
+
+const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
+const PICTURES = ["empty", "healthy", "degraded", "killed", "large"];
+
+if (!existsSync(fileURLToPath(new URL("../dist/index.html", import.meta.url)))) {
+  throw new Error("web/dist is missing: npm run build");
+}
+
+const CHECKS = {
+  async "an empty daemon says how to start a job"({ open }) {
+    const { page } = await open("empty");
+    assert.equal(await text(page, "h1"), "No job yet");
+    const words = await text(page, ".empty");
+    assert.match(words, /ringscope run -- python train\.py/);
+    assert.match(words, /cargo xtask demo/);
+  },
+
+  async "a job that starts appears without a reload"({ open }) {
+    const { page, mock } = await open("empty");
+    mock.show("healthy");
+    await page.waitForSelector(".ring [data-rank]");
+    assert.equal(await text(page, "h1"), "All 4 hosts healthy");
+  },
+
+  async "a degraded host and its reason come first"({ open }) {
+    const { page } = await open("degraded");
+    assert.equal(await text(page, "h1"), `1 of 4 hosts degraded: ${REASON}`);
+    assert.match(await text(page, ".facts"), /Since\s*\d\d:\d\d:\d\d\s*14 min ago/);
+    assert.match(await text(page, '#hosts tbody[data-host="host-2"]'), /every rank runs on 2 channels instead of 4/);
+    assert.match(await text(page, "#findings"), /Channel shortfall/);
+    assert.match(await text(page, "#findings"), /The same on 2 other hosts/);
+    assert.match(await page.locator(".host-arc.degraded text").first().textContent(), /▲ host-2/);
+    assert.match(await page.title(), /◆ host-2/);
+  },
+
+  async "the ring shows every rank, its transports and NICs, by pointer and by keyboard"({ open }) {
+    const { page } = await open("healthy");
+    const ranks = await page.$$eval(".ring [data-rank]", (all) => all.map((one) => Number(one.dataset.rank)));
+    assert.deepEqual(ranks, [0, 1, 2, 3, 4, 5, 6, 7]);
+    await page.hover('.ring [data-rank="1"]');
+    const pointed = await text(page, ".ring-details");
+    assert.match(pointed, /1\s*→\s*to\s*2/);
+    assert.match(pointed, /NET\/IB\s*via mlx5_0/);
+    await page.mouse.move(0, 0);
+    await page.focus(".ring");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    assert.match(await text(page, ".ring-details"), /host-0 → host-1/);
+    await page.keyboard.press("Escape");
+    assert.match(await text(page, ".ring-details"), /Channel 0/);
+    await page.click(".ring-table summary");
+    assert.equal(await page.locator(".ring-table tbody tr").count(), 8);
+  },
+
+  async "another channel is one click away and has an address"({ open }) {
+    const { page } = await open("healthy");
+    await page.click('nav[aria-label="Channel"] >> text="3"');
+    await page.waitForFunction(() => document.querySelector(".ring-details")?.textContent.includes("Channel 3"));
+    assert.match(page.url(), /#\/job\/llm-7b-pretrain\/communicator\/9f3b5c6d7e8f\/channel\/3$/);
+    await page.reload();
+    await page.waitForSelector(".ring-details");
+    assert.match(await text(page, ".ring-details"), /Channel 3/);
+  },
+
+  async "another communicator, and a host alone"({ open }) {
+    const { page } = await open("healthy");
+    await page.click("text=tensor-0");
+    await page.waitForFunction(() => document.querySelectorAll(".ring [data-rank]").length === 2);
+    await page.click("text=world");
+    await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 8);
+    await page.click('#hosts [data-host="host-3"] a');
+    await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 2);
+    assert.match(await text(page, "#ranks"), /only host-3/);
+  },
+
+  async "bytes and bandwidth by primitive"({ open }) {
+    const { page } = await open("healthy");
+    assert.equal(await page.locator(".uplot canvas").count(), 1);
+    const row = await text(page, '[data-primitive="all_reduce"]');
+    assert.match(row, /AllReduce/);
+    assert.match(row, /GB\/s/);
+    assert.match(row, /TiB/);
+  },
+
+  async "a killed rank is named, with what it was in"({ open }) {
+    const { page } = await open("killed");
+    assert.equal(await text(page, "h1"), "Rank 3 on host-1 was killed in AllReduce #1041; 7 ranks wait in AllReduce #1042");
+    const row = await text(page, '#ranks tr[data-rank="3"]');
+    assert.match(row, /killed/);
+    assert.match(row, /died in it/);
+    assert.equal(await page.locator(".ring .state-killed .cross").count(), 1);
+    assert.match(await text(page, '#hosts tbody[data-host="host-1"]'), /Rank 3 was killed/);
+  },
+
+  async "an incomplete ring names the missing ranks"({ open }) {
+    const { page } = await open("incomplete");
+    assert.match(await text(page, "#ring-panel"), /Ring incomplete\. .*5 and 6/);
+    assert.match(await text(page, ".ring-details"), /Missing: ranks 5, 6/);
+    assert.equal(await page.locator(".ring .missing").count(), 2);
+  },
+
+  async "unknown channels are said to be unknown"({ open }) {
+    const { page } = await open("unknown");
+    assert.match(await text(page, "#ring-panel"), /not known: the log has no GRAPH lines/);
+    assert.match(await text(page, ".scope"), /channels not known/);
+  },
+
+  async "ended jobs stay readable"({ open }) {
+    const { page } = await open("ended");
+    assert.match(await text(page, "h1"), /^No job is running; the last, llm-7b-pretrain, ended at /);
+    assert.equal(await page.locator(".ring [data-rank]").count(), 8);
+  },
+
+  async "300 hosts and 1024 ranks are drawn, and the page stays quick"({ open }) {
+    const { page } = await open("large");
+    assert.match(await text(page, "h1"), /^1 of 300 hosts degraded: gpu-r05n14 /);
+    assert.equal(await page.locator(".ring [data-rank]").count(), 1024);
+    await page.click("#hosts >> text=all");
+    await page.waitForFunction(() => document.querySelectorAll(".host-grid a").length === 300);
+    const slowest = await page.evaluate(async () => {
+      let worst = 0;
+      let last = performance.now();
+      for (let i = 0; i < 120; i += 1) {
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+        worst = Math.max(worst, performance.now() - last);
+        last = performance.now();
+      }
+      return worst;
+    });
+    // A freeze is seconds; a shared machine without a GPU may miss many frames.
+    assert.ok(slowest < 1_500, `the slowest frame took ${Math.round(slowest)} ms`);
+  },
+
+  async "a daemon that goes away and returns"({ open }) {
+    const { page, mock } = await open("degraded");
+    await mock.stop();
+    await page.waitForSelector(".stale-banner");
+    assert.match(await text(page, ".stale-banner"), /Stale since \d\d:\d\d:\d\d/);
+    assert.equal(await page.locator(".ring [data-rank]").count(), 8, "the last known state stays");
+    const again = await startMock("healthy", mock.port);
+    try {
+      await page.waitForSelector(".stale-banner", { state: "detached", timeout: 15_000 });
+      await page.waitForFunction(() => document.querySelector("h1").textContent === "All 4 hosts healthy");
+    } finally {
+      await again.stop();
+    }
+  },
+
+  async "the chosen theme is kept"({ open }) {
+    const { page } = await open("healthy");
+    const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    const light = await ground();
+    await page.click("text=Dark");
+    assert.notEqual(await ground(), light);
+    await page.reload();
+    await page.waitForSelector("h1");
+    assert.notEqual(await ground(), light);
+  },
+
+  async "no sideways scrolling on a telephone"({ open }) {
+    for (const scenario of ["empty", "degraded", "killed", "incomplete", "large"]) {
+      const { page } = await open(scenario, { width: 390, height: 844 });
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(over <= 0, `${scenario}: ${over} px too wide`);
+    }
+  },
+
+  async "the keyboard reaches everything, and focus is seen"({ open }) {
+    const { page } = await open("degraded");
+    const stops = [];
+    for (let i = 0; i < 40; i += 1) {
+      await page.keyboard.press("Tab");
+      const stop = await page.evaluate(() => {
+        const at = document.activeElement;
+        const style = getComputedStyle(at.matches("input") ? at.closest("label") : at);
+        return { name: at.getAttribute("class") || at.tagName, seen: style.outlineStyle !== "none", body: at === document.body };
+      });
+      if (stop.body) break;
+      stops.push(stop);
+    }
+    assert.ok(stops.some((stop) => stop.name === "ring"), "the ring");
+    assert.ok(stops.length > 10);
+    assert.deepEqual(stops.filter((stop) => !stop.seen), []);
+  },
+};
+
+const browser = await launch();
+let failed = 0;
+try {
+  for (const [name, check] of Object.entries(CHECKS)) await run(name, check);
+  if (process.env.SCREENSHOTS) await pictures(process.env.SCREENSHOTS);
+} finally {
+  await browser.close();
+}
+if (failed > 0) process.exit(1);
+
+async function run(name, check) {
+  const opened = [];
+  const open = async (scenario, options = {}) => {
+    const mock = await startMock(scenario);
+    const view = await openPage(browser, { width: 1440, url: mock.url, ...options });
+    opened.push({ mock, view });
+    await settle(view.page);
+    return { page: view.page, mock };
+  };
+  try {
+    await check({ open });
+    for (const { view } of opened) {
+      assert.deepEqual(view.seen.elsewhere, [], "requests to another origin");
+      assert.deepEqual(view.seen.errors.filter((error) => !isRefusal(error)), [], "console errors");
+    }
+    process.stdout.write(`ok   ${name}\n`);
+  } catch (error) {
+    failed += 1;
+    process.stdout.write(`FAIL ${name}\n${error.stack}\n`);
+  } finally {
+    for (const { mock, view } of opened) {
+      await view.close();
+      await mock.stop().catch(() => {});
+    }
+  }
+}
+
+/** Chromium itself writes this line when the stopped daemon is asked again. */
+function isRefusal(error) {
+  return /net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
+}
+
+async function text(page, selector) {
+  return (await page.locator(selector).first().innerText()).trim().replace(/\s+/g, " ");
+}
+
+async function pictures(outdir) {
+  for (const scenario of PICTURES) {
+    const mock = await startMock(scenario);
+    try {
+      await shoot(browser, mock.url, outdir, scenario);
+    } finally {
+      await mock.stop();
+    }
+  }
+  process.stdout.write(`pictures in ${outdir}\n`);
+}

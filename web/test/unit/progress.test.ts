@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { progress } from "../../src/pure/progress";
+import { operation, rank } from "./fixture";
+
+const brief = { duration_s: 0.02 };
+
+test("a running job is not stuck", () => {
+  const ranks = [rank(0, { operation: operation(brief) }), rank(1, { operation: operation({ ...brief, state: "completed" }) })];
+  expect(progress(ranks)).toMatchObject({ sentence: "1 of 2 ranks is in AllReduce #7", stuck: false });
+});
+
+test("one sample behind is no news while nobody waits", () => {
+  const ranks = [rank(0, { operation: operation(brief) }), rank(1, { operation: operation({ ...brief, seq_number: 6 }) })];
+  expect(progress(ranks).behind.size).toBe(0);
+});
+
+test("a killed rank holds the others", () => {
+  const ranks = [rank(0), rank(1), rank(2), rank(3, { state: "killed", operation: operation({ seq_number: 6, duration_s: 0.01 }) })];
+  const seen = progress(ranks);
+  expect(seen.sentence).toBe("Rank 3 on host-1 was killed in AllReduce #6; 3 ranks wait in AllReduce #7 for 41 s");
+  expect(seen.stuck).toBe(true);
+  expect(seen.trouble).toEqual({
+    words: "rank 3 on host-1 was killed in AllReduce #6; 3 ranks wait in AllReduce #7",
+    hosts: ["host-1"],
+    sinceMs: Date.parse("2026-03-01T03:25:27Z"),
+  });
+});
+
+test("a rank that never entered the operation is named", () => {
+  const ranks = [rank(0), rank(1), rank(2), rank(3, { operation: operation({ seq_number: 6, state: "completed", duration_s: 0.01 }) })];
+  const seen = progress(ranks);
+  expect(seen.sentence).toBe("Rank 3 on host-1 is behind by 1 operation; 3 of 4 ranks wait in AllReduce #7 for 41 s");
+  expect([...seen.behind]).toEqual([[3, 1]]);
+});
+
+test("all waiting in the same operation for long: nobody is behind, the transfers themselves do not finish", () => {
+  const seen = progress([rank(0), rank(1)]);
+  expect(seen.sentence).toBe("2 of 2 ranks wait in AllReduce #7 for 41 s; none is behind, its transfers do not finish");
+  expect(seen.trouble).toMatchObject({ hosts: [] });
+});
+
+test("all in the same operation for a while is not yet a hang", () => {
+  const slow = { operation: operation({ duration_s: 12 }) };
+  expect(progress([rank(0, slow), rank(1, slow)])).toMatchObject({ sentence: "2 of 2 ranks wait in AllReduce #7 for 12 s", stuck: false });
+});
+
+test("no rank, no operation, no rank left", () => {
+  expect(progress([]).sentence).toBe("");
+  expect(progress([{ ...rank(0), operation: undefined } as never]).sentence).toBe("No operation yet");
+  expect(progress([rank(0, { state: "exited" })]).sentence).toBe("No rank runs any more");
+});
