@@ -8,7 +8,6 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::ptr::null_mut;
-use std::sync::Once;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 
@@ -24,7 +23,7 @@ static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
 static LOCK: AtomicI32 = AtomicI32::new(-1);
 /// Some thread is making the segment.
 static BUSY: AtomicBool = AtomicBool::new(false);
-static FORK_HANDLER: Once = Once::new();
+static HAS_FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 
 /// Lowest number for our descriptor: out of the way of programs that count on small ones.
 const LOWEST_FD: libc::c_int = 500;
@@ -56,10 +55,10 @@ pub(super) fn segment_or_create() -> Option<&'static Segment> {
 fn create() -> io::Result<&'static Segment> {
     // The default hook would print to the job's stderr. This is the hook of our own copy of Rust's library alone.
     std::panic::set_hook(Box::new(|_| {}));
-    FORK_HANDLER.call_once(|| {
+    if !HAS_FORK_HANDLER.swap(true, Relaxed) {
         // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
         unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
-    });
+    }
     resolve::resolve_all();
     profiler_v5::note_pid();
     let config = Config::from_env();

@@ -242,6 +242,20 @@ static void shared_communicator(void) {
   for (int i = 0; i < 4; i++) OK(pthread_join(ids[i], NULL));
 }
 
+static void *one_call(void *comm) {
+  all_reduce(comm, 2);
+  return NULL;
+}
+
+static void thread_exit(void) {
+  pthread_t id;
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_fail_next(STUB_EXIT_THREAD);
+  OK(pthread_create(&id, NULL, one_call, comm));
+  OK(pthread_join(id, NULL));
+  all_reduce(comm, 3);
+}
+
 static void network(void) {
   ncclComm_t comm = comm_of(1, 8, 3);
   stub_network(5, 4, 1000);
@@ -363,7 +377,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
 };
 
 int run_scenario(const char *name);

@@ -33,6 +33,14 @@ fn the_record_path_allocates_nothing() {
 }
 
 #[test]
+fn a_thread_may_end_inside_the_library() {
+    // pthread_exit unwinds through the wrapper.
+    let left = left_by("thread_exit");
+    left.expect(0, AllReduce, (1, 12), (1, 12), 0);
+    assert_eq!(left.records.len(), 2);
+}
+
+#[test]
 fn a_process_without_communicators_leaves_no_trace() {
     let mut job = job("no such scenario");
     assert_eq!(job.command().status().unwrap().code(), Some(98));
