@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 
@@ -64,13 +64,17 @@ fn create() -> io::Result<&'static Segment> {
     let config = Config::from_env();
     let fixed = identity::fixed(&config, &ticks::anchor());
     let file = Unnamed::create(&config.dir, &fixed)?;
-    let segment = file.map(&fixed)?;
-    segment.live.library_version.store(resolve::library_version(), Relaxed);
-    segment.live.state.store(STATE_ON, Relaxed);
-    switch::settle_without_segment(segment);
-    let lock = file.publish(&config.dir, segment, fixed)?;
+    let memory = file.map()?;
+    // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
+    let live = unsafe { &(*memory.as_ptr()).live };
+    live.library_version.store(resolve::library_version(), Relaxed);
+    live.state.store(STATE_ON, Relaxed);
+    let lock = file.publish(&config.dir, memory, fixed)?;
     LOCK.store(lock.into_raw_fd(), Relaxed);
-    SEGMENT.store(std::ptr::from_ref(segment).cast_mut(), Release);
+    SEGMENT.store(memory.as_ptr(), Release);
+    // SAFETY: `fixed` is written, all else is atomic and valid as zeros; it is never unmapped.
+    let segment = unsafe { memory.as_ref() };
+    switch::settle_without_segment(segment);
     Ok(segment)
 }
 
@@ -111,7 +115,8 @@ impl Unnamed {
         Ok(unnamed)
     }
 
-    fn map(&self, fixed: &Fixed) -> io::Result<&'static Segment> {
+    /// Maps it, all zeros.
+    fn map(&self) -> io::Result<NonNull<Segment>> {
         let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, self.file.as_raw_fd());
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: a new mapping, at a place of the kernel's choice, of a file as long as that.
@@ -119,28 +124,20 @@ impl Unnamed {
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let segment = memory.cast::<Segment>();
-        // SAFETY: `fixed` lies within the mapping.
-        let place = unsafe { &raw mut (*segment).fixed };
-        // SAFETY: nobody else knows the mapping yet; a page boundary is aligned for any type.
-        unsafe { place.write(fixed.clone()) };
-        // SAFETY: all zero but `fixed`, which is a valid segment; it is never unmapped.
-        Ok(unsafe { &*segment })
+        NonNull::new(memory.cast()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another, and hands out its lock.
-    fn publish(self, dir: &Path, segment: &'static Segment, mut fixed: Fixed) -> io::Result<OwnedFd> {
+    /// Writes the fixed part, gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another, and
+    /// hands out its lock.
+    fn publish(self, dir: &Path, memory: NonNull<Segment>, mut fixed: Fixed) -> io::Result<OwnedFd> {
         for _ in 0..MAX_NAMES {
-            let name = dir.join(format!("{}-{}.seg", fixed.pid, fixed.start_time_ns));
-            match fs::hard_link(&self.path, &name) {
+            // SAFETY: `fixed` lies in the mapping.
+            let place = unsafe { &raw mut (*memory.as_ptr()).fixed };
+            // SAFETY: writable, aligned as a page is, and nobody else refers to it yet.
+            unsafe { place.write(fixed.clone()) };
+            match fs::hard_link(&self.path, dir.join(format!("{}-{}.seg", fixed.pid, fixed.start_time_ns))) {
                 Ok(()) => return move_high(&self.file),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    fixed.start_time_ns += 1;
-                    let target = (&raw const segment.fixed).cast_mut();
-                    // SAFETY: inside the writable mapping, which only this thread knows, and no reference to `fixed`
-                    // is alive.
-                    unsafe { target.write(fixed.clone()) };
-                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fixed.start_time_ns += 1,
                 Err(error) => return Err(error),
             }
         }

@@ -242,6 +242,15 @@ static void shared_communicator(void) {
   for (int i = 0; i < 4; i++) OK(pthread_join(ids[i], NULL));
 }
 
+/* The same process id and start time, another program. */
+static void execs(void) {
+  all_reduce(comm_of(1, 8, 3), 1);
+  if (getenv("AGAIN")) return;
+  OK(setenv("AGAIN", "1", 1));
+  execl("/proc/self/exe", "driver", "execs", NULL);
+  CHECK(!"exec");
+}
+
 static void *one_call(void *comm) {
   all_reduce(comm, 2);
   return NULL;
@@ -377,7 +386,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
 };
 
 int run_scenario(const char *name);

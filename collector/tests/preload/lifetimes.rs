@@ -143,6 +143,18 @@ fn a_forked_child_has_a_segment_of_its_own() {
 }
 
 #[test]
+fn a_program_that_follows_by_exec_has_a_segment_of_its_own() {
+    let job = job("execs").succeed();
+    let segments = job.segments();
+    let [first, second] = &segments[..] else { panic!("{} segments", segments.len()) };
+    assert_eq!(first.snapshot.identity.pid, second.snapshot.identity.pid);
+    assert_eq!((first.snapshot.exited, second.snapshot.exited), (false, true));
+    for left in [first, second] {
+        left.expect(0, AllReduce, (1, 4), (1, 4), 0);
+    }
+}
+
+#[test]
 fn switched_off_it_forwards_and_on_again_it_counts() {
     let left = left_by("controlled");
     left.expect(0, AllReduce, (2, 404), (2, 404), 0);
