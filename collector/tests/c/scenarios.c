@@ -329,6 +329,20 @@ static void controlled(void) {
   CHECK(stub_mask() != 0);
 }
 
+static void faulty(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_complete(STUB_HOLD, 2);
+  all_reduce(comm, 1);
+  word("CONTROL_OFFSET")[1] = 3; /* as after a panic */
+  stub_release();
+  all_reduce(comm, 10);
+  comm_of(2, 8, 3);
+  word("CONTROL_OFFSET")[0] = 1;
+  all_reduce(comm, 10);
+  word("CONTROL_OFFSET")[0] = 0;
+  all_reduce(comm, 10);
+}
+
 static void switched_off(void) {
   ncclComm_t comm = comm_of(1, 8, 3);
   *word("CONTROL_OFFSET") = 1;
@@ -386,7 +400,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
 };
 
 int run_scenario(const char *name);
