@@ -1,7 +1,7 @@
 //! What the collector costs a call: one program that calls `ncclAllReduce` of a library that does nothing, with and
 //! without `libringscope.so`, in turns, so that the machine's moods meet both alike.
 //!
-//! `cargo build --release -p ringscope-collector && cargo run --release -p ringscope-collector --example bench_collector`
+//! `cargo run --release -p ringscope-collector --example bench_collector`
 //!
 //! Measured is issuing: record, counters and forwarding; no completion. Prints a table and one line of JSON. Exits
 //! with 1 if a target is missed.
@@ -48,15 +48,18 @@ fn measure(dir: &Path) -> Result<Figures> {
     Ok(Figures { rounds, makes_system_calls: !seccomp.success() })
 }
 
-/// The release build of the library, beside this example's folder.
+/// Builds the library in this example's profile folder, which is to be `release`.
 fn library() -> Result<PathBuf> {
-    let here = std::env::current_exe()?;
-    let built = here.parent().and_then(Path::parent).ok_or("no target folder")?.join("libringscope.so");
-    if built.exists() {
-        Ok(built.canonicalize()?)
-    } else {
-        Err(format!("{} is missing: cargo build --release -p ringscope-collector", built.display()).into())
+    let build = ["build", "--quiet", "--release", "--package", "ringscope-collector", "--lib"];
+    if !Command::new(env!("CARGO")).current_dir(env!("CARGO_MANIFEST_DIR")).args(build).status()?.success() {
+        return Err("cargo could not build libringscope.so".into());
     }
+    let here = std::env::current_exe()?;
+    let profile = here.parent().and_then(Path::parent).ok_or("no target folder")?;
+    if !profile.ends_with("release") {
+        return Err("run it with --release".into());
+    }
+    Ok(profile.join("libringscope.so").canonicalize()?)
 }
 
 fn cc(dir: &Path, output: &str, source: &str, arguments: &[&str]) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! * [`exports`]: the operations that stand in front of the library's
 //! * [`lifecycle`]: the same for communicators and groups
-//! * [`profiler_v5`]: the profiler plugin's table
+//! * [`profiler_v5`]: the profiler plugin, in the structures of [`profiler_abi`]
 //! * [`resolve`]: the library's own functions
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
 //! * `ticks`: clocks
@@ -10,6 +10,7 @@
 mod exports;
 mod lifecycle;
 mod nccl;
+mod profiler_abi;
 mod profiler_v5;
 mod resolve;
 mod segment_map;

@@ -1,5 +1,4 @@
-//! The profiler plugin's table, `ncclProfiler_v5` (NCCL 2.28 and later). Layouts and states: NCCL
-//! `src/include/plugin/profiler/profiler_v5.h`, checked against a compiler at 2.30.7.
+//! The profiler plugin, `ncclProfiler_v5` (NCCL 2.28 and later).
 
 #![expect(unsafe_code, reason = "called by the library with its own structures")]
 
@@ -12,54 +11,27 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::DropReason;
 
 use super::nccl::SUCCESS;
+use super::profiler_abi::{
+    COLL, COLL_API, Descriptor, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP, ProxyOp, STATE_SEND_WAIT,
+    StateArgs, Table,
+};
 use super::{guard, segment};
 use crate::adopt::{self, Announcement};
 use crate::communicators::Name;
 use crate::handle::{Handle, Operation};
 use crate::{complete, issue, links, local, steps, switch};
 
-const COLL: u64 = 0x2;
-const P2P: u64 = 0x4;
-const PROXY_OP: u64 = 0x8;
-const PROXY_STEP: u64 = 0x10;
-const KERNEL_CH: u64 = 0x40;
-const COLL_API: u64 = 0x200;
-const P2P_API: u64 = 0x400;
-
 /// The events that completion and network bytes need.
 const MASK: c_int = 0x65e;
 const _: () = assert!(
     MASK.cast_unsigned() as u64 == COLL | P2P | PROXY_OP | PROXY_STEP | KERNEL_CH | COLL_API | P2P_API
 );
-/// `ncclProfilerProxyStepSendWait`: the step's bytes are with the network.
-const STATE_SEND_WAIT: c_int = 9;
-
 /// Where the library keeps its activation mask: one place per process.
 static MASK_PLACE: AtomicPtr<c_int> = AtomicPtr::new(null_mut());
 /// Communicators between `init` and `finalize`: the mask's place is the library's while there is one.
 static N_CONTEXTS: AtomicI32 = AtomicI32::new(0);
 /// Our process id, for comparison with that of a proxy operation.
 static PID: AtomicI32 = AtomicI32::new(0);
-
-/// `ncclProfiler_v5_t`.
-#[repr(C)]
-struct Table {
-    name: *const c_char,
-    init: unsafe extern "C" fn(
-        *mut *mut c_void,
-        u64,
-        *mut c_int,
-        *const c_char,
-        c_int,
-        c_int,
-        c_int,
-        *const c_void,
-    ) -> c_int,
-    start_event: unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *const Descriptor) -> c_int,
-    stop_event: unsafe extern "C" fn(*mut c_void) -> c_int,
-    record_event_state: unsafe extern "C" fn(*mut c_void, c_int, *const StateArgs) -> c_int,
-    finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
-}
 
 // SAFETY: never written; its pointer is to a constant.
 unsafe impl Sync for Table {}
@@ -68,78 +40,6 @@ unsafe impl Sync for Table {}
 #[unsafe(no_mangle)]
 static ncclProfiler_v5: Table =
     Table { name: c"ringscope".as_ptr(), init, start_event, stop_event, record_event_state, finalize };
-
-/// `ncclProfilerEventDescr_v5_t`.
-#[repr(C)]
-struct Descriptor {
-    kind: u64,
-    parent: *mut c_void,
-    rank: c_int,
-    detail: Detail,
-}
-
-#[repr(C)]
-union Detail {
-    coll: Coll,
-    p2p: P2p,
-    proxy_op: ProxyOp,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Coll {
-    seq_number: u64,
-    func: *const c_char,
-    send: *const c_void,
-    recv: *const c_void,
-    count: usize,
-    root: c_int,
-    datatype: *const c_char,
-    n_channels: u8,
-    n_warps: u8,
-    algorithm: *const c_char,
-    protocol: *const c_char,
-    parent_group: *const c_void,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct P2p {
-    func: *const c_char,
-    buffer: *const c_void,
-    datatype: *const c_char,
-    count: usize,
-    peer: c_int,
-    n_channels: u8,
-    parent_group: *const c_void,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct ProxyOp {
-    pid: c_int,
-    channel: u8,
-    peer: c_int,
-    n_steps: c_int,
-    chunk_bytes: c_int,
-    is_send: c_int,
-}
-
-/// `ncclProfilerEventStateArgs_v5_t`, of which only a proxy step's is read.
-#[repr(C)]
-struct StateArgs {
-    trans_size: usize,
-}
-
-const _: () = {
-    use std::mem::offset_of;
-    assert!(size_of::<Descriptor>() == 112);
-    assert!(offset_of!(Descriptor, detail) == 24);
-    assert!(offset_of!(Coll, n_channels) == 80 - 24);
-    assert!(offset_of!(P2p, n_channels) == 60 - 24);
-    assert!(offset_of!(ProxyOp, peer) == 32 - 24);
-    assert!(offset_of!(ProxyOp, is_send) == 44 - 24);
-};
 
 /// Asks the library for events, or for none.
 pub(crate) fn set_mask(is_on: bool) {

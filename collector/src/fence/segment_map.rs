@@ -7,8 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::ptr::null_mut;
-use std::sync::Once;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 
@@ -24,7 +23,7 @@ static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
 static LOCK: AtomicI32 = AtomicI32::new(-1);
 /// Some thread is making the segment.
 static BUSY: AtomicBool = AtomicBool::new(false);
-static FORK_HANDLER: Once = Once::new();
+static HAS_FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 
 /// Lowest number for our descriptor: out of the way of programs that count on small ones.
 const LOWEST_FD: libc::c_int = 500;
@@ -56,22 +55,26 @@ pub(super) fn segment_or_create() -> Option<&'static Segment> {
 fn create() -> io::Result<&'static Segment> {
     // The default hook would print to the job's stderr. This is the hook of our own copy of Rust's library alone.
     std::panic::set_hook(Box::new(|_| {}));
-    FORK_HANDLER.call_once(|| {
+    if !HAS_FORK_HANDLER.swap(true, Relaxed) {
         // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
         unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
-    });
+    }
     resolve::resolve_all();
     profiler_v5::note_pid();
     let config = Config::from_env();
     let fixed = identity::fixed(&config, &ticks::anchor());
     let file = Unnamed::create(&config.dir, &fixed)?;
-    let segment = file.map(&fixed)?;
-    segment.live.library_version.store(resolve::library_version(), Relaxed);
-    segment.live.state.store(STATE_ON, Relaxed);
-    switch::settle_without_segment(segment);
-    let lock = file.publish(&config.dir, segment, fixed)?;
+    let memory = file.map()?;
+    // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
+    let live = unsafe { &(*memory.as_ptr()).live };
+    live.library_version.store(resolve::library_version(), Relaxed);
+    live.state.store(STATE_ON, Relaxed);
+    let lock = file.publish(&config.dir, memory, fixed)?;
     LOCK.store(lock.into_raw_fd(), Relaxed);
-    SEGMENT.store(std::ptr::from_ref(segment).cast_mut(), Release);
+    SEGMENT.store(memory.as_ptr(), Release);
+    // SAFETY: `fixed` is written, all else is atomic and valid as zeros; it is never unmapped.
+    let segment = unsafe { memory.as_ref() };
+    switch::settle_without_segment(segment);
     Ok(segment)
 }
 
@@ -112,7 +115,8 @@ impl Unnamed {
         Ok(unnamed)
     }
 
-    fn map(&self, fixed: &Fixed) -> io::Result<&'static Segment> {
+    /// Maps it, all zeros.
+    fn map(&self) -> io::Result<NonNull<Segment>> {
         let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, self.file.as_raw_fd());
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: a new mapping, at a place of the kernel's choice, of a file as long as that.
@@ -120,28 +124,20 @@ impl Unnamed {
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let segment = memory.cast::<Segment>();
-        // SAFETY: `fixed` lies within the mapping.
-        let place = unsafe { &raw mut (*segment).fixed };
-        // SAFETY: nobody else knows the mapping yet; a page boundary is aligned for any type.
-        unsafe { place.write(fixed.clone()) };
-        // SAFETY: all zero but `fixed`, which is a valid segment; it is never unmapped.
-        Ok(unsafe { &*segment })
+        NonNull::new(memory.cast()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another, and hands out its lock.
-    fn publish(self, dir: &Path, segment: &'static Segment, mut fixed: Fixed) -> io::Result<OwnedFd> {
+    /// Writes the fixed part, gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another, and
+    /// hands out its lock.
+    fn publish(self, dir: &Path, memory: NonNull<Segment>, mut fixed: Fixed) -> io::Result<OwnedFd> {
         for _ in 0..MAX_NAMES {
-            let name = dir.join(format!("{}-{}.seg", fixed.pid, fixed.start_time_ns));
-            match fs::hard_link(&self.path, &name) {
+            // SAFETY: `fixed` lies in the mapping.
+            let place = unsafe { &raw mut (*memory.as_ptr()).fixed };
+            // SAFETY: writable, aligned as a page is, and nobody else refers to it yet.
+            unsafe { place.write(fixed.clone()) };
+            match fs::hard_link(&self.path, dir.join(format!("{}-{}.seg", fixed.pid, fixed.start_time_ns))) {
                 Ok(()) => return move_high(&self.file),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    fixed.start_time_ns += 1;
-                    let target = (&raw const segment.fixed).cast_mut();
-                    // SAFETY: inside the writable mapping, which only this thread knows, and no reference to `fixed`
-                    // is alive.
-                    unsafe { target.write(fixed.clone()) };
-                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fixed.start_time_ns += 1,
                 Err(error) => return Err(error),
             }
         }

@@ -184,6 +184,87 @@ static void many_communicators(void) {
   for (int i = 0; i < 300; i++) all_reduce(comm_of(1, 8, 0), 1);
 }
 
+/* The agent's side of the segment. */
+static char *segment(void) {
+  const char *dir = getenv("RINGSCOPE_DIR");
+  DIR *entries = opendir(dir);
+  CHECK(entries);
+  for (struct dirent *entry; (entry = readdir(entries));) {
+    if (!strstr(entry->d_name, ".seg")) continue;
+    char path[4096];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+    int fd = open(path, O_RDWR);
+    OK(fstat(fd, &status));
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(memory != MAP_FAILED);
+    return memory;
+  }
+  CHECK(!"a segment");
+  return NULL;
+}
+
+static volatile uint32_t *word(const char *offset_variable) {
+  return (uint32_t *)(segment() + atol(getenv(offset_variable)));
+}
+
+/* The agent has read the end of the second communicator, not of the others. */
+static void slots_used_again(void) {
+  ncclComm_t comms[256];
+  stub_network(5, 1, 1000);
+  for (int i = 0; i < 256; i++) comms[i] = comm_of(1, 8, 0);
+  for (int i = 0; i < 3; i++) {
+    all_reduce(comms[i], 1);
+    OK(ncclCommDestroy(comms[i]));
+  }
+  *word("READ_GENERATION_OFFSET") = 1;
+  stub_network(6, 1, 10);
+  all_reduce(comm_of(2, 4, 1), 5);
+  all_reduce(comm_of(3, 4, 1), 7); /* no room */
+}
+
+/* Calls from several threads on one communicator, which they must serialise. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+
+static void *shared_calls(void *comm) {
+  for (int i = 0; i < 2000; i++) {
+    pthread_mutex_lock(&turn);
+    all_reduce(comm, 1);
+    pthread_mutex_unlock(&turn);
+  }
+  return NULL;
+}
+
+static void shared_communicator(void) {
+  pthread_t ids[4];
+  ncclComm_t comm = comm_of(1, 8, 3);
+  for (int i = 0; i < 4; i++) OK(pthread_create(&ids[i], NULL, shared_calls, comm));
+  for (int i = 0; i < 4; i++) OK(pthread_join(ids[i], NULL));
+}
+
+/* The same process id and start time, another program. */
+static void execs(void) {
+  all_reduce(comm_of(1, 8, 3), 1);
+  if (getenv("AGAIN")) return;
+  OK(setenv("AGAIN", "1", 1));
+  execl("/proc/self/exe", "driver", "execs", NULL);
+  CHECK(!"exec");
+}
+
+static void *one_call(void *comm) {
+  all_reduce(comm, 2);
+  return NULL;
+}
+
+static void thread_exit(void) {
+  pthread_t id;
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_fail_next(STUB_EXIT_THREAD);
+  OK(pthread_create(&id, NULL, one_call, comm));
+  OK(pthread_join(id, NULL));
+  all_reduce(comm, 3);
+}
+
 static void network(void) {
   ncclComm_t comm = comm_of(1, 8, 3);
   stub_network(5, 4, 1000);
@@ -229,26 +310,9 @@ static void wrap(void) {
   stub_release();
 }
 
-/* The agent's side of the control word. */
-static volatile uint32_t *control_word(void) {
-  const char *dir = getenv("RINGSCOPE_DIR");
-  DIR *entries = opendir(dir);
-  CHECK(entries);
-  for (struct dirent *entry; (entry = readdir(entries));) {
-    if (!strstr(entry->d_name, ".seg")) continue;
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
-    int fd = open(path, O_RDWR);
-    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(memory != MAP_FAILED);
-    return (uint32_t *)((char *)memory + atol(getenv("CONTROL_OFFSET")));
-  }
-  return NULL;
-}
-
 static void controlled(void) {
   ncclComm_t comm = comm_of(1, 8, 3);
-  volatile uint32_t *control = control_word();
+  volatile uint32_t *control = word("CONTROL_OFFSET");
   stub_complete(STUB_HOLD, 2);
   all_reduce(comm, 1);
   CHECK(stub_mask() != 0);
@@ -265,9 +329,23 @@ static void controlled(void) {
   CHECK(stub_mask() != 0);
 }
 
+static void faulty(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_complete(STUB_HOLD, 2);
+  all_reduce(comm, 1);
+  word("CONTROL_OFFSET")[1] = 3; /* as after a panic */
+  stub_release();
+  all_reduce(comm, 10);
+  comm_of(2, 8, 3);
+  word("CONTROL_OFFSET")[0] = 1;
+  all_reduce(comm, 10);
+  word("CONTROL_OFFSET")[0] = 0;
+  all_reduce(comm, 10);
+}
+
 static void switched_off(void) {
   ncclComm_t comm = comm_of(1, 8, 3);
-  *control_word() = 1;
+  *word("CONTROL_OFFSET") = 1;
   all_reduce(comm, 10);
 }
 
@@ -322,7 +400,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
 };
 
 int run_scenario(const char *name);

@@ -51,6 +51,8 @@ void stub_complete(enum stub_completion how, int channels);
 void stub_release(void);
 /* The next operation, init or outermost group end returns this. */
 void stub_fail_next(int result);
+/* As a result of an operation: it ends its thread instead of returning. */
+#define STUB_EXIT_THREAD 1000
 /* Each operation sends `steps` network steps of `bytes` to `peer`; 0 steps: none. */
 void stub_network(int peer, int steps, size_t bytes);
 /* Each operation is launched this many times, as a captured graph is. */

@@ -158,6 +158,7 @@ static void launch(struct task *task) {
 
 static int operation(ncclComm_t comm, bool is_p2p, size_t count, int peer) {
   int error = take_failure();
+  if (error == STUB_EXIT_THREAD) pthread_exit(NULL);
   if (error) {
     if (depth > 0) group_error = error;
     return error;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use ringscope_wire::Primitive::{AllReduce, Recv};
+use ringscope_wire::segment::layout::STATE_FAULT;
 
 use crate::harness::{assert_good, job, left_by, library};
 
@@ -30,6 +31,22 @@ fn the_record_path_allocates_nothing() {
     let left = left_by("no_allocation");
     left.expect(0, AllReduce, (25_001, 100_004), (25_001, 100_004), 0);
     assert_eq!(left.snapshot.links.len(), 6);
+}
+
+#[test]
+fn after_a_fault_it_does_nothing_more() {
+    let left = left_by("faulty");
+    assert_eq!(left.snapshot.state, STATE_FAULT);
+    left.expect(0, AllReduce, (1, 4), (0, 0), 0);
+    assert_eq!((left.snapshot.communicators.len(), left.records.len()), (1, 1));
+}
+
+#[test]
+fn a_thread_may_end_inside_the_library() {
+    // pthread_exit unwinds through the wrapper.
+    let left = left_by("thread_exit");
+    left.expect(0, AllReduce, (1, 12), (1, 12), 0);
+    assert_eq!(left.records.len(), 2);
 }
 
 #[test]

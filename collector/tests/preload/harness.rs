@@ -62,6 +62,7 @@ impl Job {
             .env("LD_PRELOAD", library())
             .env("NCCL_PROFILER_PLUGIN", library())
             .env("CONTROL_OFFSET", read::control_offset().to_string())
+            .env("READ_GENERATION_OFFSET", read::read_generation_offset(1).to_string())
             .env("RINGSCOPE_DIR", &dir);
         Self { dir, command }
     }
@@ -168,7 +169,9 @@ fn read_segment(path: &Path) -> Left {
 pub(crate) fn programs() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("programs-{}", std::process::id()));
+        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        remove_old_programs(tmp);
+        let dir = tmp.join(format!("programs-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let rpath = "-Wl,-rpath,$ORIGIN";
         cc(&dir, "libnccl.so.2", "stub_nccl.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]);
@@ -177,6 +180,16 @@ pub(crate) fn programs() -> &'static Path {
         cc(&dir, "driver_local", "driver_local.c", &["-ldl"]);
         dir
     })
+}
+
+/// Removes what earlier runs compiled, as far as they have ended.
+fn remove_old_programs(tmp: &Path) {
+    for entry in std::fs::read_dir(tmp).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.strip_prefix("programs-").is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Compiles one source of `tests/c` in `dir`; libraries come after it, as the linker wants them.

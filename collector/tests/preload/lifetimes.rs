@@ -81,6 +81,23 @@ fn communicators_beyond_the_table_are_counted_as_dropped() {
 }
 
 #[test]
+fn a_slot_is_used_again_once_its_end_has_been_read() {
+    let left = left_by("slots_used_again");
+    let again = left.communicator(1);
+    assert_eq!((again.generation, again.state, again.n_ranks), (2, COMMUNICATOR_ACTIVE, 4));
+    left.expect(1, AllReduce, (1, 20), (1, 20), 0);
+    assert_eq!(left.communicator(0).generation, 1);
+    let mut links: Vec<_> =
+        left.snapshot.links.iter().map(|l| (l.communicator, l.generation, l.peer)).collect();
+    links.sort_unstable();
+    assert_eq!(links, [(0, 1, 5), (1, 2, 6), (2, 1, 5)], "the old one's link is gone");
+    assert_eq!(
+        left.snapshot.dropped,
+        [(DropReason::CommunicatorTableFull, 1), (DropReason::UnknownCommunicator, 1)]
+    );
+}
+
+#[test]
 fn a_killed_process_leaves_what_it_was_doing() {
     let mut job = job("held");
     let mut child = job.command().stdout(Stdio::piped()).spawn().unwrap();
@@ -123,6 +140,18 @@ fn a_forked_child_has_a_segment_of_its_own() {
     assert_eq!(child.communicator(0).n_ranks, 4);
     assert!(parent.snapshot.exited && child.snapshot.exited);
     assert_eq!(child.snapshot.dropped, [(DropReason::NoSegment, 1)]);
+}
+
+#[test]
+fn a_program_that_follows_by_exec_has_a_segment_of_its_own() {
+    let job = job("execs").succeed();
+    let segments = job.segments();
+    let [first, second] = &segments[..] else { panic!("{} segments", segments.len()) };
+    assert_eq!(first.snapshot.identity.pid, second.snapshot.identity.pid);
+    assert_eq!((first.snapshot.exited, second.snapshot.exited), (false, true));
+    for left in [first, second] {
+        left.expect(0, AllReduce, (1, 4), (1, 4), 0);
+    }
 }
 
 #[test]

@@ -116,6 +116,11 @@ fn threads_on_their_own_communicators_lose_nothing() {
 }
 
 #[test]
+fn threads_that_share_a_communicator_in_turns_lose_nothing() {
+    left_by("shared_communicator").expect(0, AllReduce, (8000, 32_000), (8000, 32_000), 0);
+}
+
+#[test]
 fn completion_on_other_threads_counts_once_whenever_it_comes() {
     let left = left_by("racing_completion");
     left.expect(0, AllReduce, (60, 240), (60, 240), 0);

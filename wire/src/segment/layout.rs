@@ -101,7 +101,7 @@ pub struct Live {
     /// Events dropped, by [`DropReason`].
     pub dropped: [AtomicU64; 16],
     _pad: [[u8; 8]; 5],
-    /// Ticket that the next record gets: records written so far. Alone in its cache line.
+    /// Ticket that the next record gets. Not every earlier one has a record: see [`Record`]. Alone in its cache line.
     pub next_ticket: AtomicU64,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
 }
@@ -111,7 +111,8 @@ const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
 
 /// [`Live::control`]: count and record.
 pub const CONTROL_ON: u32 = 0;
-/// [`Live::control`]: forward calls, do nothing else.
+/// [`Live::control`]: forward calls and record none. Communicators are still followed, so that their calls count once
+/// the collector is on again; what was issued before still completes.
 pub const CONTROL_OFF: u32 = 1;
 
 /// [`Live::state`]: counting.
@@ -129,7 +130,7 @@ pub enum DropReason {
     CommunicatorTableFull = 0,
     /// All links are taken: the bytes are not attributed to a peer.
     LinkTableFull = 1,
-    /// The record had been overwritten by newer ones before its operation completed.
+    /// The record had been overwritten by newer ones before its operation completed, which is then never counted.
     RecordOverwritten = 2,
     /// A call on a communicator that the collector never saw made.
     UnknownCommunicator = 3,
@@ -209,7 +210,7 @@ pub struct Communicator {
     pub counters: [Counters; MAX_PRIMITIVES],
 }
 
-/// [`Communicator::state`]: the slot has never been used.
+/// [`Communicator::state`]: the slot holds nothing (yet, or because it is being filled again).
 pub const COMMUNICATOR_FREE: u32 = 0;
 /// [`Communicator::state`]: its init has been called and has not returned.
 pub const COMMUNICATOR_FORMING: u32 = 1;
@@ -229,6 +230,10 @@ pub const MADE_BY_SPLIT: u32 = 2;
 
 /// Counters of one (communicator, primitive). Issued and completed lie in different cache lines because different
 /// threads write them.
+///
+/// Issued counters advance when the library has taken the call, and it may finish a call before it returns: for an
+/// instant completed may be ahead of issued. A reader takes issued to be at least completed. Within one
+/// generation of the slot none decreases.
 #[derive(FromBytes, KnownLayout)]
 #[repr(C, align(128))]
 pub struct Counters {
@@ -236,7 +241,8 @@ pub struct Counters {
     pub issued_calls: AtomicU64,
     /// Payload bytes of those calls, by NCCL's convention (`reference` in the repository's ARCHITECTURE.md).
     pub issued_bytes: AtomicU64,
-    /// Calls that the library refused or that can never complete.
+    /// Calls that the library refused, which are not in issued; and, once the communicator is aborted, those that were
+    /// in flight then, which are.
     pub failed_calls: AtomicU64,
     /// Calls so far, whether issued yet or not: the next record's sequence number.
     pub next_seq_number: AtomicU64,
@@ -254,7 +260,7 @@ pub struct Counters {
 #[derive(FromBytes, KnownLayout)]
 #[repr(C)]
 pub struct Link {
-    /// [`link_key`] of what is counted here, 0 if free.
+    /// [`link_key`] of what is counted here, 0 if free; without the highest bit: freed, to be skipped.
     pub key: AtomicU64,
     /// Payload bytes whose network step has completed.
     pub sent_bytes: AtomicU64,
@@ -274,6 +280,9 @@ pub const fn link_key(generation: u32, communicator: u16, primitive: u8, peer: u
 }
 
 /// One operation. Ticket `t` lies at index `t % MAX_RECORDS`.
+///
+/// A new record passes over up to three places whose operation is still in flight, so that a hang stays readable
+/// however much comes after it. The tickets passed over never get a record: the older one stands in their place.
 ///
 /// A writer sets `ticket` to 0, fills the rest and stores `t + 1` with Release: a reader that finds any other number
 /// at both ends of its copy has a record that was being replaced.
@@ -305,7 +314,7 @@ pub struct Record {
 
 /// [`Record::state`]: called inside a group that has not ended.
 pub const OPERATION_QUEUED: u32 = 1;
-/// [`Record::state`]: handed to the library.
+/// [`Record::state`]: handed to the library. A call outside a group is so from the start.
 pub const OPERATION_ISSUED: u32 = 2;
 /// [`Record::state`]: every channel has finished.
 pub const OPERATION_COMPLETED: u32 = 3;

@@ -297,7 +297,8 @@ pub struct Records {
     pub records: Vec<Record>,
     /// Tickets asked for whose record newer ones had already overwritten.
     pub overwritten: u64,
-    /// Tickets whose record was being written during the read, or never was finished.
+    /// Tickets whose record was being written during the read, never was finished, or never is to be written because
+    /// the place still holds an older operation in flight.
     pub torn: Vec<u64>,
 }
 
@@ -347,6 +348,8 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
 }
 
 /// Reads the records with tickets in `from..to`, where `to` is at most [`Snapshot::next_ticket`].
+///
+/// To follow an operation in flight whatever came after it, read its ticket alone (`ticket..ticket + 1`).
 ///
 /// # Errors
 /// The source's own.

@@ -1,0 +1,113 @@
+//! A segment with one of everything, built byte by byte, and golden files.
+
+use std::fmt::Write as _;
+use std::mem::offset_of;
+use std::path::Path;
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout::{
+    self, COMMUNICATOR_ACTIVE, Communicator, Counters, Fixed, Link, Live, MADE_BY_INIT, OPERATION_ISSUED,
+    Record,
+};
+
+/// A segment of one process with one communicator, one link and one record.
+pub(crate) fn segment() -> Vec<u8> {
+    let mut bytes = vec![0; size_of::<Segment>()];
+    write_fixed(&mut bytes);
+    let live = offset_of!(Segment, live);
+    put(&mut bytes, live + offset_of!(Live, state), &layout::STATE_ON.to_le_bytes());
+    put(&mut bytes, live + offset_of!(Live, n_communicators), &1_u32.to_le_bytes());
+    put(&mut bytes, live + offset_of!(Live, library_version), &22809_u32.to_le_bytes());
+    let unmatched = layout::DropReason::UnmatchedEvent as usize;
+    put(&mut bytes, live + offset_of!(Live, dropped) + 8 * unmatched, &3_u64.to_le_bytes());
+    put(&mut bytes, live + offset_of!(Live, next_ticket), &1_u64.to_le_bytes());
+    write_communicator(&mut bytes, offset_of!(Segment, communicators));
+    let link = offset_of!(Segment, links) + 5 * size_of::<Link>();
+    put(&mut bytes, link + offset_of!(Link, key), &layout::link_key(1, 0, 4, 4).to_le_bytes());
+    put(&mut bytes, link + offset_of!(Link, sent_bytes), &7168_u64.to_le_bytes());
+    put(&mut bytes, link + offset_of!(Link, sent_steps), &7_u64.to_le_bytes());
+    write_record(&mut bytes, offset_of!(Segment, records));
+    bytes
+}
+
+fn write_fixed(bytes: &mut [u8]) {
+    put(bytes, offset_of!(Fixed, magic), b"ringscop");
+    put(bytes, offset_of!(Fixed, version), &1_u32.to_le_bytes());
+    put(bytes, offset_of!(Fixed, pid), &4242_u32.to_le_bytes());
+    put(bytes, offset_of!(Fixed, segment_bytes), &(size_of::<Segment>() as u64).to_le_bytes());
+    put(bytes, offset_of!(Fixed, start_time_ns), &1_700_000_000_000_000_000_u64.to_le_bytes());
+    put(bytes, offset_of!(Fixed, anchor_ticks), &500_u64.to_le_bytes());
+    put(bytes, offset_of!(Fixed, anchor_monotonic_ns), &600_u64.to_le_bytes());
+    put(bytes, offset_of!(Fixed, anchor_wall_ns), &1_700_000_001_000_000_000_u64.to_le_bytes());
+    put(bytes, offset_of!(Fixed, tick_kind), &layout::TICKS_COUNTER.to_le_bytes());
+    put(bytes, offset_of!(Fixed, global_rank), &13_i32.to_le_bytes());
+    put(bytes, offset_of!(Fixed, world_size), &16_i32.to_le_bytes());
+    put(bytes, offset_of!(Fixed, local_rank), &(-1_i32).to_le_bytes());
+    put(bytes, offset_of!(Fixed, host), b"node-7");
+    put(bytes, offset_of!(Fixed, job), b"slurm-99");
+    put(bytes, offset_of!(Fixed, run_id), b"run");
+    put(bytes, offset_of!(Fixed, executable), b"python3");
+    put(bytes, offset_of!(Fixed, log_file), b"/tmp/%h.log");
+}
+
+fn write_communicator(bytes: &mut [u8], at: usize) {
+    put(bytes, at + offset_of!(Communicator, state), &COMMUNICATOR_ACTIVE.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, generation), &1_u32.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, made_by), &MADE_BY_INIT.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, pointer), &0x7f00_1234_5678_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, comm_hash), &0xfeed_beef_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, created_ticks), &1_000_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, rank), &3_i32.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, n_ranks), &8_i32.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, n_nodes), &2_i32.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, device), &(-1_i32).to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, name), b"dp");
+    let counters = at + offset_of!(Communicator, counters) + 4 * size_of::<Counters>();
+    put(bytes, counters + offset_of!(Counters, issued_calls), &2_u64.to_le_bytes());
+    put(bytes, counters + offset_of!(Counters, issued_bytes), &8192_u64.to_le_bytes());
+    put(bytes, counters + offset_of!(Counters, next_seq_number), &2_u64.to_le_bytes());
+    put(bytes, counters + offset_of!(Counters, completed_calls), &1_u64.to_le_bytes());
+}
+
+fn write_record(bytes: &mut [u8], at: usize) {
+    put(bytes, at + offset_of!(Record, ticket), &1_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Record, issued_ticks), &2_000_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Record, bytes), &4096_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Record, count), &1024_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Record, seq_number), &1_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Record, what), &(4_u32 << 8 | 7).to_le_bytes());
+    put(bytes, at + offset_of!(Record, peer), &(-1_i32).to_le_bytes());
+    put(bytes, at + offset_of!(Record, state), &(1_u32 << 8 | OPERATION_ISSUED).to_le_bytes());
+    put(bytes, at + offset_of!(Record, channels), &(1_u32 << 16 | 4).to_le_bytes());
+}
+
+fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
+    bytes[offset..offset + value.len()].copy_from_slice(value);
+}
+
+/// Sixteen bytes a line with their offset; lines of zeros left out; the length last.
+pub(crate) fn hex_dump(bytes: &[u8]) -> String {
+    let mut dump = String::new();
+    for (line, chunk) in bytes.chunks(16).enumerate().filter(|(_, chunk)| chunk.iter().any(|byte| *byte != 0))
+    {
+        let _ = write!(dump, "{:08x}", line * 16);
+        for byte in chunk {
+            let _ = write!(dump, " {byte:02x}");
+        }
+        dump.push('\n');
+    }
+    let _ = writeln!(dump, "{:08x}", bytes.len());
+    dump
+}
+
+/// Compares with a file of `tests/fixtures`, or writes it if `RINGSCOPE_BLESS` is set.
+#[track_caller]
+pub(crate) fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    #[expect(clippy::disallowed_methods, reason = "one command blesses golden files")]
+    if std::env::var_os("RINGSCOPE_BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, expected, "{} differs; RINGSCOPE_BLESS=1 writes it anew", path.display());
+}

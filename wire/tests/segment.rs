@@ -1,0 +1,197 @@
+//! The segment's format: its bytes, its errors, and what reading hostile ones does.
+//!
+//! The golden file is written anew with `RINGSCOPE_BLESS=1 cargo test -p ringscope-wire`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod sample;
+
+use std::mem::offset_of;
+
+use proptest::prelude::*;
+use ringscope_wire::segment::layout::{self, COMMUNICATOR_ACTIVE, DropReason, OPERATION_ISSUED};
+use ringscope_wire::segment::read::{Communicator, Counters, Identity, Link, Record, Records};
+use ringscope_wire::segment::read::{control_offset, read_generation_offset, records, snapshot};
+use ringscope_wire::segment::{Segment, SegmentError};
+use ringscope_wire::{Datatype, Primitive};
+use sample::{golden, hex_dump, segment};
+
+#[test]
+fn the_bytes_are_those_of_version_1() {
+    golden("segment-v1.hex", &hex_dump(&segment()));
+}
+
+#[test]
+fn a_sample_reads_as_written() {
+    let bytes = segment();
+    let read = snapshot(&mut bytes.as_slice()).unwrap();
+    assert_eq!(
+        read.identity,
+        Identity {
+            pid: 4242,
+            start_time_ns: 1_700_000_000_000_000_000,
+            host: "node-7".into(),
+            job: "slurm-99".into(),
+            run_id: "run".into(),
+            executable: "python3".into(),
+            global_rank: Some(13),
+            world_size: Some(16),
+            local_rank: None,
+            k8s_namespace: String::new(),
+            k8s_pod: String::new(),
+            log_file: "/tmp/%h.log".into(),
+        }
+    );
+    assert_eq!(
+        (read.state, read.exited, read.library_version, read.next_ticket),
+        (layout::STATE_ON, false, 22809, 1)
+    );
+    assert_eq!(read.dropped, [(DropReason::UnmatchedEvent, 3)]);
+    let counters =
+        Counters { issued_calls: 2, issued_bytes: 8192, completed_calls: 1, ..Counters::default() };
+    assert_eq!(
+        read.communicators,
+        [Communicator {
+            slot: 0,
+            generation: 1,
+            state: COMMUNICATOR_ACTIVE,
+            made_by: layout::MADE_BY_INIT,
+            pointer: 0x7f00_1234_5678,
+            comm_hash: 0xfeed_beef,
+            parent_hash: 0,
+            created_ticks: 1_000,
+            ended_ticks: 0,
+            rank: 3,
+            n_ranks: 8,
+            n_nodes: Some(2),
+            device: None,
+            name: "dp".into(),
+            counters: vec![(Primitive::ReduceScatter, counters)],
+        }]
+    );
+    assert_eq!(read.communicators[0].local_id(), 0x1_0000);
+    assert_eq!(
+        read.links,
+        [Link {
+            communicator: 0,
+            generation: 1,
+            primitive: Primitive::ReduceScatter,
+            peer: 4,
+            sent_bytes: 7168,
+            sent_steps: 7,
+        }]
+    );
+}
+
+#[test]
+fn records_read_as_written_and_others_are_named() {
+    let bytes = segment();
+    let read = records(&mut bytes.as_slice(), 0, 1).unwrap();
+    let record = Record {
+        ticket: 0,
+        communicator: 0,
+        generation: 1,
+        primitive: Primitive::ReduceScatter,
+        datatype: Datatype(7),
+        state: OPERATION_ISSUED,
+        seq_number: 1,
+        bytes: 4096,
+        count: 1024,
+        peer: None,
+        issued_ticks: 2_000,
+        completed_ticks: None,
+        channels_done: 1,
+        channels_expected: 4,
+    };
+    assert_eq!(read, Records { records: vec![record], ..Records::default() });
+    // Ticket 1 is not written; of those before the newest 16384 nothing is left.
+    assert_eq!(records(&mut bytes.as_slice(), 0, 2).unwrap().torn, [1]);
+    let later = records(&mut bytes.as_slice(), 0, 16_384 + 5).unwrap();
+    assert_eq!((later.overwritten, later.records.len()), (5, 0));
+    assert_eq!(records(&mut bytes.as_slice(), 7, 3).unwrap(), Records::default());
+}
+
+#[test]
+fn what_the_agent_writes_lies_where_the_collector_looks() {
+    assert_eq!(control_offset(), (offset_of!(Segment, live) + offset_of!(layout::Live, control)) as u64);
+    let slot_bytes = size_of::<layout::Communicator>() as u64;
+    assert_eq!(read_generation_offset(2) - read_generation_offset(0), 2 * slot_bytes);
+}
+
+#[test]
+fn every_error_says_what_is_wrong() {
+    let good = segment();
+    let with = |offset: usize, bytes: &[u8]| {
+        let mut changed = good.clone();
+        changed[offset..offset + bytes.len()].copy_from_slice(bytes);
+        changed
+    };
+    let n_communicators = offset_of!(Segment, live) + offset_of!(layout::Live, n_communicators);
+    let length = size_of::<Segment>();
+    let cases = [
+        (b"ringscop".to_vec(), format!("segment is cut: 8 bytes, {} needed", size_of::<layout::Fixed>())),
+        (vec![0x41; length], "not a ringscope segment (it begins with [41, 41, 41, 41, 41, 41, 41, 41])".into()),
+        (
+            with(8, &[2]),
+            "segment version 2, but this agent reads version 1: use the agent and the collector of one release".into(),
+        ),
+        (with(16, &[0; 8]), format!("segment is corrupt: says it is 0 bytes long, not {length}")),
+        (with(offset_of!(layout::Fixed, tick_kind), &[9]), "segment is corrupt: tick kind 9".into()),
+        (with(n_communicators, &[1, 1]), "segment is corrupt: 257 communicators, at most 256 fit".into()),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(snapshot(&mut bytes.as_slice()).unwrap_err().to_string(), expected);
+    }
+    let cut = &good[..length - 1];
+    let error = records(&mut &cut[..], 16_383, 16_384).unwrap_err();
+    assert_eq!(error, SegmentError::Truncated { found: length as u64 - 1, needed: length as u64 });
+}
+
+#[test]
+fn text_from_outside_is_made_harmless() {
+    let mut bytes = segment();
+    let host = offset_of!(layout::Fixed, host);
+    bytes[host..host + 5].copy_from_slice(b"a\x1b[\xffb");
+    let read = snapshot(&mut bytes.as_slice()).unwrap();
+    assert_eq!(read.identity.host, "a\u{fffd}[\u{fffd}b7");
+}
+
+/// Reads everything; whatever comes, it must come as a value.
+fn read_all(bytes: &[u8]) {
+    let mut source = bytes;
+    if let Ok(read) = snapshot(&mut source) {
+        let _ = records(&mut source, 0, read.next_ticket);
+        let _ = records(&mut source, read.next_ticket.wrapping_sub(3), u64::MAX);
+        let clock = read.clock.clock(u64::MAX, u64::MAX);
+        let _ = (clock.wall_ns(0), clock.wall_ns(u64::MAX));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..8192)) {
+        read_all(&bytes);
+    }
+
+    #[test]
+    fn truncated_segments_never_panic(length in 0..size_of::<Segment>()) {
+        read_all(&segment()[..length]);
+    }
+
+    #[test]
+    fn mutated_segments_never_panic(
+        changes in prop::collection::vec((prop_oneof![0..16_384_usize, 0..size_of::<Segment>()], any::<u64>()), 1..64)
+    ) {
+        let mut bytes = segment();
+        for (offset, word) in changes {
+            let offset = offset.min(bytes.len() - 8) & !7;
+            // The magic and the version stay: what lies behind them is to be reached.
+            if offset >= 16 {
+                bytes[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        read_all(&bytes);
+    }
+}
