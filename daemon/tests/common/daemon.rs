@@ -1,0 +1,116 @@
+//! A daemon of a test's own, inside the test's process, on a port that the system chose.
+
+use std::path::Path;
+
+use prost::Message as _;
+use reqwest::{Response, StatusCode};
+use ringscope_daemon::api::Problem;
+use ringscope_daemon::config::ServeConfig;
+use ringscope_daemon::serve::{ServeError, Server};
+use ringscope_wire::batch::{Batch, IngestReply};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A running daemon.
+pub struct Daemon {
+    pub url: String,
+    pub client: reqwest::Client,
+    stop: CancellationToken,
+    running: JoinHandle<Result<(), ServeError>>,
+}
+
+/// A configuration that keeps its data at `database_url`.
+pub fn config(database_url: &str) -> ServeConfig {
+    ServeConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        database_url: database_url.parse().unwrap(),
+        with_agent: false,
+        body_limit_bytes: 1 << 20,
+        ..ServeConfig::default()
+    }
+}
+
+/// The URL of a database file in `dir`.
+pub fn sqlite(dir: &Path) -> String {
+    format!("sqlite:{}", dir.join("test.db").display())
+}
+
+impl Daemon {
+    /// Starts one, and waits until it answers.
+    pub async fn start(config: ServeConfig) -> Self {
+        let server = Server::bind(config).await.unwrap();
+        let url = format!("http://{}", server.local_addr());
+        let stop = CancellationToken::new();
+        #[allow(clippy::disallowed_methods, reason = "a test joins it")]
+        let running = tokio::spawn(server.run(stop.clone()));
+        Self { url, client: reqwest::Client::new(), stop, running }
+    }
+
+    /// Starts one that is ready.
+    pub async fn ready(database_url: &str) -> Self {
+        let daemon = Self::start(config(database_url)).await;
+        daemon.until_ready().await;
+        daemon
+    }
+
+    pub async fn until_ready(&self) {
+        super::until("ready", async || self.get("/readyz").await.status() == StatusCode::OK).await;
+    }
+
+    /// Ends it as SIGTERM does.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+
+    pub async fn get(&self, path: &str) -> Response {
+        self.client.get(format!("{}{path}", self.url)).send().await.unwrap()
+    }
+
+    /// The JSON of a route that must answer 200.
+    pub async fn json(&self, path: &str) -> Value {
+        let response = self.get(path).await;
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    pub async fn send(&self, batch: &Batch) -> Response {
+        self.send_bytes(batch.encode_to_vec()).await
+    }
+
+    pub async fn send_bytes(&self, bytes: Vec<u8>) -> Response {
+        let request = self.client.post(format!("{}/api/v1/ingest", self.url));
+        request.header("content-type", "application/x-protobuf").body(bytes).send().await.unwrap()
+    }
+
+    /// Sends a batch that must be taken.
+    pub async fn take(&self, batch: &Batch) -> IngestReply {
+        let response = self.send(batch).await;
+        let status = response.status();
+        let bytes = response.bytes().await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&bytes));
+        IngestReply::decode(bytes).unwrap()
+    }
+
+    /// Bytes issued in the first job, as the API says.
+    pub async fn issued_bytes(&self) -> u64 {
+        let jobs = self.json("/api/v1/jobs").await;
+        jobs["items"][0]["issued_bytes"].as_u64().unwrap_or(0)
+    }
+}
+
+/// The problem that a response must be, after checking that it is one.
+pub async fn problem(response: Response, status: u16, part: &str) -> Problem {
+    let found = response.status().as_u16();
+    let kind = response.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
+    let text = response.text().await.unwrap();
+    assert_eq!(found, status, "{text}");
+    assert_eq!(kind.as_deref(), Some("application/problem+json"), "{text}");
+    let problem: Problem = serde_json::from_str(&text).unwrap();
+    assert_eq!(problem.status, status);
+    assert!(problem.detail.contains(part), "{part:?} in {problem:?}");
+    problem
+}

@@ -1,0 +1,57 @@
+//! `/metrics` over a fixture, and Prometheus's own opinion of it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::batches::{SMALL, START_NS};
+use crate::common::daemon::Daemon;
+
+/// Regenerate with `rm fixtures/metrics/small.prom`, run the test, and read the difference.
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/metrics/small.prom");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_as_recorded_and_prometheus_likes_them() {
+    let daemon = Daemon::ready("none").await;
+    for host in 0..2 {
+        daemon.take(&SMALL.batch(host, 1, 3, START_NS)).await;
+    }
+    let text = daemon.get("/metrics").await.text().await.unwrap();
+    check(&text);
+    let stable: String =
+        text.lines().filter(|line| is_stable(line)).map(|line| format!("{line}\n")).collect();
+    if !Path::new(GOLDEN).exists() {
+        std::fs::write(GOLDEN, &stable).unwrap();
+        panic!("{GOLDEN} was not there and is written now: read it, and run again");
+    }
+    assert_eq!(stable, std::fs::read_to_string(GOLDEN).unwrap(), "{GOLDEN}: delete it to record it anew");
+    daemon.stop().await;
+}
+
+/// Time and memory differ from run to run.
+fn is_stable(line: &str) -> bool {
+    ![
+        "process_",
+        "ringscope_scrape_duration",
+        "ringscope_build_info",
+        "ringscope_store_commits",
+        "ringscope_ingest_bytes",
+    ]
+    .iter()
+    .any(|name| line.contains(name))
+}
+
+fn check(text: &str) {
+    let child = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child =
+        child.expect("promtool is missing: apt-get install -y --no-install-recommends prometheus");
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.trim().is_empty(), "{said}");
+}

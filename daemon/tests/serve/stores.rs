@@ -1,0 +1,184 @@
+//! One suite for both databases.
+
+use std::time::Duration;
+
+use ringscope_daemon::api::{Finding, FindingKind, FindingState, Severity};
+use ringscope_daemon::clock::Timestamp;
+use ringscope_daemon::store::{
+    AgentRow, CommunicatorRow, CountersRow, Metric, ProcessRow, SampleRow, SeriesQuery, Store, WriteSet,
+};
+use ringscope_wire::batch::{Counters, Process};
+
+use crate::common::postgres::Postgres;
+use crate::common::scratch;
+
+const MINUTE_NS: u64 = 60_000_000_000;
+const NOW: Timestamp = Timestamp(1_769_860_800_000_000_000);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_file() {
+    let dir = scratch("suite");
+    suite(&format!("sqlite:{}", dir.join("db").display())).await;
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_memory() {
+    let store = Store::open(&"sqlite::memory:".parse().unwrap()).await.unwrap().unwrap();
+    write_and_read(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres() {
+    let postgres = Postgres::start();
+    suite(&postgres.url()).await;
+    let uncommented = "SELECT string_agg(c.relname || '.' || a.attname, ', ') FROM pg_class c \
+         JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace \
+         AND c.relkind = 'r' AND c.relname <> '_sqlx_migrations' AND a.attnum > 0 \
+         AND (col_description(c.oid, a.attnum) IS NULL OR obj_description(c.oid) IS NULL)";
+    assert_eq!(postgres.query(uncommented), "", "columns without a comment");
+}
+
+async fn suite(url: &str) {
+    let url = url.parse().unwrap();
+    let store = Store::open(&url).await.unwrap().unwrap();
+    write_and_read(&store).await;
+    store.close().await;
+    // A second start finds everything, and migrates nothing.
+    let store = Store::open(&url).await.unwrap().unwrap();
+    assert_eq!(store.restore().await.unwrap().processes.len(), 2);
+    series(&store).await;
+    sweep(&store).await;
+    store.close().await;
+}
+
+async fn write_and_read(store: &Store) {
+    let set = WriteSet {
+        agents: vec![agent("a", 7), agent("b", 1)],
+        processes: vec![process("h/1/1", None), process("h/2/1", Some(NOW.0 - 60 * MINUTE_NS))],
+        counters: vec![counters("h/1/1", 5)],
+        findings: vec![finding(FindingState::Firing)],
+        ..WriteSet::default()
+    };
+    store.write(&set).await.unwrap();
+    // Again, and newer: rows are replaced.
+    store.write(&set).await.unwrap();
+    let newer =
+        WriteSet { agents: vec![agent("a", 9)], counters: vec![counters("h/1/1", 6)], ..WriteSet::default() };
+    store.write(&newer).await.unwrap();
+    let restored = store.restore().await.unwrap();
+    assert_eq!(restored.unreadable_rows, 0);
+    let mut agents: Vec<_> =
+        restored.agents.iter().map(|agent| (agent.agent_id.as_str(), agent.last_seq)).collect();
+    agents.sort_unstable();
+    assert_eq!(agents, [("a", 9), ("b", 1)]);
+    let first = restored.processes.iter().find(|process| process.key == "h/1/1").unwrap();
+    assert_eq!(first.counters[0].issued_calls, 6);
+    assert_eq!(restored.findings.len(), 1);
+    assert_eq!(restored.findings[0].message, "it's 50 % – \"slow\"");
+}
+
+async fn series(store: &Store) {
+    let at = |minutes: i64| (NOW.0 / 1_000_000).cast_signed() + minutes * 60_000;
+    let samples =
+        (0..10).flat_map(|minute| ["h1", "h2"].map(|host| sample("c1", host, at(minute), 100 * minute)));
+    let set = WriteSet {
+        communicators: vec![communicator("c1")],
+        samples: samples.chain([sample("c1", "old", at(-60), 1)]).collect(),
+        ..WriteSet::default()
+    };
+    store.write(&set).await.unwrap();
+    let query = SeriesQuery {
+        metric: Metric::CompletedBytes,
+        comm: Some("c1".into()),
+        host: None,
+        primitive: Some("all_reduce".into()),
+        from_ms: at(4),
+        to_ms: at(8),
+        step_ms: 120_000,
+    };
+    let points = store.series(&query).await.unwrap();
+    let of_first: Vec<_> =
+        points.iter().filter(|point| point.host == "h1").map(|point| (point.bucket, point.value)).collect();
+    assert_eq!(of_first, [(-2, 100), (-1, 300), (0, 500), (1, 700)]);
+    let all =
+        store.series(&SeriesQuery { comm: None, host: Some("h2".into()), ..query.clone() }).await.unwrap();
+    assert_eq!(all.len(), 4);
+    let none = store.series(&SeriesQuery { comm: Some("c2".into()), ..query }).await.unwrap();
+    assert!(none.is_empty());
+}
+
+async fn sweep(store: &Store) {
+    let deleted = store.sweep(NOW, Duration::from_secs(30 * 60)).await.unwrap();
+    // The process that ended an hour ago, and the sample of that time.
+    assert_eq!(deleted, 2);
+    let restored = store.restore().await.unwrap();
+    assert_eq!(restored.processes.len(), 1);
+    assert_eq!(store.sweep(NOW, Duration::from_secs(30 * 60)).await.unwrap(), 0);
+    let much_later = Timestamp(NOW.0 + 60 * MINUTE_NS);
+    assert!(store.sweep(much_later, Duration::from_secs(60)).await.unwrap() > 20);
+    let restored = store.restore().await.unwrap();
+    assert!(restored.processes.is_empty());
+    assert_eq!(restored.findings.len(), 1, "a firing finding is never too old");
+}
+
+fn agent(agent_id: &str, last_seq: i64) -> AgentRow {
+    AgentRow { agent_id: agent_id.into(), host: "h".into(), last_seq, last_seen_ns: NOW.0.cast_signed() }
+}
+
+fn process(key: &str, ended_ns: Option<u64>) -> ProcessRow {
+    let message = Process { key: key.into(), ..Process::default() };
+    ProcessRow {
+        key: key.into(),
+        job: "j".into(),
+        host: "h".into(),
+        facts: prost::Message::encode_to_vec(&message),
+        ended_ns: ended_ns.map(u64::cast_signed),
+        updated_ns: NOW.0.cast_signed(),
+        ..ProcessRow::default()
+    }
+}
+
+fn counters(key: &str, issued_calls: u64) -> CountersRow {
+    let counters = vec![Counters { local_id: 1, primitive: 1, issued_calls, ..Counters::default() }];
+    let message = Process { key: key.into(), counters, ..Process::default() };
+    CountersRow {
+        key: key.into(),
+        counters: prost::Message::encode_to_vec(&message),
+        updated_ns: NOW.0.cast_signed(),
+    }
+}
+
+fn communicator(id: &str) -> CommunicatorRow {
+    CommunicatorRow { id: id.into(), updated_ns: NOW.0.cast_signed(), ..CommunicatorRow::default() }
+}
+
+fn sample(comm: &str, host: &str, ts_ms: i64, completed_bytes: i64) -> SampleRow {
+    SampleRow {
+        comm: comm.into(),
+        host: host.into(),
+        ts_ms,
+        primitive: "all_reduce",
+        completed_bytes,
+        ..SampleRow::default()
+    }
+}
+
+fn finding(state: FindingState) -> Finding {
+    Finding {
+        id: "f".into(),
+        finding: FindingKind::ChannelShortfall,
+        severity: Severity::Critical,
+        state,
+        job: "j".into(),
+        host: "h".into(),
+        rank: None,
+        comm: "c1".into(),
+        cause: "fewer_nics".into(),
+        culprits: vec![],
+        message: "it's 50 % – \"slow\"".into(),
+        first_seen: NOW,
+        last_seen: NOW,
+        resolved_at: None,
+    }
+}
