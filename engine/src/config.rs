@@ -125,7 +125,7 @@ impl LogSettings {
             level: read("NCCL_DEBUG"),
             subsystems: read("NCCL_DEBUG_SUBSYS"),
             file: read("NCCL_DEBUG_FILE"),
-            host: host_name(&read),
+            host: host_name(read),
         }
     }
 }

@@ -58,3 +58,21 @@ pub(crate) fn split_hash(parent: u64, split_count: i32, color: i32) -> u64 {
     accumulator.eat(&color.to_le_bytes());
     accumulator.digest()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Computed by a separate Python of NCCL's formula.
+    #[test]
+    fn known_values() {
+        let id: Vec<u8> = (0..128).collect();
+        assert_eq!(hash(&id), GOLDEN_ID);
+        assert_eq!(hash(b"host-1"), GOLDEN_HOST);
+        assert_eq!(split_hash(GOLDEN_ID, 1, 3), GOLDEN_SPLIT);
+    }
+
+    const GOLDEN_ID: u64 = 0x6afe_1cc1_7717_e1f4;
+    const GOLDEN_HOST: u64 = 0x7f0a_e79e_a27f_1b6f;
+    const GOLDEN_SPLIT: u64 = 0x2211_6033_4d3d_ef2e;
+}

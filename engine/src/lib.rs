@@ -19,3 +19,5 @@ pub(crate) mod profiler;
 pub(crate) mod run;
 pub(crate) mod topology;
 pub(crate) mod types;
+#[cfg(test)]
+mod world;

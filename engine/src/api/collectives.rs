@@ -1,7 +1,6 @@
 //! Collectives, send and receive. All of them return once enqueued on the stream.
 
 #![expect(unsafe_code, reason = "exported C functions")]
-#![expect(clippy::missing_safety_doc, reason = "`export!` writes it")]
 
 use std::ffi::{c_int, c_void};
 

@@ -113,8 +113,9 @@ mod tests {
 
     #[test]
     fn undefined_members_ask_for_nothing() {
+        let whole = Config::DEFAULT;
         // SAFETY: a whole structure.
-        let read = unsafe { read(&raw const Config::DEFAULT) };
+        let read = unsafe { read(&raw const whole) };
         assert_eq!(read, Ok(Some(CommConfig::default())));
     }
 

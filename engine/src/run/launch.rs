@@ -109,11 +109,16 @@ impl<'a> Run<'a> {
     /// Whether the communicator has not failed; otherwise the run is over.
     fn healthy(&mut self) -> bool {
         let Some(failure) = self.launch.comm.health.failure() else { return true };
-        let comm = &self.launch.comm;
-        let first = self.launch.operations.first().map(|operation| comm.label(operation));
-        let label = self.pipes().find_map(|pipe| pipe.label().map(str::to_owned)).or(first);
-        self.end(failure.error(&label.unwrap_or_else(|| comm.name())));
+        self.end(failure.error(&self.current_label()));
         false
+    }
+
+    /// The operation that the run is at.
+    fn current_label(&self) -> String {
+        let comm = &self.launch.comm;
+        let first = || self.launch.operations.first().map(|operation| comm.label(operation));
+        let label = self.pipes().find_map(|pipe| pipe.label().map(str::to_owned)).or_else(first);
+        label.unwrap_or_else(|| comm.name())
     }
 
     fn blame(&mut self, peer: usize, label: &str) {
@@ -125,8 +130,11 @@ impl<'a> Run<'a> {
 
     fn break_off(&mut self, error: &Error) {
         let comm = &self.launch.comm;
-        let failure = comm.health.suspect(Failure { code: error.code(), what: error.to_string() });
-        self.end(failure.error(&comm.name()));
+        let failure = comm.health.suspect(Failure {
+            code: error.code(),
+            what: format!("{error} (seen by {})", comm.names[comm.rank]),
+        });
+        self.end(failure.error(&self.current_label()));
     }
 
     fn end(&mut self, error: Error) {

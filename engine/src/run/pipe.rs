@@ -311,7 +311,7 @@ impl Job {
     fn check(&self, link: &Link, len: usize) -> Result<()> {
         let expected = self.header(self.received, len);
         let Some(got) = Header::from_bytes(&self.head) else {
-            return Err(Error::Internal(format!("{}: rank {} sent no valid header", self.label, link.peer)));
+            return Err(Error::Internal(format!("rank {} sent no valid header", link.peer)));
         };
         if got == expected {
             return Ok(());
@@ -323,7 +323,7 @@ impl Job {
         } else {
             format!("instead of {} #{}", Primitive::name_of(expected.function), expected.sequence)
         };
-        Err(Error::InvalidUsage(format!("{}: rank {peer} called {theirs} {why}", self.label)))
+        Err(Error::InvalidUsage(format!("rank {peer} called {theirs} {why}")))
     }
 
     fn closed(&self, link: &Link) -> Fault {

@@ -1,0 +1,260 @@
+//! Property tests: every primitive × type × operator × count × number of ranks against a naive reference. Ranks are
+//! threads of this process on pretended hosts.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::collective::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::collective::operation::{Operation, Primitive};
+use crate::collective::reduction::Reduction;
+use crate::comm::init::{Request, init};
+use crate::comm::{Comm, CommConfig};
+use crate::config::Settings;
+use crate::memory::Region;
+use crate::net::root;
+use crate::profiler::emit::OperationEvents;
+use crate::run::launch::{self, Launch};
+use crate::types::{DataType, RedOp};
+
+const TYPES: [DataType; 10] = [
+    DataType::I8,
+    DataType::U8,
+    DataType::I32,
+    DataType::U32,
+    DataType::I64,
+    DataType::U64,
+    DataType::F16,
+    DataType::F32,
+    DataType::F64,
+    DataType::Bf16,
+];
+const OPS: [RedOp; 5] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg];
+
+/// Runs `rank` on each rank of a new communicator.
+fn world<T: Send>(n_ranks: usize, rank: impl Fn(Arc<Comm>) -> T + Sync) -> Vec<T> {
+    let root = root::start("127.0.0.1".parse().unwrap(), std::time::Duration::from_secs(20)).unwrap();
+    let id = root.to_bytes();
+    let rank = &rank;
+    std::thread::scope(|scope| {
+        let start = |index: usize| {
+            let config = CommConfig::default();
+            let request = Request { api: "ncclCommInitRank", id, rank: index, n_ranks, config, split: None };
+            scope.spawn(move || {
+                let comm = init(request, settings(index)).unwrap();
+                let result = rank(Arc::clone(&comm));
+                comm.destroy();
+                result
+            })
+        };
+        let threads: Vec<_> = (0..n_ranks).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Two ranks per host, two NICs each.
+fn settings(rank: usize) -> Settings {
+    let host = rank / 2 + 1;
+    Settings::parse(|name| match name {
+        "RSCCL_HOST" => Some(format!("host-{host}")),
+        "RSCCL_NICS" => Some(format!("mlx5_0=127.0.{host}.1,mlx5_1=127.0.{host}.2")),
+        "NCCL_PROFILER_PLUGIN" => Some("none".to_owned()),
+        _ => None,
+    })
+    .unwrap()
+}
+
+/// Small whole numbers, exact in every type, whose sums and products of few ranks are exact too.
+fn value(rank: usize, index: usize) -> u8 {
+    u8::try_from((rank * 7 + index * 3) % 3 + 1).unwrap()
+}
+
+fn encode(data_type: DataType, value: f64) -> Vec<u8> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the values are small and positive"
+    )]
+    match data_type {
+        DataType::I8 => (value as i8).to_ne_bytes().to_vec(),
+        DataType::U8 => (value as u8).to_ne_bytes().to_vec(),
+        DataType::I32 => (value as i32).to_ne_bytes().to_vec(),
+        DataType::U32 => (value as u32).to_ne_bytes().to_vec(),
+        DataType::I64 => (value as i64).to_ne_bytes().to_vec(),
+        DataType::U64 => (value as u64).to_ne_bytes().to_vec(),
+        DataType::F16 => f32_to_f16(value as f32).to_ne_bytes().to_vec(),
+        DataType::Bf16 => f32_to_bf16(value as f32).to_ne_bytes().to_vec(),
+        DataType::F32 => (value as f32).to_ne_bytes().to_vec(),
+        DataType::F64 => value.to_ne_bytes().to_vec(),
+    }
+}
+
+fn decode(data_type: DataType, bytes: &[u8]) -> f64 {
+    match data_type {
+        DataType::F16 => f64::from(f16_to_f32(u16::from_ne_bytes(bytes.try_into().unwrap()))),
+        DataType::Bf16 => f64::from(bf16_to_f32(u16::from_ne_bytes(bytes.try_into().unwrap()))),
+        _ => (0..=u8::MAX)
+            .map(f64::from)
+            .find(|value| encode(data_type, *value) == bytes)
+            .unwrap_or_else(|| f64::from(f32::from_ne_bytes(bytes[..4].try_into().unwrap_or_default()))),
+    }
+}
+
+fn buffer(data_type: DataType, rank: usize, count: usize) -> Vec<u8> {
+    (0..count).flat_map(|index| encode(data_type, f64::from(value(rank, index)))).collect()
+}
+
+fn reduced(op: RedOp, data_type: DataType, n_ranks: usize, index: usize) -> f64 {
+    let values = (0..n_ranks).map(|rank| f64::from(value(rank, index)));
+    match op {
+        RedOp::Sum => values.sum(),
+        RedOp::Prod => values.product(),
+        RedOp::Max => values.fold(f64::MIN, f64::max),
+        RedOp::Min => values.fold(f64::MAX, f64::min),
+        RedOp::Avg => {
+            let mean = values.sum::<f64>() / n_ranks as f64;
+            let float = matches!(data_type, DataType::F16 | DataType::Bf16 | DataType::F32 | DataType::F64);
+            if float { mean } else { mean.floor() }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    primitive: Primitive,
+    data_type: DataType,
+    op: RedOp,
+    count: usize,
+    n_ranks: usize,
+    in_place: bool,
+}
+
+impl Case {
+    /// What `rank` gets, where it gets anything.
+    fn expected(&self, rank: usize) -> Option<Vec<u8>> {
+        let Case { data_type, op, count, n_ranks, .. } = *self;
+        let element = |index| encode(data_type, reduced(op, data_type, n_ranks, index));
+        match self.primitive {
+            Primitive::AllReduce => Some((0..count).flat_map(element).collect()),
+            Primitive::Reduce { root } => (root == rank).then(|| (0..count).flat_map(element).collect()),
+            Primitive::ReduceScatter => Some((rank * count..(rank + 1) * count).flat_map(element).collect()),
+            Primitive::AllGather => {
+                Some((0..n_ranks).flat_map(|rank| buffer(data_type, rank, count)).collect())
+            }
+            Primitive::Broadcast { root } => Some(buffer(data_type, root, count)),
+            Primitive::Send { .. } | Primitive::Recv { .. } => None,
+        }
+    }
+
+    fn run(&self, comm: &Arc<Comm>) -> Vec<u8> {
+        let Case { primitive, data_type, op, count, n_ranks, in_place } = *self;
+        let block = count * data_type.size_bytes();
+        let (sends, receives) = match primitive {
+            Primitive::AllGather => (1, n_ranks),
+            Primitive::ReduceScatter => (n_ranks, 1),
+            _ => (1, 1),
+        };
+        let mut send = buffer(data_type, comm.rank, count * sends);
+        let mut recv = vec![0xee; block * receives];
+        let own = comm.rank * block;
+        let result = if in_place && primitive == Primitive::AllGather {
+            recv[own..own + block].copy_from_slice(&send);
+            self.launch(comm, Region::of_slice(&recv[own..own + block]), Region::of_slice_mut(&mut recv));
+            recv
+        } else if in_place && primitive == Primitive::ReduceScatter {
+            let target = Region::of_slice_mut(&mut send[own..own + block]);
+            self.launch(comm, Region::of_slice(&send), target);
+            send[own..own + block].to_vec()
+        } else if in_place {
+            self.launch(comm, Region::of_slice(&send), Region::of_slice_mut(&mut send));
+            send
+        } else {
+            let before = send.clone();
+            self.launch(comm, Region::of_slice(&send), Region::of_slice_mut(&mut recv));
+            assert_eq!(send, before, "{self:?}: the send buffer is the caller's");
+            recv
+        };
+        assert_eq!(op, self.op);
+        result
+    }
+
+    fn launch(&self, comm: &Arc<Comm>, send: Region, recv: Region) {
+        let Case { primitive, data_type, op, count, n_ranks, .. } = *self;
+        let operation = Operation {
+            primitive,
+            count,
+            reduction: Reduction { data_type, op, n_ranks },
+            send,
+            recv,
+            sequence: comm.next_collective(),
+            events: OperationEvents::default(),
+        };
+        let ticket = comm.turns.issue();
+        launch::run(&[Launch { comm: Arc::clone(comm), ticket, operations: vec![operation] }]).unwrap();
+    }
+}
+
+fn check(cases: &[Case]) {
+    let n_ranks = cases[0].n_ranks;
+    world(n_ranks, |comm| {
+        for case in cases {
+            let result = case.run(&comm);
+            let Some(expected) = case.expected(comm.rank) else { continue };
+            let size = case.data_type.size_bytes();
+            for (index, (got, want)) in result.chunks(size).zip(expected.chunks(size)).enumerate() {
+                let (got, want) = (decode(case.data_type, got), decode(case.data_type, want));
+                let close = (got - want).abs() <= want.abs() * 0.01;
+                assert!(close, "{case:?} rank {} element {index}: {got}, not {want}", comm.rank);
+            }
+            assert_eq!(result.len(), expected.len());
+        }
+    });
+}
+
+fn primitives(root: usize) -> [Primitive; 5] {
+    let (broadcast, reduce) = (Primitive::Broadcast { root }, Primitive::Reduce { root });
+    [Primitive::AllReduce, Primitive::AllGather, Primitive::ReduceScatter, broadcast, reduce]
+}
+
+#[test]
+fn every_type_with_every_operator() {
+    let mut cases = Vec::new();
+    for data_type in TYPES {
+        for op in OPS {
+            for primitive in primitives(1) {
+                cases.push(Case {
+                    primitive,
+                    data_type,
+                    op,
+                    count: 13,
+                    n_ranks: 3,
+                    in_place: op == RedOp::Max,
+                });
+            }
+        }
+    }
+    check(&cases);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_primitive_equals_the_reference(
+        n_ranks in 1_usize..7,
+        counts in prop::collection::vec(0_usize..3000, 4),
+        large in 20_000_usize..60_000,
+        root in 0_usize..7,
+        in_place: bool,
+        data_type in prop::sample::select(TYPES.to_vec()),
+        op in prop::sample::select(vec![RedOp::Sum, RedOp::Max, RedOp::Min, RedOp::Avg]),
+    ) {
+        let mut cases = Vec::new();
+        for count in counts.into_iter().chain([large]) {
+            for primitive in primitives(root % n_ranks) {
+                cases.push(Case { primitive, data_type, op, count, n_ranks, in_place });
+            }
+        }
+        check(&cases);
+    }
+}
