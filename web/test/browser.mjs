@@ -154,6 +154,15 @@ const CHECKS = {
     }
   },
 
+  async "a database that is away costs the history only"({ open }) {
+    const { page, mock } = await open("degraded");
+    mock.loseStore();
+    await page.waitForSelector(".banner >> text=the database is away", { timeout: 15_000 });
+    assert.equal(await text(page, "h1"), `1 of 4 hosts degraded: ${REASON}`);
+    const before = await text(page, "#ranks tbody tr");
+    await page.waitForFunction((old) => document.querySelector("#ranks tbody tr").innerText.trim().replace(/\s+/g, " ") !== old, before);
+  },
+
   async "the chosen theme is kept"({ open }) {
     const { page } = await open("healthy");
     const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
@@ -229,9 +238,9 @@ async function run(name, check) {
   }
 }
 
-/** Chromium itself writes this line when the stopped daemon is asked again. */
+/** Chromium itself writes these lines when the daemon is stopped, or refuses. */
 function isRefusal(error) {
-  return /net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
+  return /status of 503|net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
 }
 
 async function text(page, selector) {

@@ -36,6 +36,9 @@ export async function startMock(scenario, port = 0) {
       state.scenario = next;
       announce(state);
     },
+    loseStore() {
+      state.storeAway = true;
+    },
     async stop() {
       clearInterval(timer);
       for (const socket of state.sockets) socket.destroy();
@@ -90,12 +93,20 @@ function api(state, url, response) {
   if (path[0] === "nodes") return page(all.nodes);
   if (path[0] === "findings") return page(query.get("state") === "resolved" ? all.resolved : all.firing);
   if (path[0] === "series") {
-    return send(one && series(one, query.get("metric"), Date.parse(query.get("from")), Date.parse(query.get("to")), Number(query.get("step"))));
+    const step = /^(\d+)s$/.exec(query.get("step"));
+    if (step === null) return refuse(response, "step: expected a number and a unit, e.g. 10s");
+    if (state.storeAway) return refuse(response, "the database is away", 503);
+    return send(one && series(one, query.get("metric"), Date.parse(query.get("from")), Date.parse(query.get("to")), Number(step[1])));
   }
   if (path[0] === "communicators" && path.length === 1) {
     return page(all.communicators.filter((c) => query.get("job") === null || c.job === query.get("job")));
   }
   return send({ undefined: one?.detail, rings: one?.rings, primitives: one?.primitives }[path[2]]);
+}
+
+function refuse(response, detail, status = 400) {
+  response.writeHead(status, { "content-type": "application/problem+json" });
+  response.end(JSON.stringify({ type: "about:blank", title: "Refused", status, detail }));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

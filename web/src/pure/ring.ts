@@ -2,7 +2,7 @@
  * Where the parts of a ring go on a drawing of given size. Pure: numbers and path strings, no elements.
  *
  * Ranks stand on a circle in the order of the ring, clockwise from the top; each run of ranks on one host is an arc
- * outside of them. An incomplete ring leaves its missing ranks at the end, unconnected, since their place is not known.
+ * outside of them. An incomplete ring leaves the ranks outside of its known piece at the end, unconnected: their place is not known.
  */
 
 import type { Hop, Ring } from "../api";
@@ -97,8 +97,8 @@ export interface Layout {
   hops: HopLine[];
 }
 
-export function layout(ring: Ring, widthPx: number, hostOf: (rank: number) => string | null): Layout {
-  const missingRanks = missingInOrder(ring);
+export function layout(ring: Ring, widthPx: number, nRanks: number, hostOf: (rank: number) => string | null): Layout {
+  const missingRanks = unplaced(ring, nRanks);
   const n = ring.order.length + missingRanks.length;
   const longest = Math.max(0, ...ring.order.map((hop) => Math.min(MAX_NAME_CHARS, hop.host.length)));
   // On a telephone names go inside, where nothing else is written then.
@@ -171,10 +171,14 @@ export function nearest(layout: Layout, x: number, y: number): Place | null {
   return best;
 }
 
-/** The rank that the known piece leads to comes first: that much of its place is known. */
-function missingInOrder(ring: Ring): number[] {
+/** Ranks outside of the known piece; the one that it leads to comes first, as that much is known. */
+function unplaced(ring: Ring, nRanks: number): number[] {
+  if (ring.complete) return [];
+  const placed = new Set(ring.order.map((hop) => hop.rank));
+  const all = new Set(ring.missing_ranks);
+  for (let rank = 0; rank < nRanks; rank += 1) all.add(rank);
   const next = ring.order.at(-1)?.next;
-  return [...ring.missing_ranks].sort((a, b) => Number(b === next) - Number(a === next) || a - b);
+  return [...all].filter((rank) => !placed.has(rank)).sort((a, b) => Number(b === next) - Number(a === next) || a - b);
 }
 
 /** Angles of n slots: one unit each, and a gap wherever the host changes. The first rank's host is centred on the top. */

@@ -33,26 +33,32 @@ export async function refreshDue(): Promise<void> {
   if (due.length === 0) return;
   const nowMs = Date.now();
   for (const resource of due) wants.set(resource, { fetchedMs: nowMs, dirty: false });
+  if (due.includes("lists")) await allowed("lists", lists());
+  if (due.includes("findings")) await allowed("findings", findings());
+  const id = store.communicatorId.value;
+  if (id !== undefined) {
+    // The lists may just have chosen another communicator than `due` was made for.
+    const rest = id === fetchedFor ? due : RESOURCES;
+    fetchedFor = id;
+    await Promise.all([
+      rest.includes("communicator") && allowed("communicator", ranksAndBytes(id)),
+      rest.includes("rings") && allowed("rings", rings(id)),
+      rest.includes("series") && allowed("series", series(id)),
+    ]);
+  }
+}
+
+/** What the daemon refuses stays refused on the screen until it is given; the rest goes on. */
+async function allowed(resource: Resource, asked: Promise<void>): Promise<void> {
+  let words: string | undefined;
   try {
-    if (due.includes("lists")) await lists();
-    if (due.includes("findings")) await findings();
-    const id = store.communicatorId.value;
-    if (id !== undefined) {
-      // The lists may just have chosen another communicator than `due` was made for.
-      const rest = id === fetchedFor ? due : RESOURCES;
-      fetchedFor = id;
-      await Promise.all([
-        rest.includes("communicator") && ranksAndBytes(id),
-        rest.includes("rings") && rings(id),
-        rest.includes("series") && series(id),
-      ]);
-    }
-    store.refused.value = null;
+    await asked;
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    store.refused.value = error.message;
-    markDirty(due);
+    words = error.message;
+    markDirty([resource]);
   }
+  if (store.refused.value[resource] !== words) store.refused.value = { ...store.refused.value, [resource]: words };
 }
 
 async function lists(): Promise<void> {
@@ -109,7 +115,7 @@ async function series(id: string): Promise<void> {
   const from = new Date(to.getTime() - spanS * 1000);
   const query = (metric: string) =>
     `series?metric=${metric}&comm=${encodeURIComponent(id)}&from=${from.toISOString()}&to=${to.toISOString()}` +
-    `&step=${Math.max(1, Math.round(spanS / MAX_POINTS))}&rate=true`;
+    `&step=${Math.max(1, Math.round(spanS / MAX_POINTS))}s&rate=true`;
   const [completed, issued] = await Promise.all([
     find<Series>(query("completed_bytes")),
     find<Series>(query("issued_bytes")),

@@ -4,6 +4,7 @@ import { computed, signal } from "@preact/signals";
 import type {
   CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job, Primitives, Rank, Ring, Rings, Series,
 } from "../api";
+import type { Resource } from "../pure/due";
 import { byUrgency, byWeight } from "../pure/choose";
 import { health } from "../pure/health";
 import { progress, type Trouble } from "../pure/progress";
@@ -20,8 +21,8 @@ export type Connection =
 export const connection = signal<Connection>({ state: "connecting" });
 /** When the daemon was last heard, on this browser's clock. */
 export const heardMs = signal<number | null>(null);
-/** What the daemon last refused, in its words. */
-export const refused = signal<string | null>(null);
+/** What the daemon refuses at the moment, in its words. */
+export const refused = signal<Partial<Record<Resource, string | undefined>>>({});
 
 /** Ticks once a second. */
 export const browserNowMs = signal(Date.now());

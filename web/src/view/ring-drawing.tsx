@@ -4,13 +4,12 @@ import { MAX_NAME_CHARS, type Arc, type HopLine, type Layout, type Place } from 
 import { byName } from "../pure/health";
 import * as store from "../state/store";
 
-/** Drawn anew only when something in it changed: 1 024 ranks are some thousand elements. */
-export function RingDrawing({ drawn, states }: { drawn: Layout; states: string }) {
+/** Hosts and hops. Drawn anew only when something in it changed: 1 024 ranks are some thousand elements. */
+export function RingBase({ drawn }: { drawn: Layout }) {
   const degraded = store.degradedHosts.value;
   const chosen = store.route.value.host;
   const degradedKey = [...degraded.keys()].join();
   return useMemo(() => {
-    const stateOf = new Map(states.split(",").map((pair) => pair.split(":") as [string, RankState]));
     const hosts = [...new Set(drawn.arcs.map((arc) => arc.host))].sort(byName);
     return (
       <g>
@@ -31,8 +30,22 @@ export function RingDrawing({ drawn, states }: { drawn: Layout; states: string }
           />
         ))}
         {drawn.hops.map((hop) => (
-          <Hop key={hop.index} hop={hop} drawn={drawn} />
+          <Hop key={hop.index} hop={hop} drawn={drawn} faded={chosen !== undefined && chosen !== hop.hop.host} />
         ))}
+      </g>
+    );
+  }, [drawn, degradedKey, chosen]);
+}
+
+/** The ranks, above what is highlighted. `states`: ranks that do not run, as `rank:state,…`. */
+export function RingRanks({ drawn, states }: { drawn: Layout; states: string }) {
+  const degraded = store.degradedHosts.value;
+  const chosen = store.route.value.host;
+  const degradedKey = [...degraded.keys()].join();
+  return useMemo(() => {
+    const stateOf = new Map(states.split(",").map((pair) => pair.split(":") as [string, RankState]));
+    return (
+      <g>
         {drawn.places.map((place) => (
           <RankDisc
             key={place.index}
@@ -71,9 +84,9 @@ function HostArc(props: { arc: Arc; odd: boolean; degraded: boolean; faded: bool
   );
 }
 
-function Hop({ hop, drawn }: { hop: HopLine; drawn: Layout }) {
+function Hop({ hop, drawn, faded }: { hop: HopLine; drawn: Layout; faded: boolean }) {
   return (
-    <g class={`hop transport-${hop.transport}${hop.betweenHosts ? " between" : ""}`} aria-hidden="true">
+    <g class={`hop transport-${hop.transport}${faded ? " faded" : ""}`} aria-hidden="true">
       <path class="hop-line" d={hop.path} />
       {!drawn.dense && drawn.discRadius >= 5 && (
         <path class="hop-head" d="M-4 -4L3 0L-4 4" transform={`translate(${hop.x} ${hop.y}) rotate(${hop.degrees})`} />

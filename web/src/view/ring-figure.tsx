@@ -4,7 +4,7 @@ import type { Rank, Ring } from "../api";
 import { layout, nearest, type Layout, type Place } from "../pure/ring";
 import * as store from "../state/store";
 import { RingDetails } from "./ring-details";
-import { RingDrawing } from "./ring-drawing";
+import { RingBase, RingRanks } from "./ring-drawing";
 import { RingLegend } from "./ring-legend";
 
 /** Place pointed at or reached by keyboard: index into the layout's places. */
@@ -19,10 +19,11 @@ export function RingFigure({ ring, channels }: { ring: Ring; channels: number })
   const widthPx = useWidth(box);
   const ranks = store.ranks.value;
   const byRank = useMemo(() => new Map(ranks.map((rank) => [rank.rank, rank])), [ranks]);
-  const placesKey = ring.missing_ranks.map((rank) => byRank.get(rank)?.host ?? "").join();
+  const nRanks = store.communicator.value?.n_ranks ?? 0;
+  const hostsKey = ring.complete ? "" : ranks.map((rank) => rank.host).join();
   const drawn = useMemo(
-    () => layout(ring, widthPx, (rank) => byRank.get(rank)?.host ?? null),
-    [ring, widthPx, placesKey],
+    () => layout(ring, widthPx, nRanks, (rank) => byRank.get(rank)?.host ?? null),
+    [ring, widthPx, nRanks, hostsKey],
   );
   useEffect(() => {
     active.value = null;
@@ -47,8 +48,9 @@ export function RingFigure({ ring, channels }: { ring: Ring; channels: number })
             onKeyDown={(event) => walk(event, drawn)}
             onBlur={() => (active.value = null)}
           >
-            <RingDrawing drawn={drawn} states={statesOf(ranks)} />
+            <RingBase drawn={drawn} />
             <Highlight drawn={drawn} />
+            <RingRanks drawn={drawn} states={statesOf(ranks)} />
           </svg>
           <RingDetails ring={ring} channels={channels} drawn={drawn} byRank={byRank} />
         </div>

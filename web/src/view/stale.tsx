@@ -16,11 +16,12 @@ export function StaleBanner() {
       </div>
     );
   }
-  if (store.refused.value !== null) {
+  const refused = [...new Set(Object.values(store.refused.value).filter((words) => words !== undefined))];
+  if (refused.length > 0) {
     return (
       <div class="banner" role="status">
         <strong>The daemon could not say everything</strong>
-        <span>{store.refused.value}</span>
+        <span>{refused.join("; ")}</span>
       </div>
     );
   }

@@ -5,7 +5,7 @@ import { ring } from "./fixture";
 const none = () => null;
 
 test("ranks stand clockwise from the top at one distance from the middle", () => {
-  const { places, centre, radius } = layout(ring(8, 2), 600, none);
+  const { places, centre, radius } = layout(ring(8, 2), 600, 8, none);
   expect(places.map((place) => place.rank)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   expect(places[0]).toMatchObject({ x: centre.x, angle: 0 });
   for (const place of places) expect(Math.hypot(place.x - centre.x, place.y - centre.y)).toBeCloseTo(radius, 1);
@@ -14,7 +14,7 @@ test("ranks stand clockwise from the top at one distance from the middle", () =>
 });
 
 test("each run of ranks on one host is an arc, with a gap to the next", () => {
-  const { arcs } = layout(ring(8, 2), 600, none);
+  const { arcs } = layout(ring(8, 2), 600, 8, none);
   expect(arcs.map((arc) => [arc.host, arc.ranks])).toEqual([
     ["host-0", [0, 1]], ["host-1", [2, 3]], ["host-2", [4, 5]], ["host-3", [6, 7]],
   ]);
@@ -23,41 +23,41 @@ test("each run of ranks on one host is an arc, with a gap to the next", () => {
 
 test("a host at both ends of the order is one arc over the top", () => {
   const order = ring(4, 2).order.map((hop, i) => ({ ...hop, host: i === 0 || i === 3 ? "a" : "b" }));
-  expect(layout(ring(4, 2, { order }), 600, none).arcs.map((arc) => arc.ranks)).toEqual([[3, 0], [1, 2]]);
+  expect(layout(ring(4, 2, { order }), 600, 4, none).arcs.map((arc) => arc.ranks)).toEqual([[3, 0], [1, 2]]);
 });
 
 test("one host is a whole circle, and one rank too", () => {
-  expect(layout(ring(4, 4), 600, none).arcs[0]!.path.match(/A/g)).toHaveLength(2);
-  expect(layout(ring(1, 1), 600, none).hops[0]!.path.match(/A/g)).toHaveLength(2);
+  expect(layout(ring(4, 4), 600, 4, none).arcs[0]!.path.match(/A/g)).toHaveLength(2);
+  expect(layout(ring(1, 1), 600, 1, none).hops[0]!.path.match(/A/g)).toHaveLength(2);
 });
 
 test("hops between hosts are told apart", () => {
-  const { hops } = layout(ring(4, 2), 600, none);
+  const { hops } = layout(ring(4, 2), 600, 4, none);
   expect(hops.map((hop) => [hop.betweenHosts, hop.transport])).toEqual([
     [false, "p2p"], [true, "net"], [false, "p2p"], [true, "net"],
   ]);
 });
 
-test("missing ranks stand at the end, the one that the known piece leads to first", () => {
+test("what is outside of the known piece stands at the end, the rank that the known piece leads to first", () => {
   const whole = ring(6, 2);
   const part = { ...whole, complete: false, missing_ranks: [2, 4], order: [whole.order[5]!, whole.order[0]!, { ...whole.order[1]!, next: 4 }] };
-  const { places, hops } = layout(part, 600, none);
-  expect(places.map((place) => [place.rank, place.missing])).toEqual([[5, false], [0, false], [1, false], [4, true], [2, true]]);
+  const { places, hops } = layout(part, 600, 6, none);
+  expect(places.map((place) => [place.rank, place.missing])).toEqual([[5, false], [0, false], [1, false], [4, true], [2, true], [3, true]]);
   expect(hops).toHaveLength(3);
 });
 
 test("many ranks lose their numbers, not their places", () => {
-  const { dense, rankLabels, places } = layout(ring(1024, 8), 700, none);
+  const { dense, rankLabels, places } = layout(ring(1024, 8), 700, 1024, none);
   expect({ dense, rankLabels, places: places.length }).toEqual({ dense: true, rankLabels: false, places: 1024 });
 });
 
 test("all of it stays inside the drawing on a telephone", () => {
-  const { places, heightPx } = layout(ring(64, 8), 320, none);
+  const { places, heightPx } = layout(ring(64, 8), 320, 64, none);
   for (const { x, y } of places) expect(x > 0 && x < 320 && y > 0 && y < heightPx).toBe(true);
 });
 
 test("the nearest place to a pointer; none in the middle", () => {
-  const drawn = layout(ring(8, 2), 600, none);
+  const drawn = layout(ring(8, 2), 600, 8, none);
   const third = drawn.places[3]!;
   expect(nearest(drawn, third.x + 2, third.y - 2)?.rank).toBe(3);
   expect(nearest(drawn, drawn.centre.x, drawn.centre.y)).toBeNull();
