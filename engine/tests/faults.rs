@@ -93,3 +93,13 @@ fn an_id_serves_once() {
         assert!(said.starts_with("ERROR 6 ") && said.contains("bootstrap root"), "{said}");
     }
 }
+
+#[test]
+fn exit_without_destroy_fails_nobody() {
+    let program = rank_program(&folder("leave"));
+    let job = Job { program: &program, n_ranks: 5, command: &["leave", "20"], environment: &plain };
+    for _ in 0..5 {
+        let said: Vec<String> = job.start().into_iter().map(Rank::rest).collect();
+        assert_eq!(said, ["LEFT\n"; 5]);
+    }
+}

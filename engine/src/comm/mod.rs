@@ -1,5 +1,6 @@
 //! A communicator: its ranks, rings and connections, and the handle that the API knows it by.
 
+pub(crate) mod exit;
 pub(crate) mod init;
 pub(crate) mod registry;
 pub(crate) mod split;
@@ -45,6 +46,8 @@ pub(crate) struct Links {
     pub(crate) sends: BTreeMap<usize, Arc<Link>>,
     /// By sender, for `ncclRecv`; made by the sender.
     pub(crate) recvs: BTreeMap<usize, Arc<Link>>,
+    /// Memory for received parts, kept between operations: at most one step per channel.
+    pub(crate) staging: Vec<Vec<u8>>,
 }
 
 /// A communicator.
@@ -182,11 +185,22 @@ impl Comm {
         self.close("Abort");
     }
 
-    fn close(&self, how: &str) {
+    /// At the process's exit: leaves, unless something is still in flight.
+    pub(crate) fn farewell(&self) {
+        if self.turns.is_idle() {
+            self.dismiss_watcher();
+        }
+    }
+
+    fn dismiss_watcher(&self) {
         self.health.leave();
         if let Some(watcher) = lock(&self.watcher).take() {
             let _ = watcher.join();
         }
+    }
+
+    fn close(&self, how: &str) {
+        self.dismiss_watcher();
         // The flush is over, so no operation holds the context: this is the plugin's finalize.
         drop(lock(&self.profiler).take());
         *lock(&self.links) = Links::default();

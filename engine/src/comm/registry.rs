@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use crate::comm::Comm;
+use crate::comm::{Comm, exit};
 use crate::error::{Error, Result};
 use crate::net::control::lock;
 
@@ -12,6 +12,7 @@ static COMMS: LazyLock<Mutex<HashMap<usize, Arc<Comm>>>> = LazyLock::new(Mutex::
 
 /// Makes a communicator known; returns its handle.
 pub(crate) fn insert(comm: Arc<Comm>) -> usize {
+    exit::register();
     let handle = comm.identity.handle;
     lock(&COMMS).insert(handle, comm);
     handle
@@ -20,6 +21,11 @@ pub(crate) fn insert(comm: Arc<Comm>) -> usize {
 /// The communicator of a handle.
 pub(crate) fn find(handle: usize) -> Result<Arc<Comm>> {
     lock(&COMMS).get(&handle).map(Arc::clone).ok_or_else(|| unknown(handle))
+}
+
+/// All communicators.
+pub(crate) fn all() -> Vec<Arc<Comm>> {
+    lock(&COMMS).values().map(Arc::clone).collect()
 }
 
 /// Forgets a communicator; its handle is of no more use.

@@ -179,7 +179,8 @@ fn fail(ranks: &mut [Option<TcpStream>], why: &str) {
 
 fn answer(ranks: &mut [Option<TcpStream>], answer: &Answer) {
     let Ok(bytes) = frame::encode(answer) else { return };
-    for stream in ranks.iter_mut().flatten() {
+    // Rank 0 last: as a rule the root lives in its process, which may end as soon as it has its own answer.
+    for stream in ranks.iter_mut().rev().flatten() {
         let _ = stream.set_write_timeout(Some(JOIN_WAIT));
         let _ = std::io::Write::write_all(stream, &bytes);
     }

@@ -5,13 +5,13 @@
 //! answers while its other threads compute. The watcher also takes the connections that peers make for their sends.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use crate::clock;
+use crate::clock::{self, Deadline};
 use crate::net::acceptor::Acceptor;
 use crate::net::control::{Control, Failure, Health};
 use crate::net::frame;
@@ -21,6 +21,8 @@ use crate::net::wake;
 
 /// Bytes of an unfinished message at most.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
+/// A peer answers a farewell in a round trip; one that is stopped must not hold up a destroy.
+const FAREWELL_WAIT: Duration = Duration::from_millis(300);
 
 /// A control connection.
 #[derive(Debug)]
@@ -105,6 +107,22 @@ impl Watcher {
         }
         self.speak();
         self.tell_all(&Control::Leave);
+        self.close();
+    }
+
+    /// Closes in order: a socket closed with an unread ping in it would be reset, and a reset can overtake the farewell.
+    fn close(&mut self) {
+        let deadline = Deadline::after(FAREWELL_WAIT);
+        self.peers.retain(|peer| !peer.gone && peer.peer.stream.shutdown(Shutdown::Write).is_ok());
+        while !self.peers.is_empty() && !deadline.passed() {
+            let streams = self.peers.iter().map(|peer| &peer.peer.stream);
+            let mut fds: Vec<PollFd<'_>> = streams.map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
+            let _ = wake::sleep(&mut fds, deadline.left());
+            self.peers.retain_mut(|peer| {
+                peer.buffer.clear();
+                peer.read()
+            });
+        }
     }
 
     /// Sends pings and judges silence. A beat that comes late tells of this process's own stop, after which everybody's
@@ -168,6 +186,7 @@ impl Watcher {
             Control::Failed(failure) => self.health.fail(failure),
             Control::Leave => {
                 peer.gone = true;
+                let _ = peer.peer.stream.shutdown(Shutdown::Write);
                 if self.rank != 0 {
                     self.health.set_judge_gone();
                 }

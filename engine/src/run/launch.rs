@@ -14,6 +14,7 @@ use crate::collective::operation::{Operation, Primitive};
 use crate::comm::{Comm, Links};
 use crate::error::{Error, Result};
 use crate::memory::{Buffers, Place, Span};
+use crate::net::connect::RingLinks;
 use crate::net::control::{Failure, lock};
 use crate::net::link::{Header, Link};
 use crate::net::wake;
@@ -51,7 +52,7 @@ pub(crate) fn run(launches: &[Launch]) -> Result<()> {
             wake::sleep(&mut fds, MAX_SLEEP)?;
         }
     }
-    runs.into_iter().filter_map(|run| run.outcome).collect()
+    runs.iter_mut().filter_map(|run| run.outcome.take()).collect()
 }
 
 struct Run<'a> {
@@ -65,9 +66,11 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(launch: &'a Launch) -> Self {
-        let links = lock(&launch.comm.links);
-        let ring = |links: &crate::net::connect::RingLinks| {
-            Pipe::new(Some(Arc::clone(&links.next)), Some(Arc::clone(&links.prev)))
+        let mut links = lock(&launch.comm.links);
+        let mut staging = std::mem::take(&mut links.staging).into_iter();
+        let ring = |links: &RingLinks| {
+            let pipe = Pipe::new(Some(Arc::clone(&links.next)), Some(Arc::clone(&links.prev)));
+            pipe.with_staging(staging.next().unwrap_or_default())
         };
         let rings = links.rings.iter().map(ring).collect();
         let mut run =
@@ -253,6 +256,12 @@ impl<'a> Run<'a> {
             channel,
             events,
         }
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.links.staging = self.rings.iter_mut().map(Pipe::take_staging).collect();
     }
 }
 

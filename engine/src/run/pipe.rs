@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use crate::collective::operation::Primitive;
-use crate::collective::program::{Action, Program, RecvStep, STEP_BYTES};
+use crate::collective::program::{Action, Program, RecvStep};
 use crate::collective::reduction::Reduction;
 use crate::error::{Error, Result};
 use crate::memory::{Buffers, Span};
@@ -91,6 +91,16 @@ impl Pipe {
     /// Over these connections.
     pub(crate) fn new(next: Option<Arc<Link>>, prev: Option<Arc<Link>>) -> Self {
         Self { next, prev, jobs: VecDeque::new(), staging: Vec::new() }
+    }
+
+    /// With memory of an earlier pipe for received parts: fresh memory costs page faults on every operation.
+    pub(crate) fn with_staging(self, staging: Vec<u8>) -> Self {
+        Self { staging, ..self }
+    }
+
+    /// That memory, for a later pipe.
+    pub(crate) fn take_staging(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.staging)
     }
 
     /// The connection from the previous rank has come.
@@ -284,7 +294,7 @@ impl Job {
         } else if step.action == Action::Copy {
             &mut self.buffers.write(step.into)?[done - HEADER_BYTES..]
         } else {
-            staging.resize(STEP_BYTES, 0);
+            staging.resize(staging.len().max(step.into.len), 0);
             &mut staging[done - HEADER_BYTES..step.into.len]
         };
         match read(&link.stream, target) {

@@ -6,6 +6,7 @@
  *   until-error   all-reduces until one fails; prints READY after the first, and the error at the end, then makes a
  *                 communicator of one rank to show that the process is still of use
  *   init          init alone
+ *   leave ROUNDS  that many all-reduces, then exit without destroying anything
  *   mismatch      rank 0 calls all-gather where the others call all-reduce
  */
 #include <stdio.h>
@@ -204,6 +205,13 @@ int main(int argc, char** argv) {
   CHECK(rscclStreamCreate(&stream));
   if (!strcmp(argv[4], "until-error")) return until_error();
   if (!strcmp(argv[4], "mismatch")) return mismatch(), 0;
+  if (!strcmp(argv[4], "leave")) {
+    float value[1000] = {0};
+    for (int round = atoi(argv[5]); round > 0; round--) CHECK(ncclAllReduce(value, value, 1000, ncclFloat32, ncclSum, comm, stream));
+    CHECK(rscclStreamSynchronize(stream));
+    printf("LEFT\n");
+    return 0;
+  }
   if (!strcmp(argv[4], "bench")) bench(strtoul(argv[5], NULL, 10));
   if (!strcmp(argv[4], "once")) {
     int version = 0, count = 0, own = -1;
