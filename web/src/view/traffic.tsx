@@ -71,8 +71,7 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
             <th scope="col" class="number">Issued</th>
             <th scope="col" class="number">Completed</th>
             <th scope="col" class="number" title="Issued and not completed">Backlog</th>
-            <th scope="col" class="number" title="Sent to ranks on the same host">Intra</th>
-            <th scope="col" class="number" title="Sent to ranks on other hosts">Inter</th>
+            <th scope="col" class="number" title="To ranks on the same host (intra) and on other hosts (inter)">Sent</th>
             {failed && <th scope="col" class="number">Failed</th>}
           </tr>
         </thead>
@@ -94,8 +93,10 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
                 <small>{plural(one.completed_calls, "call")}</small>
               </td>
               <td class="number">{size(one.backlog_bytes)}</td>
-              <td class="number">{size(one.intra_bytes)}</td>
-              <td class="number">{size(one.inter_bytes)}</td>
+              <td class="number">
+                <small>{size(one.intra_bytes)} intra</small>
+                <small>{size(one.inter_bytes)} inter</small>
+              </td>
               {failed && <td class="number">{integer(one.failed_calls)}</td>}
             </tr>
           ))}
