@@ -24,18 +24,26 @@ pub(super) struct Ledger {
     firing: HashMap<CommunicatorId, BTreeMap<String, Timestamp>>,
     n_firing: usize,
     resolved: BTreeSet<(Timestamp, String)>,
+    n_left_out: u64,
 }
 
 impl Ledger {
-    pub(super) fn restore(&mut self, finding: Finding) {
+    pub(super) fn restore(&mut self, mut finding: Finding) {
         // An id of another format cannot be judged again, so it could never be resolved.
         let Ok(comm) = finding.comm.parse::<CommunicatorId>() else { return };
-        match (finding.state, finding.resolved_at) {
-            (FindingState::Resolved, Some(at)) => {
+        if self.findings.contains_key(&finding.id) {
+            return;
+        }
+        match finding.state {
+            FindingState::Resolved => {
+                let at = *finding.resolved_at.get_or_insert(finding.last_seen);
                 self.resolved.insert((at, finding.id.clone()));
             }
-            _ if self.n_firing >= MAX_FIRING => return,
-            _ => {
+            FindingState::Firing if self.n_firing >= MAX_FIRING => {
+                self.n_left_out += 1;
+                return;
+            }
+            FindingState::Firing => {
                 self.firing.entry(comm).or_default().insert(finding.id.clone(), finding.last_seen);
                 self.n_firing += 1;
             }
@@ -53,13 +61,14 @@ impl Ledger {
         now: Timestamp,
     ) -> Vec<Finding> {
         let mut before = self.firing.remove(&comm).unwrap_or_default();
-        self.n_firing -= before.len();
+        self.n_firing = self.n_firing.saturating_sub(before.len());
         let mut news = Vec::new();
         let mut firing = BTreeMap::new();
         for judgement in judgements {
             let id = finding_id(judgement.kind, comm, &judgement.host, judgement.rank);
             let told = before.remove(&id);
             if told.is_none() && self.n_firing + firing.len() >= MAX_FIRING {
+                self.n_left_out += 1;
                 continue;
             }
             let (finding, is_news) = self.fire(id.clone(), comm, job, judgement, now);
@@ -90,6 +99,11 @@ impl Ledger {
             }
         }
         news
+    }
+
+    /// How often a condition held and there was no room for the finding.
+    pub(super) fn n_left_out(&self) -> u64 {
+        self.n_left_out
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Finding> {

@@ -20,7 +20,7 @@ pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::api::Finding;
+use crate::api::{Dropped, Finding};
 use crate::clock::Timestamp;
 use crate::model::{Communicator, CommunicatorId, Model};
 
@@ -109,6 +109,13 @@ impl Diagnosis {
     /// The findings that fire for a communicator.
     pub fn firing_of(&self, comm: CommunicatorId) -> impl Iterator<Item = &Finding> {
         self.ledger.firing_of(comm)
+    }
+
+    /// What was left out, by reason; cumulative.
+    #[must_use]
+    pub fn dropped(&self) -> Dropped {
+        let left_out = self.ledger.n_left_out();
+        if left_out > 0 { [("finding_limit".to_owned(), left_out)].into() } else { Dropped::new() }
     }
 
     /// The channels of a communicator, as it was judged; taken anew if it has changed since.

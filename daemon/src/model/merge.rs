@@ -49,7 +49,7 @@ impl Process {
             self.restart_rates();
         }
         merged.facts |= self.merge_identity(told.identity.as_ref(), word);
-        merged.facts |= self.merge_state(told, replaces, word.losses);
+        merged.facts |= self.merge_state(told, replaces, word);
         for communicator in &told.communicators {
             if self.merge_communicator(communicator, word) {
                 merged.facts = true;
@@ -111,7 +111,7 @@ impl Process {
         *identity != before
     }
 
-    fn merge_state(&mut self, told: &batch::Process, replaces: bool, losses: &mut Losses) -> bool {
+    fn merge_state(&mut self, told: &batch::Process, replaces: bool, word: &mut Word<'_>) -> bool {
         let before = (self.state, self.ended, self.collector_state);
         match batch::ProcessState::try_from(told.state) {
             Ok(batch::ProcessState::Unspecified | batch::ProcessState::Running) => {}
@@ -119,17 +119,18 @@ impl Process {
             Ok(_) if self.state != ProcessState::Running => {}
             Ok(batch::ProcessState::Exited) => self.state = ProcessState::Exited,
             Ok(batch::ProcessState::Killed) => self.state = ProcessState::Killed,
-            Err(_) => losses.add("unknown_process_state"),
+            Err(_) => word.losses.add("unknown_process_state"),
         }
         if self.state != ProcessState::Running {
-            let told = told.ended_at_ns.map(Timestamp);
+            // What ended in the future would never be forgotten.
+            let told = told.ended_at_ns.map(|ended| Timestamp(ended).min(word.now));
             self.ended = self.ended.or(told).or(Some(self.heard));
         }
         match CollectorState::try_from(told.collector_state) {
             Ok(CollectorState::Unspecified) => {}
             Ok(state) if replaces => self.collector_state = state,
             Ok(_) => {}
-            Err(_) => losses.add("unknown_collector_state"),
+            Err(_) => word.losses.add("unknown_collector_state"),
         }
         (self.state, self.ended, self.collector_state) != before
     }
@@ -328,7 +329,7 @@ fn facts(told: &batch::Communicator, word: &mut Word<'_>) -> Option<Facts> {
         parent_hash: told.parent_hash,
         state,
         created: Timestamp(told.created_at_ns),
-        ended: told.ended_at_ns.map(Timestamp),
+        ended: told.ended_at_ns.map(|ended| Timestamp(ended).min(word.now)),
         gpu: word.names.intern(&told.gpu),
         init_channels: told.init_channels,
         final_channels: told.final_channels,

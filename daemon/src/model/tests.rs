@@ -195,6 +195,16 @@ fn what_ended_is_forgotten_after_a_while() {
 }
 
 #[test]
+fn what_ended_in_the_future_is_forgotten_too() {
+    let cluster = pair();
+    let mut model = world(&cluster);
+    let processes = (0..2).map(|rank| ended(cluster.word(rank), Ending::Killed, 1_000_000)).collect();
+    model.apply(&batch(2, 10, processes), at(10));
+    model.tick(at(10 + ENDED_KEPT.as_secs()));
+    assert_eq!((model.jobs().count(), model.communicators().count()), (0, 0));
+}
+
+#[test]
 fn what_is_silent_for_very_long_is_forgotten() {
     let cluster = pair();
     let mut model = world(&cluster);
@@ -219,9 +229,9 @@ fn a_job_that_makes_very_many_communicators_keeps_the_newest_ended_ones() {
         process.communicators[0].state = Told::Destroyed.into();
         process.communicators[0].ended_at_ns = Some(at(10 + i).0);
         process.counters = vec![cluster.counters(Primitive::AllReduce, 1, 1, 10)];
-        model.apply(&batch(1 + i, 10, vec![process]), at(10));
+        model.apply(&batch(1 + i, 10 + i, vec![process]), at(10 + i));
     }
-    model.tick(at(20));
+    model.tick(at(20 + total));
     assert_eq!(model.communicators().count(), MAX_ENDED_PER_JOB);
     let gone = Cluster::new(&[("host-0", 1, 1)], 2).again(100, 0, 1);
     assert!(model.communicator(gone.id()).is_none());
