@@ -47,6 +47,8 @@ struct State {
     /// Communicators that changed since they were last sampled.
     unsampled: BTreeSet<CommunicatorId>,
     next_sample: Timestamp,
+    /// When the last samples were taken, in milliseconds; none may have the same time.
+    last_sample_ms: i64,
     /// Communicators whose rows in the store are to be written at the next tick.
     stale_rows: BTreeSet<CommunicatorId>,
     next_refresh: Timestamp,
@@ -75,6 +77,7 @@ impl Hub {
             change: changes::Pending::default(),
             unsampled: BTreeSet::new(),
             next_sample: Timestamp(0),
+            last_sample_ms: 0,
             stale_rows: BTreeSet::new(),
             next_refresh: Timestamp(0),
         };
@@ -243,7 +246,9 @@ impl State {
         let wait = u64::try_from(interval.max(stretched).as_nanos()).unwrap_or(u64::MAX);
         // A tenth less: the tick that is due may come a little early.
         self.next_sample = Timestamp(now.0.saturating_add(wait - wait / 10));
-        let ts_ms = now.unix_ms().cast_signed();
+        // A clock that is set back must not make two rows of one key.
+        let ts_ms = now.unix_ms().cast_signed().max(self.last_sample_ms + 1);
+        self.last_sample_ms = ts_ms;
         self.unsaved.samples(samples.into_iter().map(|sample| SampleRow {
             comm: sample.comm.to_string(),
             ts_ms,

@@ -1,6 +1,13 @@
 //! Pictures of rings: from two ranks to 256, complete and not, light and dark.
 
 #![allow(missing_docs, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by them"
+)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -8,6 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::sweeper;
 use crate::clock;
 use crate::hub::Hub;
 use crate::metrics::OwnMetrics;
@@ -57,8 +58,11 @@ impl Keeper {
     ) -> Self {
         let (tickets, waiting) = mpsc::channel(TICKETS_MAX);
         let (state_tx, state) = watch::channel(StoreState::Opening);
-        let task = Task { hub, config, metrics, waiting, state: state_tx, stop, restored: false };
+        let retention = config.retention;
+        let task =
+            Task { hub, config, metrics, waiting, state: state_tx, stop: stop.clone(), restored: false };
         tasks.spawn(task.run());
+        tasks.spawn(sweeper::run(state.clone(), retention, stop));
         Self { tickets, state }
     }
 
@@ -174,8 +178,6 @@ impl Task {
     async fn keep(&mut self, store: &Store) {
         let mut flush = tokio::time::interval(FLUSH_INTERVAL);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
-        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let mut tickets = Vec::new();
             tokio::select! {
@@ -190,7 +192,6 @@ impl Task {
                     }
                 }
                 _ = flush.tick() => {}
-                _ = sweep.tick() => self.sweep(store).await,
             }
             let result = self.save(store).await;
             for ticket in tickets {
@@ -235,14 +236,6 @@ impl Task {
         }
     }
 
-    async fn sweep(&self, store: &Store) {
-        match store.sweep(clock::now(), self.config.retention).await {
-            Ok(0) => {}
-            Ok(rows) => tracing::info!(rows, "deleted what was older than the retention"),
-            Err(error) => tracing::warn!(%error, "could not delete what is older than the retention"),
-        }
-    }
-
     fn away(&self, error: &StoreError) {
         self.metrics.store_errors.inc();
         let reason = error.to_string();
@@ -270,5 +263,3 @@ const TICKETS_MAX: usize = 1024;
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that is away is tried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// How often old rows are deleted.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(60);

@@ -3,7 +3,9 @@
 //! A batch is answered only when the store has it, so that killing the daemon loses nothing that an agent was told
 //! is safe.
 
+mod clean;
 mod keeper;
+mod sweeper;
 
 pub use keeper::{Keeper, KeeperConfig, StoreState};
 
@@ -59,7 +61,7 @@ impl Ingest {
     }
 
     fn apply(&self, bytes: &[u8]) -> Result<Taken, BatchError> {
-        let batch = Batch::decode_checked(bytes).inspect_err(|_| self.metrics.ingest_refused.inc())?;
+        let batch = decode(bytes).inspect_err(|_| self.metrics.ingest_refused.inc())?;
         let taken = self.hub.ingest(&batch, clock::now());
         self.metrics.ingest_batches.inc();
         if taken.duplicate {
@@ -67,6 +69,12 @@ impl Ingest {
         }
         Ok(taken)
     }
+}
+
+fn decode(bytes: &[u8]) -> Result<Batch, BatchError> {
+    let mut batch = Batch::decode_checked(bytes)?;
+    clean::clean(&mut batch)?;
+    Ok(batch)
 }
 
 /// A batch that takes longer than a millisecond or so to decode goes to a thread of its own.

@@ -1,6 +1,13 @@
 //! The daemon as its users meet it: over HTTP, with real databases.
 
 #![allow(missing_docs, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by them"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,0 +1,237 @@
+//! The agents.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prost::Message as _;
+use ringscope_wire::batch::{
+    Batch, CollectorState, Communicator, CommunicatorState, Counters, Identity, Operation, OperationState,
+    Process, ProcessState, RingPosition,
+};
+use tokio::task::JoinSet;
+
+use crate::common::batches::START_NS;
+
+/// The cluster that is simulated.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) hosts: u32,
+    pub(crate) ranks_per_host: u32,
+    /// Each over all ranks: the most series there can be.
+    pub(crate) communicators: u32,
+    pub(crate) primitives: u32,
+    channels: u32,
+}
+
+/// What the rounds gave.
+#[derive(Default)]
+pub(crate) struct Measured {
+    pub(crate) latencies_ms: Vec<f64>,
+    pub(crate) refused: usize,
+}
+
+/// One agent and its next batch.
+pub(crate) struct Agent {
+    batch: Batch,
+    offset: Duration,
+    facts_sent: bool,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { hosts: 125, ranks_per_host: 8, communicators: 8, primitives: 5, channels: 16 }
+    }
+}
+
+impl Shape {
+    /// Eight counters (fields of `Counters`) per communicator and primitive.
+    pub(crate) fn counters_per_batch(self) -> usize {
+        (self.ranks_per_host * self.communicators * self.primitives * 8) as usize
+    }
+
+    pub(crate) fn counters_per_round(self) -> usize {
+        self.hosts as usize * self.counters_per_batch()
+    }
+}
+
+/// Waits until the daemon takes batches.
+pub(crate) async fn until_ready(url: &str) {
+    let client = reqwest::Client::new();
+    crate::common::until("the daemon is ready", async || {
+        client.get(format!("{url}/readyz")).send().await.is_ok_and(|response| response.status().is_success())
+    })
+    .await;
+}
+
+pub(crate) fn agents(shape: Shape) -> Vec<Agent> {
+    (0..shape.hosts)
+        .map(|host| Agent {
+            batch: Batch {
+                format_version: 1,
+                agent_id: format!("bench-agent-{host}"),
+                agent_host: format!("node-{host:03}"),
+                processes: (0..shape.ranks_per_host).map(|local| process(shape, host, local)).collect(),
+                ..Batch::default()
+            },
+            // Agents are not in step.
+            offset: Duration::from_secs(1) * host / shape.hosts,
+            facts_sent: false,
+        })
+        .collect()
+}
+
+/// Every agent sends a batch a second, for this long.
+pub(crate) async fn rounds(url: &str, agents: &mut Vec<Agent>, time: Duration) -> Measured {
+    let url: Arc<str> = format!("{url}/api/v1/ingest").into();
+    let start = Instant::now();
+    let mut running = JoinSet::new();
+    for agent in agents.drain(..) {
+        running.spawn(agent.run(Arc::clone(&url), start, time));
+    }
+    let mut sum = Measured::default();
+    while let Some(finished) = running.join_next().await {
+        let (agent, measured) = finished.unwrap();
+        agents.push(agent);
+        sum.latencies_ms.extend(measured.latencies_ms);
+        sum.refused += measured.refused;
+    }
+    sum
+}
+
+impl Agent {
+    async fn run(mut self, url: Arc<str>, start: Instant, time: Duration) -> (Self, Measured) {
+        let client = reqwest::Client::new();
+        let mut measured = Measured::default();
+        let mut due = start + self.offset;
+        while due < start + time {
+            tokio::time::sleep_until(due.into()).await;
+            self.advance();
+            let body = self.batch.encode_to_vec();
+            let sent = Instant::now();
+            let request = client.post(&*url).header("content-type", "application/x-protobuf").body(body);
+            let response = request.send().await.unwrap();
+            let taken = response.status().is_success();
+            response.bytes().await.unwrap();
+            measured.latencies_ms.push(sent.elapsed().as_secs_f64() * 1000.0);
+            if taken {
+                self.forget_facts();
+            } else {
+                measured.refused += 1;
+            }
+            due += Duration::from_secs(1);
+        }
+        (self, measured)
+    }
+
+    /// Every counter grows.
+    fn advance(&mut self) {
+        self.batch.seq_number += 1;
+        self.batch.sent_at_ns = START_NS + self.batch.seq_number * 1_000_000_000;
+        for process in &mut self.batch.processes {
+            for counters in &mut process.counters {
+                counters.issued_calls += 120;
+                counters.issued_bytes += 120 * 33_554_432;
+                counters.completed_calls += 120;
+                counters.completed_bytes += 120 * 33_554_432;
+                counters.failed_calls += 1;
+                counters.busy_ns += 120 * 2_345_678;
+            }
+            for operation in process.in_flight.iter_mut().chain(&mut process.last_completed) {
+                operation.seq_number += 120;
+                operation.issued_at_ns += 1_000_000_000;
+            }
+        }
+    }
+
+    /// What does not change is said once.
+    fn forget_facts(&mut self) {
+        if !std::mem::replace(&mut self.facts_sent, true) {
+            for process in &mut self.batch.processes {
+                process.identity = None;
+                process.communicators.clear();
+            }
+        }
+    }
+}
+
+fn process(shape: Shape, host: u32, local: u32) -> Process {
+    let n_ranks = shape.hosts * shape.ranks_per_host;
+    let rank = host * shape.ranks_per_host + local;
+    let name = format!("node-{host:03}");
+    let communicators = 0..u64::from(shape.communicators);
+    Process {
+        key: format!("{name}/{}/{START_NS}", 4000 + local),
+        identity: Some(Identity {
+            host: name,
+            pid: 4000 + local,
+            start_time_ns: START_NS,
+            job: "bench".into(),
+            global_rank: Some(rank),
+            world_size: Some(n_ranks),
+            local_rank: Some(local),
+            library_version: 22_809,
+            ..Identity::default()
+        }),
+        communicators: communicators
+            .clone()
+            .map(|local_id| communicator(shape, local_id, rank, n_ranks))
+            .collect(),
+        counters: communicators
+            .clone()
+            .flat_map(|local_id| {
+                (1..=i32::try_from(shape.primitives).unwrap()).map(move |primitive| Counters {
+                    local_id,
+                    primitive,
+                    ..Counters::default()
+                })
+            })
+            .collect(),
+        in_flight: vec![operation(0, OperationState::Issued)],
+        last_completed: communicators
+            .map(|local_id| operation(local_id, OperationState::Completed))
+            .collect(),
+        collector_state: CollectorState::On.into(),
+        state: ProcessState::Running.into(),
+        ..Process::default()
+    }
+}
+
+fn communicator(shape: Shape, local_id: u64, rank: u32, n_ranks: u32) -> Communicator {
+    Communicator {
+        local_id,
+        comm_hash: 0x1000 + local_id,
+        rank,
+        n_ranks,
+        n_nodes: Some(shape.hosts),
+        state: CommunicatorState::Active.into(),
+        created_at_ns: START_NS,
+        init_channels: Some(shape.channels / 2),
+        final_channels: Some(shape.channels),
+        rings: (0..shape.channels)
+            .map(|channel| RingPosition {
+                channel,
+                prev: (rank + n_ranks - 1) % n_ranks,
+                next: (rank + 1) % n_ranks,
+                transport: "NET/IB".into(),
+                nic: format!("mlx5_{}", channel % 8),
+            })
+            .collect(),
+        ..Communicator::default()
+    }
+}
+
+fn operation(local_id: u64, state: OperationState) -> Operation {
+    Operation {
+        local_id,
+        primitive: 1,
+        seq_number: 0,
+        bytes: 33_554_432,
+        count: 8_388_608,
+        datatype: 7,
+        state: state.into(),
+        issued_at_ns: START_NS,
+        channels_done: 16,
+        channels_expected: 16,
+        ..Operation::default()
+    }
+}

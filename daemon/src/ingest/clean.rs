@@ -1,0 +1,89 @@
+//! Texts from outside, made such that every database takes them: without NUL, and not endless.
+
+use ringscope_wire::batch::{Batch, BatchError};
+
+/// Shortens and cleans texts that are only shown. What batches are told apart by must be right as it is.
+///
+/// # Errors
+/// [`BatchError::Malformed`] if an agent or a process has a name that cannot be a key.
+pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
+    key("agent_id", &batch.agent_id)?;
+    text(&mut batch.agent_host);
+    for process in &mut batch.processes {
+        key("the key of a process", &process.key)?;
+        if let Some(identity) = &mut process.identity {
+            let texts = [
+                &mut identity.host,
+                &mut identity.job,
+                &mut identity.k8s_namespace,
+                &mut identity.k8s_pod,
+                &mut identity.executable,
+            ];
+            texts.into_iter().for_each(text);
+        }
+        for communicator in &mut process.communicators {
+            text(&mut communicator.name);
+            text(&mut communicator.gpu);
+            for ring in &mut communicator.rings {
+                text(&mut ring.transport);
+                text(&mut ring.nic);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn key(what: &str, key: &str) -> Result<(), BatchError> {
+    if key.len() > KEY_BYTES_MAX || key.contains('\0') {
+        return Err(BatchError::Malformed(format!("{what} has a NUL or more than {KEY_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+fn text(text: &mut String) {
+    if text.contains('\0') {
+        *text = text.replace('\0', "\u{fffd}");
+    }
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    }
+}
+
+/// Three of these fit into an index entry of Postgres (2704 bytes).
+const KEY_BYTES_MAX: usize = 512;
+/// Names of hosts have at most 253 bytes, names of jobs hardly more.
+const TEXT_BYTES_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use ringscope_wire::batch::{Identity, Process};
+
+    use super::*;
+
+    fn batch(key: &str, job: &str) -> Batch {
+        let identity = Some(Identity { job: job.into(), ..Identity::default() });
+        let process = Process { key: key.into(), identity, ..Process::default() };
+        Batch { agent_id: "a".into(), processes: vec![process], ..Batch::default() }
+    }
+
+    fn job(batch: &Batch) -> &str {
+        &batch.processes[0].identity.as_ref().unwrap().job
+    }
+
+    #[test]
+    fn texts_become_storable() {
+        let mut odd = batch("k", "tr\0in");
+        clean(&mut odd).unwrap();
+        assert_eq!(job(&odd), "tr\u{fffd}in");
+        let mut long = batch("k", &"ä".repeat(1000));
+        clean(&mut long).unwrap();
+        assert_eq!(job(&long).len(), TEXT_BYTES_MAX);
+    }
+
+    #[test]
+    fn keys_are_refused_instead() {
+        for key in ["a\0b".to_owned(), "x".repeat(513)] {
+            assert!(clean(&mut batch(&key, "j")).is_err());
+        }
+    }
+}
