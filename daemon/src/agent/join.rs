@@ -22,11 +22,7 @@ pub(super) struct Wanted {
 
 /// The facts about a communicator, if the log has them. `taken` tells the occurrences of this pointer that belong to
 /// other communicators.
-pub(super) fn find<'l>(
-    log: &'l NcclLog,
-    wanted: Wanted,
-    taken: impl Fn(u32) -> bool,
-) -> Option<&'l CommunicatorFacts> {
+pub(super) fn find(log: &NcclLog, wanted: Wanted, taken: impl Fn(u32) -> bool) -> Option<&CommunicatorFacts> {
     let fits = |facts: &&CommunicatorFacts| {
         facts.complete
             && facts.pid == wanted.pid

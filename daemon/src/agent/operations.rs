@@ -61,7 +61,7 @@ impl Operations {
     /// The newest completed one of each of `communicators`; those of others are forgotten.
     pub(super) fn last_completed(&mut self, communicators: &BTreeSet<u64>) -> Vec<batch::Operation> {
         self.last_completed.retain(|local_id, _| communicators.contains(local_id));
-        self.last_completed.values().map(|(_, operation)| operation.clone()).collect()
+        self.last_completed.values().map(|(_, operation)| *operation).collect()
     }
 
     /// Records that were being written at the last reading.
