@@ -1,0 +1,68 @@
+//! What an agent is told, with each default and why it is that.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::AgentError;
+
+/// Folder of the segments. Memory, so that a segment costs no disk; shared, so that the agent sees it.
+pub const DEFAULT_DIR: &str = "/dev/shm/ringscope";
+/// Often enough that a screen looks live, seldom enough to cost nothing.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
+/// Hours of a quiet host, some minutes of a busy one.
+pub const DEFAULT_BACKLOG_BYTES: u64 = 64 << 20;
+/// Long enough to look at the files of a crashed job by hand.
+pub const DEFAULT_KEEP_DEAD: Duration = Duration::from_secs(3600);
+
+/// Settings of an agent.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// Address of the daemon: `http://host:port`.
+    pub daemon_url: String,
+    /// Folder of the segments; made if it is not there.
+    pub dir: PathBuf,
+    /// Folder in which batches are kept while the daemon is away; made if it is not there.
+    pub state_dir: PathBuf,
+    /// Time between two readings.
+    pub interval: Duration,
+    /// Bytes of batches kept while the daemon is away; beyond, the oldest are dropped.
+    pub backlog_bytes: u64,
+    /// How long the files of a process that has ended are kept after the daemon has heard of its end.
+    pub keep_dead: Duration,
+    /// Name of this machine.
+    pub host: String,
+}
+
+impl AgentConfig {
+    /// An agent with the defaults.
+    #[must_use]
+    pub fn new(daemon_url: impl Into<String>, state_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            daemon_url: daemon_url.into(),
+            dir: PathBuf::from(DEFAULT_DIR),
+            state_dir: state_dir.into(),
+            interval: DEFAULT_INTERVAL,
+            backlog_bytes: DEFAULT_BACKLOG_BYTES,
+            keep_dead: DEFAULT_KEEP_DEAD,
+            host: host_name(),
+        }
+    }
+
+    /// Where batches go.
+    pub(super) fn ingest_url(&self) -> Result<reqwest::Url, AgentError> {
+        let wrong = |why: String| AgentError::DaemonUrl { url: self.daemon_url.clone(), why };
+        let base = reqwest::Url::parse(self.daemon_url.trim_end_matches('/'))
+            .map_err(|error| wrong(error.to_string()))?;
+        if base.scheme() != "http" {
+            return Err(wrong(format!("scheme {:?} is not spoken", base.scheme())));
+        }
+        reqwest::Url::parse(&format!("{}/api/v1/ingest", base.as_str().trim_end_matches('/')))
+            .map_err(|error| wrong(error.to_string()))
+    }
+}
+
+/// Name of this machine, as `uname` gives it.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,94 @@
+//! What of a process is worth saying, given what has been said.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+use ringscope_wire::batch::{Communicator, Counters, Link, Operation, Process};
+
+/// A batch is cut before it grows beyond this, process by process. Far below what daemons take, and a process alone
+/// stays below it by the segment's own bounds.
+pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
+
+/// What changed since `said`; `None` if nothing did. The list of operations in flight is always whole.
+pub(super) fn delta(said: Option<&Process>, now: &Process) -> Option<Process> {
+    let Some(said) = said else { return Some(now.clone()) };
+    if said == now {
+        return None;
+    }
+    Some(Process {
+        key: now.key.clone(),
+        identity: now.identity.clone().filter(|identity| said.identity.as_ref() != Some(identity)),
+        communicators: changed(&said.communicators, &now.communicators, |c: &Communicator| c.local_id),
+        counters: changed(&said.counters, &now.counters, |c: &Counters| (c.local_id, c.primitive)),
+        links: changed(&said.links, &now.links, |l: &Link| (l.local_id, l.primitive, l.peer)),
+        in_flight: now.in_flight.clone(),
+        last_completed: changed(&said.last_completed, &now.last_completed, |o: &Operation| o.local_id),
+        dropped: now.dropped.clone(),
+        collector_state: now.collector_state,
+        state: now.state,
+        ended_at_ns: now.ended_at_ns,
+    })
+}
+
+fn changed<T: Clone + PartialEq, K: Ord>(said: &[T], now: &[T], key: impl Fn(&T) -> K) -> Vec<T> {
+    let said: BTreeMap<K, &T> = said.iter().map(|item| (key(item), item)).collect();
+    now.iter().filter(|item| said.get(&key(item)) != Some(item)).cloned().collect()
+}
+
+/// Distributes processes over batches.
+pub(super) fn split(processes: Vec<Process>, max_bytes: usize) -> Vec<Vec<Process>> {
+    let mut batches: Vec<Vec<Process>> = Vec::new();
+    let mut bytes = 0;
+    for process in processes {
+        let size = process.encoded_len();
+        match batches.last_mut() {
+            Some(batch) if bytes + size <= max_bytes => {
+                bytes += size;
+                batch.push(process);
+            }
+            _ => {
+                bytes = size;
+                batches.push(vec![process]);
+            }
+        }
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process() -> Process {
+        Process {
+            key: "h/1/2".into(),
+            counters: vec![
+                Counters { local_id: 1, primitive: 1, issued_calls: 5, ..Counters::default() },
+                Counters { local_id: 1, primitive: 2, issued_calls: 6, ..Counters::default() },
+            ],
+            in_flight: vec![Operation { seq_number: 3, ..Operation::default() }],
+            ..Process::default()
+        }
+    }
+
+    #[test]
+    fn only_what_changed_is_said() {
+        let said = process();
+        assert_eq!(delta(None, &said), Some(said.clone()));
+        assert_eq!(delta(Some(&said), &said), None);
+        let mut now = process();
+        now.counters[1].issued_calls = 7;
+        let found = delta(Some(&said), &now).expect("it changed");
+        assert_eq!(found.counters, &now.counters[1..]);
+        assert_eq!(found.in_flight, now.in_flight);
+    }
+
+    #[test]
+    fn batches_are_cut_by_process() {
+        let size = process().encoded_len();
+        let cut = |max| split(vec![process(); 5], max).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(cut(size * 2), [2, 2, 1]);
+        assert_eq!(cut(1), [1; 5]);
+        assert_eq!(split(Vec::new(), 1).len(), 0);
+    }
+}

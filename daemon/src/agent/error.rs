@@ -1,0 +1,50 @@
+//! Why an agent cannot work at all. What goes wrong with one segment, log or batch is counted and logged instead.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why an agent did not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The address of the daemon is none.
+    #[error("the daemon's address {url:?} is wrong: {why}. Give one like http://daemon.example:9464")]
+    DaemonUrl {
+        /// As given.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The interval is zero.
+    #[error("the agent's interval is 0: give a time between two readings, e.g. 250 ms")]
+    Interval,
+    /// The folder of the segments cannot be used.
+    #[error(
+        "cannot use {} as the folder of segments: {source}. Make it a folder that this user and the training processes \
+         can write (mode 1777), or name another one (RINGSCOPE_DIR, the same for both)",
+        path.display()
+    )]
+    Dir {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The folder of the backlog cannot be used.
+    #[error(
+        "cannot use {} to keep batches while the daemon is away: {source}. Make it a folder that this user can write, \
+         or name another one (the agent's state folder)",
+        path.display()
+    )]
+    StateDir {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// No HTTP client could be made.
+    #[error("cannot make an HTTP client: {0}")]
+    Client(#[from] reqwest::Error),
+    /// The reader failed; a fault of ringscope's.
+    #[error("the agent's reader stopped: {0}. Please report this with the lines before it")]
+    Reader(#[from] tokio::task::JoinError),
+}

@@ -1,0 +1,134 @@
+//! Follows the NCCL log of one process.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use ringscope_wire::segment::read::Identity;
+use rustix::fs::OFlags;
+
+use crate::nccl_log::NcclLog;
+
+/// Bytes read per interval and log: a big log is caught up with in some intervals, not in one long one.
+const MAX_READ_BYTES: usize = 4 << 20;
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A log being followed.
+#[derive(Debug, Default)]
+pub(super) struct LogTail {
+    /// Where it may lie, best guess first; empty if the process has none.
+    candidates: Vec<PathBuf>,
+    open: Option<(PathBuf, u64)>,
+    offset: u64,
+    pub(super) log: NcclLog,
+    /// The file was replaced or cut: inits before that are not in `log`.
+    pub(super) restarted: bool,
+}
+
+/// How far the log has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// To its end.
+    End,
+    /// Not to its end: read on next time.
+    Middle,
+    /// There is no such file.
+    Missing,
+}
+
+impl LogTail {
+    /// The log of a process. `%h` in its name is the process's host or the machine's, in NCCL cut at the first dot.
+    pub(super) fn new(identity: &Identity, machine: &str) -> Self {
+        let mut candidates = Vec::new();
+        for host in [identity.host.as_str(), machine] {
+            for host in [host, host.split('.').next().unwrap_or(host)] {
+                let path = PathBuf::from(expand(&identity.log_file, host, identity.pid));
+                if !identity.log_file.is_empty() && !candidates.contains(&path) {
+                    candidates.push(path);
+                }
+            }
+        }
+        Self { candidates, ..Self::default() }
+    }
+
+    /// Reads what was added.
+    pub(super) fn poll(&mut self) -> io::Result<Reached> {
+        let Some((path, file)) = self.find()? else { return Ok(Reached::Missing) };
+        let metadata = file.metadata()?;
+        let same =
+            self.open.as_ref().is_some_and(|(before, inode)| *before == path && *inode == metadata.ino());
+        if self.open.is_some() && (!same || metadata.len() < self.offset) {
+            (self.offset, self.log, self.restarted) = (0, NcclLog::new(), true);
+        }
+        self.open = Some((path, metadata.ino()));
+        self.read(&file)
+    }
+
+    /// The file that is read.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.open.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// What was looked for, to tell the user.
+    pub(super) fn wanted(&self) -> Option<&Path> {
+        self.candidates.first().map(PathBuf::as_path)
+    }
+
+    fn find(&self) -> io::Result<Option<(PathBuf, File)>> {
+        let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
+        for path in &self.candidates {
+            match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+                Ok(file) if file.metadata()?.is_file() => return Ok(Some((path.clone(), file))),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self, file: &File) -> io::Result<Reached> {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        for _ in 0..MAX_READ_BYTES / CHUNK_BYTES {
+            let read = file.read_at(&mut buffer, self.offset)?;
+            if read == 0 {
+                return Ok(Reached::End);
+            }
+            self.log.feed(&buffer[..read]);
+            self.offset += read as u64;
+        }
+        Ok(Reached::Middle)
+    }
+}
+
+/// `NCCL_DEBUG_FILE` as NCCL reads it: `%h`, `%p` and `%%`. Source: `src/debug.cc`, `ncclDebugInit`.
+fn expand(name: &str, host: &str, pid: u32) -> String {
+    let mut expanded = String::with_capacity(name.len());
+    let mut chars = name.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            expanded.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('h') => expanded.push_str(host),
+            Some('p') => expanded.push_str(&pid.to_string()),
+            Some('%') | None => expanded.push('%'),
+            Some(other) => expanded.extend(['%', other]),
+        }
+    }
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_expanded_as_nccl_does() {
+        let check = |name, expected| assert_eq!(expand(name, "node1", 42), expected);
+        check("/tmp/nccl.%h.%p", "/tmp/nccl.node1.42");
+        check("/tmp/100%%.%x%", "/tmp/100%.%x%");
+    }
+}

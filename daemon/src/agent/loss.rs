@@ -1,0 +1,61 @@
+//! What the agent itself lost, by reason; cumulative since its start, sent with every batch.
+
+use std::collections::BTreeMap;
+
+use ringscope_wire::batch::Dropped;
+
+/// Why something is missing. The words are labels of a metric: few, and stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Loss {
+    /// A segment file that cannot be read: its process is not seen. Once per file.
+    SegmentUnreadable,
+    /// Operation records overwritten between two readings. Counters are exact all the same: only the times of those
+    /// operations are missing. Records already gone when the agent first saw the process are not counted.
+    RingOverrun,
+    /// A record that its process was writing when it died.
+    RecordTorn,
+    /// A batch dropped because the backlog was full.
+    BacklogFull,
+    /// A batch that the daemon refused.
+    BatchRefused,
+    /// A kept batch that could not be read back.
+    BatchUnreadable,
+    /// A log line longer than any of NCCL's.
+    LogLineTooLong,
+}
+
+impl Loss {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::SegmentUnreadable => "segment_unreadable",
+            Self::RingOverrun => "ring_overrun",
+            Self::RecordTorn => "record_torn",
+            Self::BacklogFull => "backlog_full",
+            Self::BatchRefused => "batch_refused",
+            Self::BatchUnreadable => "batch_unreadable",
+            Self::LogLineTooLong => "log_line_too_long",
+        }
+    }
+}
+
+/// Counts by reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Losses(BTreeMap<Loss, u64>);
+
+impl Losses {
+    pub(super) fn add(&mut self, loss: Loss, events: u64) {
+        if events > 0 {
+            *self.0.entry(loss).or_default() += events;
+        }
+    }
+
+    pub(super) fn add_all(&mut self, other: &Self) {
+        other.0.iter().for_each(|(loss, events)| self.add(*loss, *events));
+    }
+
+    pub(super) fn to_batch(&self) -> Vec<Dropped> {
+        let dropped =
+            |(loss, events): (&Loss, &u64)| Dropped { reason: loss.reason().into(), events: *events };
+        self.0.iter().map(dropped).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! The agent as a whole: a reader and a sender, until it is told to stop.
+
+use std::path::Path;
+use std::time::Duration;
+
+use prost::Message as _;
+use ringscope_wire::batch::{Batch, FORMAT_VERSION, Process};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::backlog::Backlog;
+use super::config::AgentConfig;
+use super::delta::{MAX_BATCH_BYTES, split};
+use super::error::AgentError;
+use super::loss::Losses;
+use super::sender::{NewsBox, Outgoing, Sender};
+use super::tracker::Tracker;
+use super::transport::Transport;
+
+/// A batch is sent at least this often, so that the daemon knows that the agent lives.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Batches between reader and sender.
+const QUEUE: usize = 16;
+/// Mode of the folder of segments: training processes of all users write there, each its own file.
+const DIR_MODE: u32 = 0o1777;
+
+/// Runs an agent until `shutdown`. Then it reads once more, tries for at most two seconds to send what is left, and
+/// leaves the rest on disk for the next agent.
+///
+/// # Errors
+/// [`AgentError`] if the configuration cannot work. A daemon that is away, or segments that cannot be read, are no
+/// errors.
+pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(), AgentError> {
+    if config.interval.is_zero() {
+        return Err(AgentError::Interval);
+    }
+    let transport = Transport::new(config.ingest_url()?)?;
+    let agent_id = uuid::Uuid::new_v4().to_string();
+    let opening = (config.dir.clone(), config.state_dir.clone(), agent_id.clone(), config.backlog_bytes);
+    let backlog = tokio::task::spawn_blocking(move || {
+        let (dir, state_dir, agent_id, backlog_bytes) = opening;
+        prepare_dir(&dir)?;
+        Backlog::open(&state_dir, &agent_id, backlog_bytes)
+    })
+    .await??;
+    tracing::info!(agent_id, dir = %config.dir.display(), daemon = config.daemon_url, "agent started");
+
+    let (queue, outgoing) = mpsc::channel(QUEUE);
+    let news = NewsBox::default();
+    let sender = Sender { backlog, transport, news: news.clone() };
+    let reader = Reader {
+        tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead),
+        agent_id,
+        host: config.host,
+        news,
+        lost_by_sender: Losses::default(),
+        queue,
+        last_seq: 0,
+        queued_at: None,
+        resend_all_at: None,
+    };
+    let (read, ()) = tokio::join!(reader.run(config.interval, shutdown), sender.run(outgoing));
+    read
+}
+
+fn prepare_dir(dir: &Path) -> Result<(), AgentError> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let wrong = |source| AgentError::Dir { path: dir.to_owned(), source };
+    if !dir.exists() {
+        std::fs::create_dir_all(dir).map_err(wrong)?;
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(DIR_MODE)).map_err(wrong)?;
+    }
+    std::fs::read_dir(dir).map_err(wrong)?;
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(dir, access).map_err(|error| wrong(error.into()))
+}
+
+/// The reading half of an agent.
+struct Reader {
+    tracker: Tracker,
+    agent_id: String,
+    host: String,
+    news: NewsBox,
+    lost_by_sender: Losses,
+    queue: mpsc::Sender<Outgoing>,
+    last_seq: u64,
+    queued_at: Option<Instant>,
+    resend_all_at: Option<Instant>,
+}
+
+impl Reader {
+    async fn run(mut self, interval: Duration, shutdown: CancellationToken) -> Result<(), AgentError> {
+        let mut timer = tokio::time::interval(interval);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_last = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => true,
+                _ = timer.tick() => false,
+            };
+            let (reader, batches) = tokio::task::spawn_blocking(move || {
+                let batches = self.read(is_last);
+                (self, batches)
+            })
+            .await?;
+            self = reader;
+            for batch in batches {
+                if self.queue.send(batch).await.is_err() {
+                    return Ok(());
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads everything and makes batches of what changed.
+    fn read(&mut self, is_last: bool) -> Vec<Outgoing> {
+        let monotonic = crate::clock::monotonic();
+        let now = Instant::from_std(monotonic);
+        let news = self.news.take();
+        self.lost_by_sender.add_all(&news.losses);
+        if news.refused {
+            self.resend_all_at.get_or_insert(now + HEARTBEAT);
+        }
+        let is_due = self.resend_all_at.is_some_and(|at| at <= now);
+        let resend_all = news.resend_all || is_due;
+        if resend_all {
+            self.resend_all_at = None;
+            self.tracker.unsay();
+        }
+        self.tracker.acknowledged(news.settled, monotonic);
+        self.tracker.poll(monotonic);
+        let changes = self.tracker.changes();
+        if changes.is_empty() && !resend_all && !self.needs_heartbeat(now, news.settled, is_last) {
+            return Vec::new();
+        }
+        self.queued_at = Some(now);
+        let mut batches: Vec<Outgoing> =
+            split(changes, MAX_BATCH_BYTES).into_iter().map(|processes| self.batch(processes)).collect();
+        if batches.is_empty() {
+            batches.push(self.batch(Vec::new()));
+        }
+        batches
+    }
+
+    /// An empty batch says that the agent lives. While older ones wait there is no need: the daemon would not see it.
+    fn needs_heartbeat(&self, now: Instant, settled: u64, is_last: bool) -> bool {
+        let is_due = self.queued_at.is_none_or(|at| now.duration_since(at) >= HEARTBEAT);
+        is_due && !is_last && settled >= self.last_seq
+    }
+
+    fn batch(&mut self, processes: Vec<Process>) -> Outgoing {
+        self.last_seq += 1;
+        self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
+        let mut losses = self.tracker.losses.clone();
+        losses.add_all(&self.lost_by_sender);
+        let batch = Batch {
+            format_version: FORMAT_VERSION,
+            agent_id: self.agent_id.clone(),
+            seq_number: self.last_seq,
+            agent_host: self.host.clone(),
+            sent_at_ns: crate::clock::now().0,
+            processes,
+            dropped: losses.to_batch(),
+        };
+        Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
+    }
+}
