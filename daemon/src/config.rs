@@ -4,6 +4,10 @@
 //! Each setting has one name: `--some-setting`, `RINGSCOPE_SOME_SETTING`, `some_setting = ..` in the file. What is
 //! said first in that order holds.
 
+mod agent;
+
+pub use agent::AgentArgs;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,11 @@
 
 pub mod agent;
 pub mod api;
+pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+pub mod demo;
 pub mod diagnose;
 pub mod embedded;
 pub mod http;
@@ -12,10 +14,10 @@ pub mod hub;
 pub mod ingest;
 pub mod metrics;
 pub mod model;
+pub mod nccl_log;
 pub mod plots;
 pub mod run;
 pub mod serve;
 pub mod status;
 pub mod store;
 pub mod view;
-pub mod nccl_log;

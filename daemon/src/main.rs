@@ -1,2 +1,7 @@
 //! The `ringscope` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ringscope_daemon::cli::main()
+}

@@ -1,6 +1,6 @@
 //! The composition root of the daemon: builds the rooms, connects them, and ends them in order.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent::{self, AgentConfig};
 use crate::clock;
 use crate::config::ServeConfig;
 use crate::http::{self, App};
@@ -91,6 +92,9 @@ impl Server {
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
         let Self { config, listener, local_addr } = self;
         let tasks = TaskTracker::new();
+        // The agent of this host ends first, so that its last batch is still taken.
+        let stop = CancellationToken::new();
+        tasks.spawn(local_agent(agent_config(&config, local_addr), shutdown, stop.clone()));
         // The keeper outlives the requests that wait for it.
         let stop_keeping = CancellationToken::new();
         let hub = Arc::new(Hub::new(config.sample_interval));
@@ -99,39 +103,67 @@ impl Server {
         let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
         let metrics =
             Metrics::new(Arc::clone(&hub), keeper.clone(), Arc::clone(&own), config.metrics_communicators)?;
-        tasks.spawn(tick(Arc::clone(&hub), shutdown.clone()));
-        tasks.spawn(publish(Arc::clone(&hub), shutdown.clone()));
+        tasks.spawn(tick(Arc::clone(&hub), stop.clone()));
+        tasks.spawn(publish(Arc::clone(&hub), stop.clone()));
         let app = App {
             ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
             hub,
             keeper,
             metrics: Arc::new(metrics),
             body_limit_bytes: config.body_limit_bytes,
-            stop: shutdown.clone(),
+            stop: stop.clone(),
         };
         tracing::info!("listening on http://{local_addr}");
         let listener = listener.tap_io(|stream| {
             // Answers are small and somebody waits for each.
             let _ = stream.set_nodelay(true);
         });
-        let serving = axum::serve(listener, http::router(app))
-            .with_graceful_shutdown(shutdown.clone().cancelled_owned());
+        let serving =
+            axum::serve(listener, http::router(app)).with_graceful_shutdown(stop.clone().cancelled_owned());
         let served = tokio::select! {
             served = serving => served,
-            () = after(shutdown, GRACE / 2) => {
+            () = after(stop, REQUESTS_GRACE) => {
                 tracing::warn!("some requests did not end in time and are cut off");
                 Ok(())
             }
         };
         stop_keeping.cancel();
         tasks.close();
-        if tokio::time::timeout(GRACE / 2, tasks.wait()).await.is_err() {
+        if tokio::time::timeout(STORE_GRACE, tasks.wait()).await.is_err() {
             tracing::error!(
                 "the database did not take the last changes in time; agents will send them again"
             );
         }
         Ok(served?)
     }
+}
+
+/// The agent that runs inside this daemon, unless it is to have none.
+fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentConfig> {
+    let mut address = local_addr;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    config.with_agent.then(|| AgentConfig {
+        dir: config.agent_dir.clone(),
+        ..AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"))
+    })
+}
+
+/// Runs the agent until `shutdown` and then lets the rest of the daemon stop. A daemon whose agent cannot work still
+/// serves the others.
+async fn local_agent(config: Option<AgentConfig>, shutdown: CancellationToken, stop: CancellationToken) {
+    if let Some(config) = config
+        && let Err(error) = agent::run(config, shutdown.clone()).await
+    {
+        tracing::error!("the agent of this host does not run: {error}");
+    }
+    shutdown.cancelled().await;
+    stop.cancel();
 }
 
 async fn tick(hub: Arc<Hub>, stop: CancellationToken) {
@@ -158,5 +190,9 @@ async fn after(token: CancellationToken, wait: Duration) {
 
 /// How often what time alone changes is looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// Time from the signal to the end: half for the requests, half for the store. Orchestrators kill after 10 s or more.
+/// Time from the signal to the end, of which the agent takes at most 2 s. Orchestrators kill after 10 s or more.
 pub const GRACE: Duration = Duration::from_secs(5);
+/// Of that, for the requests in flight.
+const REQUESTS_GRACE: Duration = Duration::from_millis(1000);
+/// Of that, for the store.
+const STORE_GRACE: Duration = Duration::from_millis(1500);

@@ -1,0 +1,148 @@
+//! The command line: which command, and which exit status.
+//!
+//! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 64 wrong usage or configuration.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing_subscriber::EnvFilter;
+
+use crate::agent;
+use crate::config::{AgentArgs, ServeArgs, ServeConfig};
+use crate::demo::worker::{self, WorkerArgs};
+use crate::demo::{self, DemoArgs, DemoError};
+use crate::run::{self, RunArgs};
+use crate::serve;
+use crate::status::{self, StatusArgs};
+
+const FAILED: u8 = 1;
+const FINDINGS: u8 = 2;
+const USAGE: u8 = 64;
+
+/// See the rings, channels and bytes of collective communication, and the node that holds the others back.
+#[derive(Debug, Parser)]
+#[command(version, after_help = "Example: ringscope demo, then open http://127.0.0.1:9440")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon: page, API, /metrics, and the agent of this host
+    Serve(ServeArgs),
+    /// Run only the agent of this host, which sends to a daemon elsewhere
+    Agent(AgentArgs),
+    /// Start a command (a rank) so that ringscope sees it
+    Run(RunArgs),
+    /// Show in the terminal what the daemon sees
+    Status(StatusArgs),
+    /// Show ringscope at work on this machine alone
+    Demo(DemoArgs),
+    /// One rank of the demo's jobs
+    #[command(hide = true)]
+    DemoWorker(WorkerArgs),
+}
+
+/// Runs the command that the arguments name.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let wrong = error.use_stderr();
+            // Nowhere is left to say that the terminal is gone.
+            let _ = error.print();
+            return if wrong { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy(),
+        )
+        .with_writer(io::stderr)
+        .init();
+    ExitCode::from(dispatch(cli.command))
+}
+
+fn dispatch(command: Command) -> u8 {
+    match command {
+        Command::Run(args) => fail(&run::run(&args), FAILED),
+        Command::DemoWorker(args) => exit_status(worker::run(&args), |_| FAILED),
+        Command::Serve(args) => match ServeConfig::from_args(&args) {
+            Ok(config) => with_runtime(|stop| async move {
+                let served = serve::serve(config, stop).await;
+                exit_status(served, |_| FAILED)
+            }),
+            Err(error) => fail(&error, USAGE),
+        },
+        Command::Agent(args) => {
+            with_runtime(
+                |stop| async move { exit_status(agent::run(args.into_config(), stop).await, |_| FAILED) },
+            )
+        }
+        Command::Status(args) => with_runtime(|_| async move {
+            match status::run(&args, &mut io::stdout().lock()).await {
+                Ok(false) => 0,
+                Ok(true) => FINDINGS,
+                Err(error) => fail(&error, FAILED),
+            }
+        }),
+        Command::Demo(args) => with_runtime(|stop| async move {
+            exit_status(demo::run(&args, stop).await, |error| match error {
+                DemoError::Config(_) => USAGE,
+                _ => FAILED,
+            })
+        }),
+    }
+}
+
+fn exit_status<E: std::fmt::Display>(result: Result<(), E>, status: impl Fn(&E) -> u8) -> u8 {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            let status = status(&error);
+            fail(&error, status)
+        }
+    }
+}
+
+fn fail(error: &impl std::fmt::Display, status: u8) -> u8 {
+    // Nowhere is left to say that stderr is gone.
+    let _ = writeln!(io::stderr(), "ringscope: {error}");
+    status
+}
+
+/// Runs a command that is asynchronous; it is told to stop by SIGTERM or SIGINT.
+fn with_runtime<F: Future<Output = u8>>(command: impl FnOnce(CancellationToken) -> F) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error, FAILED),
+    };
+    let status = runtime.block_on(async {
+        let stop = CancellationToken::new();
+        let signals = TaskTracker::new().spawn(cancel_on_signal(stop.clone()));
+        let status = command(stop).await;
+        signals.abort();
+        status
+    });
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    status
+}
+
+async fn cancel_on_signal(stop: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    stop.cancel();
+}

@@ -1,0 +1,313 @@
+//! `ringscope demo`: a daemon, and two jobs of real processes on pretended hosts, one of which degrades and heals.
+//!
+//! Nothing here is told to the daemon: what it shows, it has found out from the ranks' segments and logs.
+
+pub mod host;
+pub mod job;
+pub mod nccl;
+pub mod report;
+pub mod worker;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::client::{Client, ClientError};
+use crate::clock;
+use crate::config::{ConfigError, ServeArgs, ServeConfig};
+use crate::embedded::{self, Library, LibraryError};
+use crate::serve::{ServeError, Server};
+
+use host::PretendedHost;
+use job::{Installation, Job, JobSpec};
+use report::{Phase, Report};
+
+/// Id of the job that degrades and heals.
+pub const TRAINING_JOB: &str = "demo-training";
+/// Id of the job whose `RSCCL_MIN_NCHANNELS` asks for more channels than its search finds.
+pub const MIN_CHANNELS_JOB: &str = "demo-min-channels";
+
+/// Arguments of `ringscope demo`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ringscope demo                          until Ctrl-C; the page is at http://127.0.0.1:9440
+  ringscope demo --seconds 12 --json      once through all phases, the report on stdout")]
+pub struct DemoArgs {
+    /// Go once through all phases in this many seconds, then stop. Default: over and over until Ctrl-C
+    #[arg(long, value_parser = clap::value_parser!(u64).range(8..))]
+    seconds: Option<u64>,
+    /// Print one JSON report to stdout at the end (needs --seconds)
+    #[arg(long, requires = "seconds")]
+    json: bool,
+    /// Address of the page, the API and /metrics
+    #[arg(long, default_value = "127.0.0.1:9440")]
+    listen: std::net::SocketAddr,
+    /// Keep the data here instead of in a fresh SQLite file, e.g. postgres://user@host/db
+    #[arg(long)]
+    database_url: Option<String>,
+    /// Work in this folder and leave it behind, instead of a temporary one
+    #[arg(long)]
+    work_dir: Option<PathBuf>,
+}
+
+/// Why the demo stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// A library is missing.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The daemon cannot be configured so.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The daemon did not start or stopped.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The daemon's API did not answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A file or a process of the demo.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A rank failed.
+    #[error("{0}")]
+    Job(String),
+    /// The daemon never showed what the ranks did.
+    #[error("after {waited_s} s the daemon still does not show {what}")]
+    NotShown {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        waited_s: u64,
+    },
+}
+
+/// Runs the demo until it is over or `shutdown` is cancelled.
+///
+/// # Errors
+/// [`DemoError`], which says what was wrong.
+pub async fn run(args: &DemoArgs, shutdown: CancellationToken) -> Result<(), DemoError> {
+    let folder = Folder::open(args.work_dir.as_deref())?;
+    let installation = folder.installation()?;
+    let server = Server::bind(ServeConfig::from_args(&serve_args(args, &folder))?).await?;
+    let url = format!("http://{}", server.local_addr());
+    let server_stop = CancellationToken::new();
+    let serving = TaskTracker::new().spawn(server.run(server_stop.clone()));
+    say(&format!("the page is at {url}"));
+
+    let result = tokio::select! {
+        result = play(args, &folder, &installation, &url) => result,
+        () = shutdown.cancelled() => Ok(None),
+    };
+    server_stop.cancel();
+    let served = serving.await.map_err(|error| DemoError::Job(error.to_string()))?;
+    if let Some(report) = result? {
+        print_report(&report, args.json)?;
+    }
+    Ok(served?)
+}
+
+/// Both jobs, through the phases.
+async fn play(
+    args: &DemoArgs,
+    folder: &Folder,
+    installation: &Installation,
+    url: &str,
+) -> Result<Option<Report>, DemoError> {
+    let client = Client::new(url);
+    let mut stage = Stage::set(folder, installation, args.seconds)?;
+    say(&format!("{TRAINING_JOB}: 8 ranks on 4 hosts; {MIN_CHANNELS_JOB}: 2 ranks on 2 hosts"));
+    let Some(seconds) = args.seconds else {
+        loop {
+            stage.phases(&client, Duration::from_secs(60)).await?;
+        }
+    };
+    // The rest of the time is for the start, for stopping the jobs and for collecting the report.
+    let phases = stage.phases(&client, Duration::from_millis(seconds * 1000 * 28 / 100)).await?;
+    stage.stop().await?;
+    settle(&client).await?;
+    Ok(Some(report::collect(&client, phases).await?))
+}
+
+/// The hosts and jobs of the demo.
+struct Stage {
+    hosts: Vec<PretendedHost>,
+    training: Job,
+    min_channels: Job,
+    epoch: i32,
+}
+
+impl Stage {
+    fn set(folder: &Folder, installation: &Installation, seconds: Option<u64>) -> Result<Self, DemoError> {
+        let hosts: Vec<PretendedHost> = (0..6)
+            .map(|index| PretendedHost::create(&folder.path.join("hosts"), index))
+            .collect::<io::Result<_>>()
+            .map_err(io_error("making the pretended hosts"))?;
+        let training = JobSpec {
+            name: TRAINING_JOB.to_owned(),
+            hosts: hosts[..4].to_vec(),
+            ranks_per_host: 2,
+            environment: Vec::new(),
+            step_ms: if seconds.is_some() { 20 } else { 150 },
+        };
+        let min_channels = JobSpec {
+            name: MIN_CHANNELS_JOB.to_owned(),
+            hosts: hosts[4..].to_vec(),
+            ranks_per_host: 1,
+            environment: vec![("RSCCL_MIN_NCHANNELS", "8".to_owned())],
+            step_ms: training.step_ms * 2,
+        };
+        let start = |spec: &JobSpec| {
+            Job::start(spec, installation, &folder.path.join("jobs")).map_err(io_error("starting the ranks"))
+        };
+        Ok(Self { training: start(&training)?, min_channels: start(&min_channels)?, hosts, epoch: 0 })
+    }
+
+    /// Healthy, degraded, healed: each for `duration`.
+    async fn phases(&mut self, client: &Client, duration: Duration) -> Result<Vec<Phase>, DemoError> {
+        let mut phases = vec![self.phase(client, "healthy", duration).await?];
+        self.set_nic("host-2: nic1 goes down; the job re-forms its communicators", false)?;
+        phases.push(self.phase(client, "degraded", duration).await?);
+        self.set_nic("host-2: nic1 is up again; the job re-forms its communicators", true)?;
+        phases.push(self.phase(client, "healed", duration).await?);
+        Ok(phases)
+    }
+
+    async fn phase(&mut self, client: &Client, name: &str, duration: Duration) -> Result<Phase, DemoError> {
+        let (started, clock) = (clock::now(), clock::monotonic());
+        say(&format!("phase {name}, {} s", duration.as_secs_f64()));
+        let mut firing = Vec::new();
+        let mut said = String::new();
+        while clock.elapsed() < duration {
+            tokio::time::sleep(Duration::from_millis(100).min(duration.saturating_sub(clock.elapsed())))
+                .await;
+            self.training.check().and(self.min_channels.check()).map_err(DemoError::Job)?;
+            firing = report::firing(client).await?;
+            // Several communicators of the job say the same of one host.
+            let words: BTreeSet<&str> = firing.iter().map(|finding| finding.message.as_str()).collect();
+            let words = words.into_iter().collect::<Vec<_>>().join("; ");
+            if words != said {
+                say(if words.is_empty() { "all hosts healthy" } else { &words });
+                said = words;
+            }
+        }
+        Ok(Phase { phase: name.to_owned(), started, ended: clock::now(), firing })
+    }
+
+    fn set_nic(&mut self, words: &str, up: bool) -> Result<(), DemoError> {
+        self.hosts[2].set_nic(1, up).map_err(io_error("setting the NIC of host-2"))?;
+        self.epoch += 1;
+        self.training.enter_epoch(self.epoch).map_err(io_error("telling the job to re-form"))?;
+        say(words);
+        Ok(())
+    }
+
+    async fn stop(&mut self) -> Result<(), DemoError> {
+        say("the jobs finish");
+        for job in [&mut self.training, &mut self.min_channels] {
+            job.stop(Duration::from_secs(30)).await.map_err(DemoError::Job)?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the daemon has heard the end of every process.
+async fn settle(client: &Client) -> Result<(), DemoError> {
+    let clock = clock::monotonic();
+    let patience = Duration::from_secs(10);
+    loop {
+        let jobs = client.jobs().await?;
+        let over = |job: &crate::api::Job| {
+            job.state == crate::api::JobState::Ended && job.issued_bytes == job.completed_bytes
+        };
+        if !jobs.is_empty() && jobs.iter().all(over) {
+            return Ok(());
+        }
+        if clock.elapsed() > patience {
+            return Err(DemoError::NotShown { what: "the end of every job", waited_s: patience.as_secs() });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Where the demo keeps its files; removed with it unless the user named it.
+struct Folder {
+    path: PathBuf,
+    segment_dir: PathBuf,
+    temporary: bool,
+}
+
+impl Folder {
+    fn open(work_dir: Option<&Path>) -> Result<Self, DemoError> {
+        let name = format!("ringscope-demo-{}", std::process::id());
+        let path = work_dir.map_or_else(|| std::env::temp_dir().join(&name), Path::to_owned);
+        let segment_dir =
+            work_dir.map_or_else(|| Path::new("/dev/shm").join(&name), |dir| dir.join("segments"));
+        for dir in [&path, &segment_dir] {
+            std::fs::create_dir_all(dir).map_err(io_error(&format!("making {}", dir.display())))?;
+        }
+        let path = path.canonicalize().map_err(io_error("finding the work folder"))?;
+        Ok(Self { segment_dir, temporary: work_dir.is_none(), path })
+    }
+
+    fn installation(&self) -> Result<Installation, DemoError> {
+        let cache_dir = self.path.join("libraries");
+        Ok(Installation {
+            ringscope: std::env::current_exe().map_err(io_error("finding the ringscope executable"))?,
+            engine: embedded::path_of(Library::Engine, &cache_dir)?,
+            segment_dir: self.segment_dir.clone(),
+            cache_dir,
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.temporary {
+            // Best effort: what is left is in the system's temporary folders.
+            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = std::fs::remove_dir_all(&self.segment_dir);
+        }
+    }
+}
+
+fn serve_args(args: &DemoArgs, folder: &Folder) -> ServeArgs {
+    ServeArgs {
+        listen: Some(args.listen.to_string()),
+        database_url: args.database_url.clone(),
+        data_dir: Some(folder.path.join("data").display().to_string()),
+        agent_dir: Some(folder.segment_dir.display().to_string()),
+        ..ServeArgs::default()
+    }
+}
+
+fn print_report(report: &Report, json: bool) -> Result<(), DemoError> {
+    if json {
+        let mut stdout = io::stdout().lock();
+        serde_json::to_writer(&mut stdout, report)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(stdout))
+            .map_err(io_error("writing the report"))?;
+    }
+    let findings = report.findings.len();
+    say(&format!("{} communicators seen, {findings} findings, all phases done", report.communicators.len()));
+    Ok(())
+}
+
+/// One line of progress, on stderr: stdout belongs to the report.
+fn say(words: &str) {
+    // A closed stderr must not end the demo.
+    let _ = writeln!(io::stderr(), "demo: {words}");
+}
+
+fn io_error(what: &str) -> impl Fn(io::Error) -> DemoError {
+    move |source| DemoError::Io { what: what.to_owned(), source }
+}

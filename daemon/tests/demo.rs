@@ -1,0 +1,310 @@
+//! The demo's report against what the demo's ranks say they did, on SQLite and on Postgres.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use ringscope_daemon::api::{Finding, FindingKind, FindingState, Severity};
+use ringscope_daemon::demo::report::{Report, ReportedCommunicator};
+use ringscope_daemon::demo::worker::{Called, WorkerLog};
+use ringscope_daemon::demo::{MIN_CHANNELS_JOB, TRAINING_JOB};
+use serde::Deserialize;
+
+use common::postgres::Postgres;
+use support::{RINGSCOPE, TempDir, free_port};
+
+/// Runs the demo as a user does and returns its report.
+fn demo(dir: &Path, database_url: Option<&str>) -> Report {
+    let mut command = Command::new(RINGSCOPE);
+    command.args(["demo", "--seconds", "12", "--json", "--listen", &format!("127.0.0.1:{}", free_port())]);
+    command.arg("--work-dir").arg(dir);
+    if let Some(url) = database_url {
+        command.args(["--database-url", url]);
+    }
+    let output = command.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {words}", output.status);
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("not one JSON report: {error}: {words}"))
+}
+
+fn check(report: &Report, dir: &Path) {
+    findings_name_the_degraded_host(report);
+    a_floor_of_channels_is_explained(report);
+    rings_are_permutations(report);
+    rings_agree_with_the_sockets(report, dir);
+    counters_agree_with_the_jobs_own_log(report, dir);
+    bytes_obey_the_ring_formula(report);
+    each_rank_obeys_the_ring_formula(report);
+    assert!(report.dropped.is_empty(), "nothing may be lost: {:?}", report.dropped);
+}
+
+fn of_phase<'a>(report: &'a Report, phase: &'a str) -> impl Iterator<Item = &'a ReportedCommunicator> {
+    report.communicators.iter().filter(move |one| one.phase.as_deref() == Some(phase))
+}
+
+/// Must show 2.
+fn findings_name_the_degraded_host(report: &Report) {
+    let ids: BTreeSet<&str> = of_phase(report, "degraded").map(|one| one.id.as_str()).collect();
+    let hosts = |kind: FindingKind| -> BTreeSet<&str> {
+        let findings = report.findings.iter().filter(|one| one.finding == kind && one.job == TRAINING_JOB);
+        findings.map(|one| one.host.as_str()).collect()
+    };
+    assert_eq!(hosts(FindingKind::ChannelShortfall), BTreeSet::from(["host-2"]));
+    assert_eq!(hosts(FindingKind::ChannelRegression), BTreeSet::from(["host-2"]));
+    assert_eq!(hosts(FindingKind::CappedByPeer), BTreeSet::from(["host-0", "host-1", "host-3"]));
+    for finding in report.findings.iter().filter(|one| one.job == TRAINING_JOB) {
+        assert!(ids.contains(finding.comm.as_str()), "only degraded communicators: {finding:?}");
+        assert_eq!(finding.state, FindingState::Resolved, "{finding:?}");
+        if finding.finding == FindingKind::CappedByPeer {
+            assert_eq!(finding.culprits, ["host-2"], "{finding:?}");
+        }
+    }
+    let firing = |phase: &str| -> Vec<&Finding> {
+        report.phases.iter().filter(|one| one.phase == phase).flat_map(|one| &one.firing).collect()
+    };
+    assert!(firing("healthy").is_empty(), "{:?}", firing("healthy"));
+    assert!(firing("healed").is_empty(), "{:?}", firing("healed"));
+    let degraded = firing("degraded");
+    assert!(!degraded.is_empty() && degraded.iter().all(|one| one.host == "host-2"), "{degraded:?}");
+    let message = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
+    assert!(degraded.iter().any(|one| one.message == message), "{degraded:?}");
+}
+
+fn a_floor_of_channels_is_explained(report: &Report) {
+    let findings: Vec<&Finding> = report.findings.iter().filter(|one| one.job == MIN_CHANNELS_JOB).collect();
+    assert!(!findings.is_empty(), "init_below_half_final must fire");
+    for finding in findings {
+        let found = (finding.finding, finding.severity, finding.cause.as_str());
+        assert_eq!(found, (FindingKind::InitBelowHalfFinal, Severity::Info, "min_nchannels"), "{finding:?}");
+    }
+    let worlds = report.communicators.iter().filter(|one| one.job == MIN_CHANNELS_JOB && one.n_ranks == 2);
+    for rank in worlds.flat_map(|one| &one.ranks) {
+        assert_eq!((rank.init_channels, rank.final_channels), (Some(2), Some(8)));
+    }
+}
+
+/// Must show 3, first half.
+fn rings_are_permutations(report: &Report) {
+    for one in &report.communicators {
+        let name = one.name.as_deref().unwrap_or_default();
+        let channels = one.ranks[0].final_channels.expect(name);
+        assert_eq!(one.rings.len(), channels as usize, "{name}: a ring for every channel");
+        for ring in &one.rings {
+            assert!(ring.complete, "{name} channel {}: {:?}", ring.channel, ring.problem);
+            let ranks: BTreeSet<u32> = ring.order.iter().map(|hop| hop.rank).collect();
+            assert_eq!(ranks, (0..one.n_ranks).collect(), "{name} channel {}", ring.channel);
+            assert_eq!(ring.order.len(), one.n_ranks as usize);
+        }
+    }
+}
+
+/// One line of the engine's connection log.
+#[derive(Debug, Deserialize)]
+struct Connection {
+    comm: String,
+    rank: u32,
+    channel: u32,
+    peer: u32,
+    direction: String,
+    nic: String,
+    local: String,
+    remote: String,
+}
+
+/// The ends of the sockets that the engine really used, by (communicator, channel, rank at this end).
+type Sockets = BTreeMap<(String, u32, u32), Connection>;
+
+/// Sending ends and receiving ends.
+fn sockets(dir: &Path) -> (Sockets, Sockets) {
+    let (mut sending, mut receiving) = (Sockets::new(), Sockets::new());
+    for job in [TRAINING_JOB, MIN_CHANNELS_JOB] {
+        for entry in std::fs::read_dir(dir.join("jobs").join(job)).unwrap().map(Result::unwrap) {
+            if entry.path().extension().is_some_and(|extension| extension == "connections") {
+                for line in std::fs::read_to_string(entry.path()).unwrap().lines() {
+                    let end: Connection = serde_json::from_str(line).unwrap();
+                    let ends = if end.direction == "send" { &mut sending } else { &mut receiving };
+                    let key = (end.comm.clone(), end.channel, end.rank);
+                    assert!(ends.insert(key, end).is_none(), "one socket a hop: {line}");
+                }
+            }
+        }
+    }
+    (sending, receiving)
+}
+
+/// Must show 3, second half: what the page draws is what the sockets were.
+fn rings_agree_with_the_sockets(report: &Report, dir: &Path) {
+    let (sending, receiving) = sockets(dir);
+    let mut hops = 0;
+    // A communicator of one rank has rings, and no sockets.
+    for one in report.communicators.iter().filter(|one| one.n_ranks > 1) {
+        for ring in &one.rings {
+            for hop in &ring.order {
+                let key = (one.comm_hash.clone(), ring.channel, hop.rank);
+                let socket = sending.get(&key).unwrap_or_else(|| panic!("no socket for {key:?}"));
+                assert_eq!(socket.peer, hop.next, "{key:?}");
+                assert_eq!(Some(&socket.nic), hop.nic.as_ref(), "{key:?}");
+                assert_eq!(hop.transport.as_deref(), Some("NET/Socket"), "{key:?}");
+                let other = &receiving[&(one.comm_hash.clone(), ring.channel, hop.next)];
+                assert_eq!((&other.local, &other.remote), (&socket.remote, &socket.local), "{key:?}");
+                assert!(belongs_to(&socket.local, &hop.host), "{socket:?}");
+                hops += 1;
+            }
+        }
+    }
+    assert_eq!(hops, sending.len(), "every ring connection is drawn");
+}
+
+/// Host i of the demo owns 127.1.(i+1).0/24.
+fn belongs_to(address: &str, host: &str) -> bool {
+    let index: usize = host.trim_start_matches("host-").parse().unwrap();
+    address.starts_with(&format!("127.1.{}.", index + 1))
+}
+
+/// Must show 4, first half: per rank, per communicator, per primitive.
+fn counters_agree_with_the_jobs_own_log(report: &Report, dir: &Path) {
+    for job in [TRAINING_JOB, MIN_CHANNELS_JOB] {
+        let mut shown: BTreeMap<(u32, String, String), Called> = BTreeMap::new();
+        for one in report.communicators.iter().filter(|one| one.job == job) {
+            for rank in &one.rank_primitives {
+                let global_rank =
+                    one.ranks.iter().find(|other| other.rank == rank.rank).unwrap().global_rank.unwrap();
+                for totals in &rank.primitives {
+                    assert_eq!(
+                        totals.issued_calls, totals.completed_calls,
+                        "{job} {:?} {totals:?}",
+                        one.name
+                    );
+                    assert_eq!(
+                        totals.issued_bytes, totals.completed_bytes,
+                        "{job} {:?} {totals:?}",
+                        one.name
+                    );
+                    let key = (global_rank, one.name.clone().unwrap(), totals.primitive.clone());
+                    let called = Called { calls: totals.issued_calls, bytes: totals.issued_bytes };
+                    assert!(shown.insert(key, called).is_none());
+                }
+            }
+        }
+        assert_eq!(shown, job_log(&dir.join("jobs").join(job)), "{job}");
+    }
+}
+
+fn job_log(dir: &Path) -> BTreeMap<(u32, String, String), Called> {
+    let mut said = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if entry.path().extension().is_some_and(|extension| extension == "json") {
+            let log: WorkerLog = serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap();
+            let rank = u32::try_from(log.rank).unwrap();
+            for (communicator, primitives) in log.communicators {
+                for (primitive, called) in primitives {
+                    said.insert((rank, communicator.clone(), primitive), called);
+                }
+            }
+        }
+    }
+    assert!(!said.is_empty(), "the ranks of {} left no log", dir.display());
+    said
+}
+
+/// Must show 4, second half, over all ranks: exact whatever the sizes.
+fn bytes_obey_the_ring_formula(report: &Report) {
+    for one in &report.communicators {
+        let n = u64::from(one.n_ranks);
+        for totals in &one.primitives {
+            let sent = totals.intra_bytes + totals.inter_bytes;
+            let bytes = totals.completed_bytes; // already summed over the n ranks
+            let expected = match totals.primitive.as_str() {
+                "all_reduce" => bytes / n * 2 * (n - 1),
+                "all_gather" | "reduce_scatter" => bytes * (n - 1),
+                "broadcast" => bytes / n * (n - 1),
+                "send" => bytes,
+                _ => 0,
+            };
+            assert_eq!(sent, expected, "{:?} {totals:?}", one.name);
+            let one_host = one.ranks.iter().all(|rank| rank.host == one.ranks[0].host);
+            assert!(!one_host || totals.inter_bytes == 0, "{:?} {totals:?}", one.name);
+        }
+    }
+}
+
+/// The same for each rank to the byte, uneven sizes included: in a ring all-reduce a rank sends, of each channel's
+/// share S, 2S less the two chunks that it ends with, which is 2(n−1)/n·S where the chunks are even.
+fn each_rank_obeys_the_ring_formula(report: &Report) {
+    for one in report.communicators.iter().filter(|one| one.n_ranks > 1) {
+        for rank in &one.rank_primitives {
+            let Some(totals) = rank.primitives.iter().find(|one| one.primitive == "all_reduce") else {
+                continue;
+            };
+            let expected: usize = all_reduces(one, totals.completed_calls as usize)
+                .into_iter()
+                .map(|(calls, elements)| calls * all_reduce_sends(one, rank.rank, elements))
+                .sum();
+            let sent = totals.intra_bytes + totals.inter_bytes;
+            assert_eq!(sent, expected as u64, "{:?} rank {} {totals:?}", one.name, rank.rank);
+        }
+    }
+}
+
+/// (calls, elements) of the all-reduces in a communicator, of which there were `calls` in all. See the worker: a step
+/// reduces four buckets in the world and one in each other communicator, and before each step, and once more at the
+/// end, the world agrees on one number.
+fn all_reduces(one: &ReportedCommunicator, calls: usize) -> Vec<(usize, usize)> {
+    let name = one.name.as_deref().unwrap();
+    if name.starts_with("world") {
+        let steps = (calls - 1) / 5;
+        assert_eq!(calls, steps * 5 + 1, "{name}");
+        vec![(steps, 262_144), (steps, 65_537), (steps, 4_099), (steps, 7), (steps + 1, 1)]
+    } else if name.starts_with("data") {
+        vec![(calls, 65_537)]
+    } else {
+        vec![(calls, 4_099)]
+    }
+}
+
+/// Bytes that a rank sends in one all-reduce of 4-byte elements.
+fn all_reduce_sends(one: &ReportedCommunicator, rank: u32, elements: usize) -> usize {
+    let part =
+        |total: usize, parts: usize, index: usize| total / parts + usize::from(index % parts < total % parts);
+    let n = one.n_ranks as usize;
+    let channels = (elements * 4).div_ceil(64 * 1024).min(one.rings.len());
+    let sends = |channel: usize| {
+        let share = part(elements, channels, channel);
+        // The engine begins channel c's ring with rank c of the first host; the API with rank 0.
+        let on_first_host = one.ranks.iter().filter(|rank| rank.host == one.ranks[0].host).count();
+        let first = channel % one.base.unwrap() as usize % on_first_host;
+        let place_of =
+            |rank: usize| one.rings[channel].order.iter().position(|hop| hop.rank as usize == rank).unwrap();
+        let place = (place_of(rank as usize) + n - place_of(first)) % n;
+        2 * share - part(share, n, place + 1) - part(share, n, place + 2)
+    };
+    4 * (0..channels).map(sends).sum::<usize>()
+}
+
+#[test]
+fn the_demo_shows_what_happened_on_sqlite() {
+    let dir = TempDir::new("demo-sqlite");
+    let report = demo(&dir.0, None);
+    check(&report, &dir.0);
+}
+
+/// Must show 6: the same checks hold, and the same is found.
+#[test]
+fn the_demo_shows_the_same_on_postgres() {
+    let postgres = Postgres::start();
+    let dir = TempDir::new("demo-postgres");
+    let report = demo(&dir.0, Some(&postgres.url()));
+    check(&report, &dir.0);
+}
