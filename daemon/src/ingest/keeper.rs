@@ -186,6 +186,7 @@ impl Task {
                 ticket = self.waiting.recv() => {
                     let Some(ticket) = ticket else { break };
                     tickets.push(ticket);
+                    tokio::time::sleep(GATHER_TIME).await;
                     // Whoever waits by now shares the transaction.
                     while let Ok(ticket) = self.waiting.try_recv() {
                         tickets.push(ticket);
@@ -259,6 +260,9 @@ impl Task {
 
 /// Batches that wait for one transaction: as many as a thousand agents have under way.
 const TICKETS_MAX: usize = 1024;
+/// How long the first batch waits for others to share its transaction: little beside the 250 ms between an agent's
+/// batches, and it saves two of three commits where a hundred agents send.
+const GATHER_TIME: Duration = Duration::from_millis(20);
 /// How often what no agent waits for is written: samples, findings that time brought.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that is away is tried.

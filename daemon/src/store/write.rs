@@ -102,7 +102,7 @@ fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
 
 /// Sizes of chunks, falling; the last must be 1. The largest times the widest table (14) stays far below SQLite's
 /// 32 766 parameters a statement.
-const CHUNK_ROWS: [usize; 4] = [128, 32, 8, 1];
+const CHUNK_ROWS: [usize; 7] = [128, 32, 16, 8, 4, 2, 1];
 
 /// `INSERT .. ON CONFLICT (key) DO UPDATE` of every row; the columns are the row's fields.
 macro_rules! upsert {

@@ -164,3 +164,19 @@ async fn what_came_before_the_database_joins_what_it_kept() {
     assert_eq!(postgres.query("SELECT count(*) FROM processes"), "4");
     daemon.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn odd_texts_do_not_stop_the_store() {
+    let postgres = Postgres::start();
+    let daemon = Daemon::ready(&postgres.url()).await;
+    let mut odd = SMALL.batch(0, 1, 1, START_NS);
+    for process in &mut odd.processes {
+        process.identity.as_mut().unwrap().job = format!("tr\0in {}", "é".repeat(2000));
+        process.communicators[0].rings[0].nic = "mlx5\0".into();
+    }
+    daemon.take(&odd).await;
+    daemon.take(&SMALL.batch(1, 1, 1, START_NS)).await;
+    until("the rows for readers", async || postgres.query("SELECT count(*) FROM communicators") == "2").await;
+    assert_eq!(daemon.get("/readyz").await.status(), 200);
+    daemon.stop().await;
+}
