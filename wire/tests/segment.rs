@@ -106,9 +106,32 @@ fn records_read_as_written_and_others_are_named() {
     assert_eq!(read, Records { records: vec![record], ..Records::default() });
     // Ticket 1 is not written; of those before the newest 16384 nothing is left.
     assert_eq!(records(&mut bytes.as_slice(), 0, 2).unwrap().torn, [1]);
-    let later = records(&mut bytes.as_slice(), 0, 16_384 + 5).unwrap();
-    assert_eq!((later.overwritten, later.records.len()), (5, 0));
+    let later = records(&mut bytes.as_slice(), 1, 16_384 + 5).unwrap();
+    assert_eq!((later.overwritten, later.records.len()), (4, 0));
     assert_eq!(records(&mut bytes.as_slice(), 7, 3).unwrap(), Records::default());
+}
+
+/// The operation with ticket 0 is in flight for as long as tickets pass over its place.
+#[test]
+fn an_operation_in_flight_is_found_in_the_place_of_tickets_passed_over() {
+    let bytes = segment();
+    let lap = layout::MAX_RECORDS as u64;
+    for laps in 1..4 {
+        let ticket = laps * lap;
+        let read = records(&mut bytes.as_slice(), 0, ticket + 1).unwrap();
+        let older: Vec<_> = read.older.iter().map(|(wanted, record)| (*wanted, record.ticket)).collect();
+        assert_eq!(older, [(ticket, 0)]);
+        assert!(!read.torn.contains(&ticket));
+        assert_eq!(
+            read.overwritten,
+            ticket + 1 - lap - laps,
+            "ticket 0 is there, others in its place never were"
+        );
+        let alone = records(&mut bytes.as_slice(), 0, 1).unwrap();
+        assert_eq!(alone.records[0].ticket, 0, "whatever came after it");
+    }
+    let part = records(&mut bytes.as_slice(), lap, 3 * lap + 1).unwrap();
+    assert_eq!(part.overwritten, lap + 1 - 2);
 }
 
 #[test]

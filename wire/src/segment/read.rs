@@ -295,11 +295,15 @@ pub struct Record {
 pub struct Records {
     /// Those that were whole, by ticket.
     pub records: Vec<Record>,
-    /// Tickets asked for whose record newer ones had already overwritten.
+    /// Tickets asked for whose record newer ones had already overwritten. Those that are known never to have had one are
+    /// not among them.
     pub overwritten: u64,
-    /// Tickets whose record was being written during the read, never was finished, or never is to be written because
-    /// the place still holds an older operation in flight.
+    /// Tickets whose record was being written during the read, or never was finished.
     pub torn: Vec<u64>,
+    /// Tickets whose place holds the record of an older one, with that record. As a rule the older operation was in
+    /// flight and the ticket was passed over: it will never have a record. Else its writer has taken the ticket and not
+    /// begun to write: that call has not been forwarded yet.
+    pub older: Vec<(u64, Record)>,
 }
 
 /// Reads everything but the records.
@@ -368,12 +372,24 @@ pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records,
             match record(chunk) {
                 Some(record) if record.ticket == wanted => found.records.push(record),
                 Some(record) if record.ticket > wanted => found.overwritten += 1,
+                Some(record) if (wanted - record.ticket).is_multiple_of(MAX_RECORDS as u64) => {
+                    let not_lost = not_lost(record.ticket, from, oldest);
+                    found.overwritten = found.overwritten.saturating_sub(not_lost);
+                    found.older.push((wanted, record));
+                }
                 _ => found.torn.push(wanted),
             }
         }
         ticket += run as u64;
     }
     Ok(found)
+}
+
+/// Tickets from `from` to before `oldest` that had the place of a record that still stands there: its own, and those
+/// that were passed over for it.
+fn not_lost(ticket: u64, from: u64, oldest: u64) -> u64 {
+    let up_to = |end: u64| end.saturating_sub(ticket).div_ceil(MAX_RECORDS as u64);
+    up_to(oldest).saturating_sub(up_to(from))
 }
 
 /// Offset of [`super::layout::Communicator::read_generation`] of a slot, for the agent to write.

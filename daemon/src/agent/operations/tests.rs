@@ -1,0 +1,173 @@
+use std::mem::offset_of;
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout;
+use ringscope_wire::segment::read::{ClockAnchor, snapshot};
+use zerocopy::{FromZeros as _, IntoBytes as _};
+
+use super::*;
+
+const LAP: u64 = MAX_RECORDS as u64;
+
+/// The records of a process, written as the collector does it (`collector/src/issue.rs`, `place`).
+struct Ring {
+    bytes: Vec<u8>,
+    next_ticket: u64,
+}
+
+impl Ring {
+    fn new() -> Self {
+        let mut fixed = layout::Fixed::new_zeroed();
+        fixed.magic = layout::MAGIC;
+        fixed.version = layout::VERSION;
+        fixed.segment_bytes = size_of::<Segment>() as u64;
+        fixed.tick_kind = layout::TICKS_MONOTONIC_NS;
+        let mut bytes = vec![0; size_of::<Segment>()];
+        bytes[..size_of::<layout::Fixed>()].copy_from_slice(fixed.as_bytes());
+        assert!(snapshot(&mut bytes.as_slice()).is_ok());
+        Self { bytes, next_ticket: 0 }
+    }
+
+    fn word(&mut self, ticket: u64, field: usize, value: u64, width: usize) {
+        let index = usize::try_from(ticket % LAP).unwrap();
+        let at = offset_of!(Segment, records) + index * size_of::<layout::Record>() + field;
+        self.bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+
+    fn is_in_flight(&self, ticket: u64) -> bool {
+        let found = records(&mut self.bytes.as_slice(), ticket, ticket + 1).unwrap();
+        let there = found.records.iter().chain(found.older.iter().map(|(_, record)| record));
+        there.into_iter().any(|record| record.state == OPERATION_ISSUED)
+    }
+
+    /// A call: passes over up to three places in flight. Returns its ticket.
+    fn call(&mut self) -> u64 {
+        for _ in 0..3 {
+            if self.is_in_flight(self.next_ticket) {
+                self.next_ticket += 1;
+            }
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.word(ticket, offset_of!(layout::Record, issued_ticks), ticket, 8);
+        self.word(ticket, offset_of!(layout::Record, seq_number), ticket, 8);
+        self.state(ticket, OPERATION_ISSUED);
+        self.word(ticket, offset_of!(layout::Record, ticket), ticket + 1, 8);
+        ticket
+    }
+
+    fn state(&mut self, ticket: u64, state: u32) {
+        self.word(ticket, offset_of!(layout::Record, state), u64::from(state | 1 << 8), 4);
+    }
+
+    fn finished_calls(&mut self, calls: u64) {
+        for _ in 0..calls {
+            let ticket = self.call();
+            self.state(ticket, OPERATION_COMPLETED);
+        }
+    }
+}
+
+/// An agent's view of it.
+#[derive(Default)]
+struct Reader {
+    operations: Operations,
+    losses: Losses,
+}
+
+impl Reader {
+    /// One reading; the operations in flight by their sequence number.
+    fn read(&mut self, ring: &Ring) -> Vec<u64> {
+        let clock = ClockAnchor { is_counter: false, ticks: 0, monotonic_ns: 0, wall_ns: 0 }.clock(1, 1);
+        self.operations
+            .update(&mut ring.bytes.as_slice(), ring.next_ticket, clock, &mut self.losses)
+            .unwrap();
+        self.operations.in_flight().iter().map(|operation| operation.seq_number).collect()
+    }
+
+    fn lost(&self) -> Vec<(String, u64)> {
+        self.losses.to_batch().into_iter().map(|dropped| (dropped.reason, dropped.events)).collect()
+    }
+}
+
+#[test]
+fn an_operation_that_hangs_is_shown_however_much_comes_after_it() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    ring.finished_calls(5);
+    let hanging = [ring.call(), ring.call()];
+    for _ in 0..10 {
+        ring.finished_calls(LAP / 3);
+        assert_eq!(reader.read(&ring), hanging);
+    }
+    assert!(ring.next_ticket > 3 * LAP);
+    let latest = reader.operations.last_completed(&BTreeSet::from([1 << 16]));
+    assert_eq!(latest[0].seq_number, ring.next_ticket - 1);
+    assert_eq!(Reader::default().read(&ring), hanging, "also to an agent that starts only now");
+
+    ring.state(hanging[0], OPERATION_COMPLETED);
+    assert_eq!(reader.read(&ring), hanging[1..]);
+    ring.state(hanging[1], OPERATION_COMPLETED);
+    assert!(reader.read(&ring).is_empty());
+    assert_eq!((reader.lost(), reader.operations.torn()), (vec![], 0), "nothing was lost");
+}
+
+#[test]
+fn tickets_passed_over_are_given_up() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    let hanging = ring.call();
+    ring.finished_calls(LAP + 10);
+    for _ in 0..2 + MAX_LOOKS {
+        assert_eq!(reader.read(&ring), [hanging]);
+    }
+    assert_eq!(reader.operations.open.len(), 1, "{:?}", reader.operations.open);
+    ring.state(hanging, OPERATION_COMPLETED);
+    reader.read(&ring);
+    assert!(reader.operations.open.is_empty());
+}
+
+#[test]
+fn a_record_that_comes_late_is_taken() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    ring.finished_calls(LAP);
+    // Its writer has the ticket and is not scheduled.
+    ring.next_ticket += 1;
+    assert!(reader.read(&ring).is_empty());
+    assert_eq!(reader.operations.torn(), 0, "it was not forwarded");
+    ring.next_ticket -= 1;
+    let late = ring.call();
+    assert_eq!(reader.read(&ring), [late]);
+    // In the middle of its writing.
+    ring.finished_calls(LAP - 1);
+    let at = offset_of!(layout::Record, ticket);
+    ring.state(late, OPERATION_COMPLETED);
+    reader.read(&ring);
+    ring.word(ring.next_ticket, at, 0, 8);
+    ring.next_ticket += 1;
+    assert!(reader.read(&ring).is_empty());
+    assert_eq!(reader.operations.torn(), 1);
+}
+
+#[test]
+fn what_was_overwritten_between_two_readings_is_counted_and_no_more() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    ring.finished_calls(10);
+    reader.read(&ring);
+    let hanging = ring.call();
+    ring.finished_calls(3 * LAP);
+    // One hangs on, and the tickets that passed over it had no record.
+    let lost = 3 * LAP + 1 - LAP;
+    assert_eq!(reader.read(&ring), [hanging]);
+    assert_eq!(reader.lost(), [("ring_overrun".to_owned(), lost)]);
+}
+
+#[test]
+fn an_operation_whose_place_was_taken_after_all_is_gone() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    let gone: Vec<u64> = (0..4).map(|_| ring.call()).collect();
+    assert_eq!(reader.read(&ring), gone);
+    ring.finished_calls(LAP - 4);
+    // Four busy places are one too many to pass over.
+    let newer = ring.call();
+    assert_eq!(newer, LAP + 3);
+    assert_eq!(reader.read(&ring), [0, 1, 2, newer]);
+}
