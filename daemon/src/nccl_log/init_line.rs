@@ -30,7 +30,8 @@ pub(super) fn fields(text: &str) -> Option<InitLine> {
             "rank" => rank = value.parse().ok(),
             "nranks" => n_ranks = value.parse().ok(),
             "cudaDev" => line.cuda_device = value.parse().ok(),
-            "busId" => line.bus_id = hex(value),
+            // A library that has no GPU writes 0, which no GPU has: a host bridge is there.
+            "busId" => line.bus_id = hex(value).filter(|id| *id != 0),
             "commId" => line.comm_hash = hex(value).filter(|hash| *hash != 0),
             "parent" => line.parent = hex(value),
             "splitCount" | "childCount" => line.child_count = value.parse().ok(),
@@ -57,6 +58,13 @@ mod tests {
         assert_eq!(bus_id_text(0x101d0), "0000:10:1d.0");
         assert_eq!(bus_id_text(0x80), "0000:00:08.0");
         assert_eq!(bus_id_text(0x0001_2345_6001), "1234:56:00.1");
+    }
+
+    #[test]
+    fn a_library_without_gpus_names_none() {
+        let bus_id =
+            |id| fields(&format!("0xa0 rank 0 nranks 2 cudaDev 1 busId {id}")).map(|line| line.bus_id);
+        assert_eq!((bus_id("0"), bus_id("1b000")), (Some(None), Some(Some(0x1b000))));
     }
 
     #[test]
