@@ -9,7 +9,6 @@
 )]
 
 mod common;
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +21,8 @@ use ringscope_daemon::demo::{MIN_CHANNELS_JOB, TRAINING_JOB};
 use serde::Deserialize;
 
 use common::postgres::Postgres;
-use support::{RINGSCOPE, TempDir, free_port};
+use common::stage::RINGSCOPE;
+use common::{TempDir, free_port};
 
 /// Runs the demo as a user does and returns its report.
 fn demo(dir: &Path, database_url: Option<&str>) -> Report {

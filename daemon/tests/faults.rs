@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
+mod common;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,8 +12,9 @@ use ringscope_daemon::clock;
 use ringscope_daemon::demo::job::Job;
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::totals::{completed_bytes, has_ended, said, shown};
-use support::{PATIENCE, Stage, eventually};
+use common::stage::Stage;
+use common::totals::{completed_bytes, has_ended, said, shown};
+use common::{PATIENCE, eventually};
 
 /// Waits until the daemon shows more completed bytes of the job than `already`.
 async fn moves_on(stage: &Stage, job: &Job, already: u64) -> u64 {

@@ -2,13 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
+mod common;
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use common::stage::{Process, Stage};
+use common::{PATIENCE, eventually, free_port};
 use ringscope_daemon::demo::job::{Job, JobSpec};
-use support::{Process, Stage, eventually, free_port};
 
 /// Starts a Prometheus that scrapes the stage's daemon every second.
 fn prometheus(stage: &Stage, port: u16) -> Process {
@@ -56,7 +57,7 @@ async fn prometheus_selects_the_right_hosts() {
         step_ms: 20,
     };
     let mut floor = Job::start(&floor, &stage.installation(), &stage.dir.0.join("jobs")).unwrap();
-    let port = free_port() + 500;
+    let port = free_port();
     let _prometheus = prometheus(&stage, port);
 
     let cases = [
@@ -84,7 +85,7 @@ async fn prometheus_selects_the_right_hosts() {
 
     check_with_promtool(&stage).await;
     for job in [&mut training, &mut floor] {
-        job.stop(support::PATIENCE).await.unwrap_or_else(|error| panic!("{error}"));
+        job.stop(PATIENCE).await.unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

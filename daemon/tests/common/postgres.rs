@@ -1,16 +1,18 @@
 //! A Postgres cluster of a test's own: started in a temporary directory, stopped and deleted with the value.
 
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ringscope_daemon::clock;
+
+use super::{TempDir, free_port};
 
 /// A running, or stopped, private cluster.
 pub struct Postgres {
-    dir: PathBuf,
+    dir: TempDir,
     bin: PathBuf,
     port: u16,
     durable: bool,
@@ -33,7 +35,7 @@ impl Postgres {
 
     fn create(durable: bool) -> Self {
         let bin = bin_dir();
-        let dir = super::scratch("postgres");
+        let dir = TempDir::new("postgres");
         if is_root() {
             chown(&dir, Some(NOBODY), Some(NOBODY)).unwrap();
         }
@@ -76,14 +78,14 @@ impl Postgres {
             .arg("-D")
             .arg(self.data_dir())
             .arg("-k")
-            .arg(&self.dir)
+            .arg(self.dir.as_os_str())
             .args(["-p", &self.port.to_string(), "-c", fsync, "-c", "listen_addresses=127.0.0.1"])
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(self.dir.join("log")).unwrap())
             .spawn()
             .unwrap();
         self.server = Some(server);
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let clock = clock::monotonic();
         while !self
             .command("pg_isready")
             .args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()])
@@ -92,7 +94,7 @@ impl Postgres {
             .success()
         {
             let log = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "postgres does not start: {log}");
+            assert!(clock.elapsed() < super::PATIENCE, "postgres does not start: {log}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -140,7 +142,6 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.stop();
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -159,14 +160,4 @@ fn bin_dir() -> PathBuf {
 
 fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(Path::new("/proc/self")).unwrap()) == 0
-}
-
-/// Below 32768, where the kernel gives no ports to outgoing connections.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 10_000).unwrap();
-    (0..10_000)
-        .map(|_| 21_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000)
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .expect("a free port")
 }

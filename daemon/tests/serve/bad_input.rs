@@ -105,7 +105,6 @@ async fn without_its_database_the_daemon_lives_and_says_why() {
         assert_eq!(daemon.get("/").await.status(), 200);
         daemon.stop().await;
     }
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,7 +124,6 @@ async fn a_newer_schema_is_left_alone() {
         let error = Store::open(&url).await.err().unwrap();
         assert!(matches!(error, StoreError::SchemaNewer { found: 999, .. }), "{error}");
     }
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,7 +145,6 @@ async fn a_database_file_comes_into_a_directory_that_is_made() {
     let daemon = Daemon::ready(&sqlite(&dir.join("a/b"))).await;
     daemon.stop().await;
     assert!(dir.join("a/b/test.db").exists());
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 fn bytes_of(len: usize) -> axum::body::Bytes {

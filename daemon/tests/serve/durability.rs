@@ -49,7 +49,6 @@ fn child(database_url: &str) -> (Killed, String) {
 async fn sqlite_keeps_what_was_acknowledged_before_a_kill() {
     let dir = scratch("kill");
     killed_daemon_loses_nothing(&sqlite(&dir)).await;
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

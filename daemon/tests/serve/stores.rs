@@ -19,7 +19,6 @@ const NOW: Timestamp = Timestamp(1_769_860_800_000_000_000);
 async fn sqlite_file() {
     let dir = scratch("suite");
     suite(&format!("sqlite:{}", dir.join("db").display())).await;
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,10 +9,10 @@ use ringscope_daemon::demo::job::Job;
 use ringscope_daemon::demo::worker::Called;
 
 /// (rank in the job, communicator name, primitive) → calls and bytes.
-pub(crate) type Totals = BTreeMap<(u32, String, String), Called>;
+pub type Totals = BTreeMap<(u32, String, String), Called>;
 
 /// Issued, and completed, as the REST API shows them.
-pub(crate) async fn shown(client: &Client, job: &str) -> Result<(Totals, Totals), ClientError> {
+pub async fn shown(client: &Client, job: &str) -> Result<(Totals, Totals), ClientError> {
     let (mut issued, mut completed) = (Totals::new(), Totals::new());
     for summary in client.communicators().await? {
         if summary.job != job {
@@ -34,7 +34,7 @@ pub(crate) async fn shown(client: &Client, job: &str) -> Result<(Totals, Totals)
 }
 
 /// The same as the ranks' own logs say.
-pub(crate) fn said(job: &Job) -> io::Result<Totals> {
+pub fn said(job: &Job) -> io::Result<Totals> {
     let mut totals = Totals::new();
     for log in job.logs()? {
         for (communicator, primitives) in log.communicators {
@@ -48,13 +48,13 @@ pub(crate) fn said(job: &Job) -> io::Result<Totals> {
 }
 
 /// Whether the daemon knows that every process of the job has ended.
-pub(crate) async fn has_ended(client: &Client, job: &str) -> bool {
+pub async fn has_ended(client: &Client, job: &str) -> bool {
     let jobs = client.jobs().await.unwrap_or_default();
     jobs.iter().any(|one| one.id == job && one.state == JobState::Ended)
 }
 
 /// Completed bytes that the daemon shows of a job; 0 while it knows nothing of it.
-pub(crate) async fn completed_bytes(client: &Client, job: &str) -> u64 {
+pub async fn completed_bytes(client: &Client, job: &str) -> u64 {
     let jobs = client.jobs().await.unwrap_or_default();
     jobs.iter().find(|one| one.id == job).map_or(0, |one| one.completed_bytes)
 }
