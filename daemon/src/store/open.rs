@@ -81,11 +81,13 @@ async fn postgres(url: &DatabaseUrl) -> Result<Store, StoreError> {
     let query = "SELECT current_setting('server_version_num')::bigint AS num, current_setting('server_version') AS text";
     let row = sqlx::query(query).fetch_one(&pool).await.map_err(at_open)?;
     let number: i64 = row.try_get("num").map_err(at_open)?;
-    if number < PG_OLDEST {
-        let found = row.try_get("text").map_err(at_open)?;
-        return Err(StoreError::TooOld { url: url.to_string(), found });
-    }
+    fit(url, number, row.try_get("text").map_err(at_open)?)?;
     Ok(Store::Pg(pool))
+}
+
+/// Refuses a server that lacks what our SQL needs; `number` is its `server_version_num`.
+fn fit(url: &DatabaseUrl, number: i64, found: String) -> Result<(), StoreError> {
+    if number < PG_OLDEST { Err(StoreError::TooOld { url: url.to_string(), found }) } else { Ok(()) }
 }
 
 async fn sqlite(url: &DatabaseUrl, path: &Path) -> Result<Store, StoreError> {
@@ -139,3 +141,21 @@ const PG_OLDEST: i64 = 130_000;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 /// A statement that takes longer has met a lock or a sick server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_refused_by_name() {
+        let url = "postgres://u:s3cret@db/ring".parse().unwrap();
+        for (number, found) in [(90_624, "9.6.24"), (120_022, "12.22 (Debian 12.22-1)")] {
+            let text = fit(&url, number, found.to_owned()).unwrap_err().to_string();
+            assert!(text.contains(&format!("Postgres {found}")) && text.contains("13 or newer"), "{text}");
+            assert!(text.contains("postgres://u@db/ring") && !text.contains("s3cret"), "{text}");
+        }
+        for number in [130_000, 130_001, 170_006] {
+            assert!(fit(&url, number, String::new()).is_ok(), "{number}");
+        }
+    }
+}

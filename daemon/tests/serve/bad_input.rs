@@ -25,6 +25,7 @@ async fn batches_that_will_never_be_taken_are_refused() {
     let json =
         daemon.client.post(&url).header("content-type", "application/json").body("{").send().await.unwrap();
     problem(json, 415, "application/x-protobuf").await;
+    problem(daemon.send_bytes(b"{\"processes\": [".to_vec()).await, 400, "not a ringscope batch").await;
     let coded = daemon
         .client
         .post(&url)
