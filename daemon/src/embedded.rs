@@ -113,3 +113,26 @@ fn write_if_absent(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     fs::rename(&temporary, path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_unpacked_once_for_all_who_want_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = unpack(Library::Collector, b"library", dir.path()).unwrap();
+        let written = path.metadata().unwrap().modified().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"library");
+        assert_eq!(unpack(Library::Collector, b"library", dir.path()).unwrap(), path);
+        assert_eq!(path.metadata().unwrap().modified().unwrap(), written);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_unwritable_cache_is_named_with_what_to_do() {
+        let error = unpack(Library::Collector, b"library", Path::new("/dev/null/cache")).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("/dev/null/cache/") && text.contains("--cache-dir"), "{text}");
+    }
+}
