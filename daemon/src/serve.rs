@@ -155,12 +155,20 @@ fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentCon
 }
 
 /// Runs the agent until `shutdown` and then lets the rest of the daemon stop. A daemon whose agent cannot work still
-/// serves the others.
+/// serves the others, and tries again.
 async fn local_agent(config: Option<AgentConfig>, shutdown: CancellationToken, stop: CancellationToken) {
-    if let Some(config) = config
-        && let Err(error) = agent::run(config, shutdown.clone()).await
-    {
-        tracing::error!("the agent of this host does not run: {error}");
+    if let Some(config) = config {
+        let mut said = String::new();
+        while let Err(error) = agent::run(config.clone(), shutdown.clone()).await {
+            let words = error.to_string();
+            if words != said {
+                tracing::error!("the agent of this host does not run: {words}");
+                said = words;
+            }
+            if shutdown.run_until_cancelled(tokio::time::sleep(AGENT_RETRY)).await.is_none() {
+                break;
+            }
+        }
     }
     shutdown.cancelled().await;
     stop.cancel();
@@ -188,6 +196,8 @@ async fn after(token: CancellationToken, wait: Duration) {
     tokio::time::sleep(wait).await;
 }
 
+/// How soon an agent that cannot work tries again: somebody makes its folder writable and looks at the page.
+const AGENT_RETRY: Duration = Duration::from_secs(2);
 /// How often what time alone changes is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// Time from the signal to the end, of which the agent takes at most 2 s. Orchestrators kill after 10 s or more.
