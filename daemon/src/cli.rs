@@ -1,6 +1,7 @@
 //! The command line: which command, and which exit status.
 //!
-//! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 64 wrong usage or configuration.
+//! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 64 wrong usage or configuration. `run` gives
+//! that of its command, or 127 and 126 as shells and `env` do.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -70,7 +71,10 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> u8 {
     match command {
-        Command::Run(args) => fail(&run::run(&args), FAILED),
+        Command::Run(args) => {
+            let error = run::run(&args);
+            fail(&error, error.exit_status())
+        }
         Command::DemoWorker(args) => exit_status(worker::run(&args), |_| FAILED),
         Command::Serve(args) => match ServeConfig::from_args(&args) {
             Ok(config) => with_runtime(|stop| async move {
@@ -79,11 +83,12 @@ fn dispatch(command: Command) -> u8 {
             }),
             Err(error) => fail(&error, USAGE),
         },
-        Command::Agent(args) => {
-            with_runtime(
-                |stop| async move { exit_status(agent::run(args.into_config(), stop).await, |_| FAILED) },
-            )
-        }
+        Command::Agent(args) => match args.into_config() {
+            Ok(config) => {
+                with_runtime(|stop| async move { exit_status(agent::run(config, stop).await, |_| FAILED) })
+            }
+            Err(error) => fail(&error, USAGE),
+        },
         Command::Status(args) => with_runtime(|_| async move {
             match status::run(&args, &mut io::stdout().lock()).await {
                 Ok(false) => 0,

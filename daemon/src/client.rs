@@ -17,12 +17,12 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// It did not answer.
-    #[error("no answer from {url}: {source}; is `ringscope serve` running, and is --daemon right?")]
+    #[error("no answer from {url}: {reason}. Is `ringscope serve` running, and is --daemon right?")]
     NoAnswer {
         /// What was asked.
         url: String,
-        /// Why not.
-        source: reqwest::Error,
+        /// Why not, as the innermost error says it.
+        reason: String,
     },
     /// It answered with a problem.
     #[error("{url}: {detail}")]
@@ -47,7 +47,8 @@ impl Client {
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let url = format!("{}/api/v1/{path}", self.daemon);
-        let no_answer = |source| ClientError::NoAnswer { url: url.clone(), source };
+        let no_answer =
+            |error: reqwest::Error| ClientError::NoAnswer { url: url.clone(), reason: innermost(&error) };
         let response = self.http.get(&url).send().await.map_err(no_answer)?;
         if !response.status().is_success() {
             let status = response.status();
@@ -132,5 +133,25 @@ impl Client {
     /// [`ClientError`].
     pub async fn primitives(&self, id: &str) -> Result<Primitives, ClientError> {
         self.get(&format!("communicators/{id}/primitives")).await
+    }
+}
+
+/// The system's words: those around them repeat the URL.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// Checks an address of a daemon on the command line.
+///
+/// # Errors
+/// What was expected.
+pub fn daemon_url(text: &str) -> Result<String, String> {
+    match reqwest::Url::parse(text) {
+        Ok(url) if url.scheme() == "http" && url.has_host() => Ok(text.to_owned()),
+        _ => Err("expected an address like http://127.0.0.1:9440".to_owned()),
     }
 }

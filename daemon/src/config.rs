@@ -18,6 +18,13 @@ use crate::store::DatabaseUrl;
 
 /// Command line of `ringscope serve`. Values are checked in [`ServeConfig::load`], all at once.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(after_help = "Examples:
+  ringscope serve
+  ringscope serve --listen 0.0.0.0:9440 --database-url postgres://ringscope@db/ringscope --with-agent false
+
+Each setting may also come from the environment (RINGSCOPE_LISTEN) or from the file of --config (listen = ...).
+
+Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot run, 64 wrong usage or configuration")]
 pub struct ServeArgs {
     /// Address to listen on for agents, browsers and Prometheus [default: 127.0.0.1:9440]
     #[arg(long, value_name = "ADDRESS:PORT")]

@@ -5,17 +5,18 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::api::{CommunicatorState, CommunicatorSummary, Finding, FindingState, HostSummary, Job, Severity};
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, daemon_url};
 
 /// Arguments of `ringscope status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   ringscope status --daemon http://ringscope.cluster:9440
 
-Exit status: 0 all well, 1 no answer, 2 a finding of severity warning or above is firing")]
+Exit status: 0 all well, 1 no answer, 2 a finding of severity warning or above is firing,
+64 wrong usage")]
 pub struct StatusArgs {
     /// Address of the daemon
-    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440")]
+    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
     /// Print the firing findings as JSON instead
     #[arg(long)]

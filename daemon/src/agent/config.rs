@@ -49,7 +49,7 @@ impl AgentConfig {
     }
 
     /// Where batches go.
-    pub(super) fn ingest_url(&self) -> Result<reqwest::Url, AgentError> {
+    pub(crate) fn ingest_url(&self) -> Result<reqwest::Url, AgentError> {
         let wrong = |why: String| AgentError::DaemonUrl { url: self.daemon_url.clone(), why };
         let base = reqwest::Url::parse(self.daemon_url.trim_end_matches('/'))
             .map_err(|error| wrong(error.to_string()))?;

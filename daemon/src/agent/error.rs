@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The address of the daemon is none.
-    #[error("the daemon's address {url:?} is wrong: {why}. Give one like http://daemon.example:9464")]
+    #[error("the daemon's address {url:?} is wrong: {why}. Give one like http://daemon.example:9440")]
     DaemonUrl {
         /// As given.
         url: String,
@@ -20,7 +20,8 @@ pub enum AgentError {
     /// The folder of the segments cannot be used.
     #[error(
         "cannot use {} as the folder of segments: {source}. Make it a folder that this user and the training processes \
-         can write (mode 1777), or name another one (RINGSCOPE_DIR, the same for both)",
+         can write (mode 1777), or name another one: --dir of `ringscope agent` and `run` (RINGSCOPE_DIR), \
+         --agent-dir of `ringscope serve`",
         path.display()
     )]
     Dir {
@@ -32,7 +33,7 @@ pub enum AgentError {
     /// The folder of the backlog cannot be used.
     #[error(
         "cannot use {} to keep batches while the daemon is away: {source}. Make it a folder that this user can write, \
-         or name another one (the agent's state folder)",
+         or name another one: --state-dir of `ringscope agent`, --data-dir of `ringscope serve`",
         path.display()
     )]
     StateDir {

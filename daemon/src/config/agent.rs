@@ -3,46 +3,75 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{default_data_dir, duration, environment, size};
+use super::{ConfigError, default_data_dir, directory, duration, environment, size};
 
 use crate::agent::{AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_INTERVAL, DEFAULT_KEEP_DEAD};
 
-/// Command line of `ringscope agent`. A value that cannot be read is a wrong usage, named by clap.
+/// Command line of `ringscope agent`. Values are checked in [`AgentArgs::into_config`], all at once.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:
-  ringscope agent --daemon http://ringscope.cluster:9440")]
+  ringscope agent --daemon http://ringscope.cluster:9440
+
+Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot run, 64 wrong usage or configuration")]
 pub struct AgentArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", value_name = "URL")]
     daemon: String,
     /// Directory in which this host's processes leave their segments
     #[arg(long, env = "RINGSCOPE_DIR", value_name = "DIR", default_value = DEFAULT_DIR)]
-    dir: PathBuf,
+    dir: String,
     /// Directory in which batches wait while the daemon is away [default: $XDG_DATA_HOME/ringscope/agent]
     #[arg(long, env = "RINGSCOPE_STATE_DIR", value_name = "DIR")]
-    state_dir: Option<PathBuf>,
+    state_dir: Option<String>,
     /// Time between two readings [default: 250ms]
-    #[arg(long, env = "RINGSCOPE_INTERVAL", value_name = "DURATION", value_parser = duration)]
-    interval: Option<Duration>,
+    #[arg(long, env = "RINGSCOPE_INTERVAL", value_name = "DURATION")]
+    interval: Option<String>,
     /// Bytes of batches that may wait; beyond, the oldest are dropped and counted [default: 64MiB]
-    #[arg(long, env = "RINGSCOPE_BACKLOG", value_name = "SIZE", value_parser = size)]
-    backlog: Option<usize>,
+    #[arg(long, env = "RINGSCOPE_BACKLOG", value_name = "SIZE")]
+    backlog: Option<String>,
     /// How long files of an ended process are kept after the daemon has heard of its end [default: 1h]
-    #[arg(long, env = "RINGSCOPE_KEEP_DEAD", value_name = "DURATION", value_parser = duration)]
-    keep_dead: Option<Duration>,
+    #[arg(long, env = "RINGSCOPE_KEEP_DEAD", value_name = "DURATION")]
+    keep_dead: Option<String>,
 }
 
 impl AgentArgs {
     /// The agent's configuration.
-    #[must_use]
-    pub fn into_config(self) -> AgentConfig {
-        let state_dir = self.state_dir.unwrap_or_else(|| default_data_dir(&environment).join("agent"));
-        AgentConfig {
-            dir: self.dir,
-            interval: self.interval.unwrap_or(DEFAULT_INTERVAL),
-            backlog_bytes: self.backlog.map_or(DEFAULT_BACKLOG_BYTES, |bytes| bytes as u64),
-            keep_dead: self.keep_dead.unwrap_or(DEFAULT_KEEP_DEAD),
+    ///
+    /// # Errors
+    /// All mistakes, each with the option that it was made in.
+    pub fn into_config(self) -> Result<AgentConfig, ConfigError> {
+        let mut mistakes = Vec::new();
+        let state_dir = check(&mut mistakes, "state-dir", self.state_dir.as_deref(), directory)
+            .unwrap_or_else(|| default_data_dir(&environment).join("agent"));
+        let interval = check(&mut mistakes, "interval", self.interval.as_deref(), interval);
+        let backlog = check(&mut mistakes, "backlog", self.backlog.as_deref(), size);
+        let keep_dead = check(&mut mistakes, "keep-dead", self.keep_dead.as_deref(), duration);
+        let dir = check(&mut mistakes, "dir", Some(&self.dir), directory);
+        let config = AgentConfig {
+            dir: dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DIR)),
+            interval: interval.unwrap_or(DEFAULT_INTERVAL),
+            backlog_bytes: backlog.map_or(DEFAULT_BACKLOG_BYTES, |bytes| bytes as u64),
+            keep_dead: keep_dead.unwrap_or(DEFAULT_KEEP_DEAD),
             ..AgentConfig::new(self.daemon, state_dir)
+        };
+        if let Err(error) = config.ingest_url() {
+            mistakes.push(format!("--daemon: {error}"));
         }
+        if mistakes.is_empty() { Ok(config) } else { Err(ConfigError { mistakes }) }
     }
+}
+
+fn check<T>(
+    mistakes: &mut Vec<String>,
+    name: &str,
+    value: Option<&str>,
+    parse: fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    let value = value?;
+    parse(value).map_err(|problem| mistakes.push(format!("--{name} {value:?}: {problem}"))).ok()
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    if interval.is_zero() { Err("expected more than 0, e.g. 250ms".to_owned()) } else { Ok(interval) }
 }

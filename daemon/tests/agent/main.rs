@@ -489,14 +489,14 @@ async fn error(change: impl FnOnce(&mut AgentConfig)) -> String {
 
 #[tokio::test]
 async fn what_cannot_work_is_said_with_what_to_do() {
-    let url = error(|config| config.daemon_url = "daemon:9464".into()).await;
-    assert!(url.contains("daemon:9464") && url.contains("http://"), "{url}");
+    let url = error(|config| config.daemon_url = "daemon:9440".into()).await;
+    assert!(url.contains("daemon:9440") && url.contains("http://"), "{url}");
     let tls = error(|config| config.daemon_url = "https://daemon".into()).await;
     assert!(tls.contains("https"), "{tls}");
     let dir = error(|config| config.dir = "/dev/null/x".into()).await;
     assert!(dir.contains("/dev/null/x") && dir.contains("RINGSCOPE_DIR"), "{dir}");
     let state = error(|config| config.state_dir = "/dev/null/x".into()).await;
-    assert!(state.contains("/dev/null/x") && state.contains("state folder"), "{state}");
+    assert!(state.contains("/dev/null/x") && state.contains("--state-dir"), "{state}");
     let interval = error(|config| config.interval = Duration::ZERO).await;
     assert!(interval.contains("250 ms"), "{interval}");
 }
