@@ -5,9 +5,11 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use ringscope_daemon::api::{OperationState, RankState};
+use ringscope_daemon::client::{Client, ClientError};
 use ringscope_daemon::clock;
 use ringscope_daemon::demo::job::Job;
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,6 +47,52 @@ fn pid_of(job: &Job, rank: usize) -> Pid {
     Pid::from_raw(pid).unwrap()
 }
 
+/// Stops rank 3 so that all others wait in the communicator of all. In the smaller ones not everybody waits for rank 3
+/// itself, and it has other numbers.
+async fn stop_in_the_world(stage: &Stage, job: &Job) {
+    let client = stage.client();
+    loop {
+        kill_process(pid_of(job, 3), Signal::STOP).unwrap();
+        let clock = clock::monotonic();
+        let mut since = (Vec::new(), clock.elapsed());
+        let waiting = eventually("ranks 0, 1 and 2 wait inside an operation", async || {
+            let now = in_flight(&client).await.ok()?;
+            if now != since.0 {
+                since = (now, clock.elapsed());
+            }
+            let ranks: BTreeSet<u32> =
+                since.0.iter().map(|(rank, ..)| *rank).filter(|rank| *rank != 3).collect();
+            // The agent has read twice meanwhile.
+            let stays = clock.elapsed() - since.1 > Duration::from_millis(600);
+            (stays && ranks == BTreeSet::from([0, 1, 2])).then(|| since.0.clone())
+        })
+        .await;
+        if waiting.iter().all(|(rank, communicator, _)| *rank == 3 || communicator == "world/0") {
+            return;
+        }
+        let already = completed_bytes(&client, &job.name).await;
+        kill_process(pid_of(job, 3), Signal::CONT).unwrap();
+        moves_on(stage, job, already).await;
+    }
+}
+
+/// Operations in flight: rank in the job, communicator, sequence number.
+async fn in_flight(client: &Client) -> Result<Vec<(u32, String, u64)>, ClientError> {
+    let mut found = Vec::new();
+    for one in client.communicators().await? {
+        for rank in client.communicator(&one.id).await?.ranks {
+            let operation = rank.operation.filter(|operation| operation.state == OperationState::InFlight);
+            let seq_number = operation.map(|operation| operation.seq_number);
+            found.extend(
+                rank.global_rank
+                    .zip(seq_number)
+                    .map(|(rank, seq)| (rank, one.name.clone().unwrap_or_default(), seq)),
+            );
+        }
+    }
+    Ok(found)
+}
+
 #[tokio::test]
 async fn a_killed_rank_is_named_and_every_rank_shows_its_operation() {
     let stage = Stage::new("killed-rank");
@@ -53,28 +101,12 @@ async fn a_killed_rank_is_named_and_every_rank_shows_its_operation() {
     moves_on(&stage, &job, 0).await;
     let client = stage.client();
 
-    // Stopped first: the others are then inside an operation that cannot end.
-    kill_process(pid_of(&job, 3), Signal::STOP).unwrap();
-    let world = eventually("the world communicator", || async {
+    let world = eventually("the world communicator", async || {
         let all = client.communicators().await.ok()?;
         all.into_iter().find(|one| one.name.as_deref() == Some("world/0")).map(|one| one.id)
     })
     .await;
-    let waiting = eventually("ranks 0, 1 and 2 wait inside an operation", || async {
-        let in_flight = client.list("communicators?job=killed").await.ok()?;
-        let mut ranks = BTreeSet::new();
-        for one in in_flight as Vec<ringscope_daemon::api::CommunicatorSummary> {
-            let detail = client.communicator(&one.id).await.ok()?;
-            for rank in detail.ranks {
-                let operation =
-                    rank.operation.filter(|operation| operation.state == OperationState::InFlight);
-                ranks.extend(operation.and(rank.global_rank).filter(|rank| *rank != 3));
-            }
-        }
-        Some(ranks).filter(|ranks| ranks.len() == 3)
-    })
-    .await;
-    assert_eq!(waiting, BTreeSet::from([0, 1, 2]));
+    stop_in_the_world(&stage, &job).await;
 
     kill_process(pid_of(&job, 3), Signal::KILL).unwrap();
     let clock = clock::monotonic();
@@ -87,7 +119,7 @@ async fn a_killed_rank_is_named_and_every_rank_shows_its_operation() {
     for rank in [0, 1, 2] {
         let path = stage.dir.0.join(format!("jobs/killed/rank-{rank}.json"));
         let log = std::fs::read_to_string(path).unwrap();
-        assert!(log.contains("rank 3"), "rank {rank} must name rank 3: {log}");
+        assert!(log.contains("rank 3 ("), "rank {rank} must name rank 3: {log}");
     }
 
     let detail = eventually("rank 3 is known to be killed", || async {
@@ -138,4 +170,41 @@ async fn a_killed_agent_loses_and_doubles_nothing() {
     let _agent = stage.agent();
     moves_on(&stage, &job, before).await;
     ends_with_exact_totals(&stage, &mut job).await;
+}
+
+#[tokio::test]
+async fn corrupt_segments_among_good_ones_are_counted_named_and_left() {
+    let stage = Stage::new("corrupt");
+    let bad = |name: &str, bytes: &[u8]| {
+        let path = stage.segment_dir.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let empty = bad("empty.seg", b"");
+    let garbled = bad("garbled.seg", &vec![0xa5; 4 << 20]);
+    let _serve = stage.serve(true);
+    let mut job = stage.job("train", &stage.hosts(2), 1);
+    let before = moves_on(&stage, &job, 0).await;
+    // One more comes while the job runs: the beginning of a good one.
+    let good = std::fs::read_dir(&*stage.segment_dir).unwrap().map(|entry| entry.unwrap().path());
+    let good = good.into_iter().find(|path| is_segment(path) && *path != empty && *path != garbled).unwrap();
+    let whole = std::fs::read(good).unwrap();
+    let cut = bad("cut.seg", &whole[..5000]);
+    eventually(&format!("three are counted; {}", stage.words()), async || {
+        let metrics = reqwest::get(format!("{}/metrics", stage.url())).await.ok()?.text().await.ok()?;
+        metrics.contains("ringscope_dropped_events_total{reason=\"segment_unreadable\"} 3").then_some(())
+    })
+    .await;
+    let log = std::fs::read_to_string(stage.dir.join("serve.log")).unwrap();
+    for path in [&empty, &garbled, &cut] {
+        let named = log.lines().filter(|line| line.contains("cannot read a segment"));
+        assert_eq!(named.filter(|line| line.contains(&path.display().to_string())).count(), 1, "{log}");
+        assert!(path.exists(), "not the agent's to delete");
+    }
+    moves_on(&stage, &job, before).await;
+    ends_with_exact_totals(&stage, &mut job).await;
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "seg")
 }
