@@ -19,6 +19,8 @@ pub(crate) struct Job {
 pub(crate) struct Left {
     pub(crate) snapshot: Snapshot,
     pub(crate) records: Vec<Record>,
+    /// Records in the places of tickets that were passed over, with those tickets.
+    pub(crate) older: Vec<(u64, Record)>,
 }
 
 /// A scenario in the program that is linked to the library.
@@ -162,7 +164,7 @@ fn read_segment(path: &Path) -> Left {
     let from = snapshot.next_ticket.saturating_sub(ringscope_wire::segment::layout::MAX_RECORDS as u64);
     let records = read::records(&mut bytes.as_slice(), from, snapshot.next_ticket).unwrap();
     assert_eq!(records.overwritten, 0);
-    Left { snapshot, records: records.records }
+    Left { snapshot, records: records.records, older: records.older }
 }
 
 /// Folder of the compiled programs.

@@ -173,4 +173,7 @@ fn the_newest_records_are_kept_and_the_lost_ones_counted() {
     assert_eq!(left.snapshot.dropped, [(DropReason::RecordOverwritten, lost)]);
     // One operation stayed in flight while all others passed it: its record was left in its place.
     left.expect(0, Reduce, (1, 1), (1, 1), 0);
+    let older: Vec<_> =
+        left.older.iter().map(|(ticket, record)| (ticket - record.ticket, record.primitive)).collect();
+    assert_eq!(older, [(MAX_RECORDS as u64, Reduce)]);
 }

@@ -1,3 +1,5 @@
+//! An agent that reads while a collector writes, over more operations than there are records.
+
 use std::mem::offset_of;
 
 use ringscope_wire::segment::Segment;
