@@ -3,7 +3,7 @@
 //! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 64 wrong usage or configuration. `run` gives
 //! that of its command, or 127 and 126 as shells and `env` do.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -65,6 +65,7 @@ pub fn main() -> ExitCode {
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy(),
         )
         .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .init();
     ExitCode::from(dispatch(cli.command))
 }

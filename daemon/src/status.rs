@@ -120,14 +120,24 @@ fn communicators(communicators: &[CommunicatorSummary]) -> Table {
     table
 }
 
+/// One row for what several communicators of a job have in common.
 fn findings_table(findings: &[Finding]) -> Table {
-    let mut table = table(&["severity", "finding", "job", "host", "since", "what"]);
+    let mut folded: Vec<(&Finding, u32)> = Vec::new();
     for finding in findings {
+        let same = |other: &Finding| (&other.job, &other.message) == (&finding.job, &finding.message);
+        match folded.iter_mut().find(|(other, _)| same(other)) {
+            Some((_, communicators)) => *communicators += 1,
+            None => folded.push((finding, 1)),
+        }
+    }
+    let mut table = table(&["severity", "finding", "job", "host", "communicators", "since", "what"]);
+    for (finding, communicators) in folded {
         table.add_row([
             finding.severity.label().to_owned(),
             finding.finding.label().to_owned(),
             finding.job.clone(),
             finding.host.clone(),
+            communicators.to_string(),
             finding.first_seen.to_string(),
             finding.message.clone(),
         ]);
@@ -137,7 +147,7 @@ fn findings_table(findings: &[Finding]) -> Table {
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_preset(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);
     table
 }

@@ -10,7 +10,7 @@ pub(crate) fn run_all() -> Result<()> {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     tools::ensure_cargo_deny()?;
-    run(&mut cargo(["deny", "--offline", "check", "bans", "licenses", "sources"]))?;
+    run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;
     web()?;
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut cargo(["build", "--workspace", "--locked"]))?;

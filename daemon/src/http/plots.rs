@@ -12,7 +12,7 @@ use crate::plots::{Format, RingPlot, Theme};
 use crate::view;
 
 /// The ring of one channel as SVG.
-#[utoipa::path(get, path = "/api/v1/plots/ring.svg", tag = "plots",
+#[utoipa::path(get, path = "/api/v1/plots/rings.svg", tag = "plots",
     params(
         ("comm" = String, Query, description = "Communicator id."),
         ("channel" = Option<u32>, Query, description = "Channel; 0 if not given."),
@@ -30,7 +30,7 @@ pub(super) async fn ring_svg(State(app): State<App>, params: Params) -> Result<R
 }
 
 /// The ring of one channel as PNG.
-#[utoipa::path(get, path = "/api/v1/plots/ring.png", tag = "plots",
+#[utoipa::path(get, path = "/api/v1/plots/rings.png", tag = "plots",
     params(
         ("comm" = String, Query, description = "Communicator id."),
         ("channel" = Option<u32>, Query, description = "Channel; 0 if not given."),

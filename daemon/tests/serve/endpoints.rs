@@ -97,12 +97,13 @@ async fn subscribers_hear_of_changes_until_shutdown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plots_are_drawn() {
     let (daemon, comm) = with_job().await;
-    let svg = daemon.get(&format!("/api/v1/plots/ring.svg?comm={comm}&channel=1&theme=dark")).await;
+    let svg = daemon.get(&format!("/api/v1/plots/rings.svg?comm={comm}&channel=1&theme=dark")).await;
     assert_eq!(svg.headers()["content-type"], "image/svg+xml");
     assert!(svg.text().await.unwrap().contains("channel 1 of 4"));
-    let png = daemon.get(&format!("/api/v1/plots/ring.png?comm={comm}&width=400")).await;
+    let png = daemon.get(&format!("/api/v1/plots/rings.png?comm={comm}&width=400")).await;
     assert_eq!(&png.bytes().await.unwrap()[1..4], b"PNG");
-    problem(daemon.get(&format!("/api/v1/plots/ring.svg?comm={comm}&channel=9")).await, 404, "channel").await;
+    problem(daemon.get(&format!("/api/v1/plots/rings.svg?comm={comm}&channel=9")).await, 404, "channel")
+        .await;
     daemon.stop().await;
 }
 
@@ -124,8 +125,8 @@ async fn the_document_has_every_route_and_describes_it() {
         "nodes/{host}",
         "findings",
         "series",
-        "plots/ring.svg",
-        "plots/ring.png",
+        "plots/rings.svg",
+        "plots/rings.png",
         "events",
         "ingest",
     ] {
@@ -196,13 +197,13 @@ async fn every_mistake_is_a_problem_that_says_what_is_allowed() {
         ),
         ("/api/v1/series?metric=issued_bytes&step=1ms", 400, "step"),
         ("/api/v1/series?metric=issued_bytes&primitive=dance", 400, "all_reduce"),
-        ("/api/v1/plots/ring.svg", 400, "comm"),
-        ("/api/v1/plots/ring.svg?comm=x", 404, "communicator"),
+        ("/api/v1/plots/rings.svg", 400, "comm"),
+        ("/api/v1/plots/rings.svg?comm=x", 404, "communicator"),
     ] {
         let problem = problem(daemon.get(path).await, status, part).await;
         assert!(problem.kind.starts_with("about:blank#"), "{path}");
     }
-    problem(daemon.get(&format!("/api/v1/plots/ring.png?comm={comm}&width=9")).await, 400, "400 to 2400")
+    problem(daemon.get(&format!("/api/v1/plots/rings.png?comm={comm}&width=9")).await, 400, "400 to 2400")
         .await;
     problem(
         daemon.get(&format!("/api/v1/communicators/{comm}/operations?state=done")).await,
