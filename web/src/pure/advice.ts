@@ -1,6 +1,6 @@
 /** What to do about a conclusion, for who reads it at night. Pure. */
 
-import type { Finding } from "../api";
+import type { Finding, Rank } from "../api";
 import { list } from "./format";
 
 /** One or two sentences, commands between backticks; undefined where there is nothing to do. */
@@ -22,12 +22,19 @@ export function advice(finding: Finding): string | undefined {
 }
 
 /** Ranks wait for ranks that are gone, or late, or for nobody. */
-export function adviceOnWait(killed: string[], late: string[]): string {
+export function adviceOnWait(killed: Rank[], late: Rank[]): string {
   if (killed.length > 0) {
-    return `The others will wait for ever: look into \`dmesg -T\` on ${list(killed, 3)} (out of memory, Xid), then start the job again.`;
+    return `The others will wait for ever: look into \`dmesg -T\` on ${hosts(killed)} (out of memory, Xid), then start the job again.`;
   }
   if (late.length > 0) {
-    return `The others wait for ${list(late, 3)}: look at its process (\`py-spy dump --pid\`), its input data and its GPU before the network.`;
+    return (
+      `The others wait for ${hosts(late)}: look at what the process does (\`py-spy dump --pid ${late[0]!.pid}\` on ${late[0]!.host}), ` +
+      "at its input data and its GPU, before the network."
+    );
   }
   return "Every rank has arrived and the bytes do not: look at the NICs and switches between the hosts, then start the job again.";
+}
+
+function hosts(ranks: Rank[]): string {
+  return list([...new Set(ranks.map((rank) => rank.host))], 3);
 }

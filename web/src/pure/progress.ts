@@ -42,13 +42,13 @@ export function progress(ranks: Rank[]): Progress {
 
   const late = ranks.filter((rank) => behind.has(rank.rank) && rank.state !== "killed");
   const tell = (timed: boolean) => sentenceOf(ranks, { waiting, longest, killed, late, behind, hung }, timed);
-  const hostsOf = (some: Rank[]) => [...new Set(some.map((rank) => rank.host))];
+  const hosts = [...new Set([...killed, ...late].map((rank) => rank.host))];
   return {
     sentence: capital(tell(true)),
     stuck,
     behind,
     ...(killed.length > 0 && !ranks.some(alive) ? { end: tell(false) } : {}),
-    ...(stuck ? { trouble: { words: tell(false), hosts: hostsOf([...killed, ...late]), advice: adviceOnWait(hostsOf(killed), hostsOf(late)), sinceMs: Math.min(...waiting.map((rank) => Date.parse(rank.operation!.issued_at))) } } : {}),
+    ...(stuck ? { trouble: { words: tell(false), hosts, advice: adviceOnWait(killed, late), sinceMs: Math.min(...waiting.map((rank) => Date.parse(rank.operation!.issued_at))) } } : {}),
   };
 }
 

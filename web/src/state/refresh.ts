@@ -32,6 +32,10 @@ export async function refreshDue(): Promise<void> {
     return isDue(resource, want, store.communicator.value?.n_ranks ?? 0, Date.now());
   });
   if (due.length === 0) return;
+  // The headline is made of both: one of them old would contradict the other for a moment.
+  for (const [one, other] of [["lists", "findings"], ["findings", "lists"]] as const) {
+    if (due.includes(one) && !due.includes(other) && wants.get(other)?.dirty) due.push(other);
+  }
   const nowMs = Date.now();
   for (const resource of due) wants.set(resource, { fetchedMs: nowMs, dirty: false });
   if (due.includes("lists")) await allowed("lists", lists());
