@@ -1,7 +1,7 @@
 import { defineConfig } from "vite";
 
 /** The daemon that `npm run dev` passes API requests on to. */
-const DAEMON = "http://127.0.0.1:8650";
+const DAEMON = "http://127.0.0.1:9440";
 
 export default defineConfig({
   // Relative, so that the page also works behind a proxy that serves the daemon under a path.

@@ -33,10 +33,11 @@ const CHECKS = {
   async "a degraded host and its reason come first"({ open }) {
     const { page } = await open("degraded");
     assert.equal(await text(page, "h1"), `1 of 4 hosts degraded: ${REASON}`);
-    assert.match(await text(page, ".facts"), /Since\s*\d\d:\d\d:\d\d\s*14 min ago/);
-    assert.match(await text(page, '#hosts tbody[data-host="host-2"]'), /every rank runs on 2 channels instead of 4/);
-    assert.match(await text(page, "#findings"), /Channel shortfall/);
-    assert.match(await text(page, "#findings"), /The same on 2 other hosts/);
+    await says(page, ".advice", /a NIC or a GPU link of host-2 is down/);
+    await says(page, ".facts", /Since\s*\d\d:\d\d:\d\d\s*14 min ago/);
+    await says(page, '#hosts tbody[data-host="host-2"]', /every rank runs on 2 channels instead of 4/);
+    await says(page, "#findings", /Channel shortfall/);
+    await says(page, "#findings", /The same on 2 other hosts/);
     assert.match(await page.locator(".host-arc.degraded text").first().textContent(), /▲ host-2/);
     assert.match(await page.title(), /◆ host-2/);
   },
@@ -46,18 +47,25 @@ const CHECKS = {
     const ranks = await page.$$eval(".ring [data-rank]", (all) => all.map((one) => Number(one.dataset.rank)));
     assert.deepEqual(ranks, [0, 1, 2, 3, 4, 5, 6, 7]);
     await page.hover('.ring [data-rank="1"]');
-    const pointed = await text(page, ".ring-details");
-    assert.match(pointed, /1\s*→\s*to\s*2/);
-    assert.match(pointed, /NET\/IB\s*via mlx5_0/);
+    await says(page, ".ring-details", /1\s*→\s*to\s*2/);
+    await says(page, ".ring-details", /NET\/IB\s*via mlx5_0/);
     await page.mouse.move(0, 0);
     await page.focus(".ring");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("ArrowRight");
-    assert.match(await text(page, ".ring-details"), /host-0 → host-1/);
+    await says(page, ".ring-details", /host-0 → host-1/);
     await page.keyboard.press("Escape");
-    assert.match(await text(page, ".ring-details"), /Channel 0/);
+    await says(page, ".ring-details", /Channel 0/);
     await page.click(".ring-table summary");
-    assert.equal(await page.locator(".ring-table tbody tr").count(), 8);
+    await page.waitForFunction(() => document.querySelectorAll(".ring-table tbody tr").length === 8);
+  },
+
+  async "the host to look at shows its communicators and what was found on it"({ open }) {
+    const { page } = await open("degraded");
+    await page.click('.facts >> text="host-2"');
+    await says(page, "#host", /world 4, 5 running 1 → 2.*every rank runs on 2 channels instead of 4.*since \d\d:\d\d:\d\d/);
+    await page.click("#host .chip");
+    await page.waitForSelector("#host", { state: "detached" });
   },
 
   async "another channel is one click away and has an address"({ open }) {
@@ -67,7 +75,7 @@ const CHECKS = {
     assert.match(page.url(), /#\/job\/llm-7b-pretrain\/communicator\/9f3b5c6d7e8f\/channel\/3$/);
     await page.reload();
     await page.waitForSelector(".ring-details");
-    assert.match(await text(page, ".ring-details"), /Channel 3/);
+    await says(page, ".ring-details", /Channel 3/);
   },
 
   async "another communicator, and a host alone"({ open }) {
@@ -78,7 +86,8 @@ const CHECKS = {
     await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 8);
     await page.click('#hosts [data-host="host-3"] a');
     await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 2);
-    assert.match(await text(page, "#ranks"), /only host-3/);
+    await says(page, "#host", /host-3.*2 live processes.*world 6, 7 running 2 → 4/);
+    await says(page, "#ranks", /only host-3/);
   },
 
   async "bytes and bandwidth by primitive"({ open }) {
@@ -97,31 +106,31 @@ const CHECKS = {
     assert.match(row, /killed/);
     assert.match(row, /died in it/);
     assert.equal(await page.locator(".ring .state-killed .cross").count(), 1);
-    assert.match(await text(page, '#hosts tbody[data-host="host-1"]'), /Rank 3 was killed/);
+    await says(page, '#hosts tbody[data-host="host-1"]', /Rank 3 was killed/);
   },
 
   async "an incomplete ring names the missing ranks"({ open }) {
     const { page } = await open("incomplete");
-    assert.match(await text(page, "#ring-panel"), /Ring incomplete\. .*5 and 6/);
-    assert.match(await text(page, ".ring-details"), /Missing: ranks 5, 6/);
+    await says(page, "#ring-panel", /Ring incomplete\. .*5 and 6/);
+    await says(page, ".ring-details", /Missing: ranks 5, 6/);
     assert.equal(await page.locator(".ring .missing").count(), 2);
   },
 
   async "unknown channels are said to be unknown"({ open }) {
     const { page } = await open("unknown");
-    assert.match(await text(page, "#ring-panel"), /not known: the log has no GRAPH lines/);
-    assert.match(await text(page, ".scope"), /channels not known/);
+    await says(page, "#ring-panel", /not known: the log has no GRAPH lines/);
+    await says(page, ".scope", /channels not known/);
   },
 
   async "ended jobs stay readable"({ open }) {
     const { page } = await open("ended");
-    assert.match(await text(page, "h1"), /^No job is running; the last, llm-7b-pretrain, ended at /);
+    await says(page, "h1", /^No job is running; the last, llm-7b-pretrain, ended at /);
     assert.equal(await page.locator(".ring [data-rank]").count(), 8);
   },
 
   async "300 hosts and 1024 ranks are drawn, and the page stays quick"({ open }) {
     const { page } = await open("large");
-    assert.match(await text(page, "h1"), /^1 of 300 hosts degraded: gpu-r05n14 /);
+    await says(page, "h1", /^1 of 300 hosts degraded: gpu-r05n14 /);
     assert.equal(await page.locator(".ring [data-rank]").count(), 1024);
     await page.click("#hosts >> text=all");
     await page.waitForFunction(() => document.querySelectorAll(".host-grid a").length === 300);
@@ -143,7 +152,7 @@ const CHECKS = {
     const { page, mock } = await open("degraded");
     await mock.stop();
     await page.waitForSelector(".stale-banner");
-    assert.match(await text(page, ".stale-banner"), /Stale since \d\d:\d\d:\d\d/);
+    await says(page, ".stale-banner", /Stale since \d\d:\d\d:\d\d/);
     assert.equal(await page.locator(".ring [data-rank]").count(), 8, "the last known state stays");
     const again = await startMock("healthy", mock.port);
     try {
@@ -168,7 +177,7 @@ const CHECKS = {
     const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     const light = await ground();
     await page.click("text=Dark");
-    assert.notEqual(await ground(), light);
+    await page.waitForFunction((old) => getComputedStyle(document.documentElement).backgroundColor !== old, light);
     await page.reload();
     await page.waitForSelector("h1");
     assert.notEqual(await ground(), light);
@@ -245,6 +254,14 @@ function isRefusal(error) {
 
 async function text(page, selector) {
   return (await page.locator(selector).first().innerText()).trim().replace(/\s+/g, " ");
+}
+
+/** What a user sees comes a frame after what the user did: waits until it is there. */
+async function says(page, selector, words) {
+  const seen = ({ selector, source }) =>
+    new RegExp(source).test((document.querySelector(selector)?.innerText ?? "").trim().replace(/\s+/g, " "));
+  await page.waitForFunction(seen, { selector, source: words.source }, { timeout: 10_000 }).catch(() => {});
+  assert.match(await text(page, selector), words);
 }
 
 async function pictures(outdir) {

@@ -171,6 +171,18 @@ export function world(scenario, now, tick) {
   };
 }
 
+/** One host, whole; undefined if there is no such host. */
+export function hostDetail(all, name) {
+  const host = all.nodes.find((one) => one.host === name);
+  if (host === undefined) return undefined;
+  const clusters = [...all.byId.values()].filter((one) => one.communicator.state !== "ended");
+  const ranks = clusters.flatMap((one) => one.detail.ranks.filter((rank) => rank.host === name).map((rank) => ({
+    job: one.job.id, comm: one.communicator.id, rank: rank.rank, pid: rank.pid, state: rank.state,
+    init_channels: rank.init_channels, final_channels: rank.final_channels,
+  })));
+  return { ...host, ranks, firing: all.firing.filter((one) => one.host === name) };
+}
+
 /** History of one metric as rates, with a drop where the cluster's trouble began. */
 export function series(one, metric, fromMs, toMs, stepS) {
   const times_ms = [];

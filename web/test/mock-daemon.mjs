@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { series, world } from "./fixtures.mjs";
+import { hostDetail, series, world } from "./fixtures.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -90,6 +90,7 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs") return page(all.jobs);
+  if (path[0] === "nodes" && path.length === 2) return send(hostDetail(all, path[1]));
   if (path[0] === "nodes") return page(all.nodes);
   if (path[0] === "findings") return page(query.get("state") === "resolved" ? all.resolved : all.firing);
   if (path[0] === "series") {
@@ -110,6 +111,6 @@ function refuse(response, detail, status = 400) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const mock = await startMock(process.argv[2] ?? "degraded", Number(process.argv[3] ?? 8650));
+  const mock = await startMock(process.argv[2] ?? "degraded", Number(process.argv[3] ?? 9440));
   process.stdout.write(`${mock.url}\n`);
 }

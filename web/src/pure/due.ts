@@ -10,9 +10,10 @@ export interface Pace {
 }
 
 export const PACES: Record<Resource, Pace> = {
-  lists: { minMs: 1_000, maxMs: 10_000 },
+  // In a job that hangs nothing changes but these ages: then the page must not be the last to know.
+  lists: { minMs: 1_000, maxMs: 3_000 },
   findings: { minMs: 500, maxMs: 15_000 },
-  communicator: { minMs: 1_000, maxMs: 10_000 },
+  communicator: { minMs: 1_000, maxMs: 2_000 },
   // Rings hardly ever change while a communicator lives, and are the largest answer.
   rings: { minMs: 4_000, maxMs: 30_000 },
   series: { minMs: 5_000, maxMs: 15_000 },

@@ -9,6 +9,8 @@ export interface FindingGroup {
   first: Finding;
   all: Finding[];
   hosts: string[];
+  /** Ids of the communicators that it was found in. */
+  comms: string[];
 }
 
 const SEVERITIES: Severity[] = ["critical", "warning", "info"];
@@ -25,24 +27,46 @@ export function kindName(kind: FindingKind): string {
   return NAMES[kind] ?? kind.replaceAll("_", " ");
 }
 
-/** Groups equal conclusions on one communicator; worst first, then newest. */
+/**
+ * Groups equal conclusions of one job, over its hosts, ranks and communicators; worst first, then newest. What held at
+ * another time is another line: two incidents of a minute are not one of an hour.
+ */
 export function group(findings: Finding[]): FindingGroup[] {
-  const groups = new Map<string, FindingGroup>();
-  const ordered = [...findings].sort((a, b) => byName(a.host, b.host) || (a.rank ?? -1) - (b.rank ?? -1));
-  for (const finding of ordered) {
-    const key = [finding.state, finding.severity, finding.finding, finding.job, finding.comm, finding.cause].join("|");
-    const found = groups.get(key);
-    if (found) {
-      found.all.push(finding);
-      if (found.hosts.at(-1) !== finding.host) found.hosts.push(finding.host);
-    } else groups.set(key, { key, first: finding, all: [finding], hosts: [finding.host] });
+  const last = new Map<string, FindingGroup>();
+  const groups: FindingGroup[] = [];
+  for (const finding of [...findings].sort((a, b) => a.first_seen.localeCompare(b.first_seen))) {
+    const kind = [finding.state, finding.severity, finding.finding, finding.job, finding.cause, shape(finding)].join("|");
+    const open = last.get(kind);
+    if (open !== undefined && open.all.some((one) => finding.first_seen <= end(one))) open.all.push(finding);
+    else {
+      const next = { key: `${kind}|${finding.first_seen}`, first: finding, all: [finding], hosts: [], comms: [] };
+      last.set(kind, next);
+      groups.push(next);
+    }
   }
-  return [...groups.values()].sort(
+  for (const one of groups) {
+    one.all.sort((a, b) => byName(a.host, b.host) || (a.rank ?? -1) - (b.rank ?? -1));
+    one.first = one.all[0]!;
+    one.hosts = [...new Set(one.all.map((finding) => finding.host))];
+    one.comms = [...new Set(one.all.map((finding) => finding.comm))];
+  }
+  return groups.sort(
     (a, b) =>
       SEVERITIES.indexOf(a.first.severity) - SEVERITIES.indexOf(b.first.severity) ||
       time(b.first).localeCompare(time(a.first)) ||
       a.key.localeCompare(b.key),
   );
+}
+
+/** While it fires it has none. */
+function end(finding: Finding): string {
+  return finding.state === "firing" ? "9999" : (finding.resolved_at ?? finding.last_seen);
+}
+
+/** The message without its host and rank: conclusions with other numbers stay lines of their own. */
+function shape(finding: Finding): string {
+  const words = finding.message.split(finding.host).join("•");
+  return finding.rank === undefined ? words : words.replace(`rank ${finding.rank} `, "rank • ");
 }
 
 function time(finding: Finding): string {

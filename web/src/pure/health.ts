@@ -1,6 +1,7 @@
 /** The state of everything in one sentence: the first thing on the page. Pure. */
 
 import type { Finding, HostSummary, Job, Severity } from "../api";
+import { advice } from "./advice";
 import type { Trouble } from "./progress";
 import { capital, duration, list, moment, plural } from "./format";
 
@@ -11,19 +12,21 @@ export interface Health {
   sentence: string;
   /** Start of the oldest firing finding that somebody should look at, milliseconds since the epoch. */
   sinceMs?: number;
+  /** What to do about the worst of it. */
+  advice?: string;
   /** Hosts to look at, worst first. */
   suspects: string[];
 }
 
-/** `trouble`: what is wrong among the ranks on the screen, if they wait. */
-export function health(jobs: Job[], hosts: HostSummary[], findings: Finding[], trouble: Trouble | undefined, nowMs: number): Health {
+/** `trouble`: what is wrong among the ranks on the screen, if they wait; `end`: how they ended, if not well. */
+export function health(jobs: Job[], hosts: HostSummary[], findings: Finding[], trouble: Trouble | undefined, nowMs: number, end?: string): Health {
   const degraded = worstFirst(hosts.filter((host) => host.degraded));
   const live = jobs.filter((job) => job.state !== "ended");
   if (jobs.length === 0 && degraded.length === 0) {
     const heard = hosts.length > 0 ? `; ${plural(hosts.length, "host")} reporting` : "";
     return { level: "empty", sentence: `No job yet${heard}`, suspects: [] };
   }
-  if (live.length === 0 && degraded.length === 0) return idle(jobs, nowMs);
+  if (live.length === 0 && degraded.length === 0) return idle(jobs, nowMs, end);
 
   const suspects = [...new Set([...degraded.map((host) => host.host), ...(trouble?.hosts ?? [])])];
   const parts: string[] = [];
@@ -54,12 +57,25 @@ export function health(jobs: Job[], hosts: HostSummary[], findings: Finding[], t
     parts.unshift(fine);
   }
   const sinceMs = oldest(findings) ?? trouble?.sinceMs;
-  return { level, sentence: capital(parts.join("; ")), suspects, ...(sinceMs === undefined ? {} : { sinceMs }) };
+  const todo = trouble?.advice ?? adviceFor(degraded[0], findings);
+  return {
+    level,
+    sentence: capital(parts.join("; ")),
+    suspects,
+    ...(sinceMs === undefined ? {} : { sinceMs }),
+    ...(todo === undefined ? {} : { advice: todo }),
+  };
 }
 
-function idle(jobs: Job[], nowMs: number): Health {
+function adviceFor(host: HostSummary | undefined, findings: Finding[]): string | undefined {
+  const mine = findings.filter((finding) => finding.host === host?.host && finding.state === "firing" && finding.severity !== "info");
+  const worst = mine.find((finding) => finding.severity === "critical") ?? mine[0];
+  return worst && advice(worst);
+}
+
+function idle(jobs: Job[], nowMs: number, end: string | undefined): Health {
   const last = jobs.reduce((a, b) => (a.last_seen > b.last_seen ? a : b));
-  const how = last.n_killed > 0 ? `: ${killedWords(last)}` : "";
+  const how = last.n_killed > 0 ? `: ${end ?? killedWords(last)}` : "";
   return {
     level: last.n_killed > 0 ? "warning" : "idle",
     sentence: `No job is running; the last, ${last.id}, ended at ${moment(Date.parse(last.last_seen), nowMs)}${how}`,

@@ -1,6 +1,7 @@
 /** Where the ranks of a communicator stand, against each other. Pure. */
 
 import type { Operation, Rank } from "../api";
+import { adviceOnWait } from "./advice";
 import { capital, duration, integer, list, plural, primitiveName, rankRanges } from "./format";
 
 /** Ranks are sampled at slightly different times: only a wait longer than this says that somebody is behind. */
@@ -11,6 +12,8 @@ export const HANG_S = 30;
 export interface Trouble {
   words: string;
   hosts: string[];
+  /** What to do about it. */
+  advice: string;
   /** When the longest wait began, milliseconds since the epoch. */
   sinceMs: number;
 }
@@ -22,8 +25,10 @@ export interface Progress {
   stuck: boolean;
   /** If ranks wait: the same without what ticks, and where to look. */
   trouble?: Trouble;
-  /** Operations by which a rank is behind the furthest; only if ranks wait. */
+  /** Operations by which a rank is behind the furthest, 0 if it is not known how many; only if ranks wait. */
   behind: Map<number, number>;
+  /** If it ended with a rank killed: how. */
+  end?: string;
 }
 
 export function progress(ranks: Rank[]): Progress {
@@ -42,7 +47,8 @@ export function progress(ranks: Rank[]): Progress {
     sentence: capital(tell(true)),
     stuck,
     behind,
-    ...(stuck ? { trouble: { words: tell(false), hosts, sinceMs: Math.min(...waiting.map((rank) => Date.parse(rank.operation!.issued_at))) } } : {}),
+    ...(killed.length > 0 && !ranks.some(alive) ? { end: tell(false) } : {}),
+    ...(stuck ? { trouble: { words: tell(false), hosts, advice: adviceOnWait(killed, late), sinceMs: Math.min(...waiting.map((rank) => Date.parse(rank.operation!.issued_at))) } } : {}),
   };
 }
 
@@ -59,12 +65,16 @@ function sentenceOf(ranks: Rank[], facts: Facts, timed: boolean): string {
   const { waiting, longest, killed, late, behind, hung } = facts;
   const parts: string[] = [];
   if (killed.length > 0) parts.push(killedWords(killed));
-  if (late.length > 0) {
-    parts.push(`${ranksOn(late)} ${late.length === 1 ? "is" : "are"} behind by ${plural(Math.max(...late.map((r) => behind.get(r.rank)!)), "operation")}`);
-  }
+  if (late.length > 0) parts.push(lateWords(late, behind));
   parts.push(waitingWords(ranks, waiting, longest, killed.length, timed));
   if (hung) parts.push("none is behind, its transfers do not finish");
   return parts.filter(Boolean).join("; ");
+}
+
+function lateWords(late: Rank[], behind: Map<number, number>): string {
+  const most = Math.max(...late.map((rank) => behind.get(rank.rank)!));
+  if (most === 0) return `${ranksOn(late)} ${late.length === 1 ? "has" : "have"} not joined`;
+  return `${ranksOn(late)} ${late.length === 1 ? "is" : "are"} behind by ${plural(most, "operation")}`;
 }
 
 function alive(rank: Rank): boolean {
@@ -81,10 +91,16 @@ function waitingWords(ranks: Rank[], waiting: Rank[], longest: number, killed: n
     return `${of} ${verb} in ${operationName(front)}${time}`;
   }
   const living = ranks.filter(alive);
-  if (living.length === 0) return killed === ranks.length ? "" : "no rank runs any more";
+  if (living.length === 0) return endedWords(ranks, killed);
   const done = living.filter((rank) => rank.operation?.state === "completed");
   if (done.length === 0) return "no operation yet";
   return `no operation in flight; last ${operationName(furthest(done))}`;
+}
+
+function endedWords(ranks: Rank[], killed: number): string {
+  const cut = ranks.filter((rank) => rank.state === "exited" && rank.operation?.state === "in_flight");
+  if (killed > 0 && cut.length > 0) return `${plural(cut.length, "rank")} ended in ${operationName(furthest(cut))}`;
+  return killed === ranks.length ? "" : "no rank runs any more";
 }
 
 function killedWords(killed: Rank[]): string {
@@ -119,12 +135,16 @@ function furthest(ranks: Rank[]): Operation {
 
 function behindOf(ranks: Rank[]): Map<number, number> {
   const behind = new Map<number, number>();
-  const primitives = ranks.flatMap((rank) => (rank.operation ? [rank.operation.primitive] : []));
+  const primitives = ranks.flatMap(({ operation }) => (operation?.state === "in_flight" ? [operation.primitive] : []));
   if (primitives.length === 0) return behind;
   const primitive = commonest(primitives);
   const positions = new Map<number, number>();
   for (const { rank, operation } of ranks) {
     if (operation?.primitive === primitive) positions.set(rank, position(operation));
+  }
+  // Who is in nothing, and whose last was another primitive, has not joined where the others wait.
+  for (const rank of ranks) {
+    if (alive(rank) && !positions.has(rank.rank) && rank.operation?.state !== "in_flight") behind.set(rank.rank, 0);
   }
   const front = Math.max(...positions.values());
   for (const [rank, at] of positions) if (at < front) behind.set(rank, front - at);

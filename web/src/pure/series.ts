@@ -24,6 +24,8 @@ export interface Columns {
 export const MAX_SAMPLES = 120;
 /** Primitives drawn; a communicator rarely uses more than three. */
 export const MAX_LINES = 6;
+/** Issued bytes per second are taken over at least this: counters arrive in batches, a shorter time would show those. */
+const ISSUED_OVER_MS = 3_000;
 
 export function sample(primitives: PrimitiveTotals[], timeMs: number): Sample {
   const issuedBytes: Record<string, number> = {};
@@ -53,7 +55,7 @@ export function columns(completed: Series | null, issued: Series | null, live: S
   const times = (completed?.times_ms ?? issued?.times_ms ?? []).map((ms) => ms / 1000);
   const history = times.length;
   const lastMs = history > 0 ? times[history - 1]! * 1000 : 0;
-  const fresh = live.map((one, i) => ({ one, before: live[i - 1] })).filter(({ one }) => one.timeMs > lastMs && one.timeMs <= endMs);
+  const fresh = live.map((one, i) => ({ one, before: live.slice(0, i).findLast((early) => one.timeMs - early.timeMs >= ISSUED_OVER_MS) })).filter(({ one }) => one.timeMs > lastMs && one.timeMs <= endMs);
   for (const { one } of fresh) times.push(one.timeMs / 1000);
 
   const issuedAt = new Map((issued?.times_ms ?? []).map((ms, i) => [ms, i]));

@@ -2,7 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 import type {
-  CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job, Primitives, Rank, Ring, Rings, Series,
+  CommunicatorDetail, CommunicatorSummary, Finding, HostDetail, HostSummary, Job, Primitives, Rank, Ring, Rings, Series,
 } from "../api";
 import type { Resource } from "../pure/due";
 import { byUrgency, byWeight } from "../pure/choose";
@@ -38,7 +38,15 @@ export const communicators = signal<List<CommunicatorSummary>>(none());
 export const firing = signal<List<Finding>>(none());
 export const resolved = signal<List<Finding>>(none());
 
-/** Of the communicator on the screen; null: not fetched, or not known to the daemon. */
+/** Of the host that the address names. */
+export const hostDetail = signal<HostDetail | null>(null);
+
+/**
+ * Communicator whose objects are below. It follows `communicatorId` when all of them have come, so that the old picture
+ * stays until the new one is whole.
+ */
+export const shownId = signal<string | undefined>(undefined);
+/** Of that communicator; null: not known to the daemon. */
 export const detail = signal<CommunicatorDetail | null>(null);
 export const rings = signal<Rings | null>(null);
 export const primitives = signal<Primitives | null>(null);
@@ -63,28 +71,40 @@ export const jobId = computed(() => job.value?.id);
 export const sortedCommunicators = computed(() =>
   communicators.value.items.filter((one) => one.job === jobId.value).sort(byWeight),
 );
-/** The one on the screen: as the address says, else the first by weight. */
+/** The one to show: as the address says, else the first by weight. */
 export const communicatorId = computed(() => route.value.communicator ?? sortedCommunicators.value[0]?.id);
 export const communicator = computed<CommunicatorSummary | undefined>(() =>
-  detail.value !== null && detail.value.id === communicatorId.value
+  detail.value !== null && detail.value.id === shownId.value
     ? detail.value
-    : sortedCommunicators.value.find((one) => one.id === communicatorId.value),
+    : sortedCommunicators.value.find((one) => one.id === shownId.value),
 );
+
+/** Names by id, of the communicators of the job on the screen. */
+export const communicatorNames = computed(() => new Map(communicators.value.items.map((one) => [one.id, one.name ?? one.id])));
 
 /** Where the chart ends: now, or when the communicator did. */
 export const chartEndMs = computed(() => {
   const ended = communicator.value?.ended;
   return ended === undefined ? nowMs.value : Date.parse(ended);
 });
+/** Shortest time that the chart spans. */
+const MIN_SPAN_MS = 30_000;
+/** Where it begins: a communicator younger than the time chosen fills the chart all the same. */
+export const chartFromMs = computed(() => {
+  const endMs = chartEndMs.value;
+  const made = Date.parse(communicator.value?.created ?? "");
+  const earliest = Math.min(Number.isNaN(made) ? 0 : made, endMs - MIN_SPAN_MS);
+  return Math.max(endMs - windowS.value * 1000, earliest);
+});
 
-export const shownRings = computed(() => (rings.value?.id === communicatorId.value ? rings.value : null));
+export const shownRings = computed(() => (rings.value?.id === shownId.value ? rings.value : null));
 export const ring = computed<Ring | undefined>(() => {
   const all = shownRings.value?.rings ?? [];
   const channel = route.value.channel;
   return all.find((one) => one.channel === channel) ?? (channel === undefined ? all[0] : undefined);
 });
 export const ranks = computed<Rank[]>(() =>
-  detail.value !== null && detail.value.id === communicatorId.value ? detail.value.ranks : [],
+  detail.value !== null && detail.value.id === shownId.value ? detail.value.ranks : [],
 );
 export const ranksProgress = computed(() => progress(ranks.value));
 
@@ -109,6 +129,15 @@ export const killedByHost = computed(() => {
   }
   return byHost;
 });
+/** Ranks of it that live, and that the others wait for, by host. */
+export const lateByHost = computed(() => {
+  const byHost = new Map<string, number[]>();
+  for (const rank of ranks.value) {
+    if (rank.state === "killed" || !ranksProgress.value.behind.has(rank.rank)) continue;
+    byHost.set(rank.host, [...(byHost.get(rank.host) ?? []), rank.rank]);
+  }
+  return byHost;
+});
 export const headline = computed(() =>
-  health(jobs.value.items, hosts.value.items, firing.value.items, trouble.value, calmNowMs.value),
+  health(jobs.value.items, hosts.value.items, firing.value.items, trouble.value, calmNowMs.value, ranksProgress.value.end),
 );

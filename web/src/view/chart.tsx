@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
-import { bandwidth, clock, primitiveName } from "../pure/format";
+import { bandwidth, bandwidthTicks, clock, primitiveName } from "../pure/format";
 import type { Columns } from "../pure/series";
 import { isDark } from "../state/theme";
 
@@ -8,13 +8,13 @@ const HEIGHT_PX = 210;
 const FONT = "12px system-ui, sans-serif";
 
 /** Completed (solid) and issued (dashed) bytes per second; a line of text under it reads out the point under the cursor. */
-export function Chart({ columns, spanS, endMs }: { columns: Columns; spanS: number; endMs: number }) {
+export function Chart({ columns, fromMs, endMs }: { columns: Columns; fromMs: number; endMs: number }) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const range = useRef<[number, number]>([0, 1]);
   const [index, setIndex] = useState<number | null>(null);
   const end = endMs / 1000;
-  range.current = [end - spanS, end];
+  range.current = [fromMs / 1000, end];
   const latest = useRef(columns);
   latest.current = columns;
   const dark = isDark();
@@ -44,7 +44,7 @@ export function Chart({ columns, spanS, endMs }: { columns: Columns; spanS: numb
 
   useEffect(() => {
     plot.current?.setData(data(columns));
-  }, [columns, spanS, end]);
+  }, [columns, fromMs, end]);
 
   return (
     <div class="chart">
@@ -105,7 +105,7 @@ function options(
     },
     axes: [
       { ...axis, size: 28, space: 70, values: (_plot, splits) => splits.map((s) => clock(s * 1000).slice(0, s % 60 === 0 ? 5 : 8)) },
-      { ...axis, size: 74, space: 36, values: (_plot, splits) => splits.map(bandwidth) },
+      { ...axis, size: 74, space: 36, values: (_plot, splits) => bandwidthTicks(splits) },
     ],
     series: [
       {},

@@ -25,18 +25,30 @@ const MAX_SUSPECTS = 3;
 
 /** The answer to: is something wrong, where, since when. */
 export function Headline() {
-  const { level, sentence } = store.headline.value;
+  const { level, sentence, advice } = store.headline.value;
   return (
     <section class={`headline level-${level}`} aria-label="Health">
       <div class="verdict">
         <Mark kind={MARKS[level]} label={LEVELS[level]} large />
-        <h1>
-          <span role="status">{wholeNames(sentence)}</span>
-        </h1>
+        <div>
+          <h1>
+            <span role="status">{wholeNames(sentence)}</span>
+          </h1>
+          {advice !== undefined && (
+            <p class="advice">
+              <b>What to do:</b> {withCommands(advice)}
+            </p>
+          )}
+        </div>
       </div>
       {level !== "empty" && <Facts />}
     </section>
   );
+}
+
+/** What stands between backticks is to be typed. */
+function withCommands(words: string): ComponentChildren {
+  return words.split("`").map((part, i) => (i % 2 === 1 ? <code class="whole">{part}</code> : part));
 }
 
 /** Names with hyphens are not broken at them: "host-" and "2" on two lines read as something else. */
@@ -70,13 +82,17 @@ function Facts() {
           {suspects.length > MAX_SUSPECTS && <small>and {suspects.length - MAX_SUSPECTS} more</small>}
         </Fact>
       )}
-      <Fact name="Completed, all jobs">
-        <b>{bandwidth(rate)}</b>
-      </Fact>
-      <Fact name="Processes">
-        <b>{integer(processes)}</b>
-        {killed > 0 ? <small class="bad">{integer(killed)} killed</small> : <small>none killed</small>}
-      </Fact>
+      {live.length > 0 && (
+        <>
+          <Fact name="Completed, all jobs">
+            <b>{bandwidth(rate)}</b>
+          </Fact>
+          <Fact name="Processes">
+            <b>{integer(processes)}</b>
+            {killed > 0 ? <small class="bad">{integer(killed)} killed</small> : <small>none killed</small>}
+          </Fact>
+        </>
+      )}
       <Dropped />
     </dl>
   );

@@ -61,7 +61,8 @@ function Choice(props: { on: boolean; label: string; pick: boolean }) {
 
 function Many({ hosts }: { hosts: HostSummary[] }) {
   const killed = store.killedByHost.value;
-  const degraded = worstFirst(hosts.filter((host) => host.degraded || killed.has(host.host)));
+  const late = store.lateByHost.value;
+  const degraded = worstFirst(hosts.filter((host) => host.degraded || killed.has(host.host) || late.has(host.host)));
   const selected = hosts.find((host) => host.host === store.route.value.host);
   const named = degraded.slice(0, MAX_NAMED);
   if (selected && !named.includes(selected)) named.push(selected);
@@ -147,6 +148,10 @@ export function hostMark(host: HostSummary, nowMs: number): { kind: MarkKind; la
   if (killed !== undefined) {
     const ranks = `${killed.length === 1 ? "Rank" : "Ranks"} ${rankRanges(killed)}`;
     return { kind: "killed", label: "ranks killed", why: `${ranks} ${killed.length === 1 ? "was" : "were"} killed` };
+  }
+  const late = store.lateByHost.value.get(host.host);
+  if (late !== undefined) {
+    return { kind: "late", label: "ranks late", why: `The others wait for ${late.length === 1 ? "rank" : "ranks"} ${rankRanges(late)}` };
   }
   if (host.n_processes === 0) return { kind: "ended", label: "no process" };
   const silentS = (nowMs - Date.parse(host.last_seen)) / 1000;

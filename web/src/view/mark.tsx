@@ -1,6 +1,6 @@
 /** A state as a shape: told apart without colour, and by words for who hears the page. */
 
-export type MarkKind = "ok" | "info" | "warning" | "critical" | "killed" | "stale" | "ended";
+export type MarkKind = "ok" | "info" | "warning" | "critical" | "killed" | "late" | "stale" | "ended";
 
 const SHAPES: Record<MarkKind, string> = {
   ok: "M3.2 8.300l3.1 3.2 6.5-7",
@@ -8,6 +8,7 @@ const SHAPES: Record<MarkKind, string> = {
   warning: "M8 1.800L15 14H1z",
   critical: "M8 .8L15.2 8 8 15.2.8 8z",
   killed: "M3.2 3.200l9.6 9.600M12.8 3.200l-9.6 9.6",
+  late: "M8 .8L15.2 8 8 15.2.8 8z",
   stale: "M8 2.500a5.5 5.5 0 1 0 .01 0z",
   ended: "M3.5 8h9",
 };

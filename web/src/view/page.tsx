@@ -3,6 +3,7 @@ import * as store from "../state/store";
 import { Empty } from "./empty";
 import { Findings } from "./findings";
 import { Headline } from "./headline";
+import { HostPanel } from "./host-panel";
 import { Hosts } from "./hosts";
 import { Masthead } from "./masthead";
 import { RanksPanel } from "./ranks";
@@ -43,6 +44,7 @@ export function Page() {
                 <div class="board">
                   <div class="column words">
                     <Hosts />
+                    <HostPanel />
                     <Findings />
                   </div>
                   <div class="column ranks">

@@ -19,6 +19,7 @@ export function RanksPanel() {
   const ofHost = host === undefined ? ranks : ranks.filter((rank) => rank.host === host);
   const { sentence, stuck, behind } = store.ranksProgress.value;
   const ordered = ofHost.length > FEW ? noteworthyFirst(ofHost, behind) : ofHost;
+  const gpus = new Set(ranks.map((rank) => rank.gpu)).size > 1;
   const shown = all.value ? ofHost : ordered.slice(0, FEW);
   return (
     <Panel
@@ -47,7 +48,7 @@ export function RanksPanel() {
               <tr>
                 <th scope="col" class="number">Rank</th>
                 <th scope="col">Host</th>
-                <th scope="col" class="wide">GPU</th>
+                {gpus && <th scope="col" class="wide">GPU</th>}
                 <th scope="col">State</th>
                 <th scope="col" class="number wide" title="Init channels found → final channels in use">Ch.</th>
                 <th scope="col">Operation</th>
@@ -55,7 +56,7 @@ export function RanksPanel() {
             </thead>
             <tbody>
               {shown.map((rank) => (
-                <Row key={rank.rank} rank={rank} behind={behind.get(rank.rank)} />
+                <Row key={rank.rank} rank={rank} gpu={gpus} behind={behind.get(rank.rank)} />
               ))}
             </tbody>
           </table>
@@ -79,7 +80,8 @@ function heading(count: number, host: string | undefined): string {
   return host === undefined && count < expected ? `${integer(count)} of ${plural(expected, "rank")} heard of` : plural(count, "rank");
 }
 
-function Row({ rank, behind }: { rank: Rank; behind: number | undefined }) {
+/** `gpu`: whether its name tells the ranks apart. */
+function Row({ rank, gpu, behind }: { rank: Rank; gpu: boolean; behind: number | undefined }) {
   return (
     <tr class={`state-${rank.state}`} data-rank={rank.rank}>
       <th scope="row" class="number" title={rank.global_rank === undefined ? "" : `global rank ${rank.global_rank}`}>
@@ -88,7 +90,7 @@ function Row({ rank, behind }: { rank: Rank; behind: number | undefined }) {
       <td class="name" title={`process ${rank.pid}`}>
         {rank.host}
       </td>
-      <td class="wide">{rank.gpu ?? "–"}</td>
+      {gpu && <td class="wide gpu">{rank.gpu ?? "–"}</td>}
       <td class="state">
         <Mark kind={MARKS[rank.state]} label={rank.state} />
         <span class={rank.state === "running" ? "wide" : ""} aria-hidden="true">
@@ -101,14 +103,14 @@ function Row({ rank, behind }: { rank: Rank; behind: number | undefined }) {
           : `${rank.init_channels ?? "–"}→${rank.final_channels ?? "–"}`}
       </td>
       <td class="operation">
-        {rank.operation ? <OperationCell operation={rank.operation} killed={rank.state === "killed"} /> : <span class="quiet">none yet</span>}
-        {behind !== undefined && <b class="behind">{plural(behind, "operation")} behind</b>}
+        {rank.operation ? <OperationCell operation={rank.operation} state={rank.state} /> : <span class="quiet">none yet</span>}
+        {behind !== undefined && <b class="behind">{behind === 0 ? "the others wait for it" : `${plural(behind, "operation")} behind`}</b>}
       </td>
     </tr>
   );
 }
 
-function OperationCell({ operation, killed }: { operation: Operation; killed: boolean }) {
+function OperationCell({ operation, state }: { operation: Operation; state: RankState }) {
   const { channels_done: done, channels_expected: expected } = operation;
   return (
     <>
@@ -116,7 +118,7 @@ function OperationCell({ operation, killed }: { operation: Operation; killed: bo
         {primitiveName(operation.primitive)} <span class="seq">#{operation.seq_number}</span>
       </span>
       <small>
-        {stateWords(operation, killed)} · {size(operation.bytes)} {operation.datatype}
+        {stateWords(operation, state)} · {size(operation.bytes)} {operation.datatype}
         {operation.peer !== undefined && ` · peer ${operation.peer}`}
         {expected > 0 && operation.state === "in_flight" && operation.duration_s >= 1 && ` · ${done}/${expected} channels`}
       </small>
@@ -124,9 +126,12 @@ function OperationCell({ operation, killed }: { operation: Operation; killed: bo
   );
 }
 
-function stateWords(operation: Operation, killed: boolean): string {
+function stateWords(operation: Operation, state: RankState): string {
   const time = duration(operation.duration_s);
-  if (operation.state === "in_flight") return killed ? `died in it after ${time}` : `in flight ${time}`;
+  if (operation.state === "in_flight") {
+    if (state === "killed") return `died in it after ${time}`;
+    return state === "exited" ? `not finished after ${time}` : `in flight ${time}`;
+  }
   if (operation.state === "completed") return `done in ${time}`;
   return operation.state;
 }

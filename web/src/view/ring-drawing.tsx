@@ -37,13 +37,16 @@ export function RingBase({ drawn }: { drawn: Layout }) {
   }, [drawn, degradedKey, chosen]);
 }
 
-/** The ranks, above what is highlighted. `states`: ranks that do not run, as `rank:state,…`. */
+/** What is drawn of a rank's state. */
+type DrawnState = RankState | "late";
+
+/** The ranks, above what is highlighted. `states`: ranks that do not run or are late, as `rank:state,…`. */
 export function RingRanks({ drawn, states }: { drawn: Layout; states: string }) {
   const degraded = store.degradedHosts.value;
   const chosen = store.route.value.host;
   const degradedKey = [...degraded.keys()].join();
   return useMemo(() => {
-    const stateOf = new Map(states.split(",").map((pair) => pair.split(":") as [string, RankState]));
+    const stateOf = new Map(states.split(",").map((pair) => pair.split(":") as [string, DrawnState]));
     return (
       <g>
         {drawn.places.map((place) => (
@@ -124,7 +127,7 @@ function crossPath(drawn: Layout): string {
     .join("");
 }
 
-function RankDisc(props: { place: Place; drawn: Layout; state: RankState; degraded: boolean; faded: boolean }) {
+function RankDisc(props: { place: Place; drawn: Layout; state: DrawnState; degraded: boolean; faded: boolean }) {
   const { place, drawn, state } = props;
   const { x, y } = place;
   const r = drawn.discRadius;

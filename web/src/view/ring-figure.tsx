@@ -27,7 +27,7 @@ export function RingFigure({ ring, channels }: { ring: Ring; channels: number })
   );
   useEffect(() => {
     active.value = null;
-  }, [ring.channel, store.communicatorId.value]);
+  }, [ring.channel, store.shownId.value]);
   const at = active.value === null ? undefined : drawn.places[active.value];
   return (
     <figure class="ring-figure">
@@ -50,7 +50,7 @@ export function RingFigure({ ring, channels }: { ring: Ring; channels: number })
           >
             <RingBase drawn={drawn} />
             <Highlight drawn={drawn} />
-            <RingRanks drawn={drawn} states={statesOf(ranks)} />
+            <RingRanks drawn={drawn} states={statesOf(ranks, store.ranksProgress.value.behind)} />
           </svg>
           <RingDetails ring={ring} channels={channels} drawn={drawn} byRank={byRank} />
         </div>
@@ -60,11 +60,11 @@ export function RingFigure({ ring, channels }: { ring: Ring; channels: number })
   );
 }
 
-/** Ranks that do not run, as text: equal text means nothing to draw again. */
-function statesOf(ranks: Rank[]): string {
+/** Ranks that do not run, or that the others wait for, as text: equal text means nothing to draw again. */
+function statesOf(ranks: Rank[], behind: Map<number, number>): string {
   return ranks
-    .filter((rank) => rank.state !== "running")
-    .map((rank) => `${rank.rank}:${rank.state}`)
+    .filter((rank) => rank.state !== "running" || behind.has(rank.rank))
+    .map((rank) => `${rank.rank}:${rank.state === "running" ? "late" : rank.state}`)
     .join();
 }
 

@@ -14,6 +14,7 @@ export function RingLegend({ drawn }: { drawn: Layout }) {
   const transports = (Object.keys(NAMES) as Transport[]).filter((one) => drawn.hops.some((hop) => hop.transport === one));
   const degraded = drawn.arcs.some((arc) => store.degradedHosts.value.has(arc.host));
   const killed = store.ranks.value.some((rank) => rank.state === "killed");
+  const late = store.lateByHost.value.size > 0;
   return (
     <ul class="ring-legend" aria-label="Legend">
       {transports.map((transport) => (
@@ -38,6 +39,14 @@ export function RingLegend({ drawn }: { drawn: Layout }) {
             <path class="cross" d="M1 1L11 11M11 1L1 11" />
           </svg>
           killed rank
+        </li>
+      )}
+      {late && (
+        <li>
+          <svg width="16" height="16" class="rank state-late" aria-hidden="true">
+            <circle cx="8" cy="8" r="6" />
+          </svg>
+          rank that the others wait for
         </li>
       )}
     </ul>

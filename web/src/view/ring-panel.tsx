@@ -1,4 +1,4 @@
-import { plural } from "../pure/format";
+import { moment, plural } from "../pure/format";
 import { format } from "../pure/route";
 import * as store from "../state/store";
 import { Panel } from "./panel";
@@ -11,6 +11,7 @@ export function RingPanel() {
   const ring = store.ring.value;
   return (
     <Panel id="ring-panel" title={title()} aside={<Facts />}>
+      <Replaced />
       {rings === null ? (
         <p class="quiet">{store.communicatorId.value === undefined ? "No communicator yet." : unknownWords()}</p>
       ) : rings.rings.length === 0 ? (
@@ -45,7 +46,7 @@ function title(): string {
 }
 
 function unknownWords(): string {
-  return store.communicator.value === undefined
+  return store.shownId.value === store.communicatorId.value
     ? `Communicator ${store.communicatorId.value} is not known to this daemon.`
     : "Asking for its rings …";
 }
@@ -57,6 +58,18 @@ function Facts() {
     <code class="quiet" title="comm_hash: the library's own hash, as its log prints it">
       {communicator.comm_hash}
     </code>
+  );
+}
+
+/** An address may name a communicator that the job has given up since. */
+function Replaced() {
+  const { ended, job, name } = store.communicator.value ?? {};
+  if (ended === undefined || job === undefined || store.job.value?.state === "ended") return null;
+  return (
+    <p class="notice" role="status">
+      {name ?? "This communicator"} ended at {moment(Date.parse(ended), store.nowMs.value)}; the job runs on others.{" "}
+      <a href={format({ job })}>Show what runs now</a>
+    </p>
   );
 }
 
@@ -77,7 +90,7 @@ function NoRings() {
 
 function Channels() {
   const rings = store.shownRings.value?.rings ?? [];
-  const { job, communicator } = { job: store.jobId.value, communicator: store.communicatorId.value };
+  const { job, communicator } = { job: store.jobId.value, communicator: store.shownId.value };
   return (
     <nav class="segments channels" aria-label="Channel">
       <span class="segments-name">Channel</span>

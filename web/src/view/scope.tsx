@@ -6,7 +6,7 @@ import * as store from "../state/store";
 import { Mark, type MarkKind } from "./mark";
 
 /** Cards shown before "all of them" is asked for. */
-const FEW = 6;
+const FEW = 8;
 
 const allJobs = signal(false);
 const allCommunicators = signal(false);
@@ -24,7 +24,8 @@ export function Scope() {
           onOpen={() => {
             allJobs.value = !allJobs.value;
           }}
-          noun="job"
+          ended={(job) => job.state === "ended"}
+          folded={() => false}
           more={store.jobs.value.more}
           card={(job) => <JobCard key={job.id} job={job} />}
         />
@@ -43,7 +44,8 @@ export function Scope() {
           onOpen={() => {
             allCommunicators.value = !allCommunicators.value;
           }}
-          noun="communicator"
+          ended={isOver}
+          folded={isOver}
           more={store.communicators.value.more}
           card={(one) => <CommunicatorCard key={one.id} one={one} />}
         />
@@ -55,28 +57,42 @@ export function Scope() {
 function Cards<T>(props: {
   items: T[];
   shown: (item: T) => boolean;
+  ended: (item: T) => boolean;
+  /** Not among the few, however few there are. */
+  folded: (item: T) => boolean;
   open: boolean;
   onOpen: () => void;
-  noun: string;
   more: boolean;
   card: (item: T) => preact.JSX.Element;
 }) {
-  const few = props.items.slice(0, FEW);
+  const few = props.items.filter((item) => !props.folded(item)).slice(0, FEW);
+  if (few.length === 0) few.push(...props.items.slice(0, FEW));
   const current = props.items.find(props.shown);
   if (current !== undefined && !few.includes(current)) few.push(current);
+  const hidden = props.items.filter((item) => !few.includes(item));
   const visible = props.open ? props.items : few;
   return (
     <ul class="cards">
       {visible.map(props.card)}
-      {props.items.length > few.length && (
+      {hidden.length > 0 && (
         <li>
           <button type="button" class="plain" aria-expanded={props.open} onClick={props.onOpen}>
-            {props.open ? "Fewer" : `All ${plural(props.items.length, props.noun)}${props.more ? " and more" : ""}`}
+            {props.open ? "Fewer" : hiddenWords(hidden.length, hidden.filter(props.ended).length)}
+            {props.more && !props.open && ", and more"}
           </button>
         </li>
       )}
     </ul>
   );
+}
+
+function isOver(one: CommunicatorSummary): boolean {
+  return one.state === "ended";
+}
+
+function hiddenWords(hidden: number, ended: number): string {
+  if (ended === hidden) return `${integer(ended)} ended`;
+  return `${integer(hidden)} more${ended > 0 ? `, ${integer(ended)} of them ended` : ""}`;
 }
 
 function JobCard({ job }: { job: Job }) {
@@ -105,7 +121,7 @@ function JobCard({ job }: { job: Job }) {
 }
 
 function jobMark(job: Job): { kind: MarkKind; label: string } {
-  if (job.state === "ended") return { kind: "ended", label: "ended" };
+  if (job.state === "ended") return job.n_killed > 0 ? { kind: "killed", label: "ended, processes killed" } : { kind: "ended", label: "ended" };
   if (job.findings.critical > 0) return { kind: "critical", label: "critical" };
   if (job.n_killed > 0) return { kind: "killed", label: "processes killed" };
   if (job.findings.warning > 0) return { kind: "warning", label: "warning" };
@@ -123,7 +139,7 @@ function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
         class="card"
         href={format({ job: one.job, communicator: one.id })}
         aria-current={current ? "true" : undefined}
-        title={`${one.comm_hash}, made ${moment(Date.parse(one.created), store.nowMs.value)}`}
+        title={`${one.comm_hash}, ${plural(one.n_nodes, "node")}, made ${moment(Date.parse(one.created), store.nowMs.value)}`}
       >
         <span class="card-name">
           <Mark kind={mark.kind} label={mark.label} />
@@ -134,7 +150,6 @@ function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
             {heard}
             {plural(one.n_ranks, "rank")}
           </span>
-          <span>{plural(one.n_nodes, "node")}</span>
           <span>{one.final_channels === null ? "channels not known" : plural(one.final_channels, "channel")}</span>
           {one.state === "active" ? <span>{bandwidth(one.completed_bytes_per_s)}</span> : <span>{one.state}</span>}
         </span>

@@ -15,7 +15,7 @@ const SPANS: [number, string][] = [
 
 /** Bytes and bandwidth of the communicator on the screen, by primitive. */
 export function Traffic() {
-  const id = store.communicatorId.value;
+  const id = store.shownId.value;
   const totals = store.primitives.value?.id === id ? (store.primitives.value?.primitives ?? []) : [];
   const drawn = useComputed(() => {
     const { completed, issued } = store.history.value;
@@ -50,7 +50,7 @@ export function Traffic() {
         <p class="quiet">No operation on this communicator yet.</p>
       ) : (
         <>
-          <Chart columns={drawn.value} spanS={store.windowS.value} endMs={store.chartEndMs.value} />
+          <Chart columns={drawn.value} fromMs={store.chartFromMs.value} endMs={store.chartEndMs.value} />
           <Totals totals={totals} order={drawn.value.primitives} />
         </>
       )}
@@ -82,22 +82,22 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
                 <i class={`swatch line-${order.indexOf(one.primitive) % 6}`} aria-hidden="true" />
                 {primitiveName(one.primitive)}
               </th>
-              <td class="number strong">{bandwidth(one.completed_bytes_per_s)}</td>
-              <td class="number strong">{bandwidth(one.bus_bytes_per_s)}</td>
-              <td class="number">
+              <td data-label="algbw" class="number strong">{bandwidth(one.completed_bytes_per_s)}</td>
+              <td data-label="busbw" class="number strong">{bandwidth(one.bus_bytes_per_s)}</td>
+              <td data-label="Issued" class="number">
                 {size(one.issued_bytes)}
                 <small>{plural(one.issued_calls, "call")}</small>
               </td>
-              <td class="number">
+              <td data-label="Completed" class="number">
                 {size(one.completed_bytes)}
                 <small>{plural(one.completed_calls, "call")}</small>
               </td>
-              <td class="number">{size(one.backlog_bytes)}</td>
-              <td class="number">
+              <td data-label="Backlog" class="number">{size(one.backlog_bytes)}</td>
+              <td data-label="Sent" class="number">
                 <small>{size(one.intra_bytes)} intra</small>
                 <small>{size(one.inter_bytes)} inter</small>
               </td>
-              {failed && <td class="number">{integer(one.failed_calls)}</td>}
+              {failed && <td data-label="Failed" class="number">{integer(one.failed_calls)}</td>}
             </tr>
           ))}
         </tbody>

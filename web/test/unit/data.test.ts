@@ -13,9 +13,9 @@ const look = (timeMs: number, issued: number, rate: number): Sample => ({
 
 test("history first, then what was seen since", () => {
   const series = (values: number[]) => ({ metric: "m", unit: "u", step_s: 1, times_ms: [1000, 2000], lines: [{ primitive: "all_reduce", values }] });
-  const seen = columns(series([5, 6]), series([7, 8]), [look(1500, 0, 9), look(2500, 100, 10), look(3500, 300, 11)], Infinity);
+  const seen = columns(series([5, 6]), series([7, 8]), [look(500, 0, 9), look(3500, 300, 10), look(4000, 700, 11)], Infinity);
   expect(seen).toEqual({
-    times: [1, 2, 2.5, 3.5],
+    times: [1, 2, 3.5, 4],
     primitives: ["all_reduce"],
     completed: [[5, 6, 10, 11]],
     issued: [[7, 8, 100, 200]],
@@ -27,7 +27,7 @@ test("nothing after the end, nothing without a store", () => {
 });
 
 test("a counter that fell (another process) is not a rate", () => {
-  expect(columns(null, null, [look(1000, 9, 1), look(2000, 5, 2)], Infinity).issued).toEqual([[null, null]]);
+  expect(columns(null, null, [look(1000, 9, 1), look(4000, 5, 2)], Infinity).issued).toEqual([[null, null]]);
 });
 
 test("samples are bounded and in order", () => {
@@ -46,13 +46,26 @@ test("the same conclusion on many hosts is one line; critical ones first", () =>
   ]);
 });
 
+test("the same conclusion in many communicators of a job is one line, unless its numbers differ", () => {
+  const groups = group([finding({ id: "a" }), finding({ id: "b", comm: "other" }), finding({ id: "c", comm: "third", message: "host-2 found 3 channels" })]);
+  expect(groups.map((one) => one.comms)).toEqual([["c", "other"], ["third"]]);
+});
+
+test("two incidents stay two lines, however alike", () => {
+  const past = (from: string, to: string, comm: string) =>
+    finding({ id: comm, comm, state: "resolved", first_seen: `2026-03-01T0${from}:00Z`, resolved_at: `2026-03-01T0${to}:00Z` });
+  const groups = group([past("3:10", "3:11", "c"), past("3:00", "3:01", "a"), past("3:00", "3:02", "b")]);
+  expect(groups.map((one) => one.comms)).toEqual([["c"], ["a", "b"]]);
+});
+
 test("the job in trouble is shown first, ended ones last", () => {
   const jobs = [
     job({ id: "ended", state: "ended", n_killed: 3 }),
+    job({ id: "newer but small", world_size: 2, first_seen: "2027-01-01T00:00:00Z" }),
     job({ id: "fine" }),
     job({ id: "bad", findings: { critical: 1, warning: 0, info: 0 } }),
   ];
-  expect(jobs.sort(byUrgency).map((one) => one.id)).toEqual(["bad", "fine", "ended"]);
+  expect(jobs.sort(byUrgency).map((one) => one.id)).toEqual(["bad", "fine", "newer but small", "ended"]);
 });
 
 test("cells carry what tells names apart", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bandwidth, duration, integer, list, plural, primitiveName, rankRanges, size } from "../../src/pure/format";
+import { bandwidth, bandwidthTicks, duration, integer, list, plural, primitiveName, rankRanges, size } from "../../src/pure/format";
 
 test.each([
   [0, "0 B"], [1023, "1023 B"], [1024, "1 KiB"], [1536, "1.5 KiB"], [64 * 1024 ** 2, "64 MiB"], [1024 ** 3 - 1, "1 GiB"],
@@ -7,9 +7,14 @@ test.each([
 ])("size of %d bytes is %s", (bytes, words) => expect(size(bytes)).toBe(words));
 
 test.each([
-  [0, "0 GB/s"], [12.4e9, "12.4 GB/s"], [1e9, "1.00 GB/s"], [2.1e7, "0.02 GB/s"], [3.2e6, "3.20 MB/s"], [900, "0.90 kB/s"],
+  [0, "0 GB/s"], [12.4e9, "12.4 GB/s"], [1e9, "1.00 GB/s"], [2.1e7, "21.0 MB/s"], [1.2e8, "0.12 GB/s"], [3.2e6, "3.20 MB/s"], [900, "0.90 kB/s"],
   [1.629e12, "1629 GB/s"],
 ])("%d bytes per second is %s", (bytes, words) => expect(bandwidth(bytes)).toBe(words));
+
+test("the ticks of an axis share a unit", () => {
+  expect(bandwidthTicks([0, 4e7, 1.2e8])).toEqual(["0 GB/s", "0.04 GB/s", "0.12 GB/s"]);
+  expect(bandwidthTicks([0, 2.5e6])).toEqual(["0 MB/s", "2.5 MB/s"]);
+});
 
 test.each([
   [0.0004, "0 s"], [0.0042, "4.2 ms"], [0.0184, "18 ms"], [0.42, "0.4 s"], [41.3, "41 s"], [840, "14 min"],

@@ -21,6 +21,7 @@ test("a degraded host is named with its reason and since when", () => {
     sentence: `1 of 4 hosts degraded: ${WHY}`,
     suspects: ["host-2"],
     sinceMs: NOW - 14 * 60_000,
+    advice: expect.stringMatching(/a NIC or a GPU link of host-2/),
   });
 });
 
@@ -50,11 +51,12 @@ test("killed processes are critical though every host is healthy", () => {
 });
 
 test("ranks that wait say for whom", () => {
-  const trouble = { words: "rank 3 on host-1 was killed", hosts: ["host-1"], sinceMs: NOW - 41_000 };
+  const trouble = { words: "rank 3 on host-1 was killed", hosts: ["host-1"], advice: "Start it again.", sinceMs: NOW - 41_000 };
   expect(health([job({ n_killed: 1 })], HOSTS, [], trouble, NOW)).toEqual({
     level: "critical",
     sentence: "Rank 3 on host-1 was killed",
     suspects: ["host-1"],
+    advice: "Start it again.",
     sinceMs: NOW - 41_000,
   });
 });

@@ -32,8 +32,8 @@ test("what changed is fetched at a pace, what did not now and then", () => {
   expect(isDue("lists", { dirty: false }, 8, 0)).toBe(true);
   expect(isDue("lists", { dirty: true, fetchedMs: 0 }, 8, 900)).toBe(false);
   expect(isDue("lists", { dirty: true, fetchedMs: 0 }, 8, 1_000)).toBe(true);
-  expect(isDue("lists", { dirty: false, fetchedMs: 0 }, 8, 9_000)).toBe(false);
-  expect(isDue("lists", { dirty: false, fetchedMs: 0 }, 8, 10_000)).toBe(true);
+  expect(isDue("lists", { dirty: false, fetchedMs: 0 }, 8, 2_900)).toBe(false);
+  expect(isDue("lists", { dirty: false, fetchedMs: 0 }, 8, 3_000)).toBe(true);
   expect(isDue("communicator", { dirty: true, fetchedMs: 0 }, 1024, 2_000)).toBe(false);
 });
 

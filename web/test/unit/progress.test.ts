@@ -22,6 +22,7 @@ test("a killed rank holds the others", () => {
   expect(seen.trouble).toEqual({
     words: "rank 3 on host-1 was killed in AllReduce #6; 3 ranks wait in AllReduce #7",
     hosts: ["host-1"],
+    advice: expect.stringMatching(/`dmesg -T` on host-1/),
     sinceMs: Date.parse("2026-03-01T03:25:27Z"),
   });
 });
@@ -31,6 +32,18 @@ test("a rank that never entered the operation is named", () => {
   const seen = progress(ranks);
   expect(seen.sentence).toBe("Rank 3 on host-1 is behind by 1 operation; 3 of 4 ranks wait in AllReduce #7 for 41 s");
   expect([...seen.behind]).toEqual([[3, 1]]);
+});
+
+test("a rank whose last operation was another one is named too", () => {
+  const ranks = [rank(0), rank(1), rank(2), rank(3, { operation: operation({ primitive: "recv", seq_number: 2, state: "completed" }) })];
+  const seen = progress(ranks);
+  expect(seen.sentence).toBe("Rank 3 on host-1 has not joined; 3 of 4 ranks wait in AllReduce #7 for 41 s");
+  expect(seen.trouble?.hosts).toEqual(["host-1"]);
+});
+
+test("after the end it says who was killed and what the others were in", () => {
+  const ranks = [rank(0, { state: "exited" }), rank(1, { state: "exited" }), rank(2, { state: "killed", operation: operation({ state: "completed" }) })];
+  expect(progress(ranks).end).toBe("rank 2 on host-1 was killed; 2 ranks ended in AllReduce #7");
 });
 
 test("all waiting in the same operation for long: nobody is behind, the transfers themselves do not finish", () => {

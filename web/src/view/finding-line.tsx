@@ -1,0 +1,64 @@
+import type { FindingGroup } from "../pure/findings";
+import { duration, list, moment, plural, rankRanges, since, words } from "../pure/format";
+import { kindName } from "../pure/findings";
+import { format } from "../pure/route";
+import * as store from "../state/store";
+import { Mark } from "./mark";
+
+/** One conclusion: what, where else, since when. */
+export function FindingLine({ group }: { group: FindingGroup }) {
+  const { first, all, hosts, comms } = group;
+  const nowMs = store.nowMs.value;
+  const start = Math.min(...all.map((finding) => Date.parse(finding.first_seen)));
+  const also = others(group);
+  return (
+    <li class={`finding severity-${first.severity} ${first.state}`}>
+      <Mark kind={first.severity} label={first.severity} />
+      <div>
+        <p class="message">
+          <a href={format({ job: first.job, communicator: target(group), ...(hosts.length === 1 ? { host: first.host } : {}) })}>
+            {first.message}
+          </a>
+        </p>
+        {also !== "" && <p class="also">The same on {also}.</p>}
+        <p class="about">
+          <span>{kindName(first.finding)}</span>
+          <span>cause: {words(first.cause)}</span>
+          {first.culprits !== undefined && first.culprits.length > 0 && <span>held back by {list(first.culprits)}</span>}
+          {store.jobs.value.items.length > 1 && <span>{first.job}</span>}
+          {comms.length > 1 && <span title={comms.map(nameOf).join(", ")}>{named(comms)}</span>}
+          <span>
+            {first.state === "firing"
+              ? `since ${since(start, nowMs)}`
+              : `${moment(start, nowMs)} – ${moment(Date.parse(first.resolved_at ?? first.last_seen), nowMs)}`}
+          </span>
+          {first.state === "resolved" && (
+            <span>lasted {duration(Math.max(0, (Date.parse(first.resolved_at ?? first.last_seen) - start) / 1000))}</span>
+          )}
+        </p>
+      </div>
+    </li>
+  );
+}
+
+/** Of the communicators that it was found in, the one that would be shown first. */
+function target({ first, comms }: FindingGroup): string {
+  return store.sortedCommunicators.value.find((one) => comms.includes(one.id))?.id ?? first.comm;
+}
+
+function nameOf(comm: string): string {
+  return store.communicatorNames.value.get(comm) ?? comm;
+}
+
+/** "in world/1, data-0/1 and data-1/1"; names are known of the job on the screen only. */
+function named(comms: string[]): string {
+  const known = store.sortedCommunicators.value.filter((one) => comms.includes(one.id));
+  return known.length < comms.length ? `in ${plural(comms.length, "communicator")}` : `in ${list(known.map((one) => nameOf(one.id)))}`;
+}
+
+function others({ first, all, hosts }: FindingGroup): string {
+  if (hosts.length > 1) return `${plural(hosts.length - 1, "other host")}: ${list(hosts.slice(1), 5)}`;
+  const ranks = [...new Set(all.flatMap((finding) => (finding.rank === undefined ? [] : [finding.rank])))].filter((rank) => rank !== first.rank);
+  if (ranks.length === 0) return "";
+  return ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${rankRanges(ranks)}`;
+}
