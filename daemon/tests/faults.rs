@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ringscope_daemon::api::{OperationState, RankState};
@@ -130,6 +131,29 @@ async fn a_killed_rank_is_named_and_every_rank_shows_its_operation() {
     for rank in &detail.ranks {
         assert!(rank.operation.is_some(), "rank {} shows no operation", rank.rank);
     }
+    shows_all_that_the_segment_holds(&stage, detail.ranks[3].pid).await;
+}
+
+/// Of a killed rank the segment is left, and the daemon shows what it says to the last call.
+async fn shows_all_that_the_segment_holds(stage: &Stage, pid: u32) {
+    let mut segments = std::fs::read_dir(&stage.segment_dir.0).unwrap().map(|entry| entry.unwrap().path());
+    let of_pid = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(&format!("{pid}-")) && name.ends_with(".seg")
+    };
+    let bytes = std::fs::read(segments.find(of_pid).unwrap()).unwrap();
+    let snapshot = ringscope_wire::segment::read::snapshot(&mut bytes.as_slice()).unwrap();
+    let counters = snapshot.communicators.iter().flat_map(|one| &one.counters);
+    let left: u64 = counters.map(|(_, counters)| counters.issued_calls).sum();
+    assert!(left > 0);
+    let client = stage.client();
+    eventually(&format!("{left} calls of the killed rank are shown"), async || {
+        let (issued, _) = shown(&client, "killed").await.ok()?;
+        let calls: u64 =
+            issued.iter().filter(|((rank, ..), _)| *rank == 3).map(|(_, called)| called.calls).sum();
+        (calls == left).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
