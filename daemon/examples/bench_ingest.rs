@@ -3,7 +3,10 @@
 //!
 //! `cargo run --release -p ringscope --example bench_ingest -- [--seconds 15] [--store none|sqlite|postgres|all]`
 //!
-//! Prints a table, and one line of JSON. Postgres is a private cluster that this starts itself, with fsync on.
+//! Prints two tables, and one line of JSON: what taking the batches costs, against the limit, and then, of the same
+//! daemon with everything in it, how long the largest answers take. A sample is one row of counters: a (rank,
+//! communicator, primitive). Postgres is a private cluster that this starts itself, with fsync on; SQLite works inside
+//! the daemon.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark fails by them")]
 #![allow(
@@ -25,6 +28,8 @@ mod common;
 mod load;
 #[path = "bench_ingest/proc.rs"]
 mod proc;
+#[path = "bench_ingest/reads.rs"]
+mod reads;
 
 use std::io::BufRead as _;
 use std::process::{Child, Command, Stdio};
@@ -37,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 /// What one run measured.
 struct Figures {
     store: &'static str,
+    samples_per_s: f64,
     counters_per_s: f64,
     batches: usize,
     refused: usize,
@@ -45,7 +51,17 @@ struct Figures {
     rss_mib: f64,
     p50_ms: f64,
     p99_ms: f64,
+    reads: Vec<reads::Read>,
 }
+
+impl Figures {
+    fn met(&self) -> bool {
+        self.daemon_cpu_percent <= LIMIT_CPU_PERCENT && self.refused == 0
+    }
+}
+
+/// What a thousand ranks may cost, of one core.
+const LIMIT_CPU_PERCENT: f64 = 10.0;
 
 #[tokio::main]
 async fn main() {
@@ -64,22 +80,34 @@ async fn main() {
     };
     let shape = Shape::default();
     println!(
-        "{} ranks on {} hosts, {} communicators x {} primitives per rank: {} counters in {} batches a second, {seconds} s",
+        "{} ranks on {} hosts, {} communicators x {} primitives per rank: {} samples, {} counters in {} batches a second, \
+         {seconds} s; {} x {}",
         shape.hosts * shape.ranks_per_host,
         shape.hosts,
         shape.communicators,
         shape.primitives,
-        shape.counters_per_round(),
+        shape.samples_per_batch() * shape.hosts as usize,
+        shape.counters_per_batch() * shape.hosts as usize,
         shape.hosts,
+        proc::n_cpus(),
+        proc::cpu_model(),
     );
-    println!("store     counters/s  refused  daemon CPU  Postgres CPU   RSS MiB   p50 ms   p99 ms");
+    println!(
+        "store     samples/s  counters/s  refused  daemon CPU  database CPU  RSS MiB  p50 ms  p99 ms  at most {LIMIT_CPU_PERCENT} %"
+    );
     let mut all = Vec::new();
     for store in stores {
         let figures = run(store, shape, Duration::from_secs(seconds)).await;
         print_row(&figures);
         all.push(figures);
     }
-    println!("{}", json(&all));
+    println!("\nstore     answer                                 ms      KiB");
+    for figures in &all {
+        for read in &figures.reads {
+            println!("{:<9} {:<33} {:>7.1} {:>8.0}", figures.store, read.path, read.ms, read.kib);
+        }
+    }
+    println!("\n{}", json(&all));
 }
 
 async fn run(store: &'static str, shape: Shape, time: Duration) -> Figures {
@@ -102,6 +130,7 @@ async fn run(store: &'static str, shape: Shape, time: Duration) -> Figures {
     let mut measured = load::rounds(&base_url, &mut agents, time).await;
     let (after, wall_s) = (cpu(), start.elapsed().as_secs_f64());
     let rss_mib = proc::rss_bytes(pid) as f64 / f64::from(1 << 20);
+    let reads = reads::all(&base_url).await;
     drop(child);
     std::fs::remove_dir_all(dir).unwrap();
 
@@ -110,9 +139,11 @@ async fn run(store: &'static str, shape: Shape, time: Duration) -> Figures {
         let last = measured.latencies_ms.len().saturating_sub(1);
         measured.latencies_ms.get((last as f64 * share) as usize).copied().unwrap_or(f64::NAN)
     };
+    let taken = (measured.latencies_ms.len() - measured.refused) as f64;
     Figures {
         store,
-        counters_per_s: (measured.latencies_ms.len() * shape.counters_per_batch()) as f64 / wall_s,
+        samples_per_s: taken * shape.samples_per_batch() as f64 / wall_s,
+        counters_per_s: taken * shape.counters_per_batch() as f64 / wall_s,
         batches: measured.latencies_ms.len(),
         refused: measured.refused,
         daemon_cpu_percent: (after.0 - before.0) / wall_s * 100.0,
@@ -120,6 +151,7 @@ async fn run(store: &'static str, shape: Shape, time: Duration) -> Figures {
         rss_mib,
         p50_ms: quantile(0.5),
         p99_ms: quantile(0.99),
+        reads,
     }
 }
 
@@ -149,17 +181,19 @@ fn spawn_daemon(url: &str) -> (Killed, String) {
 }
 
 fn print_row(figures: &Figures) {
-    let postgres = figures.postgres_cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.1} %"));
+    let database = figures.postgres_cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.1} %"));
     println!(
-        "{:<9} {:>10.0} {:>8} {:>9.1} % {:>13} {:>9.0} {:>8.1} {:>8.1}",
+        "{:<9} {:>9.0} {:>11.0} {:>8} {:>9.1} % {:>13} {:>8.0} {:>7.1} {:>7.1}  {}",
         figures.store,
+        figures.samples_per_s,
         figures.counters_per_s,
         figures.refused,
         figures.daemon_cpu_percent,
-        postgres,
+        database,
         figures.rss_mib,
         figures.p50_ms,
-        figures.p99_ms
+        figures.p99_ms,
+        if figures.met() { "met" } else { "not met" },
     );
 }
 
@@ -167,15 +201,24 @@ fn json(all: &[Figures]) -> serde_json::Value {
     let rows = all.iter().map(|figures| {
         serde_json::json!({
             "store": figures.store,
+            "samples_per_s": figures.samples_per_s.round(),
             "counters_per_s": figures.counters_per_s.round(),
             "batches": figures.batches,
             "refused": figures.refused,
             "daemon_cpu_percent": figures.daemon_cpu_percent,
-            "postgres_cpu_percent": figures.postgres_cpu_percent,
+            "database_cpu_percent": figures.postgres_cpu_percent,
             "rss_mib": figures.rss_mib,
             "p50_ms": figures.p50_ms,
             "p99_ms": figures.p99_ms,
+            "met": figures.met(),
+            "reads": figures.reads.iter().map(reads::Read::json).collect::<Vec<_>>(),
         })
     });
-    serde_json::json!({ "benchmark": "ingest", "runs": rows.collect::<Vec<_>>() })
+    serde_json::json!({
+        "benchmark": "ingest",
+        "cpu": proc::cpu_model(),
+        "n_cpus": proc::n_cpus(),
+        "limit_cpu_percent": LIMIT_CPU_PERCENT,
+        "runs": rows.collect::<Vec<_>>(),
+    })
 }

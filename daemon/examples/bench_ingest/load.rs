@@ -44,13 +44,14 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Eight counters (fields of `Counters`) per communicator and primitive.
-    pub(crate) fn counters_per_batch(self) -> usize {
-        (self.ranks_per_host * self.communicators * self.primitives * 8) as usize
+    /// One per rank, communicator and primitive.
+    pub(crate) fn samples_per_batch(self) -> usize {
+        (self.ranks_per_host * self.communicators * self.primitives) as usize
     }
 
-    pub(crate) fn counters_per_round(self) -> usize {
-        self.hosts as usize * self.counters_per_batch()
+    /// Six counters (numbers of `Counters`) a sample.
+    pub(crate) fn counters_per_batch(self) -> usize {
+        self.samples_per_batch() * 6
     }
 }
 

@@ -26,6 +26,18 @@ pub(crate) fn rss_bytes(pid: u32) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
+/// What the processor is called.
+pub(crate) fn cpu_model() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("model name"));
+    line.map_or("unknown CPU", |line| line.trim_start_matches([' ', '\t', ':'])).to_owned()
+}
+
+/// Cores that this process may use.
+pub(crate) fn n_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The fields after the name, which is in parentheses and may hold spaces.
 fn fields(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace()

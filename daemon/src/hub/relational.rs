@@ -1,5 +1,7 @@
 //! Rows for those who read the database with SQL. Derived: the daemon itself never reads them back.
 
+use std::collections::BTreeSet;
+
 use ringscope_wire::batch::Process;
 
 use super::State;
@@ -61,7 +63,7 @@ pub(super) fn of_process(process: &Process, updated_ns: i64, set: &mut WriteSet)
     dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
 }
 
-/// A communicator with all its ranks, its job and its hosts.
+/// A communicator with all its ranks.
 pub(super) fn of_communicator(state: &State, comm: CommunicatorId, now: Timestamp, set: &mut WriteSet) {
     let State { model, diagnosis, .. } = state;
     let Some(detail) = view::communicator(model, diagnosis, now, comm.as_str()) else { return };
@@ -85,14 +87,24 @@ pub(super) fn of_communicator(state: &State, comm: CommunicatorId, now: Timestam
     set.ranks.retain(|rank| rank.comm != summary.id);
     set.ranks.extend(detail.ranks.iter().map(|rank| rank_row(&summary.id, rank, updated_ns)));
     dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
-    set.jobs.extend(view::job(model, diagnosis, now, &summary.job).map(|job| job_row(job, updated_ns)));
-    set.hosts.extend(
-        summary
-            .hosts
-            .iter()
-            .filter_map(|host| view::host(model, diagnosis, now, host))
-            .map(|host| host_row(&host.summary, updated_ns)),
-    );
+}
+
+/// The jobs and the hosts of communicators, each once.
+pub(super) fn of_jobs_and_hosts(state: &State, comms: &[CommunicatorId], now: Timestamp, set: &mut WriteSet) {
+    let State { model, diagnosis, .. } = state;
+    let (mut jobs, mut hosts): (BTreeSet<&str>, BTreeSet<&str>) = (BTreeSet::new(), BTreeSet::new());
+    for known in comms.iter().filter_map(|comm| model.communicator(*comm)) {
+        jobs.insert(&**known.job());
+        hosts.extend(known.ranks(model).map(|rank| &*rank.identity.host));
+    }
+    if jobs.is_empty() {
+        return;
+    }
+    let updated_ns = ns(now);
+    let all = view::jobs(model, diagnosis, now).into_iter().filter(|job| jobs.contains(&*job.id));
+    set.jobs.extend(all.map(|job| job_row(job, updated_ns)));
+    let all = view::hosts(model, diagnosis, now).into_iter().filter(|host| hosts.contains(&*host.host));
+    set.hosts.extend(all.map(|host| host_row(&host, updated_ns)));
 }
 
 fn rank_row(comm: &str, rank: &api::Rank, updated_ns: i64) -> RankRow {

@@ -113,6 +113,7 @@ impl Batched {
             self.started = true;
             set.findings = std::mem::take(&mut self.findings);
             set.samples = std::mem::take(&mut self.samples);
+            relational::of_jobs_and_hosts(state, &self.communicators, now, &mut set);
         }
         let updated_ns = now.0.cast_signed();
         for key in split_off(&mut self.facts) {

@@ -71,10 +71,12 @@ impl Keeper {
     /// # Errors
     /// Why it is not, in words.
     pub async fn saved(&self) -> Result<(), String> {
-        let (ticket, answer) = oneshot::channel();
-        if let StoreState::Away(reason) = &*self.state.borrow() {
-            return Err(reason.clone());
+        match &*self.state.borrow() {
+            StoreState::None => return Ok(()),
+            StoreState::Away(reason) => return Err(reason.clone()),
+            StoreState::Opening | StoreState::Open(_) => {}
         }
+        let (ticket, answer) = oneshot::channel();
         self.tickets.try_send(ticket).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => "the database does not keep up".to_owned(),
             mpsc::error::TrySendError::Closed(_) => "the daemon is shutting down".to_owned(),
@@ -261,8 +263,8 @@ impl Task {
 /// Batches that wait for one transaction: as many as a thousand agents have under way.
 const TICKETS_MAX: usize = 1024;
 /// How long the first batch waits for others to share its transaction: little beside the 250 ms between an agent's
-/// batches, and it saves two of three commits where a hundred agents send.
-const GATHER_TIME: Duration = Duration::from_millis(20);
+/// batches, and however many agents send, they share at most twenty commits a second.
+const GATHER_TIME: Duration = Duration::from_millis(50);
 /// How often what no agent waits for is written: samples, findings that time brought.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that is away is tried.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::api;
 use crate::clock::Timestamp;
 use crate::hub::{CollectorCount, Hub};
-use crate::model::{CommunicatorId, Sample};
+use crate::model::{Communicator, CommunicatorId, Facts, Model, Sample};
 use crate::view;
 
 use super::family::Row;
@@ -49,16 +49,16 @@ impl Snapshot {
             let ids: BTreeSet<CommunicatorId> = jobs.keys().copied().collect();
             let channels = communicators
                 .iter()
-                .filter_map(|summary| view::communicator(model, diagnosis, now, &summary.id))
-                .flat_map(|detail| host_channels(&detail))
+                .filter_map(|summary| model.communicator(summary.id.parse().ok()?))
+                .flat_map(|communicator| host_channels(communicator, model))
                 .collect();
             let firing = view::FindingFilter {
                 state: Some(api::FindingState::Firing),
                 ..view::FindingFilter::default()
             };
             let mut dropped = model.dropped();
-            for job in view::jobs(model, diagnosis, now) {
-                add(&mut dropped, &job.dropped);
+            for process in model.jobs().flat_map(|(_, job)| job.processes(model)) {
+                add(&mut dropped, process.dropped());
             }
             Self {
                 communicators,
@@ -98,30 +98,30 @@ impl Snapshot {
 
 /// The two counts of one host are those of one rank, the one with the least init for its final: so that an
 /// expression over both is true of a host exactly if it is true of one of its ranks.
-fn host_channels(detail: &api::CommunicatorDetail) -> Vec<HostChannels> {
-    let mut hosts: BTreeMap<&str, &api::Rank> = BTreeMap::new();
-    for rank in &detail.ranks {
+fn host_channels(communicator: &Communicator, model: &Model) -> Vec<HostChannels> {
+    let mut hosts: BTreeMap<&str, &Facts> = BTreeMap::new();
+    for rank in communicator.ranks(model) {
         hosts
-            .entry(&rank.host)
+            .entry(&rank.identity.host)
             .and_modify(|worst| {
-                if share(rank) < share(worst) {
-                    *worst = rank;
+                if share(rank.facts) < share(worst) {
+                    *worst = rank.facts;
                 }
             })
-            .or_insert(rank);
+            .or_insert(rank.facts);
     }
-    let channels = hosts.into_iter().map(|(host, rank)| HostChannels {
-        job: detail.summary.job.clone(),
-        comm: detail.summary.id.clone(),
+    let channels = hosts.into_iter().map(|(host, facts)| HostChannels {
+        job: communicator.job().to_string(),
+        comm: communicator.id().to_string(),
         host: host.to_owned(),
-        init: rank.init_channels,
-        last: rank.final_channels,
+        init: facts.init_channels,
+        last: facts.final_channels,
     });
     channels.collect()
 }
 
 /// `init / final`; a rank that says less comes after those that say both.
-fn share(rank: &api::Rank) -> f64 {
+fn share(rank: &Facts) -> f64 {
     match (rank.init_channels, rank.final_channels) {
         (Some(init), Some(last)) => f64::from(init) / f64::from(last.max(1)),
         (Some(_), None) | (None, Some(_)) => f64::MAX,

@@ -1,6 +1,7 @@
 //! How a word about one process is merged into what is known of it. In any order, with repeats, the result is the same.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::{self, CollectorState, CommunicatorState};
@@ -39,6 +40,15 @@ pub(super) struct Merged {
     pub(super) counted: Vec<u64>,
 }
 
+impl Merged {
+    /// Agents tell the counters of a communicator one after the other, so most repeats are of the last.
+    fn count(&mut self, local_id: u64) {
+        if self.counted.last() != Some(&local_id) {
+            self.counted.push(local_id);
+        }
+    }
+}
+
 impl Process {
     /// Merges a word about this process.
     pub(super) fn merge(&mut self, told: &batch::Process, word: &mut Word<'_>) -> Merged {
@@ -58,17 +68,17 @@ impl Process {
         }
         for counters in &told.counters {
             if self.merge_counters(counters, heard_before, word) {
-                merged.counted.push(counters.local_id);
+                merged.count(counters.local_id);
             }
         }
         for link in &told.links {
             if self.merge_link(link, word) {
-                merged.counted.push(link.local_id);
+                merged.count(link.local_id);
             }
         }
         for operation in &told.last_completed {
             if self.merge_completed(operation, word) {
-                merged.counted.push(operation.local_id);
+                merged.count(operation.local_id);
             }
         }
         // The store splits a process in two, so there an empty list says nothing.
@@ -137,11 +147,14 @@ impl Process {
 
     /// This process's part of a communicator, made if there is room. Also without any facts: these may come later.
     fn local(&mut self, local_id: u64, word: &mut Word<'_>) -> Option<&mut Local> {
-        if !self.locals.contains_key(&local_id) && self.locals.len() >= MAX_PROCESS_COMMUNICATORS {
-            word.losses.add("process_communicator_limit");
-            return None;
-        }
-        let local = self.locals.entry(local_id).or_default();
+        let is_full = self.locals.len() >= MAX_PROCESS_COMMUNICATORS;
+        let local = match self.locals.entry(local_id) {
+            Entry::Vacant(_) if is_full => {
+                word.losses.add("process_communicator_limit");
+                return None;
+            }
+            entry => entry.or_default(),
+        };
         local.heard = local.heard.max(word.now);
         Some(local)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_wire::Primitive;
 
-use super::{Communicator, CommunicatorId, Model, Name, traffic};
+use super::{Communicator, CommunicatorId, Model, Name, Totals, Traffic, traffic};
 
 /// Cumulative counters of one primitive of a communicator on one host, summed over the host's ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,30 +37,19 @@ impl Model {
 
     fn samples_of(&self, communicator: &Communicator) -> Vec<Sample> {
         let hosts = communicator.hosts_by_rank(self);
-        let mut samples: BTreeMap<(&Name, Primitive), Sample> = BTreeMap::new();
+        let mut by_host: BTreeMap<&Name, BTreeMap<Primitive, Sample>> = BTreeMap::new();
         for rank in communicator.ranks(self) {
             let host = &rank.identity.host;
-            let traffic = traffic(&rank, &hosts);
-            for primitive in rank.local.counters().keys().chain(traffic.keys()).collect::<BTreeSet<_>>() {
-                let sample = samples
-                    .entry((host, *primitive))
-                    .or_insert_with(|| Sample::new(communicator.id(), host, *primitive));
-                let totals = rank.local.counters().get(primitive).map(|counted| *counted.totals());
-                let totals = totals.unwrap_or_default();
-                let traffic = traffic.get(primitive).copied().unwrap_or_default();
-                for (sum, more) in [
-                    (&mut sample.issued_calls, totals.issued_calls),
-                    (&mut sample.issued_bytes, totals.issued_bytes),
-                    (&mut sample.completed_calls, totals.completed_calls),
-                    (&mut sample.completed_bytes, totals.completed_bytes),
-                    (&mut sample.intra_bytes, traffic.intra_bytes),
-                    (&mut sample.inter_bytes, traffic.inter_bytes),
-                ] {
-                    *sum = sum.saturating_add(more);
-                }
+            let samples = by_host.entry(host).or_default();
+            let new = |primitive| move || Sample::new(communicator.id(), host, primitive);
+            for (primitive, counted) in rank.local.counters() {
+                samples.entry(*primitive).or_insert_with(new(*primitive)).add_totals(counted.totals());
+            }
+            for (primitive, traffic) in traffic(&rank, &hosts) {
+                samples.entry(primitive).or_insert_with(new(primitive)).add_traffic(traffic);
             }
         }
-        samples.into_values().collect()
+        by_host.into_values().flat_map(BTreeMap::into_values).collect()
     }
 }
 
@@ -77,5 +66,17 @@ impl Sample {
             intra_bytes: 0,
             inter_bytes: 0,
         }
+    }
+
+    fn add_totals(&mut self, totals: &Totals) {
+        self.issued_calls = self.issued_calls.saturating_add(totals.issued_calls);
+        self.issued_bytes = self.issued_bytes.saturating_add(totals.issued_bytes);
+        self.completed_calls = self.completed_calls.saturating_add(totals.completed_calls);
+        self.completed_bytes = self.completed_bytes.saturating_add(totals.completed_bytes);
+    }
+
+    fn add_traffic(&mut self, traffic: Traffic) {
+        self.intra_bytes = self.intra_bytes.saturating_add(traffic.intra_bytes);
+        self.inter_bytes = self.inter_bytes.saturating_add(traffic.inter_bytes);
     }
 }

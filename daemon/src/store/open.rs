@@ -111,7 +111,13 @@ async fn sqlite(url: &DatabaseUrl, path: &Path) -> Result<Store, StoreError> {
         .create_if_missing(true)
         // Pages written again between checkpoints are copied once: 16 MiB of WAL.
         .pragma("wal_autocheckpoint", "4000");
-    let write = SqlitePoolOptions::new().max_connections(1).connect_with(writing).await.map_err(at_open)?;
+    let write = SqlitePoolOptions::new()
+        .max_connections(1)
+        // A file does not hang up: asking it before every transaction would only wake its thread once more.
+        .test_before_acquire(false)
+        .connect_with(writing)
+        .await
+        .map_err(at_open)?;
     let read = SqlitePoolOptions::new()
         .max_connections(SQLITE_READERS)
         .acquire_timeout(ACQUIRE_TIMEOUT)

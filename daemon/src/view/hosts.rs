@@ -92,7 +92,7 @@ fn summary(
         .filter_map(|process| process.identity())
         .map(|identity| &identity.job)
         .collect();
-    let (init_channels, final_channels) = channels(model, ages, name, processes);
+    let (init_channels, final_channels) = channels(model, ages, processes);
     HostSummary {
         host: name.to_string(),
         degraded: is_degraded(findings),
@@ -122,18 +122,13 @@ fn rate(process: &Process, now: Timestamp) -> f64 {
 }
 
 /// Init and final channels of a host in the communicator that tells best.
-fn channels(model: &Model, ages: &Ages, name: &Name, processes: &[&Process]) -> (Option<u32>, Option<u32>) {
-    let all = processes.iter().flat_map(|process| model.communicators_of(process));
+fn channels(model: &Model, ages: &Ages, processes: &[&Process]) -> (Option<u32>, Option<u32>) {
+    let ranks = || processes.iter().flat_map(|process| process.ranks());
     // One of which the channels are not known tells nothing.
-    let told = |known: &&Communicator| {
-        known.ranks(model).any(|rank| rank.identity.host == *name && rank.facts.init_channels.is_some())
-    };
-    let mut candidates: Vec<Age> = all.filter_map(|known| ages.get(known)).collect();
-    candidates.sort_unstable();
-    candidates.dedup();
-    let best = candidates.into_iter().rev().filter_map(|age| model.communicator(age.3)).find(told);
-    let Some(best) = best else { return (None, None) };
-    let here = || best.ranks(model).filter(|rank| rank.identity.host == *name).map(|rank| rank.facts);
+    let told = ranks().filter(|rank| rank.facts.init_channels.is_some());
+    let told = told.filter_map(|rank| ages.get(model.communicator(rank.local.communicator()?)?));
+    let Some((.., best)) = told.max() else { return (None, None) };
+    let here = || ranks().filter(|rank| rank.local.communicator() == Some(best)).map(|rank| rank.facts);
     (
         here().filter_map(|facts| facts.init_channels).min(),
         here().filter_map(|facts| facts.final_channels).min(),
