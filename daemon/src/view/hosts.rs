@@ -96,11 +96,7 @@ fn summary(
     HostSummary {
         host: name.to_string(),
         degraded: is_degraded(findings),
-        reasons: firing
-            .iter()
-            .filter(|finding| finding.severity >= Severity::Warning)
-            .map(|finding| finding.message.clone())
-            .collect(),
+        reasons: reasons(firing),
         findings,
         jobs: jobs.into_iter().map(ToString::to_string).collect(),
         n_processes: u32::try_from(processes.iter().filter(lives).count()).unwrap_or(u32::MAX),
@@ -109,6 +105,17 @@ fn summary(
         completed_bytes_per_s: processes.iter().map(|process| rate(process, now)).sum(),
         last_seen: processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default(),
     }
+}
+
+/// The messages that make a host degraded, each once: several communicators of a job say the same.
+fn reasons(firing: &[&Finding]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for finding in firing.iter().filter(|finding| finding.severity >= Severity::Warning) {
+        if !reasons.contains(&finding.message) {
+            reasons.push(finding.message.clone());
+        }
+    }
+    reasons
 }
 
 /// Completed bytes per second of a process.

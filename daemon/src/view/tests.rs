@@ -145,6 +145,15 @@ fn hosts_and_jobs() {
 }
 
 #[test]
+fn a_host_says_each_reason_once() {
+    let (mut model, mut diagnosis) = world(&sick());
+    model.apply(&sick().again(0xdef, 8, 1).batch(2, 2), at(2));
+    diagnosis.update(&model, None, at(2));
+    let host = host(&model, &diagnosis, at(3), "host-2").unwrap();
+    assert_eq!((host.summary.findings.critical, host.summary.reasons.len()), (2, 1));
+}
+
+#[test]
 fn a_host_shows_its_newest_communicator_over_several_hosts() {
     let wide = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4);
     let (mut model, diagnosis) = world(&wide);
