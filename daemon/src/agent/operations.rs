@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_wire::batch;
+use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, OPERATION_QUEUED};
-use ringscope_wire::segment::read::{Clock, Record, Records, Source, records};
+use ringscope_wire::segment::read::{Record, Records, Source, records};
 
 use super::loss::{Loss, Losses};
 

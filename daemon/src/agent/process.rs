@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
+use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
 };
-use ringscope_wire::segment::read::{Clock, Communicator, Identity, snapshot};
+use ringscope_wire::segment::read::{Communicator, Identity, snapshot};
 
 use super::join::{Wanted, find};
 use super::log_tail::{LogTail, Reached};

@@ -5,8 +5,10 @@
 //!
 //! * [`layout`]: what lies where. The collector works on it through shared references (everything that changes is
 //!   atomic).
+//! * [`clock`]: from ticks to time.
 //! * [`read`]: turns the bytes of a file, whole, cut or hostile, into plain values or an error.
 
+pub mod clock;
 pub mod layout;
 pub mod read;
 

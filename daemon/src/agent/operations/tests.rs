@@ -3,8 +3,9 @@
 use std::mem::offset_of;
 
 use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::clock::ClockAnchor;
 use ringscope_wire::segment::layout;
-use ringscope_wire::segment::read::{ClockAnchor, snapshot};
+use ringscope_wire::segment::read::snapshot;
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::*;
