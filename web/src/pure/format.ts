@@ -53,7 +53,8 @@ export function plural(count: number, noun: string): string {
 
 /** Seconds as people say them: "0.4 s", "41 s", "14 min", "3 h 05 min", "2 d 4 h". */
 export function duration(seconds: number): string {
-  if (seconds < 0.001) return "0 s";
+  if (seconds < 0.0000005) return "0 s";
+  if (seconds < 0.0009995) return `${(seconds * 1e6).toFixed(0)} µs`;
   if (seconds < 0.0995) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds < 99.5) return `${seconds.toFixed(0)} s`;
