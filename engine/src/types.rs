@@ -45,26 +45,28 @@ pub(crate) enum RedOp {
 }
 
 impl DataType {
+    /// Every type, in the order of its C value.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::I8,
+        Self::U8,
+        Self::I32,
+        Self::U32,
+        Self::I64,
+        Self::U64,
+        Self::F16,
+        Self::F32,
+        Self::F64,
+        Self::Bf16,
+    ];
+
     /// From the C value; fp8 is not built yet.
     pub(crate) fn from_c(value: c_int) -> Result<Self> {
-        const ALL: [DataType; 10] = [
-            DataType::I8,
-            DataType::U8,
-            DataType::I32,
-            DataType::U32,
-            DataType::I64,
-            DataType::U64,
-            DataType::F16,
-            DataType::F32,
-            DataType::F64,
-            DataType::Bf16,
-        ];
         if value == 10 || value == 11 {
             return Err(Error::InvalidArgument(format!("data type {value} (8-bit float) is not supported")));
         }
         usize::try_from(value)
             .ok()
-            .and_then(|index| ALL.get(index).copied())
+            .and_then(|index| Self::ALL.get(index).copied())
             .ok_or_else(|| Error::InvalidArgument(format!("{value} is not an ncclDataType_t")))
     }
 

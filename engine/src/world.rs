@@ -17,18 +17,6 @@ use crate::profiler::emit::OperationEvents;
 use crate::run::launch::{self, Launch};
 use crate::types::{DataType, RedOp};
 
-const TYPES: [DataType; 10] = [
-    DataType::I8,
-    DataType::U8,
-    DataType::I32,
-    DataType::U32,
-    DataType::I64,
-    DataType::U64,
-    DataType::F16,
-    DataType::F32,
-    DataType::F64,
-    DataType::Bf16,
-];
 const OPS: [RedOp; 5] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg];
 
 /// Runs `rank` on each rank of a new communicator.
@@ -219,7 +207,7 @@ fn primitives(root: usize) -> [Primitive; 5] {
 #[test]
 fn every_type_with_every_operator() {
     let mut cases = Vec::new();
-    for data_type in TYPES {
+    for data_type in DataType::ALL {
         for op in OPS {
             for primitive in primitives(1) {
                 cases.push(Case {
@@ -246,7 +234,7 @@ proptest! {
         large in 20_000_usize..60_000,
         root in 0_usize..7,
         in_place: bool,
-        data_type in prop::sample::select(TYPES.to_vec()),
+        data_type in prop::sample::select(DataType::ALL.to_vec()),
         op in prop::sample::select(vec![RedOp::Sum, RedOp::Max, RedOp::Min, RedOp::Avg]),
     ) {
         let mut cases = Vec::new();
