@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
-    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, Communicator, DropReason, MAX_COMMUNICATORS, Segment,
+    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_NONE, Communicator, DropReason, MAX_COMMUNICATORS,
+    Segment,
 };
 
 use crate::fence::ticks;
@@ -101,6 +102,13 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
     communicator.n_ranks.store(birth.n_ranks, Relaxed);
     communicator.n_nodes.store(0, Relaxed);
     communicator.device.store(-1, Relaxed);
+    communicator.sources.store(0, Relaxed);
+    communicator.completion.store(COMPLETION_NONE, Relaxed);
+    communicator.compute_capability.store(0, Relaxed);
+    communicator.min_ctas.store(0, Relaxed);
+    communicator.max_ctas.store(0, Relaxed);
+    communicator.shares_resources.store(0, Relaxed);
+    communicator.library.store(0, Relaxed);
     set_name(communicator, &birth.name);
     CHILDREN[slot & SLOT_MASK].store(0, Relaxed);
     communicator.state.store(COMMUNICATOR_FORMING, Release);
@@ -116,6 +124,10 @@ fn clear_counters(communicator: &Communicator) {
             &counters.completed_calls,
             &counters.completed_bytes,
             &counters.busy_ticks,
+            &counters.captured_calls,
+            &counters.captured_bytes,
+            &counters.replayed_calls,
+            &counters.replayed_bytes,
         ] {
             counter.store(0, Relaxed);
         }

@@ -55,7 +55,7 @@ struct State {
 }
 
 /// What became of a batch.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Taken {
     /// What to answer, once it is saved.
     pub reply: IngestReply,
@@ -89,7 +89,11 @@ impl Hub {
         let mut state = self.lock();
         let admission = state.agents.admit(batch, now);
         state.unsaved.agents.insert(batch.agent_id.clone());
-        let reply = IngestReply { seq_number: admission.last_seq, resend_all: admission.resend_all };
+        let reply = IngestReply {
+            seq_number: admission.last_seq,
+            resend_all: admission.resend_all,
+            wishes: Vec::new(),
+        };
         if admission.duplicate {
             return Taken { reply, duplicate: true };
         }

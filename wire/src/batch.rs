@@ -7,7 +7,7 @@ use prost::Message as _;
 include!(concat!(env!("OUT_DIR"), "/ringscope.v1.rs"));
 
 /// The version of the format that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Why bytes are not a batch that this build can take.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

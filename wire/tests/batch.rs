@@ -27,7 +27,50 @@ fn full() -> Batch {
         channels_done: 1,
         channels_expected: 4,
     };
-    let communicator = batch::Communicator {
+    let process = batch::Process {
+        key: "node-7/4242/1".into(),
+        identity: Some(batch::Identity { host: "node-7".into(), global_rank: Some(0), ..Default::default() }),
+        communicators: vec![communicator()],
+        counters: vec![batch::Counters {
+            local_id: 1 << 16,
+            primitive: batch::Primitive::AllReduce.into(),
+            issued_calls: 2,
+            issued_bytes: 8192,
+            busy_ns: 12,
+            captured_calls: 3,
+            captured_bytes: 96,
+            replayed_calls: 6,
+            replayed_bytes: 192,
+            ..Default::default()
+        }],
+        links: vec![batch::Link { local_id: 1 << 16, peer: 4, sent_bytes: 7168, ..Default::default() }],
+        in_flight: vec![operation],
+        last_completed: vec![operation],
+        dropped: vec![batch::Dropped { reason: "panic".into(), events: 1 }],
+        collector_state: batch::CollectorState::Fault.into(),
+        state: batch::ProcessState::Killed.into(),
+        ended_at_ns: Some(5),
+        level: batch::Level::Steps.into(),
+        profiler_version: 5,
+        plugin_chained: true,
+        calls_seen: true,
+        n_libraries: 1,
+        has_segment: true,
+        log_lacks: vec!["no GRAPH lines".into()],
+    };
+    Batch {
+        format_version: FORMAT_VERSION,
+        agent_id: "a4e7".into(),
+        seq_number: 1,
+        agent_host: "node-7".into(),
+        sent_at_ns: 1_700_000_000_000_000_000,
+        processes: vec![process],
+        dropped: vec![],
+    }
+}
+
+fn communicator() -> batch::Communicator {
+    batch::Communicator {
         local_id: 1 << 16,
         comm_hash: 0xfeed_beef,
         name: "dp".into(),
@@ -47,44 +90,41 @@ fn full() -> Batch {
             next: 4,
             transport: "NET/IB".into(),
             nic: "mlx5_0".into(),
+            gpu_direct: true,
+            recv_nic: "mlx5_1".into(),
+            nic_index: Some(0),
+            recv_nic_index: Some(1),
+            proxy_rank: None,
         }],
         channel_settings: [("NCCL_MIN_NCHANNELS".to_owned(), 8), ("NCCL_MAX_NCHANNELS".to_owned(), 16)]
             .into(),
-    };
-    let process = batch::Process {
-        key: "node-7/4242/1".into(),
-        identity: Some(batch::Identity { host: "node-7".into(), global_rank: Some(0), ..Default::default() }),
-        communicators: vec![communicator],
-        counters: vec![batch::Counters {
-            local_id: 1 << 16,
-            primitive: batch::Primitive::AllReduce.into(),
-            issued_calls: 2,
-            issued_bytes: 8192,
-            busy_ns: 12,
-            ..Default::default()
+        sources: Some(batch::Sources { calls: true, plugin: true, log: false }),
+        completion: batch::Completion::Profiler.into(),
+        compute_capability: Some(90),
+        ring_bw_intra: Some(48.0),
+        ring_bw_inter: Some(24.5),
+        local_ranks: Some(4),
+        local_rank: Some(3),
+        mnnvl: Some(false),
+        collnet_channels: Some(0),
+        nvls_channels: Some(16),
+        shares_resources: Some(true),
+        log_version: "2.27.3+cuda12.9".into(),
+        search_fell_back: true,
+        net_unpack: Some(false),
+        made_by: "ncclCommSplit".into(),
+        evidence: vec![batch::Evidence {
+            fact: "init".into(),
+            file: "/dev/shm/ringscope/nccl.log".into(),
+            line: 12,
+            text: "Pattern 4, crossNic 0, nChannels 2".into(),
         }],
-        links: vec![batch::Link { local_id: 1 << 16, peer: 4, sent_bytes: 7168, ..Default::default() }],
-        in_flight: vec![operation],
-        last_completed: vec![operation],
-        dropped: vec![batch::Dropped { reason: "panic".into(), events: 1 }],
-        collector_state: batch::CollectorState::Fault.into(),
-        state: batch::ProcessState::Killed.into(),
-        ended_at_ns: Some(5),
-    };
-    Batch {
-        format_version: FORMAT_VERSION,
-        agent_id: "a4e7".into(),
-        seq_number: 1,
-        agent_host: "node-7".into(),
-        sent_at_ns: 1_700_000_000_000_000_000,
-        processes: vec![process],
-        dropped: vec![],
     }
 }
 
 #[test]
-fn the_bytes_are_those_of_version_1() {
-    golden("batch-v1.hex", &hex_dump(&full().encode_to_vec()));
+fn the_bytes_are_those_of_version_2() {
+    golden("batch-v2.hex", &hex_dump(&full().encode_to_vec()));
 }
 
 #[test]
@@ -96,8 +136,8 @@ fn a_batch_decodes_as_encoded() {
 fn every_error_says_what_is_wrong() {
     let cases: [(Batch, &str); 4] = [
         (
-            Batch { format_version: 2, ..full() },
-            "batch format version 2, but this daemon reads version 1: upgrade the older of the two",
+            Batch { format_version: 3, ..full() },
+            "batch format version 3, but this daemon reads version 2: upgrade the older of the two",
         ),
         (Batch { agent_id: String::new(), ..full() }, "batch lacks agent_id"),
         (Batch { seq_number: 0, ..full() }, "batch lacks seq_number"),

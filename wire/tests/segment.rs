@@ -17,8 +17,8 @@ use ringscope_wire::{Datatype, Primitive};
 use sample::{golden, hex_dump, segment};
 
 #[test]
-fn the_bytes_are_those_of_version_1() {
-    golden("segment-v1.hex", &hex_dump(&segment()));
+fn the_bytes_are_those_of_version_2() {
+    golden("segment-v2.hex", &hex_dump(&segment()));
 }
 
 #[test]
@@ -66,6 +66,13 @@ fn a_sample_reads_as_written() {
             n_nodes: Some(2),
             device: None,
             name: "dp".into(),
+            sources: 0,
+            completion: layout::COMPLETION_NONE,
+            compute_capability: None,
+            min_ctas: None,
+            max_ctas: None,
+            shares_resources: None,
+            library: 0,
             counters: vec![(Primitive::ReduceScatter, counters)],
         }]
     );
@@ -155,8 +162,8 @@ fn every_error_says_what_is_wrong() {
         (b"ringscop".to_vec(), format!("segment is cut: 8 bytes, {} needed", size_of::<layout::Fixed>())),
         (vec![0x41; length], "not a ringscope segment (it begins with [41, 41, 41, 41, 41, 41, 41, 41])".into()),
         (
-            with(8, &[2]),
-            "segment version 2, but this agent reads version 1: use the agent and the collector of one release".into(),
+            with(8, &[3]),
+            "segment version 3, but this agent reads version 2: use the agent and the collector of one release".into(),
         ),
         (with(16, &[0; 8]), format!("segment is corrupt: says it is 0 bytes long, not {length}")),
         (with(offset_of!(layout::Fixed, tick_kind), &[9]), "segment is corrupt: tick kind 9".into()),

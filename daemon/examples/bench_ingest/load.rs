@@ -215,6 +215,7 @@ fn communicator(shape: Shape, local_id: u64, rank: u32, n_ranks: u32) -> Communi
                 next: (rank + 1) % n_ranks,
                 transport: "NET/IB".into(),
                 nic: format!("mlx5_{}", channel % 8),
+                ..RingPosition::default()
             })
             .collect(),
         ..Communicator::default()

@@ -27,6 +27,13 @@ pub(super) fn delta(said: Option<&Process>, now: &Process) -> Option<Process> {
         collector_state: now.collector_state,
         state: now.state,
         ended_at_ns: now.ended_at_ns,
+        level: now.level,
+        profiler_version: now.profiler_version,
+        plugin_chained: now.plugin_chained,
+        calls_seen: now.calls_seen,
+        n_libraries: now.n_libraries,
+        has_segment: now.has_segment,
+        log_lacks: now.log_lacks.clone(),
     })
 }
 

@@ -7,7 +7,8 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, LIVE_CALLED,
+    LIVE_CHAINED, SOURCE_CALLS, SOURCE_PLUGIN,
 };
 use ringscope_wire::segment::read::{Communicator, Identity, snapshot};
 
@@ -237,6 +238,13 @@ impl Process {
             collector_state: known_enum::<batch::CollectorState>(snapshot.state),
             state: batch::ProcessState::Running.into(),
             ended_at_ns: self.now.ended_at_ns,
+            level: known_enum::<batch::Level>(snapshot.level),
+            profiler_version: snapshot.profiler_version,
+            plugin_chained: snapshot.flags & LIVE_CHAINED != 0,
+            calls_seen: snapshot.flags & LIVE_CALLED != 0,
+            n_libraries: snapshot.n_libraries,
+            has_segment: true,
+            log_lacks: Vec::new(),
         };
     }
 
@@ -264,6 +272,28 @@ impl Process {
             channel_settings: facts
                 .map(|facts| facts.settings.clone().into_iter().collect())
                 .unwrap_or_default(),
+            sources: Some(batch::Sources {
+                calls: slot.sources & SOURCE_CALLS != 0,
+                plugin: slot.sources & SOURCE_PLUGIN != 0,
+                log: facts.is_some(),
+            }),
+            completion: batch::Completion::try_from(slot.completion.cast_signed().saturating_add(1))
+                .unwrap_or_default()
+                .into(),
+            compute_capability: slot.compute_capability,
+            ring_bw_intra: facts.and_then(|facts| facts.ring_bw_intra),
+            ring_bw_inter: facts.and_then(|facts| facts.ring_bw_inter),
+            local_ranks: facts.and_then(|facts| facts.local_ranks),
+            local_rank: facts.and_then(|facts| facts.local_rank),
+            mnnvl: facts.and_then(|facts| facts.mnnvl),
+            collnet_channels: facts.and_then(|facts| facts.collnet_channels),
+            nvls_channels: facts.and_then(|facts| facts.nvls_channels),
+            shares_resources: slot.shares_resources,
+            log_version: facts.and_then(|facts| facts.version.clone()).unwrap_or_default(),
+            search_fell_back: facts.is_some_and(|facts| facts.search_fell_back),
+            net_unpack: None,
+            made_by: facts.and_then(|facts| facts.api.clone()).unwrap_or_default(),
+            evidence: Vec::new(),
         }
     }
 
@@ -286,6 +316,10 @@ impl Process {
                     completed_bytes: raw.completed_bytes,
                     failed_calls: raw.failed_calls,
                     busy_ns: busy.1,
+                    captured_calls: raw.captured_calls,
+                    captured_bytes: raw.captured_bytes,
+                    replayed_calls: raw.replayed_calls,
+                    replayed_bytes: raw.replayed_bytes,
                 });
             }
         }
@@ -334,12 +368,18 @@ fn identity(snapshot: &Snapshot, machine: &str) -> batch::Identity {
 fn rings(facts: &CommunicatorFacts) -> Vec<batch::RingPosition> {
     let position = |ring: &crate::nccl_log::RingFact| {
         let hop = facts.hops.get(&ring.channel).cloned().unwrap_or_default();
+        let recv = facts.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
         batch::RingPosition {
             channel: ring.channel,
             prev: ring.prev,
             next: ring.next,
             transport: hop.transport,
             nic: hop.nic.unwrap_or_default(),
+            gpu_direct: hop.gpu_direct,
+            recv_nic: recv.nic.unwrap_or_default(),
+            nic_index: hop.nic_index,
+            recv_nic_index: recv.nic_index,
+            proxy_rank: hop.proxy_rank,
         }
     };
     facts.rings.iter().map(position).collect()

@@ -50,4 +50,6 @@ pub enum OperationState {
     Completed,
     /// Refused by the library, or its communicator was aborted.
     Failed,
+    /// Captured into a CUDA graph: runs whenever the graph does.
+    Captured,
 }

@@ -84,6 +84,7 @@ impl Cluster {
             next,
             transport: if local { "P2P/IPC" } else { "NET/IB" }.to_owned(),
             nic: if local { "" } else { "mlx5_0" }.to_owned(),
+            ..RingPosition::default()
         };
         Process {
             key: self.key(rank),

@@ -105,9 +105,11 @@ fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
                 next: place.next,
                 transport: place.transport.to_string(),
                 nic: place.nic.to_string(),
+                ..batch::RingPosition::default()
             })
             .collect(),
         channel_settings: facts.settings.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        ..batch::Communicator::default()
     }
 }
 
@@ -123,6 +125,7 @@ fn counters(local_id: u64, local: &Local) -> impl Iterator<Item = batch::Counter
             completed_bytes: totals.completed_bytes,
             failed_calls: totals.failed_calls,
             busy_ns: totals.busy_ns,
+            ..batch::Counters::default()
         }
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// One init of one communicator in one process. What the log does not say is `None` or empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommunicatorFacts {
     /// Host in front of the lines, as the library cuts it (before the first dot).
     pub host: String,
@@ -23,24 +23,63 @@ pub struct CommunicatorFacts {
     pub n_ranks: u32,
     /// Number of NCCL nodes.
     pub n_nodes: Option<u32>,
+    /// Ranks in this rank's NCCL node.
+    pub local_ranks: Option<u32>,
+    /// This rank's place in its NCCL node.
+    pub local_rank: Option<u32>,
+    /// Whether the node spans hosts by multi-node NVLink.
+    pub mnnvl: Option<bool>,
+    /// Version of the library, e.g. `2.27.3+cuda12.9`.
+    pub version: Option<String>,
+    /// Function that made it, e.g. `ncclCommSplit`.
+    pub api: Option<String>,
+    /// `ncclComm_t` of the parent.
+    pub parent_pointer: Option<u64>,
     /// PCI bus id of the rank's GPU as the kernel writes it: `0000:1b:00.0`.
     pub bus_id: Option<String>,
     /// CUDA device number.
     pub cuda_device: Option<u32>,
     /// Channels that the node's own search found, min(ring, tree).
     pub init_channels: Option<u32>,
+    /// Bandwidth of the ring search inside the node, GB/s as printed.
+    pub ring_bw_intra: Option<f64>,
+    /// The same between nodes.
+    pub ring_bw_inter: Option<f64>,
+    /// The search found nothing and fell back to one channel in simple order.
+    pub search_fell_back: bool,
     /// Channels agreed.
     pub final_channels: Option<u32>,
+    /// CollNet channels agreed.
+    pub collnet_channels: Option<u32>,
+    /// NVLS channels agreed.
+    pub nvls_channels: Option<u32>,
     /// The rank's place on the ring of each channel, by channel.
     pub rings: Vec<RingFact>,
     /// How the rank reaches its next one, by channel.
     pub hops: BTreeMap<u32, Hop>,
+    /// How it receives from the one before it, by channel.
+    pub recv_hops: BTreeMap<u32, Hop>,
+    /// Whole rings as rank 0 prints them, by channel; without those that are cut.
+    pub orders: BTreeMap<u32, Vec<u32>>,
     /// Channel settings of the process, by name as set.
     pub settings: BTreeMap<String, i64>,
     /// Whether the init was seen to its end.
     pub complete: bool,
     /// Whether the log says that it has ended since.
     pub end: Option<End>,
+    /// The lines that prove the above.
+    pub evidence: Vec<Evidence>,
+}
+
+/// A line of the log that proves a fact.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Which fact, in the words of `batch.proto`.
+    pub fact: String,
+    /// Number of the line in its file, counting from 1.
+    pub line: u64,
+    /// The line, cut to 240 bytes.
+    pub text: String,
 }
 
 impl CommunicatorFacts {
@@ -69,6 +108,10 @@ pub struct Hop {
     pub transport: String,
     /// Name of the NIC, where the hop has one and the log names it.
     pub nic: Option<String>,
+    /// Index of the NIC in its net plugin.
+    pub nic_index: Option<u32>,
+    /// Rank whose proxy carries the hop (PXN).
+    pub proxy_rank: Option<u32>,
     /// Whether the NIC reads the GPU's memory itself (`GDRDMA`).
     pub gpu_direct: bool,
 }

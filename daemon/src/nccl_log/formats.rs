@@ -175,6 +175,8 @@ fn via(path: &str) -> Via {
         hop: Hop {
             transport: format!("{kind}/{name}"),
             nic: None,
+            nic_index: None,
+            proxy_rank: None,
             gpu_direct: parts.any(|part| part.starts_with("GDRDMA")),
         },
         device: device.and_then(|device| device.split('(').next()?.parse().ok()),

@@ -64,6 +64,7 @@ fn operation(rank: &RankRef<'_>, told: &batch::Operation, now: Timestamp) -> Opt
             batch::OperationState::Issued => OperationState::InFlight,
             batch::OperationState::Completed => OperationState::Completed,
             batch::OperationState::Failed => OperationState::Failed,
+            batch::OperationState::Captured => OperationState::Captured,
         },
         issued_at,
         duration_s: until.since(issued_at).as_secs_f64(),

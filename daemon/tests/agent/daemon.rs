@@ -129,7 +129,7 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     shared.received.send((answer, batch)).await.expect("the test runs");
     match answer {
         Answer::Take | Answer::ResendAll => {
-            IngestReply { seq_number, resend_all: answer == Answer::ResendAll }
+            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes: Vec::new() }
                 .encode_to_vec()
                 .into_response()
         }

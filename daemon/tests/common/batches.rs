@@ -70,6 +70,7 @@ impl Job<'_> {
                 completed_bytes: completed << 20,
                 failed_calls: 0,
                 busy_ns: completed * 1_000_000,
+                ..Counters::default()
             }],
             in_flight: vec![Operation {
                 local_id: 1,
@@ -111,6 +112,7 @@ impl Job<'_> {
                     next: (rank + 1) % n_ranks,
                     transport: if leaves { "NET/IB" } else { "P2P/IPC" }.into(),
                     nic: if leaves { "mlx5_0" } else { "" }.into(),
+                    ..RingPosition::default()
                 })
                 .collect(),
             channel_settings: BTreeMap::new(),

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
 /// Version of this layout. A reader refuses any other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Communicators that one process can have at once. A slot is used again once its last state has been read.
 pub const MAX_COMMUNICATORS: usize = 256;
 /// Counter blocks per communicator, of which [`crate::Primitive::ALL`] are in use.
@@ -87,7 +87,7 @@ pub const TICKS_COUNTER: u32 = 2;
 #[derive(FromBytes, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Live {
-    /// Written by the agent: [`CONTROL_ON`] (0) or [`CONTROL_OFF`].
+    /// Written by the agent: one of the `CONTROL_*`.
     pub control: AtomicU32,
     /// Written by the collector: [`STATE_ON`], [`STATE_OFF`] or [`STATE_FAULT`].
     pub state: AtomicU32,
@@ -97,10 +97,20 @@ pub struct Live {
     pub n_communicators: AtomicU32,
     /// `ncclGetVersion` of the real library, 0 while not known.
     pub library_version: AtomicU32,
-    _reserved: AtomicU32,
+    /// Version of the profiler interface through which the library speaks to the collector, 0 while it does not.
+    pub profiler_version: AtomicU32,
     /// Events dropped, by [`DropReason`].
     pub dropped: [AtomicU64; 16],
-    _pad: [[u8; 8]; 5],
+    /// How much the collector asks the library for now: one of the `LEVEL_*`, 0 while nothing has been asked.
+    pub level: AtomicU32,
+    /// The `LIVE_*` bits that hold.
+    pub flags: AtomicU32,
+    /// Copies of the library in this process that calls have been forwarded to.
+    pub n_libraries: AtomicU32,
+    _reserved: AtomicU32,
+    /// Calls that register memory or windows.
+    pub registrations: AtomicU64,
+    _pad: [[u8; 8]; 2],
     /// Ticket that the next record gets. Not every earlier one has a record: see [`Record`]. Alone in its cache line.
     pub next_ticket: AtomicU64,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
@@ -109,11 +119,32 @@ pub struct Live {
 const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 200) / 8;
 const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
 
-/// [`Live::control`]: count and record.
+/// [`Live::control`]: count and record, at the level that the process was started with.
 pub const CONTROL_ON: u32 = 0;
 /// [`Live::control`]: forward calls and record none. Communicators are still followed, so that their calls count once
 /// the collector is on again; what was issued before still completes.
 pub const CONTROL_OFF: u32 = 1;
+
+/// [`Live::control`]: count and record at [`LEVEL_COUNTERS`].
+pub const CONTROL_COUNTERS: u32 = 2;
+/// [`Live::control`]: count and record at [`LEVEL_CHANNELS`].
+pub const CONTROL_CHANNELS: u32 = 3;
+/// [`Live::control`]: count and record at [`LEVEL_STEPS`].
+pub const CONTROL_STEPS: u32 = 4;
+
+/// [`Live::level`]: issued and completed counters, at the least cost that gives them.
+pub const LEVEL_COUNTERS: u32 = 1;
+/// [`Live::level`]: also when each channel of each operation finishes (`KernelCh`).
+pub const LEVEL_CHANNELS: u32 = 2;
+/// [`Live::level`]: also each network step, and so bytes per link (`ProxyStep`).
+pub const LEVEL_STEPS: u32 = 3;
+
+/// [`Live::flags`]: another profiler plugin was configured and gets all events too.
+pub const LIVE_CHAINED: u32 = 1;
+/// [`Live::flags`]: a CUDA driver is there and completion by events is possible.
+pub const LIVE_DRIVER: u32 = 2;
+/// [`Live::flags`]: at least one function of the library was called through the collector's own.
+pub const LIVE_CALLED: u32 = 4;
 
 /// [`Live::state`]: counting.
 pub const STATE_ON: u32 = 1;
@@ -142,11 +173,19 @@ pub enum DropReason {
     Panic = 6,
     /// A call made while the segment could not be created.
     NoSegment = 7,
+    /// A profiler event of a type that this collector does not know.
+    UnknownEvent = 8,
+    /// A profiler event out of order: stopped twice, stopped without a start, or never stopped.
+    EventOutOfOrder = 9,
+    /// More CUDA events were wanted at once than there are: the operations complete with a later event.
+    EventPoolFull = 10,
+    /// A call for which no loaded copy of the library was found.
+    NoLibrary = 11,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -155,6 +194,10 @@ impl DropReason {
         Self::StepTableFull,
         Self::Panic,
         Self::NoSegment,
+        Self::UnknownEvent,
+        Self::EventOutOfOrder,
+        Self::EventPoolFull,
+        Self::NoLibrary,
     ];
 
     /// The word used in labels and in JSON.
@@ -169,6 +212,10 @@ impl DropReason {
             Self::StepTableFull => "step_table_full",
             Self::Panic => "panic",
             Self::NoSegment => "no_segment",
+            Self::UnknownEvent => "unknown_event",
+            Self::EventOutOfOrder => "event_out_of_order",
+            Self::EventPoolFull => "event_pool_full",
+            Self::NoLibrary => "no_library",
         }
     }
 }
@@ -205,7 +252,22 @@ pub struct Communicator {
     pub device: AtomicI32,
     /// `ncclConfig_t.commName`, little-endian UTF-8, padded with NUL.
     pub name: [AtomicU64; 8],
-    _reserved: [AtomicU64; 13],
+    /// Who has spoken of it: `SOURCE_*` bits.
+    pub sources: AtomicU32,
+    /// How the end of its operations is known now: one of the `COMPLETION_*`.
+    pub completion: AtomicU32,
+    /// Compute capability of the device times ten (90 is 9.0), 0 while not known.
+    pub compute_capability: AtomicU32,
+    /// `ncclConfig_t.minCTAs`, 0 where the program set none.
+    pub min_ctas: AtomicI32,
+    /// `ncclConfig_t.maxCTAs`, 0 where the program set none.
+    pub max_ctas: AtomicI32,
+    /// Whether it shares its parent's channels (`splitShare`, `shrinkShare`): 0 not said, 1 no, 2 yes.
+    pub shares_resources: AtomicU32,
+    /// Which copy of the library has it, counting from 0.
+    pub library: AtomicU32,
+    _pad: AtomicU32,
+    _reserved: [AtomicU64; 9],
     /// Counters by [`crate::Primitive`].
     pub counters: [Counters; MAX_PRIMITIVES],
 }
@@ -227,6 +289,24 @@ pub const COMMUNICATOR_FAILED: u32 = 5;
 pub const MADE_BY_INIT: u32 = 1;
 /// [`Communicator::made_by`]: `ncclCommSplit`.
 pub const MADE_BY_SPLIT: u32 = 2;
+/// [`Communicator::made_by`]: `ncclCommShrink`.
+pub const MADE_BY_SHRINK: u32 = 3;
+/// [`Communicator::made_by`]: `ncclCommGrow`.
+pub const MADE_BY_GROW: u32 = 4;
+/// [`Communicator::made_by`]: no call was seen, only the profiler spoke of it.
+pub const MADE_BY_UNSEEN: u32 = 5;
+
+/// [`Communicator::sources`]: its init was called through the collector.
+pub const SOURCE_CALLS: u32 = 1;
+/// [`Communicator::sources`]: the library initialised the profiler plugin for it.
+pub const SOURCE_PLUGIN: u32 = 2;
+
+/// [`Communicator::completion`]: nothing tells it.
+pub const COMPLETION_NONE: u32 = 0;
+/// [`Communicator::completion`]: the profiler tells it, channel by channel.
+pub const COMPLETION_PROFILER: u32 = 1;
+/// [`Communicator::completion`]: a CUDA event behind the operations of a stream tells it for all before it.
+pub const COMPLETION_EVENTS: u32 = 2;
 
 /// Counters of one (communicator, primitive). Issued and completed lie in different cache lines because different
 /// threads write them.
@@ -246,14 +326,22 @@ pub struct Counters {
     pub failed_calls: AtomicU64,
     /// Calls so far, whether issued yet or not: the next record's sequence number.
     pub next_seq_number: AtomicU64,
-    _pad: [AtomicU64; 4],
+    /// Calls captured into a CUDA graph: templates, not in issued.
+    pub captured_calls: AtomicU64,
+    /// Payload bytes of one run of each of those.
+    pub captured_bytes: AtomicU64,
+    _pad: [AtomicU64; 2],
     /// Calls that the library has finished.
     pub completed_calls: AtomicU64,
     /// Their bytes.
     pub completed_bytes: AtomicU64,
     /// Sum over completed calls of completed minus issued, in ticks.
     pub busy_ticks: AtomicU64,
-    _tail: [AtomicU64; 5],
+    /// Runs of captured calls that the library reported. They are in issued and in completed too.
+    pub replayed_calls: AtomicU64,
+    /// Their bytes.
+    pub replayed_bytes: AtomicU64,
+    _tail: [AtomicU64; 3],
 }
 
 /// Network bytes from this rank to one peer for one primitive. An entry is taken by setting `key` from 0.
@@ -320,6 +408,8 @@ pub const OPERATION_ISSUED: u32 = 2;
 pub const OPERATION_COMPLETED: u32 = 3;
 /// [`Record::state`]: refused by the library, or its communicator was aborted.
 pub const OPERATION_FAILED: u32 = 4;
+/// [`Record::state`]: captured into a CUDA graph: a template that runs when the graph does.
+pub const OPERATION_CAPTURED: u32 = 5;
 
 const _: () = {
     assert!(size_of::<Counters>() == 128);

@@ -90,6 +90,16 @@ pub struct Snapshot {
     pub exited: bool,
     /// `ncclGetVersion` of the real library, 0 if not known.
     pub library_version: u32,
+    /// Version of the profiler interface in use, 0 if none.
+    pub profiler_version: u32,
+    /// How much the collector asks for: one of `layout::LEVEL_*`, 0 if it has not asked.
+    pub level: u32,
+    /// `layout::LIVE_*` bits.
+    pub flags: u32,
+    /// Copies of the library that calls were forwarded to.
+    pub n_libraries: u32,
+    /// Calls that register memory or windows.
+    pub registrations: u64,
     /// What the collector dropped, reasons with at least one event only.
     pub dropped: Vec<(DropReason, u64)>,
     /// Every communicator slot that is or was in use.
@@ -160,6 +170,20 @@ pub struct Communicator {
     pub device: Option<u32>,
     /// Name given in the configuration; empty if none.
     pub name: String,
+    /// `layout::SOURCE_*` bits.
+    pub sources: u32,
+    /// One of `layout::COMPLETION_*`.
+    pub completion: u32,
+    /// Compute capability times ten, if known.
+    pub compute_capability: Option<u32>,
+    /// `minCTAs` of the configuration, if the program set it.
+    pub min_ctas: Option<u32>,
+    /// `maxCTAs` of the configuration, if the program set it.
+    pub max_ctas: Option<u32>,
+    /// Whether it shares its parent's channels, if known.
+    pub shares_resources: Option<bool>,
+    /// Which copy of the library has it.
+    pub library: u32,
     /// Counters of the primitives that were ever called.
     pub counters: Vec<(Primitive, Counters)>,
 }
@@ -182,6 +206,10 @@ pub struct Counters {
     pub completed_calls: u64,
     pub completed_bytes: u64,
     pub busy_ticks: u64,
+    pub captured_calls: u64,
+    pub captured_bytes: u64,
+    pub replayed_calls: u64,
+    pub replayed_bytes: u64,
 }
 
 /// Network bytes to one peer.
@@ -283,6 +311,11 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         state: live.state.into_inner(),
         exited: live.exited.into_inner() != 0,
         library_version: live.library_version.into_inner(),
+        profiler_version: live.profiler_version.into_inner(),
+        level: live.level.into_inner(),
+        flags: live.flags.into_inner(),
+        n_libraries: live.n_libraries.into_inner(),
+        registrations: live.registrations.into_inner(),
         dropped: DropReason::ALL
             .into_iter()
             .zip(live.dropped)
@@ -430,6 +463,17 @@ fn communicator(slot: usize, raw: CommunicatorLayout) -> Option<Communicator> {
         n_nodes: u32::try_from(raw.n_nodes.into_inner()).ok().filter(|n| *n > 0),
         device: u32::try_from(raw.device.into_inner()).ok(),
         name: text(&name),
+        sources: raw.sources.into_inner(),
+        completion: raw.completion.into_inner(),
+        compute_capability: Some(raw.compute_capability.into_inner()).filter(|capability| *capability > 0),
+        min_ctas: u32::try_from(raw.min_ctas.into_inner()).ok().filter(|n| *n > 0),
+        max_ctas: u32::try_from(raw.max_ctas.into_inner()).ok().filter(|n| *n > 0),
+        shares_resources: match raw.shares_resources.into_inner() {
+            1 => Some(false),
+            2 => Some(true),
+            _ => None,
+        },
+        library: raw.library.into_inner(),
         counters: Primitive::ALL
             .into_iter()
             .zip(raw.counters)
@@ -447,6 +491,10 @@ fn counters(raw: super::layout::Counters) -> Counters {
         completed_calls: raw.completed_calls.into_inner(),
         completed_bytes: raw.completed_bytes.into_inner(),
         busy_ticks: raw.busy_ticks.into_inner(),
+        captured_calls: raw.captured_calls.into_inner(),
+        captured_bytes: raw.captured_bytes.into_inner(),
+        replayed_calls: raw.replayed_calls.into_inner(),
+        replayed_bytes: raw.replayed_bytes.into_inner(),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn segment() -> Vec<u8> {
 
 fn write_fixed(bytes: &mut [u8]) {
     put(bytes, offset_of!(Fixed, magic), b"ringscop");
-    put(bytes, offset_of!(Fixed, version), &1_u32.to_le_bytes());
+    put(bytes, offset_of!(Fixed, version), &layout::VERSION.to_le_bytes());
     put(bytes, offset_of!(Fixed, pid), &4242_u32.to_le_bytes());
     put(bytes, offset_of!(Fixed, segment_bytes), &(size_of::<Segment>() as u64).to_le_bytes());
     put(bytes, offset_of!(Fixed, start_time_ns), &1_700_000_000_000_000_000_u64.to_le_bytes());

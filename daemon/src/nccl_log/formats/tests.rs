@@ -118,7 +118,8 @@ fn rings() {
 #[test]
 fn connections() {
     let send = |transport: &str, device, gpu_direct| {
-        let hop = Hop { transport: transport.to_owned(), nic: None, gpu_direct };
+        let hop =
+            Hop { transport: transport.to_owned(), nic: None, nic_index: None, proxy_rank: None, gpu_direct };
         Some(Message::Send { channel: 3, from: 0, to: 12, via: Via { hop, device }, pointer: None })
     };
     check("Channel 03/0 : 0[0] -> 12[4] [send] via NET/IB/1", send("NET/IB", Some(1), false));
