@@ -40,6 +40,9 @@ pub(crate) struct Call {
     pub(crate) datatype: i32,
     /// Peer or root, -1 if the primitive has none.
     pub(crate) peer: i32,
+    /// `cudaStream_t`.
+    #[expect(dead_code, reason = "for whoever watches the stream for completion")]
+    pub(crate) stream: u64,
 }
 
 /// A call that is being forwarded.

@@ -15,9 +15,9 @@ use super::resolve::{self, Function};
 use crate::issue::{self, Call};
 use crate::local;
 
-/// Per line: the primitive; the call's elements, datatype, peer or root (else -1) and communicator; the signature.
+/// Per line: the primitive; the call's elements, datatype, peer or root (else -1), communicator and stream; the signature.
 macro_rules! operations {
-    ($($primitive:ident($count:ident, $datatype:ident, $peer:expr, $comm:ident)
+    ($($primitive:ident($count:ident, $datatype:ident, $peer:expr, $comm:ident, $stream:ident)
         = $name:ident($($arg:ident: $type:ty),*);)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of nccl.h: records the call and forwards it.")]
         #[unsafe(no_mangle)]
@@ -28,6 +28,7 @@ macro_rules! operations {
                 count: $count as u64,
                 datatype: $datatype,
                 peer: $peer,
+                stream: $stream as u64,
             };
             around(Function::$name, &call, |real| {
                 // SAFETY: the library's function of this name has the signature that nccl.h gives it.
@@ -40,14 +41,14 @@ macro_rules! operations {
 }
 
 operations! {
-    AllReduce(count, datatype, -1, comm) = ncclAllReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
-    Broadcast(count, datatype, root, comm) = ncclBroadcast(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Broadcast(count, datatype, root, comm) = ncclBcast(buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Reduce(count, datatype, root, comm) = ncclReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream);
-    AllGather(count, datatype, -1, comm) = ncclAllGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
-    ReduceScatter(count, datatype, -1, comm) = ncclReduceScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
-    Send(count, datatype, peer, comm) = ncclSend(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
-    Recv(count, datatype, peer, comm) = ncclRecv(buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    AllReduce(count, datatype, -1, comm, stream) = ncclAllReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, root, comm, stream) = ncclBroadcast(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, root, comm, stream) = ncclBcast(buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Reduce(count, datatype, root, comm, stream) = ncclReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream);
+    AllGather(count, datatype, -1, comm, stream) = ncclAllGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
+    ReduceScatter(count, datatype, -1, comm, stream) = ncclReduceScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    Send(count, datatype, peer, comm, stream) = ncclSend(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    Recv(count, datatype, peer, comm, stream) = ncclRecv(buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
 }
 
 /// Forwards one call, with the record before and the result after. What the library calls of itself passes unseen.
