@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
+    COMMUNICATOR_ACTIVE, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
     OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
@@ -58,6 +58,14 @@ pub(crate) struct Open {
     is_trivial: bool,
 }
 
+impl Open {
+    /// The copy of the library that made the communicator.
+    #[inline(always)]
+    pub(crate) fn library(&self) -> usize {
+        communicators::at(self.segment, self.slot).library.load(Relaxed) as usize
+    }
+}
+
 /// Whether a result means that the library took the call: `ncclSuccess` or `ncclInProgress`.
 #[inline(always)]
 pub(crate) fn is_taken(result: i32) -> bool {
@@ -75,6 +83,7 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
         return None;
     }
     let Some(slot) = communicators::find(segment, local, call.comm) else {
+        segment.live.flags.fetch_or(LIVE_CALLED, Relaxed);
         switch::dropped(segment, DropReason::UnknownCommunicator, 1);
         return None;
     };
@@ -142,6 +151,23 @@ pub(crate) fn settle_group(segment: &'static Segment, local: &Local, is_taken: b
     }
     if !settle_chain(segment, local, is_taken) {
         settle_remaining(segment, local, is_taken);
+    }
+    local.clear_group();
+}
+
+/// The outermost group has ended without launching anything (`ncclGroupSimulateEnd`): its calls never were. Their
+/// numbers stay used.
+pub(crate) fn drop_group(segment: &Segment, local: &Local) {
+    let mut next = local.group_last.get();
+    for _ in 0..local.group_len.get() {
+        let Some(ticket) = next.checked_sub(1) else { break };
+        let record = record(segment, ticket);
+        if record.ticket.load(Acquire) != next {
+            break;
+        }
+        next = record.completed_ticks.load(Relaxed);
+        record.ticket.store(0, Release);
+        record.state.store(0, Release);
     }
     local.clear_group();
 }
