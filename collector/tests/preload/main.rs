@@ -5,6 +5,7 @@
 //! * [`lifetimes`]: communicators, forks, deaths
 //! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
+//! * [`real`]: the same with NVIDIA's library, which has no GPU here
 //! * [`symbols`]: which functions it stands in front of
 
 #![expect(
@@ -19,4 +20,5 @@ mod harness;
 mod lifetimes;
 mod newer;
 mod operations;
+mod real;
 mod symbols;
