@@ -116,3 +116,56 @@ pub(super) unsafe fn read_config(config: *const c_void) -> Option<Given> {
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A configuration as a program of 2.32 compiles it, of which it claims to have `size` bytes.
+    fn read(size: usize, magic: c_uint) -> Option<Given> {
+        let config = Config {
+            size,
+            magic,
+            version: 23_203,
+            blocking: 0,
+            cga_cluster_size: UNDEFINED,
+            min_ctas: 3,
+            max_ctas: UNDEFINED,
+            net_name: std::ptr::null(),
+            split_share: 1,
+            traffic_class: UNDEFINED,
+            comm_name: c"world".as_ptr(),
+            collnet_enable: UNDEFINED,
+            cta_policy: UNDEFINED,
+            shrink_share: 1,
+        };
+        // SAFETY: a configuration of at least that size.
+        unsafe { read_config((&raw const config).cast()) }
+    }
+
+    #[test]
+    fn only_the_fields_that_a_configuration_has_are_read() {
+        // Of 2.14, of 2.17 without and 2.18 with the share, of 2.26, of 2.27, and one cut in the midst of a field.
+        let expected = [
+            (24, 0, false, false, false),
+            (40, 3, false, false, false),
+            (48, 3, true, false, false),
+            (56, 3, true, true, false),
+            (67, 3, true, true, false),
+            (72, 3, true, true, true),
+        ];
+        for (size, min_ctas, split_share, has_name, shrink_share) in expected {
+            let Given { name, settings } = read(size, CONFIG_MAGIC).unwrap();
+            assert_eq!((settings.min_ctas, settings.max_ctas), (min_ctas, 0), "{size}");
+            assert_eq!((settings.split_share, settings.shrink_share), (split_share, shrink_share), "{size}");
+            assert_eq!(name[0] != 0, has_name, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_configuration_says_nothing() {
+        assert!(read(72, 0).is_none());
+        // SAFETY: NULL.
+        assert!(unsafe { read_config(std::ptr::null()) }.is_none());
+    }
+}

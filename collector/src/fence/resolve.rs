@@ -9,7 +9,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use ringscope_wire::segment::layout::DropReason;
 
@@ -75,6 +75,8 @@ const MAX_CALLERS: usize = 64;
 struct Library {
     /// Where the object that has its `ncclGetVersion` is loaded: its identity. Null while free.
     base: AtomicPtr<c_void>,
+    /// The rest is filled.
+    is_whole: AtomicBool,
     version: AtomicU32,
     functions: [AtomicPtr<c_void>; N_FUNCTIONS],
 }
@@ -82,6 +84,7 @@ struct Library {
 static LIBRARIES: [Library; MAX_LIBRARIES] = [const {
     Library {
         base: AtomicPtr::new(null_mut()),
+        is_whole: AtomicBool::new(false),
         version: AtomicU32::new(0),
         functions: [const { AtomicPtr::new(null_mut()) }; N_FUNCTIONS],
     }
@@ -196,7 +199,7 @@ fn adopt(found: Scope, function: Function) -> Option<usize> {
     });
     let number = taken?;
     let library = &LIBRARIES[number];
-    if library.functions[function as usize].load(Acquire).is_null() {
+    if !library.is_whole.load(Acquire) {
         // For what an interposer before the library does not have, and as a reference: it must stay loaded.
         let object = scope::open(&path, |_| true);
         for (place, function) in library.functions.iter().zip(Function::ALL) {
@@ -208,6 +211,7 @@ fn adopt(found: Scope, function: Function) -> Option<usize> {
             }
         }
         library.version.store(ask_version(probe), Relaxed);
+        library.is_whole.store(true, Release);
     }
     N_LIBRARIES.fetch_max(number + 1, AcqRel);
     if let Some(segment) = segment() {

@@ -158,6 +158,25 @@ static void missing(void) {
   all_reduce(comm, 1);
 }
 
+/* The process's first calls of all, from many threads at once. */
+static pthread_barrier_t start;
+
+static void *first_call(void *number) {
+  pthread_barrier_wait(&start);
+  OK(ncclGroupStart());
+  OK(ncclGroupEnd());
+  ncclComm_t comm = comm_of((int)(long)number, 8, 3);
+  all_reduce(comm, 1);
+  return NULL;
+}
+
+static void first_calls(void) {
+  pthread_t ids[16];
+  OK(pthread_barrier_init(&start, NULL, 16));
+  for (long i = 0; i < 16; i++) OK(pthread_create(&ids[i], NULL, first_call, (void *)(i + 1)));
+  for (int i = 0; i < 16; i++) OK(pthread_join(ids[i], NULL));
+}
+
 static void groups(void) {
   ncclComm_t comm = comm_of(1, 8, 3), other = comm_of(2, 4, 1);
   OK(ncclGroupStart());
@@ -510,7 +529,7 @@ static void no_allocation(void) {
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking),
-    SCENARIO(copy), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
+    SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
     SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),

@@ -147,6 +147,18 @@ fn each_copy_of_the_library_gets_its_own_calls() {
 }
 
 #[test]
+fn first_calls_from_many_threads_at_once_find_the_whole_library() {
+    for _ in 0..20 {
+        let left = left_by("first_calls");
+        assert_eq!((left.snapshot.n_libraries, left.snapshot.communicators.len()), (1, 16));
+        for slot in 0..16 {
+            left.expect(slot, AllReduce, (1, 4), (1, 4), 0);
+        }
+        assert_eq!(left.snapshot.dropped, []);
+    }
+}
+
+#[test]
 fn a_function_that_the_library_lacks_is_an_error_and_counted() {
     let left = several_job("missing", &["libstatic_old.so"]).succeed().only_segment();
     assert_eq!(left.snapshot.dropped, [(DropReason::NoLibrary, 4)]);
