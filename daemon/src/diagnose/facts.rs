@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::channels::{self, Bounds, Cause};
-use crate::api::CommunicatorState;
+use super::coverage::Coverage;
+use super::version::Version;
+use crate::api::{ChannelPrediction, CommunicatorState, OddHop};
 use crate::clock::Timestamp;
 use crate::model::{Communicator, CommunicatorId, Fnv, Model, Name};
 
@@ -24,6 +26,10 @@ pub struct Channels {
     pub ranks: Vec<RankChannels>,
     /// Lowest init of all ranks. Absent: not every rank has said.
     pub base: Option<u32>,
+    /// How many channels it should run on.
+    pub prediction: ChannelPrediction,
+    /// How much of it is seen.
+    pub coverage: Coverage,
     /// Agreed number. Absent: not every rank has said, or they disagree.
     pub final_channels: Option<u32>,
 }
@@ -41,8 +47,20 @@ pub struct RankChannels {
     pub final_channels: Option<u32>,
     /// Its settings.
     pub bounds: Bounds,
-    /// Why it runs on as many.
-    pub cause: Cause,
+    /// Why it runs on as many, the strongest first. Never empty.
+    pub causes: Vec<Cause>,
+    /// Index of its NCCL node.
+    pub node: Option<u32>,
+    /// Its library.
+    pub version: Option<Version>,
+}
+
+impl RankChannels {
+    /// The strongest cause.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.causes.first().copied().unwrap_or(Cause::Unknown)
+    }
 }
 
 /// One host's part: what the lowest of its ranks found.
@@ -72,14 +90,16 @@ impl Channels {
                 init: rank.facts.init_channels,
                 final_channels: rank.facts.final_channels,
                 bounds: Bounds::of(&rank.facts.settings),
-                cause: Cause::Unknown,
+                causes: vec![Cause::Unknown],
+                node: None,
+                version: Version::of(&rank.facts.log_version, rank.identity.library_version),
             })
             .collect();
         let is_whole = ranks.len() == communicator.n_ranks() as usize;
         let base = all(is_whole, ranks.iter().map(|rank| rank.init)).and_then(|all| all.into_iter().min());
         let finals = all(is_whole, ranks.iter().map(|rank| rank.final_channels)).unwrap_or_default();
         for rank in &mut ranks {
-            rank.cause = channels::cause(rank.init, rank.final_channels, base, &rank.bounds);
+            rank.causes = vec![channels::cause(rank.init, rank.final_channels, base, &rank.bounds)];
         }
         let state = communicator.state(model).0;
         Self {
@@ -90,8 +110,16 @@ impl Channels {
             n_ranks: communicator.n_ranks(),
             ranks,
             base,
+            prediction: ChannelPrediction::default(),
+            coverage: Coverage::of(communicator, model),
             final_channels: finals.first().copied().filter(|one| finals.iter().all(|other| one == other)),
         }
+    }
+
+    /// What is odd about hops, by (rank, channel).
+    #[must_use]
+    pub fn odd_hops(&self) -> BTreeMap<(u32, u32), Vec<OddHop>> {
+        BTreeMap::new()
     }
 
     /// Its hosts, in the order of their lowest rank; empty unless every rank's init is known.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::channels::{Bounds, Cause, predict};
 use super::facts::{Channels, HostChannels};
 use super::words;
-use crate::api::{FindingKind, Severity};
+use crate::api::{Evidence, FindingKind, Severity};
 use crate::model::Name;
 
 /// A condition that holds.
@@ -19,12 +19,16 @@ pub(super) struct Judgement {
     pub host: Name,
     /// Subject, if it is a rank.
     pub rank: Option<u32>,
+    /// Subject, if it is a channel of that rank.
+    pub channel: Option<u32>,
     /// One word why.
     pub cause: &'static str,
     /// Hosts to blame, if not the subject.
     pub culprits: Vec<String>,
     /// In words.
     pub message: String,
+    /// The lines that prove it.
+    pub evidence: Vec<Evidence>,
 }
 
 /// Everything that holds for a communicator. `previous`: what each host found in the one before of the same shape.
@@ -58,6 +62,7 @@ fn final_disagrees(channels: &Channels) -> Option<Judgement> {
         severity: Severity::Critical,
         host,
         rank: None,
+        channel: None,
         cause: if channels.ranks.iter().any(|rank| rank.bounds != channels.ranks[0].bounds) {
             "different_settings"
         } else {
@@ -65,6 +70,7 @@ fn final_disagrees(channels: &Channels) -> Option<Judgement> {
         },
         culprits: Vec::new(),
         message: words::disagreement(&first_with),
+        evidence: Vec::new(),
     })
 }
 
@@ -74,16 +80,18 @@ fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement>
         if u64::from(init) * 2 >= u64::from(final_channels) {
             return None;
         }
-        let is_explained = rank.cause == Cause::MinNchannels;
+        let is_explained = rank.cause() == Cause::MinNchannels;
         let min = rank.bounds.min.as_ref().filter(|_| is_explained);
         Some(Judgement {
             kind: FindingKind::InitBelowHalfFinal,
             severity: if is_explained { Severity::Info } else { Severity::Warning },
             host: rank.host.clone(),
             rank: Some(rank.rank),
-            cause: if is_explained { rank.cause } else { Cause::Unexplained }.label(),
+            channel: None,
+            cause: if is_explained { rank.cause() } else { Cause::Unexplained }.label(),
             culprits: Vec::new(),
             message: words::raised(rank.rank, &rank.host, init, final_channels, min),
+            evidence: Vec::new(),
         })
     })
 }
@@ -120,9 +128,11 @@ fn shortfall(host: &HostChannels, uneven: &words::Uneven<'_>, runs_on: Option<u3
         severity: if runs_on.is_some() && instead.is_none() { Severity::Warning } else { Severity::Critical },
         host: host.host.clone(),
         rank: None,
+        channel: None,
         cause: "fewer_channels",
         culprits: Vec::new(),
         message: uneven.shortfall(host, runs_on, instead),
+        evidence: Vec::new(),
     }
 }
 
@@ -133,9 +143,11 @@ fn capped(host: &HostChannels, uneven: &words::Uneven<'_>, runs_on: u32) -> Opti
         severity: Severity::Info,
         host: host.host.clone(),
         rank: None,
+        channel: None,
         cause: "peer_limits",
         culprits: uneven.culprits.iter().map(ToString::to_string).collect(),
         message: uneven.capped(host, runs_on, instead),
+        evidence: Vec::new(),
     })
 }
 
@@ -153,9 +165,11 @@ fn regressions(hosts: &[HostChannels], previous: Option<&BTreeMap<Name, u32>>) -
             severity: Severity::Warning,
             host: host.host.clone(),
             rank: None,
+            channel: None,
             cause: "fewer_channels",
             culprits: Vec::new(),
             message: words::regression(&host.host, host.init, before),
+            evidence: Vec::new(),
         })
     };
     hosts.iter().filter_map(judge_host).collect()

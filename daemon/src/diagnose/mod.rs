@@ -4,10 +4,12 @@
 //! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds.
 
 pub mod channels;
+pub mod coverage;
 mod facts;
 mod history;
 mod judge;
 mod ledger;
+pub mod version;
 mod words;
 
 #[cfg(test)]

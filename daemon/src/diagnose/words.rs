@@ -84,6 +84,26 @@ pub(super) fn disagreement(first_with: &BTreeMap<u32, &Name>) -> String {
     format!("the ranks disagree on the number of channels ({}): the communicator will hang", each.join(", "))
 }
 
+/// "rank 3", "ranks 0 and 4", "ranks 0 to 7", "ranks 0, 2, 4 and 5 more". Ascending.
+pub(super) fn ranks(ranks: &[u32]) -> String {
+    let (Some(first), Some(last)) = (ranks.first(), ranks.last()) else { return "no rank".to_owned() };
+    if ranks.len() == 1 {
+        return format!("rank {first}");
+    }
+    if ranks.len() > 2 && (last - first) as usize + 1 == ranks.len() {
+        return format!("ranks {first} to {last}");
+    }
+    let names: Vec<Name> = ranks.iter().take(NAMED + 1).map(|rank| rank.to_string().into()).collect();
+    let more = ranks.len() - names.len().min(NAMED);
+    match names.as_slice() {
+        names if ranks.len() <= NAMED => format!("ranks {}", list(&names.iter().collect::<Vec<_>>())),
+        names => format!(
+            "ranks {} and {more} more",
+            names[..NAMED].iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
 fn channels(n: u32) -> String {
     if n == 1 { "1 channel".to_owned() } else { format!("{n} channels") }
 }

@@ -81,7 +81,7 @@ impl Model {
         if merged.counters {
             changes.counters.insert(process.key.clone());
         }
-        if ended {
+        if ended || merged.collector {
             for comm in known.joined() {
                 self.revise(comm, changes);
             }
