@@ -11,6 +11,8 @@ use crate::model::{Communicator, Model, RankRef};
 /// What is lacking, of which ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
+    /// One word.
+    pub cause: &'static str,
     /// A sentence that ends with what to do.
     pub text: String,
     /// The ranks that it is true of, ascending.
@@ -47,8 +49,8 @@ impl Coverage {
             coverage.calls += u32::from(sources.calls);
             coverage.plugin += u32::from(sources.plugin);
             coverage.log += u32::from(sources.log);
-            for (text, loses_calls) in lacks(&rank) {
-                coverage.note(text, rank.rank, loses_calls);
+            for (cause, text, loses_calls) in lacks(&rank) {
+                coverage.note(cause, text, rank.rank, loses_calls);
             }
         }
         let silent = communicator.n_ranks().saturating_sub(coverage.ranks);
@@ -58,7 +60,7 @@ impl Coverage {
             let text = "nothing is known of some ranks: run `ringscope agent` on their hosts";
             // Names a few; a count would not help to find them.
             for rank in missing.take(MAX_NAMED) {
-                coverage.note(text.to_owned(), rank, false);
+                coverage.note("silent_ranks", text.to_owned(), rank, false);
             }
         }
         coverage
@@ -77,10 +79,10 @@ impl Coverage {
         }
     }
 
-    fn note(&mut self, text: String, rank: u32, loses_calls: bool) {
+    fn note(&mut self, cause: &'static str, text: String, rank: u32, loses_calls: bool) {
         match self.lacks.iter_mut().find(|lack| lack.text == text) {
             Some(lack) => lack.ranks.push(rank),
-            None => self.lacks.push(Lack { text, ranks: vec![rank], loses_calls }),
+            None => self.lacks.push(Lack { cause, text, ranks: vec![rank], loses_calls }),
         }
     }
 }
@@ -126,18 +128,19 @@ impl JobCoverage {
 }
 
 /// What is lacking of one rank, and whether its calls are lost by it.
-fn lacks(rank: &RankRef<'_>) -> Vec<(String, bool)> {
+fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
     let (facts, collector) = (rank.facts, rank.process.collector());
     let sources = facts.sources;
     if !(sources.calls || sources.plugin || sources.log) {
         // Nobody says who has told of it.
         return Vec::new();
     }
-    let mut lacks: Vec<(String, bool)> = Vec::new();
-    let mut lack = |text: &str, loses_calls| lacks.push((text.to_owned(), loses_calls));
+    let mut lacks: Vec<(&'static str, String, bool)> = Vec::new();
+    let mut lack = |cause, text: &str, loses_calls| lacks.push((cause, text.to_owned(), loses_calls));
     let is_alone = facts.n_ranks == 1;
     if !collector.has_segment {
         lack(
+            "log_only",
             "only the library's log is known, the collector is not in the process: start it with `ringscope run`",
             false,
         );
@@ -146,11 +149,13 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(String, bool)> {
         match (sources.calls, counts_calls) {
             (true, _) => {}
             (false, true) => lack(
+                "calls_bypass",
                 "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library), \
                  issued counts come from the library's profiler: to record each call start with `ringscope run --shim`",
                 false,
             ),
             (false, false) => lack(
+                "calls_bypass",
                 "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library) and \
                  are not counted: start with `ringscope run --shim`",
                 true,
@@ -158,11 +163,12 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(String, bool)> {
         }
         // The library plans nothing for one rank, so nobody tells of its operations.
         if !is_alone && !sources.plugin {
-            lack(silent_plugin(rank), false);
+            lack("plugin_silent", silent_plugin(rank), false);
         }
         let knows_end = matches!(facts.completion, batch::Completion::Profiler | batch::Completion::Events);
         if !is_alone && !knows_end {
             lack(
+                "completion_unknown",
                 "nothing tells when operations complete, so completed counts stay at what was last known: it takes \
                  the library's profiler (NCCL 2.23 or newer) or a CUDA driver",
                 false,
@@ -173,16 +179,16 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(String, bool)> {
         return lacks;
     }
     for said in &collector.log_lacks {
-        lacks.push((format!("the library's log is not complete: {said}"), false));
+        lacks.push(("log_incomplete", format!("the library's log is not complete: {said}"), false));
     }
     if !sources.log {
         let text = "the library's log says nothing of it, so its rings and channels are not known: start with \
                     `ringscope run`, or set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV";
-        lacks.push((text.to_owned(), false));
+        lacks.push(("no_log", text.to_owned(), false));
     } else if collector.log_lacks.is_empty() && (facts.init_channels.is_none() || facts.rings.is_empty()) {
         let text = "the library's log has no GRAPH lines of it, so its init channels and rings are not known: set \
                     NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV";
-        lacks.push((text.to_owned(), false));
+        lacks.push(("log_incomplete", text.to_owned(), false));
     }
     lacks
 }

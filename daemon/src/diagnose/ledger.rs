@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::judge::Judgement;
-use crate::api::{Finding, FindingState};
+use crate::api::{Finding, FindingKind, FindingState};
 use crate::clock::Timestamp;
 use crate::model::{CommunicatorId, Fnv};
 
@@ -188,5 +188,10 @@ fn finding_id(comm: CommunicatorId, judgement: &Judgement) -> String {
     let hash = Fnv::new().text(judgement.kind.label()).text(comm.as_str()).text(&judgement.host).number(rank);
     // What is not about a channel keeps the id that it had before there were such findings.
     let hash = judgement.channel.map_or(hash, |channel| hash.number(u64::from(channel)));
+    // One host can fall back for several reasons.
+    let hash = match judgement.kind {
+        FindingKind::TransportFallback => hash.text(judgement.cause),
+        _ => hash,
+    };
     format!("{:016x}", hash.finish())
 }

@@ -57,7 +57,7 @@ pub fn communicator(
     let ranks = ranks.map(|(one, channels)| rank(model, now, &one, channels));
     Some(api::CommunicatorDetail {
         summary: summary(model, diagnosis, now, known),
-        prediction: channels.prediction.clone(),
+        prediction: channels.prediction(),
         ranks: ranks.collect(),
     })
 }
