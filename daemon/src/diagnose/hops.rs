@@ -3,6 +3,9 @@
 //! Each rule compares: what all hosts do alike is how the cluster is built, and no fault. So a communicator whose hops
 //! all run over sockets, or whose rings cross rails on purpose (NCCL's crossNic), has no odd hop.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::OddHop;

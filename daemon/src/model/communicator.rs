@@ -18,6 +18,8 @@ pub struct Communicator {
     pub(super) job: Name,
     pub(super) comm_hash: u64,
     pub(super) n_ranks: u32,
+    /// How many of the same hash and as many ranks were made before.
+    pub(super) sequence: u32,
     /// By rank. Not a vector: only ranks that were heard of cost memory, whatever `n_ranks` says.
     pub(super) members: BTreeMap<u32, Member>,
     pub(super) revision: u64,
@@ -168,13 +170,6 @@ impl RankRef<'_> {
     #[must_use]
     pub fn ended(&self) -> Option<Timestamp> {
         self.local.ended(self.process)
-    }
-
-    /// Whether this word about the rank goes before `other`: the communicator made later, by the process started
-    /// later.
-    pub(super) fn wins_over(&self, other: &Self) -> bool {
-        let age = |rank: &Self| (rank.facts.created, rank.identity.started);
-        (age(self), &self.process.key) > (age(other), &other.process.key)
     }
 }
 

@@ -30,6 +30,9 @@ pub const MAX_CHANNELS: u32 = 256;
 /// Settings of one communicator (`setting_limit`). The library has a dozen that bound channels.
 pub const MAX_SETTINGS: usize = 64;
 
+/// Claims to one rank of communicators that have the same hash (`claim_limit`). Only splits in a loop come to many.
+pub const MAX_CLAIMS: usize = 1_024;
+
 /// Lines of evidence of one communicator (`evidence_limit`); the batch format promises as many.
 pub const MAX_EVIDENCE: usize = 64;
 

@@ -3,8 +3,8 @@
 //! Synchronous, takes `now` as an argument, does no I/O and cannot fail: what does not fit is counted and left out.
 //!
 //! A communicator is what names the same (job, comm_hash, n_ranks). Facts and counters lie in the processes that told
-//! them; the communicator only knows who has which rank. Two processes that claim one rank of one communicator
-//! cannot both be right: the one that made it later has it, and the counters of the other no longer count.
+//! them; the communicator only knows who has which rank. Where a rank is claimed twice there are two communicators of
+//! the same hash: see `families`.
 
 mod agents;
 mod apply;
@@ -12,6 +12,7 @@ mod communicator;
 mod counters;
 mod export;
 mod facts;
+mod families;
 mod fnv;
 mod forget;
 mod id;
@@ -56,6 +57,7 @@ pub struct Model {
     processes: HashMap<process::ProcessId, Process>,
     newest_process: process::ProcessId,
     communicators: HashMap<CommunicatorId, Communicator>,
+    families: families::Families,
     jobs: BTreeMap<Name, Job>,
     hosts: BTreeMap<Name, BTreeSet<process::ProcessId>>,
     revision: u64,

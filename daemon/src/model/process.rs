@@ -10,6 +10,7 @@ use super::agents::Stamp;
 use super::communicator::RankRef;
 use super::counters::{Counted, Sent};
 use super::facts::Facts;
+use super::families::Claimed;
 use super::names::Name;
 use crate::api::Dropped;
 use crate::clock::Timestamp;
@@ -87,6 +88,8 @@ pub struct Local {
     pub(super) stamp: Stamp,
     /// The communicator it was joined to. Absent: not identified (yet), or another process has this rank.
     pub(super) joined: Option<CommunicatorId>,
+    /// What it says that it is.
+    pub(super) claimed: Option<Claimed>,
     pub(super) counters: BTreeMap<Primitive, Counted>,
     pub(super) links: BTreeMap<(Primitive, u32), Sent>,
     pub(super) in_flight: Vec<batch::Operation>,
@@ -162,6 +165,12 @@ impl Process {
             let (identity, facts) = (self.identity.as_ref()?, local.facts.as_ref()?);
             Some(RankRef { rank: facts.rank, process: self, identity, local, facts })
         })
+    }
+
+    /// The communicator that one of its parts was joined to.
+    #[must_use]
+    pub fn communicator(&self, local_id: u64) -> Option<CommunicatorId> {
+        self.locals.get(&local_id)?.joined
     }
 
     /// The communicators that it was joined to.
