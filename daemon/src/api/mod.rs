@@ -4,6 +4,7 @@
 //! Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds, times as RFC 3339 UTC.
 
 mod communicator;
+mod coverage;
 mod finding;
 mod host;
 mod job;
@@ -12,10 +13,11 @@ mod page;
 mod series;
 
 pub use communicator::{
-    CommunicatorDetail, CommunicatorState, CommunicatorSummary, Hop, PrimitiveTotals, Primitives, Rank,
-    RankPrimitives, Ring, Rings,
+    ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
+    Hop, OddHop, PrimitiveTotals, Primitives, Rank, RankPrimitives, Ring, Rings,
 };
-pub use finding::{Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use coverage::{Coverage, CoverageState};
+pub use finding::{Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
 pub use host::{HostDetail, HostRank, HostSummary};
 pub use job::{Job, JobState, RankState};
 pub use operation::{Operation, OperationState};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Counters, Dropped, Identity, Operation,
-    OperationState, Primitive, Process, ProcessState, RingPosition,
+    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped, Identity, Level,
+    Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
 };
 
 /// 2026-01-31T12:00:00Z.
@@ -87,6 +87,11 @@ impl Job<'_> {
             dropped: vec![Dropped { reason: "ring_overrun".into(), events: 5 }],
             collector_state: CollectorState::On.into(),
             state: ProcessState::Running.into(),
+            level: Level::Steps.into(),
+            profiler_version: 5,
+            calls_seen: true,
+            n_libraries: 1,
+            has_segment: true,
             ..Process::default()
         }
     }
@@ -116,6 +121,8 @@ impl Job<'_> {
                 })
                 .collect(),
             channel_settings: BTreeMap::new(),
+            sources: Some(Sources { calls: true, plugin: true, log: true }),
+            completion: Completion::Profiler.into(),
             ..Communicator::default()
         }
     }
