@@ -7,6 +7,7 @@ mod communicator;
 mod finding;
 mod host;
 mod job;
+mod level;
 mod operation;
 mod page;
 mod series;
@@ -18,6 +19,7 @@ pub use communicator::{
 pub use finding::{Finding, FindingCounts, FindingKind, FindingState, Severity};
 pub use host::{HostDetail, HostRank, HostSummary};
 pub use job::{Job, JobState, RankState};
+pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};
 pub use page::{Changed, Page, Problem};
 pub use series::{Series, SeriesLine};
