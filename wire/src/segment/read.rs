@@ -8,9 +8,9 @@ use zerocopy::FromBytes;
 
 use super::clock::ClockAnchor;
 use super::layout::{
-    Communicator as CommunicatorLayout, DropReason, Fixed, LINKS_PER_REGION, Link as LinkLayout, Live,
-    MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, Record as RecordLayout, Segment, TICKS_COUNTER,
-    TICKS_MONOTONIC_NS, VERSION,
+    Communicator as CommunicatorLayout, DropReason, Fixed, LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC,
+    MAX_COMMUNICATORS, MAX_RECORDS, Record as RecordLayout, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS,
+    VERSION,
 };
 use crate::Primitive;
 
