@@ -15,6 +15,7 @@ use crate::agent;
 use crate::config::{AgentArgs, ServeArgs, ServeConfig};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
+use crate::level::{self, LevelArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
 use crate::status::{self, StatusArgs};
@@ -41,6 +42,8 @@ enum Command {
     Run(RunArgs),
     /// Show in the terminal what the daemon sees
     Status(StatusArgs),
+    /// Show or set how much is asked of the library in a running job
+    Level(LevelArgs),
     /// Show ringscope at work on this machine alone
     Demo(DemoArgs),
     /// One rank of the demo's jobs
@@ -96,6 +99,9 @@ fn dispatch(command: Command) -> u8 {
                 Ok(true) => FINDINGS,
                 Err(error) => fail(&error, FAILED),
             }
+        }),
+        Command::Level(args) => with_runtime(|_| async move {
+            exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED)
         }),
         Command::Demo(args) => with_runtime(|stop| async move {
             exit_status(demo::run(&args, stop).await, |error| match error {

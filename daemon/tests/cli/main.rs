@@ -7,6 +7,7 @@ mod common;
 
 mod daemons;
 mod demo;
+mod level;
 mod run;
 mod status;
 
@@ -86,7 +87,7 @@ fn all_mistakes_are_named_at_once() {
 
 #[test]
 fn every_help_has_an_example() {
-    for command in ["serve", "agent", "run", "status", "demo"] {
+    for command in ["serve", "agent", "run", "status", "level", "demo"] {
         let (code, stdout, stderr) = end(&mut ringscope(&[command, "--help"]));
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command}");
         let (_, examples) = stdout.split_once("Example").unwrap_or_else(|| panic!("{command}: {stdout}"));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped, Identity, Level,
+    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped,
+    FORMAT_VERSION, Identity, Level,
     Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
 };
 
@@ -32,7 +33,7 @@ impl Job<'_> {
         let processes =
             (first..first + self.ranks_per_host).map(|rank| self.process(host, rank, calls, now_ns));
         Batch {
-            format_version: 1,
+            format_version: FORMAT_VERSION,
             agent_id: format!("agent-{}-{}", self.name, self.hosts[host]),
             seq_number,
             agent_host: self.hosts[host].to_owned(),
