@@ -50,7 +50,7 @@ pub struct RunArgs {
     /// Stand in for libnccl.so.2 itself, so that callers by dlsym, ctypes or RTLD_DEEPBIND are seen too. PATH is that of
     /// the real library; default: the one that the command would find
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    shim: Option<PathBuf>,
+    shim: Option<OsString>,
     /// Preload nothing: see the job only through NCCL's profiler interface (2.23 and later) and its log
     #[arg(long, conflicts_with = "shim")]
     plugin_only: bool,
@@ -165,7 +165,7 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let run_id = uuid::Uuid::new_v4().simple().to_string();
     let libraries = Libraries::new(args.inherited.path.as_deref(), args.inherited.library_path.as_deref());
     let shim = match &args.shim {
-        Some(real) => Some(shim::prepare(real, &args.command, &libraries, &collector, &cache)?),
+        Some(real) => Some(shim::prepare(Path::new(real), &args.command, &libraries, &collector, &cache)?),
         None => None,
     };
     if !args.plugin_only {
