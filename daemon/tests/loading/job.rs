@@ -32,14 +32,14 @@ pub(crate) struct Seen {
 }
 
 impl Job {
-    /// `ringscope run WAY -- WORDS RANK PIPES REST` for each rank; returns when all have trained.
+    /// `ringscope run WAY -- WORDS RANK PIPES REST` for each rank; returns when all have trained; why not, if one did not.
     pub(crate) fn start(
         built: &Built,
         way: &[&str],
         words: &[String],
         rest: &[String],
         n_pipes: usize,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let dir = TempDir::new_in(Path::new("/dev/shm"), "loading");
         let pipes = dir.join("pipe");
         let _open: Vec<File> = (0..n_pipes).map(|n| pipe(&format!("{}{n}", pipes.display()))).collect();
@@ -58,9 +58,11 @@ impl Job {
         for rank in &mut job.ranks {
             let mut line = String::new();
             BufReader::new(rank.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-            assert_eq!(line, "TRAINED\n", "{way:?} {words:?} {rest:?}: {:?}", rank.try_wait());
+            if line != "TRAINED\n" {
+                return Err(format!("a rank did not train: {:?}", rank.wait()));
+            }
         }
-        job
+        Ok(job)
     }
 
     pub(crate) fn seen(&self) -> Seen {
