@@ -34,8 +34,8 @@ pub(super) fn judge(words: &[OsString], inherited: &Inherited, way: Way) -> Resu
     let mut findings = Findings::default();
     findings.take(Object::read(&command.program)?, &libraries);
     findings.take_words(&command, &libraries);
-    if command.is_python() {
-        findings.take_python(&command, &libraries);
+    if let Some(python) = command.python().and_then(Interpreter::ask) {
+        findings.take_python(&python, &libraries);
     }
     if findings.copies.is_empty() && !findings.by_dlsym.is_empty() {
         findings.take_library_of_loader(&libraries);
@@ -86,7 +86,7 @@ impl Findings {
         }
     }
 
-    /// Libraries that the command is given by name: it loads them itself, nobody knows how.
+    /// Libraries that the command is given by name: it loads them itself, nobody knows how. And scripts.
     fn take_words(&mut self, command: &Command, libraries: &Libraries) {
         let linked = self.linked.clone();
         for object in command.files.iter().filter_map(|file| Object::read(file).ok()) {
@@ -94,18 +94,17 @@ impl Findings {
         }
         self.later = self.linked.iter().filter(|path| !linked.contains(path)).cloned().collect();
         self.linked = linked;
+        let scripts = command.files.iter().filter(|file| names_nccl(file));
+        self.by_dlsym.extend(scripts.map(|file| file.display().to_string()));
     }
 
-    fn take_python(&mut self, command: &Command, libraries: &Libraries) {
-        let Some(python) = Interpreter::ask(&command.program) else { return };
+    fn take_python(&mut self, python: &Interpreter, libraries: &Libraries) {
         for framework in python.frameworks() {
             if let Ok(object) = Object::read(&framework) {
                 self.take(object, libraries);
             }
         }
         self.by_dlsym.extend(python.callers_by_dlsym().into_iter().map(|name| format!("the package {name}")));
-        let scripts = command.files.iter().filter(|file| names_nccl(file));
-        self.by_dlsym.extend(scripts.map(|file| file.display().to_string()));
         if let Some(path) = python.nccl() {
             self.take_copy(&path, "package of this Python");
         }

@@ -62,11 +62,14 @@ impl Command {
         Err(CommandError::Scripts { path: words.first().map(PathBuf::from).unwrap_or_default() })
     }
 
-    /// Whether the program is a Python interpreter.
+    /// The Python interpreter that runs it, which may itself be a script (pyenv's are).
     #[must_use]
-    pub fn is_python(&self) -> bool {
-        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("python") || name.starts_with("pypy")
+    pub fn python(&self) -> Option<&Path> {
+        std::iter::once(&self.program).chain(&self.files).map(PathBuf::as_path).find(|file| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let is_interpreter = name.starts_with("python") || name.starts_with("pypy");
+            is_interpreter && file.extension().is_none_or(|extension| extension != "py")
+        })
     }
 }
 
@@ -133,7 +136,17 @@ mod tests {
         let command = Command::resolve(&words(&[&script, "--steps", "5"]), None).unwrap();
         assert!(is_named(&command.program, "sh"), "{command:?}");
         assert_eq!(command.files, [PathBuf::from(&script)]);
-        assert!(!command.is_python());
+        assert_eq!(command.python(), None);
+    }
+
+    #[test]
+    fn a_python_that_is_a_script_is_one_still() {
+        let dir = tempfile::tempdir().unwrap();
+        let (python, script) = (dir.path().join("python3.11"), dir.path().join("python_job.py"));
+        std::fs::write(&python, "#!/bin/sh\n").unwrap();
+        std::fs::write(&script, "").unwrap();
+        let command = Command::resolve(&[python.clone().into(), script.into()], None).unwrap();
+        assert_eq!(command.python(), Some(&*python));
     }
 
     #[test]

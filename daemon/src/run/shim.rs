@@ -100,9 +100,8 @@ pub fn prepare(
 /// The library that the command would find: that of its Python, else that of the loader.
 fn locate(words: &[OsString], libraries: &Libraries) -> Option<PathBuf> {
     let command = program::Command::resolve(words, libraries.path()).ok();
-    let python = command.as_ref().filter(|command| command.is_python());
-    python
-        .and_then(|command| Interpreter::ask(&command.program))
+    (command.as_ref().and_then(program::Command::python))
+        .and_then(Interpreter::ask)
         .and_then(|python| python.nccl())
         .or_else(|| program::SONAMES.iter().find_map(|name| libraries.find(name)))
 }
