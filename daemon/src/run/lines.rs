@@ -8,27 +8,16 @@ use super::log::Level;
 /// Takes a log as it is written and gives the lines that the user asked for.
 pub(super) struct Filter {
     level: Level,
-    without: Vec<Subsystem>,
+    without: Vec<String>,
     /// A line whose end has not come.
     partial: Vec<u8>,
     /// The line before was empty: NCCL puts an empty line before a warning.
     after_empty: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subsystem {
-    Init,
-    Graph,
-    Env,
-}
-
 impl Filter {
     pub(super) fn new(level: Level, without: &[String]) -> Self {
-        let known = [("INIT", Subsystem::Init), ("GRAPH", Subsystem::Graph), ("ENV", Subsystem::Env)];
-        let is_out = |name: &str| without.iter().any(|out| out == name);
-        let without =
-            known.iter().filter(|(name, _)| is_out(name)).map(|(_, subsystem)| *subsystem).collect();
-        Self { level, without, partial: Vec::new(), after_empty: false }
+        Self { level, without: without.to_vec(), partial: Vec::new(), after_empty: false }
     }
 
     /// The lines that are whole now.
@@ -80,15 +69,17 @@ impl Filter {
     }
 
     fn is_asked_for(&self, said: &str) -> bool {
-        // Every subsystem says it.
+        let subsystems = subsystems(said);
+        // Every subsystem says its version.
         said.starts_with(VERSION)
-            || subsystem(said).is_none_or(|subsystem| !self.without.contains(&subsystem))
+            || subsystems.is_empty()
+            || subsystems.iter().any(|one| self.without.iter().all(|without| without != one))
     }
 }
 
-/// The subsystem that alone is responsible for a line. Source: `src/init.cc`, `src/graph/*.cc`, `src/misc/param.cc` of
-/// NCCL 2.8 to 2.30.
-fn subsystem(said: &str) -> Option<Subsystem> {
+/// The subsystems that each bring a line about; empty if that is not known. Source: `src/init.cc`, `src/graph/*.cc`,
+/// `src/transport/*.cc`, `src/misc/param.cc` of NCCL 2.8 to 2.30.
+fn subsystems(said: &str) -> &'static [&'static str] {
     // 2.29 and later begin some lines so.
     let said = match said.strip_prefix("[Rank ").and_then(|rest| rest.split_once("] ")) {
         Some((_, rest)) => rest,
@@ -102,16 +93,25 @@ fn subsystem(said: &str) -> Option<Subsystem> {
     let is_tree =
         said.strip_prefix("Tree ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     if is_search_row || is_tree || starts(&["Pattern ", "Ring ", "=== System", "CPU/", "NVLS Graph"]) {
-        return Some(Subsystem::Graph);
+        return &["GRAPH"];
     }
     if said.contains(" set by environment to ") {
-        return Some(Subsystem::Env);
+        return &["ENV"];
+    }
+    if starts(&["NET/", "Using network "]) || said.contains(" via NET/") {
+        return &["INIT", "NET"];
+    }
+    if said.contains(" via P2P/") {
+        return &["INIT", "P2P"];
+    }
+    if said.contains(" via SHM/") || said.contains(" via direct shared memory") {
+        return &["INIT", "SHM"];
     }
     let is_init =
         starts(&["Channel ", "Trees ", "Connected all", "threadThresholds ", "comm 0x", "P2P Chunksize"])
             || said.contains(" coll channels, ")
             || said.contains(" comm 0x") && said.contains(" rank ");
-    is_init.then_some(Subsystem::Init)
+    if is_init { &["INIT"] } else { &[] }
 }
 
 const VERSION: &str = "NCCL version ";
@@ -162,6 +162,17 @@ mod tests {
         check(Level::Info, &[], &[&all[..], &rest].concat());
         check(Level::Info, &["GRAPH"], &[&all[..3], &rest].concat());
         check(Level::Info, &["INIT", "GRAPH", "ENV"], &[&all[..1], &rest].concat());
+    }
+
+    #[test]
+    fn a_line_of_two_subsystems_is_for_who_asked_for_either() {
+        let line = b"n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0\n";
+        let passes = |without: &[&str]| {
+            let without: Vec<String> = without.iter().map(|&name| name.to_owned()).collect();
+            Filter::new(Level::Info, &without).feed(line) == line
+        };
+        assert!(passes(&["INIT", "GRAPH", "ENV"]) && passes(&["GRAPH", "NET"]));
+        assert!(!passes(&["INIT", "GRAPH", "ENV", "NET"]));
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(super) fn settings(inherited: Inherited<'_>, dir: &Path, run_id: &str) -> Op
     private.extend(format!("{run_id}-%h-%p.log").into_bytes());
     let wish = asked.map(|level| Wish {
         level: if wants_info { Level::Info } else { level },
-        without: if wants_info { added(&theirs) } else { Vec::new() },
+        without: if wants_info { not_asked(&theirs) } else { Vec::new() },
         // A process at VERSION never opens the file.
         file: file.filter(|_| level != Level::Version).map(OsStr::to_owned),
     });
@@ -111,13 +111,14 @@ fn merged(theirs: &str) -> String {
     names(theirs).filter(|name| !is_needed(name)).fold(NEEDED.join(","), |list, name| list + "," + name)
 }
 
-/// Needed subsystems that the user has not asked for.
-fn added(theirs: &str) -> Vec<String> {
+/// Subsystems that the user has not asked for, of those whose lines come anyway.
+fn not_asked(theirs: &str) -> Vec<String> {
     let (list, is_inverted) = theirs.strip_prefix('^').map_or((theirs, false), |list| (list, true));
     let is_named = |needed: &str| {
         names(list).any(|name| name.eq_ignore_ascii_case(needed) || name.eq_ignore_ascii_case("ALL"))
     };
-    NEEDED.iter().filter(|needed| is_named(needed) == is_inverted).map(|&needed| needed.to_owned()).collect()
+    let coming = NEEDED.iter().chain(&SHARED);
+    coming.filter(|name| is_named(name) == is_inverted).map(|&name| name.to_owned()).collect()
 }
 
 fn names(list: &str) -> impl Iterator<Item = &str> {
@@ -128,6 +129,8 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
 pub(super) const LOG_PREFIX: &str = "nccl-";
 /// What the rings and channels stand in.
 const NEEDED: [&str; 3] = ["INIT", "GRAPH", "ENV"];
+/// Subsystems that bring about lines which INIT brings about too.
+const SHARED: [&str; 3] = ["NET", "P2P", "SHM"];
 /// What NCCL 2.23 and later log where nothing is chosen; older ones know fewer of these names and ignore the others.
 const DEFAULT_SUBSYSTEMS: &str = "INIT,BOOTSTRAP,ENV";
 
@@ -160,17 +163,17 @@ mod tests {
         check("warn", "COLL", "", needed, Some("Warn without  to -"));
         check("VERSION", "", "/mine.%p", needed, Some("Version without  to -"));
         let with_default = ("INFO", "INIT,GRAPH,ENV,BOOTSTRAP", PRIVATE);
-        check("INFO", "", "", with_default, Some("Info without GRAPH to -"));
-        check("INFO", "", "/mine.%h", with_default, Some("Info without GRAPH to /mine.%h"));
+        check("INFO", "", "", with_default, Some("Info without GRAPH+NET+P2P+SHM to -"));
+        check("INFO", "", "/mine.%h", with_default, Some("Info without GRAPH+NET+P2P+SHM to /mine.%h"));
         let merged = ("INFO", "INIT,GRAPH,ENV,COLL,NET", PRIVATE);
         check(
             "Info",
             "coll, NET".to_uppercase().as_str(),
             "",
             merged,
-            Some("Info without INIT+GRAPH+ENV to -"),
+            Some("Info without INIT+GRAPH+ENV+P2P+SHM to -"),
         );
-        check("INFO", "^GRAPH,NET", "", ("INFO", "^NET", PRIVATE), Some("Info without GRAPH to -"));
+        check("INFO", "^GRAPH,NET", "", ("INFO", "^NET", PRIVATE), Some("Info without GRAPH+NET to -"));
         check("INFO", "^INIT", "", ("INFO", "ALL", PRIVATE), Some("Info without INIT to -"));
         check("TRACE", "ALL", "", ("TRACE", "INIT,GRAPH,ENV,ALL", PRIVATE), Some("Info without  to -"));
     }

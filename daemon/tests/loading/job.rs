@@ -107,7 +107,7 @@ impl Drop for Job {
 }
 
 /// Held open at both ends, so that no rank waits for one that has died.
-fn pipe(path: &str) -> File {
+pub(crate) fn pipe(path: &str) -> File {
     let status = Command::new("mkfifo").arg(path).status().unwrap();
     assert!(status.success());
     File::options().read(true).write(true).open(path).unwrap()

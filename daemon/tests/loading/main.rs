@@ -8,6 +8,7 @@ mod common;
 
 mod build;
 mod job;
+mod log;
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -103,14 +104,25 @@ fn programs(built: &Built) -> Vec<Program> {
 
 /// `ringscope` without what the test's own environment may say.
 fn ringscope(args: &[&str]) -> Command {
-    let mut command = Command::new(RINGSCOPE);
+    let mut command = plain(RINGSCOPE);
     command.args(args);
+    command
+}
+
+/// Another program, likewise.
+fn plain(program: &str) -> Command {
+    let mut command = Command::new(program);
     for variable in
         ["LD_PRELOAD", "NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_PROFILER_PLUGIN"]
     {
         command.env_remove(variable);
     }
     command
+}
+
+#[test]
+fn the_users_log_is_what_it_would_be_without_ringscope() {
+    log::is_what_it_would_be_without_ringscope(&Built::new());
 }
 
 #[test]
