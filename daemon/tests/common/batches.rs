@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped,
-    FORMAT_VERSION, Identity, Level,
-    Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
+    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped, FORMAT_VERSION,
+    Identity, Level, Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
 };
 
 /// 2026-01-31T12:00:00Z.
