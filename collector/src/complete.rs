@@ -10,7 +10,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::issue::{record, subject};
-use crate::{communicators, switch};
+use crate::{communicators, completion, switch};
 
 /// A task of the operation was enqueued, to run on `n_channels`. False if the record is closed or replaced: the
 /// task is a replay of a captured graph, or came too late.
@@ -34,7 +34,7 @@ pub(crate) fn channel_done(segment: &Segment, ticket: u64) {
         return;
     }
     let channels = record.channels.fetch_add(1 << 16, SeqCst).wrapping_add(1 << 16);
-    if is_done(channels) {
+    if is_done(channels) && !completion::is_owned(ticket) {
         close(segment, record);
     }
 }

@@ -7,6 +7,7 @@
 //! * [`fence`]: everything unsafe: exported functions, the plugin's table, the mapping, the real library, the clock
 //! * [`issue`]: a call becomes a record and, once the library has taken it, issued counters
 //! * [`complete`]: channels finish, the last one closes the record
+//! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is
 //! * [`communicators`] and [`adopt`]: communicator slots, and which one the profiler speaks of
 //! * [`links`] and [`steps`]: network bytes per peer
 //! * [`switch`]: on, off, fault, and the count of what was dropped
@@ -16,6 +17,7 @@
 mod adopt;
 mod communicators;
 mod complete;
+mod completion;
 mod config;
 mod fence;
 mod handle;

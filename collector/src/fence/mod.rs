@@ -1,15 +1,19 @@
 //! The only unsafe code of the collector, behind safe functions.
 //!
+//! * [`driver`]: the CUDA driver's functions, as far as events need them
 //! * [`exports`]: the operations that stand in front of the library's
 //! * [`lifecycle`]: the same for communicators and groups
+//! * [`poller`]: the thread that asks events
 //! * [`profiler_v5`]: the profiler plugin, in the structures of [`profiler_abi`]
 //! * [`resolve`]: the library's own functions
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
 //! * `ticks`: clocks
 
+pub(crate) mod driver;
 mod exports;
 mod lifecycle;
 mod nccl;
+pub(crate) mod poller;
 mod profiler_abi;
 mod profiler_v5;
 mod resolve;

@@ -16,7 +16,7 @@ use ringscope_wire::segment::layout::{Fixed, STATE_ON};
 
 use super::{guard, profiler_v5, resolve, ticks};
 use crate::config::Config;
-use crate::{communicators, identity, local, steps, switch};
+use crate::{communicators, completion, identity, local, steps, switch};
 
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
 /// Descriptor that holds the lock; -1 if there is none.
@@ -171,6 +171,7 @@ extern "C" fn forget_parent() {
     }
     BUSY.store(false, Relaxed);
     communicators::forget();
+    completion::forget();
     steps::forget();
     switch::forget();
     local::with(local::Local::forget);
