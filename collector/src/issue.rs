@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMPLETION_EVENTS, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS,
+    COMMUNICATOR_ACTIVE, COMPLETION_EVENTS, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS,
     OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
@@ -61,6 +61,12 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    /// The copy of the library that made the communicator.
+    #[inline(always)]
+    pub(crate) fn library(&self) -> usize {
+        communicators::at(self.segment, self.slot).library.load(Relaxed) as usize
+    }
+
     /// What it adds to a sum of calls.
     fn sum(&self) -> Sum {
         Sum {
@@ -98,6 +104,7 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
         return None;
     }
     let Some(slot) = communicators::find(segment, local, call.comm) else {
+        segment.live.flags.fetch_or(LIVE_CALLED, Relaxed);
         switch::dropped(segment, DropReason::UnknownCommunicator, 1);
         return None;
     };
@@ -209,6 +216,24 @@ fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
         }
     }
     local.clear_group();
+}
+
+/// The outermost group has ended without launching anything (`ncclGroupSimulateEnd`): its calls never were. Their
+/// numbers stay used.
+pub(crate) fn drop_group(segment: &Segment, local: &Local) {
+    let mut next = local.group_last.get();
+    for _ in 0..local.group_len.get() {
+        let Some(ticket) = next.checked_sub(1) else { break };
+        let record = record(segment, ticket);
+        if record.ticket.load(Acquire) != next {
+            break;
+        }
+        next = record.completed_ticks.load(Relaxed);
+        record.ticket.store(0, Release);
+        record.state.store(0, Release);
+    }
+    local.clear_group();
+    completion::end_group(segment, local, true);
 }
 
 /// Settles the group's records from the newest to the oldest; false if one of them has been overwritten.

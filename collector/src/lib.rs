@@ -9,6 +9,7 @@
 //! * [`complete`]: channels finish, the last one closes the record
 //! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is
 //! * [`communicators`] and [`adopt`]: communicator slots, and which one the profiler speaks of
+//! * [`lineage`]: what a communicator hands down to its children
 //! * [`links`] and [`steps`]: network bytes per peer
 //! * [`switch`]: on, off, fault, and the count of what was dropped
 //! * [`local`]: what a thread remembers
@@ -23,6 +24,7 @@ mod fence;
 mod handle;
 mod identity;
 mod issue;
+mod lineage;
 mod links;
 mod local;
 mod steps;

@@ -2,21 +2,25 @@
 //!
 //! * [`driver`]: the CUDA driver's functions, as far as events need them
 //! * [`exports`]: the operations that stand in front of the library's
-//! * [`lifecycle`]: the same for communicators and groups
+//! * [`births`] and [`lifecycle`]: the same for communicators, groups and registered memory
 //! * [`poller`]: the thread that asks events
 //! * [`profiler_v5`]: the profiler plugin, in the structures of [`profiler_abi`]
-//! * [`resolve`]: the library's own functions
+//! * [`later`]: communicators whose init goes on after its call has returned
+//! * [`resolve`]: the library's own functions, found through [`scope`]
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
 //! * `ticks`: clocks
 
+mod births;
 pub(crate) mod driver;
 mod exports;
+mod later;
 mod lifecycle;
 mod nccl;
 pub(crate) mod poller;
 mod profiler_abi;
 mod profiler_v5;
 mod resolve;
+mod scope;
 mod segment_map;
 pub(crate) mod ticks;
 

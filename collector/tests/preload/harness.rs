@@ -50,6 +50,13 @@ pub(crate) fn cuda_job(scenario: &str, driver: &str) -> Job {
         .without("NCCL_PROFILER_PLUGIN")
 }
 
+/// A scenario in each of these objects, which one program loads with `RTLD_LOCAL`.
+pub(crate) fn several_job(scenario: &str, users: &[&str]) -> Job {
+    let mut command = Command::new(programs().join("driver_two"));
+    command.arg(scenario).args(users.iter().map(|user| programs().join(user)));
+    Job::new(command, &format!("{scenario}-several"))
+}
+
 /// Runs a scenario to its good end and reads the one segment it leaves.
 pub(crate) fn left_by(scenario: &str) -> Left {
     let job = job(scenario);
@@ -66,6 +73,11 @@ pub(crate) fn library() -> PathBuf {
 }
 
 impl Job {
+    /// A program that runs as it is.
+    pub(crate) fn of(program: &Path, name: &str) -> Self {
+        Self::new(Command::new(program), name)
+    }
+
     fn new(mut command: Command, name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -189,26 +201,44 @@ pub(crate) fn programs() -> &'static Path {
         let dir = tmp.join(format!("programs-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let rpath = "-Wl,-rpath,$ORIGIN";
-        cc(&dir, "libnccl.so.2", "stub_nccl.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]);
-        cc(&dir, "libframework.so", "scenarios.c", &["-shared", "-fPIC", "-L.", "-l:libnccl.so.2", rpath]);
-        cc(&dir, "driver", "driver.c", &["-L.", "-l:libframework.so", "-Wl,--export-dynamic", rpath]);
-        cc(&dir, "driver_local", "driver_local.c", &["-ldl"]);
+        compile(&dir, "libnccl.so.2", "stub_nccl.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]);
+        compile(
+            &dir,
+            "libframework.so",
+            "scenarios.c",
+            &["-shared", "-fPIC", "-L.", "-l:libnccl.so.2", rpath],
+        );
+        compile(&dir, "driver", "driver.c", &["-L.", "-l:libframework.so", "-Wl,--export-dynamic", rpath]);
+        compile(&dir, "driver_local", "driver_local.c", &["-ldl"]);
+        compile(&dir, "driver_two", "driver_two.c", &["-ldl"]);
+        // Two frameworks with the library in them: an older version, in which some functions are missing.
+        let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios.c");
+        let scenarios = scenarios.to_str().unwrap();
+        let old = ["-shared", "-fPIC", "-DSTUB_VERSION=22105", "-DSTUB_OLD", scenarios];
+        compile(&dir, "libstatic_old.so", "stub_nccl.c", &old);
+        let new = ["-shared", "-fPIC", "-DSTUB_VERSION=23203", scenarios];
+        compile(&dir, "libstatic_new.so", "stub_nccl.c", &new);
         for folder in ["cuda", "cuda-driver", "cuda-driver-old"] {
             std::fs::create_dir_all(dir.join(folder)).unwrap();
         }
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
-        cc(&dir, "cuda-driver/libcuda.so.1", "stub_cuda.c", &shared);
-        cc(&dir, "cuda-driver-old/libcuda.so.1", "stub_cuda.c", &[&shared[..], &["-DSTUB_OLD"]].concat());
-        cc(
+        compile(&dir, "cuda-driver/libcuda.so.1", "stub_cuda.c", &shared);
+        compile(
+            &dir,
+            "cuda-driver-old/libcuda.so.1",
+            "stub_cuda.c",
+            &[&shared[..], &["-DSTUB_OLD"]].concat(),
+        );
+        compile(
             &dir,
             "cuda/libnccl.so.2",
             "stub_stream_nccl.c",
             &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"],
         );
         let library = ["-shared", "-fPIC", "-Lcuda", "-l:libnccl.so.2", "-ldl", rpath];
-        cc(&dir, "cuda/libframework.so", "scenarios_cuda.c", &library);
+        compile(&dir, "cuda/libframework.so", "scenarios_cuda.c", &library);
         let program = ["-Lcuda", "-l:libframework.so", "-Wl,--export-dynamic", rpath];
-        cc(&dir, "cuda/driver", "driver.c", &program);
+        compile(&dir, "cuda/driver", "driver.c", &program);
         dir
     })
 }
@@ -224,7 +254,7 @@ fn remove_old_programs(tmp: &Path) {
 }
 
 /// Compiles one source of `tests/c` in `dir`; libraries come after it, as the linker wants them.
-fn cc(dir: &Path, output: &str, source: &str, arguments: &[&str]) {
+pub(crate) fn compile(dir: &Path, output: &str, source: &str, arguments: &[&str]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
     let done = Command::new("cc")
         .current_dir(dir)

@@ -4,7 +4,10 @@
 //! * [`operations`]: what is counted and recorded
 //! * [`lifetimes`]: communicators, forks, deaths
 //! * [`events`]: completion by CUDA events and captured calls, on a stub of the driver
+//! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
+//! * [`real`]: the same with NVIDIA's library, which has no GPU here
+//! * [`symbols`]: which functions it stands in front of
 
 #![expect(
     clippy::unwrap_used,
@@ -17,4 +20,7 @@ mod events;
 mod guest;
 mod harness;
 mod lifetimes;
+mod newer;
 mod operations;
+mod real;
+mod symbols;
