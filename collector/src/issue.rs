@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
-    OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
+    COMMUNICATOR_ACTIVE, COMPLETION_NONE, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS,
+    OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
 
@@ -107,14 +107,35 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
 pub(crate) fn finish(local: &Local, open: &Open, result: i32) {
     if !is_taken(result) {
         refuse(record(open.segment, open.ticket), open.counters);
+    } else if record(open.segment, open.ticket).state.load(Relaxed) & 0xff == OPERATION_CAPTURED {
+        keep_template(open);
     } else if local.group_depth.get() > 0 {
         queue(local, open);
     } else {
-        add(&open.counters.issued_calls, 1);
-        add(&open.counters.issued_bytes, open.bytes);
+        add_issued(open.counters, 1, open.bytes);
         if open.is_trivial {
             complete::close(open.segment, record(open.segment, open.ticket));
         }
+    }
+}
+
+/// The call was captured into a graph: it runs when the graph does.
+#[cold]
+fn keep_template(open: &Open) {
+    record(open.segment, open.ticket).completed_ticks.store(0, Relaxed);
+    open.counters.captured_calls.fetch_add(1, Relaxed);
+    open.counters.captured_bytes.fetch_add(open.bytes, Relaxed);
+}
+
+/// Runs of captured calls are counted as issued on another thread than calls are.
+#[inline(always)]
+fn add_issued(counters: &Counters, calls: u64, bytes: u64) {
+    if counters.captured_calls.load(Relaxed) == 0 {
+        add(&counters.issued_calls, calls);
+        add(&counters.issued_bytes, bytes);
+    } else {
+        counters.issued_calls.fetch_add(calls, Relaxed);
+        counters.issued_bytes.fetch_add(bytes, Relaxed);
     }
 }
 
@@ -134,8 +155,7 @@ pub(crate) fn settle_group(segment: &'static Segment, local: &Local, is_taken: b
     for sum in local.group_sums() {
         let counters = &communicators::at(segment, sum.slot).counters[sum.primitive & (MAX_PRIMITIVES - 1)];
         if is_taken {
-            add(&counters.issued_calls, sum.calls);
-            add(&counters.issued_bytes, sum.bytes);
+            add_issued(counters, sum.calls, sum.bytes);
         } else {
             counters.failed_calls.fetch_add(sum.calls, Relaxed);
         }
@@ -200,7 +220,7 @@ fn refuse(record: &Record, counters: &Counters) {
 /// A place for a new record, by preference one whose operation is over. A ticket that is passed over never gets a
 /// record: a reader finds the older one there.
 #[inline(always)]
-fn place(segment: &Segment) -> (u64, &Record) {
+pub(crate) fn place(segment: &Segment) -> (u64, &Record) {
     let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
     let place = record(segment, ticket);
     if is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place) {
@@ -226,11 +246,11 @@ fn another_place(segment: &Segment) -> (u64, &Record) {
     }
 }
 
-/// Whether a record in flight will be closed: its communicator lives and the profiler reports on it.
+/// Whether a record in flight will be closed: its communicator lives and something tells the end of its operations.
 #[inline(never)]
 fn is_followed(segment: &Segment, record: &Record) -> bool {
     let communicator = communicators::at(segment, subject(record).0);
-    communicator.n_nodes.load(Relaxed) != 0
+    communicator.completion.load(Relaxed) != COMPLETION_NONE
         && communicator.generation.load(Relaxed) & 0xff_ffff == record.state.load(Relaxed) >> 8
         && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE
 }
@@ -250,7 +270,7 @@ pub(crate) fn subject(record: &Record) -> (usize, usize) {
 }
 
 #[inline(always)]
-fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
+pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
     u32::try_from(slot).unwrap_or_default() << 16 | (primitive as u32) << 8 | u32::from(datatype)
 }
 

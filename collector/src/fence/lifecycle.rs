@@ -16,7 +16,7 @@ use ringscope_wire::segment::layout::{
 };
 
 use super::nccl::{COMM_NAME_SINCE, CONFIG_MAGIC, Comm, Config, ConfigHead, SUCCESS, SYSTEM_ERROR, UniqueId};
-use super::profiler_v5::text;
+use super::profiler::text;
 use super::resolve::{self, Function};
 use super::segment_map::segment_or_create;
 use super::{guard, segment};

@@ -118,7 +118,7 @@ fn lookup(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     (!found.is_null() && !is_ours(found)).then_some(found)
 }
 
-fn is_ours(address: *mut c_void) -> bool {
+pub(super) fn is_ours(address: *mut c_void) -> bool {
     let own: fn(*mut c_void) -> bool = is_ours;
     object_of(address).is_some_and(|base| Some(base) == object_of(own as *mut c_void))
 }

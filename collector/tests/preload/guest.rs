@@ -15,7 +15,8 @@ fn it_exports_its_wrappers_and_the_plugin_and_nothing_else() {
     let exported: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().last()).collect();
     let expected = "ncclAllGather ncclAllReduce ncclBcast ncclBroadcast ncclCommAbort ncclCommDestroy
         ncclCommFinalize ncclCommInitAll ncclCommInitRank ncclCommInitRankConfig ncclCommSplit ncclGroupEnd
-        ncclGroupStart ncclProfiler_v5 ncclRecv ncclReduce ncclReduceScatter ncclSend";
+        ncclGroupStart ncclProfiler_v1 ncclProfiler_v2 ncclProfiler_v3
+        ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 ncclProfiler_v7 ncclRecv ncclReduce ncclReduceScatter ncclSend";
     assert_eq!(exported, expected.split_whitespace().collect());
 }
 
