@@ -13,7 +13,7 @@ use super::event::{Event, Text};
 use super::layout::{
     Args, Buffer, CE_BATCH, CE_COLL, CE_SYNC, COLL, COLL_API, DETAIL, Descriptor, Finalize, GROUP, GROUP_API,
     InitBlank, InitById, InitNamed, KERNEL_CH, KERNEL_LAUNCH, KERNEL_PHASE, NET_PLUGIN, P2P, P2P_API,
-    PROXY_OP, PROXY_STEP, RecordEventState, StartEvent, StopEvent, Version, kinds,
+    PROXY_CTRL, PROXY_OP, PROXY_STEP, RecordEventState, StartEvent, StopEvent, Version, kinds,
 };
 use super::{pairs, v1, v2, v3, v4, v5, v6, v7};
 use crate::config;
@@ -159,7 +159,8 @@ pub(super) fn start<V: Version>(
     if kind & kinds(version) == 0 {
         return ours;
     }
-    let Some(pair) = pairs::take() else {
+    let is_leaf = kind & (KERNEL_CH | PROXY_STEP | NET_PLUGIN | PROXY_CTRL) != 0;
+    let Some(pair) = pairs::take(is_leaf) else {
         super::dropped_for_chained();
         return ours;
     };

@@ -12,6 +12,7 @@ pub(crate) const COLL: u64 = 0x2;
 pub(crate) const P2P: u64 = 0x4;
 pub(crate) const PROXY_OP: u64 = 0x8;
 pub(crate) const PROXY_STEP: u64 = 0x10;
+pub(crate) const PROXY_CTRL: u64 = 0x20;
 pub(crate) const KERNEL_CH: u64 = 0x40;
 pub(crate) const NET_PLUGIN: u64 = 0x80;
 pub(crate) const GROUP_API: u64 = 0x100;

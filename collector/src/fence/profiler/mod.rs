@@ -96,7 +96,6 @@ unsafe extern "C" fn init_blank<V: Version>(context: *mut *mut c_void, mask: *mu
 }
 
 /// `init` of version 4.
-#[expect(clippy::too_many_arguments, reason = "the interface's signature")]
 unsafe extern "C" fn init_named<V: Version>(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -112,7 +111,6 @@ unsafe extern "C" fn init_named<V: Version>(
 }
 
 /// `init` of versions 5 and later.
-#[expect(clippy::too_many_arguments, reason = "the interface's signature")]
 unsafe extern "C" fn init_by_id<V: Version>(
     context: *mut *mut c_void,
     comm_hash: u64,

@@ -6,13 +6,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::handle::{Entry, Handle};
 
-/// Events kept at once. An event stays findable for its children after its end until all others have been used.
-const MAX_PAIRS: usize = 32_768;
+/// Entries of events without children that come later, which are free at their end.
+const MAX_LEAVES: usize = 16_384;
+/// Entries of the others. One stays findable for its children after its end until all others have been used: they
+/// come when the operation runs, and a thousand operations may be queued, at about ten such events each.
+const MAX_PARENTS: usize = 49_152;
+const MAX_PAIRS: usize = MAX_LEAVES + MAX_PARENTS;
+const _: () = assert!(MAX_PAIRS == 1 << 16);
 /// Entries looked at for one that may be used again.
 const MAX_PROBES: usize = 64;
 /// Entries that graphs may hold; above it a captured call is treated as any other.
-const MAX_PINNED: usize = MAX_PAIRS / 2;
-/// Laps of the table after which an event that never stopped is given up: some proxy operations never do.
+const MAX_PINNED: usize = MAX_PARENTS / 2;
+/// Laps of its part of the table after which an event that never stopped is given up: some proxy operations never do.
 const MAX_LAPS: usize = 64;
 
 struct Pair {
@@ -30,14 +35,17 @@ const LAP_SHIFT: u32 = 34;
 static PAIRS: [Pair; MAX_PAIRS] =
     [const { Pair { state: AtomicU64::new(0), ours: AtomicU64::new(0), theirs: AtomicUsize::new(0) } };
         MAX_PAIRS];
-static NEXT: AtomicUsize = AtomicUsize::new(0);
+static NEXT_LEAF: AtomicUsize = AtomicUsize::new(0);
+static NEXT_PARENT: AtomicUsize = AtomicUsize::new(0);
 static N_PINNED: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes an entry; `None` if there is no room.
-pub(super) fn take() -> Option<Entry> {
-    let from = NEXT.fetch_add(1, Relaxed);
+pub(super) fn take(is_leaf: bool) -> Option<Entry> {
+    let (next, first, size) =
+        if is_leaf { (&NEXT_LEAF, 0, MAX_LEAVES) } else { (&NEXT_PARENT, MAX_LEAVES, MAX_PARENTS) };
+    let from = next.fetch_add(1, Relaxed);
     (from..from.wrapping_add(MAX_PROBES)).find_map(|number| {
-        let (index, lap) = (number % MAX_PAIRS, number / MAX_PAIRS);
+        let (index, lap) = (first + number % size, number / size);
         let pair = &PAIRS[index];
         let state = pair.state.load(Relaxed);
         let is_lost = lap.saturating_sub((state >> LAP_SHIFT) as usize) > MAX_LAPS;
@@ -96,18 +104,19 @@ mod tests {
 
     #[test]
     fn a_pair_is_found_until_it_is_used_again_and_stops_once() {
-        let first = take().unwrap();
+        let first = take(false).unwrap();
         put(first, 7, 8);
         assert_eq!((get(first), stop(first), stop(first)), (Some((7, 8)), Some((7, 8)), None));
         assert_eq!(get(first), Some((7, 8)), "children come after the end");
-        let open = take().unwrap();
+        let open = take(false).unwrap();
         put(open, 1, 2);
         for _ in 0..MAX_PAIRS {
-            let entry = take().unwrap();
+            let entry = take(false).unwrap();
             assert_ne!(entry.index, open.index);
             stop(entry);
         }
         assert_eq!((get(first), get(open)), (None, Some((1, 2))));
-        assert_eq!(get(Entry { index: 65_000, generation: 1 }), None);
+        assert!(take(true).unwrap().index < MAX_LEAVES);
+        assert_eq!(get(Entry { index: 70_000, generation: 1 }), None);
     }
 }
