@@ -40,6 +40,18 @@ pub(crate) struct Birth {
 /// A name as the segment holds it.
 pub(crate) type Name = [u64; 8];
 
+/// A text as the segment holds names: cut to 64 bytes, NUL-padded, little-endian words.
+pub(crate) fn name_of(text: &[u8]) -> Name {
+    let mut name = Name::default();
+    let text = &text[..text.len().min(size_of::<Name>())];
+    for (word, chunk) in name.iter_mut().zip(text.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(padded);
+    }
+    name
+}
+
 /// The slot's communicator.
 #[inline(always)]
 pub(crate) fn at(segment: &Segment, slot: usize) -> &Communicator {

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMPLETION_EVENTS, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS,
+    COMMUNICATOR_ACTIVE, COMPLETION_NONE, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS,
     OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
@@ -148,11 +148,9 @@ pub(crate) fn finish(local: &Local, open: &Open, result: i32) {
     } else if local.group_depth.get() > 0 {
         queue(local, open);
     } else if is_captured(open) {
-        add(&open.counters.captured_calls, 1);
-        add(&open.counters.captured_bytes, open.bytes);
+        add_captured(open.counters, 1, open.bytes);
     } else {
-        add(&open.counters.issued_calls, 1);
-        add(&open.counters.issued_bytes, open.bytes);
+        add_issued(open.counters, 1, open.bytes);
         if open.is_trivial {
             complete::close(open.segment, record(open.segment, open.ticket));
         } else if let Closer::Events(lane) = open.closer {
@@ -168,6 +166,25 @@ fn is_captured(open: &Open) -> bool {
     open.closer == Closer::Nobody
         || record.state.load(Relaxed) & 0xff == OPERATION_CAPTURED
             && record.ticket.load(Relaxed) == open.ticket + 1
+}
+
+/// The profiler's threads count them too.
+#[cold]
+fn add_captured(counters: &Counters, calls: u64, bytes: u64) {
+    counters.captured_calls.fetch_add(calls, Relaxed);
+    counters.captured_bytes.fetch_add(bytes, Relaxed);
+}
+
+/// Runs of captured calls are counted as issued on another thread than calls are.
+#[inline(always)]
+fn add_issued(counters: &Counters, calls: u64, bytes: u64) {
+    if counters.captured_calls.load(Relaxed) == 0 {
+        add(&counters.issued_calls, calls);
+        add(&counters.issued_bytes, bytes);
+    } else {
+        counters.issued_calls.fetch_add(calls, Relaxed);
+        counters.issued_bytes.fetch_add(bytes, Relaxed);
+    }
 }
 
 #[inline(never)]
@@ -199,11 +216,9 @@ fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
         if !is_taken {
             counters.failed_calls.fetch_add(sum.calls, Relaxed);
         } else if sum.closer == Closer::Nobody {
-            add(&counters.captured_calls, sum.calls);
-            add(&counters.captured_bytes, sum.bytes);
+            add_captured(counters, sum.calls, sum.bytes);
         } else {
-            add(&counters.issued_calls, sum.calls);
-            add(&counters.issued_bytes, sum.bytes);
+            add_issued(counters, sum.calls, sum.bytes);
         }
     }
     if !settle_chain(segment, local, is_taken) {
@@ -294,7 +309,7 @@ fn refuse(record: &Record, counters: &Counters) {
 /// A place for a new record, by preference one whose operation is over. A ticket that is passed over never gets a
 /// record: a reader finds the older one there.
 #[inline(always)]
-fn place(segment: &Segment) -> (u64, &Record) {
+pub(crate) fn place(segment: &Segment) -> (u64, &Record) {
     let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
     let place = record(segment, ticket);
     if is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place) {
@@ -321,13 +336,11 @@ fn another_place(segment: &Segment) -> (u64, &Record) {
     }
 }
 
-/// Whether a record in flight will be closed: its communicator lives, and the profiler or events tell of it.
+/// Whether a record in flight will be closed: its communicator lives and something tells the end of its operations.
 #[inline(never)]
 fn is_followed(segment: &Segment, record: &Record) -> bool {
     let communicator = communicators::at(segment, subject(record).0);
-    let is_told =
-        communicator.n_nodes.load(Relaxed) != 0 || communicator.completion.load(Relaxed) == COMPLETION_EVENTS;
-    is_told
+    communicator.completion.load(Relaxed) != COMPLETION_NONE
         && communicator.generation.load(Relaxed) & 0xff_ffff == record.state.load(Relaxed) >> 8
         && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE
 }
@@ -347,7 +360,7 @@ pub(crate) fn subject(record: &Record) -> (usize, usize) {
 }
 
 #[inline(always)]
-fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
+pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
     u32::try_from(slot).unwrap_or_default() << 16 | (primitive as u32) << 8 | u32::from(datatype)
 }
 

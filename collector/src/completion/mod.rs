@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    COMPLETION_EVENTS, COMPLETION_NONE, DropReason, LEVEL_COUNTERS, MAX_COMMUNICATORS,
+    COMPLETION_EVENTS, COMPLETION_NONE, DropReason, MAX_COMMUNICATORS, SOURCE_PLUGIN,
 };
 
 use crate::fence::{driver, segment};
@@ -62,9 +62,15 @@ pub(crate) fn by_events(slot: usize) -> bool {
 }
 
 fn is_by_events(segment: &Segment, slot: usize) -> bool {
-    let has_profiler = communicators::at(segment, slot).n_nodes.load(Relaxed) != 0;
-    !IS_UNFIT[slot & SLOT_MASK].load(Relaxed)
-        && (!has_profiler || segment.live.level.load(Relaxed) == LEVEL_COUNTERS)
+    let has_profiler = communicators::at(segment, slot).sources.load(Relaxed) & SOURCE_PLUGIN != 0;
+    let is_told = has_profiler && switch::asks_for_channels();
+    !is_told && !IS_UNFIT[slot & SLOT_MASK].load(Relaxed)
+}
+
+/// Whether events can tell completion in this process: there is a driver, and no communicator on which they failed.
+pub(crate) fn can_use_events(segment: &Segment) -> bool {
+    driver::find(segment);
+    driver::is_ready() && !IS_UNFIT.iter().any(|is_unfit| is_unfit.load(Relaxed))
 }
 
 /// The communicator of the slot is new: finds the driver, and asks it what the device can do.
@@ -130,6 +136,7 @@ fn lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
             // Nothing will tell the end of its operations, and nobody shall believe that they hang.
             IS_UNFIT[slot & SLOT_MASK].store(true, Relaxed);
             communicator.completion.store(COMPLETION_NONE, Relaxed);
+            switch::ask_again(segment);
             switch::dropped(segment, DropReason::EventPoolFull, 1);
             Closer::Profiler
         }

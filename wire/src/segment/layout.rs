@@ -182,11 +182,13 @@ pub enum DropReason {
     EventPoolFull = 10,
     /// A call for which no loaded copy of the library was found.
     NoLibrary = 11,
+    /// A profiler event that the program's own plugin asked for and did not get: too many were under way at once.
+    ChainedEvent = 12,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -199,6 +201,7 @@ impl DropReason {
         Self::EventOutOfOrder,
         Self::EventPoolFull,
         Self::NoLibrary,
+        Self::ChainedEvent,
     ];
 
     /// The word used in labels and in JSON.
@@ -217,6 +220,7 @@ impl DropReason {
             Self::EventOutOfOrder => "event_out_of_order",
             Self::EventPoolFull => "event_pool_full",
             Self::NoLibrary => "no_library",
+            Self::ChainedEvent => "chained_event",
         }
     }
 }
