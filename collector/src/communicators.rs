@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::local::Local;
-use crate::{links, switch};
+use crate::{completion, links, switch};
 
 /// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
 static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
@@ -101,6 +101,7 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
     fence(Release);
     if communicator.generation.load(Relaxed) > 0 {
         clear_counters(communicator);
+        completion::clear_slot(slot);
         links::clear(segment, slot);
     }
     communicator.generation.fetch_add(1, Relaxed);

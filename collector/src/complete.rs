@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 use crate::fence::ticks;
 use crate::handle::{Handle, NO_CHANNEL, Operation};
 use crate::issue::{record, subject};
-use crate::{communicators, switch};
+use crate::{communicators, completion, switch};
 
 /// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
 static AT_WORK: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
@@ -66,7 +66,7 @@ pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8)
         return switch::dropped(segment, DropReason::EventOutOfOrder, 1);
     }
     let channels = record.channels.fetch_add(1 << 16, SeqCst).wrapping_add(1 << 16);
-    if is_done(channels) {
+    if is_done(channels) && !completion::is_owned(record.ticket.load(Relaxed).wrapping_sub(1)) {
         close(segment, record);
     }
 }

@@ -21,8 +21,9 @@ use ringscope_wire::segment::layout::{
 };
 use ringscope_wire::{Datatype, Primitive};
 
+use crate::completion::{self, Closer};
 use crate::fence::{segment, ticks};
-use crate::local::Local;
+use crate::local::{Local, Sum};
 use crate::{communicators, complete, switch};
 
 /// Places tried for a record before an operation in flight loses its own: the longest hang is what a user asks for.
@@ -41,7 +42,6 @@ pub(crate) struct Call {
     /// Peer or root, -1 if the primitive has none.
     pub(crate) peer: i32,
     /// `cudaStream_t`.
-    #[expect(dead_code, reason = "for whoever watches the stream for completion")]
     pub(crate) stream: u64,
 }
 
@@ -54,14 +54,37 @@ pub(crate) struct Open {
     primitive: Primitive,
     counters: &'static Counters,
     bytes: u64,
+    issued_ticks: u64,
     /// The library will report nothing of it: one rank, or nothing to move.
     is_trivial: bool,
+    closer: Closer,
 }
 
-/// Whether a result means that the library took the call: `ncclSuccess` or `ncclInProgress`.
+impl Open {
+    /// What it adds to a sum of calls.
+    fn sum(&self) -> Sum {
+        Sum {
+            slot: self.slot,
+            primitive: self.primitive.index(),
+            closer: self.closer,
+            calls: 1,
+            bytes: self.bytes,
+            issued_ticks: self.issued_ticks,
+            first_ticket: self.ticket,
+            end_ticket: self.ticket + 1,
+        }
+    }
+}
+
+/// `ncclSuccess`.
+const SUCCESS: i32 = 0;
+/// `ncclInProgress`: taken, and being enqueued on a thread of the library's own.
+const IN_PROGRESS: i32 = 7;
+
+/// Whether a result means that the library took the call.
 #[inline(always)]
 pub(crate) fn is_taken(result: i32) -> bool {
-    result == 0 || result == 7
+    result == SUCCESS || result == IN_PROGRESS
 }
 
 /// Records a call that is about to be forwarded.
@@ -83,11 +106,17 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
     let datatype = u8::try_from(call.datatype).unwrap_or(u8::MAX);
     let bytes = call.count.wrapping_mul(Datatype(datatype).size_bytes());
     let in_group = local.group_depth.get() > 0;
-    let state = if in_group { OPERATION_QUEUED } else { OPERATION_ISSUED };
+    let closer = completion::closer(segment, local, slot, call.stream);
+    let state = match closer {
+        Closer::Nobody => OPERATION_CAPTURED,
+        _ if in_group => OPERATION_QUEUED,
+        _ => OPERATION_ISSUED,
+    };
     let (ticket, record) = place(segment);
     record.ticket.store(0, Relaxed);
     fence(Release);
-    record.issued_ticks.store(ticks::now(), Relaxed);
+    let issued_ticks = ticks::now();
+    record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(if in_group { local.group_last.get() } else { 0 }, Relaxed);
     record.bytes.store(bytes, Relaxed);
     record.count.store(call.count, Relaxed);
@@ -96,10 +125,12 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
     record.peer.store(call.peer, Relaxed);
     record.state.store(communicator.generation.load(Relaxed) << 8 | state, Relaxed);
     record.channels.store(0, Relaxed);
+    completion::own(ticket, closer);
     record.ticket.store(ticket + 1, Release);
     add(&counters.next_seq_number, 1);
     let is_trivial = call.count == 0 || communicator.n_ranks.load(Relaxed) == 1;
-    Some(Open { segment, ticket, slot, primitive: call.primitive, counters, bytes, is_trivial })
+    let primitive = call.primitive;
+    Some(Open { segment, ticket, slot, primitive, counters, bytes, issued_ticks, is_trivial, closer })
 }
 
 /// The library returned `result` for the call.
@@ -107,24 +138,19 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
 pub(crate) fn finish(local: &Local, open: &Open, result: i32) {
     if !is_taken(result) {
         refuse(record(open.segment, open.ticket), open.counters);
-    } else if record(open.segment, open.ticket).state.load(Relaxed) & 0xff == OPERATION_CAPTURED {
-        keep_template(open);
     } else if local.group_depth.get() > 0 {
         queue(local, open);
+    } else if is_captured(open) {
+        add(&open.counters.captured_calls, 1);
+        add(&open.counters.captured_bytes, open.bytes);
     } else {
         add_issued(open.counters, 1, open.bytes);
         if open.is_trivial {
             complete::close(open.segment, record(open.segment, open.ticket));
+        } else if let Closer::Events(lane) = open.closer {
+            completion::follow(open.segment, lane, &open.sum(), result == SUCCESS);
         }
     }
-}
-
-/// The call was captured into a graph: it runs when the graph does.
-#[cold]
-fn keep_template(open: &Open) {
-    record(open.segment, open.ticket).completed_ticks.store(0, Relaxed);
-    open.counters.captured_calls.fetch_add(1, Relaxed);
-    open.counters.captured_bytes.fetch_add(open.bytes, Relaxed);
 }
 
 /// Runs of captured calls are counted as issued on another thread than calls are.
@@ -139,29 +165,58 @@ fn add_issued(counters: &Counters, calls: u64, bytes: u64) {
     }
 }
 
+/// Whether the call is a template of a graph: the driver said so before it, or the profiler during it.
+#[inline(always)]
+fn is_captured(open: &Open) -> bool {
+    let record = record(open.segment, open.ticket);
+    open.closer == Closer::Nobody
+        || record.state.load(Relaxed) & 0xff == OPERATION_CAPTURED
+            && record.ticket.load(Relaxed) == open.ticket + 1
+}
+
 #[inline(never)]
 fn queue(local: &Local, open: &Open) {
-    let primitive = open.primitive.index();
-    if !local.add_to_group(open.slot, primitive, open.bytes) {
-        settle_group(open.segment, local, true);
-        local.add_to_group(open.slot, primitive, open.bytes);
+    let mut sum = open.sum();
+    if is_captured(open) {
+        sum.closer = Closer::Nobody;
+    } else if open.is_trivial {
+        // Closed at the end of the group, whoever closes the rest.
+        sum.closer = Closer::Profiler;
+    }
+    if !local.add_to_group(&sum) {
+        settle_sums(open.segment, local, true);
+        local.add_to_group(&sum);
     }
     local.group_last.set(open.ticket + 1);
     local.group_len.set(local.group_len.get() + 1);
 }
 
 /// The outermost group has ended: its calls are issued, or failed all together.
-pub(crate) fn settle_group(segment: &'static Segment, local: &Local, is_taken: bool) {
+pub(crate) fn settle_group(segment: &Segment, local: &Local, result: i32) {
+    settle_sums(segment, local, is_taken(result));
+    completion::end_group(segment, local, result != IN_PROGRESS);
+}
+
+fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
     for sum in local.group_sums() {
         let counters = &communicators::at(segment, sum.slot).counters[sum.primitive & (MAX_PRIMITIVES - 1)];
-        if is_taken {
-            add_issued(counters, sum.calls, sum.bytes);
-        } else {
+        if !is_taken {
             counters.failed_calls.fetch_add(sum.calls, Relaxed);
+        } else if sum.closer == Closer::Nobody {
+            counters.captured_calls.fetch_add(sum.calls, Relaxed);
+            counters.captured_bytes.fetch_add(sum.bytes, Relaxed);
+        } else {
+            add_issued(counters, sum.calls, sum.bytes);
         }
     }
     if !settle_chain(segment, local, is_taken) {
         settle_remaining(segment, local, is_taken);
+    }
+    // After the records: what an event confirms has been issued.
+    for sum in local.group_sums().filter(|_| is_taken) {
+        if let Closer::Events(lane) = sum.closer {
+            completion::add(segment, local, lane, &sum);
+        }
     }
     local.clear_group();
 }
@@ -196,13 +251,17 @@ fn settle_remaining(segment: &Segment, local: &Local, is_taken: bool) {
 fn settle(segment: &Segment, record: &Record, is_taken: bool) {
     record.completed_ticks.store(0, Relaxed);
     let queued = record.state.load(Relaxed);
+    if is_taken && queued & 0xff == OPERATION_CAPTURED {
+        return;
+    }
     let settled = queued & !0xff | if is_taken { OPERATION_ISSUED } else { OPERATION_FAILED };
     // Against `complete::channel_done`: it counts a channel, then looks at the state; here the state changes, then
     // the channels are looked at. In sequential consistency at least one of the two sees the other.
     let _ = record.state.compare_exchange(queued, settled, SeqCst, SeqCst);
     let n_ranks = communicators::at(segment, subject(record).0).n_ranks.load(Relaxed);
     let is_trivial = record.count.load(Relaxed) == 0 || n_ranks == 1;
-    if is_trivial || complete::is_done(record.channels.load(SeqCst)) {
+    let ticket = record.ticket.load(Relaxed).wrapping_sub(1);
+    if is_trivial || complete::is_done(record.channels.load(SeqCst)) && !completion::is_owned(ticket) {
         complete::close(segment, record);
     }
 }
@@ -210,7 +269,7 @@ fn settle(segment: &Segment, record: &Record, is_taken: bool) {
 #[cold]
 fn refuse(record: &Record, counters: &Counters) {
     let state = record.state.load(Relaxed);
-    if is_in_flight(state)
+    if (is_in_flight(state) || state & 0xff == OPERATION_CAPTURED)
         && record.state.compare_exchange(state, state & !0xff | OPERATION_FAILED, SeqCst, Relaxed).is_ok()
     {
         counters.failed_calls.fetch_add(1, Relaxed);
@@ -237,7 +296,8 @@ fn another_place(segment: &Segment) -> (u64, &Record) {
         let place = record(segment, ticket);
         let is_busy = is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place);
         if !is_busy || tries == MAX_PLACES {
-            if is_busy {
+            // What events confirm is counted without its record.
+            if is_busy && !completion::is_owned(place.ticket.load(Relaxed).wrapping_sub(1)) {
                 switch::dropped(segment, DropReason::RecordOverwritten, 1);
             }
             return (ticket, place);

@@ -7,6 +7,7 @@
 //! * [`fence`]: everything unsafe: exported functions, the plugin's table, the mapping, the real library, the clock
 //! * [`issue`]: a call becomes a record and, once the library has taken it, issued counters
 //! * [`complete`]: channels finish, the last one closes the record
+//! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is
 //! * [`tasks`]: what the profiler's events mean; [`seen`]: operations whose call did not pass; [`replay`]: graphs
 //! * [`communicators`], [`contexts`] and [`adopt`]: communicator slots, and which one the profiler speaks of
 //! * [`links`] and [`steps`]: network bytes per peer
@@ -17,6 +18,7 @@
 mod adopt;
 mod communicators;
 mod complete;
+mod completion;
 mod config;
 mod contexts;
 mod fence;

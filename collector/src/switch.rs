@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
-    CONTROL_COUNTERS, CONTROL_OFF, CONTROL_STEPS, Communicator, DropReason, LEVEL_CHANNELS, LEVEL_COUNTERS,
-    LEVEL_STEPS, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_FAULT, STATE_OFF, STATE_ON, Segment,
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_EVENTS, COMPLETION_NONE, COMPLETION_PROFILER,
+    CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_OFF, CONTROL_STEPS, Communicator, DropReason, LEVEL_CHANNELS,
+    LEVEL_COUNTERS, LEVEL_STEPS, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_FAULT, STATE_OFF,
+    STATE_ON, Segment,
 };
 
+use crate::completion;
 use crate::fence;
 use crate::fence::kinds::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
 
@@ -85,11 +87,16 @@ fn ask(segment: &Segment) {
         CONTROL_STEPS => LEVEL_STEPS,
         _ => START_LEVEL.load(Relaxed),
     };
+    // A call that finds a higher level leaves its end to the profiler, so the library must know of it before.
+    if level != LEVEL_COUNTERS {
+        fence::set_profiler_mask(ASKED.load(Relaxed) | CHANNELS);
+    }
+    live.level.store(level, Relaxed);
     let asked = match live.state.load(Relaxed) {
         STATE_ON => match level {
             LEVEL_STEPS => TASKS | CHANNELS | STEPS,
             LEVEL_CHANNELS => TASKS | CHANNELS,
-            _ if is_told_by_events() => TASKS,
+            _ if is_told_by_events(segment) => TASKS,
             _ => TASKS | CHANNELS,
         },
         // Where no calls pass the collector, only events can show that it is to be on again.
@@ -97,41 +104,56 @@ fn ask(segment: &Segment) {
         _ => 0,
     };
     ASKED.store(asked, Relaxed);
-    live.level.store(level, Relaxed);
     fence::set_profiler_mask(asked);
     each(segment, note_completion);
 }
 
+/// What tells the end of operations may have changed: asks anew.
+pub(crate) fn refresh(segment: &Segment) {
+    ask(segment);
+}
+
 /// Whether CUDA events tell the end of operations, so that the profiler need not.
-fn is_told_by_events() -> bool {
-    false
+fn is_told_by_events(segment: &Segment) -> bool {
+    let (mut found, mut all) = (false, true);
+    each(segment, |slot, communicator| {
+        found = true;
+        // Behind calls that do not pass the collector there is no event.
+        all &= communicator.made_by.load(Relaxed) != MADE_BY_UNSEEN && completion::by_events(slot);
+    });
+    found && all
 }
 
 fn has_unseen(segment: &Segment) -> bool {
     let mut found = false;
-    each(segment, |communicator| found |= communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN);
+    each(segment, |_, communicator| found |= communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN);
     found
 }
 
-fn each(segment: &Segment, mut f: impl FnMut(&Communicator)) {
+fn each(segment: &Segment, mut f: impl FnMut(usize, &Communicator)) {
     let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
-    for communicator in &segment.communicators[..used] {
+    for (slot, communicator) in segment.communicators[..used].iter().enumerate() {
         if matches!(communicator.state.load(Acquire), COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE) {
-            f(communicator);
+            f(slot, communicator);
         }
     }
 }
 
-/// Says how the end of the communicator's operations is known, if it is the profiler that tells it.
-pub(crate) fn note_completion(communicator: &Communicator) {
+/// Says how the end of the communicator's operations is known, if the profiler speaks of it.
+pub(crate) fn note_completion(slot: usize, communicator: &Communicator) {
     if communicator.sources.load(Relaxed) & SOURCE_PLUGIN == 0 {
         return;
     }
+    let is_seen = communicator.made_by.load(Relaxed) != MADE_BY_UNSEEN;
     // Versions 1 and 2 have no event for it.
-    let is_told = VERSION.load(Relaxed) >= 3 && asks_for_channels();
-    let (from, to) =
-        if is_told { (COMPLETION_NONE, COMPLETION_PROFILER) } else { (COMPLETION_PROFILER, COMPLETION_NONE) };
-    let _ = communicator.completion.compare_exchange(from, to, AcqRel, Relaxed);
+    let told = if is_seen && completion::by_events(slot) {
+        COMPLETION_EVENTS
+    } else if VERSION.load(Relaxed) >= 3 && asks_for_channels() {
+        COMPLETION_PROFILER
+    } else {
+        COMPLETION_NONE
+    };
+    communicator.completion.store(told, Relaxed);
 }
 
 /// Whether the library is asked to report each channel.

@@ -323,7 +323,7 @@ pub(crate) fn identify(segment: &Segment, speaker: Speaker, announced: &Announce
     let slot = adopt::adopt(segment, forming, announced)
         .or_else(|| if is_known_unfollowed { None } else { adopt::take_unseen(segment, announced) })?;
     contexts::settle(speaker.context, slot);
-    switch::note_completion(communicators::at(segment, slot));
+    switch::note_completion(slot, communicators::at(segment, slot));
     Some(slot)
 }
 

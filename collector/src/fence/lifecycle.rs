@@ -15,7 +15,9 @@ use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, DropReason, MADE_BY_INIT, MADE_BY_SPLIT, MAX_COMMUNICATORS,
 };
 
-use super::nccl::{COMM_NAME_SINCE, CONFIG_MAGIC, Comm, Config, ConfigHead, SUCCESS, SYSTEM_ERROR, UniqueId};
+use super::nccl::{
+    COMM_NAME_SINCE, CONFIG_MAGIC, Comm, Config, ConfigHead, IN_PROGRESS, SUCCESS, SYSTEM_ERROR, UniqueId,
+};
 use super::profiler::text;
 use super::resolve::{self, Function};
 use super::segment_map::segment_or_create;
@@ -23,7 +25,7 @@ use super::{guard, segment};
 use crate::communicators::{self, Birth, Name};
 use crate::issue::{is_taken, settle_group};
 use crate::local::{self, Local, Pending};
-use crate::switch;
+use crate::{completion, switch};
 
 /// Defines an exported function: `$local` is the thread's memory, `$real` the library's function. Calls from inside
 /// the library go straight through.
@@ -112,6 +114,20 @@ wrap!(ncclCommFinalize(comm: Comm), |local, real| {
     unsafe { real(comm) }
 });
 
+wrap!(ncclCommGetAsyncError(comm: Comm, state: *mut c_int), |local, real| {
+    // SAFETY: the caller's own arguments.
+    let result = unsafe { real(comm, state) };
+    if result == SUCCESS {
+        guard(|| follow_progress(local, comm, || {
+            let mut state = IN_PROGRESS;
+            // SAFETY: the communicator that was just asked about, and a valid place for the answer.
+            let result = unsafe { real(comm, &raw mut state) };
+            result == SUCCESS && state == SUCCESS
+        }));
+    }
+    result
+});
+
 wrap!(ncclGroupStart(), |local, real| {
     let inside = local.enter(0);
     // SAFETY: no arguments.
@@ -136,10 +152,19 @@ wrap!(ncclGroupEnd(), |local, real| {
     result
 });
 
+/// A program asks about a communicator until what it called is no longer in progress; only now is it on the stream.
+fn follow_progress(local: &Local, comm: Comm, is_done: impl Fn() -> bool) {
+    if let Some(segment) = segment()
+        && let Some(slot) = communicators::find(segment, local, comm as u64)
+    {
+        completion::progressed(slot, is_done);
+    }
+}
+
 /// The outermost group has ended: its calls are issued, its communicators made.
 fn end_group(local: &Local, result: c_int) {
     if let Some(segment) = segment() {
-        settle_group(segment, local, is_taken(result));
+        settle_group(segment, local, result);
     }
     for pending in local.take_pending() {
         conclude(pending.slot, std::ptr::with_exposed_provenance_mut(pending.comm_address), result);
@@ -234,6 +259,7 @@ fn conclude(slot: usize, comm: *mut Comm, result: c_int) {
     if result == SUCCESS {
         describe(segment, slot, pointer);
     }
+    completion::begin_communicator(segment, slot);
     communicators::activate(segment, slot, pointer as u64);
 }
 
@@ -271,6 +297,9 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
         let segment = segment()?;
         let slot = communicators::find(segment, local, comm as u64)?;
         communicators::detach(slot);
+        if state == COMMUNICATOR_ABORTED {
+            completion::give_up(slot);
+        }
         Some((segment, slot))
     });
     let inside = local.enter(0);
@@ -279,6 +308,7 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
     if let Some((segment, slot)) = slot.flatten() {
         guard(|| {
             if is_taken(result) {
+                completion::look_once();
                 communicators::end(segment, slot, state);
             } else {
                 communicators::reattach(slot, comm as u64);

@@ -1,15 +1,19 @@
 //! The only unsafe code of the collector, behind safe functions.
 //!
+//! * [`driver`]: the CUDA driver's functions, as far as events need them
 //! * [`exports`]: the operations that stand in front of the library's
 //! * [`lifecycle`]: the same for communicators and groups
+//! * [`poller`]: the thread that asks events
 //! * [`profiler`]: the profiler plugin in all its versions, and the one that the program had before
 //! * [`resolve`]: the library's own functions
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
 //! * `ticks`: clocks
 
+pub(crate) mod driver;
 mod exports;
 mod lifecycle;
 mod nccl;
+pub(crate) mod poller;
 mod profiler;
 mod resolve;
 mod segment_map;

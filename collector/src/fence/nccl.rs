@@ -9,6 +9,8 @@ pub(super) type Stream = *mut c_void;
 
 /// `ncclSuccess`.
 pub(super) const SUCCESS: c_int = 0;
+/// `ncclInProgress`: a non-blocking communicator is still busy with what it was asked.
+pub(super) const IN_PROGRESS: c_int = 7;
 /// `ncclSystemError`: what a wrapper returns when there is no library behind it.
 pub(super) const SYSTEM_ERROR: c_int = 2;
 

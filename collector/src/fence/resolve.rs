@@ -36,7 +36,7 @@ macro_rules! functions {
 
 functions! {
     ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll ncclCommSplit
-    ncclCommDestroy ncclCommAbort ncclCommFinalize ncclGroupStart ncclGroupEnd
+    ncclCommDestroy ncclCommAbort ncclCommFinalize ncclCommGetAsyncError ncclGroupStart ncclGroupEnd
     ncclAllReduce ncclBroadcast ncclBcast ncclReduce ncclAllGather ncclReduceScatter ncclSend ncclRecv
     ncclGetVersion ncclCommCount ncclCommUserRank ncclCommCuDevice
 }

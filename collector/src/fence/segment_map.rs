@@ -16,7 +16,7 @@ use ringscope_wire::segment::layout::{Fixed, STATE_ON};
 
 use super::{guard, profiler, resolve, ticks};
 use crate::config::Config;
-use crate::{communicators, contexts, identity, local, replay, seen, steps, switch};
+use crate::{communicators, completion, contexts, identity, local, replay, seen, steps, switch};
 
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
 /// Descriptor that holds the lock; -1 if there is none.
@@ -172,6 +172,7 @@ extern "C" fn forget_parent() {
     }
     BUSY.store(false, Relaxed);
     communicators::forget();
+    completion::forget();
     contexts::forget();
     profiler::forget();
     replay::forget();

@@ -14,7 +14,7 @@ fn it_exports_its_wrappers_and_the_plugin_and_nothing_else() {
     let text = String::from_utf8(output.stdout).unwrap();
     let exported: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().last()).collect();
     let expected = "ncclAllGather ncclAllReduce ncclBcast ncclBroadcast ncclCommAbort ncclCommDestroy
-        ncclCommFinalize ncclCommInitAll ncclCommInitRank ncclCommInitRankConfig ncclCommSplit ncclGroupEnd
+        ncclCommFinalize ncclCommGetAsyncError ncclCommInitAll ncclCommInitRank ncclCommInitRankConfig ncclCommSplit ncclGroupEnd
         ncclGroupStart ncclProfiler_v1 ncclProfiler_v2 ncclProfiler_v3
         ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 ncclProfiler_v7 ncclRecv ncclReduce ncclReduceScatter ncclSend";
     assert_eq!(exported, expected.split_whitespace().collect());

@@ -3,6 +3,7 @@
 //! * [`harness`]: builds the programs, runs one scenario of `c/scenarios.c`, reads the segments it left
 //! * [`operations`]: what is counted and recorded
 //! * [`lifetimes`]: communicators, forks, deaths
+//! * [`events`]: completion by CUDA events and captured calls, on a stub of the driver
 //! * [`guest`]: what it must never do
 
 #![expect(
@@ -12,6 +13,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod events;
 mod guest;
 mod harness;
 mod lifetimes;

@@ -177,7 +177,8 @@ pub enum DropReason {
     UnknownEvent = 8,
     /// A profiler event out of order: stopped twice, stopped without a start, or never stopped.
     EventOutOfOrder = 9,
-    /// More CUDA events were wanted at once than there are: the operations complete with a later event.
+    /// A call behind which no CUDA event could be recorded: it completes with the next one of its stream. Where the stream
+    /// has none at all (too many streams at once, or a driver that gives none) it never does.
     EventPoolFull = 10,
     /// A call for which no loaded copy of the library was found.
     NoLibrary = 11,
