@@ -3,8 +3,9 @@
 //!
 //! `cargo run --release -p ringscope-collector --example bench_collector`
 //!
-//! Measured is issuing: record, counters and forwarding; no completion. Prints a table and one line of JSON. Exits
-//! with 1 if a target is missed.
+//! Measured is issuing: record, counters and forwarding. In a third program a CUDA driver that does nothing is loaded, so
+//! that an event follows each call and the polling thread confirms it. Prints a table and one line of JSON. Exits with 1
+//! if a target is missed.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -19,6 +20,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const ROUNDS: usize = 60;
 /// What a call may cost more at the median of the batches, nanoseconds.
 const TARGET_MEDIAN_NS: f64 = 25.0;
+/// What a call with an event behind it may cost more, nanoseconds: a tenth of the microsecond that `cuEventRecord` costs.
+const TARGET_EVENTS_NS: f64 = 100.0;
 /// What a call may cost more at the 99th percentile of single calls, nanoseconds.
 const TARGET_P99_NS: f64 = 200.0;
 
@@ -36,16 +39,21 @@ fn measure(dir: &Path) -> Result<Figures> {
     let library = library()?;
     cc(dir, "libnccl.so.2", "stub.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"])?;
     cc(dir, "driver", "driver.c", &["-L.", "-l:libnccl.so.2", "-Wl,-rpath,$ORIGIN"])?;
-    let mut bare = Driver::start(dir, None)?;
-    let mut with = Driver::start(dir, Some(&library))?;
+    cc(dir, "libcuda.so.1", "stub_cuda.c", &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"])?;
+    let mut bare = Driver::start(driver(dir, None))?;
+    let mut with = Driver::start(driver(dir, Some(&library)))?;
+    let mut events = Driver::start(with_events(dir, &library))?;
     let mut rounds = Vec::with_capacity(ROUNDS);
     bare.round()?;
     with.round()?;
+    events.round()?;
+    let mut with_events = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
         rounds.push((bare.round()?, with.round()?));
+        with_events.push(events.round()?);
     }
     let seccomp = driver(dir, Some(&library)).arg("seccomp").status()?;
-    Ok(Figures { rounds, makes_system_calls: !seccomp.success() })
+    Ok(Figures { rounds, with_events, makes_system_calls: !seccomp.success() })
 }
 
 /// Builds the library in this example's profile folder, which is to be `release`.
@@ -78,6 +86,13 @@ fn driver(dir: &Path, preload: Option<&Path>) -> Command {
     command
 }
 
+/// The same program with a driver that it loads itself.
+fn with_events(dir: &Path, preload: &Path) -> Command {
+    let mut command = driver(dir, Some(preload));
+    command.arg("events").env("LD_LIBRARY_PATH", dir);
+    command
+}
+
 /// One round's answer; nanoseconds per call.
 #[derive(Clone, Copy)]
 struct Round {
@@ -95,8 +110,8 @@ struct Driver {
 }
 
 impl Driver {
-    fn start(dir: &Path, preload: Option<&Path>) -> Result<Self> {
-        let mut child = driver(dir, preload).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    fn start(mut program: Command) -> Result<Self> {
+        let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let ask = child.stdin.take().ok_or("no stdin")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no stdout")?);
         Ok(Self { child, ask, answers })
@@ -125,6 +140,8 @@ impl Drop for Driver {
 struct Figures {
     /// Without and with the collector.
     rounds: Vec<(Round, Round)>,
+    /// With the collector and a driver.
+    with_events: Vec<Round>,
     makes_system_calls: bool,
 }
 
@@ -135,15 +152,24 @@ struct Spread {
     max: f64,
 }
 
+fn spread(values: impl Iterator<Item = f64>) -> Spread {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    Spread { min: values[0], median: values[values.len() / 2], max: values[values.len() - 1] }
+}
+
 impl Figures {
     fn spread(&self, of: impl Fn(&(Round, Round)) -> f64) -> Spread {
-        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        Spread { min: values[0], median: values[values.len() / 2], max: values[values.len() - 1] }
+        spread(self.rounds.iter().map(of))
     }
 
     fn median_cost(&self) -> f64 {
         self.spread(|(bare, with)| with.batch - bare.batch).median
+    }
+
+    /// What events add to a bare call, round by round.
+    fn events_cost(&self) -> Spread {
+        spread(self.rounds.iter().zip(&self.with_events).map(|((bare, _), with)| with.batch - bare.batch))
     }
 
     fn p99_cost(&self) -> f64 {
@@ -151,12 +177,13 @@ impl Figures {
     }
 
     fn allocations(&self) -> f64 {
-        self.rounds.iter().map(|(_, with)| with.allocations).sum()
+        self.rounds.iter().map(|(_, with)| with).chain(&self.with_events).map(|with| with.allocations).sum()
     }
 
     fn is_good(&self) -> bool {
         self.median_cost() <= TARGET_MEDIAN_NS
             && self.p99_cost() < TARGET_P99_NS
+            && self.events_cost().median <= TARGET_EVENTS_NS
             && self.allocations() < 0.5
             && !self.makes_system_calls
     }
@@ -173,6 +200,7 @@ impl Figures {
         row("single calls, p50 difference", self.spread(|(bare, with)| with.p50 - bare.p50));
         row("single calls, p99 difference (< 200)", self.spread(|(bare, with)| with.p99 - bare.p99));
         row("single calls, p99.9 difference", self.spread(|(bare, with)| with.p999 - bare.p999));
+        row("with events, difference (≤ 100)", self.events_cost());
         let system_calls = if self.makes_system_calls { "some" } else { "0" };
         println!(
             "\nallocations {}, system calls {system_calls} (1000000 calls under seccomp)\n",
@@ -187,6 +215,7 @@ impl Figures {
             concat!(
                 r#"{{"bench":"collector","cpu":"{}","rounds":{},"bare_median_ns":{:.2},"with_median_ns":{:.2},"#,
                 r#""cost_median_ns":{:.2},"cost_min_ns":{:.2},"cost_max_ns":{:.2},"cost_p99_ns":{:.2},"#,
+                r#""events_cost_median_ns":{:.2},"#,
                 r#""allocations":{},"makes_system_calls":{},"is_good":{}}}"#
             ),
             cpu(),
@@ -197,6 +226,7 @@ impl Figures {
             cost.min,
             cost.max,
             self.p99_cost(),
+            self.events_cost().median,
             self.allocations(),
             self.makes_system_calls,
             self.is_good(),

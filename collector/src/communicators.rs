@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::local::Local;
-use crate::{lineage, links, switch};
+use crate::{completion, lineage, links, switch};
 
 /// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
 static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
@@ -39,6 +39,18 @@ pub(crate) struct Birth {
 
 /// A name as the segment holds it.
 pub(crate) type Name = [u64; 8];
+
+/// A text as the segment holds names: cut to 64 bytes, NUL-padded, little-endian words.
+pub(crate) fn name_of(text: &[u8]) -> Name {
+    let mut name = Name::default();
+    let text = &text[..text.len().min(size_of::<Name>())];
+    for (word, chunk) in name.iter_mut().zip(text.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(padded);
+    }
+    name
+}
 
 /// The slot's communicator.
 #[inline(always)]
@@ -87,6 +99,7 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
     fence(Release);
     if communicator.generation.load(Relaxed) > 0 {
         clear_counters(communicator);
+        completion::clear_slot(slot);
         links::clear(segment, slot);
     }
     communicator.generation.fetch_add(1, Relaxed);

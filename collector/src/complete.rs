@@ -1,42 +1,81 @@
 //! From finished channels to a closed record. Every operation is closed exactly once, by whoever moves its record from
 //! issued to completed: the thread that reports the last channel, or the issuer if that report came first.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, DropReason, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
+    COMMUNICATOR_ABORTED, DropReason, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
     OPERATION_QUEUED, Record, Segment,
 };
 
 use crate::fence::ticks;
+use crate::handle::{Handle, NO_CHANNEL, Operation};
 use crate::issue::{record, subject};
-use crate::{communicators, switch};
+use crate::{communicators, completion, switch};
 
-/// A task of the operation was enqueued, to run on `n_channels`. False if the record is closed or replaced: the
-/// task is a replay of a captured graph, or came too late.
-pub(crate) fn expect_channels(segment: &Segment, ticket: u64, n_channels: u8) -> bool {
-    let record = record(segment, ticket);
-    if record.ticket.load(Acquire) != ticket + 1 {
+/// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
+static AT_WORK: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
+
+/// A task of the operation was enqueued. `n_channels` is how many it runs on; `None` if that is not known, then the
+/// operation has as many as begin. False if the record is closed or replaced: the task came too late.
+#[inline(always)]
+pub(crate) fn expect_channels(segment: &Segment, operation: Operation, n_channels: Option<u8>) -> bool {
+    let record = record(segment, operation.ticket);
+    if !operation.is(record.ticket.load(Acquire)) {
         return false;
     }
     if !matches!(record.state.load(SeqCst) & 0xff, OPERATION_QUEUED | OPERATION_ISSUED) {
         return false;
     }
     // A task that names no channel still reports one.
-    record.channels.fetch_add(u32::from(n_channels.max(1)), SeqCst);
+    let n_channels = n_channels.map_or(0, |n_channels| u32::from(n_channels.max(1)));
+    if record.channels.fetch_add(n_channels, SeqCst) == 0 {
+        at_work(operation).store(0, Relaxed);
+    }
     true
 }
 
+/// One channel begins; gives its handle.
+#[inline(always)]
+pub(crate) fn channel_begun(
+    segment: &Segment,
+    operation: Operation,
+    channel: u8,
+    is_counted: bool,
+) -> Handle {
+    if !is_counted {
+        let record = record(segment, operation.ticket);
+        if operation.is(record.ticket.load(Acquire)) {
+            record.channels.fetch_add(1, SeqCst);
+        }
+    }
+    let is_first = channel < 64 && at_work(operation).fetch_or(1 << channel, Relaxed) & 1 << channel == 0;
+    // Two tasks of one call may be at work on a channel: those are not told apart.
+    Handle::Channel(operation, if is_first { channel } else { NO_CHANNEL })
+}
+
 /// One channel of the operation has finished.
-pub(crate) fn channel_done(segment: &Segment, ticket: u64) {
-    let record = record(segment, ticket);
-    if record.ticket.load(Acquire) != ticket + 1 {
+#[inline(always)]
+pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8) {
+    let record = record(segment, operation.ticket);
+    if !operation.is(record.ticket.load(Acquire)) {
         return;
     }
+    if channel < 64 && at_work(operation).fetch_and(!(1 << channel), Relaxed) & 1 << channel == 0 {
+        return switch::dropped(segment, DropReason::EventOutOfOrder, 1);
+    }
     let channels = record.channels.fetch_add(1 << 16, SeqCst).wrapping_add(1 << 16);
-    if is_done(channels) {
+    if is_done(channels) && !completion::is_owned(operation.ticket) {
         close(segment, record);
     }
+}
+
+#[inline(always)]
+fn at_work(operation: Operation) -> &'static AtomicU64 {
+    const MASK: u64 = MAX_RECORDS as u64 - 1;
+    let index = (operation.ticket & MASK) as usize;
+    &AT_WORK[index]
 }
 
 /// Whether all channels that take part have finished.

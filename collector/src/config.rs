@@ -3,7 +3,10 @@
 #![expect(clippy::disallowed_methods, reason = "this is the module that reads the environment")]
 
 use std::env::var_os;
+use std::ffi::OsString;
 use std::path::PathBuf;
+
+use ringscope_wire::segment::layout::{LEVEL_CHANNELS, LEVEL_COUNTERS, LEVEL_STEPS};
 
 /// Where segments lie if `RINGSCOPE_DIR` does not say: memory, not disk, and shared with the agent.
 const DEFAULT_DIR: &str = "/dev/shm/ringscope";
@@ -21,6 +24,8 @@ pub(crate) struct Config {
     pub(crate) k8s_namespace: String,
     pub(crate) k8s_pod: String,
     pub(crate) log_file: String,
+    /// How much to ask the library for at start: one of `layout::LEVEL_*`.
+    pub(crate) level: u32,
 }
 
 impl Config {
@@ -38,6 +43,7 @@ impl Config {
             k8s_namespace: text("POD_NAMESPACE"),
             k8s_pod: pod(),
             log_file: text("NCCL_DEBUG_FILE"),
+            level: level(),
         }
     }
 }
@@ -47,6 +53,21 @@ impl Config {
 pub(crate) fn shares_of_children() -> [Option<bool>; 2] {
     ["NCCL_COMM_SPLIT_SHARE_RESOURCES", "NCCL_COMM_SHRINK_SHARE_RESOURCES"]
         .map(|name| number(&[name]).map(|number| number != 0))
+}
+
+/// The profiler plugin that the program had configured before the collector took its place, as
+/// `NCCL_PROFILER_PLUGIN` named it.
+pub(crate) fn chained_plugin() -> Option<OsString> {
+    var_os("RINGSCOPE_CHAIN_PLUGIN").filter(|plugin| !plugin.is_empty())
+}
+
+/// The least that gives counters, unless more is asked for.
+fn level() -> u32 {
+    match text("RINGSCOPE_LEVEL").trim() {
+        "channels" => LEVEL_CHANNELS,
+        "steps" => LEVEL_STEPS,
+        _ => LEVEL_COUNTERS,
+    }
 }
 
 fn job() -> String {

@@ -16,13 +16,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
-    OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
+    COMMUNICATOR_ACTIVE, COMPLETION_NONE, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS,
+    OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
 
+use crate::completion::{self, Closer};
 use crate::fence::{segment, ticks};
-use crate::local::Local;
+use crate::local::{Local, Sum};
 use crate::{communicators, complete, switch};
 
 /// Places tried for a record before an operation in flight loses its own: the longest hang is what a user asks for.
@@ -41,7 +42,6 @@ pub(crate) struct Call {
     /// Peer or root, -1 if the primitive has none.
     pub(crate) peer: i32,
     /// `cudaStream_t`.
-    #[expect(dead_code, reason = "for whoever watches the stream for completion")]
     pub(crate) stream: u64,
 }
 
@@ -54,8 +54,10 @@ pub(crate) struct Open {
     primitive: Primitive,
     counters: &'static Counters,
     bytes: u64,
+    issued_ticks: u64,
     /// The library will report nothing of it: one rank, or nothing to move.
     is_trivial: bool,
+    closer: Closer,
 }
 
 impl Open {
@@ -64,12 +66,31 @@ impl Open {
     pub(crate) fn library(&self) -> usize {
         communicators::at(self.segment, self.slot).library.load(Relaxed) as usize
     }
+
+    /// What it adds to a sum of calls.
+    fn sum(&self) -> Sum {
+        Sum {
+            slot: self.slot,
+            primitive: self.primitive.index(),
+            closer: self.closer,
+            calls: 1,
+            bytes: self.bytes,
+            issued_ticks: self.issued_ticks,
+            first_ticket: self.ticket,
+            end_ticket: self.ticket + 1,
+        }
+    }
 }
 
-/// Whether a result means that the library took the call: `ncclSuccess` or `ncclInProgress`.
+/// `ncclSuccess`.
+const SUCCESS: i32 = 0;
+/// `ncclInProgress`: taken, and being enqueued on a thread of the library's own.
+const IN_PROGRESS: i32 = 7;
+
+/// Whether a result means that the library took the call.
 #[inline(always)]
 pub(crate) fn is_taken(result: i32) -> bool {
-    result == 0 || result == 7
+    result == SUCCESS || result == IN_PROGRESS
 }
 
 /// Records a call that is about to be forwarded.
@@ -92,11 +113,17 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
     let datatype = u8::try_from(call.datatype).unwrap_or(u8::MAX);
     let bytes = call.count.wrapping_mul(Datatype(datatype).size_bytes());
     let in_group = local.group_depth.get() > 0;
-    let state = if in_group { OPERATION_QUEUED } else { OPERATION_ISSUED };
+    let closer = completion::closer(segment, local, slot, call.stream);
+    let state = match closer {
+        Closer::Nobody => OPERATION_CAPTURED,
+        _ if in_group => OPERATION_QUEUED,
+        _ => OPERATION_ISSUED,
+    };
     let (ticket, record) = place(segment);
     record.ticket.store(0, Relaxed);
     fence(Release);
-    record.issued_ticks.store(ticks::now(), Relaxed);
+    let issued_ticks = ticks::now();
+    record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(if in_group { local.group_last.get() } else { 0 }, Relaxed);
     record.bytes.store(bytes, Relaxed);
     record.count.store(call.count, Relaxed);
@@ -105,10 +132,12 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
     record.peer.store(call.peer, Relaxed);
     record.state.store(communicator.generation.load(Relaxed) << 8 | state, Relaxed);
     record.channels.store(0, Relaxed);
+    completion::own(ticket, closer);
     record.ticket.store(ticket + 1, Release);
     add(&counters.next_seq_number, 1);
     let is_trivial = call.count == 0 || communicator.n_ranks.load(Relaxed) == 1;
-    Some(Open { segment, ticket, slot, primitive: call.primitive, counters, bytes, is_trivial })
+    let primitive = call.primitive;
+    Some(Open { segment, ticket, slot, primitive, counters, bytes, issued_ticks, is_trivial, closer })
 }
 
 /// The library returned `result` for the call.
@@ -118,39 +147,88 @@ pub(crate) fn finish(local: &Local, open: &Open, result: i32) {
         refuse(record(open.segment, open.ticket), open.counters);
     } else if local.group_depth.get() > 0 {
         queue(local, open);
+    } else if is_captured(open) {
+        add_captured(open.counters, 1, open.bytes);
     } else {
-        add(&open.counters.issued_calls, 1);
-        add(&open.counters.issued_bytes, open.bytes);
+        add_issued(open.counters, 1, open.bytes);
         if open.is_trivial {
             complete::close(open.segment, record(open.segment, open.ticket));
+        } else if let Closer::Events(lane) = open.closer {
+            completion::follow(open.segment, lane, &open.sum(), result == SUCCESS);
         }
+    }
+}
+
+/// Whether the call is a template of a graph: the driver said so before it, or the profiler during it.
+#[inline(always)]
+fn is_captured(open: &Open) -> bool {
+    let record = record(open.segment, open.ticket);
+    open.closer == Closer::Nobody
+        || record.state.load(Relaxed) & 0xff == OPERATION_CAPTURED
+            && record.ticket.load(Relaxed) == open.ticket + 1
+}
+
+/// The profiler's threads count them too.
+#[cold]
+fn add_captured(counters: &Counters, calls: u64, bytes: u64) {
+    counters.captured_calls.fetch_add(calls, Relaxed);
+    counters.captured_bytes.fetch_add(bytes, Relaxed);
+}
+
+/// Runs of captured calls are counted as issued on another thread than calls are.
+#[inline(always)]
+fn add_issued(counters: &Counters, calls: u64, bytes: u64) {
+    if counters.captured_calls.load(Relaxed) == 0 {
+        add(&counters.issued_calls, calls);
+        add(&counters.issued_bytes, bytes);
+    } else {
+        counters.issued_calls.fetch_add(calls, Relaxed);
+        counters.issued_bytes.fetch_add(bytes, Relaxed);
     }
 }
 
 #[inline(never)]
 fn queue(local: &Local, open: &Open) {
-    let primitive = open.primitive.index();
-    if !local.add_to_group(open.slot, primitive, open.bytes) {
-        settle_group(open.segment, local, true);
-        local.add_to_group(open.slot, primitive, open.bytes);
+    let mut sum = open.sum();
+    if is_captured(open) {
+        sum.closer = Closer::Nobody;
+    } else if open.is_trivial {
+        // Closed at the end of the group, whoever closes the rest.
+        sum.closer = Closer::Profiler;
+    }
+    if !local.add_to_group(&sum) {
+        settle_sums(open.segment, local, true);
+        local.add_to_group(&sum);
     }
     local.group_last.set(open.ticket + 1);
     local.group_len.set(local.group_len.get() + 1);
 }
 
 /// The outermost group has ended: its calls are issued, or failed all together.
-pub(crate) fn settle_group(segment: &'static Segment, local: &Local, is_taken: bool) {
+pub(crate) fn settle_group(segment: &Segment, local: &Local, result: i32) {
+    settle_sums(segment, local, is_taken(result));
+    completion::end_group(segment, local, result != IN_PROGRESS);
+}
+
+fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
     for sum in local.group_sums() {
         let counters = &communicators::at(segment, sum.slot).counters[sum.primitive & (MAX_PRIMITIVES - 1)];
-        if is_taken {
-            add(&counters.issued_calls, sum.calls);
-            add(&counters.issued_bytes, sum.bytes);
-        } else {
+        if !is_taken {
             counters.failed_calls.fetch_add(sum.calls, Relaxed);
+        } else if sum.closer == Closer::Nobody {
+            add_captured(counters, sum.calls, sum.bytes);
+        } else {
+            add_issued(counters, sum.calls, sum.bytes);
         }
     }
     if !settle_chain(segment, local, is_taken) {
         settle_remaining(segment, local, is_taken);
+    }
+    // After the records: what an event confirms has been issued.
+    for sum in local.group_sums().filter(|_| is_taken) {
+        if let Closer::Events(lane) = sum.closer {
+            completion::add(segment, local, lane, &sum);
+        }
     }
     local.clear_group();
 }
@@ -170,6 +248,7 @@ pub(crate) fn drop_group(segment: &Segment, local: &Local) {
         record.state.store(0, Release);
     }
     local.clear_group();
+    completion::end_group(segment, local, true);
 }
 
 /// Settles the group's records from the newest to the oldest; false if one of them has been overwritten.
@@ -202,13 +281,17 @@ fn settle_remaining(segment: &Segment, local: &Local, is_taken: bool) {
 fn settle(segment: &Segment, record: &Record, is_taken: bool) {
     record.completed_ticks.store(0, Relaxed);
     let queued = record.state.load(Relaxed);
+    if is_taken && queued & 0xff == OPERATION_CAPTURED {
+        return;
+    }
     let settled = queued & !0xff | if is_taken { OPERATION_ISSUED } else { OPERATION_FAILED };
     // Against `complete::channel_done`: it counts a channel, then looks at the state; here the state changes, then
     // the channels are looked at. In sequential consistency at least one of the two sees the other.
     let _ = record.state.compare_exchange(queued, settled, SeqCst, SeqCst);
     let n_ranks = communicators::at(segment, subject(record).0).n_ranks.load(Relaxed);
     let is_trivial = record.count.load(Relaxed) == 0 || n_ranks == 1;
-    if is_trivial || complete::is_done(record.channels.load(SeqCst)) {
+    let ticket = record.ticket.load(Relaxed).wrapping_sub(1);
+    if is_trivial || complete::is_done(record.channels.load(SeqCst)) && !completion::is_owned(ticket) {
         complete::close(segment, record);
     }
 }
@@ -216,7 +299,7 @@ fn settle(segment: &Segment, record: &Record, is_taken: bool) {
 #[cold]
 fn refuse(record: &Record, counters: &Counters) {
     let state = record.state.load(Relaxed);
-    if is_in_flight(state)
+    if (is_in_flight(state) || state & 0xff == OPERATION_CAPTURED)
         && record.state.compare_exchange(state, state & !0xff | OPERATION_FAILED, SeqCst, Relaxed).is_ok()
     {
         counters.failed_calls.fetch_add(1, Relaxed);
@@ -226,7 +309,7 @@ fn refuse(record: &Record, counters: &Counters) {
 /// A place for a new record, by preference one whose operation is over. A ticket that is passed over never gets a
 /// record: a reader finds the older one there.
 #[inline(always)]
-fn place(segment: &Segment) -> (u64, &Record) {
+pub(crate) fn place(segment: &Segment) -> (u64, &Record) {
     let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
     let place = record(segment, ticket);
     if is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place) {
@@ -243,7 +326,8 @@ fn another_place(segment: &Segment) -> (u64, &Record) {
         let place = record(segment, ticket);
         let is_busy = is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place);
         if !is_busy || tries == MAX_PLACES {
-            if is_busy {
+            // What events confirm is counted without its record.
+            if is_busy && !completion::is_owned(place.ticket.load(Relaxed).wrapping_sub(1)) {
                 switch::dropped(segment, DropReason::RecordOverwritten, 1);
             }
             return (ticket, place);
@@ -252,11 +336,11 @@ fn another_place(segment: &Segment) -> (u64, &Record) {
     }
 }
 
-/// Whether a record in flight will be closed: its communicator lives and the profiler reports on it.
+/// Whether a record in flight will be closed: its communicator lives and something tells the end of its operations.
 #[inline(never)]
 fn is_followed(segment: &Segment, record: &Record) -> bool {
     let communicator = communicators::at(segment, subject(record).0);
-    communicator.n_nodes.load(Relaxed) != 0
+    communicator.completion.load(Relaxed) != COMPLETION_NONE
         && communicator.generation.load(Relaxed) & 0xff_ffff == record.state.load(Relaxed) >> 8
         && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE
 }
@@ -276,7 +360,7 @@ pub(crate) fn subject(record: &Record) -> (usize, usize) {
 }
 
 #[inline(always)]
-fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
+pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
     u32::try_from(slot).unwrap_or_default() << 16 | (primitive as u32) << 8 | u32::from(datatype)
 }
 

@@ -7,17 +7,21 @@
 //! * [`fence`]: everything unsafe: exported functions, the plugin's table, the mapping, the real library, the clock
 //! * [`issue`]: a call becomes a record and, once the library has taken it, issued counters
 //! * [`complete`]: channels finish, the last one closes the record
-//! * [`communicators`] and [`adopt`]: communicator slots, and which one the profiler speaks of
+//! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is
+//! * [`tasks`]: what the profiler's events mean; [`seen`]: operations whose call did not pass; [`replay`]: graphs
+//! * [`communicators`], [`contexts`] and [`adopt`]: communicator slots, and which one the profiler speaks of
 //! * [`lineage`]: what a communicator hands down to its children
 //! * [`links`] and [`steps`]: network bytes per peer
-//! * [`switch`]: on, off, fault, and the count of what was dropped
+//! * [`switch`]: on, off, fault, how much to ask for, and the count of what was dropped
 //! * [`local`]: what a thread remembers
 //! * [`config`] and [`identity`]: who this process is
 
 mod adopt;
 mod communicators;
 mod complete;
+mod completion;
 mod config;
+mod contexts;
 mod fence;
 mod handle;
 mod identity;
@@ -25,5 +29,8 @@ mod issue;
 mod lineage;
 mod links;
 mod local;
+mod replay;
+mod seen;
 mod steps;
 mod switch;
+mod tasks;

@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+use crate::completion::Closer;
+
 /// Communicator inits that one group can hold open at once; more are not counted
 /// (`DropReason::CommunicatorTableFull`). `ncclCommInitAll`-like loops make one per GPU of the process.
 pub(crate) const MAX_PENDING: usize = 64;
@@ -18,20 +20,36 @@ pub(crate) struct Pending {
     pub(crate) parent: Option<usize>,
 }
 
-/// Distinct (communicator, primitive) of one group: a process that drives eight GPUs, each with a send and a receive,
+/// Distinct (communicator, primitive, stream) of one group: a process that drives eight GPUs, each with a send and a receive,
 /// has sixteen. A group with more is counted as issued before its end.
 pub(crate) const MAX_GROUP_SUMS: usize = 32;
 
-/// What the calls of a group come to for one (communicator, primitive).
+/// What the calls of a group come to for one (communicator, primitive) that are closed alike.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum {
     pub(crate) slot: usize,
     pub(crate) primitive: usize,
+    pub(crate) closer: Closer,
     pub(crate) calls: u64,
     pub(crate) bytes: u64,
+    /// Sum of the ticks at which they were called.
+    pub(crate) issued_ticks: u64,
+    /// Their tickets lie from here ...
+    pub(crate) first_ticket: u64,
+    /// ... to before here.
+    pub(crate) end_ticket: u64,
 }
 
-const NO_SUM: Sum = Sum { slot: 0, primitive: 0, calls: 0, bytes: 0 };
+const NO_SUM: Sum = Sum {
+    slot: 0,
+    primitive: 0,
+    closer: Closer::Profiler,
+    calls: 0,
+    bytes: 0,
+    issued_ticks: 0,
+    first_ticket: 0,
+    end_ticket: 0,
+};
 
 pub(crate) struct Local {
     /// This thread is inside the real library: what arrives now is the library calling itself.
@@ -42,6 +60,13 @@ pub(crate) struct Local {
     pub(crate) current: Cell<u64>,
     /// Slot that the last call found.
     pub(crate) last_slot: Cell<usize>,
+    /// Lane that the last call found.
+    pub(crate) last_lane: Cell<usize>,
+    /// Slot and stream of the group's last call, and who closes it.
+    pub(crate) group_closer: Cell<Option<(usize, u64, Closer)>>,
+    /// Lanes with calls of the group that wait for its end.
+    group_lanes: [Cell<usize>; MAX_GROUP_SUMS],
+    n_group_lanes: Cell<usize>,
     /// Open `ncclGroupStart`s.
     pub(crate) group_depth: Cell<u32>,
     /// Ticket plus one of the group's newest record; 0 if it has none.
@@ -63,6 +88,10 @@ thread_local! {
             library: Cell::new(0),
             current: Cell::new(0),
             last_slot: Cell::new(0),
+            last_lane: Cell::new(0),
+            group_closer: Cell::new(None),
+            group_lanes: [const { Cell::new(0) }; MAX_GROUP_SUMS],
+            n_group_lanes: Cell::new(0),
             group_depth: Cell::new(0),
             group_last: Cell::new(0),
             group_len: Cell::new(0),
@@ -107,20 +136,26 @@ impl Local {
     }
 
     /// Adds a call to its group's sums; false if there is no room.
-    pub(crate) fn add_to_group(&self, slot: usize, primitive: usize, bytes: u64) -> bool {
+    pub(crate) fn add_to_group(&self, call: &Sum) -> bool {
         let used = self.n_group_sums.get();
         // The newest first: the calls of one communicator mostly follow each other.
         let known = self.group_sums.iter().take(used).rev().find(|sum| {
             let sum = sum.get();
-            sum.slot == slot && sum.primitive == primitive
+            sum.slot == call.slot && sum.primitive == call.primitive && sum.closer == call.closer
         });
         if let Some(cell) = known {
             let sum = cell.get();
-            cell.set(Sum { calls: sum.calls + 1, bytes: sum.bytes.wrapping_add(bytes), ..sum });
+            cell.set(Sum {
+                calls: sum.calls + call.calls,
+                bytes: sum.bytes.wrapping_add(call.bytes),
+                issued_ticks: sum.issued_ticks.wrapping_add(call.issued_ticks),
+                end_ticket: call.end_ticket,
+                ..sum
+            });
             return true;
         }
         let Some(cell) = self.group_sums.get(used) else { return false };
-        cell.set(Sum { slot, primitive, calls: 1, bytes });
+        cell.set(*call);
         self.n_group_sums.set(used + 1);
         true
     }
@@ -135,6 +170,24 @@ impl Local {
         self.group_last.set(0);
         self.group_len.set(0);
         self.n_group_sums.set(0);
+        self.group_closer.set(None);
+    }
+
+    /// Keeps a lane for the end of the group. One too many is confirmed with its next call.
+    pub(crate) fn note_lane(&self, lane: usize) {
+        let used = self.n_group_lanes.get();
+        if self.group_lanes.iter().take(used).any(|known| known.get() == lane) {
+            return;
+        }
+        if let Some(cell) = self.group_lanes.get(used) {
+            cell.set(lane);
+            self.n_group_lanes.set(used + 1);
+        }
+    }
+
+    /// The lanes kept for the end of the group; they are forgotten.
+    pub(crate) fn take_lanes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.group_lanes.iter().take(self.n_group_lanes.take()).map(Cell::get)
     }
 
     /// Keeps a communicator for the end of the group; false if there is no room.
@@ -155,6 +208,7 @@ impl Local {
     pub(crate) fn forget(&self) {
         self.current.set(0);
         self.clear_group();
+        self.n_group_lanes.set(0);
         self.forming.set(0);
         self.n_pending.set(0);
     }

@@ -11,6 +11,8 @@ use crate::tools;
 pub(crate) enum Bench {
     /// Nanoseconds that the collector adds to a call
     Collector,
+    /// Nanoseconds that the profiler plugin takes per collective; with --nccl-source beside NVIDIA's own
+    Plugin,
     /// Samples per second that the daemon accepts, and what they cost
     Ingest,
     /// Milliseconds that a reading of 64 processes costs the agent
@@ -22,6 +24,10 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         Bench::Collector => {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-collector"]))?;
             example("ringscope-collector", "bench_collector", arguments)
+        }
+        Bench::Plugin => {
+            crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-collector"]))?;
+            example("ringscope-collector", "bench_plugin", arguments)
         }
         Bench::Ingest => {
             tools::ensure(&[tools::POSTGRES])?;

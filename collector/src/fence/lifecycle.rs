@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED};
 
-use super::nccl::{Comm, SUCCESS, Stream};
+use super::nccl::{Comm, IN_PROGRESS, SUCCESS, Stream};
 use super::resolve::{self, Function, library_of, library_of_caller, library_of_outside};
 use super::{births, guard, later, segment};
 use crate::issue::{drop_group, is_taken, settle_group};
 use crate::local::Local;
-use crate::{communicators, local};
+use crate::{communicators, completion, local};
 
 /// Defines an exported function: `$local` is the thread's memory, `$library` the copy of the library that `$which` finds,
 /// `$real` its function. Calls from inside the library go straight back to it.
@@ -56,6 +56,10 @@ wrap!(ncclCommAbort(comm: Comm), |local, library = library_of(local, comm), real
 });
 
 wrap!(ncclCommRevoke(comm: Comm, flags: c_int), |local, library = library_of(local, comm), real| {
+    guard(|| {
+        completion::give_up(communicators::find(segment()?, local, comm as u64)?);
+        Some(())
+    });
     // SAFETY: the caller's own arguments.
     let result = inside(local, || unsafe { real(comm, flags) });
     if is_taken(result) {
@@ -78,6 +82,20 @@ wrap!(
     |local, library = library_of(local, comm), real| {
         // SAFETY: the caller's own arguments.
         let result = inside(local, || unsafe { real(comm, error) });
+        if result == SUCCESS {
+            guard(|| {
+                let segment = segment()?;
+                let slot = communicators::find(segment, local, comm as u64)?;
+                // What was in progress is on its stream once the library says so.
+                completion::progressed(slot, || {
+                    let mut state = IN_PROGRESS;
+                    // SAFETY: the communicator that was just asked about, and a valid place for the answer.
+                    let result = inside(local, || unsafe { real(comm, &raw mut state) });
+                    result == SUCCESS && state == SUCCESS
+                });
+                Some(())
+            });
+        }
         if result == SUCCESS && !later::is_idle() {
             guard(|| {
                 let segment = segment()?;
@@ -198,7 +216,7 @@ unsafe extern "C-unwind" fn group_end(caller: usize) -> c_int {
         if leave_group(local) {
             guard(|| {
                 if let Some(segment) = segment() {
-                    settle_group(segment, local, is_taken(result));
+                    settle_group(segment, local, result);
                 }
                 births::conclude_pending(local, result);
             });
@@ -285,6 +303,7 @@ pub(super) fn describe(segment: &Segment, slot: usize, comm: Comm) {
             place.store(value, Relaxed);
         }
     }
+    completion::begin_communicator(segment, slot);
 }
 
 fn ask(function: Function, library: usize, comm: Comm) -> Option<c_int> {
@@ -306,6 +325,9 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
         let segment = segment()?;
         let slot = communicators::find(segment, local, comm as u64)?;
         communicators::detach(slot);
+        if state == COMMUNICATOR_ABORTED {
+            completion::give_up(slot);
+        }
         Some((segment, slot))
     });
     let inside = local.enter(0);
@@ -314,6 +336,7 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
     if let Some((segment, slot)) = slot.flatten() {
         guard(|| {
             if is_taken(result) {
+                completion::look_once();
                 communicators::end(segment, slot, state);
                 if !later::is_idle() {
                     later::abandon(segment, slot);

@@ -1,26 +1,31 @@
 //! The only unsafe code of the collector, behind safe functions.
 //!
+//! * [`driver`]: the CUDA driver's functions, as far as events need them
 //! * [`exports`]: the operations that stand in front of the library's
 //! * [`births`] and [`lifecycle`]: the same for communicators, groups and registered memory
-//! * [`profiler_v5`]: the profiler plugin, in the structures of [`profiler_abi`]
+//! * [`poller`]: the thread that asks events
+//! * [`profiler`]: the profiler plugin in all its versions, and the one that the program had before
 //! * [`later`]: communicators whose init goes on after its call has returned
 //! * [`resolve`]: the library's own functions, found through [`scope`]
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
 //! * `ticks`: clocks
 
 mod births;
+pub(crate) mod driver;
 mod exports;
 mod later;
 mod lifecycle;
 mod nccl;
-mod profiler_abi;
-mod profiler_v5;
+pub(crate) mod poller;
+mod profiler;
 mod resolve;
 mod scope;
 mod segment_map;
 pub(crate) mod ticks;
 
-pub(crate) use profiler_v5::set_mask as set_profiler_mask;
+pub(crate) use profiler::event;
+pub(crate) use profiler::layout as kinds;
+pub(crate) use profiler::set_mask as set_profiler_mask;
 pub(crate) use segment_map::segment;
 
 /// Runs code of ours so that no panic leaves it: a panic switches the collector off and is counted.

@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 
-use super::profiler_v5::text;
+use super::profiler::text;
 use crate::communicators::Name;
 use crate::lineage::Settings;
 

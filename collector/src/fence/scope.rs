@@ -156,7 +156,7 @@ unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, names: *mut c
 /// First and last address of our own object, found once.
 static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-fn is_ours(address: usize) -> bool {
+pub(super) fn is_ours(address: usize) -> bool {
     let [start, end] = &OWN;
     if end.load(Relaxed) == 0 {
         let own: fn(usize) -> bool = is_ours;

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{Fixed, STATE_ON};
 
-use super::{guard, later, profiler_v5, resolve, ticks};
+use super::{guard, later, profiler, resolve, ticks};
 use crate::config::Config;
-use crate::{communicators, identity, local, steps, switch};
+use crate::{communicators, completion, contexts, identity, local, replay, seen, steps, switch};
 
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
 /// Descriptor that holds the lock; -1 if there is none.
@@ -59,8 +59,9 @@ fn create() -> io::Result<&'static Segment> {
         // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
         unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
     }
-    profiler_v5::note_pid();
+    profiler::note_pid();
     let config = Config::from_env();
+    switch::begin(config.level);
     let fixed = identity::fixed(&config, &ticks::anchor());
     let file = Unnamed::create(&config.dir, &fixed)?;
     let memory = file.map()?;
@@ -171,7 +172,12 @@ extern "C" fn forget_parent() {
     }
     BUSY.store(false, Relaxed);
     communicators::forget();
+    completion::forget();
     later::forget();
+    contexts::forget();
+    profiler::forget();
+    replay::forget();
+    seen::forget();
     steps::forget();
     switch::forget();
     local::with(local::Local::forget);

@@ -1,5 +1,6 @@
 //! Builds the C programs once, runs one scenario in a folder of its own, reads what it left.
 
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::read::{self, Communicator, Counters, Record};
-use ringscope_wire::segment::{Segment, Snapshot};
+use ringscope_wire::segment::{Segment, Snapshot, layout};
 
 /// How a scenario is run.
 pub(crate) struct Job {
@@ -35,6 +36,18 @@ pub(crate) fn local_job(scenario: &str) -> Job {
     let mut command = Command::new(programs().join("driver_local"));
     command.arg(scenario).arg(programs().join("libframework.so"));
     Job::new(command, &format!("{scenario}-local"))
+}
+
+/// A scenario with streams, in a program that is linked to a library without a profiler; `driver` names the folder of
+/// the CUDA driver that it finds.
+pub(crate) fn cuda_job(scenario: &str, driver: &str) -> Job {
+    let mut command = Command::new(programs().join("cuda/driver"));
+    command.arg(scenario);
+    let counters = offset_of!(Segment, communicators) + offset_of!(layout::Communicator, counters);
+    Job::new(command, scenario)
+        .env("LD_LIBRARY_PATH", programs().join(driver))
+        .env("COUNTERS_OFFSET", counters.to_string())
+        .without("NCCL_PROFILER_PLUGIN")
 }
 
 /// A scenario in each of these objects, which one program loads with `RTLD_LOCAL`.
@@ -77,6 +90,7 @@ impl Job {
             .env("NCCL_PROFILER_PLUGIN", library())
             .env("CONTROL_OFFSET", read::control_offset().to_string())
             .env("READ_GENERATION_OFFSET", read::read_generation_offset(1).to_string())
+            .env("RINGSCOPE_LEVEL", "steps")
             .env("RINGSCOPE_DIR", &dir);
         Self { dir, command }
     }
@@ -173,7 +187,7 @@ fn read_segment(path: &Path) -> Left {
     let snapshot = read::snapshot(&mut bytes.as_slice()).unwrap();
     let name = format!("{}-{}.seg", snapshot.identity.pid, snapshot.identity.start_time_ns);
     assert_eq!(path.file_name().unwrap().to_str(), Some(name.as_str()));
-    let from = snapshot.next_ticket.saturating_sub(ringscope_wire::segment::layout::MAX_RECORDS as u64);
+    let from = snapshot.next_ticket.saturating_sub(layout::MAX_RECORDS as u64);
     let records = read::records(&mut bytes.as_slice(), from, snapshot.next_ticket).unwrap();
     assert_eq!(records.overwritten, 0);
     Left { snapshot, records: records.records, older: records.older }
@@ -205,6 +219,27 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "libstatic_old.so", "stub_nccl.c", &old);
         let new = ["-shared", "-fPIC", "-DSTUB_VERSION=23203", scenarios];
         compile(&dir, "libstatic_new.so", "stub_nccl.c", &new);
+        for folder in ["cuda", "cuda-driver", "cuda-driver-old"] {
+            std::fs::create_dir_all(dir.join(folder)).unwrap();
+        }
+        let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
+        compile(&dir, "cuda-driver/libcuda.so.1", "stub_cuda.c", &shared);
+        compile(
+            &dir,
+            "cuda-driver-old/libcuda.so.1",
+            "stub_cuda.c",
+            &[&shared[..], &["-DSTUB_OLD"]].concat(),
+        );
+        compile(
+            &dir,
+            "cuda/libnccl.so.2",
+            "stub_stream_nccl.c",
+            &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"],
+        );
+        let library = ["-shared", "-fPIC", "-Lcuda", "-l:libnccl.so.2", "-ldl", rpath];
+        compile(&dir, "cuda/libframework.so", "scenarios_cuda.c", &library);
+        let program = ["-Lcuda", "-l:libframework.so", "-Wl,--export-dynamic", rpath];
+        compile(&dir, "cuda/driver", "driver.c", &program);
         dir
     })
 }

@@ -3,6 +3,7 @@
 //! * [`harness`]: builds the programs, runs one scenario of `c/scenarios.c`, reads the segments it left
 //! * [`operations`]: what is counted and recorded
 //! * [`lifetimes`]: communicators, forks, deaths
+//! * [`events`]: completion by CUDA events and captured calls, on a stub of the driver
 //! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
 //! * [`real`]: the same with NVIDIA's library, which has no GPU here
@@ -15,6 +16,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod events;
 mod guest;
 mod harness;
 mod lifetimes;

@@ -182,15 +182,18 @@ pub enum DropReason {
     UnknownEvent = 8,
     /// A profiler event out of order: stopped twice, stopped without a start, or never stopped.
     EventOutOfOrder = 9,
-    /// More CUDA events were wanted at once than there are: the operations complete with a later event.
+    /// A call behind which no CUDA event could be recorded: it completes with the next one of its stream. Where the stream
+    /// has none at all (too many streams at once, or a driver that gives none) it never does.
     EventPoolFull = 10,
     /// A call for which no loaded copy of the library was found.
     NoLibrary = 11,
+    /// A profiler event that the program's own plugin asked for and did not get: too many were under way at once.
+    ChainedEvent = 12,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -203,6 +206,7 @@ impl DropReason {
         Self::EventOutOfOrder,
         Self::EventPoolFull,
         Self::NoLibrary,
+        Self::ChainedEvent,
     ];
 
     /// The word used in labels and in JSON.
@@ -221,6 +225,7 @@ impl DropReason {
             Self::EventOutOfOrder => "event_out_of_order",
             Self::EventPoolFull => "event_pool_full",
             Self::NoLibrary => "no_library",
+            Self::ChainedEvent => "chained_event",
         }
     }
 }

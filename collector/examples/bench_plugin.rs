@@ -1,0 +1,231 @@
+//! What the profiler plugin costs a collective: one program speaks version 5 of the interface to a plugin that does
+//! nothing, to the collector, and to NVIDIA's inspector and example where their sources are given, in turns.
+//!
+//! `cargo run --release -p ringscope-collector --example bench_plugin -- [--nccl-source DIR] [--cuda-include DIR]`
+//!
+//! A collective is an implicit group, an API call, its task and two channels: twelve callbacks. The collector runs alone, so that it writes
+//! the record too. Prints a table and one line of JSON. Exits with 1 if a target is missed.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Rounds of each, in turns. One is 50 batches of 1 000 collectives without pause and 500 at 5 000 per second.
+const ROUNDS: usize = 30;
+/// Callbacks of a collective.
+const CALLBACKS: f64 = 12.0;
+/// What a collective may cost above the plugin that does nothing, without pause, nanoseconds.
+const TARGET_HOT_NS: f64 = 150.0;
+/// The same at 5 000 collectives per second.
+const TARGET_PACED_NS: f64 = 300.0;
+
+fn main() -> Result<()> {
+    let dir = std::env::temp_dir().join(format!("ringscope-bench-plugin-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let arguments: Vec<String> = std::env::args().collect();
+    let named = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).map(PathBuf::from)
+    };
+    let figures = measure(&dir, named("--nccl-source").as_deref(), named("--cuda-include").as_deref());
+    std::fs::remove_dir_all(&dir)?;
+    let figures = figures?;
+    print(&figures);
+    if is_good(&figures) { Ok(()) } else { Err("a target is missed".into()) }
+}
+
+/// One plugin and its rounds.
+struct Figures {
+    name: &'static str,
+    rounds: Vec<Round>,
+}
+
+#[derive(Clone, Copy)]
+struct Round {
+    hot: f64,
+    paced: f64,
+    allocations: f64,
+    threads: f64,
+}
+
+fn measure(dir: &Path, nccl: Option<&Path>, cuda: Option<&Path>) -> Result<Vec<Figures>> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench");
+    let shared = ["-shared", "-fPIC"];
+    cc(dir, "driver", &[here.join("plugin.c")], &["-rdynamic", "-ldl"])?;
+    cc(dir, "nothing.so", &[here.join("nothing.c")], &shared)?;
+    cc(dir, "libcuda.so.1", &[here.join("cuda.c")], &shared)?;
+    let mut plugins = vec![("nothing", dir.join("nothing.so")), ("ringscope", library()?)];
+    if let Some(nccl) = nccl {
+        let folder = nccl.join("plugins/profiler");
+        plugins.push(("NVIDIA inspector", nvidia(dir, &folder.join("inspector"), cuda)?));
+        plugins.push(("NVIDIA example", nvidia(dir, &folder.join("example"), cuda)?));
+    }
+    let mut drivers = Vec::new();
+    for (name, path) in plugins {
+        drivers.push((Driver::start(dir, &path)?, Figures { name, rounds: Vec::with_capacity(ROUNDS) }));
+    }
+    for (driver, _) in &mut drivers {
+        driver.round()?;
+    }
+    for _ in 0..ROUNDS {
+        for (driver, figures) in &mut drivers {
+            figures.rounds.push(driver.round()?);
+        }
+    }
+    Ok(drivers.into_iter().map(|(_, figures)| figures).collect())
+}
+
+/// Builds one of NVIDIA's plugins; what it wants of CUDA the driver has.
+fn nvidia(dir: &Path, folder: &Path, cuda: Option<&Path>) -> Result<PathBuf> {
+    let name = folder.file_name().and_then(|name| name.to_str()).ok_or("no folder")?.to_owned();
+    let mut sources: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cc"))
+        .collect();
+    if !folder.join("version.cc").exists() {
+        let version = dir.join(format!("{name}-version.cc"));
+        std::fs::write(
+            &version,
+            "extern \"C\" const char* get_git_version_info() { return \"unknown\"; }\n",
+        )?;
+        sources.push(version);
+    }
+    let output = dir.join(format!("{name}.so"));
+    let mut command = Command::new("c++");
+    command.args(["-std=c++17", "-O2", "-fPIC", "-shared", "-w", "-o"]).arg(&output);
+    command.arg("-I").arg(folder).arg("-I").arg(folder.join("nccl")).args(&sources);
+    if let Some(cuda) = cuda {
+        command.arg("-I").arg(cuda);
+    }
+    if command.status()?.success() { Ok(output) } else { Err(format!("c++ could not build {name}").into()) }
+}
+
+/// Builds the library in this example's profile folder, which is to be `release`.
+fn library() -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--release", "--package", "ringscope-collector", "--lib"];
+    if !Command::new(env!("CARGO")).current_dir(env!("CARGO_MANIFEST_DIR")).args(build).status()?.success() {
+        return Err("cargo could not build libringscope.so".into());
+    }
+    let here = std::env::current_exe()?;
+    let profile = here.parent().and_then(Path::parent).ok_or("no target folder")?;
+    if !profile.ends_with("release") {
+        return Err("run it with --release".into());
+    }
+    Ok(profile.join("libringscope.so").canonicalize()?)
+}
+
+fn cc(dir: &Path, output: &str, sources: &[PathBuf], arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new("cc");
+    command.current_dir(dir).args(["-O2", "-Wall", "-Wextra", "-o", output]).args(sources).args(arguments);
+    if command.status()?.success() { Ok(()) } else { Err(format!("cc could not build {output}").into()) }
+}
+
+struct Driver {
+    child: Child,
+    ask: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Driver {
+    fn start(dir: &Path, plugin: &Path) -> Result<Self> {
+        let mut child = Command::new(dir.join("driver"))
+            .arg(plugin)
+            .env("LD_LIBRARY_PATH", dir)
+            .env("RINGSCOPE_DIR", dir.join("segments"))
+            // Collectives, sends and channels, as the collector asks for.
+            .env("NCCL_PROFILE_EVENT_MASK", "70")
+            .env("NCCL_INSPECTOR_ENABLE", "1")
+            .env("NCCL_INSPECTOR_DUMP_DIR", dir.join("inspector"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let ask = child.stdin.take().ok_or("no stdin")?;
+        let answers = BufReader::new(child.stdout.take().ok_or("no stdout")?);
+        Ok(Self { child, ask, answers })
+    }
+
+    fn round(&mut self) -> Result<Round> {
+        self.ask.write_all(b"\n")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        let numbers: Vec<f64> =
+            line.split_ascii_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
+        let [hot, paced, allocations, threads] = numbers[..] else {
+            return Err(format!("the driver answered {line:?}").into());
+        };
+        Ok(Round { hot, paced, allocations, threads })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Figures {
+    /// Median of a figure, less that of `other` in the same round.
+    fn above(&self, other: &Self, of: impl Fn(&Round) -> f64) -> f64 {
+        median(self.rounds.iter().zip(&other.rounds).map(|(own, other)| of(own) - of(other)).collect())
+    }
+
+    fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
+        median(self.rounds.iter().map(of).collect())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn is_good(figures: &[Figures]) -> bool {
+    let (nothing, ours) = (&figures[0], &figures[1]);
+    ours.above(nothing, |round| round.hot) <= TARGET_HOT_NS
+        && ours.above(nothing, |round| round.paced) <= TARGET_PACED_NS
+        && ours.rounds.iter().all(|round| round.allocations < 0.5 && round.threads < 1.5)
+}
+
+fn print(figures: &[Figures]) {
+    let nothing = &figures[0];
+    println!("{}, {ROUNDS} rounds in turns; medians, ns per collective of {CALLBACKS} callbacks\n", cpu());
+    println!(
+        "{:<18}{:>8}{:>12}{:>14}{:>8}{:>12}{:>13}{:>9}",
+        "plugin", "hot", "above none", "per callback", "paced", "above none", "allocations", "threads"
+    );
+    for plugin in figures {
+        let (hot, paced) = (plugin.median(|round| round.hot), plugin.median(|round| round.paced));
+        let above_hot = plugin.above(nothing, |round| round.hot);
+        println!(
+            "{:<18}{hot:>8.1}{above_hot:>12.1}{:>14.1}{paced:>8.0}{:>12.0}{:>13}{:>9}",
+            plugin.name,
+            above_hot / CALLBACKS,
+            plugin.above(nothing, |round| round.paced),
+            plugin.rounds.iter().map(|round| round.allocations).sum::<f64>(),
+            plugin.rounds.last().map_or(0.0, |round| round.threads),
+        );
+    }
+    println!(
+        "\nlimits for ringscope: {TARGET_HOT_NS} hot, {TARGET_PACED_NS} paced, no allocation, one thread\n"
+    );
+    let ours = &figures[1];
+    println!(
+        r#"{{"bench":"plugin","cpu":"{}","rounds":{ROUNDS},"hot_above_ns":{:.2},"paced_above_ns":{:.2},"is_good":{}}}"#,
+        cpu(),
+        ours.above(nothing, |round| round.hot),
+        ours.above(nothing, |round| round.paced),
+        is_good(figures)
+    );
+}
+
+fn cpu() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find(|line| line.starts_with("model name")).unwrap_or_default();
+    line.split(": ").nth(1).unwrap_or("unknown CPU").replace('"', "")
+}

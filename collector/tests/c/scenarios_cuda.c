@@ -1,0 +1,348 @@
+/* What a training process does with streams, one function per test. The driver's stub is reached through weak symbols, so
+ * that the program also runs without one. */
+#define _GNU_SOURCE
+#include "stub_cuda.h"
+#include "stub_stream_nccl.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
+#define OK(call) CHECK((call) == 0)
+#define DRIVER(name, ...) (((__typeof__(&name))symbol(#name))(__VA_ARGS__))
+enum { INT8 = 0, SUM = 0, ALL_REDUCE = 0, SEND = 5, RECV = 6, COMPLETED = 8, BLOCK_WORDS = 16, PRIMITIVES = 16 };
+
+static void *symbol(const char *name) {
+  void *found = dlsym(RTLD_DEFAULT, name);
+  if (!found) { fprintf(stderr, "no %s\n", name); exit(98); }
+  return found;
+}
+
+static ncclComm_t comm_of(int id) {
+  ncclUniqueId unique = {{(char)id}};
+  ncclComm_t comm = NULL;
+  OK(ncclCommInitRank(&comm, 8, unique, 3));
+  return comm;
+}
+
+static void all_reduce(ncclComm_t comm, stream_t stream) { OK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream)); }
+static void send_to(ncclComm_t comm, stream_t stream) { OK(ncclSend(NULL, 1, INT8, 1, comm, stream)); }
+
+static char *segment(void) {
+  static char *memory;
+  DIR *entries = memory ? NULL : opendir(getenv("RINGSCOPE_DIR"));
+  for (struct dirent *entry; !memory && entries && (entry = readdir(entries));) {
+    if (!strstr(entry->d_name, ".seg")) continue;
+    char path[4096];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%s", getenv("RINGSCOPE_DIR"), entry->d_name);
+    int fd = open(path, O_RDWR);
+    OK(fstat(fd, &status));
+    memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(memory != MAP_FAILED);
+  }
+  if (entries) closedir(entries);
+  CHECK(memory);
+  return memory;
+}
+
+/* Completed calls of the communicator in slot 0. */
+static uint64_t completed(int primitive) {
+  volatile uint64_t *counters = (uint64_t *)(segment() + atol(getenv("COUNTERS_OFFSET")));
+  return counters[primitive * BLOCK_WORDS + COMPLETED];
+}
+
+/* Waits for a condition that another thread brings about. */
+#define UNTIL(what) do { for (int tries = 0; !(what); tries++) { CHECK(tries < 100000); usleep(100); } } while (0)
+
+static int n_threads(void) {
+  int n = 0;
+  DIR *entries = opendir("/proc/self/task");
+  for (struct dirent *entry; (entry = readdir(entries));) n += entry->d_name[0] != '.';
+  closedir(entries);
+  return n;
+}
+
+static void in_order(void) {
+  ncclComm_t comm = comm_of(1);
+  CHECK(n_threads() == 1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  all_reduce(comm, stream);
+  CHECK(n_threads() == 2);
+  DRIVER(stub_finish, stream, 1);
+  UNTIL(completed(ALL_REDUCE) == 1);
+  all_reduce(comm, stream);
+  all_reduce(comm, stream);
+  int asked = DRIVER(stub_n_queries);
+  UNTIL(DRIVER(stub_n_queries) > asked + 3);
+  CHECK(completed(ALL_REDUCE) == 1);
+  DRIVER(stub_finish, stream, 3);
+  UNTIL(completed(ALL_REDUCE) == 3);
+  all_reduce(comm, stream);
+  CHECK(DRIVER(stub_n_sins) == 0);
+}
+
+static void two_streams(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t a = DRIVER(stub_stream), b = NULL; /* the legacy stream */
+  DRIVER(stub_hold, true);
+  all_reduce(comm, a);
+  send_to(comm, b);
+  DRIVER(stub_finish, b, 1);
+  UNTIL(completed(SEND) == 1);
+  CHECK(completed(ALL_REDUCE) == 0);
+  DRIVER(stub_finish, a, 1);
+  UNTIL(completed(ALL_REDUCE) == 1);
+}
+
+static void group(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t a = DRIVER(stub_stream), b = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  OK(ncclGroupStart());
+  OK(ncclGroupStart());
+  for (int i = 0; i < 5; i++) {
+    send_to(comm, a);
+    OK(ncclRecv(NULL, 1, INT8, 1, comm, b));
+  }
+  OK(ncclGroupEnd());
+  all_reduce(comm, a);
+  CHECK(DRIVER(stub_n_records) == 0);
+  OK(ncclGroupEnd());
+  CHECK(DRIVER(stub_n_records) == 2);
+  DRIVER(stub_finish, b, 5);
+  UNTIL(completed(RECV) == 5);
+  CHECK(completed(SEND) == 0);
+  DRIVER(stub_finish, a, 6);
+  UNTIL(completed(SEND) == 5 && completed(ALL_REDUCE) == 1);
+  /* One that fails has nothing to wait for. */
+  OK(ncclGroupStart());
+  send_to(comm, a);
+  stub_fail_next(3);
+  CHECK(ncclSend(NULL, 1, INT8, 1, comm, a) == 3);
+  CHECK(ncclGroupEnd() == 3);
+  CHECK(DRIVER(stub_n_records) == 2);
+}
+
+/* More streams than a group has sums for. */
+static void wide_group(void) {
+  ncclComm_t comm = comm_of(1);
+  OK(ncclGroupStart());
+  for (int i = 0; i < 30; i++) {
+    stream_t stream = DRIVER(stub_stream);
+    send_to(comm, stream);
+    OK(ncclRecv(NULL, 1, INT8, 1, comm, stream));
+  }
+  CHECK(DRIVER(stub_n_records) == 0);
+  OK(ncclGroupEnd());
+}
+
+static void in_progress(void) {
+  int state = 0;
+  stub_next_is_non_blocking();
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  CHECK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream) == 7);
+  OK(ncclCommGetAsyncError(comm, &state));
+  CHECK(state == 7 && DRIVER(stub_n_records) == 0);
+  stub_progress(comm);
+  OK(ncclCommGetAsyncError(comm, &state));
+  CHECK(state == 0 && DRIVER(stub_n_records) == 1);
+  DRIVER(stub_finish, stream, 1);
+  UNTIL(completed(ALL_REDUCE) == 1);
+  OK(ncclGroupStart());
+  for (int i = 0; i < 2; i++) CHECK(ncclSend(NULL, 1, INT8, 1, comm, stream) == 0);
+  CHECK(ncclGroupEnd() == 7);
+  CHECK(DRIVER(stub_n_records) == 1);
+  stub_progress(comm);
+  OK(ncclCommGetAsyncError(comm, &state));
+  CHECK(DRIVER(stub_n_records) == 2);
+  OK(ncclCommGetAsyncError(comm, &state));
+  CHECK(DRIVER(stub_n_records) == 2);
+  DRIVER(stub_finish, stream, 3);
+  UNTIL(completed(SEND) == 2);
+}
+
+static void capture(void) {
+  ncclComm_t comm = comm_of(1), other = comm_of(2);
+  stream_t captured = DRIVER(stub_stream), plain = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  all_reduce(other, plain); /* is asked about all the while */
+  DRIVER(stub_begin_capture, captured);
+  all_reduce(comm, captured);
+  OK(ncclGroupStart());
+  send_to(comm, captured);
+  send_to(comm, captured);
+  OK(ncclRecv(NULL, 1, INT8, 1, comm, plain));
+  OK(ncclGroupEnd());
+  stub_fail_next(4);
+  CHECK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, captured) == 4);
+  int asked = DRIVER(stub_n_queries);
+  UNTIL(DRIVER(stub_n_queries) > asked + 3);
+  CHECK(ncclCommDestroy(other) == 0); /* looks too, on this thread */
+  CHECK(DRIVER(stub_end_capture, captured));
+  CHECK(DRIVER(stub_n_sins) == 0);
+  all_reduce(comm, captured);
+  DRIVER(stub_hold, false);
+  UNTIL(completed(ALL_REDUCE) == 1 && completed(RECV) == 1);
+}
+
+static void backlog(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  for (int i = 0; i < 40000; i++) all_reduce(comm, stream);
+  CHECK(DRIVER(stub_n_creates) == 4);
+  CHECK(completed(ALL_REDUCE) == 0);
+  DRIVER(stub_finish, stream, 40000);
+  UNTIL(completed(ALL_REDUCE) == 40000);
+}
+
+static void busy_streams(void) {
+  ncclComm_t comm = comm_of(1);
+  DRIVER(stub_hold, true);
+  for (int i = 0; i < 700; i++) all_reduce(comm, DRIVER(stub_stream));
+  DRIVER(stub_hold, false);
+}
+
+static void passing_streams(void) {
+  ncclComm_t comm = comm_of(1);
+  for (uint64_t i = 1; i <= 1500; i++) {
+    all_reduce(comm, DRIVER(stub_stream));
+    UNTIL(completed(ALL_REDUCE) == i);
+  }
+  CHECK(DRIVER(stub_n_creates) <= 4 * 512);
+}
+
+static void refused_events(void) {
+  ncclComm_t comm = comm_of(1);
+  DRIVER(stub_refuse_events);
+  for (int i = 0; i < 3; i++) all_reduce(comm, DRIVER(stub_stream));
+  CHECK(n_threads() == 1);
+}
+
+static void refused_record(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_refuse_record);
+  all_reduce(comm, stream);
+  all_reduce(comm, stream);
+  UNTIL(completed(ALL_REDUCE) == 2);
+}
+
+static void fork_with_events(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  all_reduce(comm, stream);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    int before = DRIVER(stub_n_calls);
+    all_reduce(comm, stream);
+    CHECK(n_threads() == 1 && DRIVER(stub_n_calls) == before);
+    DRIVER(stub_hold, false);
+    exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  DRIVER(stub_finish, stream, 1);
+  UNTIL(completed(ALL_REDUCE) == 1);
+}
+
+static void aborted(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  for (int i = 0; i < 3; i++) all_reduce(comm, stream);
+  OK(ncclCommAbort(comm));
+  DRIVER(stub_hold, false); /* the kernels leave */
+  ncclComm_t next = comm_of(2);
+  all_reduce(next, stream);
+}
+
+static void destroyed(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  for (int i = 0; i < 3; i++) all_reduce(comm, stream);
+  DRIVER(stub_hold, false);
+  OK(ncclCommDestroy(comm));
+  CHECK(completed(ALL_REDUCE) == 3);
+}
+
+static void *many_calls(void *comm) {
+  stream_t streams[2] = {DRIVER(stub_stream), DRIVER(stub_stream)};
+  for (int i = 0; i < 5000; i++) {
+    all_reduce(comm, streams[i & 1]);
+    OK(ncclGroupStart());
+    send_to(comm, streams[0]);
+    send_to(comm, streams[1]);
+    OK(ncclGroupEnd());
+  }
+  return NULL;
+}
+
+static void threads_with_events(void) {
+  pthread_t ids[4];
+  for (int i = 0; i < 4; i++) OK(pthread_create(&ids[i], NULL, many_calls, comm_of(i + 1)));
+  for (int i = 0; i < 4; i++) OK(pthread_join(ids[i], NULL));
+  CHECK(DRIVER(stub_n_sins) == 0);
+}
+
+/* Whatever is there of a driver. */
+static void bare(void) {
+  ncclComm_t comm = comm_of(1);
+  all_reduce(comm, NULL);
+  all_reduce(comm, NULL);
+  CHECK(n_threads() == 1);
+}
+
+/* Counted by the malloc of the program that runs this. */
+extern volatile long allocations __attribute__((weak));
+
+static void no_allocation_with_events(void) {
+  CHECK(&allocations);
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  all_reduce(comm, stream);
+  OK(ncclGroupStart());
+  send_to(comm, stream);
+  OK(ncclGroupEnd());
+  UNTIL(completed(ALL_REDUCE) == 1);
+  long before = allocations;
+  for (int i = 0; i < 20000; i++) {
+    all_reduce(comm, stream);
+    OK(ncclGroupStart());
+    send_to(comm, stream);
+    OK(ncclGroupEnd());
+  }
+  UNTIL(completed(ALL_REDUCE) == 20001 && completed(SEND) == 20001);
+  CHECK(allocations == before);
+}
+
+#define SCENARIO(name) {#name, name}
+static const struct { const char *name; void (*run)(void); } scenarios[] = {
+    SCENARIO(in_order), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(in_progress),
+    SCENARIO(capture), SCENARIO(backlog), SCENARIO(busy_streams), SCENARIO(passing_streams), SCENARIO(refused_events),
+    SCENARIO(refused_record), SCENARIO(fork_with_events), SCENARIO(aborted), SCENARIO(destroyed),
+    SCENARIO(threads_with_events), SCENARIO(bare), SCENARIO(no_allocation_with_events),
+};
+
+int run_scenario(const char *name);
+int run_scenario(const char *name) {
+  for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+    if (!strcmp(name, scenarios[i].name)) { scenarios[i].run(); return 0; }
+  return 98;
+}

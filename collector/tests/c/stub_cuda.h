@@ -1,0 +1,24 @@
+/* The strings to pull on the stub of the CUDA driver. */
+#ifndef STUB_CUDA_H
+#define STUB_CUDA_H
+#include <stdbool.h>
+
+typedef struct stub_stream *stream_t;
+
+stream_t stub_stream(void);
+/* The library put work on a stream. NULL is a stream too. */
+void stub_launch(stream_t);
+/* Work is done as soon as it is launched (from now on, and all that is held), or held until told. */
+void stub_hold(bool);
+/* The first `n` pieces of work on the stream are done. */
+void stub_finish(stream_t, int n);
+/* Captures the stream in global mode until stub_end_capture, which says whether the capture is still valid. */
+void stub_begin_capture(stream_t);
+bool stub_end_capture(stream_t);
+/* From now on cuEventCreate (cuEventRecord once) fails. */
+void stub_refuse_events(void);
+void stub_refuse_record(void);
+int stub_n_creates(void), stub_n_records(void), stub_n_queries(void), stub_n_calls(void);
+/* Queries by threads that were not in relaxed mode, and events recorded into a capture. */
+int stub_n_sins(void);
+#endif
