@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped, Identity, Level,
-    Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
+    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped, FORMAT_VERSION,
+    Identity, Level, Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
 };
 
 /// 2026-01-31T12:00:00Z.
@@ -32,7 +32,7 @@ impl Job<'_> {
         let processes =
             (first..first + self.ranks_per_host).map(|rank| self.process(host, rank, calls, now_ns));
         Batch {
-            format_version: 1,
+            format_version: FORMAT_VERSION,
             agent_id: format!("agent-{}-{}", self.name, self.hosts[host]),
             seq_number,
             agent_host: self.hosts[host].to_owned(),

@@ -15,7 +15,7 @@ use crate::common::{scratch, until};
 async fn batches_that_will_never_be_taken_are_refused() {
     let daemon = Daemon::ready("none").await;
     let mut newer = SMALL.batch(0, 1, 1, START_NS);
-    newer.format_version = 2;
+    newer.format_version += 1;
     problem(daemon.send(&newer).await, 422, "version 2").await;
     problem(daemon.send_bytes(b"\xff\xff\xff".to_vec()).await, 400, "not a ringscope batch").await;
     let mut nameless = SMALL.batch(0, 1, 1, START_NS);
