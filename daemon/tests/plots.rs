@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ringscope_daemon::api::{
-    CommunicatorDetail, CommunicatorState, CommunicatorSummary, FindingCounts, Hop, Ring,
+    ChannelPrediction, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion, Coverage,
+    FindingCounts, Hop, Ring,
 };
 use ringscope_daemon::clock::Timestamp;
 use ringscope_daemon::plots::{Format, RingPlot, Theme};
@@ -58,12 +59,14 @@ fn communicator(ring: &Ring) -> CommunicatorDetail {
         final_channels: Some(8),
         culprits: vec![],
         degraded: true,
+        coverage: Coverage::default(),
+        completion: Completion::Profiler,
         findings: FindingCounts::default(),
         issued_bytes: 0,
         completed_bytes: 0,
         completed_bytes_per_s: 0.0,
     };
-    CommunicatorDetail { summary, ranks: vec![] }
+    CommunicatorDetail { summary, prediction: ChannelPrediction::default(), ranks: vec![] }
 }
 
 /// Draws, keeps the picture where a person can look at it, and gives it back.

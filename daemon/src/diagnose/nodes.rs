@@ -96,7 +96,10 @@ impl Node {
 mod tests {
     use super::*;
 
-    fn check(places: &[(&str, Option<(u32, u32)>, bool)], expected: &[(&[u32], bool)]) {
+    /// Host, (local ranks, local rank), whether nodes span hosts.
+    type Said = (&'static str, Option<(u32, u32)>, bool);
+
+    fn check(places: &[Said], expected: &[(&[u32], bool)]) {
         let places: Vec<Place> = (0..)
             .zip(places)
             .map(|(rank, (host, local, mnnvl))| Place {

@@ -4,6 +4,7 @@
 //! `metrics_communicators`, hosts and primitives are theirs.
 
 mod backlog_bytes;
+mod captured_calls;
 mod collector_state;
 mod communicator_info;
 mod communicators_omitted;
@@ -18,6 +19,7 @@ mod issued_bytes;
 mod issued_calls;
 mod own;
 mod process;
+mod replayed_calls;
 mod snapshot;
 mod store_up;
 mod wire_bytes;
@@ -101,13 +103,15 @@ impl Collector for ModelCollector {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 13] = [
+const FAMILIES: [Family; 15] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
     issued_calls::family,
     completed_bytes::family,
     completed_calls::family,
+    captured_calls::family,
+    replayed_calls::family,
     wire_bytes::family,
     backlog_bytes::family,
     finding::family,

@@ -20,6 +20,8 @@ pub struct Sample {
     pub issued_bytes: u64,
     pub completed_calls: u64,
     pub completed_bytes: u64,
+    pub captured_calls: u64,
+    pub replayed_calls: u64,
     pub intra_bytes: u64,
     pub inter_bytes: u64,
 }
@@ -63,6 +65,8 @@ impl Sample {
             issued_bytes: 0,
             completed_calls: 0,
             completed_bytes: 0,
+            captured_calls: 0,
+            replayed_calls: 0,
             intra_bytes: 0,
             inter_bytes: 0,
         }
@@ -73,6 +77,8 @@ impl Sample {
         self.issued_bytes = self.issued_bytes.saturating_add(totals.issued_bytes);
         self.completed_calls = self.completed_calls.saturating_add(totals.completed_calls);
         self.completed_bytes = self.completed_bytes.saturating_add(totals.completed_bytes);
+        self.captured_calls = self.captured_calls.saturating_add(totals.captured_calls);
+        self.replayed_calls = self.replayed_calls.saturating_add(totals.replayed_calls);
     }
 
     fn add_traffic(&mut self, traffic: Traffic) {

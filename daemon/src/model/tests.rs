@@ -426,7 +426,7 @@ fn any_communicator() -> impl Strategy<Value = batch::Communicator> {
                     parent_hash: ended,
                     evidence: vec![
                         batch::Evidence { text: "ä".repeat(200), ..Default::default() };
-                        usize::from(odd.unsigned_abs() as u8)
+                        (odd.unsigned_abs() % 100) as usize
                     ],
                     ..batch::Communicator::default()
                 }

@@ -65,11 +65,11 @@ pub(super) fn final_channels(job: &Job) -> i64 {
         }
     }
     // 9e
-    if v >= 21800 && v < 22000 {
+    if (21800..22000).contains(&v) {
         if min_cc == 90 && job.n_nodes > 1 && bw > 45.0 && 2 * n <= maxchannels {
             n *= 2;
         }
-    } else if v >= 22000 && v < 22500 {
+    } else if (22000..22500).contains(&v) {
         if min_cc == 90 && job.n_nodes > 1 && bw > 45.0 && n < 16 {
             n *= 2;
         }
@@ -80,6 +80,12 @@ pub(super) fn final_channels(job: &Job) -> i64 {
     if v >= 22200 && job.unpack && job.n_nodes > 1 && n < 16 && job.unpack_double {
         n *= 2;
     }
+    bounded(job, n, maxchannels)
+}
+
+/// From 9g on.
+fn bounded(job: &Job, mut n: i64, maxchannels: i64) -> i64 {
+    let v = job.version;
     // 9g: ncclMaxNchannels, then maxCTAs, then what is shared.
     let mut max = maxchannels;
     if let Some(rings) = job.max_nrings {
@@ -117,6 +123,12 @@ pub(super) fn final_channels(job: &Job) -> i64 {
     {
         n = shared;
     }
+    raised(job, n, maxchannels)
+}
+
+/// From 9h on.
+fn raised(job: &Job, mut n: i64, maxchannels: i64) -> i64 {
+    let v = job.version;
     // 9h
     let mut min = 0;
     if let Some(rings) = job.min_nrings {
@@ -144,7 +156,7 @@ pub(super) fn final_channels(job: &Job) -> i64 {
         n = min;
     }
     // 9j
-    if v >= 22003 && v <= 22707 && n < job.nvls_channels {
+    if (22003..=22707).contains(&v) && n < job.nvls_channels {
         n = job.nvls_channels;
     }
     // 9k

@@ -141,7 +141,7 @@ fn what_is_not_known_leaves_every_possible_result_in_the_set() {
         let mut inputs = inputs(&job);
         for bit in 0..7 {
             match bit {
-                _ if i / 61 >> bit & 1 == 0 => {}
+                _ if (i / 61) >> bit & 1 == 0 => {}
                 0 => inputs.n_nodes = None,
                 1 => inputs.compute_capability = None,
                 2 => inputs.ring_bw_intra = None,
