@@ -15,6 +15,7 @@ pub mod ingest;
 pub mod metrics;
 pub mod model;
 pub mod nccl_log;
+pub mod nccl_xml;
 pub mod plots;
 pub mod run;
 pub mod serve;

@@ -13,6 +13,8 @@ pub(crate) enum Bench {
     Collector,
     /// Samples per second that the daemon accepts, and what they cost
     Ingest,
+    /// Megabytes of log per second that the parser reads
+    Log,
 }
 
 pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
@@ -26,6 +28,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
             example("ringscope", "bench_ingest", arguments)
         }
+        Bench::Log => example("ringscope", "bench_log", arguments),
     }
 }
 
