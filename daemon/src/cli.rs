@@ -15,6 +15,9 @@ use crate::agent;
 use crate::config::{AgentArgs, ServeArgs, ServeConfig};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
+use crate::doctor::{self, DoctorArgs};
+use crate::level::{self, LevelArgs};
+use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
 use crate::status::{self, StatusArgs};
@@ -39,10 +42,17 @@ enum Command {
     Agent(AgentArgs),
     /// Start a command (a rank) so that ringscope sees it
     Run(RunArgs),
+    /// Say what ringscope will see of a command, or sees of a running process, and what to set
+    Doctor(DoctorArgs),
     /// Show in the terminal what the daemon sees
     Status(StatusArgs),
+    /// Show or set how much is asked of the library in a running job
+    Level(LevelArgs),
     /// Show ringscope at work on this machine alone
     Demo(DemoArgs),
+    /// Copies the log lines that a user of `run` asked for
+    #[command(hide = true)]
+    LogRelay(RelayArgs),
     /// One rank of the demo's jobs
     #[command(hide = true)]
     DemoWorker(WorkerArgs),
@@ -76,6 +86,11 @@ fn dispatch(command: Command) -> u8 {
             let error = run::run(&args);
             fail(&error, error.exit_status())
         }
+        Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),
+        Command::Doctor(args) => match doctor::run(&args, &mut io::stdout().lock()) {
+            Ok(verdict) => verdict.exit_status(),
+            Err(error) => fail(&error, FAILED),
+        },
         Command::DemoWorker(args) => exit_status(worker::run(&args), |_| FAILED),
         Command::Serve(args) => match ServeConfig::from_args(&args) {
             Ok(config) => with_runtime(|stop| async move {
@@ -96,6 +111,9 @@ fn dispatch(command: Command) -> u8 {
                 Ok(true) => FINDINGS,
                 Err(error) => fail(&error, FAILED),
             }
+        }),
+        Command::Level(args) => with_runtime(|_| async move {
+            exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED)
         }),
         Command::Demo(args) => with_runtime(|stop| async move {
             exit_status(demo::run(&args, stop).await, |error| match error {

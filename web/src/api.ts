@@ -32,7 +32,7 @@ export interface Changed {
 export type JobState = "running" | "stale" | "ended";
 export type RankState = "running" | "stale" | "exited" | "killed";
 export type CommunicatorState = "forming" | "active" | "broken" | "ended";
-export type OperationState = "queued" | "in_flight" | "completed" | "failed";
+export type OperationState = "queued" | "in_flight" | "completed" | "failed" | "captured";
 export type Severity = "info" | "warning" | "critical";
 export type FindingState = "firing" | "resolved";
 export type FindingKind =
@@ -40,7 +40,24 @@ export type FindingKind =
   | "channel_shortfall"
   | "capped_by_peer"
   | "final_disagrees"
-  | "channel_regression";
+  | "channel_regression"
+  | "transport_fallback"
+  | "rail_mismatch"
+  | "partly_seen";
+
+/** How the end of operations is known. */
+export type Completion = "unknown" | "none" | "profiler" | "events" | "mixed";
+
+/** How much is seen, and why not more. */
+export interface Coverage {
+  state: "full" | "partly";
+  ranks: number;
+  calls: number;
+  plugin: number;
+  log: number;
+  /** Sentences for an operator. */
+  lacks: string[];
+}
 
 export interface FindingCounts {
   critical: number;
@@ -60,6 +77,7 @@ export interface Job {
   active_communicators: number;
   n_communicators: number;
   findings: FindingCounts;
+  coverage: Coverage;
   issued_bytes: number;
   completed_bytes: number;
   completed_bytes_per_s: number;
@@ -84,12 +102,32 @@ export interface CommunicatorSummary {
   culprits: string[];
   degraded: boolean;
   findings: FindingCounts;
+  coverage: Coverage;
+  completion: Completion;
   issued_bytes: number;
   completed_bytes: number;
   completed_bytes_per_s: number;
 }
 
+/** How many channels the library's rules give. */
+export interface ChannelPrediction {
+  /** Ascending; more than one where an input is not known; empty: nothing can be said. */
+  finals: number[];
+  explained: boolean | null;
+  steps: ChannelStep[];
+  unknown: string[];
+}
+
+export interface ChannelStep {
+  cause: string;
+  channels: number;
+  text: string;
+  /** An input of the rule is not known, the result fits. */
+  inferred: boolean;
+}
+
 export interface CommunicatorDetail extends CommunicatorSummary {
+  prediction: ChannelPrediction;
   ranks: Rank[];
 }
 
@@ -103,6 +141,10 @@ export interface Rank {
   init_channels: number | null;
   final_channels: number | null;
   cause: string;
+  /** Why final is what it is, the strongest first. */
+  causes: string[];
+  /** NCCL node, which is not always a host. */
+  node: number | null;
   /** The operation that it is in; if in none, the last one it completed. */
   operation?: Operation;
 }
@@ -143,9 +185,17 @@ export interface Hop {
   gpu?: string;
   transport: string | null;
   nic: string | null;
+  /** NIC on which the next rank receives it. */
+  recv_nic?: string;
+  gpu_direct?: boolean;
+  proxy_rank?: number;
+  odd?: OddHop[];
   next: number;
-  sent_bytes: number;
+  /** Null: nobody counts network steps. */
+  sent_bytes: number | null;
 }
+
+export type OddHop = "cross_rail" | "fallback" | "no_gpu_direct";
 
 export interface Primitives {
   id: string;
@@ -166,8 +216,15 @@ export interface PrimitiveTotals {
   completed_calls: number;
   completed_bytes: number;
   failed_calls: number;
-  intra_bytes: number;
-  inter_bytes: number;
+  /** Captured into CUDA graphs: templates, not among the issued. */
+  captured_calls: number;
+  captured_bytes: number;
+  /** Runs of captured calls that the library reported. */
+  replayed_calls: number;
+  replayed_bytes: number;
+  /** Null: not measured. */
+  intra_bytes: number | null;
+  inter_bytes: number | null;
   backlog_bytes: number;
   completed_bytes_per_s: number;
   bus_bytes_per_s: number;
@@ -212,10 +269,19 @@ export interface Finding {
   comm: string;
   cause: string;
   culprits?: string[];
+  channel?: number;
   message: string;
+  /** Log lines that prove it. */
+  evidence?: Evidence[];
   first_seen: Timestamp;
   last_seen: Timestamp;
   resolved_at?: Timestamp;
+}
+
+export interface Evidence {
+  file: string;
+  line: number;
+  text: string;
 }
 
 export interface Series {

@@ -8,7 +8,7 @@ import { startMock } from "./mock-daemon.mjs";
 import { shoot } from "./screenshots.mjs";
 
 const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
-const PICTURES = ["empty", "healthy", "degraded", "killed", "large"];
+const PICTURES = ["empty", "healthy", "degraded", "killed", "partly", "large"];
 
 if (!existsSync(fileURLToPath(new URL("../dist/index.html", import.meta.url)))) {
   throw new Error("web/dist is missing: npm run build");
@@ -172,6 +172,18 @@ const CHECKS = {
     await page.waitForFunction((old) => document.querySelector("#ranks tbody tr").innerText.trim().replace(/\s+/g, " ") !== old, before);
   },
 
+  async "what is not seen is said, and an odd hop is marked and proved"({ open }) {
+    const { page } = await open("partly");
+    await says(page, "#ring-panel .notice", /Partly seen.*ringscope run --shim/);
+    await says(page, ".cards .partly", /partly seen/);
+    await says(page, ".channel-steps", /2 fewest found 4 doubled/);
+    assert.equal(await page.locator(".ring .hop-odd").count(), 1);
+    await says(page, ".ring-legend", /odd hop/);
+    await says(page, ".totals tbody", /\+ 24 in CUDA graphs, runs not reported/);
+    await page.click(".proof summary");
+    await says(page, ".proof li", /20021\.log:214 .*Channel 00\/0 : 3\[1\] -> 4\[0\]/);
+  },
+
   async "the chosen theme is kept"({ open }) {
     const { page } = await open("healthy");
     const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
@@ -184,7 +196,7 @@ const CHECKS = {
   },
 
   async "no sideways scrolling on a telephone"({ open }) {
-    for (const scenario of ["empty", "degraded", "killed", "incomplete", "large"]) {
+    for (const scenario of ["empty", "degraded", "killed", "incomplete", "partly", "large"]) {
       const { page } = await open(scenario, { width: 390, height: 844 });
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(over <= 0, `${scenario}: ${over} px too wide`);

@@ -8,7 +8,7 @@ function cluster(now, options) {
   const {
     job = "llm-7b-pretrain", id = "9f3b5c6d7e8f", name = "world", nHosts = 4, perHost = 2, channels = 4,
     slowHost = null, killed = [], missing = [], startedS = 1980, hostName = (i) => `host-${i}`,
-    transport = "NET/IB", rate = 11.8e9, ended = false, findingS = 840, graph = true, tick = 0,
+    transport = "NET/IB", rate = 11.8e9, ended = false, findingS = 840, graph = true, tick = 0, partly = false, oddHost = null,
   } = options;
   const nRanks = nHosts * perHost;
   const host = (rank) => hostName(Math.floor(rank / perHost));
@@ -33,7 +33,14 @@ function cluster(now, options) {
     };
   };
   const hosts = Array.from({ length: nHosts }, (_, i) => hostName(i));
-  const findings = degraded === null ? [] : [
+  const odd = oddHost === null ? [] : [
+    finding({
+      id: "f-odd", finding: "rail_mismatch", severity: "warning", host: hostName(oddHost), rank: oddHost * perHost + perHost - 1, channel: 0, cause: "cross_rail",
+      message: `rank ${oddHost * perHost + perHost - 1} on ${hostName(oddHost)} sends from mlx5_0 to mlx5_1 on channel 0, most hops keep their rail`,
+      evidence: [{ file: "/dev/shm/ringscope/nccl-4f2c-host-1-20021.log", line: 214, text: "host-1:20021:20080 [1] NCCL INFO Channel 00/0 : 3[1] -> 4[0] [send] via NET/IB/0/GDRDMA" }],
+    }),
+  ];
+  const findings = degraded === null ? odd : [
     finding({ id: "f-1", finding: "channel_shortfall", severity: "critical", host: degraded, cause: "fewer_nics", message }),
     ...hosts.filter((h) => h !== degraded).map((h, i) => finding({
       id: `f-c${i}`, finding: "capped_by_peer", severity: "info", host: h, cause: "peer_limits", culprits: [degraded],
@@ -48,6 +55,11 @@ function cluster(now, options) {
     warning: list.filter((f) => f.severity === "warning").length,
     info: list.filter((f) => f.severity === "info").length,
   });
+  const seen = nRanks - missing.length;
+  const coverage = partly
+    ? { state: "partly", ranks: seen, calls: 0, plugin: seen, log: seen,
+        lacks: ["The calls of 8 ranks bypass the collector: start the job with `ringscope run --shim`. Issued counts are what the profiler tells."] }
+    : { state: "full", ranks: seen, calls: seen, plugin: seen, log: seen, lacks: [] };
   const perS = ended || stuck ? 0 : slowHost === null ? rate : rate / 2.1;
   const bytes = calls * 64 * MIB * nRanks;
   const summary = {
@@ -55,6 +67,7 @@ function cluster(now, options) {
     created: iso(now - startedS * 1000), ...(ended ? { ended: iso(endedMs) } : {}), n_ranks: nRanks, n_ranks_seen: nRanks - missing.length, n_nodes: nHosts, hosts,
     base: graph ? (slowHost === null ? channels / 2 : 1) : null, final_channels: graph ? final : null,
     culprits: degraded ? [degraded] : [], degraded: degraded !== null, findings: counts(findings),
+    coverage, completion: "profiler",
     issued_bytes: bytes + 64 * MIB, completed_bytes: bytes, completed_bytes_per_s: perS,
   };
   const ranks = Array.from({ length: nRanks }, (_, rank) => rank).filter((rank) => !missing.includes(rank)).map((rank) => ({
@@ -62,6 +75,7 @@ function cluster(now, options) {
     state: killed.includes(rank) ? "killed" : ended ? "exited" : "running",
     init_channels: graph ? init(Math.floor(rank / perHost)) : null, final_channels: graph ? final : null,
     cause: !graph ? "unknown" : slowHost === null || Math.floor(rank / perHost) === slowHost ? "doubled" : "capped_by_peer",
+    causes: [!graph ? "unknown" : slowHost === null || Math.floor(rank / perHost) === slowHost ? "doubled" : "capped_by_peer"], node: Math.floor(rank / perHost),
     operation: operation(rank),
   }));
   const ring = (channel) => {
@@ -85,6 +99,7 @@ function cluster(now, options) {
           rank, host: host(rank), gpu: `${rank % perHost}`, next,
           transport: between ? transport : channel % 2 === 1 && perHost === 2 ? "SHM" : "P2P/CUMEM",
           nic: between ? (transport === "NET/IB" ? `mlx5_${channel % 4}` : "eth0") : null,
+          ...(between && oddHost === Math.floor(rank / perHost) ? { odd: ["cross_rail"], recv_nic: `mlx5_${(channel + 1) % 4}` } : {}),
           sent_bytes: between ? Math.round(bytes / nRanks * 1.75) : 0,
         };
       }),
@@ -94,6 +109,7 @@ function cluster(now, options) {
   const totals = (primitive, share, factor, n) => ({
     primitive, issued_calls: Math.round(calls * share) + 1, issued_bytes: moved(share, n) + 64 * MIB,
     completed_calls: Math.round(calls * share), completed_bytes: moved(share, n), failed_calls: 0,
+    captured_calls: partly ? 24 : 0, captured_bytes: partly ? 24 * MIB : 0, replayed_calls: 0, replayed_bytes: 0,
     intra_bytes: Math.round(moved(share, n) * factor * 0.6), inter_bytes: Math.round(moved(share, n) * factor * 0.4),
     backlog_bytes: 64 * MIB, completed_bytes_per_s: perS * share * (n / nRanks) * (1 + 0.03 * Math.sin(tick)),
     bus_bytes_per_s: perS * share * factor / nRanks,
@@ -103,7 +119,7 @@ function cluster(now, options) {
     job: {
       id: job, state: ended ? "ended" : "running", first_seen: iso(now - startedS * 1000 - 9000),
       last_seen: iso(ended ? now - 600_000 : now), world_size: nRanks, n_processes: ranks.length, n_killed: killed.length, hosts,
-      active_communicators: ended ? 0 : 1, n_communicators: 1, findings: counts(findings), issued_bytes: bytes + 64 * MIB,
+      active_communicators: ended ? 0 : 1, n_communicators: 1, findings: counts(findings), coverage, issued_bytes: bytes + 64 * MIB,
       completed_bytes: bytes, completed_bytes_per_s: perS * 1.5, dropped: {},
     },
     hosts: hosts.map((h, i) => {
@@ -116,7 +132,14 @@ function cluster(now, options) {
       };
     }),
     communicator: summary,
-    detail: { ...summary, ranks },
+    detail: {
+      ...summary,
+      prediction: {
+        finals: graph ? [final] : [], explained: graph ? true : null, unknown: [],
+        steps: graph ? [{ cause: "doubled", channels: final, text: "NCCL doubles what its search found", inferred: false }] : [],
+      },
+      ranks,
+    },
     rings: { id, rings: graph ? Array.from({ length: final }, (_, channel) => ring(channel)) : [] },
     primitives: {
       id, primitives: all(nRanks), ranks: ranks.map((r) => ({ rank: r.rank, host: r.host, primitives: all(1) })),
@@ -143,6 +166,7 @@ export const SCENARIOS = {
   ],
   degraded: (now, tick) => [cluster(now, { tick, slowHost: 2 })],
   killed: (now, tick) => [cluster(now, { tick, killed: [3] })],
+  partly: (now, tick) => [cluster(now, { tick, partly: true, oddHost: 1 })],
   incomplete: (now, tick) => [cluster(now, { tick, missing: [5, 6], transport: "NET/Socket" })],
   unknown: (now, tick) => [cluster(now, { tick, graph: false })],
   ended: (now) => [cluster(now, { ended: true })],

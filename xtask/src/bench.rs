@@ -15,6 +15,8 @@ pub(crate) enum Bench {
     Ingest,
     /// Megabytes of log per second that the parser reads
     Log,
+    /// Milliseconds that a reading of 64 processes costs the agent
+    Agent,
 }
 
 pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
@@ -29,6 +31,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             example("ringscope", "bench_ingest", arguments)
         }
         Bench::Log => example("ringscope", "bench_log", arguments),
+        Bench::Agent => example("ringscope", "bench_agent", arguments),
     }
 }
 

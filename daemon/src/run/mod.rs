@@ -1,7 +1,12 @@
-//! `ringscope run -- CMD…`: gives a command the collector and a private log of the library, and becomes that command.
+//! `ringscope run -- CMD…`: gives a command the collector and a log that ringscope can read, and becomes that command.
 //!
 //! Never stays between the launcher and the job: after `exec` there is only the job's own process, with its own pid,
-//! signals and exit status.
+//! signals and exit status. Where the user wants to see the library's log themselves, a [`relay`] runs beside it.
+
+mod lines;
+mod log;
+pub mod relay;
+pub mod shim;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,10 +16,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::embedded::{self, Library, LibraryError};
+use serde::Serialize;
 
-/// How the names of private logs begin.
-const LOG_PREFIX: &str = "nccl-";
+use crate::embedded::{self, Library, LibraryError};
+use crate::program::Libraries;
+use shim::{Shim, ShimError};
 
 /// Arguments of `ringscope run`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +28,9 @@ const LOG_PREFIX: &str = "nccl-";
   ringscope run -- python train.py
   torchrun --no-python --nproc-per-node 8 ringscope run --job llama-70b -- python train.py
   srun ringscope run -- ./all_reduce_perf -b 8 -e 1G
+  ringscope run --shim -- vllm serve model     (callers by dlsym or ctypes; `ringscope doctor` says if it is needed)
+
+NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE keep their effect, and a plugin in NCCL_PROFILER_PLUGIN is called too.
 
 Exit status: that of the command; 127 if it is not found, 126 if it cannot be executed, 1 if ringscope cannot prepare
 it (a folder is not writable), 64 wrong usage")]
@@ -35,6 +44,16 @@ pub struct RunArgs {
     /// Folder to unpack the collector into. Default: $XDG_CACHE_HOME/ringscope, else ~/.cache/ringscope
     #[arg(long, env = "RINGSCOPE_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
+    /// How much to ask the library for from the start: counters, channels or steps
+    #[arg(long, env = "RINGSCOPE_LEVEL", value_enum)]
+    level: Option<Level>,
+    /// Stand in for libnccl.so.2 itself, so that callers by dlsym, ctypes or RTLD_DEEPBIND are seen too. PATH is that of
+    /// the real library; default: the one that the command would find
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    shim: Option<OsString>,
+    /// Preload nothing: see the job only through NCCL's profiler interface (2.23 and later) and its log
+    #[arg(long, conflicts_with = "shim")]
+    plugin_only: bool,
     #[command(flatten)]
     inherited: Inherited,
     /// The command and its arguments
@@ -42,17 +61,34 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// How much the library is asked for.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Level {
+    /// Issued and completed calls and bytes, at the least cost
+    Counters,
+    /// Also when each channel of each operation finishes
+    Channels,
+    /// Also each network step, and so bytes per link
+    Steps,
+}
+
 /// Settings of other programs that `run` must know in order not to overrule them.
 #[derive(Debug, clap::Args)]
 struct Inherited {
     #[arg(long = "inherited-ld-preload", env = "LD_PRELOAD", hide = true)]
     ld_preload: Option<OsString>,
+    #[arg(long = "inherited-library-path", env = "LD_LIBRARY_PATH", hide = true)]
+    library_path: Option<OsString>,
+    #[arg(long = "inherited-path", env = "PATH", hide = true)]
+    path: Option<OsString>,
     #[arg(long = "inherited-plugin", env = "NCCL_PROFILER_PLUGIN", hide = true)]
     profiler_plugin: Option<OsString>,
     #[arg(long = "inherited-debug-file", env = "NCCL_DEBUG_FILE", hide = true)]
     debug_file: Option<OsString>,
     #[arg(long = "inherited-debug", env = "NCCL_DEBUG", hide = true)]
     debug: Option<OsString>,
+    #[arg(long = "inherited-debug-subsys", env = "NCCL_DEBUG_SUBSYS", hide = true)]
+    debug_subsys: Option<OsString>,
     #[arg(long = "inherited-cache", env = "XDG_CACHE_HOME", hide = true)]
     xdg_cache_home: Option<PathBuf>,
     #[arg(long = "inherited-home", env = "HOME", hide = true)]
@@ -65,6 +101,9 @@ pub enum RunError {
     /// The collector could not be had.
     #[error(transparent)]
     Library(#[from] LibraryError),
+    /// There is no stand-in for the library.
+    #[error(transparent)]
+    Shim(#[from] ShimError),
     /// The folder for segments cannot be used.
     #[error("cannot use {dir} for segments and logs: {source}; make it writable or name another with --dir")]
     Dir {
@@ -72,6 +111,14 @@ pub enum RunError {
         dir: PathBuf,
         /// Why not.
         source: io::Error,
+    },
+    /// The loader would take the path for two.
+    #[error(
+        "cannot preload {path}: LD_PRELOAD cannot hold a path with a space or a colon; use another --cache-dir"
+    )]
+    Unloadable {
+        /// The file.
+        path: PathBuf,
     },
     /// The command itself cannot be executed.
     #[error("cannot execute {command:?}: {source}; is it installed, executable and in PATH?")]
@@ -90,7 +137,7 @@ impl RunError {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
-            Self::Library(_) | Self::Dir { .. } => 1,
+            Self::Library(_) | Self::Shim(_) | Self::Dir { .. } | Self::Unloadable { .. } => 1,
         }
     }
 }
@@ -108,20 +155,40 @@ pub fn run(args: &RunArgs) -> RunError {
 }
 
 fn prepare(args: &RunArgs) -> Result<Command, RunError> {
-    let collector = embedded::path_of(Library::Collector, &args.cache_dir())?;
+    let cache = args.cache_dir();
+    let collector = embedded::path_of(Library::Collector, &cache)?;
     let dir = prepare_dir(&args.dir).map_err(|source| RunError::Dir { dir: args.dir.clone(), source })?;
     let (program, arguments) =
         args.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
     let mut command = Command::new(program);
     command.args(arguments);
     let run_id = uuid::Uuid::new_v4().simple().to_string();
-    command.env("LD_PRELOAD", preload(&collector, args.inherited.ld_preload.as_deref()));
+    let libraries = Libraries::new(args.inherited.path.as_deref(), args.inherited.library_path.as_deref());
+    let shim = match &args.shim {
+        Some(real) => Some(shim::prepare(Path::new(real), &args.command, &libraries, &collector, &cache)?),
+        None => None,
+    };
+    if !args.plugin_only {
+        let ours: Vec<&Path> = std::iter::once(collector.as_path())
+            .chain(shim.as_ref().map(|shim| shim.path.as_path()))
+            .collect();
+        command.env("LD_PRELOAD", preload(&ours, args.inherited.ld_preload.as_deref())?);
+    }
+    if let Some(Shim { real, .. }) = &shim {
+        command.env("RINGSCOPE_NCCL", real);
+    }
     command.env("RINGSCOPE_DIR", &dir).env("RINGSCOPE_RUN_ID", &run_id);
     if let Some(job) = &args.job {
         command.env("RINGSCOPE_JOB", job);
     }
-    set_plugin(&mut command, &collector, args.inherited.profiler_plugin.as_deref());
-    set_log(&mut command, &args.inherited, &dir.join(LOG_PREFIX), &run_id);
+    if let Some(level) = args.level {
+        command.env("RINGSCOPE_LEVEL", format!("{level:?}").to_lowercase());
+    }
+    set_plugin(&mut command, &collector, args.inherited.profiler_plugin.as_deref(), &libraries);
+    set_log(&mut command, &args.inherited, &dir, &run_id);
+    if let Err(error) = leave_note(args, &dir, &run_id) {
+        tracing::warn!(%error, dir = %dir.display(), "cannot leave a note of this run for the agent");
+    }
     Ok(command)
 }
 
@@ -132,43 +199,67 @@ fn prepare_dir(dir: &Path) -> io::Result<PathBuf> {
     dir.canonicalize()
 }
 
-fn set_plugin(command: &mut Command, collector: &Path, inherited: Option<&OsStr>) {
-    match inherited.filter(|plugin| *plugin != collector.as_os_str()) {
-        None => drop(command.env("NCCL_PROFILER_PLUGIN", collector)),
-        Some(plugin) => tracing::warn!(
-            "NCCL_PROFILER_PLUGIN is set already, to {}, and is left alone: calls are counted, their completion is \
-             not seen",
-            plugin.display()
-        ),
+/// The collector is named by its path, not as `STATIC_PLUGIN`: the path means the same object where it is preloaded, and
+/// still works in a child whose `LD_PRELOAD` somebody has taken away.
+///
+/// The library would have loaded the user's plugin, or a `libnccl-profiler.so` of the loader's path: the collector does
+/// in its place.
+fn set_plugin(command: &mut Command, collector: &Path, inherited: Option<&OsStr>, libraries: &Libraries) {
+    let inherited = inherited.filter(|plugin| !plugin.is_empty());
+    if inherited == Some(collector.as_os_str()) {
+        return;
+    }
+    command.env("NCCL_PROFILER_PLUGIN", collector);
+    let theirs = match inherited {
+        // It means: no plugin.
+        Some(plugin) if plugin.eq_ignore_ascii_case("none") => None,
+        Some(plugin) => Some(plugin.to_owned()),
+        None => libraries.find(DEFAULT_PLUGIN).map(PathBuf::into_os_string),
+    };
+    if let Some(theirs) = theirs {
+        command.env("RINGSCOPE_CHAIN_PLUGIN", theirs);
     }
 }
 
-/// The private log. One that the user has asked for stays as it is: somebody reads it.
-fn set_log(command: &mut Command, inherited: &Inherited, prefix: &Path, run_id: &str) {
-    let Inherited { debug, debug_file, .. } = inherited;
-    if let Some(file) = debug_file {
-        // An outer `ringscope run` has made its own; this one is its like.
-        if !file.as_bytes().starts_with(prefix.as_os_str().as_bytes()) {
-            tracing::warn!(
-                "NCCL_DEBUG_FILE is set already, to {}, and is left alone: rings and channels are known only if \
-                 that log has NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV",
-                file.display()
-            );
-        }
-        return;
-    }
-    let mut file = prefix.as_os_str().to_owned();
-    file.push(format!("{run_id}-%h-%p.log"));
-    if let Some(level) = debug.as_ref().filter(|level| !level.is_empty()) {
+fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &str) {
+    let inherited = log::Inherited {
+        level: inherited.debug.as_deref(),
+        subsystems: inherited.debug_subsys.as_deref(),
+        file: inherited.debug_file.as_deref(),
+    };
+    let Some(settings) = log::settings(inherited, dir, run_id) else { return };
+    if let Some(wish) = &settings.wish
+        && let Err(error) = relay::start(wish, dir, run_id)
+    {
         tracing::warn!(
-            "NCCL_DEBUG={} is set without NCCL_DEBUG_FILE: what the library logs, its warnings too, goes to {} and not \
-             to this terminal. To have it elsewhere, set NCCL_DEBUG_FILE, with NCCL_DEBUG=INFO and \
-             NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV",
-            level.display(),
-            file.display()
+            %error,
+            "cannot start the process that copies what NCCL_DEBUG asks for: it is in {} only",
+            settings.file.display()
         );
     }
-    command.env("NCCL_DEBUG", "INFO").env("NCCL_DEBUG_SUBSYS", "INIT,GRAPH,ENV").env("NCCL_DEBUG_FILE", file);
+    command.env("NCCL_DEBUG", settings.level).env("NCCL_DEBUG_SUBSYS", settings.subsystems);
+    command.env("NCCL_DEBUG_FILE", settings.file);
+}
+
+/// What the agent reads to know whose a log is, where the collector never came into the process.
+#[derive(Serialize)]
+struct Note<'a> {
+    job: Option<&'a str>,
+    command: Vec<String>,
+    started_at_ns: u64,
+}
+
+fn leave_note(args: &RunArgs, dir: &Path, run_id: &str) -> io::Result<()> {
+    let note = Note {
+        job: args.job.as_deref(),
+        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        started_at_ns: crate::clock::now().0,
+    };
+    let text = serde_json::to_vec(&note)?;
+    let path = dir.join(format!("run-{run_id}.json"));
+    let temporary = path.with_extension("tmp");
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(temporary, path)
 }
 
 impl RunArgs {
@@ -182,12 +273,29 @@ impl RunArgs {
     }
 }
 
-/// The collector first: what it wraps must not be wrapped by others before it.
-fn preload(collector: &Path, inherited: Option<&OsStr>) -> OsString {
-    let mut preload = collector.as_os_str().to_owned();
-    if let Some(inherited) = inherited.filter(|value| !value.is_empty()) {
-        preload.push(":");
-        preload.push(inherited);
+/// Ours first: what the collector wraps must not be wrapped by others before it. What an outer run has put there already
+/// is not put there twice.
+fn preload(ours: &[&Path], inherited: Option<&OsStr>) -> Result<OsString, RunError> {
+    let mut preload = OsString::new();
+    for path in ours {
+        if path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
+            return Err(RunError::Unloadable { path: (*path).to_owned() });
+        }
+        if !preload.is_empty() {
+            preload.push(":");
+        }
+        preload.push(path);
     }
-    preload
+    let inherited = inherited.unwrap_or_default().as_bytes();
+    for name in inherited.split(|byte| matches!(byte, b' ' | b':')).filter(|name| !name.is_empty()) {
+        let name = OsStr::from_bytes(name);
+        if ours.iter().all(|path| path.as_os_str() != name) {
+            preload.push(":");
+            preload.push(name);
+        }
+    }
+    Ok(preload)
 }
+
+/// What NCCL loads where no plugin is named.
+const DEFAULT_PLUGIN: &str = "libnccl-profiler.so";

@@ -7,6 +7,8 @@ mod common;
 
 mod daemons;
 mod demo;
+mod doctor;
+mod level;
 mod run;
 mod status;
 
@@ -24,9 +26,12 @@ fn ringscope(args: &[&str]) -> Command {
         "NCCL_DEBUG_FILE",
         "NCCL_DEBUG_SUBSYS",
         "NCCL_PROFILER_PLUGIN",
+        "LD_LIBRARY_PATH",
+        "RINGSCOPE_CHAIN_PLUGIN",
         "RINGSCOPE_DAEMON",
         "RINGSCOPE_DIR",
         "RINGSCOPE_JOB",
+        "RINGSCOPE_LEVEL",
         "RINGSCOPE_LISTEN",
         "RUST_LOG",
     ] {
@@ -86,13 +91,19 @@ fn all_mistakes_are_named_at_once() {
 
 #[test]
 fn every_help_has_an_example() {
-    for command in ["serve", "agent", "run", "status", "demo"] {
+    for command in ["serve", "agent", "run", "doctor", "status", "level", "demo"] {
         let (code, stdout, stderr) = end(&mut ringscope(&[command, "--help"]));
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command}");
         let (_, examples) = stdout.split_once("Example").unwrap_or_else(|| panic!("{command}: {stdout}"));
         assert!(examples.contains(&format!("ringscope {command}")), "{command}: {examples}");
     }
     let (code, stdout, _) = end(&mut ringscope(&["--help"]));
-    assert!(code == Some(0) && stdout.contains("Example") && !stdout.contains("demo-worker"), "{stdout}");
+    assert!(
+        code == Some(0)
+            && stdout.contains("Example")
+            && !stdout.contains("demo-worker")
+            && !stdout.contains("relay"),
+        "{stdout}"
+    );
     assert_eq!(end(&mut ringscope(&["--version"])).0, Some(0));
 }

@@ -45,29 +45,119 @@ fn the_command_gets_the_collector_and_a_private_log() {
 }
 
 #[test]
-fn what_the_user_has_set_is_left_alone_and_named() {
-    let dir = TempDir::new("run-set");
-    let script = "echo $NCCL_PROFILER_PLUGIN $NCCL_DEBUG $NCCL_DEBUG_FILE";
-    let mut command = run(&dir, script);
-    command
-        .env("NCCL_PROFILER_PLUGIN", "other.so")
-        .env("NCCL_DEBUG", "WARN")
-        .env("NCCL_DEBUG_FILE", "/tmp/mine");
-    let (code, stdout, stderr) = end(&mut command);
-    assert_eq!((code, stdout.as_str()), (Some(0), "other.so WARN /tmp/mine\n"));
-    for part in
-        ["NCCL_PROFILER_PLUGIN", "other.so", "completion", "NCCL_DEBUG_FILE", "/tmp/mine", "INIT,GRAPH,ENV"]
-    {
-        assert!(stderr.contains(part), "{part} in {stderr}");
-    }
+fn a_plugin_of_the_users_is_handed_to_the_collector() {
+    let dir = TempDir::new("run-chain");
+    let script = "echo $NCCL_PROFILER_PLUGIN; echo $RINGSCOPE_CHAIN_PLUGIN";
+    let check = |plugin: &str, expected: &str| {
+        let (code, stdout, stderr) = end(run(&dir, script).env("NCCL_PROFILER_PLUGIN", plugin));
+        let lines: Vec<&str> = stdout.lines().collect();
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        assert!(lines[0].ends_with("/libringscope.so"), "{stdout}");
+        assert_eq!(lines[1], expected, "{plugin}");
+    };
+    check("other.so", "other.so");
+    check("none", "");
+    check("", "");
+    std::fs::write(dir.join("libnccl-profiler.so"), "").unwrap();
+    let found = dir.join("libnccl-profiler.so").display().to_string();
+    let (_, stdout, _) = end(run(&dir, script).env("LD_LIBRARY_PATH", &dir.0));
+    assert!(stdout.ends_with(&format!("{found}\n")), "what NCCL would have loaded by itself: {stdout}");
 }
 
 #[test]
-fn warnings_that_no_longer_come_to_the_terminal_are_announced() {
-    let dir = TempDir::new("run-warn");
-    let (_, stdout, stderr) = end(run(&dir, "echo $NCCL_DEBUG").env("NCCL_DEBUG", "WARN"));
-    assert_eq!(stdout, "INFO\n");
-    assert!(stderr.contains("NCCL_DEBUG=WARN") && stderr.contains(&dir.display().to_string()), "{stderr}");
+fn a_log_file_per_process_stays_where_the_user_wants_it() {
+    let dir = TempDir::new("run-log");
+    let script = "echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS $NCCL_DEBUG_FILE";
+    let mut command = run(&dir, script);
+    command.env("NCCL_DEBUG", "WARN").env("NCCL_DEBUG_FILE", "/tmp/mine.%p");
+    let (code, stdout, stderr) = end(&mut command);
+    let expected = "INFO INIT,GRAPH,ENV /tmp/mine.%p\n";
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), expected, ""));
+}
+
+/// What a library would write into its private log and onto standard output: `$NCCL_DEBUG_FILE` with `%h` and `%p`.
+const LIBRARY: &str = r#"log=$(echo "$NCCL_DEBUG_FILE" | sed "s/%h/node7/; s/%p/$$/"); exec 3>"$log"
+    say() { printf "node7:$$:$$ [0] NCCL $1\n" >&3; }
+    say "INFO NCCL version 2.28.9+cuda12.9"
+    say "INFO Pattern 4, crossNic 0, nChannels 2, bw 1.0/1.0, type LOC/PIX, sameChannels 1"
+    say "INFO NCCL_DEBUG set by environment to INFO."
+    printf "\n" >&3; say "WARN Cuda failure"
+    echo own"#;
+
+#[test]
+fn what_the_user_asked_the_log_for_comes_where_they_asked_for_it() {
+    let dir = TempDir::new("run-relay");
+    let said = |level: &str, subsystems: &str| {
+        let mut command = run(&dir, LIBRARY);
+        command.env("NCCL_DEBUG", level).env("NCCL_DEBUG_SUBSYS", subsystems);
+        // Reads to the end of standard output, and so to the end of the relay.
+        let (code, stdout, stderr) = end(&mut command);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{level}");
+        let mut lines: Vec<&str> = (stdout.lines().filter(|line| !line.is_empty()))
+            .map(|line| line.split_once("] NCCL ").map_or(line, |(_, said)| said))
+            .map(|line| line.split([' ', ',']).nth(1).unwrap_or(line))
+            .collect();
+        lines.sort_unstable();
+        lines.join(" ")
+    };
+    assert_eq!(said("VERSION", ""), "own version");
+    assert_eq!(said("WARN", ""), "Cuda own version");
+    assert_eq!(said("INFO", ""), "Cuda NCCL NCCL_DEBUG own");
+    assert_eq!(said("INFO", "GRAPH"), "Cuda NCCL Pattern own");
+    assert_eq!(said("", ""), "own", "who asks for nothing gets nothing");
+}
+
+#[test]
+fn lines_for_a_file_of_all_processes_are_put_there_whole() {
+    let dir = TempDir::new("run-relay-file");
+    let file = dir.join("all.log");
+    std::fs::write(&file, "of an earlier run\n").unwrap();
+    let mut command = run(&dir, LIBRARY);
+    command.env("NCCL_DEBUG", "WARN").env("NCCL_DEBUG_FILE", dir.join("%h.log"));
+    assert_eq!(end(&mut command).1, "own\n");
+    assert!(std::fs::read_to_string(dir.join("node7.log")).unwrap().ends_with("NCCL WARN Cuda failure\n"));
+    assert_eq!(end(command.env("NCCL_DEBUG_FILE", &file)).1, "own\n");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.starts_with("NCCL version 2.28.9+cuda12.9\n") && text.ends_with("WARN Cuda failure\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_agent_is_told_of_a_run_that_the_collector_may_never_enter() {
+    let dir = TempDir::new("run-note");
+    assert_eq!(end(run(&dir, "true").env("RINGSCOPE_JOB", "llama")).0, Some(0));
+    let notes: Vec<_> = (std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    let note: serde_json::Value = serde_json::from_slice(&std::fs::read(&notes[0]).unwrap()).unwrap();
+    assert_eq!((&note["job"], &note["command"]), (&"llama".into(), &serde_json::json!(["sh", "-c", "true"])));
+    assert!(note["started_at_ns"].as_u64().unwrap() > 0 && notes.len() == 1);
+}
+
+#[test]
+fn the_plugin_alone_preloads_nothing() {
+    let dir = TempDir::new("run-plugin");
+    let mut command = ringscope(&["run", "--plugin-only", "--level", "channels", "--dir"]);
+    command.arg(&dir.0).args([
+        "--",
+        "sh",
+        "-c",
+        "echo \"$LD_PRELOAD\" $RINGSCOPE_LEVEL $NCCL_PROFILER_PLUGIN",
+    ]);
+    let (code, stdout, _) = end(&mut command);
+    assert_eq!(code, Some(0));
+    assert!(stdout.starts_with(" channels /") && stdout.ends_with("/libringscope.so\n"), "{stdout}");
+}
+
+#[test]
+fn a_stand_in_for_what_is_no_library_is_refused() {
+    let dir = TempDir::new("run-shim");
+    let path = dir.display().to_string();
+    check(&["run", "--dir", &path, "--shim=/dev/null/nccl", "--", "true"], 1, &["--shim", "/dev/null/nccl"]);
+    check(&["run", "--dir", &path, "--shim=/bin/sh", "--", "true"], 1, &["/bin/sh", "no NCCL library"]);
+    check(&["run", "--dir", &path, "--shim", "--plugin-only", "--", "true"], 64, &["--plugin-only"]);
 }
 
 #[test]

@@ -18,6 +18,15 @@ export function advice(finding: Finding): string | undefined {
   if (kind === "init_below_half_final" && cause === "unexplained") {
     return `Compare the NCCL_* settings and the NCCL version of ${host} with those of the other hosts.`;
   }
+  if (kind === "transport_fallback") {
+    return (
+      `The bytes arrive, slower: look at \`ibstat\`, \`NCCL_IB_HCA\`, \`NCCL_P2P_DISABLE\` and \`nvidia-smi topo -p2p n\` on ${host}, ` +
+      "and whether `nvidia-peermem` is loaded there as on the other hosts."
+    );
+  }
+  if (kind === "rail_mismatch") {
+    return `Traffic of ${host} crosses the spine: compare the order of its NICs (\`NCCL_IB_HCA\`, PCI slots) with the other hosts', and \`NCCL_CROSS_NIC\`.`;
+  }
   return undefined;
 }
 

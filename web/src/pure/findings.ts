@@ -21,6 +21,9 @@ const NAMES: Record<FindingKind, string> = {
   capped_by_peer: "Capped by a peer",
   final_disagrees: "Final channels disagree",
   channel_regression: "Channel regression",
+  transport_fallback: "Transport fallback",
+  rail_mismatch: "Rail mismatch",
+  partly_seen: "Partly seen",
 };
 
 export function kindName(kind: FindingKind): string {
@@ -65,7 +68,7 @@ function end(finding: Finding): string {
 
 /** The message without its host and rank: conclusions with other numbers stay lines of their own. */
 function shape(finding: Finding): string {
-  const words = finding.message.split(finding.host).join("•");
+  const words = finding.message.split(finding.host).join("•").replace(/\bchannel \d+/, "channel •");
   return finding.rank === undefined ? words : words.replace(`rank ${finding.rank} `, "rank • ");
 }
 

@@ -1,3 +1,4 @@
+import type { Finding } from "../api";
 import type { FindingGroup } from "../pure/findings";
 import { duration, list, moment, plural, rankRanges, since, words } from "../pure/format";
 import { kindName } from "../pure/findings";
@@ -36,8 +37,32 @@ export function FindingLine({ group }: { group: FindingGroup }) {
             <span>lasted {duration(Math.max(0, (Date.parse(first.resolved_at ?? first.last_seen) - start) / 1000))}</span>
           )}
         </p>
+        <Proof findings={all} />
       </div>
     </li>
+  );
+}
+
+/** Lines shown of a conclusion that many hosts share. */
+const MAX_LINES = 12;
+
+/** The log lines that prove it, each once. */
+function Proof({ findings }: { findings: Finding[] }) {
+  const lines = new Map(findings.flatMap((finding) => finding.evidence ?? []).map((line) => [`${line.file}:${line.line}`, line]));
+  if (lines.size === 0) return null;
+  return (
+    <details class="proof">
+      <summary>{plural(lines.size, "log line")}</summary>
+      <ol>
+        {[...lines].slice(0, MAX_LINES).map(([place, { text }]) => (
+          <li key={place}>
+            <span class="quiet">{place}</span>
+            <code>{text}</code>
+          </li>
+        ))}
+      </ol>
+      {lines.size > MAX_LINES && <p class="quiet">{plural(lines.size - MAX_LINES, "more line")} in the API.</p>}
+    </details>
   );
 }
 

@@ -4,6 +4,7 @@ import type { Level } from "../pure/health";
 import { format } from "../pure/route";
 import * as store from "../state/store";
 import { Mark, type MarkKind } from "./mark";
+import { withCommands } from "./with-commands";
 
 const MARKS: Record<Level, MarkKind> = {
   empty: "info",
@@ -44,11 +45,6 @@ export function Headline() {
       {level !== "empty" && <Facts />}
     </section>
   );
-}
-
-/** What stands between backticks is to be typed. */
-function withCommands(words: string): ComponentChildren {
-  return words.split("`").map((part, i) => (i % 2 === 1 ? <code class="whole">{part}</code> : part));
 }
 
 /** Names with hyphens are not broken at them: "host-" and "2" on two lines read as something else. */

@@ -97,7 +97,7 @@ function Row({ rank, gpu, behind }: { rank: Rank; gpu: boolean; behind: number |
           {rank.state}
         </span>
       </td>
-      <td class="number wide" title={words(rank.cause)}>
+      <td class="number wide" title={rank.causes.map(words).join(", ")}>
         {rank.init_channels === null && rank.final_channels === null
           ? "–"
           : `${rank.init_channels ?? "–"}→${rank.final_channels ?? "–"}`}

@@ -1,9 +1,15 @@
-import type { Rank, Ring } from "../api";
+import type { OddHop, Rank, Ring } from "../api";
 import { plural, primitiveName, rankRanges, size } from "../pure/format";
 import type { Layout, Place } from "../pure/ring";
 import * as store from "../state/store";
 import { Mark } from "./mark";
 import { active } from "./ring-figure";
+
+const ODD: Record<OddHop, string> = {
+  cross_rail: "crosses rails, most hops do not",
+  fallback: "a slower transport than its like",
+  no_gpu_direct: "without GPUDirect, unlike its like",
+};
 
 /** The middle of the ring: what it is as a whole, or the hop pointed at. */
 export function RingDetails(props: { ring: Ring; channels: number; drawn: Layout; byRank: Map<number, Rank> }) {
@@ -73,8 +79,16 @@ function HopDetails(props: { ring: Ring; place: Place; byRank: Map<number, Rank>
       <p>
         <b>{hop.transport ?? "Transport not known"}</b>
         {hop.nic !== null && ` via ${hop.nic}`}
+        {hop.recv_nic !== undefined && hop.recv_nic !== hop.nic && ` to ${hop.recv_nic}`}
+        {hop.gpu_direct === true && ", GPUDirect"}
+        {hop.proxy_rank !== undefined && `, carried by rank ${hop.proxy_rank}`}
       </p>
-      {hop.sent_bytes > 0 && <p>{size(hop.sent_bytes)} sent over the network</p>}
+      {(hop.odd ?? []).map((odd) => (
+        <p key={odd}>
+          <Mark kind="warning" label="odd" /> {ODD[odd]}
+        </p>
+      ))}
+      {hop.sent_bytes !== null && hop.sent_bytes > 0 && <p>{size(hop.sent_bytes)} sent over the network</p>}
       <p class="quiet">
         {hop.gpu !== undefined && `GPU ${hop.gpu} · `}
         {rank?.state === "killed" ? <b class="bad">killed</b> : rank?.operation ? `${primitiveName(rank.operation.primitive)} #${rank.operation.seq_number}` : (rank?.state ?? "")}

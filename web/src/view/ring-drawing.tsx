@@ -89,10 +89,13 @@ function HostArc(props: { arc: Arc; odd: boolean; degraded: boolean; faded: bool
 
 function Hop({ hop, drawn, faded }: { hop: HopLine; drawn: Layout; faded: boolean }) {
   return (
-    <g class={`hop transport-${hop.transport}${faded ? " faded" : ""}`} aria-hidden="true">
+    <g class={`hop transport-${hop.transport}${hop.hop.odd?.length ? " odd" : ""}${faded ? " faded" : ""}`} aria-hidden="true">
       <path class="hop-line" d={hop.path} />
       {!drawn.dense && drawn.discRadius >= 5 && (
         <path class="hop-head" d="M-4 -4L3 0L-4 4" transform={`translate(${hop.x} ${hop.y}) rotate(${hop.degrees})`} />
+      )}
+      {hop.hop.odd !== undefined && hop.hop.odd.length > 0 && (
+        <path class="hop-odd" d="M0 -8L7.5 5.500H-7.500z" transform={`translate(${hop.x} ${hop.y})`} />
       )}
       {drawn.hopLabels && hop.hop.transport !== null && (
         <HopLabel hop={hop} />

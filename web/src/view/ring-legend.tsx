@@ -25,6 +25,14 @@ export function RingLegend({ drawn }: { drawn: Layout }) {
           {transport === "net" ? netName(drawn) : NAMES[transport]}
         </li>
       ))}
+      {drawn.hops.some((hop) => (hop.hop.odd ?? []).length > 0) && (
+        <li>
+          <svg width="18" height="16" class="hop" aria-hidden="true">
+            <path class="hop-odd" d="M0 -8L7.5 5.500H-7.500z" transform="translate(9 9)" />
+          </svg>
+          odd hop: fallback or cross-rail
+        </li>
+      )}
       {degraded && (
         <li>
           <svg width="30" height="10" class="host-arc degraded" aria-hidden="true">

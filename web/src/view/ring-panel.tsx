@@ -1,9 +1,10 @@
-import { moment, plural } from "../pure/format";
+import { moment, plural, words } from "../pure/format";
 import { format } from "../pure/route";
 import * as store from "../state/store";
 import { Panel } from "./panel";
 import { RingFigure } from "./ring-figure";
 import { RingTable } from "./ring-table";
+import { withCommands } from "./with-commands";
 
 /** The ring of one channel of the communicator on the screen. */
 export function RingPanel() {
@@ -12,6 +13,8 @@ export function RingPanel() {
   return (
     <Panel id="ring-panel" title={title()} aside={<Facts />}>
       <Replaced />
+      <PartlySeen />
+      <Prediction />
       {rings === null ? (
         <p class="quiet">{store.communicatorId.value === undefined ? "No communicator yet." : unknownWords()}</p>
       ) : rings.rings.length === 0 ? (
@@ -70,6 +73,48 @@ function Replaced() {
       {name ?? "This communicator"} ended at {moment(Date.parse(ended), store.nowMs.value)}; the job runs on others.{" "}
       <a href={format({ job })}>Show what runs now</a>
     </p>
+  );
+}
+
+/** What ringscope does not see of it: never silence. */
+function PartlySeen() {
+  const communicator = store.communicator.value;
+  if (communicator === undefined || communicator.coverage.state === "full" || communicator.state === "ended") return null;
+  return (
+    <div class="notice" role="status">
+      <p>
+        <strong>Partly seen.</strong>
+      </p>
+      {communicator.coverage.lacks.map((sentence) => (
+        <p key={sentence}>{withCommands(sentence)}</p>
+      ))}
+    </div>
+  );
+}
+
+/** How the library came from the fewest channels found to those in use. */
+function Prediction() {
+  const detail = store.detail.value;
+  if (detail === null || detail.id !== store.shownId.value || detail.base === null) return null;
+  const { base, final_channels: final } = detail;
+  const { steps, finals, explained } = detail.prediction;
+  return (
+    <ol class="channel-steps" aria-label="How many channels, and why">
+      <li>
+        <b>{base}</b> fewest found
+      </li>
+      {steps.map((step) => (
+        <li key={step.cause} title={step.text}>
+          <b>{step.channels}</b> {words(step.cause)}
+          {step.inferred && " (inferred)"}
+        </li>
+      ))}
+      {explained === false && final !== null && (
+        <li class="bad">
+          <b>{final}</b> in use{finals.length > 0 && `, ${finals.join(" or ")} expected`}: unexplained
+        </li>
+      )}
+    </ol>
   );
 }
 

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { Ring } from "../api";
-import { plural, size } from "../pure/format";
+import { plural, size, words } from "../pure/format";
 import * as store from "../state/store";
 
 const open = signal(false);
@@ -36,10 +36,16 @@ export function RingTable({ ring }: { ring: Ring }) {
                   <th scope="row" class="number">{hop.rank}</th>
                   <td>{hop.host}</td>
                   <td>{hop.gpu ?? "–"}</td>
-                  <td>{hop.transport ?? "not known"}</td>
-                  <td>{hop.nic ?? "–"}</td>
+                  <td>
+                    {hop.transport ?? "not known"}
+                    {hop.odd !== undefined && <small class="bad"> {hop.odd.map(words).join(", ")}</small>}
+                  </td>
+                  <td>
+                    {hop.nic ?? "–"}
+                    {hop.recv_nic !== undefined && ` → ${hop.recv_nic}`}
+                  </td>
                   <td class="number">{hop.next}</td>
-                  <td class="number">{size(hop.sent_bytes)}</td>
+                  <td class="number">{hop.sent_bytes === null ? "not counted" : size(hop.sent_bytes)}</td>
                 </tr>
               ))}
             </tbody>

@@ -151,6 +151,11 @@ function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
             {plural(one.n_ranks, "rank")}
           </span>
           <span>{one.final_channels === null ? "channels not known" : plural(one.final_channels, "channel")}</span>
+          {one.coverage.state === "partly" && one.state !== "ended" && (
+            <span class="partly" title={one.coverage.lacks.join(" ")}>
+              partly seen
+            </span>
+          )}
           {one.state === "active" ? <span>{bandwidth(one.completed_bytes_per_s)}</span> : <span>{one.state}</span>}
         </span>
       </a>

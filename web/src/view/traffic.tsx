@@ -58,6 +58,14 @@ export function Traffic() {
   );
 }
 
+const GRAPHS =
+  "A call captured into a CUDA graph is a template. Its runs are counted where the library reports them; where it does not, nobody outside of the GPU can know how often the graph ran.";
+
+function graphs(one: PrimitiveTotals): string {
+  const runs = one.replayed_calls > 0 ? `${plural(one.replayed_calls, "run")} reported` : "runs not reported";
+  return `+ ${integer(one.captured_calls)} in CUDA graphs, ${runs}`;
+}
+
 function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] }) {
   const failed = totals.some((one) => one.failed_calls > 0);
   return (
@@ -87,6 +95,7 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
               <td data-label="Issued" class="number">
                 {size(one.issued_bytes)}
                 <small>{plural(one.issued_calls, "call")}</small>
+                {one.captured_calls > 0 && <small title={GRAPHS}>{graphs(one)}</small>}
               </td>
               <td data-label="Completed" class="number">
                 {size(one.completed_bytes)}
@@ -94,8 +103,14 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
               </td>
               <td data-label="Backlog" class="number">{size(one.backlog_bytes)}</td>
               <td data-label="Sent" class="number">
-                <small>{size(one.intra_bytes)} intra</small>
-                <small>{size(one.inter_bytes)} inter</small>
+                {one.intra_bytes === null || one.inter_bytes === null ? (
+                  <small title="Bytes per hop are counted at the level `steps`: ringscope level --job JOB steps">not counted</small>
+                ) : (
+                  <>
+                    <small>{size(one.intra_bytes)} intra</small>
+                    <small>{size(one.inter_bytes)} inter</small>
+                  </>
+                )}
               </td>
               {failed && <td data-label="Failed" class="number">{integer(one.failed_calls)}</td>}
             </tr>

@@ -1,12 +1,13 @@
-import type { Finding, HostSummary, Job, Operation, Rank, Ring } from "../../src/api";
+import type { Coverage, Finding, HostSummary, Job, Operation, Rank, Ring } from "../../src/api";
 
 const COUNTS = { critical: 0, warning: 0, info: 0 };
+const FULL: Coverage = { state: "full", ranks: 8, calls: 8, plugin: 8, log: 8, lacks: [] };
 export const NOW = Date.parse("2026-03-01T03:26:08Z");
 
 export function job(rest: Partial<Job> = {}): Job {
   return {
     id: "train", state: "running", first_seen: "2026-03-01T02:00:00Z", last_seen: "2026-03-01T03:26:08Z", world_size: 8,
-    n_processes: 8, n_killed: 0, hosts: [], active_communicators: 1, n_communicators: 1, findings: COUNTS, issued_bytes: 0,
+    n_processes: 8, n_killed: 0, hosts: [], active_communicators: 1, n_communicators: 1, findings: COUNTS, coverage: FULL, issued_bytes: 0,
     completed_bytes: 0, completed_bytes_per_s: 0, dropped: {}, ...rest,
   };
 }
@@ -36,7 +37,7 @@ export function operation(rest: Partial<Operation> = {}): Operation {
 export function rank(number: number, rest: Partial<Rank> = {}): Rank {
   return {
     rank: number, host: `host-${Math.floor(number / 2)}`, pid: number, state: "running", init_channels: 2, final_channels: 4,
-    cause: "doubled", operation: operation({ rank: number }), ...rest,
+    cause: "doubled", causes: ["doubled"], node: Math.floor(number / 2), operation: operation({ rank: number }), ...rest,
   };
 }
 

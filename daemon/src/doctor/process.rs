@@ -1,0 +1,283 @@
+//! Beside the run: what `/proc` and the segment of a process say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use ringscope_wire::segment::layout::{COMMUNICATOR_FAILED, SOURCE_CALLS, SOURCE_PLUGIN};
+use ringscope_wire::segment::read::{Communicator, Snapshot};
+
+use super::environment::is_collector;
+use super::report::{Copy, Report, Sees, Source};
+use super::segment;
+use crate::program::{Object, is_nccl};
+use crate::run::shim;
+
+/// What is known of a process.
+struct Process {
+    pid: u32,
+    environment: BTreeMap<Vec<u8>, Vec<u8>>,
+    copies: Vec<Copy>,
+    has_collector: bool,
+    has_shim: bool,
+    /// Objects with a copy that nobody can get between.
+    hidden: Vec<String>,
+    segment: Option<Snapshot>,
+    log: Option<PathBuf>,
+}
+
+/// Judges a process.
+pub(super) fn judge(pid: u32) -> io::Result<Report> {
+    let process = Process::read(pid)?;
+    let mut advice = Vec::new();
+    let sources =
+        vec![process.calls(&mut advice), process.completion(&mut advice), process.rings(&mut advice)];
+    Ok(Report::new(format!("process {pid}"), process.copies, sources, advice))
+}
+
+impl Process {
+    fn read(pid: u32) -> io::Result<Self> {
+        let proc = PathBuf::from(format!("/proc/{pid}"));
+        let maps = fs::read(proc.join("maps"))?;
+        let environment = fs::read(proc.join("environ"))?;
+        let environment: BTreeMap<Vec<u8>, Vec<u8>> = (environment.split(|byte| *byte == 0))
+            .filter_map(|entry| {
+                let at = entry.iter().position(|byte| *byte == b'=')?;
+                Some((entry[..at].to_owned(), entry[at + 1..].to_owned()))
+            })
+            .collect();
+        let mut process = Self {
+            pid,
+            environment,
+            copies: Vec::new(),
+            has_collector: false,
+            has_shim: false,
+            hidden: Vec::new(),
+            segment: None,
+            log: None,
+        };
+        for file in mapped_files(&maps) {
+            process.take(&proc, &file);
+        }
+        process.read_facts(&proc);
+        Ok(process)
+    }
+
+    fn take(&mut self, proc: &Path, file: &str) {
+        let (name, is_deleted) = file.strip_suffix(" (deleted)").map_or((file, false), |name| (name, true));
+        if is_collector(OsStr::new(name)) {
+            self.has_collector = true;
+            return;
+        }
+        // As the process sees it, which may be in a container.
+        let path = proc.join("root").join(name.trim_start_matches('/'));
+        let object = Object::read(&path).ok().filter(|_| !is_deleted);
+        let needs_collector =
+            |object: &Object| object.needed.iter().any(|name| is_collector(OsStr::new(name)));
+        if object.as_ref().is_some_and(needs_collector) && name.ends_with(shim::SONAME) {
+            self.has_shim = true;
+            return;
+        }
+        let version = object.as_ref().and_then(|object| object.nccl_version.clone());
+        if is_nccl(name) {
+            let linkage = if is_deleted { "loaded, its file is deleted" } else { "loaded" };
+            self.copies.push(Copy { path: name.to_owned(), version, linkage });
+        } else if let Some(object) = object.filter(Object::has_static_copy) {
+            let is_open = object.interposable.iter().any(|name| object.exported.contains(name));
+            if !is_open {
+                self.hidden.push(name.to_owned());
+            }
+            let linkage = if is_open { "static, exported" } else { "static, hidden" };
+            self.copies.push(Copy { path: name.to_owned(), version, linkage });
+        }
+    }
+
+    fn read_facts(&mut self, proc: &Path) {
+        let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
+        // In a container the process knows itself by another number, the last one.
+        let own_pid = (status.lines().find_map(|line| line.strip_prefix("NSpid:")))
+            .and_then(|pids| pids.split_whitespace().last()?.parse().ok())
+            .unwrap_or(self.pid);
+        let dir = self.path("RINGSCOPE_DIR").unwrap_or_else(super::default_dir);
+        self.segment = segment::of(own_pid, &dir);
+        let pattern = self.path("NCCL_DEBUG_FILE");
+        self.log = pattern.and_then(|pattern| log_of(&pattern, own_pid));
+    }
+
+    fn path(&self, variable: &str) -> Option<PathBuf> {
+        let value = self.environment.get(variable.as_bytes()).filter(|value| !value.is_empty())?;
+        Some(PathBuf::from(OsStr::from_bytes(value)))
+    }
+
+    fn communicators(&self) -> Vec<&Communicator> {
+        let all = self.segment.iter().flat_map(|segment| &segment.communicators);
+        all.filter(|communicator| communicator.state != COMMUNICATOR_FAILED).collect()
+    }
+
+    fn calls(&self, advice: &mut Vec<String>) -> Source {
+        let source = |sees, why: String| Source { source: "calls", sees, why };
+        let preload = self.environment.get(b"LD_PRELOAD".as_slice());
+        let is_preloaded = preload.is_some_and(|names| names.windows(12).any(|part| part == b"libringscope"));
+        if !self.has_collector {
+            advice.push("start it with `ringscope run -- CMD`".to_owned());
+            let why = if is_preloaded {
+                "LD_PRELOAD names the collector, but it is not loaded"
+            } else {
+                "the collector is not in the process"
+            };
+            return source(Sees::No, why.to_owned());
+        }
+        let communicators = self.communicators();
+        let seen =
+            communicators.iter().filter(|communicator| communicator.sources & SOURCE_CALLS != 0).count();
+        let n = communicators.len();
+        if n == 0 {
+            let why = if self.copies.is_empty() {
+                "no NCCL is loaded"
+            } else {
+                "no communicator has been made that ringscope knows of"
+            };
+            advice.push("ask again once the job has begun to train".to_owned());
+            return source(Sees::Unknown, why.to_owned());
+        }
+        if seen == n {
+            return source(Sees::Yes, format!("the calls of all {n} communicators"));
+        }
+        let why = self.unseen(is_preloaded, advice);
+        let sees = if seen == 0 { Sees::No } else { Sees::Partly };
+        source(sees, format!("{} of {n} communicators are used past the collector: {why}", n - seen))
+    }
+
+    /// Why calls go past the collector, and what to do.
+    fn unseen(&self, is_preloaded: bool, advice: &mut Vec<String>) -> String {
+        if !is_preloaded {
+            advice.push("start it with `ringscope run` without --plugin-only".to_owned());
+            return "it is loaded as a plugin only".to_owned();
+        }
+        if let Some(hidden) = self.hidden.first() {
+            advice.push(format!(
+                "rely on the profiler plugin for the copy of NCCL inside {hidden}, or use a build that links libnccl.so.2"
+            ));
+            return format!("{hidden} has NCCL inside, hidden");
+        }
+        if self.has_shim {
+            advice.push(format!(
+                "have the program open {} and not the real library by its path (vLLM: VLLM_NCCL_SO_PATH)",
+                shim::SONAME
+            ));
+            return "the real library was opened by its path".to_owned();
+        }
+        advice.push("start it with `ringscope run --shim`".to_owned());
+        "functions are taken by dlsym or ctypes, or with RTLD_DEEPBIND".to_owned()
+    }
+
+    fn completion(&self, advice: &mut Vec<String>) -> Source {
+        let source = |sees, why: String| Source { source: "completion", sees, why };
+        let communicators = self.communicators();
+        let by_plugin = communicators.iter().filter(|one| one.sources & SOURCE_PLUGIN != 0).count();
+        let known = communicators
+            .iter()
+            .filter(|one| one.completion != 0 || one.sources & SOURCE_PLUGIN != 0)
+            .count();
+        match (known, communicators.len()) {
+            (_, 0) => {
+                source(Sees::Unknown, "no communicator has been made that ringscope knows of".to_owned())
+            }
+            (known, n) if known == n => {
+                let version = self.segment.as_ref().map_or(0, |segment| segment.profiler_version);
+                let way = if by_plugin == n {
+                    format!("NCCL speaks to the plugin (interface {version})")
+                } else {
+                    "by CUDA events".to_owned()
+                };
+                source(Sees::Yes, way)
+            }
+            (known, n) => {
+                advice.push(
+                    "check that NCCL_PROFILER_PLUGIN still names libringscope.so in the job, and that NCCL is 2.23 or later"
+                        .to_owned(),
+                );
+                let sees = if known == 0 { Sees::No } else { Sees::Partly };
+                source(
+                    sees,
+                    format!("nothing tells the end of operations of {} of {n} communicators", n - known),
+                )
+            }
+        }
+    }
+
+    fn rings(&self, advice: &mut Vec<String>) -> Source {
+        let source = |sees, why: String| Source { source: "rings", sees, why };
+        let Some(log) = &self.log else {
+            advice.push("set NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV and NCCL_DEBUG_FILE, or use `ringscope run`".to_owned());
+            return source(Sees::No, "the process writes no log of its own".to_owned());
+        };
+        let text = fs::read(log).unwrap_or_default();
+        let has = |words: &str| text.windows(words.len()).any(|part| part == words.as_bytes());
+        if has(" Pattern ") || has(" Ring ") {
+            source(Sees::Yes, format!("from {}", log.display()))
+        } else if has("NCCL INFO") {
+            advice.push("add GRAPH to NCCL_DEBUG_SUBSYS".to_owned());
+            source(Sees::Partly, format!("{} has no GRAPH lines", log.display()))
+        } else {
+            source(Sees::Unknown, format!("{} says nothing yet", log.display()))
+        }
+    }
+}
+
+/// Files with code in a process, each once. Source: proc(5), `maps`.
+fn mapped_files(maps: &[u8]) -> BTreeSet<String> {
+    let maps = String::from_utf8_lossy(maps);
+    maps.lines()
+        .filter(|line| line.split_whitespace().nth(1).is_some_and(|access| access.starts_with('r')))
+        .filter_map(|line| line.find('/').map(|at| line[at..].to_owned()))
+        .filter(|file| file.contains(".so") || !file.contains("/dev/"))
+        .collect()
+}
+
+/// The log that the pattern means for this process, whatever host name is in it.
+fn log_of(pattern: &Path, pid: u32) -> Option<PathBuf> {
+    let name = pattern.file_name()?.to_string_lossy().replace("%p", &pid.to_string());
+    let (head, tail) = name.split_once("%h").unwrap_or((&name, ""));
+    let entries = fs::read_dir(pattern.parent()?).ok()?;
+    entries.flatten().map(|entry| entry.path()).find(|path| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.contains("%h") {
+            file.starts_with(head) && file.ends_with(tail)
+        } else {
+            file == name.as_str()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_files_are_listed_once_with_their_fate() {
+        let maps = b"7f00-7f01 r--p 00000000 08:01 1 /opt/a b/libnccl.so.2\n\
+            7f01-7f02 r-xp 00001000 08:01 1 /opt/a b/libnccl.so.2\n\
+            7f03-7f04 r-xp 00000000 08:01 2 /opt/libold.so (deleted)\n\
+            7f05-7f06 rw-p 00000000 00:00 0 [heap]\n";
+        let files: Vec<String> = mapped_files(maps).into_iter().collect();
+        assert_eq!(files, ["/opt/a b/libnccl.so.2", "/opt/libold.so (deleted)"]);
+    }
+
+    #[test]
+    fn a_log_is_found_whatever_the_host_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("nccl-id-node7-42.log"), "").unwrap();
+        let pattern = dir.path().join("nccl-id-%h-%p.log");
+        assert_eq!(log_of(&pattern, 42), Some(dir.path().join("nccl-id-node7-42.log")));
+        assert_eq!(log_of(&pattern, 43), None);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        assert!(judge(0x3fff_fff0).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! What the library is told about its log, so that ringscope reads what it needs and the user gets what they asked for.
+//!
+//! The library writes INFO of INIT, GRAPH and ENV and of what the user named. Where the user's own destination is a file
+//! per process, that file stays. Else the library writes private files, and [`super::relay`] copies the lines that the
+//! user asked for to where they asked. Who asked for nothing gets nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use super::relay::Wish;
+
+/// The user's own settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Inherited<'a> {
+    pub(super) level: Option<&'a OsStr>,
+    pub(super) subsystems: Option<&'a OsStr>,
+    pub(super) file: Option<&'a OsStr>,
+}
+
+/// What the command gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) level: String,
+    pub(super) subsystems: String,
+    pub(super) file: OsString,
+    /// What must be copied, and where to; `None` where nothing has to be.
+    pub(super) wish: Option<Wish>,
+}
+
+/// The settings for a command whose private logs begin with `prefix`; `None` where an outer `ringscope run` has made
+/// them already.
+pub(super) fn settings(inherited: Inherited<'_>, dir: &Path, run_id: &str) -> Option<Settings> {
+    let Inherited { level, subsystems, file } = inherited;
+    let outer = dir.join(LOG_PREFIX);
+    if file.is_some_and(|file| file.as_bytes().starts_with(outer.as_os_str().as_bytes())) {
+        return None;
+    }
+    let asked = level.and_then(|level| Level::parse(&level.to_string_lossy()));
+    let theirs = match subsystems.map(OsStr::to_string_lossy) {
+        Some(names) if !names.is_empty() => names.into_owned(),
+        _ => DEFAULT_SUBSYSTEMS.to_owned(),
+    };
+    // Below INFO the subsystems that the user names have no effect.
+    let wants_info = matches!(asked, Some(Level::Info | Level::Trace | Level::Abort));
+    let subsystems = if wants_info { merged(&theirs) } else { NEEDED.join(",") };
+    let level = match asked {
+        Some(Level::Trace) => "TRACE",
+        Some(Level::Abort) => "ABORT",
+        _ => "INFO",
+    };
+    let file = file.filter(|file| !file.is_empty());
+    let is_one_per_process =
+        |file: &OsStr| is_regular(file) && file.as_bytes().windows(2).any(|pair| pair == b"%p");
+    if let Some(own) = file.filter(|file| is_one_per_process(file))
+        && asked.is_some_and(|level| level != Level::Version)
+    {
+        let file = own.to_owned();
+        return Some(Settings { level: level.to_owned(), subsystems, file, wish: None });
+    }
+    let mut private = outer.into_os_string().into_vec();
+    private.extend(format!("{run_id}-%h-%p.log").into_bytes());
+    let wish = asked.map(|level| Wish {
+        level: if wants_info { Level::Info } else { level },
+        without: if wants_info { not_asked(&theirs) } else { Vec::new() },
+        // A process at VERSION never opens the file.
+        file: file.filter(|_| level != Level::Version).map(OsStr::to_owned),
+    });
+    let file = OsString::from_vec(private);
+    Some(Settings { level: level.to_owned(), subsystems, file, wish })
+}
+
+/// NCCL's levels that say something. Source: `src/debug.cc`, `ncclDebugInit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Level {
+    Version,
+    Warn,
+    Info,
+    Abort,
+    Trace,
+}
+
+impl Level {
+    fn parse(text: &str) -> Option<Self> {
+        let known = [
+            ("VERSION", Self::Version),
+            ("WARN", Self::Warn),
+            // Between WARN and INFO, from 2.32 on.
+            ("ATTN", Self::Warn),
+            ("INFO", Self::Info),
+            ("ABORT", Self::Abort),
+            ("TRACE", Self::Trace),
+        ];
+        known.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, level)| *level)
+    }
+}
+
+/// Whether a path means a file and not a stream of the process.
+pub(super) fn is_regular(file: &OsStr) -> bool {
+    !["/dev/", "/proc/"].iter().any(|folder| file.as_bytes().starts_with(folder.as_bytes()))
+}
+
+/// The user's subsystems and those that are needed. `^A,B` means all but A and B.
+fn merged(theirs: &str) -> String {
+    let is_needed = |name: &&str| NEEDED.iter().any(|needed| needed.eq_ignore_ascii_case(name));
+    if let Some(excluded) = theirs.strip_prefix('^') {
+        let excluded: Vec<&str> =
+            names(excluded).filter(|name| !is_needed(name) && !name.eq_ignore_ascii_case("ALL")).collect();
+        return if excluded.is_empty() { "ALL".to_owned() } else { format!("^{}", excluded.join(",")) };
+    }
+    names(theirs).filter(|name| !is_needed(name)).fold(NEEDED.join(","), |list, name| list + "," + name)
+}
+
+/// Subsystems that the user has not asked for, of those whose lines come anyway.
+fn not_asked(theirs: &str) -> Vec<String> {
+    let (list, is_inverted) = theirs.strip_prefix('^').map_or((theirs, false), |list| (list, true));
+    let is_named = |needed: &str| {
+        names(list).any(|name| name.eq_ignore_ascii_case(needed) || name.eq_ignore_ascii_case("ALL"))
+    };
+    let coming = NEEDED.iter().chain(&SHARED);
+    coming.filter(|name| is_named(name) == is_inverted).map(|&name| name.to_owned()).collect()
+}
+
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// How the names of private logs begin.
+pub(super) const LOG_PREFIX: &str = "nccl-";
+/// What the rings and channels stand in.
+const NEEDED: [&str; 3] = ["INIT", "GRAPH", "ENV"];
+/// Subsystems that bring about lines which INIT brings about too.
+const SHARED: [&str; 3] = ["NET", "P2P", "SHM"];
+/// What NCCL 2.23 and later log where nothing is chosen; older ones know fewer of these names and ignore the others.
+const DEFAULT_SUBSYSTEMS: &str = "INIT,BOOTSTRAP,ENV";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(level: &str, subsystems: &str, file: &str, expected: (&str, &str, &str), wish: Option<&str>) {
+        fn text(text: &str) -> Option<&OsStr> {
+            Some(OsStr::new(text)).filter(|text| !text.is_empty())
+        }
+        let inherited = Inherited { level: text(level), subsystems: text(subsystems), file: text(file) };
+        let found = settings(inherited, Path::new("/d"), "id").unwrap();
+        let file = found.file.to_str().unwrap();
+        assert_eq!((found.level.as_str(), found.subsystems.as_str(), file), expected, "{level} {subsystems}");
+        let found = found.wish.map(|wish| {
+            let file = wish.file.map_or("-".into(), |file| file.to_string_lossy().into_owned());
+            format!("{:?} without {} to {file}", wish.level, wish.without.join("+"))
+        });
+        assert_eq!(found.as_deref(), wish, "{level} {subsystems} {file}");
+    }
+
+    const PRIVATE: &str = "/d/nccl-id-%h-%p.log";
+
+    #[test]
+    fn what_the_user_asked_for_is_merged_with_what_is_needed() {
+        let needed = ("INFO", "INIT,GRAPH,ENV", PRIVATE);
+        check("", "", "", needed, None);
+        check("none", "ALL", "/mine.%p", needed, None);
+        check("warn", "COLL", "", needed, Some("Warn without  to -"));
+        check("VERSION", "", "/mine.%p", needed, Some("Version without  to -"));
+        let with_default = ("INFO", "INIT,GRAPH,ENV,BOOTSTRAP", PRIVATE);
+        check("INFO", "", "", with_default, Some("Info without GRAPH+NET+P2P+SHM to -"));
+        check("INFO", "", "/mine.%h", with_default, Some("Info without GRAPH+NET+P2P+SHM to /mine.%h"));
+        let merged = ("INFO", "INIT,GRAPH,ENV,COLL,NET", PRIVATE);
+        check(
+            "Info",
+            "coll, NET".to_uppercase().as_str(),
+            "",
+            merged,
+            Some("Info without INIT+GRAPH+ENV+P2P+SHM to -"),
+        );
+        check("INFO", "^GRAPH,NET", "", ("INFO", "^NET", PRIVATE), Some("Info without GRAPH+NET to -"));
+        check("INFO", "^INIT", "", ("INFO", "ALL", PRIVATE), Some("Info without INIT to -"));
+        check("TRACE", "ALL", "", ("TRACE", "INIT,GRAPH,ENV,ALL", PRIVATE), Some("Info without  to -"));
+    }
+
+    #[test]
+    fn a_file_per_process_stays_the_destination() {
+        check("WARN", "", "/mine.%h.%p", ("INFO", "INIT,GRAPH,ENV", "/mine.%h.%p"), None);
+        check("INFO", "NET", "/mine.%p", ("INFO", "INIT,GRAPH,ENV,NET", "/mine.%p"), None);
+    }
+
+    #[test]
+    fn what_an_outer_run_has_made_is_left_alone() {
+        let file = Some(OsStr::new("/d/nccl-outer-%h-%p.log"));
+        let inherited = Inherited { level: Some(OsStr::new("INFO")), file, ..Inherited::default() };
+        assert_eq!(settings(inherited, Path::new("/d"), "id"), None);
+    }
+}
