@@ -17,6 +17,7 @@ pub mod level;
 pub mod metrics;
 pub mod model;
 pub mod nccl_log;
+pub mod nccl_xml;
 pub mod plots;
 pub mod program;
 pub mod run;

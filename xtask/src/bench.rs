@@ -15,6 +15,8 @@ pub(crate) enum Bench {
     Plugin,
     /// Samples per second that the daemon accepts, and what they cost
     Ingest,
+    /// Megabytes of log per second that the parser reads
+    Log,
     /// Milliseconds that a reading of 64 processes costs the agent
     Agent,
 }
@@ -34,6 +36,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
             example("ringscope", "bench_ingest", arguments)
         }
+        Bench::Log => example("ringscope", "bench_log", arguments),
         Bench::Agent => example("ringscope", "bench_agent", arguments),
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{CommunicatorFacts, Hop, RingFact};
-use super::formats::{Message, Via};
+use super::facts::{CommunicatorFacts, Evidence, Hop, RingFact};
+use super::formats::{Connection, Counts, Direction, Message, Nodes};
 use super::init_line::{InitLine, bus_id_text};
 
 /// Channels beyond which a line is not believed (NCCL's MAXCHANNELS is 64).
@@ -12,22 +12,60 @@ const MAX_CHANNELS: u32 = 256;
 /// Graph searches kept: NCCL makes at most six.
 const MAX_SEARCHES: usize = 16;
 /// Connections kept per init.
-const MAX_SENDS: usize = 4096;
+const MAX_CONNECTIONS: usize = 4096;
+/// GPUs of a node kept per init.
+const MAX_GPUS: usize = 512;
+/// Lines kept as proof per init, as many as a batch takes.
+pub(super) const MAX_EVIDENCE: usize = 64;
+/// Of these, warnings.
+const MAX_WARNINGS: usize = 4;
+/// Bytes of a line kept as proof.
+const MAX_EVIDENCE_BYTES: usize = 240;
 
 /// NCCL's code of the ring search; see `ncclTopoGraph` in `src/include/graph.h`.
 const PATTERN_RING: u32 = 4;
+/// Codes of the tree search.
+const PATTERNS_TREE: std::ops::RangeInclusive<u32> = 1..=3;
+
+/// A line as it stands in the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'l> {
+    pub(super) number: u64,
+    pub(super) text: &'l str,
+}
+
+impl Line<'_> {
+    pub(super) fn proves(self, fact: impl Into<String>) -> Evidence {
+        let end = self.text.floor_char_boundary(MAX_EVIDENCE_BYTES);
+        Evidence { fact: fact.into(), line: self.number, text: self.text[..end].to_owned() }
+    }
+}
 
 /// What the lines of one init have said so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bracket {
     pub(super) started: Option<InitLine>,
-    n_nodes: Option<u32>,
-    searches: Vec<(u32, u32)>,
+    pub(super) cuda_device: Option<u32>,
+    failed: bool,
+    fell_back: bool,
+    nodes: Option<Nodes>,
+    searches: Vec<Search>,
+    rank: Option<u32>,
     rings: BTreeMap<u32, (u32, u32)>,
     orders: BTreeMap<u32, Vec<u32>>,
     order_channels: Option<u32>,
-    agreed: Option<u32>,
-    sends: Vec<(u32, u32, u32, Via)>,
+    agreed: Option<Counts>,
+    connections: Vec<Connection>,
+    gpus: BTreeMap<u32, u64>,
+    evidence: Vec<Evidence>,
+    warnings: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    pattern: u32,
+    channels: u32,
+    bandwidth: Option<(f64, f64)>,
 }
 
 /// NICs of a process: net plugin to index to name.
@@ -35,80 +73,260 @@ pub(super) type Nics = BTreeMap<String, BTreeMap<u32, String>>;
 
 impl Bracket {
     /// An init that begins with this line.
-    pub(super) fn started(line: InitLine) -> Self {
-        Self { started: Some(line), ..Self::default() }
+    pub(super) fn started(init: InitLine, line: Line<'_>) -> Self {
+        Self { evidence: vec![line.proves("start")], started: Some(init), ..Self::default() }
     }
 
-    /// Takes a line of this init.
-    pub(super) fn add(&mut self, message: Message) {
+    /// Takes a line of this init, and returns how much there is more to hold.
+    pub(super) fn add(&mut self, message: Message, line: Line<'_>) -> usize {
+        let held = self.held();
         match message {
-            Message::Nodes { n_nodes } => self.n_nodes = Some(n_nodes),
-            Message::Search { pattern, channels } if self.searches.len() < MAX_SEARCHES => {
-                self.searches.push((pattern, channels));
+            Message::Nodes(nodes) => {
+                self.nodes = Some(nodes);
+                self.prove("nodes", line);
             }
-            Message::Ring { channel, prev, next, .. } if channel < MAX_CHANNELS => {
+            Message::Search { pattern, channels, bandwidth } if self.searches.len() < MAX_SEARCHES => {
+                self.search(Search { pattern, channels, bandwidth }, line);
+            }
+            Message::FellBack { pattern } if pattern == PATTERN_RING || PATTERNS_TREE.contains(&pattern) => {
+                self.fell_back = true;
+                self.prove("fallback", line);
+            }
+            Message::Ring { channel, prev, rank, next } if channel < MAX_CHANNELS => {
+                self.rank.get_or_insert(rank);
                 self.rings.insert(channel, (prev, next));
             }
             Message::Order { channel, of, ranks } if channel < MAX_CHANNELS => {
                 self.order_channels = Some(of);
                 self.orders.extend(ranks.map(|ranks| (channel, ranks)));
             }
-            Message::Final { channels } => self.agreed = Some(channels),
-            Message::Send { channel, from, to, via, .. } if self.sends.len() < MAX_SENDS => {
-                self.sends.push((channel, from, to, via));
+            Message::Final(counts) => {
+                self.agreed = Some(counts);
+                self.prove("final", line);
+            }
+            Message::Gpu { rank, bus_id } if self.gpus.len() < MAX_GPUS => {
+                self.gpus.insert(rank, bus_id);
+            }
+            Message::Connection(connection) if self.connections.len() < MAX_CONNECTIONS => {
+                self.connect(connection, line);
+            }
+            Message::Returned => {
+                self.failed = true;
+                self.warn(line);
             }
             _ => {}
         }
+        self.held() - held
     }
 
-    /// What the init has said. `line` names the communicator.
-    pub(super) fn facts(self, line: &InitLine, nics: &Nics) -> CommunicatorFacts {
+    /// Keeps the first lines that say why an init failed.
+    pub(super) fn warn(&mut self, line: Line<'_>) {
+        if self.warnings < MAX_WARNINGS {
+            self.warnings += 1;
+            self.prove("warning", line);
+        }
+    }
+
+    /// About how many small things this holds.
+    pub(super) fn held(&self) -> usize {
+        let orders: usize = self.orders.values().map(|ranks| 1 + ranks.len() / 16).sum();
+        4 + self.rings.len() / 2
+            + orders
+            + self.connections.len()
+            + self.gpus.len() / 2
+            + 2 * self.evidence.len()
+    }
+
+    fn prove(&mut self, fact: impl Into<String>, line: Line<'_>) {
+        if self.evidence.len() < MAX_EVIDENCE {
+            self.evidence.push(line.proves(fact));
+        }
+    }
+
+    fn search(&mut self, search: Search, line: Line<'_>) {
+        let first = |fits: fn(u32) -> bool| {
+            fits(search.pattern) && !self.searches.iter().any(|other| fits(other.pattern))
+        };
+        if first(|pattern| pattern == PATTERN_RING) {
+            self.prove("init", line);
+        } else if first(|pattern| PATTERNS_TREE.contains(&pattern)) {
+            self.prove("tree", line);
+        }
+        self.searches.push(search);
+    }
+
+    fn connect(&mut self, connection: Connection, line: Line<'_>) {
+        let same = |other: &Connection| {
+            other.direction == connection.direction
+                && other.index == connection.index
+                && other.hop == connection.hop
+        };
+        if connection.index == 0 && !self.connections.iter().rev().any(same) {
+            self.prove(evidence_of(&connection), line);
+        }
+        self.connections.push(connection);
+    }
+
+    /// Whether anything was said that is worth telling without knowing the communicator.
+    pub(super) fn is_fragment(&self) -> bool {
+        self.started.is_none()
+            && (!self.searches.is_empty()
+                || !self.rings.is_empty()
+                || !self.connections.is_empty()
+                || self.agreed.is_some()
+                || self.nodes.is_some())
+    }
+
+    /// The rank that the lines tell without naming the communicator.
+    pub(super) fn rank(&self) -> Option<u32> {
+        let connected = self.connections.first().map(Connection::own_rank);
+        self.nodes.map(|nodes| nodes.rank).or(self.rank).or(connected)
+    }
+
+    /// The communicator as far as lines other than the init's first and last name it.
+    pub(super) fn implied(&self) -> InitLine {
+        let nodes = self.nodes.unwrap_or_default();
+        // The bus id of a GPU is no such small number: a host bridge is there.
+        let device = self.connections.first().and_then(|connection| connection.device);
+        InitLine {
+            nvml_device: device.filter(|device| Some(*device) == self.cuda_device),
+            pointer: nodes.pointer,
+            rank: self.rank().unwrap_or_default(),
+            n_ranks: nodes.n_ranks,
+            cuda_device: self.cuda_device,
+            ..InitLine::default()
+        }
+    }
+
+    /// What the init has said. `init` names the communicator.
+    pub(super) fn facts(self, init: &InitLine, nics: &Nics) -> CommunicatorFacts {
+        let counts = self.agreed.unwrap_or_default();
+        let ring = self.searches.iter().find(|search| search.pattern == PATTERN_RING);
+        let bus_id = init.bus_id.or_else(|| self.gpus.get(&init.rank).copied());
+        let started = self.started.as_ref();
         let mut facts = CommunicatorFacts {
-            comm_pointer: line.pointer,
-            comm_hash: line.comm_hash,
-            rank: line.rank,
-            n_ranks: line.n_ranks,
-            n_nodes: self.n_nodes,
-            bus_id: line.bus_id.map(bus_id_text),
-            cuda_device: line.cuda_device,
+            comm_pointer: init.pointer,
+            comm_hash: init.comm_hash.or_else(|| started?.comm_hash),
+            rank: init.rank,
+            n_ranks: init.n_ranks,
+            n_nodes: self.nodes.map(|nodes| nodes.n_nodes),
+            local_ranks: self.nodes.map_or_else(|| self.ranks_of_topology(), |nodes| nodes.local_ranks),
+            local_rank: self.nodes.map_or_else(|| self.rank_in_topology(init.rank), |nodes| nodes.local_rank),
+            mnnvl: self.nodes.and_then(|nodes| nodes.mnnvl),
+            api: init.api.clone(),
+            parent_pointer: init.parent,
+            child_count: init.child_count,
+            color: init.color,
+            bus_id: bus_id.map(bus_id_text),
+            cuda_device: init.cuda_device,
+            nvml_device: init.nvml_device,
             init_channels: self.init_channels(),
-            final_channels: self.agreed.or(self.order_channels),
-            rings: self.rings(line),
+            ring_bw_intra: ring.and_then(|search| search.bandwidth).map(|(intra, _)| intra),
+            ring_bw_inter: ring.and_then(|search| search.bandwidth).map(|(_, inter)| inter),
+            search_fell_back: self.fell_back,
+            final_channels: self.agreed.map(|counts| counts.collective),
+            collnet_channels: counts.collnet,
+            nvls_channels: counts.nvls,
+            p2p_channels: counts.p2p.zip(counts.p2p_per_peer),
+            printed_channels: self.order_channels,
+            rings: self.rings(init),
+            failed: self.failed,
+            evidence: self.evidence,
             ..CommunicatorFacts::default()
         };
-        for (channel, from, to, via) in self.sends {
-            if from == facts.rank && facts.next_on(channel) == Some(to) {
-                facts.hops.entry(channel).or_insert_with(|| hop(via, nics));
-            }
+        let n_ranks = init.n_ranks as usize;
+        facts.orders = self.orders.into_iter().filter(|(_, ranks)| ranks.len() == n_ranks).collect();
+        for connection in self.connections {
+            connected(&mut facts, connection, nics);
         }
         facts
     }
 
-    /// min(ring, tree): the first ring search and the tree search after it; later ones are NVLS and CollNet.
+    /// The topology names the ranks of the node's GPUs.
+    fn ranks_of_topology(&self) -> Option<u32> {
+        u32::try_from(self.gpus.len()).ok().filter(|ranks| *ranks > 0)
+    }
+
+    fn rank_in_topology(&self, rank: u32) -> Option<u32> {
+        let at = self.gpus.keys().position(|other| *other == rank)?;
+        u32::try_from(at).ok()
+    }
+
+    /// min(ring, tree): the first ring search and the tree search after it (2.5: before it); later ones are NVLS and
+    /// CollNet.
     fn init_channels(&self) -> Option<u32> {
-        let ring = self.searches.iter().position(|(pattern, _)| *pattern == PATTERN_RING)?;
-        let tree = self.searches[ring + 1..].iter().find(|(pattern, _)| matches!(pattern, 1..=3))?;
-        Some(self.searches[ring].1.min(tree.1))
+        let ring = self.searches.iter().position(|search| search.pattern == PATTERN_RING)?;
+        let (before, after) = self.searches.split_at(ring);
+        let is_tree = |search: &&Search| PATTERNS_TREE.contains(&search.pattern);
+        let tree = after.iter().find(is_tree).or_else(|| before.iter().find(is_tree))?;
+        Some(self.searches[ring].channels.min(tree.channels))
     }
 
     /// From the "Ring" lines; where there are none (INIT without GRAPH), rank 0 has its place from the order it prints.
-    fn rings(&self, line: &InitLine) -> Vec<RingFact> {
+    fn rings(&self, init: &InitLine) -> Vec<RingFact> {
         let ring = |(channel, (prev, next)): (&u32, &(u32, u32))| RingFact {
             channel: *channel,
             prev: *prev,
             next: *next,
         };
-        let believed = |ring: &RingFact| ring.prev < line.n_ranks && ring.next < line.n_ranks;
+        // Without a number of ranks (GRAPH alone) nothing bounds them.
+        let believed =
+            |ring: &RingFact| init.n_ranks == 0 || ring.prev < init.n_ranks && ring.next < init.n_ranks;
         if !self.rings.is_empty() {
             return self.rings.iter().map(ring).filter(believed).collect();
         }
         self.orders
             .iter()
-            .filter(|(_, ranks)| ranks.len() == line.n_ranks as usize)
-            .filter_map(|(channel, ranks)| place(*channel, ranks, line.rank))
+            .filter(|(_, ranks)| ranks.len() == init.n_ranks as usize)
+            .filter_map(|(channel, ranks)| place(*channel, ranks, init.rank))
             .filter(believed)
             .collect()
     }
+}
+
+/// Counts a connection of this rank, and keeps the path if it lies on a ring.
+pub(super) fn connected(facts: &mut CommunicatorFacts, connection: Connection, nics: &Nics) {
+    let Connection { channel, index, from, to, direction, hop, .. } = connection;
+    let hop = named(hop, nics);
+    facts.nics_used.extend(hop.nic_index);
+    facts.proxy_ranks.extend(hop.proxy_rank);
+    let kind = kind_of(&hop, direction, index);
+    *facts.connections.entry(kind).or_default() += 1;
+    if index != 0 {
+        return;
+    }
+    let prev = facts.rings.iter().find(|ring| ring.channel == channel).map(|ring| ring.prev);
+    match direction {
+        Direction::Receive if to == facts.rank && prev == Some(from) => {
+            facts.recv_hops.entry(channel).or_insert(hop);
+        }
+        Direction::Send | Direction::Both if from == facts.rank => {
+            if facts.edges.len() < MAX_CONNECTIONS && !facts.edges.contains(&(channel, to)) {
+                facts.edges.push((channel, to));
+            }
+            if facts.next_on(channel) == Some(to) {
+                facts.hops.entry(channel).or_insert(hop);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// In the words of [`CommunicatorFacts::connections`].
+pub(super) fn kind_of(hop: &Hop, direction: Direction, index: u32) -> String {
+    let end = match direction {
+        Direction::Send => " send",
+        Direction::Receive => " receive",
+        Direction::Both => "",
+    };
+    let purpose = if index == 0 { String::new() } else { format!(" (p2p conn /{index})") };
+    format!("{}{end}{purpose}", hop.transport)
+}
+
+/// Name of the proof of a connection, in the words of `batch.proto`.
+pub(super) fn evidence_of(connection: &Connection) -> String {
+    let end = if connection.direction == Direction::Receive { "recv" } else { "send" };
+    format!("{end}/{}", connection.channel)
 }
 
 /// The place of `rank` in a ring given as the order of its ranks.
@@ -120,13 +338,14 @@ fn place(channel: u32, ranks: &[u32], rank: u32) -> Option<RingFact> {
 
 /// The hop with the NIC's name, where the process has listed it. A plugin may list its NICs under another name than it
 /// gives its connections (`NET/IB : Using …` and `via NET/IBext_v10/0`).
-pub(super) fn hop(via: Via, nics: &Nics) -> Hop {
-    let Via { mut hop, device } = via;
+pub(super) fn named(hop: Hop, nics: &Nics) -> Hop {
     let net = hop.transport.strip_prefix("NET/");
     let listed = net.and_then(|net| {
-        let same = |name: &&String| net == name.as_str() || net.starts_with(&format!("{name}ext"));
+        let same = |name: &&String| {
+            net.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("ext"))
+        };
         nics.get(nics.keys().find(same)?)
     });
-    hop.nic = device.and_then(|device| listed?.get(&device).cloned());
-    hop
+    let nic = hop.nic_index.and_then(|index| listed?.get(&index).cloned());
+    Hop { nic, ..hop }
 }

@@ -1,6 +1,6 @@
 //! What a log says about one communicator, as one rank sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One init of one communicator in one process. What the log does not say is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +39,12 @@ pub struct CommunicatorFacts {
     pub bus_id: Option<String>,
     /// CUDA device number.
     pub cuda_device: Option<u32>,
+    /// Number of the device in NVML.
+    pub nvml_device: Option<u32>,
+    /// Which child of its parent it is, counting as the library does (`splitCount`, `childCount`).
+    pub child_count: Option<i32>,
+    /// Colour that it was split by.
+    pub color: Option<i32>,
     /// Channels that the node's own search found, min(ring, tree).
     pub init_channels: Option<u32>,
     /// Bandwidth of the ring search inside the node, GB/s as printed.
@@ -53,6 +59,12 @@ pub struct CommunicatorFacts {
     pub collnet_channels: Option<u32>,
     /// NVLS channels agreed.
     pub nvls_channels: Option<u32>,
+    /// Channels for send and receive, and how many of them a peer gets.
+    pub p2p_channels: Option<(u32, u32)>,
+    /// Channels as rank 0 prints them before it connects ("Channel 00/08"): also there when the init then fails.
+    pub printed_channels: Option<u32>,
+    /// Name of the network ("Using network IB").
+    pub network: Option<String>,
     /// The rank's place on the ring of each channel, by channel.
     pub rings: Vec<RingFact>,
     /// How the rank reaches its next one, by channel.
@@ -61,10 +73,21 @@ pub struct CommunicatorFacts {
     pub recv_hops: BTreeMap<u32, Hop>,
     /// Whole rings as rank 0 prints them, by channel; without those that are cut.
     pub orders: BTreeMap<u32, Vec<u32>>,
+    /// Connections for collectives that this rank sends on, (channel, rank that receives), those of trees too.
+    pub edges: Vec<(u32, u32)>,
+    /// Connection lines of this rank by kind: `P2P/IPC`, `NET/IB send`, `NET/IB receive`, and ` (p2p conn /1)` behind it
+    /// if the connection is for send and receive.
+    pub connections: BTreeMap<String, u64>,
+    /// Indices of the NICs that those lines name.
+    pub nics_used: BTreeSet<u32>,
+    /// Ranks whose proxies those lines name (PXN).
+    pub proxy_ranks: BTreeSet<u32>,
     /// Channel settings of the process, by name as set.
     pub settings: BTreeMap<String, i64>,
     /// Whether the init was seen to its end.
     pub complete: bool,
+    /// The init returned an error: the log shows its way up through the library's functions.
+    pub failed: bool,
     /// Whether the log says that it has ended since.
     pub end: Option<End>,
     /// The lines that prove the above.
@@ -80,6 +103,34 @@ pub struct Evidence {
     pub line: u64,
     /// The line, cut to 240 bytes.
     pub text: String,
+}
+
+impl CommunicatorFacts {
+    /// commHash as printed, else as computed.
+    #[must_use]
+    pub fn hash(&self) -> Option<u64> {
+        self.comm_hash.or(self.derived_hash)
+    }
+
+    /// About how much memory this takes.
+    pub(super) fn weight_bytes(&self) -> usize {
+        let evidence: usize = self.evidence.iter().map(|line| line.text.len() + 80).sum();
+        let orders: usize = self.orders.values().map(|ranks| ranks.len() * 4 + 64).sum();
+        let named = self.settings.len() + self.connections.len() + self.nics_used.len();
+        let hops = self.hops.len() + self.recv_hops.len();
+        1024 + evidence + orders + named * 80 + hops * 160 + self.rings.len() * 12 + self.edges.len() * 8
+    }
+}
+
+/// What one thread said of a communicator that no line of it names: GRAPH without INIT, or a log cut at its beginning.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fragment {
+    /// Thread that wrote it.
+    pub tid: u32,
+    /// Rank, where the lines tell it: the middle of "Ring" lines, or the near end of connections.
+    pub rank: Option<u32>,
+    /// The rest. `rank` and `n_ranks` are not to be used where they are 0 here.
+    pub facts: CommunicatorFacts,
 }
 
 impl CommunicatorFacts {

@@ -10,12 +10,15 @@ pub(super) struct InitLine {
     pub(super) rank: u32,
     pub(super) n_ranks: u32,
     pub(super) cuda_device: Option<u32>,
+    pub(super) nvml_device: Option<u32>,
     pub(super) bus_id: Option<u64>,
     pub(super) comm_hash: Option<u64>,
     pub(super) parent: Option<u64>,
     /// `splitCount` or `childCount`.
     pub(super) child_count: Option<i32>,
     pub(super) color: Option<i32>,
+    /// Function that makes the communicator.
+    pub(super) api: Option<String>,
 }
 
 /// Reads the fields after the word `comm`: the pointer, then names and values by turns. Names that are not known are
@@ -30,6 +33,7 @@ pub(super) fn fields(text: &str) -> Option<InitLine> {
             "rank" => rank = value.parse().ok(),
             "nranks" => n_ranks = value.parse().ok(),
             "cudaDev" => line.cuda_device = value.parse().ok(),
+            "nvmlDev" => line.nvml_device = value.parse().ok(),
             // A library that has no GPU writes 0, which no GPU has: a host bridge is there.
             "busId" => line.bus_id = hex(value).filter(|id| *id != 0),
             "commId" => line.comm_hash = hex(value).filter(|hash| *hash != 0),

@@ -1,59 +1,114 @@
 //! The whole log: who said what, which init it belongs to, and what comes after the init.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 
 use ringscope_wire::comm_hash;
+use serde::Deserialize;
 
-use super::bracket::{Bracket, Nics, hop};
-use super::facts::{CommunicatorFacts, End, Hop};
-use super::formats::{Message, Via, message};
+use super::bracket::{Bracket, Line, MAX_EVIDENCE, Nics, connected, evidence_of, kind_of, named};
+use super::facts::{CommunicatorFacts, End, Evidence, Fragment};
+use super::formats::{Connection, Message, message};
 use super::init_line::InitLine;
 use super::lines::Lines;
-use super::prefix::{Record, record};
+use super::prefix::{Level, Record, records};
+use super::process::{Ambiguous, Process, Processes};
 use super::unparsed::Unparsed;
 
-/// Communicators kept; the oldest goes first.
-const MAX_COMMUNICATORS: usize = 4096;
-/// Processes told apart in one log.
-const MAX_PROCESSES: usize = 4096;
+/// Memory for the facts of communicators, of the process that reads a log; the oldest goes first.
+const MAX_FACTS_BYTES: usize = 24 << 20;
 /// Threads of one process that can be within an init at once.
 const MAX_BRACKETS: usize = 256;
+/// Communicators of one process that are followed after their init.
+const MAX_LIVE: usize = 1024;
 /// Distinct pointers of one process whose uses are counted.
 const MAX_POINTERS: usize = 65_536;
 /// Connections of one process kept that may belong to several communicators.
 const MAX_AMBIGUOUS: usize = 16_384;
 /// NICs and settings kept per process.
 const MAX_NAMED: usize = 256;
+/// Warnings kept that belong to no init.
+const MAX_WARNINGS: usize = 16;
+/// Kinds of connections told apart that belong to no communicator.
+const MAX_KINDS: usize = 256;
+
+/// Settings that bound the number of channels. RSCCL's are those of ringscope's own engine.
+const CHANNEL_SETTINGS: [&str; 6] =
+    ["MIN_NCHANNELS", "MAX_NCHANNELS", "MIN_NRINGS", "MAX_NRINGS", "MIN_CTAS", "MAX_CTAS"];
 
 /// A log being read.
 #[derive(Debug, Default)]
 pub struct NcclLog {
     lines: Lines,
-    content: Content,
+    pub(super) content: Content,
 }
 
 #[derive(Debug, Default)]
-struct Content {
+pub(super) struct Content {
     version: Option<String>,
-    processes: HashMap<(String, u32), Process>,
+    processes: Processes,
     communicators: VecDeque<CommunicatorFacts>,
+    /// Number of the first of `communicators`.
+    first: u64,
+    facts_bytes: usize,
     revision: u64,
     unparsed: Unparsed,
+    warnings: Vec<Evidence>,
+    unattributed: BTreeMap<String, u64>,
+    pub(super) counts: Counts,
+    pub(super) said: Said,
 }
 
-/// What holds for all communicators of a process.
-#[derive(Debug, Default)]
-struct Process {
-    nics: Nics,
-    settings: BTreeMap<String, i64>,
-    /// Inits by thread.
-    brackets: HashMap<u32, Bracket>,
-    /// "Init START" has been seen: outside of a bracket nothing belongs to an init (from 2.18 on).
-    has_starts: bool,
-    /// Complete inits by pointer.
-    uses: HashMap<u64, u32>,
-    /// Connections that fit more than one communicator, by (channel, from, to).
-    ambiguous: HashMap<(u32, u32, u32), Vec<Hop>>,
+/// What was read, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lines that have ended.
+    pub lines: u64,
+    /// Records of level INFO.
+    pub info: u64,
+    /// Records of level WARN.
+    pub warn: u64,
+    /// Lines that hold more than one record: several writers wrote over one another.
+    pub torn: u64,
+    /// Records whose end is missing and which were therefore not read.
+    pub cut: u64,
+    /// Communicators forgotten because there were too many.
+    pub communicators_forgotten: u64,
+    /// Processes forgotten because there were too many.
+    pub processes_forgotten: u64,
+}
+
+/// Which kinds of lines there were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said {
+    pub(super) searches: bool,
+    pub(super) rings: bool,
+    pub(super) inits: bool,
+    pub(super) settings: bool,
+    pub(super) hashes: bool,
+    pub(super) without_hash: bool,
+}
+
+/// What the log says of one process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessFacts {
+    /// Host in front of its lines.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// NICs by net plugin and index.
+    pub nics: BTreeMap<String, BTreeMap<u32, String>>,
+    /// Name of the network that it uses.
+    pub network: Option<String>,
+    /// Settings taken from the environment.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A container runtime's line in JSON. Docker calls the text `log`, other loggers as they like.
+#[derive(Deserialize)]
+struct Wrapped<'l> {
+    #[serde(borrow, alias = "message", alias = "msg", alias = "line", alias = "text")]
+    log: Cow<'l, str>,
 }
 
 impl NcclLog {
@@ -66,7 +121,16 @@ impl NcclLog {
     /// Reads on. Chunks may end anywhere; a line counts once its end is there.
     pub fn feed(&mut self, bytes: &[u8]) {
         let Self { lines, content } = self;
-        lines.feed(bytes, |line| content.line(line));
+        lines.feed(bytes, |number, text| content.line(number, text, false));
+        content.counts.lines = lines.ended();
+    }
+
+    /// Says that nothing follows. Of a last line without an end only what cannot have been cut off is taken.
+    pub fn finish(&mut self) {
+        if let Some((number, text)) = self.lines.rest() {
+            self.content.line(number, &text, true);
+        }
+        self.content.counts.lines = self.lines.ended();
     }
 
     /// The communicators whose init was seen complete, or was followed by another one of the same thread without
@@ -78,23 +142,48 @@ impl NcclLog {
     /// The inits that have not come to an end so far.
     #[must_use]
     pub fn unfinished(&self) -> Vec<CommunicatorFacts> {
-        let mut facts: Vec<_> = (self.content.processes.iter())
-            .flat_map(|((host, pid), process)| {
-                process.brackets.values().filter_map(move |bracket| {
-                    let line = bracket.started.as_ref()?;
-                    Some(CommunicatorFacts {
-                        host: host.clone(),
-                        pid: *pid,
-                        comm_pointer: line.pointer,
-                        comm_hash: line.comm_hash,
-                        rank: line.rank,
-                        n_ranks: line.n_ranks,
-                        ..CommunicatorFacts::default()
-                    })
+        let mut facts: Vec<_> = (self.content.processes.all())
+            .flat_map(|process| {
+                process.brackets.values().filter_map(|bracket| {
+                    let init = bracket.started.as_ref()?;
+                    Some(process.told(bracket.clone().facts(init, &process.nics)))
                 })
             })
             .collect();
         facts.sort_by(|a, b| (&a.host, a.pid, a.rank).cmp(&(&b.host, b.pid, b.rank)));
+        facts
+    }
+
+    /// What threads said of communicators that no line of theirs names.
+    #[must_use]
+    pub fn fragments(&self) -> Vec<Fragment> {
+        let mut fragments: Vec<_> = (self.content.processes.all())
+            .flat_map(|process| {
+                process.brackets.iter().filter(|(_, bracket)| bracket.is_fragment()).map(|(tid, bracket)| {
+                    let facts = bracket.clone().facts(&bracket.implied(), &process.nics);
+                    Fragment { tid: *tid, rank: bracket.rank(), facts: process.told(facts) }
+                })
+            })
+            .collect();
+        let key = |fragment: &Fragment| (fragment.facts.host.clone(), fragment.facts.pid, fragment.tid);
+        fragments.sort_by_key(key);
+        fragments
+    }
+
+    /// What the log says of each process.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessFacts> {
+        let mut facts: Vec<_> = (self.content.processes.all())
+            .filter(|process| process.heard)
+            .map(|process| ProcessFacts {
+                host: process.host.clone(),
+                pid: process.pid,
+                nics: process.nics.clone(),
+                network: process.network.clone(),
+                environment: process.environment.clone(),
+            })
+            .collect();
+        facts.sort_by(|a, b| (&a.host, a.pid).cmp(&(&b.host, b.pid)));
         facts
     }
 
@@ -108,6 +197,30 @@ impl NcclLog {
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.content.version.as_deref()
+    }
+
+    /// What was read, in numbers.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts { processes_forgotten: self.content.processes.evicted(), ..self.content.counts }
+    }
+
+    /// The first warnings outside of inits.
+    #[must_use]
+    pub fn warnings(&self) -> &[Evidence] {
+        &self.content.warnings
+    }
+
+    /// Connection lines that belong to no communicator that is known, or to one of several, by kind.
+    #[must_use]
+    pub fn unattributed(&self) -> &BTreeMap<String, u64> {
+        &self.content.unattributed
+    }
+
+    /// What the log lacks for a full picture, in words for an operator.
+    #[must_use]
+    pub fn lacks(&self) -> Vec<String> {
+        super::lacks::lacks(self)
     }
 
     /// Records that no format fits, by the beginning of their message with the numbers taken out.
@@ -124,173 +237,395 @@ impl NcclLog {
 }
 
 impl Content {
-    fn line(&mut self, line: &str) {
-        let Some(record) = record(line) else {
+    fn line(&mut self, number: u64, text: &str, cut: bool) {
+        if text.starts_with('{')
+            && let Ok(wrapped) = serde_json::from_str::<Wrapped<'_>>(text)
+        {
+            // A text with lines of its own is one write of the container.
+            for text in wrapped.log.lines() {
+                self.plain(Line { number, text }, cut);
+            }
+            return;
+        }
+        self.plain(Line { number, text }, cut);
+    }
+
+    fn plain(&mut self, line: Line<'_>, cut: bool) {
+        let mut found = Vec::new();
+        let torn = records(line.text, |host| self.processes.knows(host), |record| found.push(record));
+        self.counts.torn += u64::from(torn);
+        for record in &found {
+            self.record(record, line, cut);
+        }
+        if found.is_empty() {
             // Rank 0 prints its version without a prefix up to 2.21.
-            if let Some(Message::Version(version)) =
-                line.starts_with("NCCL version ").then(|| message(line)).flatten()
-            {
+            let at = line.text.find("NCCL version ").or_else(|| line.text.find("RCCL version "));
+            if let Some(Message::Version(version)) = at.and_then(|at| message(&line.text[at..])) {
                 self.version.get_or_insert(version);
+            }
+        }
+    }
+
+    fn record(&mut self, record: &Record<'_>, line: Line<'_>, cut: bool) {
+        if record.level == Level::Warn {
+            self.counts.warn += 1;
+            return self.warn(record, line);
+        }
+        self.counts.info += 1;
+        // Whatever it says: its name tells torn ones from others.
+        self.process(record, line);
+        let Some(message) = message(record.message) else {
+            if cut || record.cut {
+                self.counts.cut += 1;
+            } else {
+                self.unparsed.count(record.message);
             }
             return;
         };
-        let Some(message) = message(record.message) else {
-            self.unparsed.count(record.message);
-            return;
-        };
-        let key = (record.host.to_owned(), record.pid);
-        if self.processes.len() >= MAX_PROCESSES && !self.processes.contains_key(&key) {
+        if message == Message::Known {
             return;
         }
-        let process = self.processes.entry(key).or_default();
+        let message = if cut || record.cut { message.of_cut() } else { Some(message) };
+        let Some(message) = message else {
+            self.counts.cut += 1;
+            return;
+        };
+        self.process(record, line).heard = true;
         match message {
             Message::Version(version) => {
                 self.version.get_or_insert(version);
             }
-            Message::Known => {}
-            Message::Setting { name, value } if process.settings.len() < MAX_NAMED => {
-                process.settings.insert(name, value);
+            Message::Setting { .. } | Message::Nics { .. } | Message::Network(_) => {
+                self.said.settings |= matches!(message, Message::Setting { .. });
+                let more = self.process(record, line).learn(message, line);
+                self.processes.holds(more);
             }
-            Message::Nics { net, nics } if process.nics.len() < MAX_NAMED => {
-                process.nics.insert(net, nics.into_iter().take(MAX_NAMED).collect());
-            }
-            Message::Setting { .. } | Message::Nics { .. } => {}
-            Message::Start(line) => self.start(&record, line),
-            Message::Complete(line) => self.complete(&record, &line),
-            Message::Ended { pointer, end } => self.ended(&record, pointer, end),
-            message => self.within(&record, message),
+            Message::Start(init) => self.start(record, init, line),
+            Message::Complete(init) => self.complete(record, &init, line),
+            Message::Ended { pointer, end } => self.ended(record, pointer, end, line),
+            message => self.within(record, message, line),
         }
     }
 
-    fn process(&mut self, record: &Record<'_>) -> &mut Process {
-        self.processes.entry((record.host.to_owned(), record.pid)).or_default()
+    fn process(&mut self, record: &Record<'_>, line: Line<'_>) -> &mut Process {
+        self.processes.of(record.host, record.pid, record.tid, line.number)
     }
 
-    fn start(&mut self, record: &Record<'_>, line: InitLine) {
-        let process = self.process(record);
+    fn warn(&mut self, record: &Record<'_>, line: Line<'_>) {
+        if let Some(fell_back @ Message::FellBack { .. }) = message(record.message) {
+            return self.within(record, fell_back, line);
+        }
+        if let Some(bracket) = self.process(record, line).brackets.get_mut(&record.tid) {
+            bracket.warn(line);
+        }
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(line.proves("warning"));
+        }
+    }
+
+    fn start(&mut self, record: &Record<'_>, init: InitLine, line: Line<'_>) {
+        self.said.inits = true;
+        self.heard_of(&init);
+        let bracket = Bracket::started(init, line);
+        let process = self.process(record, line);
         process.has_starts = true;
         if process.brackets.len() >= MAX_BRACKETS {
             process.brackets.clear();
         }
-        let bracket = Bracket::started(line);
+        let more = bracket.held();
         let failed = process.brackets.insert(record.tid, bracket);
-        if let Some((failed, line)) =
-            failed.and_then(|bracket| bracket.started.clone().map(|line| (bracket, line)))
-        {
-            let facts = failed.facts(&line, &self.process(record).nics);
-            self.push(record, facts);
+        let told = failed.and_then(|bracket| {
+            let init = bracket.started.clone()?;
+            let held = bracket.held();
+            Some((process.told(bracket.facts(&init, &process.nics)), held))
+        });
+        self.processes.holds(more);
+        if let Some((facts, held)) = told {
+            self.processes.released(held);
+            self.push(facts);
         }
     }
 
-    fn complete(&mut self, record: &Record<'_>, line: &InitLine) {
-        let derived_hash = self.derived_hash(record, line);
-        let process = self.process(record);
+    fn heard_of(&mut self, init: &InitLine) {
+        self.said.hashes |= init.comm_hash.is_some();
+        self.said.without_hash |= init.comm_hash.is_none() && init.parent.is_none();
+    }
+
+    fn complete(&mut self, record: &Record<'_>, init: &InitLine, line: Line<'_>) {
+        self.said.inits = true;
+        self.heard_of(init);
+        let derived_hash = self.derived_hash(record, init, line);
+        let number = self.first + self.communicators.len() as u64;
+        let process = self.process(record, line);
         let mut bracket = process.brackets.remove(&record.tid).unwrap_or_default();
-        if bracket.started.as_ref().is_some_and(|started| started.pointer != line.pointer) {
+        let held = bracket.held();
+        if bracket.started.as_ref().is_some_and(|started| started.pointer != init.pointer) {
             bracket = Bracket::default();
         }
-        let mut facts = bracket.facts(line, &process.nics);
+        let mut facts = process.told(bracket.facts(init, &process.nics));
         facts.complete = true;
+        facts.failed = false;
         facts.derived_hash = derived_hash;
-        facts.settings.clone_from(&process.settings);
-        if process.uses.len() < MAX_POINTERS || process.uses.contains_key(&line.pointer) {
-            let uses = process.uses.entry(line.pointer).or_default();
+        facts.final_channels = facts.final_channels.or(facts.printed_channels);
+        if facts.evidence.len() < MAX_EVIDENCE {
+            facts.evidence.push(line.proves("complete"));
+        }
+        if process.live.len() >= MAX_LIVE {
+            process.live.remove(0);
+        }
+        process.live.push(number);
+        let mut more = 0;
+        if process.uses.len() < MAX_POINTERS || process.uses.contains_key(&init.pointer) {
+            let uses = process.uses.entry(init.pointer).or_default();
+            more += usize::from(*uses == 0);
             facts.occurrence = *uses;
             *uses += 1;
         }
-        self.push(record, facts);
+        self.processes.released(held);
+        self.processes.holds(more);
+        self.push(facts);
     }
 
-    fn push(&mut self, record: &Record<'_>, facts: CommunicatorFacts) {
-        if self.communicators.len() >= MAX_COMMUNICATORS {
-            self.communicators.pop_front();
+    fn push(&mut self, mut facts: CommunicatorFacts) {
+        facts.version.clone_from(&self.version);
+        self.facts_bytes += facts.weight_bytes();
+        self.communicators.push_back(facts);
+        while self.facts_bytes > MAX_FACTS_BYTES
+            && let Some(oldest) = self.communicators.pop_front()
+        {
+            self.facts_bytes = self.facts_bytes.saturating_sub(oldest.weight_bytes());
+            self.first += 1;
+            self.counts.communicators_forgotten += 1;
         }
-        self.communicators.push_back(CommunicatorFacts {
-            host: record.host.to_owned(),
-            pid: record.pid,
-            ..facts
-        });
         self.revision += 1;
     }
 
-    fn ended(&mut self, record: &Record<'_>, pointer: u64, end: End) {
-        let last = self.communicators.iter_mut().rev().find(|facts| {
-            facts.complete
-                && facts.comm_pointer == pointer
-                && facts.pid == record.pid
-                && facts.host == record.host
-        });
-        if let Some(facts) = last.filter(|facts| facts.end.is_none()) {
+    /// The communicator with this number, if it is still there.
+    fn at(&mut self, number: u64) -> Option<&mut CommunicatorFacts> {
+        self.communicators.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    fn ended(&mut self, record: &Record<'_>, pointer: u64, end: End, line: Line<'_>) {
+        let first = self.first;
+        let process = self.process(record, line);
+        process.live.retain(|number| *number >= first);
+        let live = process.live.clone();
+        let last = live
+            .iter()
+            .rev()
+            .copied()
+            .find(|number| self.at(*number).is_some_and(|f| f.comm_pointer == pointer));
+        let Some(number) = last else { return };
+        self.process(record, line).live.retain(|other| *other != number);
+        if let Some(facts) = self.at(number) {
             facts.end = Some(end);
-            self.revision += 1;
         }
+        self.revision += 1;
     }
 
     /// A line about a communicator that does not name it: it belongs to the init of its thread.
-    fn within(&mut self, record: &Record<'_>, message: Message) {
-        let process = self.process(record);
+    fn within(&mut self, record: &Record<'_>, message: Message, line: Line<'_>) {
+        self.said.searches |= matches!(message, Message::Search { .. });
+        self.said.rings |= matches!(message, Message::Ring { .. });
+        let process = self.process(record, line);
+        let mut more = 0;
         if let Some(bracket) = process.brackets.get_mut(&record.tid) {
-            bracket.add(message);
-        } else if !process.has_starts && process.brackets.len() < MAX_BRACKETS {
-            process.brackets.entry(record.tid).or_default().add(message);
-        } else if let Message::Send { channel, from, to, via, pointer } = message {
-            self.late(record, (channel, from, to), via, pointer);
+            more += bracket.add(message, line);
+        } else {
+            let message = match message {
+                Message::Connection(connection) => {
+                    let Some(connection) = self.late(record, connection, line) else { return };
+                    Message::Connection(connection)
+                }
+                Message::Returned => return,
+                message => message,
+            };
+            let process = self.process(record, line);
+            if process.has_starts || process.brackets.len() >= MAX_BRACKETS {
+                if let Message::Connection(connection) = message {
+                    self.stray(&connection);
+                }
+                return;
+            }
+            let bracket = process.brackets.entry(record.tid).or_default();
+            bracket.cuda_device = record.cuda_device;
+            more += bracket.add(message, line) + bracket.held();
+        }
+        self.processes.holds(more);
+    }
+
+    fn stray(&mut self, connection: &Connection) {
+        let kind = kind_of(&connection.hop, connection.direction, connection.index);
+        if self.unattributed.len() < MAX_KINDS || self.unattributed.contains_key(&kind) {
+            *self.unattributed.entry(kind).or_default() += 1;
         }
     }
 
     /// With runtime connect (2.22+) connections come at the first collective, from another thread, and name no
-    /// communicator. It is known which one it is if only one fits; if several fit, it does not matter as soon as there
-    /// are as many connections as communicators and all are alike.
-    fn late(&mut self, record: &Record<'_>, edge: (u32, u32, u32), via: Via, pointer: Option<u64>) {
-        let (channel, from, to) = edge;
-        let fits = |facts: &CommunicatorFacts| {
-            facts.pid == record.pid
-                && facts.host == record.host
-                && facts.complete
-                && facts.end.is_none()
-                && facts.rank == from
-                && facts.next_on(channel) == Some(to)
-                && !facts.hops.contains_key(&channel)
-                && pointer.is_none_or(|pointer| facts.comm_pointer == pointer)
-                && facts.cuda_device.zip(record.cuda_device).is_none_or(|(a, b)| a == b)
-        };
-        let candidates = self.communicators.iter().filter(|facts| fits(facts)).count();
-        if candidates == 0 {
+    /// communicator. It is known which one it is if only one is alive in the process for that rank and GPU; if several
+    /// are, it does not matter for the path as soon as there are as many connections as communicators and all are
+    /// alike. Gives the connection back if none is alive.
+    fn late(&mut self, record: &Record<'_>, connection: Connection, line: Line<'_>) -> Option<Connection> {
+        let live = self.process(record, line).live.clone();
+        let mut alive = live;
+        alive.retain(|number| {
+            self.at(*number).is_some_and(|facts| {
+                facts.rank == connection.own_rank()
+                    && connection.pointer.is_none_or(|pointer| facts.comm_pointer == pointer)
+                    && facts.cuda_device.zip(record.cuda_device).is_none_or(|(a, b)| a == b)
+            })
+        });
+        match alive[..] {
+            [] => return Some(connection),
+            [only] => self.attach(record, only, connection, line),
+            _ => self.share(record, &alive, connection, line),
+        }
+        self.revision += 1;
+        None
+    }
+
+    fn attach(&mut self, record: &Record<'_>, number: u64, connection: Connection, line: Line<'_>) {
+        let nics = std::mem::take(&mut self.process(record, line).nics);
+        self.attach_with(&nics, number, connection, line);
+        self.process(record, line).nics = nics;
+    }
+
+    fn attach_with(&mut self, nics: &Nics, number: u64, connection: Connection, line: Line<'_>) {
+        let Some(facts) = self.at(number) else { return };
+        let before = facts.weight_bytes();
+        let kind = kind_of(&connection.hop, connection.direction, connection.index);
+        let fact = evidence_of(&connection);
+        if !facts.connections.contains_key(&kind) && facts.evidence.len() < MAX_EVIDENCE {
+            facts.evidence.push(line.proves(fact));
+        }
+        connected(facts, connection, nics);
+        let after = facts.weight_bytes();
+        self.facts_bytes += after.saturating_sub(before);
+    }
+
+    fn share(&mut self, record: &Record<'_>, alive: &[u64], connection: Connection, line: Line<'_>) {
+        self.stray(&connection);
+        let Connection { channel, index: 0, from, to, direction, .. } = connection else { return };
+        if direction == super::formats::Direction::Receive {
             return;
         }
-        let process = self.process(record);
-        let hop = hop(via, &process.nics);
-        if candidates > 1 {
+        let mut fitting = alive.to_vec();
+        fitting.retain(|number| {
+            self.at(*number)
+                .is_some_and(|facts| facts.next_on(channel) == Some(to) && !facts.hops.contains_key(&channel))
+        });
+        let process = self.process(record, line);
+        let hop = named(connection.hop, &process.nics);
+        if fitting.len() > 1 {
             if process.ambiguous.len() >= MAX_AMBIGUOUS {
                 process.ambiguous.clear();
             }
-            let seen = process.ambiguous.entry(edge).or_default();
-            seen.push(hop.clone());
-            if seen.len() < candidates || seen.iter().any(|other| *other != hop) {
-                seen.truncate(MAX_COMMUNICATORS);
+            let fresh = !process.ambiguous.contains_key(&(channel, from, to));
+            let first = || Ambiguous { hop: hop.clone(), count: 0, alike: true };
+            let seen = process.ambiguous.entry((channel, from, to)).or_insert_with(first);
+            seen.count += 1;
+            seen.alike &= seen.hop == hop;
+            let undecided = !seen.alike || seen.count < fitting.len();
+            if !undecided {
+                process.ambiguous.remove(&(channel, from, to));
+            }
+            self.processes.holds(2 * usize::from(fresh && undecided));
+            if undecided {
                 return;
             }
-            process.ambiguous.remove(&edge);
         }
-        for facts in self.communicators.iter_mut().filter(|facts| fits(facts)) {
-            facts.hops.insert(channel, hop.clone());
+        for number in fitting {
+            if let Some(facts) = self.at(number) {
+                facts.hops.insert(channel, hop.clone());
+            }
         }
-        self.revision += 1;
     }
 
-    /// commHash of a split whose lines do not print it (2.23 to 2.31), by the formula of 2.26 and later.
-    fn derived_hash(&self, record: &Record<'_>, line: &InitLine) -> Option<u64> {
-        let (parent, child_count, color) = (line.parent?, line.child_count?, line.color?);
-        let parent = self.communicators.iter().rev().find(|facts| {
-            facts.complete
-                && facts.comm_pointer == parent
-                && facts.pid == record.pid
-                && facts.host == record.host
+    /// commHash of a split whose lines do not print it (2.23 to 2.31), by the formula of 2.26 and later; earlier ones
+    /// are not computed.
+    fn derived_hash(&mut self, record: &Record<'_>, init: &InitLine, line: Line<'_>) -> Option<u64> {
+        let (parent, child_count, color) = (init.parent?, init.child_count?, init.color?);
+        if self.version.as_deref().and_then(minor).is_some_and(|minor| minor < 26) {
+            return None;
+        }
+        let live = self.process(record, line).live.clone();
+        let of_parent = live.iter().rev().find_map(|number| {
+            let facts = self.at(*number)?;
+            (facts.comm_pointer == parent).then(|| facts.hash())
         })?;
-        let parent = parent.comm_hash.or(parent.derived_hash)?;
-        Some(comm_hash::of_split(parent, child_count, color))
+        Some(comm_hash::of_split(of_parent?, child_count, color))
     }
 }
 
+/// 27 of `2.27.3+cuda12.9`.
+fn minor(version: &str) -> Option<u32> {
+    version.strip_prefix("2.")?.split('.').next()?.parse().ok()
+}
+
+impl Message {
+    /// What of a message is certain although its end is missing.
+    fn of_cut(self) -> Option<Self> {
+        match self {
+            Self::Start(_) | Self::Complete(_) | Self::Ended { .. } => Some(self),
+            // The number stands before a comma.
+            Self::Search { pattern, channels, .. } => {
+                Some(Self::Search { pattern, channels, bandwidth: None })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Process {
+    /// The facts with what holds for the whole process.
+    fn told(&self, facts: CommunicatorFacts) -> CommunicatorFacts {
+        let bounds = |name: &str| {
+            let bare = name.strip_prefix("NCCL_").or_else(|| name.strip_prefix("RSCCL_"));
+            bare.is_some_and(|bare| CHANNEL_SETTINGS.contains(&bare))
+        };
+        let settings = self.environment.iter().filter(|(name, _)| bounds(name));
+        let mut evidence = facts.evidence;
+        let room = MAX_EVIDENCE.saturating_sub(evidence.len());
+        evidence.extend(self.environment_lines.iter().take(room).cloned());
+        CommunicatorFacts {
+            host: self.host.clone(),
+            pid: self.pid,
+            network: self.network.clone(),
+            settings: settings
+                .filter_map(|(name, value)| Some((name.clone(), value.parse().ok()?)))
+                .collect(),
+            evidence,
+            ..facts
+        }
+    }
+
+    /// Takes what a line says of the whole process, and returns how much there is more to hold.
+    fn learn(&mut self, message: Message, line: Line<'_>) -> usize {
+        match message {
+            Message::Setting { name, value } if self.environment.len() < MAX_NAMED => {
+                let bare = name.strip_prefix("NCCL_").or_else(|| name.strip_prefix("RSCCL_"));
+                let bounds = bare.is_some_and(|bare| CHANNEL_SETTINGS.contains(&bare));
+                if bounds && self.environment_lines.len() < CHANNEL_SETTINGS.len() {
+                    self.environment_lines.push(line.proves(format!("setting/{name}")));
+                }
+                self.environment.insert(name, value);
+                2 + 2 * usize::from(bounds)
+            }
+            Message::Nics { net, nics } if self.nics.len() < MAX_NAMED && !nics.is_empty() => {
+                let more = nics.len();
+                self.nics.insert(net, nics.into_iter().take(MAX_NAMED).collect());
+                more
+            }
+            Message::Network(network) => {
+                self.network = Some(network);
+                0
+            }
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod dialect_tests;
 #[cfg(test)]
 mod tests;

@@ -5,18 +5,23 @@
 //! * [`NcclLog`]: what a caller uses.
 //! * `lines`: bytes to lines. `prefix`: who wrote a line. `formats`: the table of messages by version; a new wording is
 //!   a new row. `pattern`: how a row is matched.
-//! * `bracket`: what one init says, from "Init START" to "Init COMPLETE" of one thread. `log`: who said it, and what
-//!   comes after the init.
+//! * `bracket`: what one init says, from "Init START" to "Init COMPLETE" of one thread. `process`: what holds for all of
+//!   a process. `log`: who said it, and what comes after the init.
+//! * [`assemble()`]: the facts of all processes to whole communicators.
 
+mod assemble;
 mod bracket;
 mod facts;
 mod formats;
 mod init_line;
+mod lacks;
 mod lines;
 mod log;
 mod pattern;
 mod prefix;
+mod process;
 mod unparsed;
 
-pub use facts::{CommunicatorFacts, End, Hop, RingFact};
-pub use log::NcclLog;
+pub use assemble::{Assembled, AssembledCommunicator, Member, Relation, RingsSource, assemble};
+pub use facts::{CommunicatorFacts, End, Evidence, Fragment, Hop, RingFact};
+pub use log::{Counts, NcclLog, ProcessFacts};

@@ -1,4 +1,9 @@
-//! Who wrote a line: `HOST:PID:TID [cudaDev] NCCL INFO message`, behind whatever a launcher or a timestamp puts first.
+//! Who wrote a line: `HOST:PID:TID [cudaDev] NCCL INFO message`, behind whatever a launcher, a container's runtime or a
+//! timestamp puts first. A torn line holds several records; of those that were cut only the beginning is there.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 /// One record of the log.
 #[derive(Debug, PartialEq, Eq)]
@@ -7,55 +12,105 @@ pub(super) struct Record<'l> {
     pub(super) pid: u32,
     pub(super) tid: u32,
     pub(super) cuda_device: Option<u32>,
+    pub(super) level: Level,
     pub(super) message: &'l str,
+    /// The end of the message is missing, or may be.
+    pub(super) cut: bool,
 }
 
-/// The record on a line, if it is one of level INFO.
-pub(super) fn record(line: &str) -> Option<Record<'_>> {
-    let (head, message) = line.split_once(" NCCL INFO ")?;
-    let mut words = head.split_ascii_whitespace().rev();
+/// How loud a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Info,
+    Warn,
+}
+
+static INFO: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" NCCL INFO "));
+static WARN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" NCCL WARN "));
+/// Bytes of the two marks.
+const MARK_BYTES: usize = " NCCL INFO ".len();
+/// Records looked for on one line: more pieces than this are noise.
+const MAX_RECORDS: usize = 16;
+
+/// Calls `each` with every record on a line; returns whether the line is torn. `known` says whether a host has written
+/// before: where records run into each other, only a known name can be cut out of the middle of a word.
+pub(super) fn records<'l>(
+    line: &'l str,
+    known: impl Fn(&str) -> bool,
+    mut each: impl FnMut(Record<'l>),
+) -> bool {
+    let Some((mut at, mut level)) = mark(line) else { return false };
+    let mut head = &line[..at];
+    let mut torn = false;
+    for _ in 0..MAX_RECORDS {
+        let after = &line[at + MARK_BYTES..];
+        let next = mark(after);
+        let (message, cut) = match next {
+            Some((end, _)) => (&after[..end - prefix_bytes(&after[..end], &known)], true),
+            None => (after, false),
+        };
+        let writer = if torn { writer_of(head, &known) } else { writer_of(head, &|_: &str| true) };
+        if let Some((host, pid, tid, cuda_device)) = writer {
+            each(Record { host, pid, tid, cuda_device, level, message: message.trim(), cut });
+        }
+        let Some((end, next_level)) = next else { return torn };
+        torn = true;
+        head = &after[message.len()..end];
+        at += MARK_BYTES + end;
+        level = next_level;
+    }
+    true
+}
+
+fn mark(text: &str) -> Option<(usize, Level)> {
+    let info = INFO.find(text.as_bytes()).map(|at| (at, Level::Info));
+    let before = &text[..info.map_or(text.len(), |(at, _)| at)];
+    WARN.find(before.as_bytes()).map(|at| (at, Level::Warn)).or(info)
+}
+
+/// How many bytes at the end of `text` are the beginning of the next record: `HOST:PID:TID [cudaDev]`.
+fn prefix_bytes(text: &str, known: &impl Fn(&str) -> bool) -> usize {
+    let Some((host, ..)) = writer_of(text, known) else { return 0 };
+    text.len() - (host.as_ptr() as usize - text.as_ptr() as usize)
+}
+
+fn writer_of<'l>(head: &'l str, known: &impl Fn(&str) -> bool) -> Option<(&'l str, u32, u32, Option<u32>)> {
     let mut cuda_device = None;
-    let writer = words.find_map(|word| {
+    let (host, pid, tid) = head.split_ascii_whitespace().rev().find_map(|word| {
         if let Some(device) = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')) {
             cuda_device = device.parse().ok().or(cuda_device);
         }
         writer(word)
-    });
-    let (host, pid, tid) = writer?;
-    Some(Record { host, pid, tid, cuda_device, message: message.trim() })
+    })?;
+    Some((known_end(host, known), pid, tid, cuda_device))
 }
 
-/// `HOST:PID:TID`; what a launcher glues in front (`[1,0]<stdout>:`, `3:`) is cut off, for no host name has a colon.
+/// `HOST:PID:TID`; what a launcher glues in front (`[1,0]<stdout>:`, `[rank0]:`, `3:`) is cut off, for no host name has
+/// a colon.
 fn writer(word: &str) -> Option<(&str, u32, u32)> {
     let mut parts = word.rsplitn(4, ':');
     let tid = parts.next()?.parse().ok()?;
     let pid = parts.next()?.parse().ok()?;
-    let host = parts.next().filter(|host| !host.is_empty())?;
+    let host = parts.next()?;
+    let of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let host = host.rsplit(|c| !of_host(c)).next().filter(|host| !host.is_empty())?;
     Some((host, pid, tid))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(line: &str, expected: Option<(&str, u32, u32, Option<u32>, &str)>) {
-        let found = record(line).map(|r| (r.host, r.pid, r.tid, r.cuda_device, r.message));
-        assert_eq!(found, expected, "{line}");
+/// The name itself if it has been seen, else the end of it that has: the rest is what remained of another record.
+fn known_end<'l>(host: &'l str, known: &impl Fn(&str) -> bool) -> &'l str {
+    if known(host) {
+        return host;
     }
-
-    #[test]
-    fn prefixes() {
-        let plain = Some(("node0", 4744, 4763, Some(0), "Using network IB"));
-        check("node0:4744:4763 [0] NCCL INFO Using network IB", plain);
-        check("3: node0:4744:4763 [0] NCCL INFO Using network IB", plain);
-        check("[2026-04-28 14:14:48] node0:4744:4763 [0] NCCL INFO Using network IB", plain);
-        check("[1,0]<stdout>:node0:4744:4763 [0] NCCL INFO Using network IB", plain);
-        check("(worker pid=9) node0:4744:4763 [0] NCCL INFO  Using network IB ", plain);
-        check("node0:4744:4763 NCCL INFO x", Some(("node0", 4744, 4763, None, "x")));
-        check("node0:4744:4763 [0] transport/net_ib.cc:115 NCCL WARN no path", None);
-        check("node0:4744 [0] NCCL INFO x", None);
-        check(":1:2 [0] NCCL INFO x", None);
-        check("NCCL version 2.20.5+cuda12.4", None);
-        check("rank 0/3 ok val=3.0", None);
+    if let Some(host) = LAST_WORDS.iter().find_map(|word| host.strip_prefix(word)) {
+        return host;
     }
+    let mut ends = (1..host.len()).filter_map(|at| host.get(at..));
+    ends.find(|end| known(end)).unwrap_or(host)
 }
+
+/// Last words of messages, which a torn line runs together with the next host.
+const LAST_WORDS: [&str; 2] = ["START", "COMPLETE"];
+
+#[cfg(test)]
+mod tests;

@@ -11,35 +11,42 @@ const OTHER: &str = "other";
 
 /// Counts by shape.
 #[derive(Debug, Default)]
-pub(super) struct Unparsed(BTreeMap<String, u64>);
+pub(super) struct Unparsed {
+    counts: BTreeMap<String, u64>,
+    /// The shape under construction: most shapes have been seen, so that nothing is allocated for them.
+    shape: String,
+}
 
 impl Unparsed {
     pub(super) fn count(&mut self, message: &str) {
-        let mut shape = shape(message);
-        if self.0.len() >= MAX_SHAPES && !self.0.contains_key(&shape) {
-            OTHER.clone_into(&mut shape);
+        shape(message, &mut self.shape);
+        if let Some(count) = self.counts.get_mut(&self.shape) {
+            *count += 1;
+        } else if self.counts.len() < MAX_SHAPES {
+            self.counts.insert(self.shape.clone(), 1);
+        } else {
+            *self.counts.entry(OTHER.to_owned()).or_default() += 1;
         }
-        *self.0.entry(shape).or_default() += 1;
     }
 
     pub(super) fn by_shape(&self) -> &BTreeMap<String, u64> {
-        &self.0
+        &self.counts
     }
 }
 
 /// The beginning of a message with every word that has a digit replaced by `#`.
-fn shape(message: &str) -> String {
-    let mut shape = String::new();
+fn shape(message: &str, shape: &mut String) {
+    shape.clear();
     for word in message.split_ascii_whitespace() {
         if !shape.is_empty() {
             shape.push(' ');
         }
-        shape.push_str(if word.contains(|c: char| c.is_ascii_digit()) { "#" } else { word });
+        shape.push_str(if word.bytes().any(|byte| byte.is_ascii_digit()) { "#" } else { word });
         if shape.len() >= SHAPE_CHARS {
             break;
         }
     }
-    shape.chars().take(SHAPE_CHARS).collect()
+    shape.truncate(shape.floor_char_boundary(SHAPE_CHARS));
 }
 
 #[cfg(test)]

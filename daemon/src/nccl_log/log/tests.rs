@@ -3,10 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 const RXE: &str = include_str!("../../../../fixtures/logs/nccl-2.20.5-rxe-3node-max1-node0.log");
-const A800: &str = include_str!("../../../../fixtures/logs/nccl-2.27.3-a800-8gpu-graph.ranks-0-3.log");
+const A800: &str = include_str!("../../../../fixtures/logs/nccl-2.27.3-a800-8gpu-graph.log");
 const SPLIT: &str = include_str!("../../../../fixtures/logs/nccl-2.27.3-efa-split-rank0of4.log");
-const P5: &str =
-    include_str!("../../../../fixtures/logs/nccl-2.22.3-p5-h100-efa-16ranks-mpirun.ranks-0-9.log");
+const TORN: &str = include_str!("../../../../fixtures/logs/nccl-2.27.3-torn-8procs-one-file.log");
+const GRAPH: &str = include_str!("../../../../fixtures/logs/nccl-2.16.5-2node-ib-graph.log");
+const P5: &str = include_str!("../../../../fixtures/logs/nccl-2.22.3-p5-h100-efa-16ranks-mpirun.log");
 const RCCL: &str = include_str!("../../../../fixtures/logs/rccl-2.27.7-2x7900xtx-graph.log");
 
 fn read(text: &str) -> NcclLog {
@@ -47,13 +48,22 @@ fn notes(log: &NcclLog) -> Vec<String> {
         .collect()
 }
 
-fn check(text: &str, version: &str, expected: &[&str]) {
+/// Compares the notes of some ranks, or of all.
+fn check_ranks(text: &str, version: &str, ranks: Option<&[&str]>, expected: &[&str]) {
+    let of = |notes: Vec<String>| -> Vec<String> {
+        let wanted = |note: &String| ranks.is_none_or(|ranks| ranks.iter().any(|rank| note.contains(rank)));
+        notes.into_iter().filter(wanted).collect()
+    };
     let whole = read(text);
-    assert_eq!(notes(&whole), expected);
+    assert_eq!(of(notes(&whole)), expected);
     assert_eq!(whole.version(), Some(version));
     let mut by_piece = NcclLog::new();
     text.as_bytes().chunks(77).for_each(|piece| by_piece.feed(piece));
-    assert_eq!(notes(&by_piece), expected);
+    assert_eq!(of(notes(&by_piece)), expected);
+}
+
+fn check(text: &str, version: &str, expected: &[&str]) {
+    check_ranks(text, version, None, expected);
 }
 
 #[test]
@@ -67,9 +77,10 @@ fn three_nodes_with_soft_roce() {
 
 #[test]
 fn one_process_with_a_thread_per_gpu_and_runtime_connect() {
-    check(
+    check_ranks(
         A800,
         "2.27.3+cuda12.9",
+        Some(&[" 0/8 ", " 3/8 "]),
         &[
             "13c34b2638bd11fd 3/8 of 1 nodes on 0000:56:00.0 init 8 final 16 [16 x 2->3->4 P2P/direct pointer -] Destroyed",
             "13c34b2638bd11fd 0/8 of 1 nodes on 0000:21:00.0 init 8 final 16 [16 x 7->0->1 P2P/direct pointer -] Destroyed",
@@ -84,7 +95,7 @@ fn without_graph_lines_only_rank_0_knows_its_ring() {
     let rank_0 =
         format!("363ac963d9c3b653 0/16 of 2 nodes on 0000:53:00.0 init ? final 16 [{places}] Destroyed");
     let rank_9 = "363ac963d9c3b653 9/16 of 2 nodes on 0000:64:00.0 init ? final 16 [] Destroyed";
-    check(P5, "2.22.3+cuda12.2", &[rank_9, &rank_0]);
+    check_ranks(P5, "2.22.3+cuda12.2", Some(&[" 0/16 ", " 9/16 "]), &[rank_9, &rank_0]);
 }
 
 #[test]
@@ -210,17 +221,48 @@ proptest! {
     }
 
     #[test]
-    fn mutated_logs(at in prop::collection::vec((0..SPLIT.len(), any::<u8>()), 1..40), cut in 0..SPLIT.len()) {
-        let mut bytes = SPLIT.as_bytes().to_vec();
+    fn mutated_logs(
+        which in 0..4_usize,
+        at in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..200),
+        cut in any::<prop::sample::Index>(),
+        chunk in 1..9000_usize,
+    ) {
+        let text = [SPLIT, RXE, TORN, GRAPH][which];
+        let mut bytes = text.as_bytes().to_vec();
         for (at, byte) in at {
+            let at = at.index(bytes.len());
             bytes[at] = byte;
         }
+        let cut = cut.index(bytes.len());
         let mut log = NcclLog::new();
-        log.feed(&bytes[cut..]);
+        bytes[cut..].chunks(chunk).for_each(|chunk| log.feed(chunk));
         log.feed(&bytes[..cut]);
-        log.feed(RXE.as_bytes());
+        log.finish();
         for facts in log.communicators() {
-            prop_assert!(facts.rank < u32::MAX && facts.rings.len() <= 256);
+            prop_assert!(facts.rank < u32::MAX && facts.rings.len() <= 256 && facts.evidence.len() <= 64);
+        }
+        prop_assert!(log.lacks().len() < 16);
+        let assembled = crate::nccl_log::assemble(&[&log]);
+        for communicator in &assembled.communicators {
+            for ring in communicator.rings.values() {
+                prop_assert_eq!(Some(ring.len()), communicator.n_ranks.map(|n| n as usize));
+            }
         }
     }
+}
+
+#[test]
+fn millions_of_communicators_do_not_take_memory_without_end() {
+    let mut log = NcclLog::new();
+    for pointer in 0..60_000_u64 {
+        let pid = pointer % 700;
+        let comm =
+            format!("comm {:#x} rank 0 nranks 2 cudaDev 0 busId 1b000 commId {pointer:#x}", pointer + 1);
+        log.feed(format!("h{pid}:{pid}:7 [0] NCCL INFO {comm} - Init COMPLETE\n").as_bytes());
+    }
+    let (counts, kept) = (log.counts(), log.communicators().count());
+    assert_eq!(counts.communicators_forgotten + kept as u64, 60_000);
+    assert!((1_000..30_000).contains(&kept), "{kept}");
+    assert!(log.lacks().iter().any(|lack| lack.contains("were forgotten")));
+    assert_eq!(log.communicators().next_back().and_then(|facts| facts.comm_hash), Some(59_999));
 }
