@@ -2,7 +2,7 @@
 //! again once the agent has read the end.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
@@ -12,14 +12,12 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::local::Local;
-use crate::{links, switch};
+use crate::{lineage, links, switch};
 
 /// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
 static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
 /// Slots that are in use or being filled.
 static CLAIMED: [AtomicBool; MAX_COMMUNICATORS] = [const { AtomicBool::new(false) }; MAX_COMMUNICATORS];
-/// Children split from the communicator of each slot so far: NCCL's `comm->childCount`.
-static CHILDREN: [AtomicI32; MAX_COMMUNICATORS] = [const { AtomicI32::new(0) }; MAX_COMMUNICATORS];
 
 /// A slot index that is certainly within bounds.
 const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
@@ -110,7 +108,7 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
     communicator.shares_resources.store(0, Relaxed);
     communicator.library.store(0, Relaxed);
     set_name(communicator, &birth.name);
-    CHILDREN[slot & SLOT_MASK].store(0, Relaxed);
+    lineage::clear(slot);
     communicator.state.store(COMMUNICATOR_FORMING, Release);
 }
 
@@ -189,15 +187,26 @@ pub(crate) fn reattach(slot: usize, pointer: u64) {
     POINTERS[slot & SLOT_MASK].store(pointer, Release);
 }
 
-/// The communicator has ended, all its events have come.
+/// The communicator has ended, all its events have come. One that was revoked before stays aborted.
 pub(crate) fn end(segment: &Segment, slot: usize, state: u32) {
+    if at(segment, slot).state.load(Acquire) != COMMUNICATOR_ABORTED {
+        mark_ended(segment, slot, state);
+    }
+    CLAIMED[slot & SLOT_MASK].store(false, Release);
+}
+
+/// The communicator's operations were aborted, but it can still be shrunk or destroyed.
+pub(crate) fn revoke(segment: &Segment, slot: usize) {
+    mark_ended(segment, slot, COMMUNICATOR_ABORTED);
+}
+
+fn mark_ended(segment: &Segment, slot: usize, state: u32) {
     let communicator = at(segment, slot);
     if state == COMMUNICATOR_ABORTED {
         give_up_in_flight(communicator);
     }
     communicator.ended_ticks.store(ticks::now(), Relaxed);
     communicator.state.store(state, Release);
-    CLAIMED[slot & SLOT_MASK].store(false, Release);
 }
 
 /// What an abort leaves in flight can never complete.
@@ -211,16 +220,11 @@ fn give_up_in_flight(communicator: &Communicator) {
     }
 }
 
-/// Counts one more child of the slot's communicator and gives its number, from 1 as NCCL does.
-pub(crate) fn next_child(slot: usize) -> i32 {
-    CHILDREN[slot & SLOT_MASK].fetch_add(1, Relaxed).wrapping_add(1)
-}
-
 /// In a forked child: none of the parent's communicators is its own.
 pub(crate) fn forget() {
     for slot in 0..MAX_COMMUNICATORS {
         POINTERS[slot].store(0, Relaxed);
         CLAIMED[slot].store(false, Relaxed);
-        CHILDREN[slot].store(0, Relaxed);
+        lineage::clear(slot);
     }
 }

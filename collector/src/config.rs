@@ -42,6 +42,13 @@ impl Config {
     }
 }
 
+/// Whether children share their parent's channels, where the environment decides over the program's configuration:
+/// splits, shrinks.
+pub(crate) fn shares_of_children() -> [Option<bool>; 2] {
+    ["NCCL_COMM_SPLIT_SHARE_RESOURCES", "NCCL_COMM_SHRINK_SHARE_RESOURCES"]
+        .map(|name| number(&[name]).map(|number| number != 0))
+}
+
 fn job() -> String {
     let slurm = || Some(text("SLURM_JOB_ID")).filter(|id| !id.is_empty()).map(|id| format!("slurm-{id}"));
     // torchrun says "none" where it was given no --rdzv-id.

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
+    COMMUNICATOR_ACTIVE, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_FAILED,
     OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
@@ -40,6 +40,9 @@ pub(crate) struct Call {
     pub(crate) datatype: i32,
     /// Peer or root, -1 if the primitive has none.
     pub(crate) peer: i32,
+    /// `cudaStream_t`.
+    #[expect(dead_code, reason = "for whoever watches the stream for completion")]
+    pub(crate) stream: u64,
 }
 
 /// A call that is being forwarded.
@@ -53,6 +56,14 @@ pub(crate) struct Open {
     bytes: u64,
     /// The library will report nothing of it: one rank, or nothing to move.
     is_trivial: bool,
+}
+
+impl Open {
+    /// The copy of the library that made the communicator.
+    #[inline(always)]
+    pub(crate) fn library(&self) -> usize {
+        communicators::at(self.segment, self.slot).library.load(Relaxed) as usize
+    }
 }
 
 /// Whether a result means that the library took the call: `ncclSuccess` or `ncclInProgress`.
@@ -72,6 +83,7 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
         return None;
     }
     let Some(slot) = communicators::find(segment, local, call.comm) else {
+        segment.live.flags.fetch_or(LIVE_CALLED, Relaxed);
         switch::dropped(segment, DropReason::UnknownCommunicator, 1);
         return None;
     };
@@ -139,6 +151,23 @@ pub(crate) fn settle_group(segment: &'static Segment, local: &Local, is_taken: b
     }
     if !settle_chain(segment, local, is_taken) {
         settle_remaining(segment, local, is_taken);
+    }
+    local.clear_group();
+}
+
+/// The outermost group has ended without launching anything (`ncclGroupSimulateEnd`): its calls never were. Their
+/// numbers stay used.
+pub(crate) fn drop_group(segment: &Segment, local: &Local) {
+    let mut next = local.group_last.get();
+    for _ in 0..local.group_len.get() {
+        let Some(ticket) = next.checked_sub(1) else { break };
+        let record = record(segment, ticket);
+        if record.ticket.load(Acquire) != next {
+            break;
+        }
+        next = record.completed_ticks.load(Relaxed);
+        record.ticket.store(0, Release);
+        record.state.store(0, Release);
     }
     local.clear_group();
 }

@@ -8,6 +8,7 @@
 //! * [`issue`]: a call becomes a record and, once the library has taken it, issued counters
 //! * [`complete`]: channels finish, the last one closes the record
 //! * [`communicators`] and [`adopt`]: communicator slots, and which one the profiler speaks of
+//! * [`lineage`]: what a communicator hands down to its children
 //! * [`links`] and [`steps`]: network bytes per peer
 //! * [`switch`]: on, off, fault, and the count of what was dropped
 //! * [`local`]: what a thread remembers
@@ -21,6 +22,7 @@ mod fence;
 mod handle;
 mod identity;
 mod issue;
+mod lineage;
 mod links;
 mod local;
 mod steps;

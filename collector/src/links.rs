@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use ringscope_wire::segment::layout::{DropReason, MAX_LINKS, Segment, link_key};
+use ringscope_wire::segment::layout::{DropReason, LINKS_PER_REGION, MAX_LINKS, Segment, link_key};
 
 use crate::handle::Operation;
 use crate::{communicators, switch};
@@ -44,6 +44,7 @@ fn probe(segment: &Segment, key: u64) -> Option<usize> {
 }
 
 fn take(segment: &Segment, index: usize, from: u64, key: u64) -> bool {
+    segment.live.link_regions.fetch_or(1 << (index / LINKS_PER_REGION), Relaxed);
     segment.links[index].key.compare_exchange(from, key, AcqRel, Relaxed).is_ok()
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Pending {
     pub(crate) comm_address: usize,
     /// Its slot.
     pub(crate) slot: usize,
+    /// Its parent's.
+    pub(crate) parent: Option<usize>,
 }
 
 /// Distinct (communicator, primitive) of one group: a process that drives eight GPUs, each with a send and a receive,
@@ -34,6 +36,8 @@ const NO_SUM: Sum = Sum { slot: 0, primitive: 0, calls: 0, bytes: 0 };
 pub(crate) struct Local {
     /// This thread is inside the real library: what arrives now is the library calling itself.
     inside: Cell<bool>,
+    /// The copy of the library that it is in, or was in last.
+    pub(crate) library: Cell<usize>,
     /// Ticket plus one of the record whose call is being forwarded; 0 if none.
     pub(crate) current: Cell<u64>,
     /// Slot that the last call found.
@@ -56,6 +60,7 @@ thread_local! {
     static LOCAL: Local = const {
         Local {
             inside: Cell::new(false),
+            library: Cell::new(0),
             current: Cell::new(0),
             last_slot: Cell::new(0),
             group_depth: Cell::new(0),
@@ -64,7 +69,7 @@ thread_local! {
             group_sums: [const { Cell::new(NO_SUM) }; MAX_GROUP_SUMS],
             n_group_sums: Cell::new(0),
             forming: Cell::new(0),
-            pending: [const { Cell::new(Pending { comm_address: 0, slot: 0 }) }; MAX_PENDING],
+            pending: [const { Cell::new(Pending { comm_address: 0, slot: 0, parent: None }) }; MAX_PENDING],
             n_pending: Cell::new(0),
         }
     };

@@ -16,6 +16,7 @@ use crate::config::{AgentArgs, ServeArgs, ServeConfig};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
+use crate::level::{self, LevelArgs};
 use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
@@ -45,6 +46,8 @@ enum Command {
     Doctor(DoctorArgs),
     /// Show in the terminal what the daemon sees
     Status(StatusArgs),
+    /// Show or set how much is asked of the library in a running job
+    Level(LevelArgs),
     /// Show ringscope at work on this machine alone
     Demo(DemoArgs),
     /// Copies the log lines that a user of `run` asked for
@@ -108,6 +111,9 @@ fn dispatch(command: Command) -> u8 {
                 Ok(true) => FINDINGS,
                 Err(error) => fail(&error, FAILED),
             }
+        }),
+        Command::Level(args) => with_runtime(|_| async move {
+            exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED)
         }),
         Command::Demo(args) => with_runtime(|stop| async move {
             exit_status(demo::run(&args, stop).await, |error| match error {

@@ -3,7 +3,8 @@
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job, Page, Primitives, Problem, Rings,
+    CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job, JobLevel, LevelChoice, LevelWish,
+    Page, Primitives, Problem, Rings,
 };
 
 /// Talks to one daemon.
@@ -47,18 +48,39 @@ impl Client {
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let url = format!("{}/api/v1/{path}", self.daemon);
-        let no_answer =
-            |error: reqwest::Error| ClientError::NoAnswer { url: url.clone(), reason: innermost(&error) };
-        let response = self.http.get(&url).send().await.map_err(no_answer)?;
-        if !response.status().is_success() {
-            let status = response.status();
-            let detail = match response.json::<Problem>().await {
-                Ok(problem) => problem.detail,
-                Err(_) => format!("answered {status}; is this a ringscope daemon?"),
-            };
-            return Err(ClientError::Problem { url, detail });
+        let request = self.http.get(&url);
+        answer(url, request).await
+    }
+
+    /// The level of a job.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn level(&self, job: &str) -> Result<JobLevel, ClientError> {
+        let url = self.level_url(job)?;
+        let request = self.http.get(&url);
+        answer(url, request).await
+    }
+
+    /// Wishes for a level in a job.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn wish_level(&self, job: &str, level: LevelChoice) -> Result<JobLevel, ClientError> {
+        let url = self.level_url(job)?;
+        let request = self.http.put(&url).json(&LevelWish { level: level.label().to_owned() });
+        answer(url, request).await
+    }
+
+    /// A job's id may hold anything.
+    fn level_url(&self, job: &str) -> Result<String, ClientError> {
+        let base = format!("{}/api/v1/jobs", self.daemon);
+        let mut url = reqwest::Url::parse(&base)
+            .map_err(|error| ClientError::NoAnswer { url: base.clone(), reason: error.to_string() })?;
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.push(job).push("level");
         }
-        response.json().await.map_err(no_answer)
+        Ok(url.into())
     }
 
     /// Every item of a list, page by page; `path` may have a query.
@@ -134,6 +156,25 @@ impl Client {
     pub async fn primitives(&self, id: &str) -> Result<Primitives, ClientError> {
         self.get(&format!("communicators/{id}/primitives")).await
     }
+}
+
+/// Sends a request and reads what must be an object of the API.
+async fn answer<T: DeserializeOwned>(
+    url: String,
+    request: reqwest::RequestBuilder,
+) -> Result<T, ClientError> {
+    let no_answer =
+        |error: reqwest::Error| ClientError::NoAnswer { url: url.clone(), reason: innermost(&error) };
+    let response = request.send().await.map_err(no_answer)?;
+    if !response.status().is_success() {
+        let status = response.status();
+        let detail = match response.json::<Problem>().await {
+            Ok(problem) => problem.detail,
+            Err(_) => format!("answered {status}; is this a ringscope daemon?"),
+        };
+        return Err(ClientError::Problem { url, detail });
+    }
+    response.json().await.map_err(no_answer)
 }
 
 /// The system's words: those around them repeat the URL.

@@ -7,6 +7,7 @@
 mod agents;
 mod changes;
 mod collectors;
+mod levels;
 mod relational;
 mod unsaved;
 
@@ -42,6 +43,7 @@ struct State {
     diagnosis: Diagnosis,
     agents: AgentTable,
     collectors: collectors::Collectors,
+    levels: levels::Levels,
     unsaved: Unsaved,
     change: changes::Pending,
     /// Communicators that changed since they were last sampled.
@@ -73,6 +75,7 @@ impl Hub {
             diagnosis: Diagnosis::new(),
             agents: AgentTable::default(),
             collectors: collectors::Collectors::default(),
+            levels: levels::Levels::default(),
             unsaved: Unsaved::default(),
             change: changes::Pending::default(),
             unsampled: BTreeSet::new(),
@@ -92,12 +95,16 @@ impl Hub {
         let reply = IngestReply {
             seq_number: admission.last_seq,
             resend_all: admission.resend_all,
-            wishes: Vec::new(),
+            wishes: state.levels.wishes(|job| state.agents.may_have(&batch.agent_id, job)),
         };
         if admission.duplicate {
             return Taken { reply, duplicate: true };
         }
         let changes = state.model.apply(batch, now);
+        {
+            let State { levels, model, .. } = &mut *state;
+            levels.hear(batch, model);
+        }
         self.note(&mut state, changes, now);
         Taken { reply, duplicate: false }
     }
@@ -236,7 +243,11 @@ impl Hub {
 impl State {
     fn note_collectors(&mut self, keys: &BTreeSet<String>) {
         for key in keys {
-            self.collectors.note(key, self.model.process_facts(key).as_ref());
+            let process = self.model.process_facts(key);
+            self.collectors.note(key, process.as_ref());
+            if process.is_none() {
+                self.levels.forget(key);
+            }
         }
     }
 

@@ -13,6 +13,7 @@ pub mod embedded;
 pub mod http;
 pub mod hub;
 pub mod ingest;
+pub mod level;
 pub mod metrics;
 pub mod model;
 pub mod nccl_log;

@@ -29,7 +29,11 @@ fn ring(n_hosts: u32, ranks_per_host: u32) -> Ring {
             transport: Some(if leaves { "NET/IB" } else { "P2P/IPC" }.to_owned()),
             nic: leaves.then(|| format!("mlx5_{}", rank % 4)),
             next: (rank + 1) % n_ranks,
-            sent_bytes: 0,
+            recv_nic: None,
+            gpu_direct: None,
+            proxy_rank: None,
+            odd: Vec::new(),
+            sent_bytes: None,
         }
     });
     Ring { channel: 0, complete: true, missing_ranks: vec![], problem: None, order: order.collect() }

@@ -225,3 +225,26 @@ proptest! {
         read_all(&bytes);
     }
 }
+
+#[test]
+fn links_are_found_in_every_region_that_was_used_and_in_no_other() {
+    let mut bytes = segment();
+    let places = [0, 63, 64, 1000, 4095];
+    let regions = places.iter().fold(0_u64, |bits, place| bits | 1 << (place / layout::LINKS_PER_REGION));
+    for place in places {
+        let at = offset_of!(Segment, links) + place * size_of::<layout::Link>();
+        let key = layout::link_key(1, 0, 4, u32::try_from(place).unwrap());
+        bytes[at..at + 8].copy_from_slice(&key.to_le_bytes());
+    }
+    let at = offset_of!(Segment, live) + offset_of!(layout::Live, link_regions);
+    let mut peers = |regions: u64| {
+        bytes[at..at + 8].copy_from_slice(&regions.to_le_bytes());
+        let read = snapshot(&mut bytes.as_slice()).unwrap();
+        read.links.iter().map(|link| link.peer).collect::<Vec<_>>()
+    };
+    // The sample's own link lies at place 5.
+    assert_eq!(peers(regions), [0, 4, 63, 64, 1000, 4095]);
+    assert_eq!(peers(u64::MAX), [0, 4, 63, 64, 1000, 4095]);
+    assert_eq!(peers(1 << 63), [4095]);
+    assert!(peers(0).is_empty());
+}

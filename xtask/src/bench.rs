@@ -13,6 +13,8 @@ pub(crate) enum Bench {
     Collector,
     /// Samples per second that the daemon accepts, and what they cost
     Ingest,
+    /// Milliseconds that a reading of 64 processes costs the agent
+    Agent,
 }
 
 pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
@@ -26,6 +28,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
             example("ringscope", "bench_ingest", arguments)
         }
+        Bench::Agent => example("ringscope", "bench_agent", arguments),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod nccl;
 mod process;
 mod test;
 mod tools;
@@ -38,6 +39,8 @@ enum Command {
     Dist,
     /// Build the page into web/dist
     Web,
+    /// Fetch the versions of NVIDIA's library that the tests need, 2 GB: target/nccl
+    Nccl,
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Test => test::run_all(),
         Command::Demo { arguments } => build::demo(&arguments),
         Command::Dist => build::dist(),
+        Command::Nccl => nccl::ensure(),
         Command::Web => test::build_web(),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
     };

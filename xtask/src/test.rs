@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, command, root, run};
-use crate::tools;
+use crate::{nccl, tools};
 
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[tools::CC, tools::POSTGRES, tools::PROMETHEUS, tools::CHROMIUM, tools::NPM])?;
@@ -12,6 +12,7 @@ pub(crate) fn run_all() -> Result<()> {
     tools::ensure_cargo_deny()?;
     run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;
     web()?;
+    nccl::ensure()?;
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut cargo(["build", "--workspace", "--locked"]))?;
     run(&mut cargo(["test", "--workspace", "--locked"]))

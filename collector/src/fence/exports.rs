@@ -5,19 +5,19 @@
 
 #![expect(unsafe_code, reason = "exports C functions and calls the real ones")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 use ringscope_wire::Primitive;
 
 use super::guard;
-use super::nccl::{Comm, SYSTEM_ERROR, Stream};
+use super::nccl::{Comm, Stream};
 use super::resolve::{self, Function};
-use crate::issue::{self, Call};
-use crate::local;
+use crate::issue::{self, Call, Open};
+use crate::local::{self, Local};
 
-/// Per line: the primitive; the call's elements, datatype, peer or root (else -1) and communicator; the signature.
+/// Per line: the primitive; the call's elements, datatype, peer or root (else -1), communicator and stream; the signature.
 macro_rules! operations {
-    ($($primitive:ident($count:ident, $datatype:ident, $peer:expr, $comm:ident)
+    ($($primitive:ident($count:ident, $datatype:ident, $peer:expr, $comm:ident, $stream:ident)
         = $name:ident($($arg:ident: $type:ty),*);)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of nccl.h: records the call and forwards it.")]
         #[unsafe(no_mangle)]
@@ -28,8 +28,9 @@ macro_rules! operations {
                 count: $count as u64,
                 datatype: $datatype,
                 peer: $peer,
+                stream: $stream as u64,
             };
-            around(Function::$name, &call, |real| {
+            around(Function::$name, &call, $comm, |real| {
                 // SAFETY: the library's function of this name has the signature that nccl.h gives it.
                 let real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
                 // SAFETY: the caller's own arguments.
@@ -40,34 +41,56 @@ macro_rules! operations {
 }
 
 operations! {
-    AllReduce(count, datatype, -1, comm) = ncclAllReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
-    Broadcast(count, datatype, root, comm) = ncclBroadcast(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Broadcast(count, datatype, root, comm) = ncclBcast(buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Reduce(count, datatype, root, comm) = ncclReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream);
-    AllGather(count, datatype, -1, comm) = ncclAllGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
-    ReduceScatter(count, datatype, -1, comm) = ncclReduceScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
-    Send(count, datatype, peer, comm) = ncclSend(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
-    Recv(count, datatype, peer, comm) = ncclRecv(buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    AllReduce(count, datatype, -1, comm, stream) = ncclAllReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, root, comm, stream) = ncclBroadcast(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Reduce(count, datatype, root, comm, stream) = ncclReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream);
+    AllGather(count, datatype, -1, comm, stream) = ncclAllGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
+    ReduceScatter(count, datatype, -1, comm, stream) = ncclReduceScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    AllToAll(count, datatype, -1, comm, stream) = ncclAlltoAll(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
+    Gather(count, datatype, root, comm, stream) = ncclGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Scatter(count, datatype, root, comm, stream) = ncclScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, root, comm, stream) = ncclBcast(buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Send(count, datatype, peer, comm, stream) = ncclSend(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    Recv(count, datatype, peer, comm, stream) = ncclRecv(buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    PutSignal(count, datatype, peer, comm, stream) = ncclPutSignal(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, window: *mut c_void, offset: usize, signal: c_int, context: c_int, flags: c_uint, comm: Comm, stream: Stream);
+    AllReduce(count, datatype, -1, comm, stream) = ncclAllReduceConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Broadcast(count, datatype, root, comm, stream) = ncclBroadcastConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Reduce(count, datatype, root, comm, stream) = ncclReduceConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    AllGather(count, datatype, -1, comm, stream) = ncclAllGatherConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    ReduceScatter(count, datatype, -1, comm, stream) = ncclReduceScatterConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    AllToAll(count, datatype, -1, comm, stream) = ncclAlltoAllConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Gather(count, datatype, root, comm, stream) = ncclGatherConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Scatter(count, datatype, root, comm, stream) = ncclScatterConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
 }
 
 /// Forwards one call, with the record before and the result after. What the library calls of itself passes unseen.
 #[inline(always)]
-fn around(function: Function, call: &Call, forward: impl FnOnce(*mut c_void) -> c_int) -> c_int {
-    let real = resolve::real(function);
-    if real.is_null() {
-        return SYSTEM_ERROR;
+fn around(function: Function, call: &Call, comm: Comm, forward: impl FnOnce(*mut c_void) -> c_int) -> c_int {
+    // Out of the closure, which the compiler would not inline at each of its uses.
+    let local = local::with(std::ptr::from_ref);
+    // SAFETY: this thread's own, which lives as long as the thread and has no destructor.
+    let local = unsafe { &*local };
+    if local.is_inside() {
+        let real = resolve::real(function, local.library.get());
+        return if real.is_null() { resolve::lacks() } else { forward(real) };
     }
-    local::with(|local| {
-        if local.is_inside() {
-            return forward(real);
-        }
-        let open = guard(|| issue::begin(local, call)).flatten();
-        let inside = local.enter(open.map_or(0, |open| open.ticket + 1));
-        let result = forward(real);
-        drop(inside);
-        if let Some(open) = open {
-            guard(|| issue::finish(local, &open, result));
-        }
-        result
-    })
+    let open = guard(|| issue::begin(local, call)).flatten();
+    let library =
+        if resolve::is_single() { Some(0) } else { library_of_one_of_several(local, open.as_ref(), comm) };
+    let real = library.map_or(std::ptr::null_mut(), |library| {
+        local.library.set(library);
+        resolve::real(function, library)
+    });
+    let inside = local.enter(open.map_or(0, |open| open.ticket + 1));
+    let result = if real.is_null() { resolve::lacks() } else { forward(real) };
+    drop(inside);
+    if let Some(open) = open {
+        guard(|| issue::finish(local, &open, result));
+    }
+    result
+}
+
+#[inline(never)]
+fn library_of_one_of_several(local: &Local, open: Option<&Open>, comm: Comm) -> Option<usize> {
+    open.map(Open::library).or_else(|| resolve::library_of(local, comm))
 }

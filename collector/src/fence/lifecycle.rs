@@ -1,266 +1,301 @@
-//! Communicators and groups: the functions of `nccl.h` that make, end and bracket.
-//!
-//! Communicators are followed also while the collector is switched off, so that their calls count once it is on.
+//! Communicators and groups: the functions of `nccl.h` that end and bracket, and those that tell of registered memory.
 
-#![expect(
-    unsafe_code,
-    reason = "exports C functions, calls the real ones, reads what they leave behind pointers"
-)]
+#![expect(unsafe_code, reason = "exports C functions and calls the real ones")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering::Relaxed;
 
-use ringscope_wire::comm_hash;
 use ringscope_wire::segment::Segment;
-use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, DropReason, MADE_BY_INIT, MADE_BY_SPLIT, MAX_COMMUNICATORS,
-};
+use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED};
 
-use super::nccl::{COMM_NAME_SINCE, CONFIG_MAGIC, Comm, Config, ConfigHead, SUCCESS, SYSTEM_ERROR, UniqueId};
-use super::profiler_v5::text;
-use super::resolve::{self, Function};
-use super::segment_map::segment_or_create;
-use super::{guard, segment};
-use crate::communicators::{self, Birth, Name};
-use crate::issue::{is_taken, settle_group};
-use crate::local::{self, Local, Pending};
-use crate::switch;
+use super::nccl::{Comm, SUCCESS, Stream};
+use super::resolve::{self, Function, library_of, library_of_caller, library_of_outside};
+use super::{births, guard, later, segment};
+use crate::issue::{drop_group, is_taken, settle_group};
+use crate::local::Local;
+use crate::{communicators, local};
 
-/// Defines an exported function: `$local` is the thread's memory, `$real` the library's function. Calls from inside
-/// the library go straight through.
+/// Defines an exported function: `$local` is the thread's memory, `$library` the copy of the library that `$which` finds,
+/// `$real` its function. Calls from inside the library go straight back to it.
 macro_rules! wrap {
-    ($name:ident($($arg:ident: $type:ty),*), |$local:ident, $real:ident| $body:expr) => {
+    ($name:ident($($arg:ident: $type:ty),*), |$local:ident, $library:ident = $which:expr, $real:ident| $body:expr) => {
         #[doc = concat!("`", stringify!($name), "` of nccl.h.")]
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
-            let real = resolve::real(Function::$name);
-            if real.is_null() {
-                return SYSTEM_ERROR;
-            }
-            // SAFETY: the library's function of this name has the signature that nccl.h gives it.
-            let $real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
-            local::with(|$local| {
-                if $local.is_inside() {
+            crate::local::with(|$local| {
+                let is_inside = $local.is_inside();
+                let library = if is_inside { Some($local.library.get()) } else { $which };
+                let real = library.map_or(std::ptr::null_mut(), |library| {
+                    resolve::real(Function::$name, library)
+                });
+                let Some($library) = library.filter(|_| !real.is_null()) else {
+                    return resolve::lacks();
+                };
+                // SAFETY: the library's function of this name has the signature that nccl.h gives it.
+                let $real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
+                if is_inside {
                     // SAFETY: the caller's own arguments.
                     return unsafe { $real($($arg),*) };
                 }
+                $local.library.set($library);
                 $body
             })
         }
     };
 }
+pub(super) use wrap;
 
-wrap!(ncclCommInitRank(comm: *mut Comm, n_ranks: c_int, id: UniqueId, rank: c_int), |local, real| {
-    let forming = form(|_| birth_of_init(&id, rank, n_ranks, Name::default()));
-    // SAFETY: the caller's own arguments.
-    make(local, forming, comm, || unsafe { real(comm, n_ranks, id, rank) })
-});
-
-wrap!(
-    ncclCommInitRankConfig(comm: *mut Comm, n_ranks: c_int, id: UniqueId, rank: c_int, config: *mut c_void),
-    |local, real| {
-        // SAFETY: NULL or a configuration that the caller made.
-        let name = unsafe { name_of(config) };
-        let forming = form(|_| birth_of_init(&id, rank, n_ranks, name));
-        // SAFETY: the caller's own arguments.
-        make(local, forming, comm, || unsafe { real(comm, n_ranks, id, rank, config) })
-    }
-);
-
-wrap!(
-    ncclCommSplit(parent: Comm, colour: c_int, key: c_int, comm: *mut Comm, config: *mut c_void),
-    |local, real| {
-        // SAFETY: NULL or a configuration that the caller made.
-        let name = unsafe { name_of(config) };
-        let forming = form_split(local, parent, colour, name);
-        // SAFETY: the caller's own arguments.
-        make(local, forming, comm, || unsafe { real(parent, colour, key, comm, config) })
-    }
-);
-
-wrap!(ncclCommInitAll(comms: *mut Comm, n_devices: c_int, devices: *const c_int), |local, real| {
-    let mut slots = [None; MAX_COMMUNICATORS];
-    let n_used = usize::try_from(n_devices).unwrap_or(0).min(MAX_COMMUNICATORS);
-    for (slot, rank) in slots[..n_used].iter_mut().zip(0..) {
-        *slot = form(|_| Birth { comm_hash: 0, ..birth(rank, n_devices, Name::default()) });
-    }
-    let inside = local.enter(0);
-    // SAFETY: the caller's own arguments.
-    let result = unsafe { real(comms, n_devices, devices) };
-    drop(inside);
-    for (index, slot) in slots[..n_used].iter().enumerate() {
-        if let Some(slot) = *slot {
-            // SAFETY: the caller's array has `n_devices` entries.
-            guard(|| conclude(slot, unsafe { comms.add(index) }, result));
-        }
-    }
-    result
-});
-
-wrap!(ncclCommDestroy(comm: Comm), |local, real| {
+wrap!(ncclCommDestroy(comm: Comm), |local, library = library_of(local, comm), real| {
     // SAFETY: the caller's own argument.
     finish(local, comm, COMMUNICATOR_DESTROYED, || unsafe { real(comm) })
 });
 
-wrap!(ncclCommAbort(comm: Comm), |local, real| {
+wrap!(ncclCommAbort(comm: Comm), |local, library = library_of(local, comm), real| {
     // SAFETY: the caller's own argument.
     finish(local, comm, COMMUNICATOR_ABORTED, || unsafe { real(comm) })
 });
 
-wrap!(ncclCommFinalize(comm: Comm), |local, real| {
-    let _inside = local.enter(0);
-    // SAFETY: the caller's own argument.
-    unsafe { real(comm) }
-});
-
-wrap!(ncclGroupStart(), |local, real| {
-    let inside = local.enter(0);
-    // SAFETY: no arguments.
-    let result = unsafe { real() };
-    drop(inside);
-    if result == SUCCESS {
-        local.group_depth.set(local.group_depth.get().saturating_add(1));
-    }
-    result
-});
-
-wrap!(ncclGroupEnd(), |local, real| {
-    let inside = local.enter(0);
-    // SAFETY: no arguments.
-    let result = unsafe { real() };
-    drop(inside);
-    let depth = local.group_depth.get().saturating_sub(1);
-    local.group_depth.set(depth);
-    if depth == 0 {
-        guard(|| end_group(local, result));
-    }
-    result
-});
-
-/// The outermost group has ended: its calls are issued, its communicators made.
-fn end_group(local: &Local, result: c_int) {
-    if let Some(segment) = segment() {
-        settle_group(segment, local, is_taken(result));
-    }
-    for pending in local.take_pending() {
-        conclude(pending.slot, std::ptr::with_exposed_provenance_mut(pending.comm_address), result);
-    }
-}
-
-/// Takes a slot for a communicator about to be made, in a segment that is made if need be.
-fn form(birth: impl FnOnce(&Segment) -> Birth) -> Option<usize> {
-    guard(|| {
-        let Some(segment) = segment_or_create() else {
-            switch::no_segment();
-            return None;
-        };
-        if switch::is_faulty(segment) {
-            return None;
-        }
-        communicators::form(segment, &birth(segment))
-    })
-    .flatten()
-}
-
-fn birth(rank: c_int, n_ranks: c_int, name: Name) -> Birth {
-    Birth { made_by: MADE_BY_INIT, rank, n_ranks, comm_hash: 0, parent_hash: 0, name }
-}
-
-fn birth_of_init(id: &UniqueId, rank: c_int, n_ranks: c_int, name: Name) -> Birth {
-    Birth { comm_hash: comm_hash::of_unique_id(&id.internal), ..birth(rank, n_ranks, name) }
-}
-
-/// A slot for the child that this rank gets from a split; none if it gets none, which still counts as a child.
-fn form_split(local: &Local, parent: Comm, colour: c_int, name: Name) -> Option<usize> {
-    let segment = segment()?;
-    let parent_slot = guard(|| communicators::find(segment, local, parent as u64)).flatten()?;
-    let child = communicators::next_child(parent_slot);
-    // NCCL_SPLIT_NOCOLOR is -1.
-    if colour < 0 {
-        return None;
-    }
-    let parent_hash =
-        communicators::at(segment, parent_slot).comm_hash.load(std::sync::atomic::Ordering::Relaxed);
-    form(|_| Birth {
-        made_by: MADE_BY_SPLIT,
-        rank: -1,
-        n_ranks: 0,
-        comm_hash: comm_hash::of_split(parent_hash, child, colour),
-        parent_hash,
-        name,
-    })
-}
-
-/// Forwards an init or split and follows what becomes of it.
-fn make(local: &Local, slot: Option<usize>, comm: *mut Comm, forward: impl FnOnce() -> c_int) -> c_int {
-    local.forming.set(slot.map_or(0, |slot| slot + 1));
-    let inside = local.enter(0);
-    let result = forward();
-    drop(inside);
-    local.forming.set(0);
-    if let Some(slot) = slot {
+wrap!(ncclCommRevoke(comm: Comm, flags: c_int), |local, library = library_of(local, comm), real| {
+    // SAFETY: the caller's own arguments.
+    let result = inside(local, || unsafe { real(comm, flags) });
+    if is_taken(result) {
         guard(|| {
-            if local.group_depth.get() > 0 && is_taken(result) {
-                defer(local, slot, comm);
-            } else {
-                conclude(slot, comm, result);
-            }
+            let segment = segment()?;
+            communicators::revoke(segment, communicators::find(segment, local, comm as u64)?);
+            Some(())
         });
     }
     result
+});
+
+wrap!(ncclCommFinalize(comm: Comm), |local, library = library_of(local, comm), real| {
+    // SAFETY: the caller's own argument.
+    inside(local, || unsafe { real(comm) })
+});
+
+wrap!(
+    ncclCommGetAsyncError(comm: Comm, error: *mut c_int),
+    |local, library = library_of(local, comm), real| {
+        // SAFETY: the caller's own arguments.
+        let result = inside(local, || unsafe { real(comm, error) });
+        if result == SUCCESS && !later::is_idle() {
+            guard(|| {
+                let segment = segment()?;
+                let slot = communicators::find(segment, local, comm as u64)?;
+                // SAFETY: the library has just written it.
+                later::heard(segment, slot, unsafe { error.read() });
+                Some(())
+            });
+        }
+        result
+    }
+);
+
+wrap!(
+    ncclCommRegister(comm: Comm, buffer: *mut c_void, size: usize, handle: *mut *mut c_void),
+    |local, library = library_of(local, comm), real| {
+        // SAFETY: the caller's own arguments.
+        register(local, || unsafe { real(comm, buffer, size, handle) })
+    }
+);
+
+wrap!(
+    ncclCommWindowRegister(comm: Comm, buffer: *mut c_void, size: usize, window: *mut *mut c_void, flags: c_int),
+    |local, library = library_of(local, comm), real| {
+        // SAFETY: the caller's own arguments.
+        register(local, || unsafe { real(comm, buffer, size, window, flags) })
+    }
+);
+
+wrap!(
+    ncclMemAlloc(place: *mut *mut c_void, size: usize),
+    |local, library = library_of_outside(), real| {
+        // SAFETY: the caller's own arguments.
+        register(local, || unsafe { real(place, size) })
+    }
+);
+
+// No primitive fits these two: they move no payload. What the library calls for them is still its own.
+wrap!(
+    ncclSignal(peer: c_int, signal: c_int, context: c_int, flags: c_uint, comm: Comm, stream: Stream),
+    |local, library = library_of(local, comm), real| {
+        // SAFETY: the caller's own arguments.
+        inside(local, || unsafe { real(peer, signal, context, flags, comm, stream) })
+    }
+);
+
+wrap!(
+    ncclWaitSignal(n: c_int, signals: *mut c_void, comm: Comm, stream: Stream),
+    |local, library = library_of(local, comm), real| {
+        // SAFETY: the caller's own arguments.
+        inside(local, || unsafe { real(n, signals, comm, stream) })
+    }
+);
+
+/// Defines an exported function that hands on its arguments and, behind them, the address to which it returns: whose
+/// group it is only the caller's place in memory tells, and groups are too frequent to unwind the stack for it.
+macro_rules! hand_on_with_caller {
+    ($name:ident($($arg:ident: $type:ty),*), $x86_64:literal, $aarch64:literal, $to:ident) => {
+        #[doc = concat!("`", stringify!($name), "` of nccl.h.")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::naked_asm!(concat!("mov ", $x86_64, ", [rsp]"), "jmp {to}", to = sym $to);
+            #[cfg(target_arch = "aarch64")]
+            std::arch::naked_asm!(concat!("mov ", $aarch64, ", x30"), "b {to}", to = sym $to);
+        }
+
+        #[doc = concat!("`", stringify!($name), "` of nccl.h.")]
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
+            let caller = super::scope::caller();
+            // SAFETY: the caller's own arguments.
+            unsafe { $to($($arg,)* caller) }
+        }
+    };
 }
 
-/// In a group the pointer is there when the group has ended.
-fn defer(local: &Local, slot: usize, comm: *mut Comm) {
-    if !local.defer(Pending { comm_address: comm.expose_provenance(), slot })
+hand_on_with_caller!(ncclGroupStart(), "rdi", "x0", group_start);
+hand_on_with_caller!(ncclGroupEnd(), "rdi", "x0", group_end);
+hand_on_with_caller!(ncclGroupSimulateEnd(info: *mut c_void), "rsi", "x1", group_simulate_end);
+
+unsafe extern "C-unwind" fn group_start(caller: usize) -> c_int {
+    local::with(|local| {
+        let Some((real, is_inside)) = group_function(local, Function::ncclGroupStart, caller) else {
+            return resolve::lacks();
+        };
+        // SAFETY: the signature since 2.0.
+        let real: unsafe extern "C-unwind" fn() -> c_int = unsafe { std::mem::transmute(real) };
+        if is_inside {
+            // SAFETY: no arguments.
+            return unsafe { real() };
+        }
+        // SAFETY: no arguments.
+        let result = inside(local, || unsafe { real() });
+        if result == SUCCESS {
+            local.group_depth.set(local.group_depth.get().saturating_add(1));
+        }
+        result
+    })
+}
+
+unsafe extern "C-unwind" fn group_end(caller: usize) -> c_int {
+    local::with(|local| {
+        let Some((real, is_inside)) = group_function(local, Function::ncclGroupEnd, caller) else {
+            return resolve::lacks();
+        };
+        // SAFETY: the signature since 2.0.
+        let real: unsafe extern "C-unwind" fn() -> c_int = unsafe { std::mem::transmute(real) };
+        if is_inside {
+            // SAFETY: no arguments.
+            return unsafe { real() };
+        }
+        // SAFETY: no arguments.
+        let result = inside(local, || unsafe { real() });
+        if leave_group(local) {
+            guard(|| {
+                if let Some(segment) = segment() {
+                    settle_group(segment, local, is_taken(result));
+                }
+                births::conclude_pending(local, result);
+            });
+        }
+        result
+    })
+}
+
+/// Ends the group and launches none of its operations; communicators are made all the same.
+unsafe extern "C-unwind" fn group_simulate_end(info: *mut c_void, caller: usize) -> c_int {
+    local::with(|local| {
+        let Some((real, is_inside)) = group_function(local, Function::ncclGroupSimulateEnd, caller) else {
+            return resolve::lacks();
+        };
+        // SAFETY: the signature since 2.22.
+        let real: unsafe extern "C-unwind" fn(*mut c_void) -> c_int = unsafe { std::mem::transmute(real) };
+        if is_inside {
+            // SAFETY: the caller's own argument.
+            return unsafe { real(info) };
+        }
+        // SAFETY: the caller's own argument.
+        let result = inside(local, || unsafe { real(info) });
+        if leave_group(local) {
+            guard(|| {
+                if let Some(segment) = segment() {
+                    drop_group(segment, local);
+                }
+                births::conclude_pending(local, result);
+            });
+        }
+        result
+    })
+}
+
+/// The real function for a caller at this address, and whether that is the library itself.
+#[inline(always)]
+fn group_function(local: &Local, function: Function, caller: usize) -> Option<(*mut c_void, bool)> {
+    let is_inside = local.is_inside();
+    let library = if is_inside { local.library.get() } else { library_of_caller(caller)? };
+    let real = resolve::real(function, library);
+    if real.is_null() {
+        return None;
+    }
+    if !is_inside {
+        local.library.set(library);
+    }
+    Some((real, is_inside))
+}
+
+/// Counts down the open groups; true if the outermost has ended.
+fn leave_group(local: &Local) -> bool {
+    let depth = local.group_depth.get().saturating_sub(1);
+    local.group_depth.set(depth);
+    depth == 0
+}
+
+/// Forwards a call of which nothing is recorded.
+fn inside(local: &Local, forward: impl FnOnce() -> c_int) -> c_int {
+    let _inside = local.enter(0);
+    forward()
+}
+
+/// Forwards a call that registers memory, and counts it.
+fn register(local: &Local, forward: impl FnOnce() -> c_int) -> c_int {
+    let result = inside(local, forward);
+    if result == SUCCESS
         && let Some(segment) = segment()
     {
-        communicators::release(segment, slot);
-        switch::dropped(segment, DropReason::CommunicatorTableFull, 1);
+        segment.live.registrations.fetch_add(1, Relaxed);
     }
-}
-
-/// The library has made the communicator, or not.
-fn conclude(slot: usize, comm: *mut Comm, result: c_int) {
-    let Some(segment) = segment() else { return };
-    if !is_taken(result) || comm.is_null() {
-        return communicators::fail(segment, slot);
-    }
-    // SAFETY: the caller gave a place for the pointer, and the library has filled it.
-    let pointer = unsafe { comm.read() };
-    if pointer.is_null() {
-        return communicators::release(segment, slot);
-    }
-    // A communicator still being made must not be asked: the library would log a warning.
-    if result == SUCCESS {
-        describe(segment, slot, pointer);
-    }
-    communicators::activate(segment, slot, pointer as u64);
+    result
 }
 
 /// Asks the library for what the call did not say.
-fn describe(segment: &Segment, slot: usize, comm: Comm) {
-    use std::sync::atomic::Ordering::Relaxed;
+pub(super) fn describe(segment: &Segment, slot: usize, comm: Comm) {
     let communicator = communicators::at(segment, slot);
+    let library = communicator.library.load(Relaxed) as usize;
     for (function, place) in [
         (Function::ncclCommUserRank, &communicator.rank),
         (Function::ncclCommCount, &communicator.n_ranks),
         (Function::ncclCommCuDevice, &communicator.device),
     ] {
-        if let Some(value) = ask(function, comm) {
+        if let Some(value) = ask(function, library, comm) {
             place.store(value, Relaxed);
         }
     }
 }
 
-fn ask(function: Function, comm: Comm) -> Option<c_int> {
-    let real = resolve::real(function);
+fn ask(function: Function, library: usize, comm: Comm) -> Option<c_int> {
+    let real = resolve::real(function, library);
     if real.is_null() {
         return None;
     }
     // SAFETY: the three functions asked here have this signature.
     let real: unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int = unsafe { std::mem::transmute(real) };
     let mut value = 0;
-    // SAFETY: a communicator that the library has just made, and a valid place for the answer.
+    // SAFETY: a communicator that the library has made, and a valid place for the answer.
     let result = unsafe { real(comm, &raw mut value) };
     (result == SUCCESS).then_some(value)
 }
@@ -280,30 +315,13 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
         guard(|| {
             if is_taken(result) {
                 communicators::end(segment, slot, state);
+                if !later::is_idle() {
+                    later::abandon(segment, slot);
+                }
             } else {
                 communicators::reattach(slot, comm as u64);
             }
         });
     }
     result
-}
-
-/// `ncclConfig_t.commName`, if the configuration is one and new enough to have it.
-///
-/// # Safety
-/// NULL or a `ncclConfig_t` as its own `size` says.
-unsafe fn name_of(config: *const c_void) -> Name {
-    let config = config.cast::<Config>();
-    if config.is_null() {
-        return Name::default();
-    }
-    // SAFETY: every version begins with these three.
-    let head = unsafe { config.cast::<ConfigHead>().read() };
-    if head.magic != CONFIG_MAGIC || head.size < size_of::<Config>() || head.version < COMM_NAME_SINCE {
-        return Name::default();
-    }
-    // SAFETY: `size` says that the field is there.
-    let name = unsafe { (*config).comm_name };
-    // SAFETY: NULL or a terminated text, says nccl.h.
-    unsafe { text(name) }
 }

@@ -1,18 +1,22 @@
 //! The only unsafe code of the collector, behind safe functions.
 //!
 //! * [`exports`]: the operations that stand in front of the library's
-//! * [`lifecycle`]: the same for communicators and groups
+//! * [`births`] and [`lifecycle`]: the same for communicators, groups and registered memory
 //! * [`profiler_v5`]: the profiler plugin, in the structures of [`profiler_abi`]
-//! * [`resolve`]: the library's own functions
+//! * [`later`]: communicators whose init goes on after its call has returned
+//! * [`resolve`]: the library's own functions, found through [`scope`]
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
 //! * `ticks`: clocks
 
+mod births;
 mod exports;
+mod later;
 mod lifecycle;
 mod nccl;
 mod profiler_abi;
 mod profiler_v5;
 mod resolve;
+mod scope;
 mod segment_map;
 pub(crate) mod ticks;
 

@@ -1,15 +1,23 @@
-//! The real library's functions, found once and kept.
+//! The real library's functions, found once and kept: a table for each copy of the library in the process.
 //!
-//! In this order: `dlsym(RTLD_NEXT, "ncclX")` (the library was linked or loaded globally; another interposer may come
-//! first, as it should); the known sonames, if loaded (after `dlopen(RTLD_LOCAL)`, as `import torch` does);
-//! any loaded object that exports `pncclX` (renamed, or linked into a framework statically).
+//! A call on a communicator goes to the copy that made it. Any other goes to the copy that its caller would have got
+//! without us ([`scope`]), which is asked once per calling object. Readers take no lock: a table is whole before its
+//! number is known.
 
-#![expect(unsafe_code, reason = "asks the dynamic linker")]
+#![expect(unsafe_code, reason = "calls what the dynamic linker found")]
 
-use std::ffi::{CStr, CString, c_int, c_void};
-use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+
+use ringscope_wire::segment::layout::DropReason;
+
+use super::nccl::{Comm, SYSTEM_ERROR};
+use super::scope::{self, Scope};
+use super::segment_map::segment;
+use crate::local::Local;
+use crate::{communicators, switch};
 
 macro_rules! functions {
     ($($name:ident)*) => {
@@ -35,18 +43,18 @@ macro_rules! functions {
 }
 
 functions! {
-    ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll ncclCommSplit
-    ncclCommDestroy ncclCommAbort ncclCommFinalize ncclGroupStart ncclGroupEnd
-    ncclAllReduce ncclBroadcast ncclBcast ncclReduce ncclAllGather ncclReduceScatter ncclSend ncclRecv
     ncclGetVersion ncclCommCount ncclCommUserRank ncclCommCuDevice
+    ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable ncclCommInitAll
+    ncclCommSplit ncclCommShrink ncclCommGrow
+    ncclCommDestroy ncclCommAbort ncclCommRevoke ncclCommFinalize ncclCommGetAsyncError
+    ncclGroupStart ncclGroupEnd ncclGroupSimulateEnd
+    ncclCommRegister ncclCommWindowRegister ncclMemAlloc
+    ncclAllReduce ncclBroadcast ncclBcast ncclReduce ncclAllGather ncclReduceScatter
+    ncclSend ncclRecv ncclAlltoAll ncclGather ncclScatter
+    ncclAllReduceConfig ncclBroadcastConfig ncclReduceConfig ncclAllGatherConfig ncclReduceScatterConfig
+    ncclAlltoAllConfig ncclGatherConfig ncclScatterConfig
+    ncclPutSignal ncclSignal ncclWaitSignal
 }
-
-const N_FUNCTIONS: usize = Function::ALL.len();
-
-static REAL: [AtomicPtr<c_void>; N_FUNCTIONS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; N_FUNCTIONS];
-
-/// Libraries that speak the API, in the order in which they are asked.
-const SONAMES: [&CStr; 4] = [c"libnccl.so.2", c"libnccl.so", c"librccl.so.1", c"librsccl.so"];
 
 impl Function {
     /// Its name.
@@ -55,28 +63,164 @@ impl Function {
     }
 }
 
-/// The library's own function; null if no loaded object has it. Never one of ours.
-#[inline(always)]
-pub(super) fn real(function: Function) -> *mut c_void {
-    let known = REAL[function as usize].load(Acquire);
-    if known.is_null() { resolve(function) } else { known }
+const N_FUNCTIONS: usize = Function::ALL.len();
+
+/// Copies of the library that one process can have; a framework with its own and one beside it are two, and each is
+/// some hundred megabytes. Calls to more are refused (`DropReason::NoLibrary`). A power of two.
+const MAX_LIBRARIES: usize = 16;
+/// Calling objects that are remembered. Others are looked up at each call without a communicator.
+const MAX_CALLERS: usize = 64;
+
+/// One copy of the library.
+struct Library {
+    /// Where the object that has its `ncclGetVersion` is loaded: its identity. Null while free.
+    base: AtomicPtr<c_void>,
+    /// The rest is filled.
+    is_whole: AtomicBool,
+    version: AtomicU32,
+    functions: [AtomicPtr<c_void>; N_FUNCTIONS],
 }
 
-/// Finds all functions now, so that no call on the record path has to.
-pub(super) fn resolve_all() {
-    for function in Function::ALL {
-        if REAL[*function as usize].load(Relaxed).is_null() {
-            resolve(*function);
+static LIBRARIES: [Library; MAX_LIBRARIES] = [const {
+    Library {
+        base: AtomicPtr::new(null_mut()),
+        is_whole: AtomicBool::new(false),
+        version: AtomicU32::new(0),
+        functions: [const { AtomicPtr::new(null_mut()) }; N_FUNCTIONS],
+    }
+}; MAX_LIBRARIES];
+static N_LIBRARIES: AtomicUsize = AtomicUsize::new(0);
+
+/// An object that has called, and the number of the copy that it gets. `end` is written last.
+struct Caller {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    library: AtomicUsize,
+}
+
+static CALLERS: [Caller; MAX_CALLERS] =
+    [const { Caller { start: AtomicUsize::new(0), end: AtomicUsize::new(0), library: AtomicUsize::new(0) } };
+        MAX_CALLERS];
+static N_CALLERS: AtomicUsize = AtomicUsize::new(0);
+
+/// The function of a copy; null if it has none of this name.
+#[inline(always)]
+pub(super) fn real(function: Function, library: usize) -> *mut c_void {
+    LIBRARIES[library & (MAX_LIBRARIES - 1)].functions[function as usize].load(Acquire)
+}
+
+/// Whether there is exactly one copy so far, which then is number 0.
+#[inline(always)]
+pub(super) fn is_single() -> bool {
+    N_LIBRARIES.load(Relaxed) == 1
+}
+
+/// Copies that calls have been forwarded to.
+pub(super) fn n_libraries() -> u32 {
+    u32::try_from(N_LIBRARIES.load(Acquire)).unwrap_or_default()
+}
+
+/// `ncclGetVersion` of a copy, 0 if it does not say.
+pub(super) fn version(library: usize) -> u32 {
+    LIBRARIES[library & (MAX_LIBRARIES - 1)].version.load(Relaxed)
+}
+
+/// `ncclGetVersion` of the copy that was called first, or while none has been called of one that is loaded.
+pub(super) fn library_version() -> u32 {
+    if n_libraries() > 0 {
+        return version(0);
+    }
+    let function = Function::ncclGetVersion;
+    let scope = scope::of_caller(0, function.name(), function.profiled_name());
+    scope.and_then(|scope| scope.find(function.name(), function.profiled_name())).map_or(0, ask_version)
+}
+
+/// The copy for a call on a communicator.
+#[inline(always)]
+pub(super) fn library_of(local: &Local, comm: Comm) -> Option<usize> {
+    if is_single() { Some(0) } else { library_of_one_of_several(local, comm) }
+}
+
+#[cold]
+fn library_of_one_of_several(local: &Local, comm: Comm) -> Option<usize> {
+    let known = segment().and_then(|segment| {
+        let slot = communicators::find(segment, local, comm as u64)?;
+        Some(communicators::at(segment, slot).library.load(Relaxed) as usize)
+    });
+    known.or_else(library_of_outside)
+}
+
+/// The copy for a rare call without a communicator, whose wrapper does not know where it returns to.
+pub(super) fn library_of_outside() -> Option<usize> {
+    library_of_caller(super::guard(scope::caller).unwrap_or(0))
+}
+
+/// The copy for a call that returns to this address.
+#[inline(always)]
+pub(super) fn library_of_caller(caller: usize) -> Option<usize> {
+    let used = N_CALLERS.load(Relaxed).min(MAX_CALLERS);
+    for known in &CALLERS[..used] {
+        if caller < known.end.load(Acquire) && caller >= known.start.load(Relaxed) {
+            return Some(known.library.load(Relaxed));
         }
     }
+    super::guard(|| meet(caller)).flatten()
 }
 
-/// `ncclGetVersion` of the real library, 0 if it does not say.
-pub(super) fn library_version() -> u32 {
-    let real = real(Function::ncclGetVersion);
-    if real.is_null() {
-        return 0;
+/// Finds the copy of a caller that is not known yet, and remembers both.
+#[cold]
+fn meet(caller: usize) -> Option<usize> {
+    let function = Function::ncclGetVersion;
+    let found = scope::of_caller(caller, function.name(), function.profiled_name());
+    let library = found.and_then(|found| adopt(found, function));
+    let Some(library) = library else {
+        lacks();
+        return None;
+    };
+    if let Some(object) = scope::object_at(caller)
+        && let Ok(at) =
+            N_CALLERS.fetch_update(AcqRel, Relaxed, |used| (used < MAX_CALLERS).then_some(used + 1))
+    {
+        CALLERS[at].start.store(object.start, Relaxed);
+        CALLERS[at].library.store(library, Relaxed);
+        CALLERS[at].end.store(object.end, Release);
     }
+    Some(library)
+}
+
+/// The number of the copy that a scope leads to, by a function that every copy has. Two threads that meet the same copy
+/// at once both write the same table.
+fn adopt(found: Scope, function: Function) -> Option<usize> {
+    let probe = found.find(function.name(), function.profiled_name())?;
+    let (base, path) = scope::base_of(probe)?;
+    let taken = LIBRARIES.iter().position(|library| {
+        let known = library.base.compare_exchange(null_mut(), base, AcqRel, Acquire);
+        known.is_ok() || known == Err(base)
+    });
+    let number = taken?;
+    let library = &LIBRARIES[number];
+    if !library.is_whole.load(Acquire) {
+        // For what an interposer before the library does not have, and as a reference: it must stay loaded.
+        let object = scope::open(&path, |_| true);
+        for (place, function) in library.functions.iter().zip(Function::ALL) {
+            let (name, profiled) = (function.name(), function.profiled_name());
+            let real =
+                found.find(name, profiled).or_else(|| object.and_then(|object| object.find(name, profiled)));
+            if let Some(real) = real {
+                place.store(real, Release);
+            }
+        }
+        library.version.store(ask_version(probe), Relaxed);
+        library.is_whole.store(true, Release);
+    }
+    N_LIBRARIES.fetch_max(number + 1, AcqRel);
+    if let Some(segment) = segment() {
+        segment.live.n_libraries.fetch_max(n_libraries(), Relaxed);
+    }
+    Some(number)
+}
+
+fn ask_version(real: *mut c_void) -> u32 {
     // SAFETY: the signature of `ncclGetVersion` since 2.3.
     let real: unsafe extern "C-unwind" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(real) };
     let mut version = 0;
@@ -85,73 +229,12 @@ pub(super) fn library_version() -> u32 {
     if result == 0 { u32::try_from(version).unwrap_or_default() } else { 0 }
 }
 
+/// Counts a call for which there is no function, and gives the answer to it. Without us the program would not have
+/// started, or found the symbol missing.
 #[cold]
-fn resolve(function: Function) -> *mut c_void {
-    let found = super::guard(|| {
-        lookup(libc::RTLD_NEXT, function.name())
-            .or_else(|| SONAMES.iter().find_map(|soname| in_object(soname, function)))
-            .or_else(|| loaded_objects().iter().find_map(|object| in_object(object, function)))
-    });
-    let found = found.flatten().unwrap_or(std::ptr::null_mut());
-    REAL[function as usize].store(found, Release);
-    found
-}
-
-/// The function in an object, if it is loaded.
-fn in_object(object: &CStr, function: Function) -> Option<*mut c_void> {
-    // SAFETY: with RTLD_NOLOAD nothing is loaded, no code of others runs.
-    let handle = unsafe { libc::dlopen(object.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-    if handle.is_null() {
-        return None;
+pub(super) fn lacks() -> c_int {
+    if let Some(segment) = segment() {
+        switch::dropped(segment, DropReason::NoLibrary, 1);
     }
-    let found = lookup(handle, function.profiled_name()).or_else(|| lookup(handle, function.name()));
-    if found.is_none() {
-        // SAFETY: gives back the reference just taken. Where something was found it is kept: the object must stay.
-        unsafe { libc::dlclose(handle) };
-    }
-    found
-}
-
-fn lookup(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a pseudo-handle or one from dlopen, and a terminated name.
-    let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
-    (!found.is_null() && !is_ours(found)).then_some(found)
-}
-
-fn is_ours(address: *mut c_void) -> bool {
-    let own: fn(*mut c_void) -> bool = is_ours;
-    object_of(address).is_some_and(|base| Some(base) == object_of(own as *mut c_void))
-}
-
-/// Where the object that holds an address is loaded.
-fn object_of(address: *mut c_void) -> Option<*mut c_void> {
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `info` is a valid place for the answer; any address may be asked for.
-    let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
-    // SAFETY: all zero is a valid Dl_info.
-    let info = unsafe { info.assume_init() };
-    (found != 0).then_some(info.dli_fbase)
-}
-
-/// Names of all loaded objects but the program itself. They are only listed under the linker's lock, and asked later.
-fn loaded_objects() -> Vec<CString> {
-    let mut names: Vec<CString> = Vec::new();
-    // SAFETY: `list` is called with the pointer given here, before this returns.
-    unsafe { libc::dl_iterate_phdr(Some(list), (&raw mut names).cast()) };
-    names
-}
-
-unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, names: *mut c_void) -> c_int {
-    // SAFETY: the linker passes a valid record ...
-    let name = unsafe { (*info).dlpi_name };
-    if !name.is_null() {
-        // SAFETY: ... with a terminated name, valid during the call.
-        let name = unsafe { CStr::from_ptr(name) };
-        // SAFETY: `loaded_objects` passes its Vec, which nothing else uses meanwhile.
-        let names = unsafe { &mut *names.cast::<Vec<CString>>() };
-        if !name.is_empty() {
-            names.push(name.to_owned());
-        }
-    }
-    0
+    SYSTEM_ERROR
 }

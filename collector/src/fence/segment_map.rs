@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{Fixed, STATE_ON};
 
-use super::{guard, profiler_v5, resolve, ticks};
+use super::{guard, later, profiler_v5, resolve, ticks};
 use crate::config::Config;
 use crate::{communicators, identity, local, steps, switch};
 
@@ -59,7 +59,6 @@ fn create() -> io::Result<&'static Segment> {
         // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
         unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
     }
-    resolve::resolve_all();
     profiler_v5::note_pid();
     let config = Config::from_env();
     let fixed = identity::fixed(&config, &ticks::anchor());
@@ -68,6 +67,7 @@ fn create() -> io::Result<&'static Segment> {
     // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
     let live = unsafe { &(*memory.as_ptr()).live };
     live.library_version.store(resolve::library_version(), Relaxed);
+    live.n_libraries.store(resolve::n_libraries(), Relaxed);
     live.state.store(STATE_ON, Relaxed);
     let lock = file.publish(&config.dir, memory, fixed)?;
     LOCK.store(lock.into_raw_fd(), Relaxed);
@@ -171,6 +171,7 @@ extern "C" fn forget_parent() {
     }
     BUSY.store(false, Relaxed);
     communicators::forget();
+    later::forget();
     steps::forget();
     switch::forget();
     local::with(local::Local::forget);

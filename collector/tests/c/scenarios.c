@@ -46,6 +46,137 @@ static void every_primitive(void) {
   CHECK(stub_refused_events() == 0);
 }
 
+static void newer_primitives(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  OK(ncclAlltoAll(NULL, NULL, 10, FLOAT32, comm, NULL));
+  OK(ncclGather(NULL, NULL, 11, FLOAT32, 2, comm, NULL));
+  OK(ncclScatter(NULL, NULL, 12, FLOAT32, 1, comm, NULL));
+  OK(ncclPutSignal(NULL, 13, BFLOAT16, 5, NULL, 0, 1, 2, 3, comm, NULL));
+  OK(ncclSignal(5, 1, 2, 3, comm, NULL));
+  OK(ncclWaitSignal(0, NULL, comm, NULL));
+  OK(ncclAllReduceConfig(NULL, NULL, 1, FLOAT32, SUM, comm, NULL, NULL));
+  OK(ncclBroadcastConfig(NULL, NULL, 2, FLOAT32, 0, comm, NULL, NULL));
+  OK(ncclReduceConfig(NULL, NULL, 3, FLOAT32, SUM, 0, comm, NULL, NULL));
+  OK(ncclAllGatherConfig(NULL, NULL, 4, FLOAT32, comm, NULL, NULL));
+  OK(ncclReduceScatterConfig(NULL, NULL, 5, FLOAT32, SUM, comm, NULL, NULL));
+  OK(ncclAlltoAllConfig(NULL, NULL, 6, FLOAT32, comm, NULL, NULL));
+  OK(ncclGatherConfig(NULL, NULL, 7, FLOAT32, 0, comm, NULL, NULL));
+  OK(ncclScatterConfig(NULL, NULL, 8, FLOAT32, 0, comm, NULL, NULL));
+  void *handle;
+  OK(ncclMemAlloc(&handle, 8));
+  OK(ncclCommRegister(comm, NULL, 8, &handle));
+  OK(ncclCommWindowRegister(comm, NULL, 8, &handle, 0));
+  stub_fail_next(4);
+  CHECK(ncclCommRegister(comm, NULL, 8, &handle) == 4);
+  CHECK(stub_refused_events() == 0);
+}
+
+/* Ends a group without launching it. */
+static void simulated(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  OK(ncclGroupStart());
+  all_reduce(comm, 1);
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 2, INT8, 1, comm, NULL));
+  OK(ncclGroupSimulateEnd(NULL));
+  all_reduce(comm, 4);
+  OK(ncclGroupSimulateEnd(NULL));
+  all_reduce(comm, 8);
+  CHECK(ncclGroupSimulateEnd(NULL) == 5);
+}
+
+static ncclConfig_t config_of(int min_ctas, int max_ctas, int split_share, int shrink_share, const char *name) {
+  int unset = -2147483647 - 1;
+  ncclConfig_t config = {sizeof config, 0xcafebeef, 23203, 1, unset, min_ctas, max_ctas, NULL, split_share, unset, name, unset, unset, shrink_share, unset};
+  return config;
+}
+
+static void kinship(void) {
+  int unset = -2147483647 - 1, excluded[] = {7};
+  ncclUniqueId ids[2] = {{{5}}, {{6}}};
+  ncclConfig_t config = config_of(2, 16, 1, 1, "world"), plain = config_of(unset, 4, unset, unset, NULL);
+  ncclComm_t world, split, second, shrunk, aborted, grown, joined;
+  OK(ncclCommInitRankScalable(&world, 8, 3, 2, ids, &config));
+  OK(ncclCommSplit(world, 4, 0, &split, NULL));                         /* child 1, inherits */
+  OK(ncclCommSplit(world, 4, 0, &second, &plain));                      /* child 2 */
+  OK(ncclCommShrink(world, excluded, 1, &shrunk, NULL, 0));             /* not counted */
+  OK(ncclCommShrink(world, excluded, 1, &aborted, &plain, 1));
+  OK(ncclCommGrow(world, 16, NULL, -1, &grown, NULL));                  /* child 3 */
+  OK(ncclCommGrow(NULL, 16, &ids[1], 12, &joined, &plain));
+  ncclComm_t all[] = {world, split, second, shrunk, aborted, grown, joined};
+  for (int i = 0; i < 7; i++) all_reduce(all[i], 1u << i);
+  stub_complete(STUB_HOLD, 2);
+  all_reduce(split, 1000);
+  OK(ncclCommRevoke(split, 0));
+  CHECK(ncclAllReduce(NULL, NULL, 1, FLOAT32, SUM, split, NULL) == 5);
+  stub_release();
+  OK(ncclCommDestroy(split));
+}
+
+static void non_blocking(void) {
+  int error = 0;
+  ncclUniqueId id = {{1}};
+  ncclComm_t comm, child = NULL, lost = NULL;
+  stub_non_blocking(1);
+  CHECK(ncclCommInitRank(&comm, 8, id, 6) == 7);
+  OK(ncclCommGetAsyncError(comm, &error));
+  CHECK(error == 7);
+  do OK(ncclCommGetAsyncError(comm, &error)); while (error == 7);
+  OK(error);
+  CHECK(ncclCommSplit(comm, 1, 0, &child, NULL) == 7);
+  CHECK(child == NULL);
+  do OK(ncclCommGetAsyncError(comm, &error)); while (error == 7);
+  CHECK(child != NULL);
+  all_reduce(child, 3);
+  CHECK(ncclCommSplit(comm, 2, 0, &lost, NULL) == 7);
+  OK(ncclCommAbort(comm)); /* and nobody will ever know the child */
+}
+
+/* One of several copies of the library in the process: each gets the calls of its own communicators and users. */
+static void copy(void) {
+  int before = stub_operations(), groups = stub_group_starts();
+  ncclComm_t comm = comm_of(1, 8, 3);
+  all_reduce(comm, 1);
+  OK(ncclGroupStart());
+  all_reduce(comm, 2);
+  OK(ncclGroupStart());
+  OK(ncclSend(NULL, 4, INT8, 1, comm, NULL));
+  OK(ncclGroupEnd());
+  OK(ncclGroupEnd());
+  OK(ncclBcast(NULL, 8, INT8, 1, comm, NULL)); /* calls itself through the exported name */
+  CHECK(stub_operations() - before == 4);
+  CHECK(stub_group_starts() - groups == 2);
+  /* A communicator that nobody has seen made still reaches the caller's own copy. */
+  struct { int words[64]; } unknown = {{0, 1}};
+  all_reduce((ncclComm_t)&unknown, 1);
+  CHECK(stub_operations() - before == 5);
+}
+
+static void missing(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  CHECK(ncclGroupSimulateEnd(NULL) == 2);
+  all_reduce(comm, 1);
+}
+
+/* The process's first calls of all, from many threads at once. */
+static pthread_barrier_t start;
+
+static void *first_call(void *number) {
+  pthread_barrier_wait(&start);
+  OK(ncclGroupStart());
+  OK(ncclGroupEnd());
+  ncclComm_t comm = comm_of((int)(long)number, 8, 3);
+  all_reduce(comm, 1);
+  return NULL;
+}
+
+static void first_calls(void) {
+  pthread_t ids[16];
+  OK(pthread_barrier_init(&start, NULL, 16));
+  for (long i = 0; i < 16; i++) OK(pthread_create(&ids[i], NULL, first_call, (void *)(i + 1)));
+  for (int i = 0; i < 16; i++) OK(pthread_join(ids[i], NULL));
+}
+
 static void groups(void) {
   ncclComm_t comm = comm_of(1, 8, 3), other = comm_of(2, 4, 1);
   OK(ncclGroupStart());
@@ -397,7 +528,8 @@ static void no_allocation(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(every_primitive), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
+    SCENARIO(every_primitive), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking),
+    SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
     SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),

@@ -41,6 +41,32 @@ int ncclReduceScatter(const void *, void *, size_t, int, int, ncclComm_t, cudaSt
 int ncclSend(const void *, size_t, int, int, ncclComm_t, cudaStream_t);
 int ncclRecv(void *, size_t, int, int, ncclComm_t, cudaStream_t);
 
+/* Since 2.22 and later. */
+int ncclCommGetAsyncError(ncclComm_t, int *);
+int ncclCommInitRankScalable(ncclComm_t *, int, int, int, ncclUniqueId *, ncclConfig_t *);
+int ncclCommShrink(ncclComm_t, int *, int, ncclComm_t *, ncclConfig_t *, int);
+int ncclCommGetUniqueId(ncclComm_t, ncclUniqueId *);
+int ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *);
+int ncclCommRevoke(ncclComm_t, int);
+int ncclGroupSimulateEnd(void *);
+int ncclCommRegister(ncclComm_t, void *, size_t, void **);
+int ncclCommWindowRegister(ncclComm_t, void *, size_t, void **, int);
+int ncclMemAlloc(void **, size_t);
+int ncclAlltoAll(const void *, void *, size_t, int, ncclComm_t, cudaStream_t);
+int ncclGather(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t);
+int ncclScatter(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t);
+int ncclAllReduceConfig(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t, const void *);
+int ncclBroadcastConfig(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t, const void *);
+int ncclReduceConfig(const void *, void *, size_t, int, int, int, ncclComm_t, cudaStream_t, const void *);
+int ncclAllGatherConfig(const void *, void *, size_t, int, ncclComm_t, cudaStream_t, const void *);
+int ncclReduceScatterConfig(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t, const void *);
+int ncclAlltoAllConfig(const void *, void *, size_t, int, ncclComm_t, cudaStream_t, const void *);
+int ncclGatherConfig(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t, const void *);
+int ncclScatterConfig(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t, const void *);
+int ncclPutSignal(const void *, size_t, int, int, void *, size_t, int, int, unsigned, ncclComm_t, cudaStream_t);
+int ncclSignal(int, int, int, unsigned, ncclComm_t, cudaStream_t);
+int ncclWaitSignal(int, void *, ncclComm_t, cudaStream_t);
+
 enum stub_completion {
   STUB_INLINE,  /* every channel finishes before the call that launches it returns */
   STUB_THREADS, /* each channel finishes on a thread of its own, as it likes */
@@ -60,4 +86,9 @@ void stub_replays(int times);
 /* Events started with handle NULL although the plugin asked for them. */
 int stub_refused_events(void);
 int stub_mask(void);
+/* Inits return ncclInProgress; what they make is there when ncclCommGetAsyncError is asked for the second time. */
+void stub_non_blocking(int is_on);
+/* Calls that have come to this copy of the library: operations, and group starts. */
+int stub_operations(void);
+int stub_group_starts(void);
 #endif

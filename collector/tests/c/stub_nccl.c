@@ -14,8 +14,14 @@
 #define INVALID_USAGE 5
 #define API(name) __attribute__((visibility("default"), weak, alias(#name))) __typeof__(name) p##name;
 
+#ifndef STUB_VERSION
+#define STUB_VERSION 22809
+#endif
+
 struct stub_comm {
   int rank, n_ranks, child_count;
+  int polls, revoked; /* how often it was asked for while it was being made */
+  struct stub_comm *child, **place;
   uint64_t hash;
   void *context;
 };
@@ -77,6 +83,12 @@ static void load(void) {
   void *object = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
   profiler = object ? dlsym(object, "ncclProfiler_v5") : NULL;
 }
+
+static int is_non_blocking;
+static atomic_int operations, group_starts;
+void stub_non_blocking(int is_on) { is_non_blocking = is_on; }
+int stub_operations(void) { return operations; }
+int stub_group_starts(void) { return group_starts; }
 
 static int take_failure(void) {
   int result = fail_next;
@@ -157,7 +169,8 @@ static void launch(struct task *task) {
 }
 
 static int operation(ncclComm_t comm, bool is_p2p, size_t count, int peer) {
-  int error = take_failure();
+  operations++;
+  int error = comm->revoked ? INVALID_USAGE : take_failure();
   if (error == STUB_EXIT_THREAD) pthread_exit(NULL);
   if (error) {
     if (depth > 0) group_error = error;
@@ -177,10 +190,7 @@ static int operation(ncclComm_t comm, bool is_p2p, size_t count, int peer) {
   return SUCCESS;
 }
 
-int ncclGetVersion(int *version) { *version = 22809; return SUCCESS; }
-int ncclCommCount(ncclComm_t comm, int *n) { *n = comm->n_ranks; return SUCCESS; }
-int ncclCommUserRank(ncclComm_t comm, int *rank) { *rank = comm->rank; return SUCCESS; }
-int ncclCommCuDevice(ncclComm_t comm, int *device) { *device = comm->rank; return SUCCESS; }
+int ncclGetVersion(int *version) { *version = STUB_VERSION; return SUCCESS; }
 
 int ncclGetUniqueId(ncclUniqueId *id) {
   memset(id, 0, sizeof *id);
@@ -210,7 +220,27 @@ static int make(ncclComm_t *place, int rank, int n_ranks, uint64_t hash, const c
     return SUCCESS;
   }
   announce(comm, name);
+  if (is_non_blocking) comm->polls = 1;
   *place = comm;
+  return is_non_blocking ? 7 : SUCCESS;
+}
+
+static int ask(ncclComm_t comm, int *value, int answer) {
+  if (comm->polls > 0) abort(); /* it must not be asked */
+  *value = answer;
+  return SUCCESS;
+}
+int ncclCommCount(ncclComm_t comm, int *n) { return ask(comm, n, comm->n_ranks); }
+int ncclCommUserRank(ncclComm_t comm, int *rank) { return ask(comm, rank, comm->rank); }
+int ncclCommCuDevice(ncclComm_t comm, int *device) { return ask(comm, device, comm->rank); }
+
+int ncclCommGetAsyncError(ncclComm_t comm, int *error) {
+  *error = comm->polls > 0 && comm->polls++ < 3 ? 7 : SUCCESS;
+  if (*error == SUCCESS) {
+    comm->polls = 0;
+    if (comm->child) { comm->child->polls = 0; *comm->place = comm->child; }
+    comm->child = NULL;
+  }
   return SUCCESS;
 }
 
@@ -240,8 +270,36 @@ int ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *comm, ncclC
   (void)key;
   parent->child_count++;
   if (color < 0) { *comm = NULL; return SUCCESS; }
-  return make(comm, parent->rank / 2, (parent->n_ranks + 1) / 2, parent->hash + 0x100 * (color + 1), config ? config->commName : NULL);
+  int result = make(comm, parent->rank / 2, (parent->n_ranks + 1) / 2, parent->hash + 0x100 * (color + 1), config ? config->commName : NULL);
+  if (result == 7) {
+    /* The parent says when the child is there. */
+    parent->child = *comm; parent->place = comm; parent->polls = 1;
+    *comm = NULL;
+  }
+  return result;
 }
+int ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks, int rank, int n_ids, ncclUniqueId *ids, ncclConfig_t *config) {
+  (void)n_ids;
+  return make(comm, rank, n_ranks, hash_of(ids[0]), config ? config->commName : NULL);
+}
+int ncclCommShrink(ncclComm_t parent, int *excluded, int n, ncclComm_t *comm, ncclConfig_t *config, int flags) {
+  (void)excluded; (void)config; (void)flags;
+  return make(comm, parent->rank - n, parent->n_ranks - n, parent->hash + 0x10000, NULL);
+}
+int ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) {
+  memset(id, 0, sizeof *id);
+  id->internal[0] = (char)(comm->hash & 0x7f);
+  return SUCCESS;
+}
+int ncclCommGrow(ncclComm_t parent, int n_ranks, const ncclUniqueId *id, int rank, ncclComm_t *comm, ncclConfig_t *config) {
+  (void)id; (void)config;
+  return make(comm, parent ? parent->rank : rank, n_ranks, 0x20000, NULL);
+}
+int ncclCommRevoke(ncclComm_t comm, int flags) { (void)flags; comm->revoked = 1; return SUCCESS; }
+static int registrations;
+int ncclCommRegister(ncclComm_t comm, void *b, size_t n, void **handle) { (void)comm; (void)b; (void)n; *handle = &registrations; return take_failure(); }
+int ncclCommWindowRegister(ncclComm_t comm, void *b, size_t n, void **window, int flags) { (void)comm; (void)b; (void)n; (void)flags; *window = &registrations; return SUCCESS; }
+int ncclMemAlloc(void **memory, size_t n) { (void)n; *memory = &registrations; return SUCCESS; }
 int ncclCommFinalize(ncclComm_t comm) { (void)comm; return SUCCESS; }
 int ncclCommDestroy(ncclComm_t comm) {
   stub_release();
@@ -254,7 +312,15 @@ int ncclCommAbort(ncclComm_t comm) {
   return SUCCESS;
 }
 
-int ncclGroupStart(void) { depth++; return SUCCESS; }
+int ncclGroupStart(void) { group_starts++; depth++; return SUCCESS; }
+#ifndef STUB_OLD /* before 2.22 */
+int ncclGroupSimulateEnd(void *info) {
+  (void)info;
+  if (depth == 0) return INVALID_USAGE;
+  if (--depth == 0) n_queued = group_error = 0;
+  return SUCCESS;
+}
+#endif
 int ncclGroupEnd(void) {
   if (depth == 0) return INVALID_USAGE;
   if (--depth > 0) return SUCCESS;
@@ -281,7 +347,35 @@ int ncclReduceScatter(const void *s, void *r, size_t n, int t, int o, ncclComm_t
 int ncclSend(const void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(c, true, n, peer); }
 int ncclRecv(void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(c, true, n, peer); }
 
+#define UNUSED (void)s; (void)r; (void)t; (void)q
+int ncclAlltoAll(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(c, false, n, -1); }
+int ncclGather(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(c, false, n, root); }
+int ncclScatter(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(c, false, n, root); }
+/* As the library may: through the exported name. */
+int ncclAllReduceConfig(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclAllReduce(s, r, n, t, o, c, q); }
+int ncclBroadcastConfig(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclBroadcast(s, r, n, t, root, c, q); }
+int ncclReduceConfig(const void *s, void *r, size_t n, int t, int o, int root, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclReduce(s, r, n, t, o, root, c, q); }
+int ncclAllGatherConfig(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclAllGather(s, r, n, t, c, q); }
+int ncclReduceScatterConfig(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclReduceScatter(s, r, n, t, o, c, q); }
+int ncclAlltoAllConfig(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclAlltoAll(s, r, n, t, c, q); }
+int ncclGatherConfig(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclGather(s, r, n, t, root, c, q); }
+int ncclScatterConfig(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclScatter(s, r, n, t, root, c, q); }
+int ncclPutSignal(const void *s, size_t n, int t, int peer, void *w, size_t at, int signal, int context, unsigned flags, ncclComm_t c, cudaStream_t q) {
+  (void)s; (void)t; (void)q; (void)w; (void)at;
+  return signal == 1 && context == 2 && flags == 3 ? operation(c, true, n, peer) : INVALID_USAGE;
+}
+int ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t c, cudaStream_t q) { (void)peer; (void)signal; (void)context; (void)flags; (void)c; (void)q; return SUCCESS; }
+int ncclWaitSignal(int n, void *signals, ncclComm_t c, cudaStream_t q) { (void)n; (void)signals; (void)c; (void)q; return SUCCESS; }
+
 API(ncclGetVersion) API(ncclGetUniqueId) API(ncclCommInitRank) API(ncclCommInitRankConfig) API(ncclCommInitAll)
 API(ncclCommSplit) API(ncclCommDestroy) API(ncclCommAbort) API(ncclCommFinalize) API(ncclCommCount)
 API(ncclCommUserRank) API(ncclCommCuDevice) API(ncclGroupStart) API(ncclGroupEnd) API(ncclAllReduce)
 API(ncclBroadcast) API(ncclBcast) API(ncclReduce) API(ncclAllGather) API(ncclReduceScatter) API(ncclSend) API(ncclRecv)
+API(ncclCommGetAsyncError) API(ncclCommInitRankScalable) API(ncclCommShrink) API(ncclCommGetUniqueId) API(ncclCommGrow)
+API(ncclCommRevoke) API(ncclCommRegister) API(ncclCommWindowRegister) API(ncclMemAlloc) API(ncclAlltoAll)
+API(ncclGather) API(ncclScatter) API(ncclAllReduceConfig) API(ncclBroadcastConfig) API(ncclReduceConfig)
+API(ncclAllGatherConfig) API(ncclReduceScatterConfig) API(ncclAlltoAllConfig) API(ncclGatherConfig)
+API(ncclScatterConfig) API(ncclPutSignal) API(ncclSignal) API(ncclWaitSignal)
+#ifndef STUB_OLD
+API(ncclGroupSimulateEnd)
+#endif

@@ -37,6 +37,13 @@ pub(crate) fn local_job(scenario: &str) -> Job {
     Job::new(command, &format!("{scenario}-local"))
 }
 
+/// A scenario in each of these objects, which one program loads with `RTLD_LOCAL`.
+pub(crate) fn several_job(scenario: &str, users: &[&str]) -> Job {
+    let mut command = Command::new(programs().join("driver_two"));
+    command.arg(scenario).args(users.iter().map(|user| programs().join(user)));
+    Job::new(command, &format!("{scenario}-several"))
+}
+
 /// Runs a scenario to its good end and reads the one segment it leaves.
 pub(crate) fn left_by(scenario: &str) -> Left {
     let job = job(scenario);
@@ -53,6 +60,11 @@ pub(crate) fn library() -> PathBuf {
 }
 
 impl Job {
+    /// A program that runs as it is.
+    pub(crate) fn of(program: &Path, name: &str) -> Self {
+        Self::new(Command::new(program), name)
+    }
+
     fn new(mut command: Command, name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -176,10 +188,23 @@ pub(crate) fn programs() -> &'static Path {
         let dir = tmp.join(format!("programs-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let rpath = "-Wl,-rpath,$ORIGIN";
-        cc(&dir, "libnccl.so.2", "stub_nccl.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]);
-        cc(&dir, "libframework.so", "scenarios.c", &["-shared", "-fPIC", "-L.", "-l:libnccl.so.2", rpath]);
-        cc(&dir, "driver", "driver.c", &["-L.", "-l:libframework.so", "-Wl,--export-dynamic", rpath]);
-        cc(&dir, "driver_local", "driver_local.c", &["-ldl"]);
+        compile(&dir, "libnccl.so.2", "stub_nccl.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]);
+        compile(
+            &dir,
+            "libframework.so",
+            "scenarios.c",
+            &["-shared", "-fPIC", "-L.", "-l:libnccl.so.2", rpath],
+        );
+        compile(&dir, "driver", "driver.c", &["-L.", "-l:libframework.so", "-Wl,--export-dynamic", rpath]);
+        compile(&dir, "driver_local", "driver_local.c", &["-ldl"]);
+        compile(&dir, "driver_two", "driver_two.c", &["-ldl"]);
+        // Two frameworks with the library in them: an older version, in which some functions are missing.
+        let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios.c");
+        let scenarios = scenarios.to_str().unwrap();
+        let old = ["-shared", "-fPIC", "-DSTUB_VERSION=22105", "-DSTUB_OLD", scenarios];
+        compile(&dir, "libstatic_old.so", "stub_nccl.c", &old);
+        let new = ["-shared", "-fPIC", "-DSTUB_VERSION=23203", scenarios];
+        compile(&dir, "libstatic_new.so", "stub_nccl.c", &new);
         dir
     })
 }
@@ -195,7 +220,7 @@ fn remove_old_programs(tmp: &Path) {
 }
 
 /// Compiles one source of `tests/c` in `dir`; libraries come after it, as the linker wants them.
-fn cc(dir: &Path, output: &str, source: &str, arguments: &[&str]) {
+pub(crate) fn compile(dir: &Path, output: &str, source: &str, arguments: &[&str]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
     let done = Command::new("cc")
         .current_dir(dir)

@@ -3,7 +3,10 @@
 //! * [`harness`]: builds the programs, runs one scenario of `c/scenarios.c`, reads the segments it left
 //! * [`operations`]: what is counted and recorded
 //! * [`lifetimes`]: communicators, forks, deaths
+//! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
+//! * [`real`]: the same with NVIDIA's library, which has no GPU here
+//! * [`symbols`]: which functions it stands in front of
 
 #![expect(
     clippy::unwrap_used,
@@ -15,4 +18,7 @@
 mod guest;
 mod harness;
 mod lifetimes;
+mod newer;
 mod operations;
+mod real;
+mod symbols;

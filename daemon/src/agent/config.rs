@@ -14,6 +14,9 @@ pub const DEFAULT_BACKLOG_BYTES: u64 = 64 << 20;
 /// Long enough to look at the files of a crashed job by hand.
 pub const DEFAULT_KEEP_DEAD: Duration = Duration::from_secs(3600);
 
+/// Long enough for a process to make its segment, which it does at its first communicator.
+const LOG_GRACE: Duration = Duration::from_secs(5);
+
 /// Settings of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
@@ -29,6 +32,9 @@ pub struct AgentConfig {
     pub backlog_bytes: u64,
     /// How long the files of a process that has ended are kept after the daemon has heard of its end.
     pub keep_dead: Duration,
+    /// How long a log that names a communicator waits for the segment of its process before the process counts as one
+    /// without.
+    pub log_grace: Duration,
     /// Name of this machine.
     pub host: String,
 }
@@ -44,6 +50,7 @@ impl AgentConfig {
             interval: DEFAULT_INTERVAL,
             backlog_bytes: DEFAULT_BACKLOG_BYTES,
             keep_dead: DEFAULT_KEEP_DEAD,
+            log_grace: LOG_GRACE,
             host: host_name(),
         }
     }

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use prost::Message as _;
-use ringscope_wire::batch::{Communicator, Counters, Link, Operation, Process};
+use ringscope_wire::batch::{Counters, Link, Operation, Process};
 
 /// A batch is cut before it grows beyond this, process by process. Far below what daemons take, and a process alone
 /// stays below it by the segment's own bounds.
 pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
 
-/// What changed since `said`; `None` if nothing did. The list of operations in flight is always whole.
-pub(super) fn delta(said: Option<&Process>, now: &Process) -> Option<Process> {
-    let Some(said) = said else { return Some(now.clone()) };
+/// What changed since `said`, communicators aside; `None` if nothing did. The list of operations in flight is always
+/// whole.
+pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
     if said == now {
         return None;
     }
     Some(Process {
         key: now.key.clone(),
         identity: now.identity.clone().filter(|identity| said.identity.as_ref() != Some(identity)),
-        communicators: changed(&said.communicators, &now.communicators, |c: &Communicator| c.local_id),
+        communicators: Vec::new(),
         counters: changed(&said.counters, &now.counters, |c: &Counters| (c.local_id, c.primitive)),
         links: changed(&said.links, &now.links, |l: &Link| (l.local_id, l.primitive, l.peer)),
         in_flight: now.in_flight.clone(),
@@ -37,7 +37,12 @@ pub(super) fn delta(said: Option<&Process>, now: &Process) -> Option<Process> {
     })
 }
 
-fn changed<T: Clone + PartialEq, K: Ord>(said: &[T], now: &[T], key: impl Fn(&T) -> K) -> Vec<T> {
+/// Those of `now` that `said` has not, or has otherwise.
+pub(super) fn changed<T: Clone + PartialEq, K: Ord>(said: &[T], now: &[T], key: impl Fn(&T) -> K) -> Vec<T> {
+    // As a rule nothing comes or goes, and both have the same order.
+    if said.len() == now.len() && said.iter().zip(now).all(|(said, now)| key(said) == key(now)) {
+        return said.iter().zip(now).filter(|(said, now)| said != now).map(|(_, now)| now.clone()).collect();
+    }
     let said: BTreeMap<K, &T> = said.iter().map(|item| (key(item), item)).collect();
     now.iter().filter(|item| said.get(&key(item)) != Some(item)).cloned().collect()
 }
@@ -81,13 +86,23 @@ mod tests {
     #[test]
     fn only_what_changed_is_said() {
         let said = process();
-        assert_eq!(delta(None, &said), Some(said.clone()));
-        assert_eq!(delta(Some(&said), &said), None);
+        assert_eq!(delta(&said, &said), None);
         let mut now = process();
         now.counters[1].issued_calls = 7;
-        let found = delta(Some(&said), &now).expect("it changed");
+        let found = delta(&said, &now).expect("it changed");
         assert_eq!(found.counters, &now.counters[1..]);
         assert_eq!(found.in_flight, now.in_flight);
+    }
+
+    #[test]
+    fn what_comes_or_goes_is_told_from_what_changed() {
+        let check = |said: &[(u8, u8)], now: &[(u8, u8)], expected: &[(u8, u8)]| {
+            assert_eq!(changed(said, now, |one| one.0), expected, "{said:?} {now:?}");
+        };
+        check(&[(1, 1), (2, 2)], &[(1, 1), (2, 3)], &[(2, 3)]);
+        check(&[(1, 1), (2, 2)], &[(2, 2), (3, 3)], &[(3, 3)]);
+        check(&[(1, 1)], &[(0, 0), (1, 1)], &[(0, 0)]);
+        check(&[(1, 1), (2, 2)], &[(2, 2)], &[]);
     }
 
     #[test]

@@ -52,8 +52,16 @@ impl LogTail {
         Self { candidates, ..Self::default() }
     }
 
+    /// The log at a path that is known.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { candidates: vec![path], ..Self::default() }
+    }
+
     /// Reads what was added.
     pub(super) fn poll(&mut self) -> io::Result<Reached> {
+        if self.is_unchanged() {
+            return Ok(Reached::End);
+        }
         let Some((path, file)) = self.find()? else { return Ok(Reached::Missing) };
         let metadata = file.metadata()?;
         let same =
@@ -73,6 +81,14 @@ impl LogTail {
     /// What was looked for, to tell the user.
     pub(super) fn wanted(&self) -> Option<&Path> {
         self.candidates.first().map(PathBuf::as_path)
+    }
+
+    /// Whether the file is still the best candidate and as long as it was: most logs say nothing for hours.
+    fn is_unchanged(&self) -> bool {
+        let Some((path, inode)) = &self.open else { return false };
+        self.candidates.first() == Some(path)
+            && std::fs::metadata(path)
+                .is_ok_and(|metadata| metadata.ino() == *inode && metadata.len() == self.offset)
     }
 
     fn find(&self) -> io::Result<Option<(PathBuf, File)>> {

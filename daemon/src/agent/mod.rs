@@ -1,29 +1,40 @@
 //! The agent: reads the segments and the NCCL logs of its host and sends what changed to the daemon.
 //!
 //! It only reads: no process waits for it, and what it may write into a segment is one word per ended communicator (that
-//! its last counters have arrived). It never maps a segment, for a file that is cut would then kill the agent.
+//! its last counters have arrived) and the control word, where the daemon says that somebody wishes for another level. It never maps a segment, for a file that is cut would then kill the agent.
 //!
 //! * [`run`]: two loops. The reader asks the `tracker` for what changed each interval and numbers batches; the `sender`
 //!   keeps them in the `backlog` until the daemon has them.
-//! * `tracker`: the segments of the folder. `process`: one of them, with its `operations`, its `log_tail` and the `join`
-//!   of both. `delta`: what is worth saying. `segment_file`: bytes of a segment and whether its process lives.
+//! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` and the `join` of
+//!   both. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
+//! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
+//!   their ids. `lacks`: what a log does not say.
+//! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
+//!   `delta`: what is worth saying.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
 //!
 //! Nothing is lost with the agent itself: segments and logs outlive it, values are absolute, and the next agent reads
 //! and sends them again.
 
+mod account;
 mod backlog;
 mod config;
+mod control;
 mod delta;
 mod error;
 mod join;
+mod lacks;
+mod liveness;
+mod log_only;
 mod log_tail;
 mod loss;
 mod operations;
 mod process;
 mod run;
+mod run_file;
 mod segment_file;
 mod sender;
+mod tell;
 mod ticks;
 mod tracker;
 mod transport;
@@ -31,5 +42,7 @@ mod transport;
 pub use config::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_INTERVAL, DEFAULT_KEEP_DEAD, host_name,
 };
+pub use control::{Written, write_level};
 pub use error::AgentError;
 pub use run::run;
+pub use tracker::Tracker;

@@ -124,7 +124,8 @@ impl Operations {
 
     /// Takes what was read for the first time.
     fn take_new(&mut self, found: Records, clock: Clock) {
-        found.records.iter().for_each(|record| self.take(record, None, clock));
+        // Newest first: of those completed only the newest is kept, and most are never looked at again.
+        found.records.iter().rev().for_each(|record| self.take(record, None, clock));
         self.open.extend(found.torn.into_iter().map(|ticket| (ticket, Open::Torn)));
         for (ticket, older) in found.older {
             // It may have been in flight since before this agent started, or have come and stayed between two readings.
@@ -136,19 +137,23 @@ impl Operations {
     }
 
     fn take(&mut self, record: &Record, before: Option<Open>, clock: Clock) {
-        let mut operation = operation(record, clock);
-        if let Some(Open::InFlight(before)) = before {
-            // Said once, a time stays: the clock's rate gets better with every reading.
-            operation.issued_at_ns = before.issued_at_ns;
-        }
+        let told = || {
+            let mut operation = operation(record, clock);
+            if let Some(Open::InFlight(before)) = before {
+                // Said once, a time stays: the clock's rate gets better with every reading.
+                operation.issued_at_ns = before.issued_at_ns;
+            }
+            operation
+        };
         match record.state {
             OPERATION_QUEUED | OPERATION_ISSUED => {
-                self.open.insert(record.ticket, Open::InFlight(operation));
+                self.open.insert(record.ticket, Open::InFlight(told()));
             }
             OPERATION_COMPLETED => {
-                let last = self.last_completed.get(&operation.local_id);
+                let local_id = local_id(record);
+                let last = self.last_completed.get(&local_id);
                 if last.is_none_or(|(ticket, _)| *ticket <= record.ticket) {
-                    self.last_completed.insert(operation.local_id, (record.ticket, operation));
+                    self.last_completed.insert(local_id, (record.ticket, told()));
                 }
             }
             _ => {}
@@ -156,10 +161,14 @@ impl Operations {
     }
 }
 
+fn local_id(record: &Record) -> u64 {
+    u64::from(record.generation) << 16 | u64::from(record.communicator)
+}
+
 fn operation(record: &Record, clock: Clock) -> batch::Operation {
     let state = i32::try_from(record.state).unwrap_or_default();
     batch::Operation {
-        local_id: u64::from(record.generation) << 16 | u64::from(record.communicator),
+        local_id: local_id(record),
         primitive: batch::Primitive::from(record.primitive).into(),
         seq_number: record.seq_number,
         bytes: record.bytes,

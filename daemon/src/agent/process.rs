@@ -2,21 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, LIVE_CALLED,
-    LIVE_CHAINED, SOURCE_CALLS, SOURCE_PLUGIN,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, LIVE_CALLED, LIVE_CHAINED,
 };
-use ringscope_wire::segment::read::{Communicator, Identity, snapshot};
+use ringscope_wire::segment::read::{Communicator, Identity};
 
+use super::account::Account;
 use super::join::{Wanted, find};
+use super::lacks;
 use super::log_tail::{LogTail, Reached};
 use super::loss::{Loss, Losses};
 use super::operations::Operations;
 use super::segment_file::{ReadError, SegmentFile};
+use super::tell::{Times, communicator, known_enum};
 use super::ticks;
 use crate::clock::Timestamp;
 use crate::nccl_log::CommunicatorFacts;
@@ -25,6 +28,7 @@ use crate::nccl_log::CommunicatorFacts;
 #[derive(Clone, Copy)]
 pub(super) struct Now<'a> {
     pub(super) wall: Timestamp,
+    pub(super) monotonic: Instant,
     pub(super) ticks: ticks::Reading,
     pub(super) machine: &'a str,
 }
@@ -35,12 +39,11 @@ pub(super) struct Process {
     pub(super) path: PathBuf,
     pub(super) log: LogTail,
     pub(super) log_reached: Reached,
-    /// All that is known, as one message.
-    pub(super) now: batch::Process,
-    /// What has been queued for the daemon.
-    pub(super) said: Option<batch::Process>,
-    /// Batch in which the end of a communicator was said, by its local id; not yet acknowledged.
-    pub(super) ends_said: BTreeMap<u64, u64>,
+    pub(super) account: Account,
+    pub(super) pid: u32,
+    pub(super) run_id: String,
+    /// Its control word as last read.
+    pub(super) control: u32,
     /// Its end and all before it has been read.
     pub(super) is_final: bool,
     operations: Operations,
@@ -53,6 +56,7 @@ pub(super) struct Process {
     busy: BTreeMap<(u64, i32), (u64, u64)>,
     log_revision: Option<u64>,
     log_too_long: u64,
+    log_error: Option<String>,
 }
 
 /// What is kept of a communicator besides its slot.
@@ -64,6 +68,8 @@ struct Known {
     occurrence: Option<u32>,
     pointer: u64,
     facts: Option<CommunicatorFacts>,
+    /// Its slot without the counters as it was told last; `None` if it must be told anew.
+    told: Option<Communicator>,
 }
 
 impl Process {
@@ -73,9 +79,10 @@ impl Process {
             path,
             log: LogTail::new(identity, machine),
             log_reached: Reached::Missing,
-            now: batch::Process { key: key(identity, machine), ..batch::Process::default() },
-            said: None,
-            ends_said: BTreeMap::new(),
+            account: Account::new(key(identity, machine)),
+            pid: identity.pid,
+            run_id: identity.run_id.clone(),
+            control: 0,
             is_final: false,
             operations: Operations::default(),
             communicators: BTreeMap::new(),
@@ -84,6 +91,7 @@ impl Process {
             busy: BTreeMap::new(),
             log_revision: None,
             log_too_long: 0,
+            log_error: None,
         }
     }
 
@@ -96,26 +104,27 @@ impl Process {
     ) -> Result<(), ReadError> {
         // First whether it is dead, then what it has written: what a dead process has written is all.
         let is_dead = file.is_dead();
-        let snapshot = match snapshot(file) {
+        let mut snapshot = match file.snapshot() {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 if is_dead {
-                    self.end(batch::ProcessState::Killed, now.wall);
+                    self.account.end(batch::ProcessState::Killed, now.wall.0);
                     self.is_final = true;
                 }
                 return Err(error);
             }
         };
+        self.control = snapshot.control;
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
         self.read_log(losses);
         self.know(&snapshot, clock);
         self.join(&snapshot);
-        self.tell(&snapshot, clock, now);
+        self.tell(&mut snapshot, clock, now);
         if is_dead {
             let state =
                 if snapshot.exited { batch::ProcessState::Exited } else { batch::ProcessState::Killed };
-            self.end(state, now.wall);
+            self.account.end(state, now.wall.0);
             self.is_final = self.log_reached != Reached::Middle;
             if self.is_final {
                 losses.add(Loss::RecordTorn, self.operations.torn());
@@ -124,20 +133,9 @@ impl Process {
         Ok(())
     }
 
-    /// Marks the end of the process; the first time that it is seen counts.
-    pub(super) fn end(&mut self, state: batch::ProcessState, at: Timestamp) {
-        self.now.state = state.into();
-        self.now.ended_at_ns.get_or_insert(at.0);
-    }
-
-    /// Whether there is anything to be said of it.
-    pub(super) fn has_been_read(&self) -> bool {
-        self.now.identity.is_some()
-    }
-
     /// Whether the log could be of use and says nothing of channels.
     pub(super) fn lacks_log(&self) -> bool {
-        self.now.communicators.iter().any(|communicator| {
+        self.account.communicators().iter().any(|communicator| {
             communicator.state == i32::from(batch::CommunicatorState::Active)
                 && communicator.final_channels.is_none()
                 && communicator.n_ranks > 1
@@ -145,10 +143,13 @@ impl Process {
     }
 
     fn read_log(&mut self, losses: &mut Losses) {
-        self.log_reached = self.log.poll().unwrap_or_else(|error| {
-            tracing::debug!(segment = %self.path.display(), %error, "cannot read the log");
-            Reached::Missing
-        });
+        (self.log_reached, self.log_error) = match self.log.poll() {
+            Ok(reached) => (reached, None),
+            Err(error) => {
+                tracing::debug!(segment = %self.path.display(), %error, "cannot read the log");
+                (Reached::Missing, Some(error.to_string()))
+            }
+        };
         let too_long = self.log.log.too_long();
         losses.add(Loss::LogLineTooLong, too_long.saturating_sub(self.log_too_long));
         self.log_too_long = too_long;
@@ -183,7 +184,6 @@ impl Process {
         }
         let present: BTreeSet<u64> = snapshot.communicators.iter().map(Communicator::local_id).collect();
         self.communicators.retain(|id, _| present.contains(id));
-        self.ends_said.retain(|id, _| present.contains(id));
         self.busy.retain(|(id, _), _| present.contains(id));
     }
 
@@ -219,82 +219,62 @@ impl Process {
             let facts = find(&self.log.log, wanted, taken).cloned();
             if let Some(known) = self.communicators.get_mut(&id).filter(|_| facts.is_some()) {
                 known.facts = facts;
+                known.told = None;
             }
         }
     }
 
     /// Writes down all that is known.
-    fn tell(&mut self, snapshot: &Snapshot, clock: Clock, now: Now<'_>) {
+    fn tell(&mut self, snapshot: &mut Snapshot, clock: Clock, now: Now<'_>) {
         let present: BTreeSet<u64> = snapshot.communicators.iter().map(Communicator::local_id).collect();
-        self.now = batch::Process {
-            key: std::mem::take(&mut self.now.key),
+        let counters = self.counters(snapshot, clock);
+        let links = links(snapshot);
+        self.tell_communicators(&mut snapshot.communicators);
+        let log_lacks = if self.lacks_log() {
+            lacks::of_tail(&self.log, self.log_reached, self.log_error.as_deref())
+        } else {
+            Vec::new()
+        };
+        self.account.now = batch::Process {
+            key: std::mem::take(&mut self.account.now.key),
             identity: Some(identity(snapshot, now.machine)),
-            communicators: snapshot.communicators.iter().map(|slot| self.communicator(slot)).collect(),
-            counters: self.counters(snapshot, clock),
-            links: links(snapshot),
+            communicators: Vec::new(),
+            counters,
+            links,
             in_flight: self.operations.in_flight(),
             last_completed: self.operations.last_completed(&present),
             dropped: dropped(snapshot),
             collector_state: known_enum::<batch::CollectorState>(snapshot.state),
             state: batch::ProcessState::Running.into(),
-            ended_at_ns: self.now.ended_at_ns,
+            ended_at_ns: self.account.now.ended_at_ns,
             level: known_enum::<batch::Level>(snapshot.level),
             profiler_version: snapshot.profiler_version,
             plugin_chained: snapshot.flags & LIVE_CHAINED != 0,
             calls_seen: snapshot.flags & LIVE_CALLED != 0,
             n_libraries: snapshot.n_libraries,
             has_segment: true,
-            log_lacks: Vec::new(),
+            log_lacks,
         };
     }
 
-    fn communicator(&self, slot: &Communicator) -> batch::Communicator {
-        let id = slot.local_id();
-        let known = self.communicators.get(&id);
-        let facts = known.and_then(|known| known.facts.as_ref());
-        let device = slot.device.map(|device| device.to_string());
-        let hash = Some(slot.comm_hash).filter(|hash| *hash != 0);
-        batch::Communicator {
-            local_id: id,
-            comm_hash: hash.or(facts.and_then(|facts| facts.comm_hash)).unwrap_or_default(),
-            name: slot.name.clone(),
-            rank: slot.rank,
-            n_ranks: slot.n_ranks,
-            n_nodes: slot.n_nodes.or(facts.and_then(|facts| facts.n_nodes)),
-            parent_hash: Some(slot.parent_hash).filter(|hash| *hash != 0),
-            state: known_enum::<batch::CommunicatorState>(slot.state),
-            created_at_ns: known.map_or(0, |known| known.created_at_ns),
-            ended_at_ns: known.and_then(|known| known.ended_at_ns),
-            gpu: facts.and_then(|facts| facts.bus_id.clone()).or(device).unwrap_or_default(),
-            init_channels: facts.and_then(|facts| facts.init_channels),
-            final_channels: facts.and_then(|facts| facts.final_channels),
-            rings: facts.map(rings).unwrap_or_default(),
-            channel_settings: facts
-                .map(|facts| facts.settings.clone().into_iter().collect())
-                .unwrap_or_default(),
-            sources: Some(batch::Sources {
-                calls: slot.sources & SOURCE_CALLS != 0,
-                plugin: slot.sources & SOURCE_PLUGIN != 0,
-                log: facts.is_some(),
-            }),
-            completion: batch::Completion::try_from(slot.completion.cast_signed().saturating_add(1))
-                .unwrap_or_default()
-                .into(),
-            compute_capability: slot.compute_capability,
-            ring_bw_intra: facts.and_then(|facts| facts.ring_bw_intra),
-            ring_bw_inter: facts.and_then(|facts| facts.ring_bw_inter),
-            local_ranks: facts.and_then(|facts| facts.local_ranks),
-            local_rank: facts.and_then(|facts| facts.local_rank),
-            mnnvl: facts.and_then(|facts| facts.mnnvl),
-            collnet_channels: facts.and_then(|facts| facts.collnet_channels),
-            nvls_channels: facts.and_then(|facts| facts.nvls_channels),
-            shares_resources: slot.shares_resources,
-            log_version: facts.and_then(|facts| facts.version.clone()).unwrap_or_default(),
-            search_fell_back: facts.is_some_and(|facts| facts.search_fell_back),
-            net_unpack: None,
-            made_by: facts.and_then(|facts| facts.api.clone()).unwrap_or_default(),
-            evidence: Vec::new(),
+    /// Writes the communicators anew if one of them changed in more than its counters.
+    fn tell_communicators(&mut self, slots: &mut [Communicator]) {
+        slots.iter_mut().for_each(|slot| slot.counters.clear());
+        let is_told = |slot: &Communicator| {
+            self.communicators.get(&slot.local_id()).is_some_and(|known| known.told.as_ref() == Some(slot))
+        };
+        if slots.len() == self.account.communicators().len() && slots.iter().all(is_told) {
+            return;
         }
+        let log = self.log.path();
+        let mut told = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let Some(known) = self.communicators.get_mut(&slot.local_id()) else { continue };
+            let times = Times { created_at_ns: known.created_at_ns, ended_at_ns: known.ended_at_ns };
+            told.push(communicator(slot, times, known.facts.as_ref(), log));
+            known.told = Some(slot.clone());
+        }
+        self.account.set_communicators(told);
     }
 
     fn counters(&mut self, snapshot: &Snapshot, clock: Clock) -> Vec<batch::Counters> {
@@ -325,13 +305,6 @@ impl Process {
         }
         counters
     }
-}
-
-/// Whether a communicator in this state has ended, as the batch numbers states.
-pub(super) fn has_ended(state: i32) -> bool {
-    [COMMUNICATOR_DESTROYED, COMMUNICATOR_ABORTED, COMMUNICATOR_FAILED]
-        .into_iter()
-        .any(|ended| known_enum::<batch::CommunicatorState>(ended) == state)
 }
 
 /// Unique over hosts and restarts.
@@ -365,26 +338,6 @@ fn identity(snapshot: &Snapshot, machine: &str) -> batch::Identity {
     }
 }
 
-fn rings(facts: &CommunicatorFacts) -> Vec<batch::RingPosition> {
-    let position = |ring: &crate::nccl_log::RingFact| {
-        let hop = facts.hops.get(&ring.channel).cloned().unwrap_or_default();
-        let recv = facts.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
-        batch::RingPosition {
-            channel: ring.channel,
-            prev: ring.prev,
-            next: ring.next,
-            transport: hop.transport,
-            nic: hop.nic.unwrap_or_default(),
-            gpu_direct: hop.gpu_direct,
-            recv_nic: recv.nic.unwrap_or_default(),
-            nic_index: hop.nic_index,
-            recv_nic_index: recv.nic_index,
-            proxy_rank: hop.proxy_rank,
-        }
-    };
-    facts.rings.iter().map(position).collect()
-}
-
 /// Links carry the low 15 bits of the generation of the slot that they count for.
 fn links(snapshot: &Snapshot) -> Vec<batch::Link> {
     let slots: BTreeMap<(u16, u32), u64> = (snapshot.communicators.iter())
@@ -407,9 +360,4 @@ fn dropped(snapshot: &Snapshot) -> Vec<batch::Dropped> {
     (snapshot.dropped.iter())
         .map(|(reason, events)| batch::Dropped { reason: reason.label().to_owned(), events: *events })
         .collect()
-}
-
-/// A state of the segment as the batch numbers it: alike, and 0 for what is not known.
-fn known_enum<E: TryFrom<i32> + Into<i32> + Default>(state: u32) -> i32 {
-    i32::try_from(state).ok().and_then(|state| E::try_from(state).ok()).unwrap_or_default().into()
 }

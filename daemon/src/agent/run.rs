@@ -50,7 +50,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let news = NewsBox::default();
     let sender = Sender { backlog, transport, news: news.clone() };
     let reader = Reader {
-        tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead),
+        tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace),
         agent_id,
         host: config.host,
         news,
@@ -133,6 +133,9 @@ impl Reader {
             self.tracker.unsay();
         }
         self.tracker.acknowledged(news.settled, monotonic);
+        if let Some(wishes) = news.wishes {
+            self.tracker.wish(&wishes);
+        }
         self.tracker.poll(monotonic);
         let changes = self.tracker.changes();
         if changes.is_empty() && !resend_all && !self.needs_heartbeat(now, news.settled, is_last) {

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use ringscope_wire::segment::SegmentError;
-use ringscope_wire::segment::read::{Source, read_generation_offset};
+use ringscope_wire::segment::read::{Source, control_offset, read_generation_offset, snapshot};
+use ringscope_wire::segment::{Segment, SegmentError, Snapshot};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Why a segment cannot be read.
@@ -19,31 +19,45 @@ pub(super) enum ReadError {
 }
 
 /// An open segment. Kept open for one reading only: a host may have more segments than a process may have files.
-pub(super) struct SegmentFile(File);
+pub(super) struct SegmentFile {
+    file: File,
+    bytes: u64,
+}
 
 impl SegmentFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).custom_flags(open_flags()).open(path)?;
-        if !file.metadata()?.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        Ok(Self(file))
+        Ok(Self { file, bytes: metadata.len() })
+    }
+
+    /// All but the records of a segment that is as long as it must be, whatever part of it is in use.
+    pub(super) fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
+        let snapshot = snapshot(self)?;
+        let needed = size_of::<Segment>() as u64;
+        if self.bytes < needed {
+            return Err(SegmentError::Truncated { found: self.bytes, needed }.into());
+        }
+        Ok(snapshot)
     }
 
     /// Whether the process that holds the segment's lock is gone. The kernel releases the lock with the process, however
     /// it ends.
     pub(super) fn is_dead(&self) -> bool {
-        let free = flock(&self.0, FlockOperation::NonBlockingLockShared).is_ok();
+        let free = flock(&self.file, FlockOperation::NonBlockingLockShared).is_ok();
         if free {
             // The lock goes with the file anyway.
-            let _ = flock(&self.0, FlockOperation::Unlock);
+            let _ = flock(&self.file, FlockOperation::Unlock);
         }
         free
     }
 
     /// Time since the file was last written by `write`, as far as the system knows.
     pub(super) fn age(&self) -> std::time::Duration {
-        let modified = self.0.metadata().and_then(|metadata| metadata.modified()).ok();
+        let modified = self.file.metadata().and_then(|metadata| metadata.modified()).ok();
         let since_epoch = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         let now = std::time::Duration::from_nanos(crate::clock::now().0);
         since_epoch.map_or(std::time::Duration::ZERO, |modified| now.saturating_sub(modified))
@@ -54,11 +68,11 @@ impl Source for SegmentFile {
     type Error = ReadError;
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
-        match self.0.read_exact_at(buffer, offset) {
+        match self.file.read_exact_at(buffer, offset) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 let needed = offset.saturating_add(buffer.len() as u64);
-                Err(SegmentError::Truncated { found: self.0.metadata()?.len(), needed }.into())
+                Err(SegmentError::Truncated { found: self.file.metadata()?.len(), needed }.into())
             }
             Err(error) => Err(error.into()),
         }
@@ -67,8 +81,17 @@ impl Source for SegmentFile {
 
 /// Tells the collector that the ended communicator in this slot has been read to its end: it may use the slot again.
 pub(super) fn release(path: &Path, slot: u16, generation: u32) -> io::Result<()> {
+    write_word(path, generation, read_generation_offset(slot))
+}
+
+/// Tells the collector what to ask for: one of `layout::CONTROL_*`.
+pub(super) fn control(path: &Path, control: u32) -> io::Result<()> {
+    write_word(path, control, control_offset())
+}
+
+fn write_word(path: &Path, word: u32, offset: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).custom_flags(open_flags()).open(path)?;
-    file.write_all_at(&generation.to_le_bytes(), read_generation_offset(slot))
+    file.write_all_at(&word.to_le_bytes(), offset)
 }
 
 /// The folder is open to all users of the machine: no link is followed out of it, and no pipe blocks the agent.

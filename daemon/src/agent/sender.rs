@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ringscope_wire::batch::Wish;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -37,6 +38,8 @@ pub(super) struct News {
     /// A batch was refused: carry everything in a while.
     pub(super) refused: bool,
     pub(super) losses: Losses,
+    /// What is wished for in this agent's jobs, if the daemon has answered since.
+    pub(super) wishes: Option<Vec<Wish>>,
 }
 
 /// The letter box between sender and reader.
@@ -154,13 +157,18 @@ impl Sender {
 
     async fn settle(&mut self, sent: Sent, outcome: Outcome, line: &mut Line) {
         match outcome {
-            Outcome::Taken { resend_all } => {
+            Outcome::Taken { resend_all, wishes } => {
                 if line.failures > 0 {
                     tracing::info!("the daemon is back");
                 }
                 // Batches of an agent that is gone say nothing about this one's.
                 let resend_all = (resend_all || line.has_gap) && sent.seq.is_some();
-                self.settled(sent, |news| news.resend_all |= resend_all);
+                self.settled(sent, |news| {
+                    news.resend_all |= resend_all;
+                    if sent.seq.is_some() {
+                        news.wishes = Some(wishes);
+                    }
+                });
                 *line = Line { has_gap: line.has_gap && sent.seq.is_none(), ..Line::default() };
             }
             Outcome::Refused(reason) => {

@@ -5,51 +5,86 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringscope_wire::batch;
-use ringscope_wire::segment::read::snapshot;
 
-use super::delta::delta;
+use super::control::wished;
+use super::log_only::{Claimed, LogOnly};
 use super::log_tail::Reached;
 use super::loss::{Loss, Losses};
-use super::process::{Now, Process, has_ended, key};
-use super::segment_file::{ReadError, SegmentFile, release};
+use super::process::{Now, Process, key};
+use super::run_file::{LogName, log_name, run_id};
+use super::segment_file::{ReadError, SegmentFile, control, release};
 
 /// Jobs that are told once that they have no log.
 const MAX_TOLD: usize = 4096;
+/// Jobs with a wish; the daemon names fewer.
+const MAX_WISHES: usize = 4096;
 /// Files that are warned about once.
 const MAX_WARNED: usize = 65_536;
 
-/// Not queued, or queued in a batch that will not arrive.
-const UNSAID: u64 = u64::MAX;
+/// How long the side file of a run is kept that has no process: a launcher may wait for hours before it starts one.
+const SIDE_FILE_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// What lies in the folder.
+#[derive(Debug, Default)]
+struct Listing {
+    segments: BTreeSet<PathBuf>,
+    logs: BTreeMap<PathBuf, LogName>,
+    runs: Vec<PathBuf>,
+}
 
 /// All processes of the host.
 #[derive(Debug)]
-pub(super) struct Tracker {
+pub struct Tracker {
     dir: PathBuf,
     machine: String,
     keep_dead: Duration,
     processes: BTreeMap<PathBuf, Tracked>,
+    log_only: LogOnly,
     pub(super) losses: Losses,
     warned: BTreeSet<PathBuf>,
     told: BTreeSet<String>,
+    /// Control word that is wished for, by job.
+    wishes: BTreeMap<String, u32>,
     is_first: bool,
 }
 
 #[derive(Debug)]
 struct Tracked {
     process: Process,
-    /// Newest batch that names the process.
-    last_said: u64,
-    /// Batch by which the end of the process, and all before it, was said.
-    end_said: u64,
-    /// When its end was acknowledged.
-    end_acknowledged: Option<Instant>,
+    /// The wish that it has been told: what somebody else writes after that stays.
+    obeyed: Option<u32>,
     /// Its file was already old when the agent started.
     is_stale: bool,
 }
 
+impl Tracked {
+    /// Writes what is wished for in the process's job, once.
+    fn obey(&mut self, path: &Path, wishes: &BTreeMap<String, u32>) {
+        let Some(wish) = wishes.get(self.process.account.job()).copied() else { return };
+        if self.process.is_final || self.obeyed == Some(wish) {
+            return;
+        }
+        self.obeyed = Some(wish);
+        if self.process.control != wish
+            && let Err(error) = control(path, wish)
+        {
+            tracing::warn!(
+                segment = %path.display(),
+                %error,
+                "cannot write the level that is wished for: the process goes on as it is. Run the agent as root, or as \
+                 the user of the job"
+            );
+        }
+    }
+}
+
 impl Tracker {
-    pub(super) fn new(dir: PathBuf, machine: String, keep_dead: Duration) -> Self {
+    /// The segments and logs in `dir` on the machine of this name. A process without a segment counts once its log has
+    /// waited for `log_grace` for one.
+    #[must_use]
+    pub fn new(dir: PathBuf, machine: String, keep_dead: Duration, log_grace: Duration) -> Self {
         Self {
+            log_only: LogOnly::new(dir.clone(), log_grace),
             dir,
             machine,
             keep_dead,
@@ -57,100 +92,122 @@ impl Tracker {
             losses: Losses::default(),
             warned: BTreeSet::new(),
             told: BTreeSet::new(),
+            wishes: BTreeMap::new(),
             is_first: true,
         }
     }
 
     /// Reads all segments and logs.
-    pub(super) fn poll(&mut self, monotonic: Instant) {
+    pub fn poll(&mut self, monotonic: Instant) {
         let machine = std::mem::take(&mut self.machine);
-        let now = Now { wall: crate::clock::now(), ticks: super::ticks::reading(), machine: &machine };
-        let paths = self.list();
-        for path in &paths {
+        let wall = crate::clock::now();
+        let now = Now { wall, monotonic, ticks: super::ticks::reading(), machine: &machine };
+        let listing = self.list();
+        for path in &listing.segments {
             if let Err(error) = self.read(path, now) {
                 self.warn_unreadable(path, &error);
             }
         }
         for (path, tracked) in &mut self.processes {
-            if !paths.contains(path) && !tracked.process.is_final {
+            if !listing.segments.contains(path) && !tracked.process.is_final {
                 tracing::warn!(segment = %path.display(), "the segment is gone: its process is counted as killed");
-                tracked.process.end(batch::ProcessState::Killed, now.wall);
+                tracked.process.account.end(batch::ProcessState::Killed, now.wall.0);
                 tracked.process.is_final = true;
             }
         }
+        let claimed = self.claimed();
+        self.log_only.poll(&listing.logs, &claimed, now, &mut self.losses);
         self.machine = machine;
         self.is_first = false;
         self.tell_missing_logs();
-        self.clean(monotonic, &paths);
+        self.clean(monotonic, &listing, &claimed);
     }
 
     /// What changed since it was queued.
-    pub(super) fn changes(&self) -> Vec<batch::Process> {
+    #[must_use]
+    pub fn changes(&self) -> Vec<batch::Process> {
         let shadowed = self.shadowed();
-        (self.processes.iter())
-            .filter(|(path, tracked)| tracked.process.has_been_read() && !shadowed.contains(*path))
-            .filter_map(|(_, tracked)| delta(tracked.process.said.as_ref(), &tracked.process.now))
-            .collect()
+        let with_segment = (self.processes.iter())
+            .filter(|(path, _)| !shadowed.contains(*path))
+            .filter_map(|(_, tracked)| tracked.process.account.changes());
+        let without = self.log_only.processes.values().filter_map(|logged| logged.account.changes());
+        with_segment.chain(without).collect()
     }
 
     /// Notes that all of these processes is now queued, in batch `seq`.
-    pub(super) fn queued<'k>(&mut self, keys: impl Iterator<Item = &'k str>, seq: u64) {
+    pub fn queued<'k>(&mut self, keys: impl Iterator<Item = &'k str>, seq: u64) {
         let keys: BTreeSet<&str> = keys.collect();
-        for tracked in self.processes.values_mut().filter(|t| keys.contains(t.process.now.key.as_str())) {
-            let process = &mut tracked.process;
-            for communicator in &process.now.communicators {
-                let was_said =
-                    process.said.as_ref().is_some_and(|said| said.communicators.contains(communicator));
-                if has_ended(communicator.state) && !was_said {
-                    process.ends_said.insert(communicator.local_id, seq);
-                }
-            }
-            tracked.last_said = seq;
-            process.said = Some(process.now.clone());
+        let with_segment = self.processes.values_mut().map(|tracked| &mut tracked.process.account);
+        let without = self.log_only.processes.values_mut().map(|logged| &mut logged.account);
+        for account in with_segment.chain(without).filter(|account| keys.contains(account.key())) {
+            account.queued(seq);
         }
     }
 
     /// Batches were lost on their way: what they said must be said again before it counts as acknowledged.
     pub(super) fn unsay(&mut self) {
-        for tracked in self.processes.values_mut() {
-            tracked.process.said = None;
-            tracked.process.ends_said.clear();
-            (tracked.last_said, tracked.end_said) = (UNSAID, UNSAID);
-        }
+        self.processes.values_mut().for_each(|tracked| tracked.process.account.unsay());
+        self.log_only.processes.values_mut().for_each(|logged| logged.account.unsay());
     }
 
     /// The daemon has all batches up to `seq`.
     pub(super) fn acknowledged(&mut self, seq: u64, monotonic: Instant) {
         for (path, tracked) in &mut self.processes {
-            let ends = &mut tracked.process.ends_said;
-            for (local_id, _) in ends.extract_if(.., |_, said| *said <= seq) {
+            let process = &mut tracked.process;
+            for local_id in process.account.acknowledged(seq, process.is_final, monotonic) {
                 let slot = u16::try_from(local_id & 0xffff).unwrap_or_default();
                 let generation = u32::try_from(local_id >> 16).unwrap_or_default();
                 if let Err(error) = release(path, slot, generation) {
                     tracing::debug!(segment = %path.display(), %error, "cannot release a communicator's slot");
                 }
             }
-            // The end may have been said before the log was read to its end.
-            if tracked.process.is_final && tracked.process.said.as_ref() == Some(&tracked.process.now) {
-                tracked.end_said = tracked.end_said.min(tracked.last_said);
-            }
-            if tracked.end_said <= seq {
-                tracked.end_acknowledged.get_or_insert(monotonic);
-            }
+        }
+        for logged in self.log_only.processes.values_mut() {
+            // Nothing in a log waits for it.
+            logged.account.acknowledged(seq, logged.is_final, monotonic);
         }
     }
 
-    fn list(&self) -> BTreeSet<PathBuf> {
+    /// Takes what is wished for now. A job that is not named keeps what it was told.
+    pub(super) fn wish(&mut self, wishes: &[batch::Wish]) {
+        self.wishes = wishes.iter().take(MAX_WISHES).map(|wish| (wish.job.clone(), wished(wish))).collect();
+    }
+
+    fn list(&self) -> Listing {
         let entries = match std::fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) => {
                 tracing::warn!(dir = %self.dir.display(), %error, "cannot list the segments");
-                return self.processes.keys().cloned().collect();
+                // As before: what cannot be seen has not ended.
+                let segments = self.processes.keys().cloned().collect();
+                let logs = self.log_only.processes.keys();
+                let logs = logs.filter_map(|path| Some((path.clone(), log_name(path)?))).collect();
+                return Listing { segments, logs, runs: Vec::new() };
             }
         };
-        (entries.filter_map(Result::ok).map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
-            .collect()
+        let mut listing = Listing::default();
+        for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "seg") {
+                listing.segments.insert(path);
+            } else if let Some(name) = log_name(&path) {
+                listing.logs.insert(path, name);
+            } else if run_id(&path).is_some() {
+                listing.runs.push(path);
+            }
+        }
+        listing
+    }
+
+    fn claimed(&self) -> Claimed {
+        let mut claimed = Claimed { by_segment: BTreeSet::new(), jobs: BTreeMap::new() };
+        for process in self.processes.values().map(|tracked| &tracked.process) {
+            if process.run_id.is_empty() {
+                continue;
+            }
+            claimed.by_segment.insert((process.run_id.clone(), process.pid));
+            claimed.jobs.entry(process.run_id.clone()).or_insert_with(|| process.account.job().to_owned());
+        }
+        claimed
     }
 
     fn read(&mut self, path: &Path, now: Now<'_>) -> Result<(), ReadError> {
@@ -159,19 +216,18 @@ impl Tracker {
         }
         let mut file = SegmentFile::open(path)?;
         if !self.processes.contains_key(path) {
-            let identity = snapshot(&mut file)?.identity;
+            let identity = file.snapshot()?.identity;
             let tracked = Tracked {
                 process: Process::new(path.to_owned(), &identity, now.machine),
-                last_said: UNSAID,
-                end_said: UNSAID,
-                end_acknowledged: None,
+                obeyed: None,
                 is_stale: self.is_first && file.age() > self.keep_dead,
             };
-            debug_assert_eq!(tracked.process.now.key, key(&identity, now.machine));
+            debug_assert_eq!(tracked.process.account.key(), key(&identity, now.machine));
             self.processes.insert(path.to_owned(), tracked);
         }
         if let Some(tracked) = self.processes.get_mut(path) {
             tracked.process.read(&mut file, now, &mut self.losses)?;
+            tracked.obey(path, &self.wishes);
         }
         Ok(())
     }
@@ -198,16 +254,16 @@ impl Tracker {
         let mut shadowed = BTreeSet::new();
         for (path, tracked) in &self.processes {
             let rank = (!tracked.process.is_final, path.as_path());
-            match best.get(tracked.process.now.key.as_str()) {
+            match best.get(tracked.process.account.key()) {
                 Some(other) if *other > rank => {
                     shadowed.insert(path.clone());
                 }
                 Some(other) => {
                     shadowed.insert(other.1.to_owned());
-                    best.insert(&tracked.process.now.key, rank);
+                    best.insert(tracked.process.account.key(), rank);
                 }
                 None => {
-                    best.insert(&tracked.process.now.key, rank);
+                    best.insert(tracked.process.account.key(), rank);
                 }
             }
         }
@@ -217,7 +273,7 @@ impl Tracker {
     fn tell_missing_logs(&mut self) {
         for tracked in self.processes.values() {
             let process = &tracked.process;
-            let job = process.now.identity.as_ref().map_or("", |identity| identity.job.as_str());
+            let job = process.account.job();
             let is_done = process.log_reached != Reached::Middle && process.lacks_log();
             if is_done && self.told.len() < MAX_TOLD && !self.told.contains(job) {
                 self.told.insert(job.to_owned());
@@ -233,11 +289,16 @@ impl Tracker {
     }
 
     /// Removes the files of processes whose end the daemon has had for long enough, and forgets what is gone.
-    fn clean(&mut self, monotonic: Instant, paths: &BTreeSet<PathBuf>) {
+    fn clean(&mut self, monotonic: Instant, listing: &Listing, claimed: &Claimed) {
+        let paths = &listing.segments;
         let (dir, keep_dead) = (self.dir.clone(), self.keep_dead);
         let shadowed = self.shadowed();
         self.processes.retain(|path, tracked| {
-            let heard = tracked.end_acknowledged.or_else(|| shadowed.contains(path).then_some(monotonic));
+            let heard = tracked
+                .process
+                .account
+                .end_acknowledged
+                .or_else(|| shadowed.contains(path).then_some(monotonic));
             let Some(heard) = heard.filter(|_| tracked.process.is_final) else { return true };
             let kept = monotonic.saturating_duration_since(heard);
             if kept < keep_dead && !tracked.is_stale && paths.contains(path) {
@@ -250,6 +311,24 @@ impl Tracker {
             false
         });
         self.warned.retain(|path| paths.contains(path));
+        self.log_only.clean(monotonic, keep_dead, claimed).iter().for_each(|log| remove(log));
+        self.remove_side_files(&listing.runs);
+    }
+
+    /// Removes the side files of runs of which nothing is left, once they are old: their processes may be yet to come.
+    fn remove_side_files(&self, runs: &[PathBuf]) {
+        for path in runs {
+            let Some(run) = run_id(path) else { continue };
+            let is_used = self.processes.values().any(|tracked| tracked.process.run_id == run)
+                || self.log_only.runs().any(|used| used == run);
+            let modified = path.symlink_metadata().and_then(|metadata| metadata.modified()).ok();
+            let age = modified
+                .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+                .map(|modified| Duration::from_nanos(crate::clock::now().0).saturating_sub(modified));
+            if !is_used && age.is_some_and(|age| age > SIDE_FILE_KEPT) {
+                remove(path);
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use reqwest::{StatusCode, Url, header};
-use ringscope_wire::batch::IngestReply;
+use ringscope_wire::batch::{IngestReply, Wish};
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,6 +20,8 @@ pub(super) enum Outcome {
     Taken {
         /// The daemon does not know this agent's earlier batches.
         resend_all: bool,
+        /// All that is wished for in this agent's jobs.
+        wishes: Vec<Wish>,
     },
     /// It will never be taken.
     Refused(String),
@@ -61,7 +63,7 @@ impl Transport {
         };
         if status == StatusCode::OK {
             return match IngestReply::decode(answer) {
-                Ok(reply) => Outcome::Taken { resend_all: reply.resend_all },
+                Ok(reply) => Outcome::Taken { resend_all: reply.resend_all, wishes: reply.wishes },
                 Err(_) => Outcome::Away("the answer is none of a ringscope daemon's".to_owned()),
             };
         }

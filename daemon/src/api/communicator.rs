@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{FindingCounts, Operation, RankState};
+use super::{Coverage, FindingCounts, Operation, RankState};
 use crate::clock::Timestamp;
 
 /// A communicator in a list.
@@ -45,6 +45,10 @@ pub struct CommunicatorSummary {
     pub degraded: bool,
     /// Firing findings by severity.
     pub findings: FindingCounts,
+    /// How much of it is seen.
+    pub coverage: Coverage,
+    /// How the end of its operations is known.
+    pub completion: Completion,
     /// Payload bytes issued by all ranks, all primitives.
     pub issued_bytes: u64,
     /// Payload bytes completed.
@@ -53,12 +57,58 @@ pub struct CommunicatorSummary {
     pub completed_bytes_per_s: f64,
 }
 
+/// How the end of operations is known.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Completion {
+    /// Nobody has said.
+    Unknown,
+    /// Not at all (yet): completed counts stay behind.
+    None,
+    /// The library's profiler tells it.
+    Profiler,
+    /// CUDA events tell it.
+    Events,
+    /// Not the same on all ranks.
+    Mixed,
+}
+
+/// How many channels the library's rules give this communicator, and by which steps.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct ChannelPrediction {
+    /// Final counts that the rules allow, ascending: one where everything is known that they need. Empty: nothing can
+    /// be said.
+    pub finals: Vec<u32>,
+    /// Whether the final count is among them. Absent: one of both is not known.
+    pub explained: Option<bool>,
+    /// The steps from the lowest init to the final count, in the library's order. Where an input is not known: those
+    /// that lead to the final count that the communicator has.
+    pub steps: Vec<ChannelStep>,
+    /// What was not known and could have changed the result, e.g. `compute_capability`.
+    pub unknown: Vec<String>,
+}
+
+/// One rule that changed the number of channels.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct ChannelStep {
+    /// Which: one of the words of `Rank.causes`.
+    pub cause: String,
+    /// Channels after it.
+    pub channels: u32,
+    /// In words for an operator.
+    pub text: String,
+    /// Whether it holds by inference only: an input of the rule is not known, the result fits.
+    pub inferred: bool,
+}
+
 /// A communicator, whole.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct CommunicatorDetail {
     /// What the list says.
     #[serde(flatten)]
     pub summary: CommunicatorSummary,
+    /// How many channels it should run on.
+    pub prediction: ChannelPrediction,
     /// Every rank heard of, by rank.
     pub ranks: Vec<Rank>,
 }
@@ -98,8 +148,39 @@ pub struct Rank {
     pub init_channels: Option<u32>,
     /// Channels that it uses. Absent: the log does not say.
     pub final_channels: Option<u32>,
-    /// Why final is what it is: `doubled`, `capped_by_peer`, `min_nchannels`, `max_nchannels`, `unexplained`, `unknown`.
+    /// The first of `causes`.
     pub cause: String,
+    /// Why final is what it is, the strongest first: `doubled`, `capped_by_peer`, `coincidence` (twice its init, though
+    /// a peer limits it), `max_nchannels`, `min_nchannels`, `collnet_x1.5`, `hopper_x2`, `hopper_off_by_peer`,
+    /// `unpack_x2`, `nvls_raise`, `shared_parent`, `max_channels`, `rccl`, `unexplained`, `unknown`.
+    pub causes: Vec<String>,
+    /// Index of its NCCL node within the communicator. Not always a host. Absent: not known.
+    pub node: Option<u32>,
+    /// Version of the library, e.g. `2.27.3`. Absent: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library_version: Option<String>,
+    /// Compute capability of its GPU times ten (90 is 9.0). Absent: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_capability: Option<u32>,
+    /// Bandwidth inside the node that its ring search found, GB/s as the library prints it. Absent: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring_bw_intra: Option<f64>,
+    /// The same between nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring_bw_inter: Option<f64>,
+    /// Whether its NICs read the GPU's memory themselves, on all its hops over the network. Absent: it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_direct: Option<bool>,
+    /// Who has spoken of it: `calls`, `plugin`, `log`.
+    pub sources: Vec<String>,
+    /// How the end of its operations is known.
+    pub completion: Completion,
+    /// How much its collector asks the library for: `counters`, `channels`, `steps`. Absent: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// Version of the profiler interface that the library speaks to its collector. Absent: it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profiler_version: Option<u32>,
     /// The operation that it is in; if in none, the last one it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
@@ -144,10 +225,35 @@ pub struct Hop {
     pub transport: Option<String>,
     /// NIC of that hop. Absent: none, or not known.
     pub nic: Option<String>,
+    /// NIC on which the next rank receives it. Absent: none, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recv_nic: Option<String>,
+    /// Whether the NIC reads the GPU's memory itself. Absent: no network hop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_direct: Option<bool>,
+    /// Rank whose proxy carries the hop. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_rank: Option<u32>,
+    /// What is odd about it among its like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub odd: Vec<OddHop>,
     /// Next rank.
     pub next: u32,
-    /// Payload bytes that this rank has sent to the next one over the network, all primitives and channels.
-    pub sent_bytes: u64,
+    /// Payload bytes that this rank has sent to the next one over the network, all primitives and channels. Absent: its
+    /// collector does not ask for network steps, so nobody counted them.
+    pub sent_bytes: Option<u64>,
+}
+
+/// What is odd about a hop among its like in the same communicator.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OddHop {
+    /// It leads from one rail to another, while most hops keep theirs.
+    CrossRail,
+    /// A slower transport than its like have.
+    Fallback,
+    /// The NIC does not read the GPU's memory itself, while those of its like do.
+    NoGpuDirect,
 }
 
 /// Counters of a communicator, summed and per rank.
@@ -187,10 +293,19 @@ pub struct PrimitiveTotals {
     pub completed_bytes: u64,
     /// Calls that the library refused or that can never complete.
     pub failed_calls: u64,
-    /// Bytes sent to ranks on the same host.
-    pub intra_bytes: u64,
-    /// Bytes sent to ranks on other hosts.
-    pub inter_bytes: u64,
+    /// Calls captured into CUDA graphs: templates, not among the issued.
+    pub captured_calls: u64,
+    /// Payload bytes of one run of each of them.
+    pub captured_bytes: u64,
+    /// Runs of captured calls that the library reported; they are among the issued and completed.
+    pub replayed_calls: u64,
+    /// Their bytes.
+    pub replayed_bytes: u64,
+    /// Bytes sent to ranks on the same host. Absent: see `inter_bytes`.
+    pub intra_bytes: Option<u64>,
+    /// Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of
+    /// it does not ask for network steps.
+    pub inter_bytes: Option<u64>,
     /// Issued and not completed.
     pub backlog_bytes: u64,
     /// Completed bytes per second over the last seconds (algbw, summed over ranks).

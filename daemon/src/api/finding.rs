@@ -23,6 +23,9 @@ pub struct Finding {
     /// Rank that is the subject. Absent: the whole host or communicator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
+    /// Channel that is the subject. Absent: no single one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<u32>,
     /// Communicator id.
     pub comm: String,
     /// One word why, e.g. `fewer_nics`, `peer_limits`, `min_nchannels`, `unexplained`.
@@ -32,6 +35,9 @@ pub struct Finding {
     pub culprits: Vec<String>,
     /// The reason in words for an operator, with the numbers.
     pub message: String,
+    /// Lines of the library's logs that prove it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
     /// When the condition was first seen.
     #[schema(value_type = String, format = DateTime)]
     pub first_seen: Timestamp,
@@ -42,6 +48,17 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub resolved_at: Option<Timestamp>,
+}
+
+/// A line of a log.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Evidence {
+    /// Path of the log on the host where it was read.
+    pub file: String,
+    /// Number of the line, counting from 1.
+    pub line: u64,
+    /// The line, cut.
+    pub text: String,
 }
 
 /// The kinds of finding.
@@ -58,6 +75,12 @@ pub enum FindingKind {
     FinalDisagrees,
     /// Fewer init channels than this host had in its last communicator of the same shape. Subject: host.
     ChannelRegression,
+    /// A hop runs over a slower transport than its like. Subject: rank and channel.
+    TransportFallback,
+    /// A hop leads from one rail to another, while most keep theirs. Subject: rank and channel.
+    RailMismatch,
+    /// ringscope sees only a part of the communicator. Subject: communicator.
+    PartlySeen,
 }
 
 impl FindingKind {
@@ -70,6 +93,9 @@ impl FindingKind {
             Self::CappedByPeer => "capped_by_peer",
             Self::FinalDisagrees => "final_disagrees",
             Self::ChannelRegression => "channel_regression",
+            Self::TransportFallback => "transport_fallback",
+            Self::RailMismatch => "rail_mismatch",
+            Self::PartlySeen => "partly_seen",
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Dropped, FindingCounts};
+use super::{Coverage, Dropped, FindingCounts};
 use crate::clock::Timestamp;
 
 /// A job: all processes that name the same job id.
@@ -33,6 +33,8 @@ pub struct Job {
     pub n_communicators: u32,
     /// Findings that are firing.
     pub findings: FindingCounts,
+    /// How much of its communicators in use is seen; the ranks of all of them together.
+    pub coverage: Coverage,
     /// Payload bytes issued by all ranks, all primitives.
     pub issued_bytes: u64,
     /// Payload bytes completed.

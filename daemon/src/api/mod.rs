@@ -4,20 +4,24 @@
 //! Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds, times as RFC 3339 UTC.
 
 mod communicator;
+mod coverage;
 mod finding;
 mod host;
 mod job;
+mod level;
 mod operation;
 mod page;
 mod series;
 
 pub use communicator::{
-    CommunicatorDetail, CommunicatorState, CommunicatorSummary, Hop, PrimitiveTotals, Primitives, Rank,
-    RankPrimitives, Ring, Rings,
+    ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
+    Hop, OddHop, PrimitiveTotals, Primitives, Rank, RankPrimitives, Ring, Rings,
 };
-pub use finding::{Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use coverage::{Coverage, CoverageState};
+pub use finding::{Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
 pub use host::{HostDetail, HostRank, HostSummary};
 pub use job::{Job, JobState, RankState};
+pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};
 pub use page::{Changed, Page, Problem};
 pub use series::{Series, SeriesLine};

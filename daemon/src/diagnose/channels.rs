@@ -1,27 +1,44 @@
-//! How many channels a communicator should run on, and why a rank runs on what it does.
-//!
-//! The library's own sequence (NCCL `ncclTopoPostset`, `src/graph/connect.cc`): the lowest search result of all ranks,
-//! doubled, then bounded by the settings, the upper bound first. Each part of it is a [`Step`] here; the rules of
-//! Hopper, CollNet, unpack and NVLS go between doubling and bounds.
+//! Why a rank runs on as many channels as it does, and the settings that bound them. The rules themselves are in
+//! [`super::predict`].
 
 use std::collections::BTreeMap;
 
+use super::predict::{Outcome, Prediction, steps};
+use super::version::Rules;
 use crate::model::Name;
 
-/// The most channels there are: MAXCHANNELS since NCCL 2.25 (32 before, where no search gets beyond 16).
+/// The most channels there are: MAXCHANNELS since NCCL 2.25.
 pub const MAX_CHANNELS: u32 = 64;
 
 /// Why a rank runs on as many channels as it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The usual: twice what it found.
     Doubled,
     /// A peer found fewer.
     CappedByPeer,
+    /// Twice what it found, though a peer found fewer: other rules make up for it.
+    Coincidence,
+    /// There are no more: MAXCHANNELS.
+    MaxChannels,
     /// A setting bounds it from above.
     MaxNchannels,
     /// A setting bounds it from below.
     MinNchannels,
+    /// CollNet adds half as many.
+    Collnet,
+    /// Hopper doubles again.
+    Hopper,
+    /// Hopper would double again, but for a peer.
+    HopperOffByPeer,
+    /// A network device that unpacks doubles again.
+    Unpack,
+    /// NVLS needs more.
+    NvlsRaise,
+    /// It shares the channels of the communicator that it was split from.
+    SharedParent,
+    /// RCCL has other rules.
+    Rccl,
     /// None of the rules gives this number.
     Unexplained,
     /// Not everything is known that the rules need.
@@ -35,8 +52,17 @@ impl Cause {
         match self {
             Self::Doubled => "doubled",
             Self::CappedByPeer => "capped_by_peer",
+            Self::Coincidence => "coincidence",
+            Self::MaxChannels => "max_channels",
             Self::MaxNchannels => "max_nchannels",
             Self::MinNchannels => "min_nchannels",
+            Self::Collnet => "collnet_x1.5",
+            Self::Hopper => "hopper_x2",
+            Self::HopperOffByPeer => "hopper_off_by_peer",
+            Self::Unpack => "unpack_x2",
+            Self::NvlsRaise => "nvls_raise",
+            Self::SharedParent => "shared_parent",
+            Self::Rccl => "rccl",
             Self::Unexplained => "unexplained",
             Self::Unknown => "unknown",
         }
@@ -53,12 +79,27 @@ pub struct Bound {
 }
 
 /// The settings that bound the channels of one rank.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The lowest upper bound.
-    pub max: Option<Bound>,
-    /// The highest lower bound.
-    pub min: Option<Bound>,
+    /// `MAX_NCHANNELS`, else `MAX_NRINGS`.
+    pub max_nchannels: Option<Bound>,
+    /// `MIN_NCHANNELS`, else `MIN_NRINGS`.
+    pub min_nchannels: Option<Bound>,
+    /// `MAX_CTAS`.
+    pub max_ctas: Option<Bound>,
+    /// `MIN_CTAS`.
+    pub min_ctas: Option<Bound>,
+    /// Channels that fit into `WORK_ARGS_BYTES`.
+    pub args_bytes: Option<Bound>,
+    /// `UNPACK_DOUBLE_NCHANNELS` is not switched off.
+    pub doubles_unpack: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        let (max_nchannels, min_nchannels, max_ctas, min_ctas, args_bytes) = (None, None, None, None, None);
+        Self { max_nchannels, min_nchannels, max_ctas, min_ctas, args_bytes, doubles_unpack: true }
+    }
 }
 
 impl Bounds {
@@ -80,11 +121,30 @@ impl Bounds {
             let channels = u32::try_from(value.clamp(1, i64::from(MAX_CHANNELS))).unwrap_or(MAX_CHANNELS);
             Bound { name, channels }
         };
-        let each = |one: &[&str], other: &[&str]| [first(one), first(other)].into_iter().flatten().map(bound);
+        let fitting = |bytes: i64| (bytes - ARGS_HEAD_BYTES).max(0) / ARGS_BATCH_BYTES;
         Self {
-            max: each(&["MAX_NCHANNELS", "MAX_NRINGS"], &["MAX_CTAS"]).min_by_key(|bound| bound.channels),
-            min: each(&["MIN_NCHANNELS", "MIN_NRINGS"], &["MIN_CTAS"]).max_by_key(|bound| bound.channels),
+            max_nchannels: first(&["MAX_NCHANNELS", "MAX_NRINGS"]).map(bound),
+            min_nchannels: first(&["MIN_NCHANNELS", "MIN_NRINGS"]).map(bound),
+            max_ctas: first(&["MAX_CTAS"]).map(bound),
+            min_ctas: first(&["MIN_CTAS"]).map(bound),
+            args_bytes: first(&["WORK_ARGS_BYTES"]).map(|(name, bytes)| bound((name, fitting(bytes)))),
+            doubles_unpack: first(&["UNPACK_DOUBLE_NCHANNELS"]).is_none_or(|(_, value)| value != 0),
         }
+    }
+
+    /// The lowest upper bound that a version knows.
+    #[must_use]
+    pub fn max(&self, rules: &Rules) -> Option<&Bound> {
+        let args = self.args_bytes.as_ref().filter(|_| rules.args_bytes);
+        let ctas = self.max_ctas.as_ref().filter(|_| rules.ctas);
+        [self.max_nchannels.as_ref(), args, ctas].into_iter().flatten().min_by_key(|bound| bound.channels)
+    }
+
+    /// The highest lower bound that a version knows.
+    #[must_use]
+    pub fn min(&self, rules: &Rules) -> Option<&Bound> {
+        let ctas = self.min_ctas.as_ref().filter(|_| rules.ctas);
+        [self.min_nchannels.as_ref(), ctas].into_iter().flatten().max_by_key(|bound| bound.channels)
     }
 }
 
@@ -97,102 +157,108 @@ pub struct Step {
     pub channels: u32,
 }
 
-/// The rules that change the number, in the library's order; the last one gives the prediction.
+/// Why a rank that found `init` runs on `final_channels`, the strongest cause first. `base`: the lowest that any rank
+/// found. `alone`: whether the Hopper rule would hold for this rank, were it not for its peers.
 #[must_use]
-pub fn steps(base: u32, bounds: &Bounds) -> Vec<Step> {
-    let mut steps = vec![Step { cause: Cause::Doubled, channels: base.saturating_mul(2).min(MAX_CHANNELS) }];
-    let mut step = |cause, change: &dyn Fn(u32) -> u32| {
-        let before = steps.last().map_or(0, |step| step.channels);
-        let channels = change(before);
-        if channels != before {
-            steps.push(Step { cause, channels });
-        }
+pub fn causes(
+    init: Option<u32>,
+    final_channels: Option<u32>,
+    base: Option<u32>,
+    bounds: &Bounds,
+    prediction: Option<&Prediction>,
+    hopper_alone: bool,
+) -> Vec<Cause> {
+    let (Some(init), Some(final_channels), Some(base), Some(prediction)) =
+        (init, final_channels, base, prediction)
+    else {
+        return vec![Cause::Unknown];
     };
-    if let Some(max) = &bounds.max {
-        step(Cause::MaxNchannels, &|channels| channels.min(max.channels));
+    if prediction.outcomes.is_empty() {
+        return vec![Cause::Rccl];
     }
-    if let Some(min) = &bounds.min {
-        step(Cause::MinNchannels, &|channels| channels.max(min.channels));
+    let is_limited = init > base;
+    let Some(outcome) = prediction.outcomes.get(&final_channels) else {
+        let peer = is_limited.then_some(Cause::CappedByPeer);
+        return [Cause::Unexplained].into_iter().chain(peer).collect();
+    };
+    let mut causes = Vec::new();
+    // Alone it would run on more. If not, a setting holds it anyway, and no peer matters.
+    if is_limited && last(&steps(init, bounds, &outcome.assumed)) > final_channels {
+        causes.push(Cause::CappedByPeer);
     }
-    steps
+    if is_limited && u64::from(final_channels) == 2 * u64::from(init) {
+        causes.push(Cause::Coincidence);
+    }
+    if is_hopper_off(base, final_channels, bounds, outcome, hopper_alone) {
+        causes.push(Cause::HopperOffByPeer);
+    }
+    causes.extend(outcome.steps.iter().rev().map(|step| step.cause).filter(|cause| *cause != Cause::Doubled));
+    if causes.is_empty() {
+        causes.push(Cause::Doubled);
+    }
+    causes.dedup();
+    causes
 }
 
-/// Channels that a communicator with this lowest search result should run on.
-#[must_use]
-pub fn predict(base: u32, bounds: &Bounds) -> u32 {
-    steps(base, bounds).last().map_or(0, |step| step.channels)
+/// Whether only a peer keeps the library from doubling for Hopper.
+fn is_hopper_off(base: u32, final_channels: u32, bounds: &Bounds, outcome: &Outcome, alone: bool) -> bool {
+    let on = super::predict::Assumed { hopper: true, ..outcome.assumed };
+    alone && !outcome.assumed.hopper && last(&steps(base, bounds, &on)) > final_channels
 }
 
-/// Why a rank that found `init` runs on `final_channels`. `base`: the lowest that any rank found.
+/// Channels after the last step.
 #[must_use]
-pub fn cause(init: Option<u32>, final_channels: Option<u32>, base: Option<u32>, bounds: &Bounds) -> Cause {
-    let (Some(init), Some(final_channels), Some(base)) = (init, final_channels, base) else {
-        return Cause::Unknown;
-    };
-    match steps(base, bounds).last() {
-        Some(step) if step.channels != final_channels => Cause::Unexplained,
-        // Alone it would run on more. If not, a setting holds it anyway, and no peer matters.
-        Some(_) if init > base && predict(init, bounds) > final_channels => Cause::CappedByPeer,
-        Some(step) => step.cause,
-        None => Cause::Unknown,
-    }
+pub fn last(steps: &[Step]) -> u32 {
+    steps.last().map_or(0, |step| step.channels)
 }
+
+/// Sizes of NCCL's `ncclDevKernelArgs` and `ncclDevWorkBatch` (`src/include/device.h`), which share WORK_ARGS_BYTES:
+/// see `ncclDevMaxChannelsForArgsBytes`.
+const ARGS_HEAD_BYTES: i64 = 32;
+const ARGS_BATCH_BYTES: i64 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnose::version::Version;
 
     fn settings(set: &[(&str, i64)]) -> Bounds {
         Bounds::of(&set.iter().map(|(name, value)| (Name::from(*name), *value)).collect())
     }
 
     #[test]
-    fn predictions() {
-        let check = |base, set: &[(&str, i64)], expected| {
-            assert_eq!(predict(base, &settings(set)), expected, "{base} {set:?}");
+    fn bounds_of_settings() {
+        let newest = Version::nccl(2, 28, 9).rules();
+        let check = |set: &[(&str, i64)], max: Option<u32>, min: Option<u32>| {
+            let bounds = settings(set);
+            let channels = |bound: Option<&Bound>| bound.map(|bound| bound.channels);
+            assert_eq!((channels(bounds.max(&newest)), channels(bounds.min(&newest))), (max, min), "{set:?}");
         };
-        check(0, &[], 0);
-        check(1, &[], 2);
-        check(12, &[], 24);
-        check(33, &[], 64);
-        check(u32::MAX, &[], 64);
-        check(4, &[("NCCL_MAX_NCHANNELS", 2)], 2);
-        check(4, &[("RSCCL_MAX_NCHANNELS", 6)], 6);
-        check(4, &[("NCCL_MAX_NCHANNELS", 0)], 1);
-        check(4, &[("NCCL_MAX_NCHANNELS", -2)], 8);
-        check(4, &[("NCCL_MAX_NRINGS", 3)], 3);
-        check(4, &[("NCCL_MAX_NRINGS", 3), ("NCCL_MAX_NCHANNELS", 5)], 5);
-        check(4, &[("NCCL_MAX_CTAS", 3), ("NCCL_MAX_NCHANNELS", 5)], 3);
-        check(1, &[("NCCL_MIN_NCHANNELS", 8)], 8);
-        check(1, &[("NCCL_MIN_NCHANNELS", 100)], 64);
-        check(1, &[("NCCL_MIN_CTAS", 16), ("NCCL_MIN_NCHANNELS", 8)], 16);
-        check(1, &[("NCCL_MAX_NCHANNELS", 2), ("NCCL_MIN_NCHANNELS", 8)], 8);
-        check(8, &[("NCCL_MIN_NCHANNELS", 2)], 16);
-        check(8, &[("NCCL_DEBUG", 2)], 16);
+        check(&[], None, None);
+        check(&[("NCCL_MAX_NCHANNELS", 2)], Some(2), None);
+        check(&[("RSCCL_MAX_NCHANNELS", 6), ("NCCL_MAX_NCHANNELS", 2)], Some(6), None);
+        check(&[("NCCL_MAX_NCHANNELS", 0)], Some(1), None);
+        check(&[("NCCL_MAX_NCHANNELS", -2)], None, None);
+        check(&[("NCCL_MAX_NRINGS", 3)], Some(3), None);
+        check(&[("NCCL_MAX_NRINGS", 3), ("NCCL_MAX_NCHANNELS", 5)], Some(5), None);
+        check(&[("NCCL_MAX_CTAS", 3), ("NCCL_MAX_NCHANNELS", 5)], Some(3), None);
+        check(&[("NCCL_MIN_NCHANNELS", 100)], None, Some(64));
+        check(&[("NCCL_MIN_CTAS", 16), ("NCCL_MIN_NCHANNELS", 8)], None, Some(16));
+        check(&[("NCCL_WORK_ARGS_BYTES", 32)], Some(1), None);
+        check(&[("NCCL_DEBUG", 2)], None, None);
+        let ctas = settings(&[("NCCL_MAX_CTAS", 3), ("NCCL_MIN_CTAS", 3)]);
+        let old = Version::nccl(2, 16, 0).rules();
+        assert_eq!((ctas.max(&old), ctas.min(&old)), (None, None), "2.17 is the first that has them");
     }
 
     #[test]
-    fn causes() {
-        let check = |init, final_channels, base, set: &[(&str, i64)], expected| {
-            assert_eq!(
-                cause(init, final_channels, base, &settings(set)),
-                expected,
-                "{init:?} {final_channels:?} {base:?} {set:?}"
-            );
-        };
-        check(Some(2), Some(4), Some(2), &[], Cause::Doubled);
-        check(Some(40), Some(64), Some(40), &[], Cause::Doubled);
-        check(Some(2), Some(2), Some(1), &[], Cause::CappedByPeer);
-        check(Some(1), Some(2), Some(1), &[], Cause::Doubled);
-        check(Some(4), Some(2), Some(4), &[("NCCL_MAX_NCHANNELS", 2)], Cause::MaxNchannels);
-        check(Some(4), Some(3), Some(2), &[("NCCL_MAX_NCHANNELS", 3)], Cause::MaxNchannels);
-        check(Some(4), Some(4), Some(2), &[("NCCL_MAX_NCHANNELS", 6)], Cause::CappedByPeer);
-        check(Some(1), Some(8), Some(1), &[("NCCL_MIN_NCHANNELS", 8)], Cause::MinNchannels);
-        check(Some(1), Some(8), Some(1), &[("NCCL_MIN_NCHANNELS", 6)], Cause::Unexplained);
-        check(Some(1), Some(4), Some(1), &[], Cause::Unexplained);
-        check(Some(4), Some(3), Some(4), &[], Cause::Unexplained);
-        check(None, Some(4), Some(2), &[], Cause::Unknown);
-        check(Some(2), None, Some(2), &[], Cause::Unknown);
-        check(Some(2), Some(4), None, &[], Cause::Unknown);
+    fn what_is_not_known_has_no_cause() {
+        let bounds = Bounds::default();
+        for (init, last, base) in
+            [(None, Some(4), Some(2)), (Some(2), None, Some(2)), (Some(2), Some(4), None)]
+        {
+            assert_eq!(causes(init, last, base, &bounds, None, false), [Cause::Unknown]);
+        }
+        assert_eq!(causes(Some(2), Some(4), Some(2), &bounds, None, false), [Cause::Unknown]);
     }
 }

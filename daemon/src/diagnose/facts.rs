@@ -1,11 +1,19 @@
 //! What diagnosis needs to know of a communicator, taken from the model at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::channels::{self, Bounds, Cause};
-use crate::api::CommunicatorState;
+use super::coverage::Coverage;
+use super::hops::{self, OddHost};
+use super::inputs;
+use super::nodes::{Node, Place, nodes};
+use super::predict::{self, Assumed, HOPPER_BW, Inputs, Prediction};
+use super::version::Version;
+use super::words;
+use crate::api::{self, ChannelPrediction, CommunicatorState, OddHop};
 use crate::clock::Timestamp;
-use crate::model::{Communicator, CommunicatorId, Fnv, Model, Name};
+use crate::model::{Communicator, CommunicatorId, Evidence, Fnv, Model, Name, RankRef};
 
 /// The channels of a communicator.
 #[derive(Clone, Debug)]
@@ -24,6 +32,14 @@ pub struct Channels {
     pub ranks: Vec<RankChannels>,
     /// Lowest init of all ranks. Absent: not every rank has said.
     pub base: Option<u32>,
+    /// Its NCCL nodes.
+    pub nodes: Vec<Node>,
+    /// Its odd hops.
+    pub odd: Vec<OddHost>,
+    /// How many channels the rules give. Absent: not every rank's init is known.
+    pub judged: Option<Judged>,
+    /// How much of it is seen.
+    pub coverage: Coverage,
     /// Agreed number. Absent: not every rank has said, or they disagree.
     pub final_channels: Option<u32>,
 }
@@ -41,8 +57,120 @@ pub struct RankChannels {
     pub final_channels: Option<u32>,
     /// Its settings.
     pub bounds: Bounds,
-    /// Why it runs on as many.
-    pub cause: Cause,
+    /// Why it runs on as many, the strongest first. Never empty.
+    pub causes: Vec<Cause>,
+    /// Index of its NCCL node.
+    pub node: Option<u32>,
+    /// Its library.
+    pub version: Option<Version>,
+    /// Of its GPU, times ten.
+    pub compute_capability: Option<u32>,
+    /// GB/s inside the node.
+    pub ring_bw_intra: Option<f64>,
+    /// Its search fell back to one channel in simple order.
+    pub search_fell_back: bool,
+    /// Lines of its log.
+    pub evidence: Arc<[Evidence]>,
+}
+
+/// What the rules give for each set of settings that its ranks have.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What the rules were given, with the settings of the first rank.
+    pub inputs: Inputs,
+    /// Ranks that keep the library from doubling for Hopper, because their GPU is older or their ring too slow, while
+    /// others are such that it would. Empty: none does.
+    pub hopper_off: Vec<u32>,
+    predictions: Vec<(Bounds, Prediction)>,
+}
+
+impl Judged {
+    /// Judges all ranks, and tells each its causes.
+    fn of(inputs: Inputs, ranks: &mut [RankChannels]) -> Self {
+        let hopper = inputs.version.and_then(|version| version.rules().hopper);
+        let several_nodes = inputs.n_nodes.is_some_and(|n_nodes| n_nodes > 1);
+        let fits = |rank: &RankChannels| {
+            let admits = hopper.zip(rank.compute_capability).is_some_and(|(rule, cc)| rule.admits(cc));
+            several_nodes && admits && rank.ring_bw_intra.is_some_and(|bw| bw > HOPPER_BW)
+        };
+        let is_unfit = |rank: &RankChannels| {
+            let too_old = hopper.zip(rank.compute_capability).is_some_and(|(rule, cc)| !rule.admits(cc));
+            too_old || rank.ring_bw_intra.is_some_and(|bw| bw <= HOPPER_BW)
+        };
+        let some_fit = ranks.iter().any(fits);
+        let hopper_off =
+            ranks.iter().filter(|rank| some_fit && is_unfit(rank)).map(|rank| rank.rank).collect();
+        let mut judged = Self { inputs, hopper_off, predictions: Vec::new() };
+        for rank in ranks.iter_mut() {
+            if !judged.predictions.iter().any(|(bounds, _)| *bounds == rank.bounds) {
+                let inputs = Inputs { bounds: rank.bounds.clone(), ..judged.inputs.clone() };
+                judged.predictions.push((rank.bounds.clone(), predict::predict(&inputs)));
+            }
+        }
+        for rank in ranks.iter_mut() {
+            let alone = fits(rank);
+            rank.causes = channels::causes(
+                rank.init,
+                rank.final_channels,
+                Some(judged.inputs.base),
+                &rank.bounds,
+                Some(judged.of_bounds(&rank.bounds)),
+                alone,
+            );
+        }
+        judged
+    }
+
+    /// Whether the library has other rules.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.predictions.iter().all(|(_, prediction)| prediction.outcomes.is_empty())
+    }
+
+    /// The prediction for a rank with these settings.
+    #[must_use]
+    pub fn of_bounds(&self, bounds: &Bounds) -> &Prediction {
+        const NONE: &Prediction = &Prediction { outcomes: BTreeMap::new(), unknown: Vec::new() };
+        self.predictions.iter().find(|(known, _)| known == bounds).map_or(NONE, |(_, prediction)| prediction)
+    }
+}
+
+impl RankChannels {
+    fn of(rank: &RankRef<'_>, node: Option<u32>) -> Self {
+        let facts = rank.facts;
+        Self {
+            rank: rank.rank,
+            host: rank.identity.host.clone(),
+            init: facts.init_channels,
+            final_channels: facts.final_channels,
+            bounds: Bounds::of(&facts.settings),
+            causes: vec![Cause::Unknown],
+            node,
+            version: Version::of(&facts.log_version, rank.identity.library_version),
+            compute_capability: facts.compute_capability,
+            ring_bw_intra: facts.ring_bw_intra,
+            search_fell_back: facts.search_fell_back,
+            evidence: Arc::clone(&facts.evidence),
+        }
+    }
+
+    /// The lines that prove a fact of this rank.
+    pub fn proof<'a>(&'a self, facts: &'a [&str]) -> impl Iterator<Item = api::Evidence> + 'a {
+        facts.iter().flat_map(move |fact| {
+            let lines = self.evidence.iter().filter(move |line| &&*line.fact == fact);
+            lines.map(|line| api::Evidence {
+                file: line.file.to_string(),
+                line: line.line,
+                text: line.text.to_string(),
+            })
+        })
+    }
+
+    /// The strongest cause.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.causes.first().copied().unwrap_or(Cause::Unknown)
+    }
 }
 
 /// One host's part: what the lowest of its ranks found.
@@ -64,23 +192,24 @@ impl Channels {
     /// What the model knows of this communicator.
     #[must_use]
     pub fn of(communicator: &Communicator, model: &Model) -> Self {
-        let mut ranks: Vec<RankChannels> = communicator
-            .ranks(model)
-            .map(|rank| RankChannels {
-                rank: rank.rank,
-                host: rank.identity.host.clone(),
-                init: rank.facts.init_channels,
-                final_channels: rank.facts.final_channels,
-                bounds: Bounds::of(&rank.facts.settings),
-                cause: Cause::Unknown,
-            })
-            .collect();
+        let refs: BTreeMap<u32, RankRef<'_>> =
+            communicator.ranks(model).map(|rank| (rank.rank, rank)).collect();
+        let places: Vec<Place> = refs.values().map(Place::of).collect();
+        let nodes = nodes(&places);
+        let node_of = (0_u32..)
+            .zip(&nodes)
+            .flat_map(|(index, node)| node.ranks.iter().map(move |rank| (*rank, index)))
+            .collect::<BTreeMap<u32, u32>>();
+        let mut ranks: Vec<RankChannels> =
+            refs.values().map(|rank| RankChannels::of(rank, node_of.get(&rank.rank).copied())).collect();
         let is_whole = ranks.len() == communicator.n_ranks() as usize;
         let base = all(is_whole, ranks.iter().map(|rank| rank.init)).and_then(|all| all.into_iter().min());
         let finals = all(is_whole, ranks.iter().map(|rank| rank.final_channels)).unwrap_or_default();
-        for rank in &mut ranks {
-            rank.cause = channels::cause(rank.init, rank.final_channels, base, &rank.bounds);
-        }
+        let final_channels = finals.first().copied().filter(|one| finals.iter().all(|other| one == other));
+        let judged = base.map(|base| {
+            let inputs = inputs::of(communicator, model, &refs, &ranks, base);
+            Judged::of(inputs, &mut ranks)
+        });
         let state = communicator.state(model).0;
         Self {
             id: communicator.id(),
@@ -88,10 +217,61 @@ impl Channels {
             created: communicator.created(model),
             is_live: matches!(state, CommunicatorState::Active | CommunicatorState::Broken),
             n_ranks: communicator.n_ranks(),
-            ranks,
+            odd: hops::odd(&hops::hops(&refs, &node_of)),
+            nodes,
             base,
-            final_channels: finals.first().copied().filter(|one| finals.iter().all(|other| one == other)),
+            judged,
+            coverage: Coverage::of(communicator, model),
+            final_channels,
+            ranks,
         }
+    }
+
+    /// How many channels it should run on, as the API shows it.
+    #[must_use]
+    pub fn prediction(&self) -> ChannelPrediction {
+        let (Some(judged), Some(rank)) = (&self.judged, self.ranks.first()) else {
+            return ChannelPrediction::default();
+        };
+        let prediction = judged.of_bounds(&rank.bounds);
+        let finals: Vec<u32> = prediction.outcomes.keys().copied().collect();
+        let outcome = match self.final_channels {
+            Some(last) => prediction.outcomes.get(&last),
+            None => prediction.outcomes.values().next().filter(|_| finals.len() == 1),
+        };
+        let explained = self.final_channels.filter(|_| !finals.is_empty()).map(|last| finals.contains(&last));
+        ChannelPrediction {
+            explained,
+            steps: outcome
+                .map(|outcome| words::steps(outcome, &judged.inputs, &rank.bounds))
+                .unwrap_or_default(),
+            unknown: prediction.unknown.iter().map(|name| (*name).to_owned()).collect(),
+            finals,
+        }
+    }
+
+    /// What it would run on, had the ranks found no fewer than `base`; all else as it is. `None`: nobody can say.
+    #[must_use]
+    pub fn instead(&self, base: u32, bounds: &Bounds, hopper: bool) -> Option<u32> {
+        let judged = self.judged.as_ref()?;
+        let prediction = judged.of_bounds(bounds);
+        let known = self.final_channels.and_then(|last| prediction.outcomes.get(&last));
+        let outcome = known.or_else(|| prediction.likeliest())?;
+        let assumed = Assumed { hopper: outcome.assumed.hopper || hopper, ..outcome.assumed };
+        Some(channels::last(&predict::steps(base, bounds, &assumed)))
+    }
+
+    /// What is odd about hops, by (rank, channel).
+    #[must_use]
+    pub fn odd_hops(&self) -> BTreeMap<(u32, u32), Vec<OddHop>> {
+        let mut odd: BTreeMap<(u32, u32), Vec<OddHop>> = BTreeMap::new();
+        for (hop, why) in self.odd.iter().flat_map(|host| host.hops.iter().map(|hop| (hop, host.odd))) {
+            let marks = odd.entry((hop.rank, hop.channel)).or_default();
+            if !marks.contains(&why) {
+                marks.push(why);
+            }
+        }
+        odd
     }
 
     /// Its hosts, in the order of their lowest rank; empty unless every rank's init is known.
@@ -115,6 +295,23 @@ impl Channels {
             }
         }
         hosts
+    }
+
+    /// The nodes of a host's ranks, if nodes and hosts are not the same there.
+    #[must_use]
+    pub fn odd_nodes(&self, host: &Name) -> Vec<(usize, &Node)> {
+        let of_host = self.nodes.iter().enumerate().filter(|(_, node)| node.hosts.contains(host));
+        of_host.filter(|(_, node)| !node.is_host).collect()
+    }
+
+    /// Whether these ranks of the host keep the library from doubling for Hopper, and the final count if they did not.
+    #[must_use]
+    pub fn hopper_off(&self, host: &Name) -> Option<(&RankChannels, u32)> {
+        let judged = self.judged.as_ref()?;
+        let rank =
+            self.ranks.iter().find(|rank| rank.host == *host && judged.hopper_off.contains(&rank.rank))?;
+        let instead = self.instead(judged.inputs.base, &rank.bounds, true)?;
+        Some((rank, instead)).filter(|(_, instead)| self.final_channels.is_some_and(|last| *instead > last))
     }
 
     /// The hosts that hold others back: those with the lowest init, if any rank found more.

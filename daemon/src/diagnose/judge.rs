@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::channels::{Bounds, Cause, predict};
-use super::facts::{Channels, HostChannels};
+use super::channels::{Bounds, Cause};
+use super::facts::{Channels, HostChannels, RankChannels};
+use super::faults;
 use super::words;
-use crate::api::{FindingKind, Severity};
+use crate::api::{Evidence, FindingKind, Severity};
 use crate::model::Name;
 
 /// A condition that holds.
@@ -19,17 +20,26 @@ pub(super) struct Judgement {
     pub host: Name,
     /// Subject, if it is a rank.
     pub rank: Option<u32>,
+    /// Subject, if it is a channel of that rank.
+    pub channel: Option<u32>,
     /// One word why.
     pub cause: &'static str,
     /// Hosts to blame, if not the subject.
     pub culprits: Vec<String>,
     /// In words.
     pub message: String,
+    /// The lines that prove it.
+    pub evidence: Vec<Evidence>,
 }
 
 /// Everything that holds for a communicator. `previous`: what each host found in the one before of the same shape.
+/// `is_settled`: every source has had the time to tell of it.
 #[must_use]
-pub(super) fn judge(channels: &Channels, previous: Option<&BTreeMap<Name, u32>>) -> Vec<Judgement> {
+pub(super) fn judge(
+    channels: &Channels,
+    previous: Option<&BTreeMap<Name, u32>>,
+    is_settled: bool,
+) -> Vec<Judgement> {
     if !channels.is_live {
         return Vec::new();
     }
@@ -40,31 +50,38 @@ pub(super) fn judge(channels: &Channels, previous: Option<&BTreeMap<Name, u32>>)
         let hosts = channels.hosts();
         judgements.extend(init_below_half_final(channels));
         judgements.extend(uneven(channels, &hosts));
-        judgements.extend(regressions(&hosts, previous));
+        judgements.extend(regressions(channels, &hosts, previous));
+    }
+    judgements.extend(faults::odd_hops(channels));
+    if is_settled {
+        judgements.extend(faults::partly_seen(channels));
     }
     judgements
 }
 
 fn final_disagrees(channels: &Channels) -> Option<Judgement> {
-    let mut first_with: BTreeMap<u32, &Name> = BTreeMap::new();
+    let mut first_with: BTreeMap<u32, &RankChannels> = BTreeMap::new();
     for rank in &channels.ranks {
         if let Some(final_channels) = rank.final_channels {
-            first_with.entry(final_channels).or_insert(&rank.host);
+            first_with.entry(final_channels).or_insert(rank);
         }
     }
     let host = channels.ranks.first()?.host.clone();
+    let hosts = first_with.iter().map(|(n, rank)| (*n, &rank.host)).collect();
     (first_with.len() > 1).then(|| Judgement {
         kind: FindingKind::FinalDisagrees,
         severity: Severity::Critical,
         host,
         rank: None,
+        channel: None,
         cause: if channels.ranks.iter().any(|rank| rank.bounds != channels.ranks[0].bounds) {
             "different_settings"
         } else {
             Cause::Unexplained.label()
         },
         culprits: Vec::new(),
-        message: words::disagreement(&first_with),
+        message: words::disagreement(&hosts),
+        evidence: first_with.values().flat_map(|rank| rank.proof(&["final"])).take(MAX_PROOF).collect(),
     })
 }
 
@@ -74,16 +91,23 @@ fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement>
         if u64::from(init) * 2 >= u64::from(final_channels) {
             return None;
         }
-        let is_explained = rank.cause == Cause::MinNchannels;
-        let min = rank.bounds.min.as_ref().filter(|_| is_explained);
+        let raised = rank.causes.iter().copied().find(|cause| RAISING.contains(cause));
+        let cause = raised.filter(|_| !rank.causes.contains(&Cause::Unexplained));
+        let why = cause.map(|cause| words::why(cause, channels, rank));
+        let setting = rank.bounds.min_nchannels.iter().chain(&rank.bounds.min_ctas);
+        let setting: Vec<String> = setting.map(|bound| format!("setting/{}", bound.name)).collect();
+        let facts: Vec<&str> =
+            ["init", "final"].into_iter().chain(setting.iter().map(String::as_str)).collect();
         Some(Judgement {
             kind: FindingKind::InitBelowHalfFinal,
-            severity: if is_explained { Severity::Info } else { Severity::Warning },
+            severity: if cause.is_some() { Severity::Info } else { Severity::Warning },
             host: rank.host.clone(),
             rank: Some(rank.rank),
-            cause: if is_explained { rank.cause } else { Cause::Unexplained }.label(),
+            channel: None,
+            cause: cause.unwrap_or(Cause::Unexplained).label(),
             culprits: Vec::new(),
-            message: words::raised(rank.rank, &rank.host, init, final_channels, min),
+            message: words::raised(rank.rank, &rank.host, init, final_channels, why),
+            evidence: rank.proof(&facts).take(MAX_PROOF).collect(),
         })
     })
 }
@@ -94,7 +118,7 @@ fn uneven(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
     let more: Vec<u32> =
         channels.ranks.iter().filter_map(|rank| rank.init).filter(|init| *init > base).collect();
     let (Some(least), Some(most)) = (more.iter().min().copied(), more.iter().max().copied()) else {
-        return Vec::new();
+        return slow_rings(channels, hosts);
     };
     let culprits: Vec<&Name> = hosts.iter().filter(|host| host.init == base).map(|host| &host.host).collect();
     let uneven = words::Uneven { base, least, most, culprits: &culprits, n_hosts: hosts.len() };
@@ -104,59 +128,127 @@ fn uneven(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
     };
     let judge_host = |host: &HostChannels| {
         if host.init == base {
-            Some(shortfall(host, &uneven, channels.final_channels))
+            Some(shortfall(channels, host, &uneven))
         } else {
-            capped(host, &uneven, runs_on(host))
+            capped(channels, host, &uneven, runs_on(host))
         }
     };
     hosts.iter().filter_map(judge_host).collect()
 }
 
-fn shortfall(host: &HostChannels, uneven: &words::Uneven<'_>, runs_on: Option<u32>) -> Judgement {
-    let instead = lost(runs_on, uneven.least, &host.bounds);
+fn shortfall(channels: &Channels, host: &HostChannels, uneven: &words::Uneven<'_>) -> Judgement {
+    let hopper = channels.hopper_off(&host.host);
+    let by_rules = channels.judged.as_ref().is_some_and(|judged| !judged.is_empty());
+    let runs_on = channels.final_channels.filter(|_| by_rules);
+    let instead = lost(channels, runs_on, uneven.least, &host.bounds, hopper.is_some());
+    let mut message = uneven.shortfall(host, runs_on, instead);
+    if let Some((rank, _)) = hopper {
+        message.push_str(&words::also_hopper_off(rank));
+    }
+    message.push_str(&words::nodes(channels, &host.host));
+    let its = channels.ranks.iter().filter(|rank| rank.host == host.host && rank.init == Some(uneven.base));
+    let others = channels.ranks.iter().filter(|rank| rank.init.is_some_and(|init| init > uneven.base));
+    let lines = its.clone().take(2).chain(others.take(1)).flat_map(|rank| rank.proof(&["init", "nics"]));
     Judgement {
         kind: FindingKind::ChannelShortfall,
-        // With settings that allow no more channels anyway, a node that finds fewer costs none.
-        severity: if runs_on.is_some() && instead.is_none() { Severity::Warning } else { Severity::Critical },
+        severity: match (by_rules, instead) {
+            // With settings that allow no more channels anyway, a node that finds fewer costs none; and what it costs
+            // under other rules nobody can say.
+            (true, None) if runs_on.is_some() => Severity::Warning,
+            (false, _) => Severity::Warning,
+            _ => Severity::Critical,
+        },
         host: host.host.clone(),
         rank: None,
+        channel: None,
         cause: "fewer_channels",
         culprits: Vec::new(),
-        message: uneven.shortfall(host, runs_on, instead),
+        message,
+        evidence: lines.chain(its.take(1).flat_map(|rank| rank.proof(&["final"]))).take(MAX_PROOF).collect(),
     }
 }
 
-fn capped(host: &HostChannels, uneven: &words::Uneven<'_>, runs_on: u32) -> Option<Judgement> {
-    let instead = lost(Some(runs_on), host.init, &host.bounds)?;
+fn capped(
+    channels: &Channels,
+    host: &HostChannels,
+    uneven: &words::Uneven<'_>,
+    runs_on: u32,
+) -> Option<Judgement> {
+    let instead = lost(channels, Some(runs_on), host.init, &host.bounds, false)?;
+    let own = channels.ranks.iter().find(|rank| rank.host == host.host);
+    let culprit = channels.ranks.iter().find(|rank| rank.init == Some(uneven.base));
+    let evidence = own.into_iter().flat_map(|rank| rank.proof(&["init", "final"]));
     Some(Judgement {
         kind: FindingKind::CappedByPeer,
         severity: Severity::Info,
         host: host.host.clone(),
         rank: None,
+        channel: None,
         cause: "peer_limits",
         culprits: uneven.culprits.iter().map(ToString::to_string).collect(),
-        message: uneven.capped(host, runs_on, instead),
+        message: uneven.capped(host, runs_on, instead) + &words::nodes(channels, &host.host),
+        evidence: evidence
+            .chain(culprit.into_iter().flat_map(|rank| rank.proof(&["init"])))
+            .take(MAX_PROOF)
+            .collect(),
     })
 }
 
-/// Channels there would be with this base, if that is more than there are.
-fn lost(runs_on: Option<u32>, base: u32, bounds: &Bounds) -> Option<u32> {
-    Some(predict(base, bounds)).filter(|instead| runs_on.is_some_and(|runs_on| *instead > runs_on))
+/// Hosts that found as many channels as the others, and yet keep the library from doubling them for Hopper.
+fn slow_rings(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
+    let judge_host = |host: &HostChannels| {
+        let (rank, instead) = channels.hopper_off(&host.host)?;
+        let is_slow = rank.ring_bw_intra.is_some_and(|bw| bw <= super::predict::HOPPER_BW);
+        Some(Judgement {
+            kind: FindingKind::ChannelShortfall,
+            // A cluster of several kinds of GPU is built so.
+            severity: if is_slow { Severity::Critical } else { Severity::Info },
+            host: host.host.clone(),
+            rank: None,
+            channel: None,
+            cause: if is_slow { "slow_ring" } else { "older_gpu" },
+            culprits: Vec::new(),
+            message: words::hopper_off(rank, channels.final_channels.unwrap_or_default(), instead)
+                + &words::nodes(channels, &host.host),
+            evidence: rank.proof(&["init", "final"]).take(MAX_PROOF).collect(),
+        })
+    };
+    hosts.iter().filter_map(judge_host).collect()
 }
 
-fn regressions(hosts: &[HostChannels], previous: Option<&BTreeMap<Name, u32>>) -> Vec<Judgement> {
+/// Channels there would be with this base, if that is more than there are.
+fn lost(channels: &Channels, runs_on: Option<u32>, base: u32, bounds: &Bounds, hopper: bool) -> Option<u32> {
+    let instead = channels.instead(base, bounds, hopper)?;
+    Some(instead).filter(|instead| runs_on.is_some_and(|runs_on| *instead > runs_on))
+}
+
+fn regressions(
+    channels: &Channels,
+    hosts: &[HostChannels],
+    previous: Option<&BTreeMap<Name, u32>>,
+) -> Vec<Judgement> {
     let Some(previous) = previous else { return Vec::new() };
     let judge_host = |host: &HostChannels| {
         let before = previous.get(&host.host).copied().filter(|before| *before > host.init)?;
+        let rank = channels.ranks.iter().find(|rank| rank.host == host.host && rank.init == Some(host.init));
         Some(Judgement {
             kind: FindingKind::ChannelRegression,
             severity: Severity::Warning,
             host: host.host.clone(),
             rank: None,
+            channel: None,
             cause: "fewer_channels",
             culprits: Vec::new(),
             message: words::regression(&host.host, host.init, before),
+            evidence: rank.into_iter().flat_map(|rank| rank.proof(&["init"])).take(MAX_PROOF).collect(),
         })
     };
     hosts.iter().filter_map(judge_host).collect()
 }
+
+/// Rules that give more than twice the base.
+const RAISING: [Cause; 6] =
+    [Cause::MinNchannels, Cause::Hopper, Cause::Unpack, Cause::Collnet, Cause::NvlsRaise, Cause::Rccl];
+
+/// Lines that one finding shows at most: enough to prove it, few enough to read.
+pub(super) const MAX_PROOF: usize = 8;

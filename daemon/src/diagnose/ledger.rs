@@ -65,7 +65,7 @@ impl Ledger {
         let mut news = Vec::new();
         let mut firing = BTreeMap::new();
         for judgement in judgements {
-            let id = finding_id(judgement.kind, comm, &judgement.host, judgement.rank);
+            let id = finding_id(comm, &judgement);
             let told = before.remove(&id);
             if told.is_none() && self.n_firing + firing.len() >= MAX_FIRING {
                 self.n_left_out += 1;
@@ -142,6 +142,7 @@ impl Ledger {
                 || before.cause != judgement.cause
                 || before.culprits != judgement.culprits
                 || before.message != judgement.message
+                || before.evidence != judgement.evidence
         });
         let finding = Finding {
             id: id.clone(),
@@ -151,10 +152,12 @@ impl Ledger {
             job: job.to_owned(),
             host: judgement.host.to_string(),
             rank: judgement.rank,
+            channel: judgement.channel,
             comm: comm.to_string(),
             cause: judgement.cause.to_owned(),
             culprits: judgement.culprits,
             message: judgement.message,
+            evidence: judgement.evidence,
             first_seen: before.map_or(now, |before| before.first_seen),
             last_seen: now,
             resolved_at: None,
@@ -180,8 +183,15 @@ impl Ledger {
 }
 
 /// The same for the same condition on the same subject, on every daemon.
-fn finding_id(kind: FindingKind, comm: CommunicatorId, host: &str, rank: Option<u32>) -> String {
-    let rank = rank.map_or(u64::MAX, u64::from);
-    let hash = Fnv::new().text(kind.label()).text(comm.as_str()).text(host).number(rank).finish();
-    format!("{hash:016x}")
+fn finding_id(comm: CommunicatorId, judgement: &Judgement) -> String {
+    let rank = judgement.rank.map_or(u64::MAX, u64::from);
+    let hash = Fnv::new().text(judgement.kind.label()).text(comm.as_str()).text(&judgement.host).number(rank);
+    // What is not about a channel keeps the id that it had before there were such findings.
+    let hash = judgement.channel.map_or(hash, |channel| hash.number(u64::from(channel)));
+    // One host can fall back for several reasons.
+    let hash = match judgement.kind {
+        FindingKind::TransportFallback => hash.text(judgement.cause),
+        _ => hash,
+    };
+    format!("{:016x}", hash.finish())
 }

@@ -4,16 +4,23 @@
 //! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds.
 
 pub mod channels;
+pub mod coverage;
 mod facts;
+mod faults;
 mod history;
+pub mod hops;
+mod inputs;
 mod judge;
 mod ledger;
+pub mod nodes;
+pub mod predict;
+pub mod version;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Channels, HostChannels, RankChannels};
+pub use facts::{Channels, HostChannels, Judged, RankChannels};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED};
 
@@ -30,11 +37,15 @@ pub struct Diagnosis {
     known: HashMap<CommunicatorId, Known>,
     history: history::History,
     ledger: ledger::Ledger,
+    /// When to look again at communicators of which not every source had the time to tell.
+    unsettled: BTreeSet<(Timestamp, CommunicatorId)>,
 }
 
 /// A communicator as it was when it was last looked at.
 struct Known {
     revision: u64,
+    /// When it was first looked at, by our clock.
+    first: Timestamp,
     channels: Channels,
     shape: Option<history::Shape>,
 }
@@ -86,10 +97,11 @@ impl Diagnosis {
                 }
                 Some(communicator) => {
                     judge.insert(*id);
-                    judge.extend(self.look(communicator, model));
+                    judge.extend(self.look(communicator, model, now));
                 }
             }
         }
+        judge.extend(self.settled(now));
         for id in judge {
             news.extend(self.judge(id, now));
         }
@@ -128,7 +140,7 @@ impl Diagnosis {
     }
 
     /// Takes the communicator's facts. Returns the one that is compared with it, if that has to be judged anew.
-    fn look(&mut self, communicator: &Communicator, model: &Model) -> Option<CommunicatorId> {
+    fn look(&mut self, communicator: &Communicator, model: &Model, now: Timestamp) -> Option<CommunicatorId> {
         let id = communicator.id();
         let channels = Channels::of(communicator, model);
         let hosts = channels.hosts();
@@ -141,15 +153,37 @@ impl Diagnosis {
         }
         let inits = hosts.into_iter().map(|host| (host.host, host.init)).collect();
         let next = shape.as_ref().and_then(|shape| self.history.note(shape, (channels.created, id), inits));
-        self.known.insert(id, Known { revision: communicator.revision(), channels, shape });
+        let first = self.known.get(&id).map_or(now, |before| before.first);
+        if !self.known.contains_key(&id) {
+            self.unsettled.insert((Timestamp(now.0.saturating_add(SETTLES_AFTER_NS)), id));
+        }
+        self.known.insert(id, Known { revision: communicator.revision(), first, channels, shape });
         next
+    }
+
+    /// Communicators that have become old enough to say what is not seen of them.
+    fn settled(&mut self, now: Timestamp) -> Vec<CommunicatorId> {
+        let mut settled = Vec::new();
+        while let Some(first) = self.unsettled.first().filter(|(due, _)| *due <= now).copied() {
+            self.unsettled.remove(&first);
+            settled.push(first.1);
+        }
+        settled
     }
 
     fn judge(&mut self, id: CommunicatorId, now: Timestamp) -> Vec<Finding> {
         let Some(known) = self.known.get(&id) else { return Vec::new() };
         let at = (known.channels.created, id);
         let previous = known.shape.as_ref().and_then(|shape| self.history.before(shape, at));
-        let judgements = judge::judge(&known.channels, previous);
+        let judgements = judge::judge(
+            &known.channels,
+            previous,
+            now.since(known.first).as_nanos() >= u128::from(SETTLES_AFTER_NS),
+        );
         self.ledger.settle(id, &known.channels.job, judgements, now)
     }
 }
+
+/// How long after it was first heard of a communicator may be seen in part: calls, profiler and log tell of it one after
+/// the other, the log when its reader comes by.
+pub const SETTLES_AFTER_NS: u64 = 10_000_000_000;

@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 
-use ringscope_wire::batch::{CommunicatorState, ProcessState};
+use ringscope_wire::batch::{self, CommunicatorState, ProcessState};
 
 use super::*;
-use crate::api::{FindingState, Severity};
+use crate::api::{FindingKind, FindingState, Severity};
 use crate::model::build::{Cluster, at, batch, ended};
 
 fn world(cluster: &Cluster) -> (Model, Diagnosis) {
@@ -279,5 +279,217 @@ fn resolved_findings_are_bounded() {
     assert_eq!(diagnosis.findings().count(), MAX_RESOLVED + 2);
     assert!(
         diagnosis.findings().all(|finding| finding.resolved_at.is_none_or(|resolved| resolved >= at(10)))
+    );
+}
+
+/// The one communicator of the processes, 10 seconds after it was first seen, and what it fires then.
+fn settled(processes: Vec<batch::Process>) -> (Model, Vec<String>) {
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, processes), at(2));
+    let early = diagnosis.update(&model, None, at(3));
+    assert!(early.iter().all(|finding| finding.finding != FindingKind::PartlySeen), "too early to say");
+    assert_eq!(diagnosis.update(&model, Some(&BTreeSet::new()), at(12)).len(), 0);
+    let late = diagnosis.update(&model, Some(&BTreeSet::new()), at(13));
+    (model, lines(&late))
+}
+
+fn healthy_pair() -> Cluster {
+    Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4)
+}
+
+#[test]
+fn a_communicator_that_all_sources_know_is_seen_in_full() {
+    assert_eq!(settled(healthy_pair().processes()).1, [""; 0]);
+    // Less detail was asked for: nothing is lacking.
+    let mut quiet = healthy_pair().processes();
+    quiet.iter_mut().for_each(|process| process.level = batch::Level::Counters.into());
+    assert_eq!(settled(quiet).1, [""; 0]);
+}
+
+#[test]
+fn what_is_lacking_is_said_with_its_remedy() {
+    let check = |change: &dyn Fn(&mut batch::Process), expected: &str| {
+        let mut processes = healthy_pair().processes();
+        change(&mut processes[1]);
+        let (model, found) = settled(processes);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(expected), "{} does not start with {expected}", found[0]);
+        assert!(found[0].contains("(rank 1)"), "{}", found[0]);
+        let coverage = coverage::Coverage::of(model.communicators().next().unwrap(), &model).to_api();
+        assert_eq!((coverage.state, coverage.ranks), (crate::api::CoverageState::Partly, 2));
+    };
+    let sources = |calls, plugin, log| Some(batch::Sources { calls, plugin, log });
+    check(
+        &|process| {
+            process.communicators[0].sources = sources(false, true, true);
+            process.profiler_version = 4;
+        },
+        "warning partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library) and are not counted: start with `ringscope run --shim`",
+    );
+    check(
+        &|process| process.communicators[0].sources = sources(false, true, true),
+        "info partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library), issued counts come from",
+    );
+    check(
+        &|process| {
+            process.communicators[0].sources = sources(true, false, true);
+            process.communicators[0].completion = batch::Completion::Events.into();
+            process.profiler_version = 0;
+        },
+        "info partly_seen host-0 [plugin_silent]: the library's profiler is silent",
+    );
+    check(
+        &|process| {
+            process.communicators[0].sources = sources(true, false, true);
+            process.communicators[0].completion = batch::Completion::Events.into();
+            process.identity.as_mut().unwrap().library_version = 21_803;
+        },
+        "info partly_seen host-0 [plugin_silent]: the library is older than NCCL 2.23",
+    );
+    check(
+        &|process| process.communicators[0].completion = batch::Completion::None.into(),
+        "info partly_seen host-0 [completion_unknown]: nothing tells when operations complete",
+    );
+    check(
+        &|process| {
+            process.communicators[0].sources = sources(true, true, false);
+            process.communicators[0].init_channels = None;
+        },
+        "info partly_seen host-0 [no_log]: the library's log says nothing of it",
+    );
+    check(
+        &|process| process.communicators[0].init_channels = None,
+        "info partly_seen host-0 [log_incomplete]: the library's log has no GRAPH lines",
+    );
+    check(
+        &|process| process.log_lacks = vec!["no ENV lines".to_owned()],
+        "info partly_seen host-0 [log_incomplete]: the library's log is not complete: no ENV lines (rank 1)",
+    );
+    check(
+        &|process| {
+            process.has_segment = false;
+            process.communicators[0].sources = sources(false, false, true);
+        },
+        "info partly_seen host-0 [log_only]: only the library's log is known",
+    );
+}
+
+#[test]
+fn ranks_of_which_nothing_is_heard_are_named() {
+    let (_, found) = settled(vec![healthy_pair().process(0)]);
+    assert_eq!(
+        found,
+        [
+            "info partly_seen host-0 [silent_ranks]: nothing is known of some ranks: run `ringscope agent` on their hosts (rank 1)"
+        ]
+    );
+}
+
+#[test]
+fn partly_seen_is_resolved_when_the_missing_source_tells() {
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, vec![healthy_pair().process(0)]), at(2));
+    diagnosis.update(&model, None, at(2));
+    assert_eq!(diagnosis.update(&model, None, at(12)).len(), 1);
+    let changes = model.apply(&batch(2, 13, vec![healthy_pair().process(1)]), at(13));
+    let news = diagnosis.update(&model, Some(&changes.communicators), at(13));
+    assert_eq!((news.len(), news[0].state), (1, FindingState::Resolved));
+}
+
+#[test]
+fn a_slow_ring_is_a_shortfall_of_its_own() {
+    let mut processes = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4).processes();
+    for (process, bw) in processes.iter_mut().zip([48.0, 20.0]) {
+        let communicator = &mut process.communicators[0];
+        communicator.compute_capability = Some(90);
+        communicator.ring_bw_intra = Some(bw);
+        communicator.n_nodes = Some(2);
+        communicator.evidence = vec![batch::Evidence {
+            fact: "init".to_owned(),
+            file: format!("/log/{bw}"),
+            line: 7,
+            text: "Pattern 4".to_owned(),
+        }];
+    }
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, processes), at(2));
+    let found = diagnosis.update(&model, None, at(3));
+    assert_eq!(
+        lines(&found),
+        [
+            "critical channel_shortfall host-1 [slow_ring]: host-1: its ring of 20 GB/s inside the node (45 is not enough) keeps the library from doubling channels for Hopper: every rank runs on 4 channels instead of 8"
+        ]
+    );
+    assert_eq!((found[0].evidence[0].file.as_str(), found[0].evidence[0].line), ("/log/20", 7));
+}
+
+#[test]
+fn hopper_explains_four_times_the_init() {
+    let mut processes = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 8).processes();
+    for process in &mut processes {
+        let communicator = &mut process.communicators[0];
+        communicator.compute_capability = Some(90);
+        communicator.ring_bw_intra = Some(48.0);
+        communicator.n_nodes = Some(2);
+    }
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, processes), at(2));
+    let found = lines(&diagnosis.update(&model, None, at(3)));
+    assert_eq!(
+        found[0],
+        "info init_below_half_final host-0 rank 0 [hopper_x2]: rank 0 on host-0 found 2 channels but runs on 8: Hopper (compute capability 9.0), several nodes, rings of 48 GB/s > 45: doubled to 8"
+    );
+    let prediction = diagnosis.channels(model.communicators().next().unwrap(), &model).prediction();
+    assert_eq!((prediction.finals, prediction.explained), (vec![8], Some(true)));
+    let steps: Vec<_> = prediction.steps.iter().map(|step| (step.cause.as_str(), step.channels)).collect();
+    assert_eq!(steps, [("doubled", 4), ("hopper_x2", 8)]);
+}
+
+#[test]
+fn a_host_that_falls_back_is_named_with_the_lines_that_prove_it() {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2), ("host-2", 1, 2)], 4);
+    let mut processes = cluster.processes();
+    for process in &mut processes {
+        process.communicators[0].rings.iter_mut().for_each(|ring| ring.gpu_direct = true);
+    }
+    let sick = &mut processes[1].communicators[0];
+    for ring in &mut sick.rings {
+        (ring.transport, ring.gpu_direct) = ("NET/Socket".to_owned(), false);
+    }
+    sick.evidence = vec![batch::Evidence {
+        fact: "send/0".to_owned(),
+        file: "/log/1".to_owned(),
+        line: 90,
+        text: "via NET/Socket/0".to_owned(),
+    }];
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, processes), at(2));
+    let found = diagnosis.update(&model, None, at(3));
+    assert_eq!(
+        lines(&found),
+        [
+            "warning transport_fallback host-1 rank 1 [socket]: host-1 sends over NET/Socket where others use NET/IB: rank 1, channels 0 to 3"
+        ]
+    );
+    assert_eq!((found[0].evidence[0].line, found[0].channel), (90, None));
+}
+
+#[test]
+fn nodes_that_are_not_hosts_are_named() {
+    let mut processes = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2), ("host-2", 1, 1)], 2).processes();
+    for (rank, process) in (0_u32..).zip(&mut processes) {
+        let communicator = &mut process.communicators[0];
+        (communicator.local_ranks, communicator.local_rank) =
+            if rank < 2 { (Some(1), Some(0)) } else { (Some(2), Some(rank - 2)) };
+        communicator.mnnvl = Some(rank >= 2);
+    }
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, processes), at(2));
+    let found = lines(&diagnosis.update(&model, None, at(3)));
+    assert!(found[0].ends_with("; NCCL node 2 is host-1 and host-2"), "{}", found[0]);
+    assert!(
+        found[1].ends_with("; to the library this host is 2 nodes: 0 (rank 0) and 1 (rank 1)"),
+        "{}",
+        found[1]
     );
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::channels::Bound;
-use super::facts::HostChannels;
+use super::channels::{Bound, Bounds, Cause, Step};
+use super::facts::{Channels, HostChannels, RankChannels};
+use super::hops::{OddHost, Rail};
+use super::predict::{HOPPER_BW, Inputs, Outcome, Shared};
+use crate::api::{ChannelStep, OddHop};
 use crate::model::Name;
 
 /// Some hosts found fewer channels than others.
@@ -70,11 +73,8 @@ pub(super) fn regression(host: &str, init: u32, before: u32) -> String {
 }
 
 /// "rank 3 on host-1 found 1 channel but runs on 8: NCCL_MIN_NCHANNELS=8 raises it".
-pub(super) fn raised(rank: u32, host: &str, init: u32, final_channels: u32, min: Option<&Bound>) -> String {
-    let why = match min {
-        Some(bound) => format!("{}={} raises it", bound.name, bound.channels),
-        None => "more than twice as many, and no known rule explains it".to_owned(),
-    };
+pub(super) fn raised(rank: u32, host: &str, init: u32, final_channels: u32, why: Option<String>) -> String {
+    let why = why.unwrap_or_else(|| "more than twice as many, and no known rule explains it".to_owned());
     format!("rank {rank} on {host} found {} but runs on {final_channels}: {why}", channels(init))
 }
 
@@ -82,6 +82,150 @@ pub(super) fn raised(rank: u32, host: &str, init: u32, final_channels: u32, min:
 pub(super) fn disagreement(first_with: &BTreeMap<u32, &Name>) -> String {
     let each: Vec<String> = first_with.iter().take(NAMED).map(|(n, host)| format!("{host}: {n}")).collect();
     format!("the ranks disagree on the number of channels ({}): the communicator will hang", each.join(", "))
+}
+
+/// Why a rank runs on more than twice what it found.
+pub(super) fn why(cause: Cause, channels: &Channels, rank: &RankChannels) -> String {
+    let outcome = channels.judged.as_ref().zip(rank.final_channels).and_then(|(judged, last)| {
+        Some((judged.of_bounds(&rank.bounds).outcomes.get(&last)?, &judged.inputs))
+    });
+    let step = outcome.and_then(|(outcome, inputs)| {
+        let steps = steps(outcome, inputs, &rank.bounds);
+        if cause == Cause::MinNchannels {
+            let bound = rank.bounds.min(&outcome.assumed.rules)?;
+            return Some(format!("{}={} raises it", bound.name, bound.channels));
+        }
+        let step = steps.into_iter().find(|step| step.cause == cause.label())?;
+        let inferred = if step.inferred { ", as far as can be inferred" } else { "" };
+        Some(format!("{}{inferred}", step.text))
+    });
+    step.unwrap_or_else(|| "RCCL chooses the number by rules of its own".to_owned())
+}
+
+/// "; its ring of 20 GB/s also keeps the library from doubling for Hopper".
+pub(super) fn also_hopper_off(rank: &RankChannels) -> String {
+    format!("; its {} also keeps the library from doubling them for Hopper", slowness(rank))
+}
+
+/// "host-2's ring of 20 GB/s inside the node keeps the library from doubling channels for Hopper: every rank …".
+pub(super) fn hopper_off(rank: &RankChannels, runs_on: u32, instead: u32) -> String {
+    format!(
+        "{}: its {} keeps the library from doubling channels for Hopper: every rank runs on {} instead of {instead}",
+        rank.host,
+        slowness(rank),
+        channels(runs_on)
+    )
+}
+
+fn slowness(rank: &RankChannels) -> String {
+    match (rank.ring_bw_intra, rank.compute_capability) {
+        (Some(bw), _) if bw <= HOPPER_BW => format!("ring of {bw} GB/s inside the node (45 is not enough)"),
+        (_, Some(cc)) => format!("GPU of compute capability {}.{}", cc / 10, cc % 10),
+        _ => "ring".to_owned(),
+    }
+}
+
+/// "; NCCL node 0 is host-0 and host-1", "; it is NCCL nodes 2 (rank 2) and 3 (rank 3)". Empty: the host is the node.
+pub(super) fn nodes(channels: &Channels, host: &Name) -> String {
+    let odd = channels.odd_nodes(host);
+    let Some((index, first)) = odd.first() else { return String::new() };
+    if first.hosts.len() > 1 {
+        let hosts: Vec<&Name> = first.hosts.iter().collect();
+        return format!("; NCCL node {index} is {}", list(&hosts));
+    }
+    let each: Vec<Name> =
+        odd.iter().map(|(index, node)| format!("{index} ({})", ranks(&node.ranks)).into()).collect();
+    let each: Vec<&Name> = each.iter().collect();
+    format!("; to the library this host is {} nodes: {}", odd.len(), list(&each))
+}
+
+/// "host-2 sends over NET/Socket where others use NET/IB: rank 4, channels 0 to 3".
+pub(super) fn odd_hops(odd: &OddHost) -> String {
+    let set = |values: std::collections::BTreeSet<u32>| values.into_iter().collect::<Vec<u32>>();
+    let senders = ranks(&set(odd.hops.iter().map(|hop| hop.rank).collect()));
+    let of = ranks(&set(odd.hops.iter().map(|hop| hop.channel).collect())).replace("rank", "channel");
+    let (host, first) = (&odd.host, odd.hops.first());
+    let what = match (odd.odd, first) {
+        (OddHop::CrossRail, Some(hop)) => {
+            let (send, receive) = match &hop.rails {
+                Some((Rail::Index(send), Rail::Index(receive))) => {
+                    (format!("NIC {send}"), format!("NIC {receive}"))
+                }
+                Some((Rail::Name(send), Rail::Name(receive))) => (send.to_string(), receive.to_string()),
+                _ => ("one NIC".to_owned(), "another".to_owned()),
+            };
+            format!(
+                "rails are crossed at {host}: {} sends on {send} and {} receives on {receive}, while most hops stay on {}",
+                hop.host, hop.next_host, odd.usual
+            )
+        }
+        (OddHop::NoGpuDirect, _) => {
+            format!("{host} sends without {}, through the host's memory, while others use it", odd.usual)
+        }
+        (_, hop) => {
+            let transport = hop.map_or("", |hop| &hop.transport);
+            format!("{host} sends over {transport} where others use {}", odd.usual)
+        }
+    };
+    format!("{what}: {senders}, {of}")
+}
+
+/// The steps of a prediction, each with its number and why.
+pub(super) fn steps(outcome: &Outcome, inputs: &Inputs, bounds: &Bounds) -> Vec<ChannelStep> {
+    let rules = outcome.assumed.rules;
+    let step = |step: &Step| {
+        let n = step.channels;
+        let named = |bound: Option<&Bound>| match bound {
+            Some(bound) => format!("{}={}", bound.name, bound.channels),
+            None => "a setting".to_owned(),
+        };
+        let (text, is_known) = match step.cause {
+            Cause::Doubled => (format!("twice the lowest init of all ranks, {}: {n}", inputs.base), true),
+            Cause::MaxChannels => (format!("there are at most {n}"), true),
+            Cause::Collnet => (format!("CollNet adds half as many: {n}"), inputs.collnet.is_some()),
+            Cause::Hopper => {
+                let cc = inputs
+                    .compute_capability
+                    .map_or(String::new(), |cc| format!(" (compute capability {}.{})", cc / 10, cc % 10));
+                let bw =
+                    inputs.ring_bw_intra.map_or(String::new(), |bw| format!(", rings of {bw} GB/s > 45"));
+                let is_known =
+                    inputs.compute_capability.is_some() && inputs.n_nodes.is_some() && !bw.is_empty();
+                (format!("Hopper{cc}, several nodes{bw}: doubled to {n}"), is_known)
+            }
+            Cause::Unpack => (format!("the network device unpacks: doubled to {n}"), inputs.unpack.is_some()),
+            Cause::MaxNchannels => (format!("{} lowers it to {n}", named(bounds.max(&rules))), true),
+            Cause::MinNchannels => (format!("{} raises it to {n}", named(bounds.min(&rules))), true),
+            Cause::NvlsRaise => (format!("NVLS needs {n}"), inputs.nvls_channels.is_some()),
+            Cause::SharedParent => {
+                let is_known = matches!(inputs.shared, Shared::With { channels: Some(_), .. });
+                (format!("it shares its parent's {n} channels"), is_known)
+            }
+            _ => (String::new(), true),
+        };
+        ChannelStep { cause: step.cause.label().to_owned(), channels: n, text, inferred: !is_known }
+    };
+    outcome.steps.iter().map(step).collect()
+}
+
+/// "rank 3", "ranks 0 and 4", "ranks 0 to 7", "ranks 0, 2, 4 and 5 more". Ascending.
+pub(super) fn ranks(ranks: &[u32]) -> String {
+    let (Some(first), Some(last)) = (ranks.first(), ranks.last()) else { return "no rank".to_owned() };
+    if ranks.len() == 1 {
+        return format!("rank {first}");
+    }
+    if ranks.len() > 2 && (last - first) as usize + 1 == ranks.len() {
+        return format!("ranks {first} to {last}");
+    }
+    let names: Vec<Name> = ranks.iter().take(NAMED + 1).map(|rank| rank.to_string().into()).collect();
+    let more = ranks.len() - names.len().min(NAMED);
+    match names.as_slice() {
+        names if ranks.len() <= NAMED => format!("ranks {}", list(&names.iter().collect::<Vec<_>>())),
+        names => format!(
+            "ranks {} and {more} more",
+            names[..NAMED].iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
+        ),
+    }
 }
 
 fn channels(n: u32) -> String {

@@ -44,10 +44,13 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
 }
 
 const SEVERITIES: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Critical];
-const KINDS: [FindingKind; 5] = [
+const KINDS: [FindingKind; 8] = [
     FindingKind::InitBelowHalfFinal,
     FindingKind::ChannelShortfall,
     FindingKind::CappedByPeer,
     FindingKind::FinalDisagrees,
     FindingKind::ChannelRegression,
+    FindingKind::TransportFallback,
+    FindingKind::RailMismatch,
+    FindingKind::PartlySeen,
 ];

@@ -6,6 +6,7 @@ mod events;
 mod findings;
 mod ingest;
 mod jobs;
+mod levels;
 mod middleware;
 mod nodes;
 mod openapi;
@@ -36,6 +37,7 @@ pub fn router(app: App) -> Router {
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))
+        .routes(routes!(levels::get, levels::put))
         .routes(routes!(communicators::list))
         .routes(routes!(communicators::one))
         .routes(routes!(communicators::rings))

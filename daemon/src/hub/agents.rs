@@ -1,6 +1,6 @@
 //! Which batches of which agents were taken.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ringscope_wire::batch::Batch;
 
@@ -22,6 +22,8 @@ struct Agent {
     last_seq: u64,
     last_seen: Timestamp,
     dropped: api::Dropped,
+    /// Jobs of which it has spoken, or was told before this daemon started; `None` where they may be any.
+    jobs: Option<BTreeSet<String>>,
 }
 
 /// What to do with a batch.
@@ -41,7 +43,13 @@ impl AgentTable {
         if !self.agents.contains_key(&batch.agent_id) && self.agents.len() >= AGENTS_MAX {
             self.forget_oldest();
         }
-        let agent = self.agents.entry(batch.agent_id.clone()).or_default();
+        // A first batch says who each process is; what was said to another daemon is not known here.
+        let is_whole = seq == 1;
+        let agent = self
+            .agents
+            .entry(batch.agent_id.clone())
+            .or_insert_with(|| Agent { jobs: is_whole.then(BTreeSet::new), ..Agent::default() });
+        agent.note_jobs(batch);
         let duplicate = seq <= agent.last_seq;
         // A gap is a batch that was refused, or was taken by a daemon that lost it: its facts are missing.
         let resend_all = !duplicate && seq != agent.last_seq + 1;
@@ -52,6 +60,12 @@ impl AgentTable {
             add_max(&mut agent.dropped, &dropped.reason, dropped.events);
         }
         Admission { duplicate, resend_all, last_seq: agent.last_seq }
+    }
+
+    /// Whether an agent has processes of a job, as far as is known: rather yes than no.
+    pub(super) fn may_have(&self, agent_id: &str, job: &str) -> bool {
+        let jobs = self.agents.get(agent_id).and_then(|agent| agent.jobs.as_ref());
+        jobs.is_none_or(|jobs| jobs.contains(job))
     }
 
     /// Takes back what the store kept; what is known already is newer.
@@ -93,6 +107,17 @@ impl AgentTable {
     }
 }
 
+impl Agent {
+    fn note_jobs(&mut self, batch: &Batch) {
+        let Some(jobs) = &mut self.jobs else { return };
+        let named = batch.processes.iter().filter_map(|process| process.identity.as_ref());
+        jobs.extend(named.map(|identity| identity.job.clone()));
+        if jobs.len() > JOBS_MAX {
+            self.jobs = None;
+        }
+    }
+}
+
 fn add_all(sum: &mut BTreeMap<String, u64>, dropped: &BTreeMap<String, u64>) {
     for (reason, events) in dropped {
         let total = sum.entry(bounded(sum, reason)).or_default();
@@ -116,6 +141,8 @@ fn bounded(known: &BTreeMap<String, u64>, reason: &str) -> String {
 
 /// Agents remembered: a thousand hosts that each restarted their agent a few times.
 const AGENTS_MAX: usize = 10_000;
+/// Jobs remembered of one agent; of one with more any job may be its own.
+const JOBS_MAX: usize = 64;
 /// Different reasons of loss; they become labels.
 const REASONS_MAX: usize = 64;
 /// Length of one.

@@ -7,7 +7,7 @@ use ringscope_wire::batch::Process;
 use super::State;
 use crate::api;
 use crate::clock::Timestamp;
-use crate::model::CommunicatorId;
+use crate::model::{CommunicatorId, Model};
 use crate::store::{CommunicatorRow, HopRow, HostRow, JobRow, RankRow, WriteSet};
 use crate::view;
 
@@ -30,11 +30,13 @@ impl State {
 }
 
 /// The ranks and hops that one process is.
-pub(super) fn of_process(process: &Process, updated_ns: i64, set: &mut WriteSet) {
+pub(super) fn of_process(model: &Model, process: &Process, updated_ns: i64, set: &mut WriteSet) {
     let Some(identity) = &process.identity else { return };
     for communicator in &process.communicators {
-        let comm =
-            CommunicatorId::new(&identity.job, communicator.comm_hash, communicator.n_ranks).to_string();
+        let known = model.process(&process.key);
+        // One that nobody could be joined to has no rows.
+        let Some(comm) = known.and_then(|known| known.communicator(communicator.local_id)) else { continue };
+        let comm = comm.to_string();
         for ring in &communicator.rings {
             set.hops.push(HopRow {
                 comm: comm.clone(),

@@ -118,7 +118,7 @@ impl Batched {
         let updated_ns = now.0.cast_signed();
         for key in split_off(&mut self.facts) {
             if let Some(process) = state.model.process_facts(&key) {
-                relational::of_process(&process, updated_ns, &mut set);
+                relational::of_process(&state.model, &process, updated_ns, &mut set);
                 set.processes.push(process_row(key, &process, updated_ns));
             }
         }

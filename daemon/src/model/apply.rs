@@ -1,15 +1,14 @@
 //! Batches and kept state into the model, and who has which rank.
 
 use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
 use std::mem;
 use std::sync::Arc;
 
 use ringscope_wire::batch::{self, Batch};
 
 use super::agents::Stamp;
-use super::communicator::{Communicator, Member, RankRef};
-use super::limits::{ENDED_KEPT, MAX_COMMUNICATORS, MAX_NAME_BYTES, MAX_PROCESSES};
+use super::communicator::{Member, RankRef};
+use super::limits::{ENDED_KEPT, MAX_NAME_BYTES, MAX_PROCESSES};
 use super::merge::{Merged, Word};
 use super::process::{Process, ProcessId};
 use super::{CommunicatorId, Model};
@@ -81,7 +80,10 @@ impl Model {
         if merged.counters {
             changes.counters.insert(process.key.clone());
         }
-        if ended {
+        if merged.collector {
+            // Whether it has a segment decides who has a rank.
+            merged.changed = known.locals.keys().copied().collect();
+        } else if ended {
             for comm in known.joined() {
                 self.revise(comm, changes);
             }
@@ -129,96 +131,12 @@ impl Model {
         }
     }
 
-    fn join_one(&mut self, process: ProcessId, local_id: u64, changes: &mut Changes) {
-        let member = Member { process, local_id };
-        let Some(claim) = self.claim(member) else { return };
-        let (rank, n_ranks, comm_hash) = (claim.rank, claim.facts.n_ranks, claim.facts.comm_hash);
-        if comm_hash == 0 {
-            return;
-        }
-        let job = Arc::clone(&claim.identity.job);
-        let comm = CommunicatorId::new(&job, comm_hash, n_ranks);
-        self.leave_others(member, comm, rank, changes);
-        if !self.communicators.contains_key(&comm) {
-            if self.communicators.len() >= MAX_COMMUNICATORS {
-                self.losses.add("communicator_limit");
-                return;
-            }
-            self.jobs.entry(Arc::clone(&job)).or_default().communicators.insert(comm);
-            let communicator = Communicator {
-                id: comm,
-                job: Arc::clone(&job),
-                comm_hash,
-                n_ranks,
-                members: std::collections::BTreeMap::new(),
-                revision: 0,
-            };
-            self.communicators.insert(comm, communicator);
-        }
-        let holder = self.communicators.get(&comm).and_then(|known| known.members.get(&rank)).copied();
-        let holder = holder.filter(|holder| *holder != member);
-        if let Some(holder) = holder {
-            self.losses.add("rank_claimed_twice");
-            let wins = match (self.claim(member), self.claim(holder)) {
-                (Some(claim), Some(other)) => claim.wins_over(&other),
-                (claim, _) => claim.is_some(),
-            };
-            if !wins {
-                return;
-            }
-            self.set_joined(holder, None);
-        }
-        let Some(known) = self.communicators.get_mut(&comm) else { return };
-        if known.job != job || known.comm_hash != comm_hash || known.n_ranks != n_ranks {
-            self.losses.add("communicator_id_collision");
-            return;
-        }
-        match known.members.entry(rank) {
-            Entry::Occupied(mut entry) => *entry.get_mut() = member,
-            Entry::Vacant(entry) => {
-                entry.insert(member);
-            }
-        }
-        self.set_joined(member, Some(comm));
-        self.revise(comm, changes);
-    }
-
     /// What a process says of a communicator, if it says who it is and which rank it has.
-    fn claim(&self, member: Member) -> Option<RankRef<'_>> {
+    pub(super) fn claim(&self, member: Member) -> Option<RankRef<'_>> {
         let process = self.processes.get(&member.process)?;
         let local = process.locals.get(&member.local_id)?;
         let facts = local.facts.as_ref()?;
         Some(RankRef { rank: facts.rank, process, identity: process.identity.as_ref()?, local, facts })
-    }
-
-    /// Takes the member out of wherever else it was: its hash or its rank was told wrong before.
-    fn leave_others(&mut self, member: Member, comm: CommunicatorId, rank: u32, changes: &mut Changes) {
-        let local =
-            self.processes.get(&member.process).and_then(|process| process.locals.get(&member.local_id));
-        let Some(before) = local.and_then(|local| local.joined) else { return };
-        let Some(known) = self.communicators.get_mut(&before) else { return };
-        let n_members = known.members.len();
-        known.members.retain(|place, holder| *holder != member || (before == comm && *place == rank));
-        if known.members.len() == n_members {
-            return;
-        }
-        if known.members.is_empty() && before != comm {
-            let gone = self.communicators.remove(&before);
-            if let Some(job) = gone.and_then(|gone| self.jobs.get_mut(&gone.job)) {
-                job.communicators.remove(&before);
-            }
-            changes.communicators.insert(before);
-        } else {
-            self.revise(before, changes);
-        }
-        self.set_joined(member, None);
-    }
-
-    fn set_joined(&mut self, member: Member, comm: Option<CommunicatorId>) {
-        let process = self.processes.get_mut(&member.process);
-        if let Some(local) = process.and_then(|process| process.locals.get_mut(&member.local_id)) {
-            local.joined = comm;
-        }
     }
 
     /// Notes that the facts of a communicator changed.

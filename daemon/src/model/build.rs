@@ -95,6 +95,7 @@ impl Cluster {
                 job: self.job.to_owned(),
                 global_rank: Some(rank),
                 world_size: Some(n),
+                library_version: 22_809,
                 ..Identity::default()
             }),
             communicators: vec![Communicator {
@@ -114,9 +115,18 @@ impl Cluster {
                     .iter()
                     .map(|(name, value)| ((*name).to_owned(), *value))
                     .collect(),
+                sources: Some(batch::Sources { calls: true, plugin: true, log: true }),
+                completion: batch::Completion::Profiler.into(),
+                compute_capability: Some(80),
+                ring_bw_intra: Some(24.0),
                 ..Communicator::default()
             }],
             state: ProcessState::Running.into(),
+            level: batch::Level::Steps.into(),
+            profiler_version: 5,
+            calls_seen: true,
+            n_libraries: 1,
+            has_segment: true,
             ..Process::default()
         }
     }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use ringscope_wire::batch;
+
+use super::facts::{Facts, LocalState};
 use super::names::Name;
-use super::process::{Facts, Identity, Local, LocalState, Process, ProcessId, ProcessState};
+use super::process::{Identity, Local, Process, ProcessId, ProcessState};
 use super::{CommunicatorId, Model};
 use crate::api;
 use crate::clock::Timestamp;
@@ -15,6 +18,8 @@ pub struct Communicator {
     pub(super) job: Name,
     pub(super) comm_hash: u64,
     pub(super) n_ranks: u32,
+    /// How many of the same hash and as many ranks were made before.
+    pub(super) sequence: u32,
     /// By rank. Not a vector: only ranks that were heard of cost memory, whatever `n_ranks` says.
     pub(super) members: BTreeMap<u32, Member>,
     pub(super) revision: u64,
@@ -123,6 +128,14 @@ impl Communicator {
         }
     }
 
+    /// Whether all ranks heard of are on one host.
+    #[must_use]
+    pub fn is_one_host(&self, model: &Model) -> bool {
+        let mut hosts = self.ranks(model).map(|rank| &rank.identity.host);
+        let first = hosts.next();
+        hosts.all(|host| Some(host) == first)
+    }
+
     /// The host of each rank, by rank; as long as the highest rank heard of needs.
     #[must_use]
     pub fn hosts_by_rank<'a>(&'a self, model: &'a Model) -> Vec<Option<&'a Name>> {
@@ -136,17 +149,27 @@ impl Communicator {
 }
 
 impl RankRef<'_> {
+    /// Whether the bytes that it sends over the network are counted: they are at level `steps` only. One that sends
+    /// none over it needs no counting. `is_one_host`: all of the communicator's ranks heard of are on one.
+    #[must_use]
+    pub fn is_measured(&self, is_one_host: bool) -> bool {
+        let rings = &self.facts.rings;
+        let over_network = match rings.is_empty() {
+            true => !is_one_host,
+            false => {
+                rings.values().any(|place| place.transport.is_empty() || place.transport.starts_with("NET"))
+            }
+        };
+        self.facts.n_ranks == 1
+            || !over_network
+            || self.process.collector.level == batch::Level::Steps
+            || !self.local.links.is_empty()
+    }
+
     /// When this rank's part ended.
     #[must_use]
     pub fn ended(&self) -> Option<Timestamp> {
         self.local.ended(self.process)
-    }
-
-    /// Whether this word about the rank goes before `other`: the communicator made later, by the process started
-    /// later.
-    pub(super) fn wins_over(&self, other: &Self) -> bool {
-        let age = |rank: &Self| (rank.facts.created, rank.identity.started);
-        (age(self), &self.process.key) > (age(other), &other.process.key)
     }
 }
 

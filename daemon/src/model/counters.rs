@@ -15,6 +15,10 @@ pub struct Totals {
     pub completed_bytes: u64,
     pub failed_calls: u64,
     pub busy_ns: u64,
+    pub captured_calls: u64,
+    pub captured_bytes: u64,
+    pub replayed_calls: u64,
+    pub replayed_bytes: u64,
 }
 
 impl Totals {
@@ -34,7 +38,7 @@ impl Totals {
         *self != before
     }
 
-    fn fields(&mut self) -> [&mut u64; 6] {
+    fn fields(&mut self) -> [&mut u64; 10] {
         [
             &mut self.issued_calls,
             &mut self.issued_bytes,
@@ -42,10 +46,14 @@ impl Totals {
             &mut self.completed_bytes,
             &mut self.failed_calls,
             &mut self.busy_ns,
+            &mut self.captured_calls,
+            &mut self.captured_bytes,
+            &mut self.replayed_calls,
+            &mut self.replayed_bytes,
         ]
     }
 
-    fn values(mut self) -> [u64; 6] {
+    fn values(mut self) -> [u64; 10] {
         self.fields().map(|field| *field)
     }
 }
@@ -59,6 +67,10 @@ impl From<&batch::Counters> for Totals {
             completed_bytes: told.completed_bytes,
             failed_calls: told.failed_calls,
             busy_ns: told.busy_ns,
+            captured_calls: told.captured_calls,
+            captured_bytes: told.captured_bytes,
+            replayed_calls: told.replayed_calls,
+            replayed_bytes: told.replayed_bytes,
         }
     }
 }

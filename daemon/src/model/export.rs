@@ -4,7 +4,8 @@ use ringscope_wire::Primitive;
 use ringscope_wire::batch;
 
 use super::Model;
-use super::process::{Facts, Identity, Local, LocalState, Process, ProcessState};
+use super::facts::{Evidence, Facts, LocalState, Position};
+use super::process::{Identity, Local, Process, ProcessState};
 
 impl Model {
     /// Identity, communicators and state of a process, for the store. `None`: not known (any more).
@@ -27,6 +28,13 @@ impl Model {
             }
             .into(),
             ended_at_ns: process.ended.map(|ended| ended.0),
+            level: process.collector.level.into(),
+            profiler_version: process.collector.profiler_version,
+            plugin_chained: process.collector.plugin_chained,
+            calls_seen: process.collector.calls_seen,
+            n_libraries: process.collector.n_libraries,
+            has_segment: process.collector.has_segment,
+            log_lacks: process.collector.log_lacks.iter().map(ToString::to_string).collect(),
             ..batch::Process::default()
         })
     }
@@ -96,20 +104,52 @@ fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
         gpu: facts.gpu.to_string(),
         init_channels: facts.init_channels,
         final_channels: facts.final_channels,
-        rings: facts
-            .rings
-            .iter()
-            .map(|(channel, place)| batch::RingPosition {
-                channel: *channel,
-                prev: place.prev,
-                next: place.next,
-                transport: place.transport.to_string(),
-                nic: place.nic.to_string(),
-                ..batch::RingPosition::default()
-            })
-            .collect(),
+        rings: facts.rings.iter().map(|(channel, place)| ring(*channel, place)).collect(),
         channel_settings: facts.settings.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
-        ..batch::Communicator::default()
+        sources: Some(batch::Sources {
+            calls: facts.sources.calls,
+            plugin: facts.sources.plugin,
+            log: facts.sources.log,
+        }),
+        completion: facts.completion.into(),
+        compute_capability: facts.compute_capability,
+        ring_bw_intra: facts.ring_bw_intra,
+        ring_bw_inter: facts.ring_bw_inter,
+        local_ranks: facts.local_ranks,
+        local_rank: facts.local_rank,
+        mnnvl: facts.mnnvl,
+        collnet_channels: facts.collnet_channels,
+        nvls_channels: facts.nvls_channels,
+        shares_resources: facts.shares_resources,
+        log_version: facts.log_version.to_string(),
+        search_fell_back: facts.search_fell_back,
+        net_unpack: facts.net_unpack,
+        made_by: facts.made_by.to_string(),
+        evidence: facts.evidence.iter().map(evidence).collect(),
+    }
+}
+
+fn ring(channel: u32, place: &Position) -> batch::RingPosition {
+    batch::RingPosition {
+        channel,
+        prev: place.prev,
+        next: place.next,
+        transport: place.transport.to_string(),
+        nic: place.nic.to_string(),
+        gpu_direct: place.gpu_direct,
+        recv_nic: place.recv_nic.to_string(),
+        nic_index: place.nic_index,
+        recv_nic_index: place.recv_nic_index,
+        proxy_rank: place.proxy_rank,
+    }
+}
+
+fn evidence(line: &Evidence) -> batch::Evidence {
+    batch::Evidence {
+        fact: line.fact.to_string(),
+        file: line.file.to_string(),
+        line: line.line,
+        text: line.text.to_string(),
     }
 }
 
@@ -125,7 +165,10 @@ fn counters(local_id: u64, local: &Local) -> impl Iterator<Item = batch::Counter
             completed_bytes: totals.completed_bytes,
             failed_calls: totals.failed_calls,
             busy_ns: totals.busy_ns,
-            ..batch::Counters::default()
+            captured_calls: totals.captured_calls,
+            captured_bytes: totals.captured_bytes,
+            replayed_calls: totals.replayed_calls,
+            replayed_bytes: totals.replayed_bytes,
         }
     })
 }

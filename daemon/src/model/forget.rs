@@ -20,6 +20,7 @@ impl Model {
             self.forget_communicators(now, &mut changes);
             self.forget_processes(now, &mut changes);
             self.forget_locals(now, &mut changes);
+            self.sweep_families();
             self.agents.sweep(now);
             self.names.forget_unused();
         }

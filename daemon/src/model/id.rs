@@ -5,15 +5,22 @@ use std::str::FromStr;
 
 use super::fnv::Fnv;
 
-/// Twelve hexadecimal digits of a stable hash over (job, comm_hash, n_ranks).
+/// Twelve hexadecimal digits of a stable hash over (job, comm_hash, n_ranks), and which of those that share all three.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommunicatorId([u8; 12]);
 
 impl CommunicatorId {
-    /// The id of the communicator that has this identity.
+    /// The id of the communicator that has this identity; the first of them.
     #[must_use]
     pub fn new(job: &str, comm_hash: u64, n_ranks: u32) -> Self {
-        let hash = Fnv::new().text(job).number(comm_hash).number(u64::from(n_ranks)).finish();
+        Self::nth(job, comm_hash, n_ranks, 0)
+    }
+
+    /// The id of the communicator before which `sequence` others of this identity were made.
+    #[must_use]
+    pub fn nth(job: &str, comm_hash: u64, n_ranks: u32, sequence: u32) -> Self {
+        let hash = Fnv::new().text(job).number(comm_hash).number(u64::from(n_ranks));
+        let hash = if sequence == 0 { hash } else { hash.number(u64::from(sequence)) }.finish();
         let mut digits = [b'0'; 12];
         for (place, digit) in digits.iter_mut().enumerate() {
             // The upper 48 bits: FNV mixes them best.

@@ -30,6 +30,18 @@ pub const MAX_CHANNELS: u32 = 256;
 /// Settings of one communicator (`setting_limit`). The library has a dozen that bound channels.
 pub const MAX_SETTINGS: usize = 64;
 
+/// Claims to one rank of communicators that have the same hash (`claim_limit`). Only splits in a loop come to many.
+pub const MAX_CLAIMS: usize = 1_024;
+
+/// Lines of evidence of one communicator (`evidence_limit`); the batch format promises as many.
+pub const MAX_EVIDENCE: usize = 64;
+
+/// Bytes of a line of evidence; longer ones are cut. Agents cut before.
+pub const MAX_EVIDENCE_BYTES: usize = 240;
+
+/// Sentences on what the log of one process lacks (`log_lacks_limit`). There are a handful of things to lack.
+pub const MAX_LOG_LACKS: usize = 16;
+
 /// Reasons of loss of one process or agent (`reason_limit`); the collector has about ten.
 pub const MAX_DROP_REASONS: usize = 64;
 

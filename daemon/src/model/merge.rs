@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{self, CollectorState, CommunicatorState};
+use ringscope_wire::batch::{self, CollectorState, Level};
 
 use super::agents::Stamp;
-use super::limits::{
-    MAX_CHANNELS, MAX_IN_FLIGHT, MAX_PROCESS_COMMUNICATORS, MAX_PROCESS_LINKS, MAX_SETTINGS,
-};
+use super::facts::Facts;
+use super::limits::{MAX_IN_FLIGHT, MAX_LOG_LACKS, MAX_PROCESS_COMMUNICATORS, MAX_PROCESS_LINKS};
 use super::losses::{self, Losses};
 use super::names::Names;
-use super::process::{Facts, Identity, Local, LocalState, Position, Process, ProcessState};
+use super::process::{Identity, Local, Process, ProcessState};
 use super::rate::Window;
 use crate::clock::Timestamp;
 
@@ -33,6 +32,8 @@ pub(super) struct Word<'a> {
 pub(super) struct Merged {
     /// Identity, state, or the facts of some communicator.
     pub(super) facts: bool,
+    /// How the process is looked at: a fact of all its communicators.
+    pub(super) collector: bool,
     pub(super) counters: bool,
     /// Local ids of the communicators of which the facts changed.
     pub(super) changed: Vec<u64>,
@@ -60,6 +61,8 @@ impl Process {
         }
         merged.facts |= self.merge_identity(told.identity.as_ref(), word);
         merged.facts |= self.merge_state(told, replaces, word);
+        merged.collector = self.merge_collector(told, replaces, word);
+        merged.facts |= merged.collector;
         for communicator in &told.communicators {
             if self.merge_communicator(communicator, word) {
                 merged.facts = true;
@@ -145,6 +148,28 @@ impl Process {
         (self.state, self.ended, self.collector_state) != before
     }
 
+    /// What was seen once stays seen; what can be changed is as the newest word says. The store splits a process in two,
+    /// and its second part says nothing here.
+    fn merge_collector(&mut self, told: &batch::Process, replaces: bool, word: &mut Word<'_>) -> bool {
+        let before = self.collector.clone();
+        let known = &mut self.collector;
+        known.plugin_chained |= told.plugin_chained;
+        known.calls_seen |= told.calls_seen;
+        known.has_segment |= told.has_segment;
+        known.n_libraries = known.n_libraries.max(told.n_libraries);
+        known.profiler_version = known.profiler_version.max(told.profiler_version);
+        let level = Level::try_from(told.level).unwrap_or_default();
+        if level != Level::Unspecified && (replaces || known.level == Level::Unspecified) {
+            known.level = level;
+        }
+        if replaces && (word.stamp != Stamp::STORE || !told.log_lacks.is_empty()) {
+            word.losses.add_many("log_lacks_limit", told.log_lacks.len().saturating_sub(MAX_LOG_LACKS));
+            let lacks = told.log_lacks.iter().take(MAX_LOG_LACKS);
+            known.log_lacks = lacks.map(|lack| word.names.intern(lack)).collect();
+        }
+        *known != before
+    }
+
     /// This process's part of a communicator, made if there is room. Also without any facts: these may come later.
     fn local(&mut self, local_id: u64, word: &mut Word<'_>) -> Option<&mut Local> {
         let is_full = self.locals.len() >= MAX_PROCESS_COMMUNICATORS;
@@ -160,7 +185,7 @@ impl Process {
     }
 
     fn merge_communicator(&mut self, told: &batch::Communicator, word: &mut Word<'_>) -> bool {
-        let Some(facts) = facts(told, word) else { return false };
+        let Some(facts) = Facts::told(told, word) else { return false };
         let stamp = word.stamp;
         let Some(local) = self.local(told.local_id, word) else { return false };
         let newer = stamp.replaces(local.stamp);
@@ -257,34 +282,6 @@ impl Process {
     }
 }
 
-impl Facts {
-    /// This, the newer word, over an older one: what it leaves open stays as it was, and nothing ends twice.
-    fn over(self, older: Self) -> Self {
-        let created = match (self.created, older.created) {
-            (Timestamp(0), known) | (known, Timestamp(0)) => known,
-            (one, other) => one.min(other),
-        };
-        let identified = if self.comm_hash == 0 { &older } else { &self };
-        let (comm_hash, rank, n_ranks) = (identified.comm_hash, identified.rank, identified.n_ranks);
-        Self {
-            comm_hash,
-            rank,
-            n_ranks,
-            name: if self.name.is_empty() { older.name } else { self.name },
-            n_nodes: self.n_nodes.or(older.n_nodes),
-            parent_hash: self.parent_hash.or(older.parent_hash),
-            state: self.state.max(older.state),
-            created,
-            ended: [self.ended, older.ended].into_iter().flatten().min(),
-            gpu: if self.gpu.is_empty() { older.gpu } else { self.gpu },
-            init_channels: self.init_channels.or(older.init_channels),
-            final_channels: self.final_channels.or(older.final_channels),
-            rings: if self.rings.is_empty() { older.rings } else { self.rings },
-            settings: if self.settings.is_empty() { older.settings } else { self.settings },
-        }
-    }
-}
-
 fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity {
     let host = [told.host.as_str(), word.agent_host, key.split('/').next().unwrap_or_default(), "unknown"]
         .into_iter()
@@ -308,72 +305,6 @@ fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity 
         executable: word.names.intern(&told.executable),
         library_version: told.library_version,
     }
-}
-
-/// What is told of a communicator; `None` if its ranks cannot be.
-fn facts(told: &batch::Communicator, word: &mut Word<'_>) -> Option<Facts> {
-    let forming = told.comm_hash == 0;
-    if !forming && (told.n_ranks == 0 || told.n_ranks > super::limits::MAX_RANKS || told.rank >= told.n_ranks)
-    {
-        word.losses.add("rank_out_of_range");
-        return None;
-    }
-    let state = match CommunicatorState::try_from(told.state) {
-        Ok(CommunicatorState::Forming) => LocalState::Forming,
-        Ok(CommunicatorState::Active) => LocalState::Active,
-        Ok(CommunicatorState::Destroyed) => LocalState::Destroyed,
-        Ok(CommunicatorState::Aborted) => LocalState::Aborted,
-        Ok(CommunicatorState::Failed) => LocalState::Failed,
-        Ok(CommunicatorState::Unspecified) if forming => LocalState::Forming,
-        Ok(CommunicatorState::Unspecified) => LocalState::Active,
-        Err(_) => {
-            word.losses.add("unknown_communicator_state");
-            if forming { LocalState::Forming } else { LocalState::Active }
-        }
-    };
-    let n_settings = told.channel_settings.len();
-    word.losses.add_many("setting_limit", n_settings.saturating_sub(MAX_SETTINGS));
-    Some(Facts {
-        comm_hash: told.comm_hash,
-        name: word.names.intern(&told.name),
-        rank: told.rank,
-        n_ranks: told.n_ranks,
-        n_nodes: told.n_nodes.filter(|n_nodes| *n_nodes > 0),
-        parent_hash: told.parent_hash,
-        state,
-        created: Timestamp(told.created_at_ns),
-        ended: told.ended_at_ns.map(|ended| Timestamp(ended).min(word.now)),
-        gpu: word.names.intern(&told.gpu),
-        init_channels: told.init_channels,
-        final_channels: told.final_channels,
-        rings: rings(&told.rings, word),
-        settings: told
-            .channel_settings
-            .iter()
-            .take(MAX_SETTINGS)
-            .map(|(name, value)| (word.names.intern(name), *value))
-            .collect(),
-    })
-}
-
-fn rings(told: &[batch::RingPosition], word: &mut Word<'_>) -> BTreeMap<u32, Position> {
-    let mut rings = BTreeMap::new();
-    for place in told {
-        if place.channel >= MAX_CHANNELS {
-            word.losses.add("channel_out_of_range");
-            continue;
-        }
-        rings.insert(
-            place.channel,
-            Position {
-                prev: place.prev,
-                next: place.next,
-                transport: word.names.intern(&place.transport),
-                nic: word.names.intern(&place.nic),
-            },
-        );
-    }
-    rings
 }
 
 fn primitive(told: i32, losses: &mut Losses) -> Option<Primitive> {

@@ -3,14 +3,16 @@
 //! Synchronous, takes `now` as an argument, does no I/O and cannot fail: what does not fit is counted and left out.
 //!
 //! A communicator is what names the same (job, comm_hash, n_ranks). Facts and counters lie in the processes that told
-//! them; the communicator only knows who has which rank. Two processes that claim one rank of one communicator
-//! cannot both be right: the one that made it later has it, and the counters of the other no longer count.
+//! them; the communicator only knows who has which rank. Where a rank is claimed twice there are two communicators of
+//! the same hash: see `families`.
 
 mod agents;
 mod apply;
 mod communicator;
 mod counters;
 mod export;
+mod facts;
+mod families;
 mod fnv;
 mod forget;
 mod id;
@@ -34,9 +36,10 @@ pub(crate) use fnv::Fnv;
 pub use apply::Changes;
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
+pub use facts::{Evidence, Facts, LocalState, Position, Sources};
 pub use id::{CommunicatorId, CommunicatorIdError};
 pub use names::Name;
-pub use process::{Facts, Identity, Local, LocalState, Position, Process, ProcessState};
+pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use samples::Sample;
 pub use traffic::{Traffic, traffic};
 
@@ -54,6 +57,7 @@ pub struct Model {
     processes: HashMap<process::ProcessId, Process>,
     newest_process: process::ProcessId,
     communicators: HashMap<CommunicatorId, Communicator>,
+    families: families::Families,
     jobs: BTreeMap<Name, Job>,
     hosts: BTreeMap<Name, BTreeSet<process::ProcessId>>,
     revision: u64,

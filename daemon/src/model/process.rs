@@ -9,6 +9,8 @@ use super::CommunicatorId;
 use super::agents::Stamp;
 use super::communicator::RankRef;
 use super::counters::{Counted, Sent};
+use super::facts::Facts;
+use super::families::Claimed;
 use super::names::Name;
 use crate::api::Dropped;
 use crate::clock::Timestamp;
@@ -24,6 +26,7 @@ pub struct Process {
     pub(super) state: ProcessState,
     pub(super) ended: Option<Timestamp>,
     pub(super) collector_state: batch::CollectorState,
+    pub(super) collector: Collector,
     pub(super) locals: BTreeMap<u64, Local>,
     pub(super) n_links: usize,
     pub(super) dropped: Dropped,
@@ -63,6 +66,19 @@ pub struct Identity {
     pub library_version: u32,
 }
 
+/// How a process is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of batch.proto's Process")]
+pub struct Collector {
+    pub level: batch::Level,
+    pub profiler_version: u32,
+    pub plugin_chained: bool,
+    pub calls_seen: bool,
+    pub n_libraries: u32,
+    pub has_segment: bool,
+    pub log_lacks: Vec<Name>,
+}
+
 /// A process's own part of a communicator.
 #[derive(Debug, Default)]
 pub struct Local {
@@ -72,57 +88,14 @@ pub struct Local {
     pub(super) stamp: Stamp,
     /// The communicator it was joined to. Absent: not identified (yet), or another process has this rank.
     pub(super) joined: Option<CommunicatorId>,
+    /// What it says that it is.
+    pub(super) claimed: Option<Claimed>,
     pub(super) counters: BTreeMap<Primitive, Counted>,
     pub(super) links: BTreeMap<(Primitive, u32), Sent>,
     pub(super) in_flight: Vec<batch::Operation>,
     pub(super) last_completed: Option<batch::Operation>,
     /// When something was last heard of it, by our clock.
     pub(super) heard: Timestamp,
-}
-
-/// What one rank says of a communicator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of batch.proto's Communicator")]
-pub struct Facts {
-    pub comm_hash: u64,
-    pub name: Name,
-    pub rank: u32,
-    pub n_ranks: u32,
-    pub n_nodes: Option<u32>,
-    pub parent_hash: Option<u64>,
-    pub state: LocalState,
-    pub created: Timestamp,
-    pub ended: Option<Timestamp>,
-    pub gpu: Name,
-    pub init_channels: Option<u32>,
-    pub final_channels: Option<u32>,
-    /// By channel.
-    pub rings: BTreeMap<u32, Position>,
-    pub settings: BTreeMap<Name, i64>,
-}
-
-/// A communicator as one rank sees it; later states come later here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are those of batch.proto's CommunicatorState")]
-pub enum LocalState {
-    Forming,
-    Active,
-    Destroyed,
-    Aborted,
-    Failed,
-}
-
-/// A rank's place in the ring of one channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Rank before it.
-    pub prev: u32,
-    /// Rank after it.
-    pub next: u32,
-    /// Transport to the next rank. Empty: not known.
-    pub transport: Name,
-    /// NIC of that hop. Empty: none, or not known.
-    pub nic: Name,
 }
 
 impl Process {
@@ -133,6 +106,7 @@ impl Process {
             state: ProcessState::Running,
             ended: None,
             collector_state: batch::CollectorState::Unspecified,
+            collector: Collector::default(),
             locals: BTreeMap::new(),
             n_links: 0,
             dropped: Dropped::new(),
@@ -178,6 +152,12 @@ impl Process {
         self.collector_state
     }
 
+    /// How it is looked at.
+    #[must_use]
+    pub fn collector(&self) -> &Collector {
+        &self.collector
+    }
+
     /// Its ranks, one in each communicator that it was joined to.
     pub fn ranks(&self) -> impl Iterator<Item = RankRef<'_>> {
         let joined = self.locals.values().filter(|local| local.joined.is_some());
@@ -185,6 +165,12 @@ impl Process {
             let (identity, facts) = (self.identity.as_ref()?, local.facts.as_ref()?);
             Some(RankRef { rank: facts.rank, process: self, identity, local, facts })
         })
+    }
+
+    /// The communicator that one of its parts was joined to.
+    #[must_use]
+    pub fn communicator(&self, local_id: u64) -> Option<CommunicatorId> {
+        self.locals.get(&local_id)?.joined
     }
 
     /// The communicators that it was joined to.
@@ -238,13 +224,5 @@ impl Local {
             .and_then(|facts| facts.ended)
             .or(process.ended)
             .or_else(|| facts.filter(|facts| facts.state.is_end()).map(|_| self.heard))
-    }
-}
-
-impl LocalState {
-    /// Whether the communicator is not in use any more.
-    #[must_use]
-    pub fn is_end(self) -> bool {
-        self >= Self::Destroyed
     }
 }

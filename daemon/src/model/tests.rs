@@ -114,22 +114,71 @@ fn counters_may_come_before_anything_else() {
 }
 
 #[test]
-fn of_two_that_claim_a_rank_the_newer_has_it() {
+fn two_communicators_of_one_hash_are_told_apart_whatever_comes_first() {
     let older = pair();
     let mut newer = pair().again(older.comm_hash, 9, 50);
+    // Rank 1 is the same process in both, rank 0 is not.
     newer.ranks[0].host = "host-9".to_owned();
+    let mut both = older.process(1);
+    both.communicators.extend(newer.process(1).communicators);
     let count = |cluster: &Cluster, bytes| batch::Process {
         counters: vec![cluster.counters(Primitive::AllReduce, 1, 1, bytes)],
         ..cluster.process(0)
     };
-    let (one, other) = (count(&older, 100), count(&newer, 7));
-    for order in [[&one, &other], [&other, &one]] {
+    let words = [count(&older, 100), count(&newer, 7), both];
+    let second = CommunicatorId::nth(older.job, older.comm_hash, 2, 1);
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let mut model = Model::new();
-        model.apply(&batch(1, 60, order.into_iter().cloned().collect()), at(60));
-        let known = model.communicator(older.id()).unwrap();
-        let hosts: Vec<_> = known.ranks(&model).map(|rank| rank.identity.host.to_string()).collect();
-        assert_eq!((hosts, completed(&model, &older)), (vec!["host-9".to_owned()], 7));
-        assert_eq!(model.dropped()["rank_claimed_twice"], 1);
+        for (word, seq_number) in order.into_iter().zip(1..) {
+            model.apply(&batch(seq_number, 60, vec![words[word].clone()]), at(60));
+        }
+        let hosts = |id| {
+            let known = model.communicator(id).unwrap();
+            known.ranks(&model).map(|rank| rank.identity.host.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts(older.id()), ["host-0", "host-1"], "{order:?}");
+        assert_eq!(hosts(second), ["host-9", "host-1"], "{order:?}");
+        assert_eq!((completed(&model, &older), model.communicators().count()), (100, 2));
+    }
+}
+
+#[test]
+fn the_second_of_one_hash_keeps_its_id_when_the_first_is_forgotten() {
+    let older = pair();
+    let newer = pair().again(older.comm_hash, 9, 50);
+    let second = CommunicatorId::nth(older.job, older.comm_hash, 2, 1);
+    let mut model = world(&older);
+    let ends = older.clone().with(|_, rank| rank.state = Told::Destroyed);
+    model.apply(&newer.batch(2, 60), at(60));
+    model.apply(&ends.batch(3, 70), at(70));
+    let later = 80 + ENDED_KEPT.as_secs();
+    model.apply(&newer.batch(4, later), at(later));
+    model.tick(at(later));
+    model.tick(at(later + 20));
+    assert!(model.communicator(older.id()).is_none());
+    let third = newer.again(older.comm_hash, 11, later + 20);
+    model.apply(&third.batch(5, later + 30), at(later + 30));
+    assert_eq!(model.communicator(second).unwrap().created(&model), at(50));
+    let third = CommunicatorId::nth(older.job, older.comm_hash, 2, 2);
+    assert_eq!(model.communicator(third).unwrap().n_ranks_seen(), 2);
+}
+
+#[test]
+fn a_log_and_a_segment_of_one_process_are_one_rank() {
+    let cluster = pair();
+    let mut log = cluster.process(0);
+    log.key = "host-0/1000/log".to_owned();
+    log.has_segment = false;
+    log.communicators[0].created_at_ns = 0;
+    for order in [[0, 1], [1, 0]] {
+        let words = [log.clone(), cluster.process(0)];
+        let mut model = Model::new();
+        for (word, seq_number) in order.into_iter().zip(1..) {
+            model.apply(&batch(seq_number, 5, vec![words[word].clone()]), at(5));
+        }
+        assert_eq!(model.communicators().count(), 1);
+        let known = model.communicator(cluster.id()).unwrap();
+        assert!(known.ranks(&model).all(|rank| rank.process.collector().has_segment));
     }
 }
 
@@ -361,6 +410,24 @@ fn any_communicator() -> impl Strategy<Value = batch::Communicator> {
                         })
                         .collect(),
                     channel_settings: settings,
+                    sources: ended.map(|n| batch::Sources {
+                        calls: n % 2 == 0,
+                        plugin: n % 3 == 0,
+                        log: true,
+                    }),
+                    completion: odd,
+                    compute_capability: last,
+                    ring_bw_intra: init.map(|n| f64::from_bits(u64::from(n) << 32)),
+                    local_ranks: init,
+                    local_rank: last,
+                    mnnvl: Some(odd % 2 == 0),
+                    nvls_channels: init,
+                    collnet_channels: last,
+                    parent_hash: ended,
+                    evidence: vec![
+                        batch::Evidence { text: "ä".repeat(200), ..Default::default() };
+                        usize::from(odd.unsigned_abs() as u8)
+                    ],
                     ..batch::Communicator::default()
                 }
             },
@@ -419,6 +486,10 @@ fn any_process() -> impl Strategy<Value = batch::Process> {
                     collector_state: collector,
                     state,
                     ended_at_ns: ended,
+                    level: state,
+                    profiler_version: ended.map_or(0, |_| 5),
+                    has_segment: ended.is_some(),
+                    log_lacks: vec!["no GRAPH lines".to_owned(); 20],
                     ..batch::Process::default()
                 }
             },

@@ -107,7 +107,19 @@ mod tests {
     use crate::api::Hop;
 
     fn hop(rank: u32, host: &str, next: u32) -> Hop {
-        Hop { rank, host: host.into(), gpu: None, transport: None, nic: None, next, sent_bytes: 0 }
+        Hop {
+            rank,
+            host: host.into(),
+            gpu: None,
+            transport: None,
+            nic: None,
+            recv_nic: None,
+            gpu_direct: None,
+            proxy_rank: None,
+            odd: Vec::new(),
+            next,
+            sent_bytes: None,
+        }
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Communicators, in lists and whole.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+
+use ringscope_wire::batch;
 
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, is_degraded};
 use super::operations;
 use crate::api;
 use crate::clock::Timestamp;
-use crate::diagnose::Diagnosis;
-use crate::model::{Communicator, Model, Name};
+use crate::diagnose::{Diagnosis, RankChannels};
+use crate::model::{Communicator, Model, Name, RankRef};
 
 /// Which communicators to list. A field that is `None` admits all.
 #[derive(Clone, Debug, Default)]
@@ -51,19 +53,57 @@ pub fn communicator(
 ) -> Option<api::CommunicatorDetail> {
     let known = model.communicator(id.parse().ok()?)?;
     let channels = diagnosis.channels(known, model);
-    let ranks = known.ranks(model).zip(&channels.ranks).map(|(rank, channels)| api::Rank {
+    let ranks = known.ranks(model).zip(&channels.ranks);
+    let ranks = ranks.map(|(one, channels)| rank(model, now, &one, channels));
+    Some(api::CommunicatorDetail {
+        summary: summary(model, diagnosis, now, known),
+        prediction: channels.prediction(),
+        ranks: ranks.collect(),
+    })
+}
+
+fn rank(model: &Model, now: Timestamp, rank: &RankRef<'_>, channels: &RankChannels) -> api::Rank {
+    let (facts, collector) = (rank.facts, rank.process.collector());
+    let sources =
+        [("calls", facts.sources.calls), ("plugin", facts.sources.plugin), ("log", facts.sources.log)];
+    let over_network = || facts.rings.values().filter(|place| place.transport.starts_with("NET"));
+    api::Rank {
         rank: rank.rank,
         global_rank: rank.identity.global_rank,
         host: rank.identity.host.to_string(),
         pid: rank.identity.pid,
-        gpu: text(&rank.facts.gpu),
+        gpu: text(&facts.gpu),
         state: model.rank_state(rank.process, now),
-        init_channels: rank.facts.init_channels,
-        final_channels: rank.facts.final_channels,
-        cause: channels.cause.label().to_owned(),
-        operation: operations::current(&rank, now),
-    });
-    Some(api::CommunicatorDetail { summary: summary(model, diagnosis, now, known), ranks: ranks.collect() })
+        init_channels: facts.init_channels,
+        final_channels: facts.final_channels,
+        cause: channels.cause().label().to_owned(),
+        causes: channels.causes.iter().map(|cause| cause.label().to_owned()).collect(),
+        node: channels.node,
+        library_version: channels.version.map(|version| version.to_string()),
+        compute_capability: facts.compute_capability,
+        ring_bw_intra: facts.ring_bw_intra,
+        ring_bw_inter: facts.ring_bw_inter,
+        gpu_direct: over_network().next().map(|_| over_network().all(|place| place.gpu_direct)),
+        sources: sources.into_iter().filter(|(_, told)| *told).map(|(word, _)| word.to_owned()).collect(),
+        completion: completion(facts.completion),
+        level: match collector.level {
+            batch::Level::Unspecified => None,
+            batch::Level::Counters => Some("counters".to_owned()),
+            batch::Level::Channels => Some("channels".to_owned()),
+            batch::Level::Steps => Some("steps".to_owned()),
+        },
+        profiler_version: Some(collector.profiler_version).filter(|version| *version > 0),
+        operation: operations::current(rank, now),
+    }
+}
+
+fn completion(told: batch::Completion) -> api::Completion {
+    match told {
+        batch::Completion::Unspecified => api::Completion::Unknown,
+        batch::Completion::None => api::Completion::None,
+        batch::Completion::Profiler => api::Completion::Profiler,
+        batch::Completion::Events => api::Completion::Events,
+    }
 }
 
 fn summary(
@@ -74,13 +114,14 @@ fn summary(
 ) -> api::CommunicatorSummary {
     let (mut hosts, mut seen): (Vec<String>, HashSet<&Name>) = (Vec::new(), HashSet::new());
     let (mut name, mut n_nodes) = (None, None);
-    let mut bytes = Bytes::default();
+    let (mut bytes, mut completions) = (Bytes::default(), BTreeSet::new());
     for rank in known.ranks(model) {
         if seen.insert(&rank.identity.host) {
             hosts.push(rank.identity.host.to_string());
         }
         name = name.or_else(|| text(&rank.facts.name));
         n_nodes = n_nodes.max(rank.facts.n_nodes);
+        completions.insert(rank.facts.completion as i32);
         bytes.add(&bandwidth::bytes(&rank, now));
     }
     let channels = diagnosis.channels(known, model);
@@ -103,6 +144,11 @@ fn summary(
         culprits: channels.culprits().iter().map(ToString::to_string).collect(),
         degraded: is_degraded(findings),
         findings,
+        coverage: channels.coverage.to_api(),
+        completion: match (completions.len(), completions.first()) {
+            (0 | 1, told) => completion(told.copied().unwrap_or_default().try_into().unwrap_or_default()),
+            _ => api::Completion::Mixed,
+        },
         issued_bytes: bytes.issued,
         completed_bytes: bytes.completed,
         completed_bytes_per_s: bytes.completed_per_s,

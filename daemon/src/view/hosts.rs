@@ -40,7 +40,10 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
 
 /// The host that a finding is about; none if it is about a communicator as a whole.
 fn subject(finding: &Finding) -> &str {
-    if finding.finding == FindingKind::FinalDisagrees { "" } else { &finding.host }
+    match finding.finding {
+        FindingKind::FinalDisagrees | FindingKind::PartlySeen => "",
+        _ => &finding.host,
+    }
 }
 
 fn newest_first(firing: Option<&Vec<&Finding>>) -> Vec<Finding> {

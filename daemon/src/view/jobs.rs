@@ -7,24 +7,26 @@ use super::findings::{count, firing_by};
 use crate::api::{self, CommunicatorState, Dropped, Finding, JobState, RankState};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
+use crate::diagnose::coverage::JobCoverage;
 use crate::model::{Job, Model, Name, Process, ProcessState};
 
 /// Every job, by id.
 #[must_use]
 pub fn jobs(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Vec<api::Job> {
     let firing = firing_by(diagnosis, |finding| &finding.job);
-    model.jobs().map(|(id, job)| fill(model, &firing, now, id, job)).collect()
+    model.jobs().map(|(id, job)| fill(model, diagnosis, &firing, now, id, job)).collect()
 }
 
 /// One job.
 #[must_use]
 pub fn job(model: &Model, diagnosis: &Diagnosis, now: Timestamp, id: &str) -> Option<api::Job> {
     let (id, job) = model.job(id)?;
-    Some(fill(model, &firing_by(diagnosis, |finding| &finding.job), now, id, job))
+    Some(fill(model, diagnosis, &firing_by(diagnosis, |finding| &finding.job), now, id, job))
 }
 
 fn fill(
     model: &Model,
+    diagnosis: &Diagnosis,
     firing: &HashMap<&str, Vec<&Finding>>,
     now: Timestamp,
     id: &Name,
@@ -35,9 +37,14 @@ fn fill(
     let (mut active, mut n_communicators) = (0, forgotten.n_communicators);
     let mut bytes =
         Bytes { issued: forgotten.issued_bytes, completed: forgotten.completed_bytes, completed_per_s: 0.0 };
+    let mut coverage = JobCoverage::default();
     for communicator in job.communicators(model) {
         n_communicators += 1;
-        active += u32::from(communicator.state(model).0 == CommunicatorState::Active);
+        let state = communicator.state(model).0;
+        active += u32::from(state == CommunicatorState::Active);
+        if matches!(state, CommunicatorState::Active | CommunicatorState::Broken) {
+            coverage.add(&diagnosis.channels(communicator, model).coverage);
+        }
         for rank in communicator.ranks(model) {
             bytes.add(&bandwidth::bytes(&rank, now));
         }
@@ -54,6 +61,7 @@ fn fill(
         active_communicators: active,
         n_communicators,
         findings: count(firing.get(&**id).into_iter().flatten().copied()),
+        coverage: coverage.to_api(),
         issued_bytes: bytes.issued,
         completed_bytes: bytes.completed,
         completed_bytes_per_s: bytes.completed_per_s,

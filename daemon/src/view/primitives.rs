@@ -15,6 +15,7 @@ use crate::model::{Model, Name, RankRef, Totals, Traffic, traffic};
 pub fn primitives(model: &Model, _diagnosis: &Diagnosis, now: Timestamp, id: &str) -> Option<Primitives> {
     let known = model.communicator(id.parse().ok()?)?;
     let hosts = known.hosts_by_rank(model);
+    let (is_one_host, mut all_measured) = (known.is_one_host(model), true);
     let mut sums: BTreeMap<Primitive, Sum> = BTreeMap::new();
     let mut ranks = Vec::new();
     for rank in known.ranks(model) {
@@ -22,14 +23,20 @@ pub fn primitives(model: &Model, _diagnosis: &Diagnosis, now: Timestamp, id: &st
         for (primitive, counted) in &of_rank {
             sums.entry(*primitive).or_default().add(counted);
         }
+        let is_measured = rank.is_measured(is_one_host);
+        all_measured &= is_measured;
         ranks.push(RankPrimitives {
             rank: rank.rank,
             host: rank.identity.host.to_string(),
-            primitives: totals(of_rank, known.n_ranks(), 1),
+            primitives: totals(of_rank, known.n_ranks(), 1, is_measured),
         });
     }
     let n_seen = known.n_ranks_seen();
-    Some(Primitives { id: id.to_owned(), primitives: totals(sums, known.n_ranks(), n_seen), ranks })
+    Some(Primitives {
+        id: id.to_owned(),
+        primitives: totals(sums, known.n_ranks(), n_seen, all_measured),
+        ranks,
+    })
 }
 
 #[derive(Clone, Copy, Default)]
@@ -59,8 +66,13 @@ fn sum(rank: &RankRef<'_>, hosts: &[Option<&Name>], now: Timestamp) -> BTreeMap<
     primitives.into_iter().map(|primitive| (primitive, of(&primitive))).collect()
 }
 
-/// The sums over `n_summed` ranks of a communicator of `n_ranks`.
-fn totals(sums: BTreeMap<Primitive, Sum>, n_ranks: u32, n_summed: u32) -> Vec<PrimitiveTotals> {
+/// The sums over `n_summed` ranks of a communicator of `n_ranks`. What was not counted over the network has no sum.
+fn totals(
+    sums: BTreeMap<Primitive, Sum>,
+    n_ranks: u32,
+    n_summed: u32,
+    is_measured: bool,
+) -> Vec<PrimitiveTotals> {
     let of = |(primitive, sum): (Primitive, Sum)| PrimitiveTotals {
         primitive: primitive.label().to_owned(),
         issued_calls: sum.totals.issued_calls,
@@ -68,8 +80,12 @@ fn totals(sums: BTreeMap<Primitive, Sum>, n_ranks: u32, n_summed: u32) -> Vec<Pr
         completed_calls: sum.totals.completed_calls,
         completed_bytes: sum.totals.completed_bytes,
         failed_calls: sum.totals.failed_calls,
-        intra_bytes: sum.traffic.intra_bytes,
-        inter_bytes: sum.traffic.inter_bytes,
+        captured_calls: sum.totals.captured_calls,
+        captured_bytes: sum.totals.captured_bytes,
+        replayed_calls: sum.totals.replayed_calls,
+        replayed_bytes: sum.totals.replayed_bytes,
+        intra_bytes: is_measured.then_some(sum.traffic.intra_bytes),
+        inter_bytes: is_measured.then_some(sum.traffic.inter_bytes),
         backlog_bytes: sum.totals.issued_bytes.saturating_sub(sum.totals.completed_bytes),
         completed_bytes_per_s: sum.completed_bytes_per_s,
         bus_bytes_per_s: sum.completed_bytes_per_s * bus_factor(primitive, n_ranks)

@@ -11,7 +11,7 @@ use crate::model::{Model, RankRef};
 
 /// The rings of a communicator, one a channel.
 #[must_use]
-pub fn rings(model: &Model, _diagnosis: &Diagnosis, _now: Timestamp, id: &str) -> Option<Rings> {
+pub fn rings(model: &Model, diagnosis: &Diagnosis, _now: Timestamp, id: &str) -> Option<Rings> {
     let known = model.communicator(id.parse().ok()?)?;
     let ranks: BTreeMap<u32, RankRef<'_>> = known.ranks(model).map(|rank| (rank.rank, rank)).collect();
     let mut places: BTreeMap<u32, BTreeMap<u32, Place>> = BTreeMap::new();
@@ -29,9 +29,17 @@ pub fn rings(model: &Model, _diagnosis: &Diagnosis, _now: Timestamp, id: &str) -
             *sum = sum.saturating_add(link.bytes);
         }
     }
+    let channels = diagnosis.channels(known, model);
+    let odd = channels.odd_hops();
     let ring = |(channel, places): (u32, BTreeMap<u32, Place>)| {
         let stitched = stitch(known.n_ranks(), &places);
-        let hops = stitched.order.iter().filter_map(|rank| hop(ranks.get(rank)?, channel, &sent));
+        let hops = stitched.order.iter().filter_map(|rank| {
+            let hop = hop(ranks.get(rank)?, channel, &ranks)?;
+            let odd = odd.get(&(*rank, channel)).cloned().unwrap_or_default();
+            let sent_bytes =
+                hop.sent_bytes.map(|_| sent.get(&(*rank, hop.next)).copied().unwrap_or_default());
+            Some(Hop { odd, sent_bytes, ..hop })
+        });
         Ring {
             channel,
             complete: stitched.problem.is_none(),
@@ -43,15 +51,21 @@ pub fn rings(model: &Model, _diagnosis: &Diagnosis, _now: Timestamp, id: &str) -
     Some(Rings { id: id.to_owned(), rings: places.into_iter().map(ring).collect() })
 }
 
-fn hop(rank: &RankRef<'_>, channel: u32, sent: &BTreeMap<(u32, u32), u64>) -> Option<Hop> {
+fn hop(rank: &RankRef<'_>, channel: u32, ranks: &BTreeMap<u32, RankRef<'_>>) -> Option<Hop> {
     let place = rank.facts.rings.get(&channel)?;
+    let next = ranks.get(&place.next).and_then(|next| next.facts.rings.get(&channel));
+    let next = next.filter(|next| next.prev == rank.rank);
     Some(Hop {
         rank: rank.rank,
         host: rank.identity.host.to_string(),
         gpu: text(&rank.facts.gpu),
         transport: text(&place.transport),
         nic: text(&place.nic),
+        recv_nic: next.and_then(|next| text(&next.recv_nic)),
+        gpu_direct: place.transport.starts_with("NET").then_some(place.gpu_direct),
+        proxy_rank: place.proxy_rank,
+        odd: Vec::new(),
         next: place.next,
-        sent_bytes: sent.get(&(rank.rank, place.next)).copied().unwrap_or_default(),
+        sent_bytes: rank.is_measured(true).then_some(0),
     })
 }

@@ -186,10 +186,10 @@ fn rings_with_their_hops() {
     assert_eq!(
         hops,
         [
-            (0, 1, Some("P2P/IPC"), None, 0),
-            (1, 2, Some("NET/IB"), Some("mlx5_0"), 42),
-            (2, 3, Some("NET/IB"), Some("mlx5_0"), 0),
-            (3, 0, Some("NET/IB"), Some("mlx5_0"), 0),
+            (0, 1, Some("P2P/IPC"), None, Some(0)),
+            (1, 2, Some("NET/IB"), Some("mlx5_0"), Some(42)),
+            (2, 3, Some("NET/IB"), Some("mlx5_0"), Some(0)),
+            (3, 0, Some("NET/IB"), Some("mlx5_0"), Some(0)),
         ]
     );
     let mut partial = Model::new();

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use prost::Message as _;
-use ringscope_wire::batch::{Batch, Communicator, Counters, IngestReply, Process};
+use ringscope_wire::batch::{Batch, Communicator, Counters, IngestReply, Process, Wish};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -27,6 +27,7 @@ pub enum Answer {
 
 struct Shared {
     answer: Mutex<Answer>,
+    wishes: Mutex<Vec<Wish>>,
     received: mpsc::Sender<(Answer, Batch)>,
 }
 
@@ -46,7 +47,8 @@ impl FakeDaemon {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let url = format!("http://{}", listener.local_addr().expect("address"));
         let (sender, received) = mpsc::channel(10_000);
-        let shared = Arc::new(Shared { answer: Mutex::new(answer), received: sender });
+        let shared =
+            Arc::new(Shared { answer: Mutex::new(answer), wishes: Mutex::default(), received: sender });
         let app = axum::Router::new().route("/api/v1/ingest", post(ingest)).with_state(shared.clone());
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, app).await.expect("serve") });
@@ -55,6 +57,11 @@ impl FakeDaemon {
 
     pub fn answer(&self, answer: Answer) {
         *self.shared.answer.lock().expect("lock") = answer;
+    }
+
+    /// What every answer wishes for from now on.
+    pub fn wish(&self, wishes: Vec<Wish>) {
+        *self.shared.wishes.lock().expect("lock") = wishes;
     }
 
     /// Waits for the next batch.
@@ -126,10 +133,11 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let batch = Batch::decode_checked(&body).expect("agents send good batches");
     let answer = *shared.answer.lock().expect("lock");
     let seq_number = batch.seq_number;
+    let wishes = shared.wishes.lock().expect("lock").clone();
     shared.received.send((answer, batch)).await.expect("the test runs");
     match answer {
         Answer::Take | Answer::ResendAll => {
-            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes: Vec::new() }
+            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes }
                 .encode_to_vec()
                 .into_response()
         }

@@ -3,6 +3,8 @@
 #![expect(unreachable_pub, clippy::expect_used, reason = "a test: its helpers fail it as its cases do")]
 
 mod daemon;
+mod levels;
+mod log_only;
 mod segment;
 
 use std::collections::BTreeSet;
@@ -431,6 +433,8 @@ async fn the_log_is_joined_by_pointer_also_when_it_is_used_again() {
     assert_eq!((communicator.init_channels, communicator.final_channels), (Some(2), Some(4)));
     assert_eq!(communicator.gpu, "0000:1b:00.0");
     assert_eq!(communicator.channel_settings["NCCL_MIN_NCHANNELS"], 1);
+    assert_eq!(communicator.sources.map(|sources| (sources.calls, sources.log)), Some((false, true)));
+    assert!(daemon.process(42).log_lacks.is_empty());
     let ring = &communicator.rings[0];
     assert_eq!(
         (ring.prev, ring.next, ring.transport.as_str(), ring.nic.as_str()),

@@ -96,6 +96,13 @@ impl SegmentWriter {
         self.write(Self::slot(slot) + offset_of!(Communicator, state), &state.to_le_bytes());
     }
 
+    pub fn control(&self) -> u32 {
+        let mut bytes = [0; 4];
+        let at = offset_of!(Segment, live) + offset_of!(Live, control);
+        self.file.read_exact_at(&mut bytes, at as u64).expect("read");
+        u32::from_le_bytes(bytes)
+    }
+
     pub fn read_generation(&self, slot: usize) -> u32 {
         let mut bytes = [0; 4];
         let at = Self::slot(slot) + offset_of!(Communicator, read_generation);
@@ -118,7 +125,10 @@ impl SegmentWriter {
         }
     }
 
+    /// A link in one of the first 64 places, which are the first region.
     pub fn link(&self, index: usize, generation: u32, slot: u16, peer: u32, bytes: u64) {
+        let regions = offset_of!(Segment, live) + offset_of!(Live, link_regions);
+        self.write(regions, &1_u64.to_le_bytes());
         let at = offset_of!(Segment, links) + index * size_of::<Link>();
         let key = link_key(generation, slot, Primitive::AllReduce as u8, peer);
         self.write(at + offset_of!(Link, sent_bytes), &bytes.to_le_bytes());

@@ -8,6 +8,7 @@ mod common;
 mod daemons;
 mod demo;
 mod doctor;
+mod level;
 mod run;
 mod status;
 
@@ -90,7 +91,7 @@ fn all_mistakes_are_named_at_once() {
 
 #[test]
 fn every_help_has_an_example() {
-    for command in ["serve", "agent", "run", "doctor", "status", "demo"] {
+    for command in ["serve", "agent", "run", "doctor", "status", "level", "demo"] {
         let (code, stdout, stderr) = end(&mut ringscope(&[command, "--help"]));
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command}");
         let (_, examples) = stdout.split_once("Example").unwrap_or_else(|| panic!("{command}: {stdout}"));

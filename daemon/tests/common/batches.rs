@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Counters, Dropped, Identity, Operation,
-    OperationState, Primitive, Process, ProcessState, RingPosition,
+    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped, FORMAT_VERSION,
+    Identity, Level, Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
 };
 
 /// 2026-01-31T12:00:00Z.
@@ -32,7 +32,7 @@ impl Job<'_> {
         let processes =
             (first..first + self.ranks_per_host).map(|rank| self.process(host, rank, calls, now_ns));
         Batch {
-            format_version: 1,
+            format_version: FORMAT_VERSION,
             agent_id: format!("agent-{}-{}", self.name, self.hosts[host]),
             seq_number,
             agent_host: self.hosts[host].to_owned(),
@@ -87,6 +87,11 @@ impl Job<'_> {
             dropped: vec![Dropped { reason: "ring_overrun".into(), events: 5 }],
             collector_state: CollectorState::On.into(),
             state: ProcessState::Running.into(),
+            level: Level::Steps.into(),
+            profiler_version: 5,
+            calls_seen: true,
+            n_libraries: 1,
+            has_segment: true,
             ..Process::default()
         }
     }
@@ -116,6 +121,8 @@ impl Job<'_> {
                 })
                 .collect(),
             channel_settings: BTreeMap::new(),
+            sources: Some(Sources { calls: true, plugin: true, log: true }),
+            completion: Completion::Profiler.into(),
             ..Communicator::default()
         }
     }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use ringscope_daemon::config::ServeConfig;
 use ringscope_daemon::serve::{ServeError, Server};
 use ringscope_daemon::store::{Store, StoreError};
+use ringscope_wire::batch::FORMAT_VERSION;
 
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, config, problem, sqlite};
@@ -15,8 +16,8 @@ use crate::common::{scratch, until};
 async fn batches_that_will_never_be_taken_are_refused() {
     let daemon = Daemon::ready("none").await;
     let mut newer = SMALL.batch(0, 1, 1, START_NS);
-    newer.format_version = 2;
-    problem(daemon.send(&newer).await, 422, "version 2").await;
+    newer.format_version = FORMAT_VERSION + 1;
+    problem(daemon.send(&newer).await, 422, "version 3").await;
     problem(daemon.send_bytes(b"\xff\xff\xff".to_vec()).await, 400, "not a ringscope batch").await;
     let mut nameless = SMALL.batch(0, 1, 1, START_NS);
     nameless.agent_id.clear();

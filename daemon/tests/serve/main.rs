@@ -15,5 +15,6 @@ mod common;
 mod bad_input;
 mod durability;
 mod endpoints;
+mod levels;
 mod metrics;
 mod stores;

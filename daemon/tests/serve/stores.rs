@@ -171,6 +171,8 @@ fn finding(state: FindingState) -> Finding {
         state,
         job: "j".into(),
         host: "h".into(),
+        channel: None,
+        evidence: Vec::new(),
         rank: None,
         comm: "c1".into(),
         cause: "fewer_nics".into(),

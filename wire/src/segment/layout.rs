@@ -17,6 +17,8 @@ pub const MAX_COMMUNICATORS: usize = 256;
 pub const MAX_PRIMITIVES: usize = 16;
 /// Distinct (communicator, primitive, peer) whose network bytes are counted apart.
 pub const MAX_LINKS: usize = 4096;
+/// Links of one region: the table is read region by region, and most jobs have few links.
+pub const LINKS_PER_REGION: usize = MAX_LINKS / 64;
 /// Operation records kept: the newest. A power of two.
 pub const MAX_RECORDS: usize = 16_384;
 /// Bytes at the start of the file for [`Fixed`] and [`Live`].
@@ -110,7 +112,10 @@ pub struct Live {
     _reserved: AtomicU32,
     /// Calls that register memory or windows.
     pub registrations: AtomicU64,
-    _pad: [[u8; 8]; 2],
+    /// Regions of the link table that were ever used: bit `i` stands for the [`LINKS_PER_REGION`] links from
+    /// `i * LINKS_PER_REGION` on. Set before the first key of the region, never cleared: a reader skips the others.
+    pub link_regions: AtomicU64,
+    _pad: [u8; 8],
     /// Ticket that the next record gets. Not every earlier one has a record: see [`Record`]. Alone in its cache line.
     pub next_ticket: AtomicU64,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],

@@ -8,9 +8,9 @@ use zerocopy::FromBytes;
 
 use super::clock::ClockAnchor;
 use super::layout::{
-    Communicator as CommunicatorLayout, DropReason, Fixed, Link as LinkLayout, Live, MAGIC,
-    MAX_COMMUNICATORS, MAX_LINKS, MAX_RECORDS, Record as RecordLayout, Segment, TICKS_COUNTER,
-    TICKS_MONOTONIC_NS, VERSION,
+    Communicator as CommunicatorLayout, DropReason, Fixed, LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC,
+    MAX_COMMUNICATORS, MAX_RECORDS, Record as RecordLayout, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS,
+    VERSION,
 };
 use crate::Primitive;
 
@@ -292,13 +292,8 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
             corrupt(format!("{n_communicators} communicators, at most {MAX_COMMUNICATORS} fit")).into()
         );
     }
-    let mut communicators = Vec::with_capacity(n_communicators);
-    for slot in 0..n_communicators {
-        let offset = offset_of!(Segment, communicators) + slot * size_of::<CommunicatorLayout>();
-        communicators.extend(communicator(slot, read_one(source, offset)?));
-    }
-    let mut link_bytes = vec![0; MAX_LINKS * size_of::<LinkLayout>()];
-    source.read_at(offset_of!(Segment, links) as u64, &mut link_bytes)?;
+    let communicators = communicators(source, n_communicators)?;
+    let links = links(source, live.link_regions.into_inner())?;
     Ok(Snapshot {
         identity: identity(&fixed),
         clock: ClockAnchor {
@@ -323,7 +318,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
             .filter(|(_, events)| *events > 0)
             .collect(),
         communicators,
-        links: link_bytes.chunks_exact(size_of::<LinkLayout>()).filter_map(link).collect(),
+        links,
         next_ticket: live.next_ticket.into_inner(),
     })
 }
@@ -440,6 +435,32 @@ fn text(bytes: &[u8]) -> String {
         .chars()
         .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
         .collect()
+}
+
+/// The slots that were ever used, in one read.
+fn communicators<S: Source>(source: &mut S, n_slots: usize) -> Result<Vec<Communicator>, S::Error> {
+    let mut bytes = vec![0; n_slots * size_of::<CommunicatorLayout>()];
+    source.read_at(offset_of!(Segment, communicators) as u64, &mut bytes)?;
+    let slots = bytes.chunks_exact(size_of::<CommunicatorLayout>()).enumerate();
+    Ok(slots
+        .filter_map(|(slot, bytes)| communicator(slot, CommunicatorLayout::read_from_bytes(bytes).ok()?))
+        .collect())
+}
+
+/// The links of the regions whose bit is set; neighbours in one read.
+fn links<S: Source>(source: &mut S, mut regions: u64) -> Result<Vec<Link>, S::Error> {
+    let mut links = Vec::new();
+    let mut bytes = Vec::new();
+    while regions != 0 {
+        let first = regions.trailing_zeros();
+        let run = (regions >> first).trailing_ones();
+        bytes.resize(run as usize * LINKS_PER_REGION * size_of::<LinkLayout>(), 0);
+        let at = first as usize * LINKS_PER_REGION * size_of::<LinkLayout>();
+        source.read_at((offset_of!(Segment, links) + at) as u64, &mut bytes)?;
+        links.extend(bytes.chunks_exact(size_of::<LinkLayout>()).filter_map(link));
+        regions &= u64::MAX.checked_shl(first + run).unwrap_or(0);
+    }
+    Ok(links)
 }
 
 fn communicator(slot: usize, raw: CommunicatorLayout) -> Option<Communicator> {

@@ -22,6 +22,7 @@ pub(crate) fn segment() -> Vec<u8> {
     put(&mut bytes, live + offset_of!(Live, dropped) + 8 * unmatched, &3_u64.to_le_bytes());
     put(&mut bytes, live + offset_of!(Live, next_ticket), &1_u64.to_le_bytes());
     write_communicator(&mut bytes, offset_of!(Segment, communicators));
+    put(&mut bytes, live + offset_of!(Live, link_regions), &1_u64.to_le_bytes());
     let link = offset_of!(Segment, links) + 5 * size_of::<Link>();
     put(&mut bytes, link + offset_of!(Link, key), &layout::link_key(1, 0, 4, 4).to_le_bytes());
     put(&mut bytes, link + offset_of!(Link, sent_bytes), &7168_u64.to_le_bytes());

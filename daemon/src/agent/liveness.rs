@@ -1,0 +1,82 @@
+//! Whether a process that has no segment lives: by its id, where that can be looked up.
+//!
+//! Never a guess: a process of another host's name, as in a container, is only known to be gone when its log says so or
+//! has been silent for a day.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Units of a process's start time in `/proc`: `USER_HZ`, which is 100 on every Linux architecture.
+const TICKS_PER_SECOND: u64 = 100;
+/// A process may start to write before the second in which the system says that it started is over.
+const SLACK_NS: u64 = 2_000_000_000;
+/// A log that nobody has written to for so long is nobody's.
+const SILENT: Duration = Duration::from_secs(24 * 3600);
+
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It lives, and started then (nanoseconds since the Unix epoch).
+    Lives(u64),
+    Gone,
+    /// It cannot be looked up from here.
+    Unknown,
+}
+
+/// Looks for the process that wrote a log last at `written_ns`, by its id on this machine.
+pub(super) fn look(pid: u32, written_ns: u64) -> Life {
+    match start_ns(pid) {
+        // The id may have been given to another process since.
+        Some(start) if start <= written_ns.saturating_add(SLACK_NS) => Life::Lives(start),
+        _ => Life::Gone,
+    }
+}
+
+/// Whether a log that was written last at `written_ns` counts as left alone.
+pub(super) fn is_silent(written_ns: u64, now_ns: u64) -> bool {
+    Duration::from_nanos(now_ns.saturating_sub(written_ns)) > SILENT
+}
+
+/// When a process started. Source: proc(5), field 22 of `/proc/PID/stat` and `btime` of `/proc/stat`.
+fn start_ns(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    // A zombie writes no more.
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    let start_ticks: u64 = fields.nth(18)?.parse().ok()?;
+    // It does not change, and the file is long on machines with many cores.
+    static BOOT_NS: OnceLock<Option<u64>> = OnceLock::new();
+    let boot_ns = (*BOOT_NS.get_or_init(boot_ns))?;
+    Some(boot_ns.saturating_add(start_ticks.saturating_mul(1_000_000_000 / TICKS_PER_SECOND)))
+}
+
+fn boot_ns() -> Option<u64> {
+    let system = std::fs::read_to_string("/proc/stat").ok()?;
+    let boot = system.lines().find_map(|line| line.strip_prefix("btime "))?;
+    boot.trim().parse::<u64>().ok()?.checked_mul(1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_did_not_write_before_it_started() {
+        let now = crate::clock::now().0;
+        let Life::Lives(start) = look(std::process::id(), now) else { panic!("it lives") };
+        assert!(start <= now + SLACK_NS && start > now - 24 * 3600 * 1_000_000_000, "{start} {now}");
+        assert_eq!(look(std::process::id(), start - 2 * SLACK_NS), Life::Gone, "another had its id");
+        assert_eq!(look(u32::MAX, now), Life::Gone);
+    }
+
+    #[test]
+    fn a_day_without_a_word_is_silence() {
+        let day = u64::try_from(SILENT.as_nanos()).expect("small");
+        assert!(!is_silent(1, day + 1) && is_silent(1, day + 2) && !is_silent(5, 1));
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+
+/// `n_hosts` hosts with two ranks each, one ring a channel in the order of the ranks: inside a host P2P, between hosts
+/// IB with GPUDirect on the NIC of the channel.
+fn healthy(n_hosts: u32, channels: u32) -> Vec<Hop> {
+    let n_ranks = 2 * n_hosts;
+    let host = |rank: u32| Name::from(format!("host-{}", rank / 2));
+    let hop = |(channel, rank): (u32, u32)| {
+        let next = (rank + 1) % n_ranks;
+        let leaves = host(rank) != host(next);
+        let rail = Rail::Index(channel % 4);
+        Hop {
+            channel,
+            rank,
+            next,
+            host: host(rank),
+            next_host: host(next),
+            node: rank / 2,
+            next_node: next / 2,
+            transport: if leaves { "NET/IB" } else { "P2P/CUMEM" }.into(),
+            gpu_direct: leaves,
+            rails: leaves.then(|| (rail.clone(), rail)),
+        }
+    };
+    (0..channels).flat_map(|channel| (0..n_ranks).map(move |rank| (channel, rank))).map(hop).collect()
+}
+
+fn with(mut hops: Vec<Hop>, change: impl Fn(&mut Hop)) -> Vec<Hop> {
+    hops.iter_mut().for_each(change);
+    hops
+}
+
+#[track_caller]
+fn check(hops: &[Hop], expected: &[(&str, &str, usize)]) {
+    let odd = odd(hops);
+    let found: Vec<(&str, &str, usize)> =
+        odd.iter().map(|odd| (odd.cause, &*odd.host, odd.hops.len())).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_all_do_alike_is_no_fault() {
+    check(&[], &[]);
+    check(&healthy(1, 4), &[]);
+    check(&healthy(4, 4), &[]);
+    let sockets = with(healthy(4, 4), |hop| {
+        hop.transport = "NET/Socket".into();
+        hop.gpu_direct = false;
+    });
+    check(&sockets, &[]);
+    check(&with(healthy(4, 4), |hop| hop.gpu_direct = false), &[]);
+    let shm = |hop: &mut Hop| {
+        if !hop.gpu_direct && hop.channel < 2 {
+            hop.transport = "SHM/direct/direct".into();
+        }
+    };
+    check(&with(healthy(4, 4), shm), &[]);
+    check(&with(healthy(1, 4), shm), &[]);
+}
+
+#[test]
+fn a_host_on_sockets_among_hosts_on_ib() {
+    let sick = with(healthy(4, 4), |hop| {
+        if hop.rank == 5 {
+            (hop.transport, hop.gpu_direct) = ("NET/Socket".into(), false);
+        }
+    });
+    check(&sick, &[("socket", "host-2", 4)]);
+}
+
+#[test]
+fn a_host_on_shared_memory_among_hosts_on_p2p() {
+    let sick = with(healthy(4, 4), |hop| {
+        if hop.rank == 2 {
+            hop.transport = "SHM/direct/direct".into();
+        }
+    });
+    check(&sick, &[("shm", "host-1", 4)]);
+    let on_network = with(healthy(4, 4), |hop| {
+        if hop.rank == 2 {
+            hop.transport = "NET/IB".into();
+        }
+    });
+    check(&on_network, &[("network_inside_host", "host-1", 4)]);
+}
+
+#[test]
+fn a_host_without_gpu_direct_among_hosts_with_it() {
+    let sick = with(healthy(3, 4), |hop| hop.gpu_direct &= hop.rank != 1 || hop.channel == 0);
+    check(&sick, &[("no_gpu_direct", "host-0", 3)]);
+    let mostly_without = with(healthy(3, 4), |hop| hop.gpu_direct &= hop.rank == 1);
+    check(&mostly_without, &[]);
+}
+
+#[test]
+fn a_host_with_its_nics_in_another_order() {
+    // Its NIC 0 is where the others have NIC 1, and the other way about.
+    let swap = |rail: &Rail| match rail {
+        Rail::Index(index) => Rail::Index(index ^ 1),
+        Rail::Name(name) => Rail::Name(name.clone()),
+    };
+    let sick = with(healthy(6, 4), |hop| {
+        let Some((send, receive)) = &mut hop.rails else { return };
+        if &*hop.host == "host-3" {
+            *send = swap(send);
+        }
+        if &*hop.next_host == "host-3" {
+            *receive = swap(receive);
+        }
+    });
+    check(&sick, &[("cross_rail", "host-3", 8)]);
+}
+
+#[test]
+fn one_hop_to_the_wrong_nic() {
+    let sick = with(healthy(4, 4), |hop| {
+        if hop.rank == 3 && hop.channel == 2 {
+            hop.rails = Some((Rail::Name("mlx5_2".into()), Rail::Name("mlx5_7".into())));
+        }
+    });
+    check(&sick, &[("cross_rail", "host-1", 1)]);
+}
+
+#[test]
+fn rails_that_are_crossed_on_purpose() {
+    // All odd nodes swap the rings of each pair of channels.
+    let swapped = |hop: &mut Hop| {
+        let Some((Rail::Index(send), Rail::Index(receive))) = &mut hop.rails else { return };
+        *send ^= hop.node & 1;
+        *receive ^= hop.next_node & 1;
+    };
+    check(&with(healthy(4, 4), swapped), &[]);
+    check(&with(healthy(5, 4), swapped), &[]);
+    // Rings that enter a node on one NIC and leave it on another; with odd nodes swapped only the last hop crosses.
+    let crossing = |hop: &mut Hop| {
+        let Some((Rail::Index(send), Rail::Index(receive))) = &mut hop.rails else { return };
+        *send ^= 1 ^ (hop.node & 1);
+        *receive ^= hop.next_node & 1;
+    };
+    let rings = with(healthy(5, 4), crossing);
+    assert!(rings.iter().any(Hop::crosses));
+    check(&rings, &[]);
+}

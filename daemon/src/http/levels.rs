@@ -1,0 +1,73 @@
+//! `GET` and `PUT jobs/{job}/level`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::App;
+use super::problem::ApiError;
+use super::query::Params;
+use crate::api::{JobLevel, LevelChoice, LevelWish, Problem};
+use crate::clock;
+use crate::hub::Hub;
+
+/// How much the collectors of a job ask the library for, and what is wished for.
+#[utoipa::path(get, path = "/api/v1/jobs/{job}/level", tag = "jobs",
+    params(("job" = String, Path, description = "Job id.")),
+    responses(
+        (status = 200, description = "The wish, and what each process reports.", body = JobLevel),
+        (status = 404, description = "No such job.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn get(
+    State(app): State<App>,
+    Path(job): Path<String>,
+    params: Params,
+) -> Result<Json<JobLevel>, ApiError> {
+    params.allow(&[])?;
+    on_hub(&app, job, |hub, job| hub.level(job, clock::now())).await
+}
+
+/// Wishes for another level while the job runs. The agents of the job hear of it within five seconds and tell each
+/// process once; processes of the job that start later are told too. A daemon that starts again has forgotten the wish.
+#[utoipa::path(put, path = "/api/v1/jobs/{job}/level", tag = "jobs",
+    params(("job" = String, Path, description = "Job id.")),
+    request_body = LevelWish,
+    responses(
+        (status = 200, description = "Wished for; what each process reported before.", body = JobLevel),
+        (status = 400, description = "The body is not the JSON object that it must be.", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 404, description = "No such job.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "No such level.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn put(
+    State(app): State<App>,
+    Path(job): Path<String>,
+    params: Params,
+    body: Bytes,
+) -> Result<Json<JobLevel>, ApiError> {
+    params.allow(&[])?;
+    let wish: LevelWish = serde_json::from_slice(&body).map_err(|error| {
+        ApiError::bad_request(format!("the body must be JSON like {{\"level\": \"steps\"}}: {error}"))
+    })?;
+    let choice: LevelChoice = wish.level.parse().map_err(|error: crate::api::UnknownLevel| {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-level", error.to_string())
+    })?;
+    on_hub(&app, job, move |hub, job| hub.wish_level(job, choice, clock::now())).await
+}
+
+/// Asks the hub on a thread of its own: whoever holds it for long keeps no other route waiting.
+async fn on_hub(
+    app: &App,
+    job: String,
+    ask: impl FnOnce(&Hub, &str) -> Option<JobLevel> + Send + 'static,
+) -> Result<Json<JobLevel>, ApiError> {
+    let hub = Arc::clone(&app.hub);
+    let asked = tokio::task::spawn_blocking(move || ask(&hub, &job).ok_or(job)).await;
+    match asked.map_err(|error| ApiError::internal(&error))? {
+        Ok(level) => Ok(Json(level)),
+        Err(job) => Err(ApiError::unknown("job", &job)),
+    }
+}

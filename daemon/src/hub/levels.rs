@@ -1,0 +1,115 @@
+//! What is wished of collectors, by job, and what each says that it does.
+//!
+//! Wishes are kept nowhere else: a daemon that starts again has none, and the processes go on as they were told last.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ringscope_wire::batch::{self, Batch, CollectorState};
+
+use super::{Hub, State};
+use crate::api::{JobLevel, LevelChoice, ProcessLevel, RankState};
+use crate::clock::Timestamp;
+use crate::model::{Model, Process};
+
+/// Wishes and reports.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    wishes: BTreeMap<String, (LevelChoice, Timestamp)>,
+    /// By the key of the process; only of those that the model knows.
+    reported: HashMap<String, batch::Level>,
+}
+
+impl Levels {
+    /// Notes what the processes of a batch say, once the model has taken it.
+    pub(super) fn hear(&mut self, batch: &Batch, model: &Model) {
+        for process in &batch.processes {
+            if model.process(&process.key).is_some() {
+                self.reported.insert(process.key.clone(), process.level());
+            } else {
+                self.reported.remove(&process.key);
+            }
+        }
+    }
+
+    /// The model has forgotten a process.
+    pub(super) fn forget(&mut self, key: &str) {
+        self.reported.remove(key);
+    }
+
+    /// The wishes for the jobs that `is_its` says are an agent's.
+    pub(super) fn wishes(&self, is_its: impl Fn(&str) -> bool) -> Vec<batch::Wish> {
+        let its = self.wishes.iter().filter(|(job, _)| is_its(job));
+        its.map(|(job, (choice, _))| wish(job, *choice)).collect()
+    }
+
+    fn set(&mut self, job: &str, choice: LevelChoice, now: Timestamp, model: &Model) {
+        if self.wishes.len() >= WISHES_MAX {
+            self.wishes.retain(|job, _| model.job(job).is_some());
+        }
+        if self.wishes.len() >= WISHES_MAX && !self.wishes.contains_key(job) {
+            let oldest = self.wishes.iter().min_by_key(|(_, (_, at))| *at).map(|(job, _)| job.clone());
+            oldest.map(|job| self.wishes.remove(&job));
+        }
+        self.wishes.insert(job.to_owned(), (choice, now));
+    }
+
+    fn process(&self, process: &Process, state: RankState) -> Option<ProcessLevel> {
+        let identity = process.identity()?;
+        let reported = self.reported.get(process.key()).copied().unwrap_or_default();
+        Some(ProcessLevel {
+            host: identity.host.to_string(),
+            pid: identity.pid,
+            global_rank: identity.global_rank,
+            level: match (process.collector_state(), reported) {
+                (CollectorState::Off, _) => Some(LevelChoice::Off),
+                (CollectorState::On, batch::Level::Counters) => Some(LevelChoice::Counters),
+                (CollectorState::On, batch::Level::Channels) => Some(LevelChoice::Channels),
+                (CollectorState::On, batch::Level::Steps) => Some(LevelChoice::Steps),
+                _ => None,
+            },
+            state,
+        })
+    }
+}
+
+impl Hub {
+    /// Wishes for a level in a job. Its agents hear of it with the answer to their next batch, which is at most five
+    /// seconds away. `None`: no such job.
+    pub fn wish_level(&self, job: &str, choice: LevelChoice, now: Timestamp) -> Option<JobLevel> {
+        let mut state = self.lock();
+        let State { levels, model, .. } = &mut *state;
+        model.job(job)?;
+        levels.set(job, choice, now, model);
+        job_level(&state, job, now)
+    }
+
+    /// What is wished for in a job and what its processes do. `None`: no such job.
+    #[must_use]
+    pub fn level(&self, job: &str, now: Timestamp) -> Option<JobLevel> {
+        job_level(&self.lock(), job, now)
+    }
+}
+
+fn job_level(state: &State, id: &str, now: Timestamp) -> Option<JobLevel> {
+    let State { levels, model, .. } = state;
+    let (_, job) = model.job(id)?;
+    let (wish, wished_at) = levels.wishes.get(id).copied().unzip();
+    let living = job.processes(model).filter(|process| process.ended().is_none());
+    let mut processes: Vec<_> =
+        living.filter_map(|process| levels.process(process, model.rank_state(process, now))).collect();
+    processes.sort_by(|a, b| (&a.host, a.global_rank, a.pid).cmp(&(&b.host, b.global_rank, b.pid)));
+    Some(JobLevel { job: id.to_owned(), wish, wished_at, processes })
+}
+
+fn wish(job: &str, choice: LevelChoice) -> batch::Wish {
+    let level = match choice {
+        LevelChoice::Counters => batch::Level::Counters,
+        LevelChoice::Channels => batch::Level::Channels,
+        LevelChoice::Steps => batch::Level::Steps,
+        LevelChoice::Default | LevelChoice::Off => batch::Level::Unspecified,
+    };
+    batch::Wish { job: job.to_owned(), level: level.into(), off: choice == LevelChoice::Off }
+}
+
+/// Jobs for which something is wished at once; the oldest wish goes first. A reply with all of them has some 20 KB.
+const WISHES_MAX: usize = 256;
