@@ -45,7 +45,7 @@ pub(super) fn judge(words: &[OsString], inherited: &Inherited, way: Way) -> Resu
     let mut advice = Vec::new();
     let sources = vec![
         findings.calls(way, &mut advice),
-        completion(&findings, &versions, inherited, &libraries, &mut advice),
+        completion(&findings, &versions, inherited, &libraries),
         rings(inherited, &mut advice),
     ];
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -181,13 +181,13 @@ fn completion(
     versions: &[Version],
     inherited: &Inherited,
     libraries: &Libraries,
-    advice: &mut Vec<String>,
 ) -> Source {
-    if let Some(plugin) = inherited.other_plugin(libraries) {
-        advice.push(format!("nothing: the profiler plugin {plugin} is called too, by ringscope's"));
-    }
     let has_driver = libraries.find("libcuda.so.1").is_some();
-    verdict::completion(versions, findings.copies.len(), has_driver)
+    let mut source = verdict::completion(versions, findings.copies.len(), has_driver);
+    if let Some(plugin) = inherited.other_plugin(libraries) {
+        source.why += &format!("; the profiler plugin {plugin} is called too, by ringscope's");
+    }
+    source
 }
 
 fn rings(inherited: &Inherited, advice: &mut Vec<String>) -> Source {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -215,7 +215,9 @@ impl Process {
             advice.push("set NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV and NCCL_DEBUG_FILE, or use `ringscope run`".to_owned());
             return source(Sees::No, "the process writes no log of its own".to_owned());
         };
-        let text = fs::read(log).unwrap_or_default();
+        let mut text = Vec::new();
+        // What cannot be read says nothing.
+        let _ = fs::File::open(log).and_then(|file| file.take(MAX_LOG_BYTES).read_to_end(&mut text));
         let has = |words: &str| text.windows(words.len()).any(|part| part == words.as_bytes());
         if has(" Pattern ") || has(" Ring ") {
             source(Sees::Yes, format!("from {}", log.display()))
@@ -252,6 +254,9 @@ fn log_of(pattern: &Path, pid: u32) -> Option<PathBuf> {
         }
     })
 }
+
+/// The rings of the first communicators stand at a log's beginning.
+const MAX_LOG_BYTES: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
