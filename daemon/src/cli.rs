@@ -16,6 +16,7 @@ use crate::config::{AgentArgs, ServeArgs, ServeConfig};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
+use crate::import::{self, ImportArgs};
 use crate::level::{self, LevelArgs};
 use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
@@ -48,6 +49,8 @@ enum Command {
     Status(StatusArgs),
     /// Show or set how much is asked of the library in a running job
     Level(LevelArgs),
+    /// Judge the logs and dumps of a job that ran without ringscope
+    Import(ImportArgs),
     /// Show ringscope at work on this machine alone
     Demo(DemoArgs),
     /// Copies the log lines that a user of `run` asked for
@@ -115,6 +118,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Level(args) => with_runtime(|_| async move {
             exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED)
         }),
+        Command::Import(args) => import(&args),
         Command::Demo(args) => with_runtime(|stop| async move {
             exit_status(demo::run(&args, stop).await, |error| match error {
                 DemoError::Config(_) => USAGE,
@@ -122,6 +126,23 @@ fn dispatch(command: Command) -> u8 {
             })
         }),
     }
+}
+
+/// Without a runtime while files are read, so that signals end it as they end any command.
+fn import(args: &ImportArgs) -> u8 {
+    let outcome = match import::run(args, &mut io::stdout().lock()) {
+        Ok(outcome) => outcome,
+        Err(error) => return fail(&error, FAILED),
+    };
+    if !args.delivers() {
+        return outcome.exit_status();
+    }
+    with_runtime(|stop| async move {
+        match outcome.deliver(args, stop).await {
+            Ok(()) => outcome.exit_status(),
+            Err(error) => fail(&error, FAILED),
+        }
+    })
 }
 
 fn exit_status<E: std::fmt::Display>(result: Result<(), E>, status: impl Fn(&E) -> u8) -> u8 {

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod embedded;
 pub mod http;
 pub mod hub;
+pub mod import;
 pub mod ingest;
 pub mod level;
 pub mod metrics;

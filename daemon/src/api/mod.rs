@@ -7,6 +7,7 @@ mod communicator;
 mod coverage;
 mod finding;
 mod host;
+mod import;
 mod job;
 mod level;
 mod operation;
@@ -20,6 +21,10 @@ pub use communicator::{
 pub use coverage::{Coverage, CoverageState};
 pub use finding::{Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
 pub use host::{HostDetail, HostRank, HostSummary};
+pub use import::{
+    FileKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFile, ImportedFinding, Observation,
+    Proof, Verdict,
+};
 pub use job::{Job, JobState, RankState};
 pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};

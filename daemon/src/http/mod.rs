@@ -4,6 +4,7 @@ mod app;
 mod communicators;
 mod events;
 mod findings;
+mod import;
 mod ingest;
 mod jobs;
 mod levels;
@@ -51,8 +52,10 @@ pub fn router(app: App) -> Router {
         .routes(routes!(plots::ring_png))
         .split_for_parts();
     let (batches, batches_document) = openapi::router().routes(routes!(ingest::ingest)).split_for_parts();
+    let (imports, imports_document) = openapi::router().routes(routes!(import::import)).split_for_parts();
     let (events, events_document) = openapi::router().routes(routes!(events::events)).split_for_parts();
-    let document = document.merge_from(batches_document).merge_from(events_document);
+    let document =
+        document.merge_from(batches_document).merge_from(imports_document).merge_from(events_document);
 
     let timeout = TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_TIMEOUT);
     let compression = CompressionLayer::new().compress_when(
@@ -72,6 +75,7 @@ pub fn router(app: App) -> Router {
     Router::new()
         .merge(read)
         .merge(batches)
+        .merge(imports.layer(DefaultBodyLimit::disable()))
         .merge(events)
         .route("/healthz", get(probes::healthz))
         .route("/readyz", get(probes::readyz))

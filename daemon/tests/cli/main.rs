@@ -63,6 +63,7 @@ fn wrong_usage_is_64() {
     check(&["serve", "--dance"], 64, &["--dance"]);
     check(&["agent"], 64, &["--daemon"]);
     check(&["run"], 64, &["CMD"]);
+    check(&["import"], 64, &["FILE"]);
     check(&["status", "--daemon", "nonsense"], 64, &["nonsense", "http://127.0.0.1:9440"]);
     check(&["demo", "--json"], 64, &["--seconds"]);
     check(&["demo", "--seconds", "3"], 64, &["3"]);
@@ -91,7 +92,7 @@ fn all_mistakes_are_named_at_once() {
 
 #[test]
 fn every_help_has_an_example() {
-    for command in ["serve", "agent", "run", "doctor", "status", "level", "demo"] {
+    for command in ["serve", "agent", "run", "import", "doctor", "status", "level", "demo"] {
         let (code, stdout, stderr) = end(&mut ringscope(&[command, "--help"]));
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command}");
         let (_, examples) = stdout.split_once("Example").unwrap_or_else(|| panic!("{command}: {stdout}"));

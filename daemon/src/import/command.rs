@@ -1,0 +1,178 @@
+//! `ringscope import`, the command.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ringscope_wire::batch::Batch;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::error::ImportError;
+use super::gathered::Gathered;
+use super::source::{Input, inputs};
+use super::{deliver, show};
+use crate::api::{Import, Verdict};
+use crate::client::daemon_url;
+use crate::clock;
+
+/// Arguments of `ringscope import`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads logs of NCCL and RCCL (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV), the XML of \
+NCCL_GRAPH_DUMP_FILE and NCCL_TOPO_DUMP_FILE, JSON lines of NCCL Inspector, JSON of ncclras, and dumps of PyTorch's \
+Flight Recorder. What a file is, its content says; gzip and zstd are unpacked.
+
+Examples:
+  ringscope import job-1234.log
+  ringscope import logs/ /tmp/nccl_trace_rank_* --serve
+  kubectl logs job/train | ringscope import -
+
+Exit status: 0 nothing wrong, 2 a finding of severity warning or above, 1 a file could not be read,
+64 no file is one of these, or wrong usage"
+)]
+pub struct ImportArgs {
+    /// Files of one job, in any mixture; a folder stands for the files in it, - for stdin
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print everything as one JSON document instead
+    #[arg(long)]
+    json: bool,
+    /// Show it on the page of a daemon that is started for it
+    #[arg(long, conflicts_with = "daemon")]
+    serve: bool,
+    /// Address to listen on with --serve
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9440", requires = "serve")]
+    listen: SocketAddr,
+    /// Send it to this daemon, which then shows it beside what it has
+    #[arg(long, value_name = "URL", value_parser = daemon_url)]
+    daemon: Option<String>,
+    /// Job under which it is known [default: name of the first file]
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+}
+
+/// What an import came to.
+pub struct Outcome {
+    /// All that was found.
+    pub import: Import,
+    /// The same facts for a daemon.
+    batches: Vec<Batch>,
+}
+
+/// Reads, judges and prints.
+///
+/// # Errors
+/// [`ImportError::Write`]; what is wrong with files is in the outcome.
+pub fn run(args: &ImportArgs, out: &mut impl Write) -> Result<Outcome, ImportError> {
+    let now = clock::now();
+    let inputs = inputs(&args.files);
+    let mut gathered = Gathered::new();
+    for input in &inputs {
+        match input.open(now) {
+            Ok((bytes, at, length)) => {
+                let name = input.name();
+                let mut progress = Progress::new(&name, length);
+                gathered.read(&name, at, bytes, &mut |bytes| progress.show(bytes));
+                progress.clear();
+            }
+            Err(error) => gathered.unopened(&input.name(), error),
+        }
+    }
+    let job = args.job.clone().unwrap_or_else(|| job_name(&args.files, inputs.first()));
+    let (import, batches) = gathered.judge(&job, &format!("import-{}", Uuid::new_v4()), now);
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &import).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        show::show(&import, out, io::stdout().is_terminal())?;
+    }
+    out.flush()?;
+    Ok(Outcome { import, batches })
+}
+
+impl ImportArgs {
+    /// Whether the outcome goes to a daemon.
+    #[must_use]
+    pub fn delivers(&self) -> bool {
+        self.serve || self.daemon.is_some()
+    }
+}
+
+impl Outcome {
+    /// Exit status that says it.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        let unread = self.import.files.iter().any(|file| file.problem.is_some());
+        match self.import.verdict {
+            Verdict::Findings => 2,
+            _ if unread => 1,
+            Verdict::NotOfThese => 64,
+            Verdict::Healthy | Verdict::Unknown => 0,
+        }
+    }
+
+    /// Takes it to the daemon that the arguments name; one of its own runs until `stop`.
+    ///
+    /// # Errors
+    /// [`ImportError`].
+    pub async fn deliver(&self, args: &ImportArgs, stop: CancellationToken) -> Result<(), ImportError> {
+        match &args.daemon {
+            Some(url) => deliver::post(url, &self.batches).await,
+            None => deliver::serve(args.listen, self.batches.clone(), stop).await,
+        }
+    }
+}
+
+/// `job-1234` of `logs/job-1234.log.gz`.
+fn job_name(paths: &[PathBuf], first: Option<&Input>) -> String {
+    let named = match (paths, first) {
+        // A folder is a job rather than the first of its files.
+        ([folder], _) if folder.is_dir() => folder.canonicalize().ok(),
+        (_, Some(Input::File(path))) => Some(path.clone()),
+        _ => None,
+    };
+    let name =
+        named.as_deref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    let name = name.map(|name| {
+        let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+        bare.rsplit_once('.').map_or(bare, |(stem, _)| stem).to_owned()
+    });
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "stdin".to_owned())
+}
+
+/// One line on a terminal's stderr while a long file is read.
+struct Progress<'n> {
+    name: &'n str,
+    length: Option<u64>,
+    next: std::time::Instant,
+    shown: bool,
+}
+
+impl<'n> Progress<'n> {
+    fn new(name: &'n str, length: Option<u64>) -> Self {
+        Self { name, length, next: clock::monotonic() + PROGRESS_AFTER, shown: false }
+    }
+
+    fn show(&mut self, bytes: u64) {
+        let now = clock::monotonic();
+        if now < self.next || !io::stderr().is_terminal() {
+            return;
+        }
+        (self.next, self.shown) = (now + PROGRESS_EVERY, true);
+        let of = self.length.map(|length| format!(" of {} MiB", length >> 20)).unwrap_or_default();
+        // Nowhere is left to say that the terminal is gone.
+        let _ = write!(io::stderr(), "\r\x1b[K{}: {} MiB{of}", self.name, bytes >> 20);
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// What is read sooner needs no progress.
+const PROGRESS_AFTER: Duration = Duration::from_millis(700);
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);

@@ -1,0 +1,84 @@
+//! An import into a daemon: one elsewhere, or one in this process that serves nothing else.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use prost::Message as _;
+use reqwest::header;
+use ringscope_wire::batch::Batch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::error::ImportError;
+use crate::config::ServeConfig;
+use crate::serve::Server;
+use crate::store::DatabaseUrl;
+
+/// Sends the batches to the daemon at `url`.
+pub(super) async fn post(url: &str, batches: &[Batch]) -> Result<(), ImportError> {
+    let refused = |reason: String| ImportError::Refused { url: url.to_owned(), reason };
+    let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
+    let client = client.map_err(|error| refused(error.to_string()))?;
+    for batch in batches {
+        let request = client
+            .post(format!("{}/api/v1/ingest", url.trim_end_matches('/')))
+            .header(header::CONTENT_TYPE, "application/x-protobuf")
+            .body(batch.encode_to_vec());
+        let response = request.send().await.map_err(|error| refused(innermost(&error)))?;
+        let status = response.status();
+        if !status.is_success() {
+            let words: String =
+                response.text().await.unwrap_or_default().chars().take(REASON_CHARS).collect();
+            return Err(refused(format!("{status}: {words}")));
+        }
+    }
+    Ok(())
+}
+
+/// Serves the import alone, from memory, until `stop`.
+pub(super) async fn serve(
+    listen: SocketAddr,
+    batches: Vec<Batch>,
+    stop: CancellationToken,
+) -> Result<(), ImportError> {
+    let config =
+        ServeConfig { listen, database_url: DatabaseUrl::None, with_agent: false, ..ServeConfig::default() };
+    let server = Server::bind(config).await?;
+    let url = format!("http://{}", server.local_addr());
+    let tasks = TaskTracker::new();
+    let failed = CancellationToken::new();
+    let ended = {
+        let (stop, failed) = (stop.child_token(), failed.clone());
+        let both = stop.clone();
+        tasks.spawn(async move {
+            failed.cancelled().await;
+            both.cancel();
+        });
+        stop
+    };
+    let sending = async {
+        let sent = post(&url, &batches).await;
+        match &sent {
+            Ok(()) => tracing::info!("the import is shown at {url}; Ctrl-C ends it"),
+            Err(_) => failed.cancel(),
+        }
+        sent
+    };
+    let (served, sent) = tokio::join!(server.run(ended), sending);
+    failed.cancel();
+    sent?;
+    Ok(served?)
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// A batch is answered when it is stored: far sooner, unless the database is away.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Characters of an answer that are repeated.
+const REASON_CHARS: usize = 500;

@@ -1,0 +1,211 @@
+//! Facts of several files about the same processes, put together as `batch.proto` has them.
+
+use std::collections::BTreeMap;
+
+use ringscope_wire::batch::{
+    self, Batch, Communicator, CommunicatorState, Counters, FORMAT_VERSION, Identity, Operation, Process,
+    ProcessState,
+};
+
+use crate::clock::Timestamp;
+use crate::model::Fnv;
+
+/// Which process: its host, and what tells it from others there (its pid, or its rank where no pid is known).
+pub(super) type Place = (String, String);
+
+/// The processes of an import.
+#[derive(Default)]
+pub(super) struct Draft {
+    processes: BTreeMap<Place, Drafted>,
+    /// Who has which rank of which communicator (hash, ranks, rank).
+    homes: BTreeMap<(u64, u32, u32), Place>,
+}
+
+/// One process.
+#[derive(Default)]
+struct Drafted {
+    pid: u32,
+    global_rank: Option<u32>,
+    since: Timestamp,
+    communicators: Vec<Communicator>,
+    counters: BTreeMap<(u64, i32), Counters>,
+    in_flight: Vec<Operation>,
+    last_completed: BTreeMap<u64, Operation>,
+    lacks: Vec<String>,
+    dropped: BTreeMap<&'static str, u64>,
+    library_version: u32,
+}
+
+/// Who says something of a rank.
+pub(super) struct Claim<'a> {
+    pub(super) host: &'a str,
+    /// Absent: not known.
+    pub(super) pid: Option<u32>,
+    pub(super) comm_hash: u64,
+    pub(super) rank: u32,
+    pub(super) n_ranks: u32,
+    /// When the file was written, or the first record in it.
+    pub(super) at: Timestamp,
+    /// Whether who has the same rank of the same communicator is the same process, whatever its host is called: RAS
+    /// gives addresses, the Flight Recorder nothing.
+    pub(super) by_rank: bool,
+}
+
+/// One process's part in one communicator.
+pub(super) struct Part<'d> {
+    process: &'d mut Drafted,
+    index: usize,
+}
+
+impl Draft {
+    /// The part that the claim speaks of, made if nobody spoke of it before. `None`: it names no rank.
+    pub(super) fn part(&mut self, claim: &Claim<'_>) -> Option<Part<'_>> {
+        let within = claim.pid.map_or_else(|| format!("rank-{}", claim.rank), |pid| pid.to_string());
+        self.part_at(claim, &within)
+    }
+
+    /// The same for a process that is told from others on its host by `within`.
+    pub(super) fn part_at(&mut self, claim: &Claim<'_>, within: &str) -> Option<Part<'_>> {
+        if claim.n_ranks == 0 || claim.rank >= claim.n_ranks || claim.comm_hash == 0 {
+            return None;
+        }
+        let own = (claim.host.to_owned(), within.to_owned());
+        let home =
+            self.homes.entry((claim.comm_hash, claim.n_ranks, claim.rank)).or_insert_with(|| own.clone());
+        let place = if claim.by_rank { home.clone() } else { own };
+        let process = self.processes.entry(place).or_default();
+        process.pid = claim.pid.unwrap_or(process.pid);
+        if process.since == Timestamp(0) || claim.at < process.since {
+            process.since = claim.at;
+        }
+        let index = process.communicators.iter().position(|known| {
+            known.comm_hash == claim.comm_hash && known.n_ranks == claim.n_ranks && known.rank == claim.rank
+        });
+        let index = index.unwrap_or_else(|| {
+            process.communicators.push(Communicator {
+                local_id: process.communicators.len() as u64 + 1,
+                comm_hash: claim.comm_hash,
+                rank: claim.rank,
+                n_ranks: claim.n_ranks,
+                state: CommunicatorState::Active.into(),
+                created_at_ns: claim.at.0,
+                ..Communicator::default()
+            });
+            process.communicators.len() - 1
+        });
+        Some(Part { process, index })
+    }
+
+    /// Numbered batches with everything, for `job`. A process is told of as living: only communicators in use are
+    /// judged.
+    pub(super) fn batches(self, job: &str, agent_id: &str, now: Timestamp) -> Vec<Batch> {
+        let tag = Fnv::new().text(job).finish();
+        let processes: Vec<Process> =
+            self.processes.into_iter().map(|(place, drafted)| drafted.process(&place, job, tag)).collect();
+        let batch = |(index, processes): (usize, &[Process])| Batch {
+            format_version: FORMAT_VERSION,
+            agent_id: agent_id.to_owned(),
+            seq_number: index as u64 + 1,
+            agent_host: String::new(),
+            sent_at_ns: now.0,
+            processes: processes.to_vec(),
+            dropped: Vec::new(),
+        };
+        processes.chunks(PROCESSES_PER_BATCH).enumerate().map(batch).collect()
+    }
+}
+
+impl Part<'_> {
+    pub(super) fn communicator(&mut self) -> &mut Communicator {
+        &mut self.process.communicators[self.index]
+    }
+
+    fn local_id(&self) -> u64 {
+        self.process.communicators[self.index].local_id
+    }
+
+    pub(super) fn counters(&mut self, primitive: ringscope_wire::Primitive) -> &mut Counters {
+        let (local_id, primitive) = (self.local_id(), batch::Primitive::from(primitive).into());
+        let counters = self.process.counters.entry((local_id, primitive)).or_default();
+        counters.local_id = local_id;
+        counters.primitive = primitive;
+        counters
+    }
+
+    pub(super) fn in_flight(&mut self, operation: Operation) {
+        let local_id = self.local_id();
+        self.process.in_flight.push(Operation { local_id, ..operation });
+    }
+
+    pub(super) fn completed(&mut self, operation: Operation) {
+        let local_id = self.local_id();
+        let newest = self.process.last_completed.entry(local_id).or_default();
+        if operation.completed_at_ns >= newest.completed_at_ns {
+            *newest = Operation { local_id, ..operation };
+        }
+    }
+
+    pub(super) fn global_rank(&mut self, rank: u32) {
+        self.process.global_rank = Some(rank);
+    }
+
+    pub(super) fn lacks(&mut self, what: &str) {
+        if !self.process.lacks.iter().any(|known| known == what) {
+            self.process.lacks.push(what.to_owned());
+        }
+    }
+
+    pub(super) fn library_version(&mut self, text: &str) {
+        self.process.library_version = library_version(text).unwrap_or(self.process.library_version);
+    }
+
+    pub(super) fn dropped(&mut self, reason: &'static str, events: u64) {
+        if events > 0 {
+            let known = self.process.dropped.entry(reason).or_default();
+            *known = known.saturating_add(events);
+        }
+    }
+}
+
+impl Drafted {
+    fn process(mut self, (host, within): &Place, job: &str, tag: u64) -> Process {
+        let host: String = host.chars().take(HOST_CHARS_MAX).collect();
+        self.in_flight.sort_by_key(|operation| operation.issued_at_ns);
+        self.in_flight.truncate(crate::model::limits::MAX_IN_FLIGHT);
+        Process {
+            key: format!("{host}/{within}/import-{tag:016x}"),
+            identity: Some(Identity {
+                host,
+                pid: self.pid,
+                start_time_ns: self.since.0,
+                job: job.to_owned(),
+                global_rank: self.global_rank,
+                library_version: self.library_version,
+                ..Identity::default()
+            }),
+            communicators: self.communicators,
+            counters: self.counters.into_values().collect(),
+            in_flight: self.in_flight,
+            last_completed: self.last_completed.into_values().collect(),
+            dropped: (self.dropped.into_iter())
+                .map(|(reason, events)| batch::Dropped { reason: reason.to_owned(), events })
+                .collect(),
+            state: ProcessState::Running.into(),
+            has_segment: false,
+            log_lacks: self.lacks,
+            ..Process::default()
+        }
+    }
+}
+
+/// 22703 of `2.27.3+cuda12.9`.
+fn library_version(text: &str) -> Option<u32> {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let (major, minor, patch) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    (major < 100 && minor < 100 && patch < 100).then_some(major * 10_000 + minor * 100 + patch)
+}
+
+/// A batch of as many processes with 64 rings each has some 2 MiB.
+const PROCESSES_PER_BATCH: usize = 64;
+/// The longest name that DNS allows is 253 bytes; with the rest of the key it must stay below the model's bound.
+const HOST_CHARS_MAX: usize = 60;

@@ -1,0 +1,123 @@
+//! Facts of the library's logs into the draft.
+
+use ringscope_wire::batch::{self, CommunicatorState, RingPosition, Sources};
+
+use super::draft::{Claim, Draft, Part};
+use super::gathered::Gathered;
+use super::xml;
+use crate::clock::Timestamp;
+use crate::model::Fnv;
+use crate::nccl_log::{CommunicatorFacts, End, NcclLog, RingFact, assemble};
+
+/// Puts what the logs say into the draft.
+pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
+    let logs: Vec<&NcclLog> = gathered.logs.iter().map(|(_, _, log)| log).collect();
+    let assembled = assemble(&logs);
+    for (index, known) in assembled.communicators.iter().enumerate() {
+        let Some(n_ranks) = known.n_ranks else { continue };
+        // Where nothing names the communicator, its place among those of this import does.
+        let comm_hash = known.comm_hash.unwrap_or_else(|| {
+            Fnv::new().text("no commId").number(u64::from(n_ranks)).number(index as u64).finish().max(1)
+        });
+        for (rank, member) in &known.members {
+            let Some((file, at, log)) = gathered.logs.get(member.log) else { continue };
+            let facts = &member.facts;
+            let claim = Claim {
+                host: &facts.host,
+                pid: Some(facts.pid),
+                comm_hash,
+                rank: *rank,
+                n_ranks,
+                at: *at,
+                by_rank: false,
+            };
+            let Some(mut part) = draft.part(&claim) else { continue };
+            fill(&mut part, facts, file, *at);
+            if facts.rings.is_empty() {
+                let rings = known.rings.iter();
+                part.communicator().rings =
+                    rings.filter_map(|(channel, order)| in_order(facts, *channel, *rank, order)).collect();
+            }
+            xml::name_nics(gathered, facts.bus_id.as_deref(), part.communicator());
+            if let Some(version) =
+                facts.version.as_deref().or(known.version.as_deref()).or_else(|| log.version())
+            {
+                part.library_version(version);
+                version.clone_into(&mut part.communicator().log_version);
+            }
+            for lack in assembled.lacks.get(member.log).into_iter().flatten() {
+                part.lacks(lack);
+            }
+        }
+    }
+}
+
+/// A rank's place on a ring that other lines tell whole.
+fn in_order(facts: &CommunicatorFacts, channel: u32, rank: u32, order: &[u32]) -> Option<RingPosition> {
+    let n = order.len();
+    let place = order.iter().position(|one| *one == rank)?;
+    let (prev, next) = (order[(place + n - 1) % n], order[(place + 1) % n]);
+    Some(position(facts, &RingFact { channel, prev, next }))
+}
+
+fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestamp) {
+    let known = part.communicator();
+    let sources = known.sources.unwrap_or_default();
+    known.sources = Some(Sources { log: true, ..sources });
+    known.n_nodes = facts.n_nodes.or(known.n_nodes);
+    known.local_ranks = facts.local_ranks.or(known.local_ranks);
+    known.local_rank = facts.local_rank.or(known.local_rank);
+    known.mnnvl = facts.mnnvl.or(known.mnnvl);
+    if let Some(gpu) = &facts.bus_id {
+        known.gpu.clone_from(gpu);
+    }
+    known.init_channels = facts.init_channels.or(known.init_channels);
+    known.final_channels = facts.final_channels.or(known.final_channels);
+    known.ring_bw_intra = facts.ring_bw_intra.or(known.ring_bw_intra);
+    known.ring_bw_inter = facts.ring_bw_inter.or(known.ring_bw_inter);
+    known.collnet_channels = facts.collnet_channels.or(known.collnet_channels);
+    known.nvls_channels = facts.nvls_channels.or(known.nvls_channels);
+    known.search_fell_back |= facts.search_fell_back;
+    if let Some(api) = &facts.api {
+        known.made_by.clone_from(api);
+    }
+    if !facts.rings.is_empty() {
+        known.rings = facts.rings.iter().map(|ring| position(facts, ring)).collect();
+    }
+    if !facts.settings.is_empty() {
+        known.channel_settings.clone_from(&facts.settings);
+    }
+    known.evidence.extend(facts.evidence.iter().map(|line| batch::Evidence {
+        fact: line.fact.clone(),
+        file: file.to_owned(),
+        line: line.line,
+        text: line.text.clone(),
+    }));
+    let state = match facts.end {
+        _ if !facts.complete => CommunicatorState::Failed,
+        // How it ran is what the import is about; that it was taken down in the end in good order changes nothing.
+        None | Some(End::Destroyed) => CommunicatorState::Active,
+        Some(End::Aborted) => CommunicatorState::Aborted,
+    };
+    known.state = state.into();
+    if state != CommunicatorState::Active {
+        known.ended_at_ns = Some(at.0);
+    }
+}
+
+fn position(facts: &CommunicatorFacts, ring: &RingFact) -> RingPosition {
+    let hop = facts.hops.get(&ring.channel).cloned().unwrap_or_default();
+    let recv = facts.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
+    RingPosition {
+        channel: ring.channel,
+        prev: ring.prev,
+        next: ring.next,
+        transport: hop.transport,
+        nic: hop.nic.unwrap_or_default(),
+        gpu_direct: hop.gpu_direct,
+        recv_nic: recv.nic.unwrap_or_default(),
+        nic_index: hop.nic_index,
+        recv_nic_index: recv.nic_index,
+        proxy_rank: hop.proxy_rank,
+    }
+}

@@ -1,0 +1,40 @@
+//! `ringscope import`: yesterday's logs and the dumps of other tools, read into the same model as a live job's and judged
+//! by the same rules.
+//!
+//! * `source`: files, folders, stdin, unpacked. `kind`: what a file is, by its content. `read`: a file into `gathered`.
+//! * `inspector`, `ras`, `flight` (with `pickle`), `xml`: the other formats, each into facts of its own.
+//! * `logs`, `dumps`: the facts into `draft`, which joins them into processes as `batch.proto` has them.
+//! * `observe`, `joined`: what the files say by themselves. `verdict`: model and diagnosis of all as one document.
+//! * `show`: that document in the terminal. `command`: the command line. `deliver`: into a daemon. `upload`: a file
+//!   that somebody sends to a daemon.
+//!
+//! Foreign bytes are data: nothing in them is executed, makes it panic, or makes it grow beyond the bounds named here.
+
+mod command;
+mod deliver;
+mod draft;
+mod dumps;
+mod error;
+mod flight;
+mod gathered;
+mod inspector;
+mod joined;
+mod kind;
+mod logs;
+mod observe;
+mod pickle;
+mod ras;
+mod read;
+mod show;
+mod source;
+mod upload;
+mod verdict;
+mod xml;
+
+#[cfg(test)]
+mod tests;
+
+pub use command::{ImportArgs, Outcome, run};
+pub use error::ImportError;
+pub use gathered::Gathered;
+pub use upload::{Upload, Uploading};

@@ -1,0 +1,252 @@
+//! One file into facts. A file that cannot be read, or is none of the kinds, is reported and stops no other.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use super::error::FileError;
+use super::gathered::Gathered;
+use super::kind::{Reading, SNIFF_BYTES, sniff};
+use super::source::{CHUNK_BYTES, fill, unpack};
+use super::xml::Xml;
+use super::{flight, inspector, pickle, ras};
+use crate::api::{FileKind as Kind, ImportedFile};
+use crate::clock::Timestamp;
+use crate::nccl_log::NcclLog;
+use crate::nccl_xml::{Graphs, Topology};
+
+/// What became of a file, so far.
+pub(super) type FileReport = ImportedFile;
+
+impl ImportedFile {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            file: name.to_owned(),
+            kind: Kind::NotOfThese,
+            bytes: 0,
+            lines: 0,
+            records: 0,
+            unparsed: BTreeMap::new(),
+            problem: None,
+            seen: None,
+        }
+    }
+
+    /// Counts a record that could not be read.
+    pub(super) fn note_unparsed(&mut self, shape: &str) {
+        let known = self.unparsed.contains_key(shape);
+        let shape = if known || self.unparsed.len() < MAX_SHAPES { shape } else { "other" };
+        *self.unparsed.entry(shape.to_owned()).or_default() += 1;
+    }
+}
+
+/// Told of the bytes read of a file so far, unpacked.
+pub(super) type Progress<'p> = &'p mut dyn FnMut(u64);
+
+impl Gathered {
+    /// Reads one input that is called `name`, last written to at `at`; what became of it is among
+    /// [`Gathered::files`].
+    pub(super) fn read(
+        &mut self,
+        name: &str,
+        at: Timestamp,
+        packed: Box<dyn Read + '_>,
+        progress: Progress<'_>,
+    ) {
+        let mut report = FileReport::new(name);
+        if let Err(error) = self.read_into(&mut report, at, packed, progress) {
+            report.problem = Some(error.to_string());
+        }
+        self.files.push(report);
+    }
+
+    /// Notes an input that could not be opened.
+    pub(super) fn unopened(&mut self, name: &str, error: std::io::Error) {
+        let problem = Some(FileError::Io(error).to_string());
+        self.files.push(FileReport { problem, ..FileReport::new(name) });
+    }
+
+    fn read_into(
+        &mut self,
+        report: &mut FileReport,
+        at: Timestamp,
+        packed: Box<dyn Read + '_>,
+        progress: Progress<'_>,
+    ) -> Result<(), FileError> {
+        let mut bytes = unpack(packed)?;
+        let mut head = vec![0; SNIFF_BYTES];
+        let n = fill(&mut bytes, &mut head)?;
+        head.truncate(n);
+        let reading = sniff(&head);
+        let whole = std::io::Cursor::new(head.clone()).chain(bytes);
+        match reading {
+            Reading::Text => self.read_log(report, at, whole, progress),
+            Reading::Inspector => {
+                report.kind = Kind::Inspector;
+                inspector::read(&mut self.inspector, report, whole, progress)
+            }
+            Reading::Ras => {
+                report.kind = Kind::Ras;
+                let document = document(whole, report)?;
+                let dump: ras::Dump = serde_json::from_slice(&document)?;
+                report.records = dump.communicators.iter().map(|one| one.ranks.len() as u64).sum();
+                self.ras.push((report.file.clone(), at, dump));
+                Ok(())
+            }
+            Reading::FlightJson | Reading::FlightPickle => {
+                report.kind = Kind::FlightRecorder;
+                let document = document(whole, report)?;
+                let value = if reading == Reading::FlightPickle {
+                    report.lines = 0;
+                    pickle::read(&document)?
+                } else {
+                    serde_json::from_slice(&document)?
+                };
+                let dump = flight::Dump::of(&value, &report.file)?;
+                report.records = dump.entries.len() as u64;
+                if dump.rank.is_none() {
+                    return Err(FileError::Lacks(NO_RANK));
+                }
+                self.flight.push((report.file.clone(), at, dump));
+                Ok(())
+            }
+            Reading::GraphXml | Reading::TopologyXml => {
+                report.kind = if reading == Reading::GraphXml { Kind::GraphXml } else { Kind::TopologyXml };
+                let document = document(whole, report)?;
+                let text = String::from_utf8_lossy(&document);
+                let xml = if reading == Reading::GraphXml {
+                    let graphs = Graphs::parse(&text)?;
+                    report.records = graphs.graphs.len() as u64;
+                    Xml::Graphs(graphs)
+                } else {
+                    let topology = Topology::parse(&text)?;
+                    report.records = (topology.gpus.len() + topology.nics.len()) as u64;
+                    Xml::Topology(topology)
+                };
+                self.xml.push((report.file.clone(), xml));
+                Ok(())
+            }
+            Reading::Binary => {
+                report.seen = Some(format!("bytes that are no text, beginning with {}", hex(&head)));
+                Ok(())
+            }
+        }
+    }
+
+    fn read_log(
+        &mut self,
+        report: &mut FileReport,
+        at: Timestamp,
+        mut bytes: impl Read,
+        progress: Progress<'_>,
+    ) -> Result<(), FileError> {
+        let mut log = NcclLog::new();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut first_line = Vec::new();
+        let mut has_records = Marks::default();
+        let mut last = b'\n';
+        let read = loop {
+            let n = match fill(&mut bytes, &mut chunk) {
+                Ok(0) => break Ok(()),
+                Ok(n) => n,
+                Err(error) => break Err(error),
+            };
+            let part = &chunk[..n];
+            if first_line.is_empty() {
+                first_line = first_words(part);
+            }
+            has_records.look(part);
+            last = part[n - 1];
+            report.bytes += n as u64;
+            report.lines += part.iter().filter(|byte| **byte == b'\n').count() as u64;
+            log.feed(part);
+            progress(report.bytes);
+        };
+        if last != b'\n' {
+            report.lines += 1;
+        }
+        // The last line counts also if nobody ended it: the file is not going to grow.
+        log.finish();
+        if has_records.found {
+            report.kind = Kind::NcclLog;
+            report.records = log.communicators().count() as u64;
+            report.unparsed.clone_from(log.unparsed());
+            let counts = log.counts();
+            let odd = [
+                ("lines that are too long", log.too_long()),
+                ("lines with more than one record", counts.torn),
+                ("records that are cut", counts.cut),
+            ];
+            let odd = odd.into_iter().filter(|(_, n)| *n > 0);
+            report.unparsed.extend(odd.map(|(shape, n)| (shape.to_owned(), n)));
+            self.logs.push((report.file.clone(), at, log));
+        } else {
+            report.seen = Some(seen(report.lines, &first_line));
+        }
+        Ok(read?)
+    }
+}
+
+/// Looks for what only NCCL writes, also across the borders of chunks.
+#[derive(Default)]
+struct Marks {
+    found: bool,
+    tail: Vec<u8>,
+}
+
+impl Marks {
+    fn look(&mut self, part: &[u8]) {
+        if self.found {
+            return;
+        }
+        self.tail.extend_from_slice(&part[..part.len().min(MARK_BYTES)]);
+        self.found = has_mark(&self.tail) || has_mark(part);
+        self.tail.clear();
+        self.tail.extend_from_slice(&part[part.len().saturating_sub(MARK_BYTES)..]);
+    }
+}
+
+fn has_mark(bytes: &[u8]) -> bool {
+    MARKS.iter().any(|mark| bytes.windows(mark.len()).any(|window| window == *mark))
+}
+
+/// Reads a document that has to be in memory as a whole.
+fn document(bytes: impl Read, report: &mut FileReport) -> Result<Vec<u8>, FileError> {
+    let mut document = Vec::new();
+    bytes.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut document)?;
+    report.bytes = document.len() as u64;
+    report.lines = document.iter().filter(|byte| **byte == b'\n').count() as u64;
+    if report.bytes > MAX_DOCUMENT_BYTES {
+        return Err(FileError::TooLarge);
+    }
+    Ok(document)
+}
+
+/// The beginning of the first line that is not empty.
+fn first_words(part: &[u8]) -> Vec<u8> {
+    let line = part.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    line.map(|line| line.trim_ascii()[..line.trim_ascii().len().min(SEEN_BYTES)].to_vec()).unwrap_or_default()
+}
+
+fn seen(lines: u64, first: &[u8]) -> String {
+    if lines == 0 {
+        return "an empty file".to_owned();
+    }
+    let first: String = String::from_utf8_lossy(first).chars().filter(|c| !c.is_control()).collect();
+    format!("{lines} lines of text without one record of NCCL, beginning with {first:?}")
+}
+
+fn hex(head: &[u8]) -> String {
+    head.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Largest JSON, XML or pickle: a Flight Recorder with 20 000 entries and their stacks has some 100 MiB.
+pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
+/// Bytes of a foreign text that are repeated.
+const SEEN_BYTES: usize = 80;
+const NO_RANK: &str = "the rank of its process: PyTorch ends the file's name with it, as in nccl_trace_rank_3; give it such a name";
+/// Shapes of records that are told apart.
+const MAX_SHAPES: usize = 64;
+/// What only NCCL and its kin write.
+const MARKS: [&[u8]; 3] = [b"NCCL INFO ", b"NCCL WARN ", b"NCCL version "];
+/// Longest of them.
+const MARK_BYTES: usize = 13;

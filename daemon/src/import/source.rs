@@ -1,0 +1,106 @@
+//! Where the bytes come from: files, folders (one level), stdin; gzip and zstd are unpacked.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::clock::Timestamp;
+
+/// One input, before it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// `-`.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+impl Input {
+    /// Its name for reports.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Stdin => "stdin".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// Opens it: its bytes, still packed; when it was last written to, and how long it is if that is known.
+    pub(super) fn open(&self, now: Timestamp) -> io::Result<(Box<dyn Read>, Timestamp, Option<u64>)> {
+        match self {
+            Self::Stdin => Ok((Box::new(io::stdin()), now, None)),
+            Self::File(path) => {
+                let file = File::open(path)?;
+                let metadata = file.metadata()?;
+                let modified = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+                let modified = modified.and_then(|since| u64::try_from(since.as_nanos()).ok());
+                let length = metadata.is_file().then_some(metadata.len());
+                Ok((Box::new(file), modified.map_or(now, Timestamp).min(now), length))
+            }
+        }
+    }
+}
+
+/// The inputs that the arguments name: a folder stands for its files, by name. Folders that cannot be listed are
+/// inputs that cannot be opened.
+pub(super) fn inputs(paths: &[PathBuf]) -> Vec<Input> {
+    let mut inputs = Vec::new();
+    for path in paths {
+        if path == Path::new("-") {
+            inputs.push(Input::Stdin);
+            continue;
+        }
+        match fs::read_dir(path) {
+            Ok(entries) => {
+                let mut files: Vec<PathBuf> = entries
+                    .filter_map(|entry| Some(entry.ok()?.path()))
+                    .filter(|path| path.is_file())
+                    .take(MAX_FILES)
+                    .collect();
+                files.sort();
+                inputs.extend(files.into_iter().map(Input::File));
+            }
+            Err(_) => inputs.push(Input::File(path.clone())),
+        }
+    }
+    inputs.truncate(MAX_FILES);
+    inputs
+}
+
+/// The bytes of `packed`, unpacked if they are gzip or zstd, as their first bytes say.
+pub(super) fn unpack<'r>(packed: Box<dyn Read + 'r>) -> io::Result<Box<dyn Read + 'r>> {
+    let mut packed = BufReader::with_capacity(CHUNK_BYTES, packed);
+    let mut magic = [0_u8; 4];
+    let n = fill(&mut packed, &mut magic)?;
+    let whole = io::Cursor::new(magic).take(n as u64).chain(packed);
+    Ok(match magic[..n] {
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            let mut decoder = zstd::stream::read::Decoder::new(whole)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            Box::new(decoder)
+        }
+        _ => Box::new(whole),
+    })
+}
+
+/// Fills `buffer` as far as there are bytes. Returns how many.
+pub(super) fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut n = 0;
+    while n < buffer.len() {
+        match from.read(&mut buffer[n..]) {
+            Ok(0) => break,
+            Ok(more) => n += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n)
+}
+
+/// Bytes read at once: enough that the system calls do not show.
+pub(super) const CHUNK_BYTES: usize = 256 * 1024;
+/// Files of one import: a log per rank of the largest jobs.
+const MAX_FILES: usize = 65_536;
+/// 128 MiB of window: what `zstd --long` makes.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;

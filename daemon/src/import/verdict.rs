@@ -1,0 +1,175 @@
+//! Model and diagnosis of an import as one document.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use ringscope_wire::batch::Batch;
+
+use super::draft::Draft;
+use super::gathered::Gathered;
+use super::joined::ranks;
+use super::{dumps, logs, observe};
+use crate::api::{
+    FileKind, FindingKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFinding, Observation,
+    OperationState, Proof, Severity, Verdict,
+};
+use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::model::Model;
+use crate::nccl_log::NcclLog;
+use crate::view::{self, CommunicatorFilter, FindingFilter};
+
+impl Gathered {
+    /// Joins and judges what was read. The batches take the same facts to a daemon.
+    #[must_use]
+    pub fn judge(self, job: &str, agent_id: &str, now: Timestamp) -> (Import, Vec<Batch>) {
+        let observations = observe::observe(&self);
+        let mut draft = Draft::default();
+        logs::draft(&self, &mut draft);
+        dumps::draft(&self, &mut draft);
+        let batches = draft.batches(job, agent_id, now);
+        let mut model = Model::new();
+        for batch in &batches {
+            model.apply(batch, now);
+        }
+        let mut diagnosis = Diagnosis::new();
+        diagnosis.update(&model, None, now);
+        let mut import = document(&model, &diagnosis, now, job);
+        import.files = self.files;
+        import.observations = observations;
+        import.lacks.extend(lacks(&self.logs));
+        import.verdict = verdict(&import);
+        (import, batches)
+    }
+}
+
+fn document(model: &Model, diagnosis: &Diagnosis, now: Timestamp, job: &str) -> Import {
+    let all = view::communicators(model, diagnosis, now, &CommunicatorFilter::default());
+    let mut communicators: Vec<ImportedCommunicator> =
+        all.iter().filter_map(|summary| communicator(model, diagnosis, now, &summary.id)).collect();
+    communicators.sort_by_key(|one| Reverse(one.communicator.summary.n_ranks));
+    let findings = view::findings(model, diagnosis, now, &FindingFilter::default());
+    let findings = findings.into_iter().filter(|finding| finding.finding != FindingKind::PartlySeen);
+    let lacks = communicators.iter().filter_map(missing_ranks).collect();
+    Import {
+        job: job.to_owned(),
+        verdict: Verdict::Unknown,
+        files: Vec::new(),
+        communicators,
+        findings: findings.map(with_proof).collect(),
+        observations: Vec::new(),
+        lacks,
+    }
+}
+
+fn communicator(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    now: Timestamp,
+    id: &str,
+) -> Option<ImportedCommunicator> {
+    let communicator = view::communicator(model, diagnosis, now, id)?;
+    let primitives =
+        view::primitives(model, diagnosis, now, id).map(|all| all.primitives).unwrap_or_default();
+    let pending = [OperationState::InFlight, OperationState::Queued]
+        .into_iter()
+        .flat_map(|state| view::operations(model, diagnosis, now, id, Some(state)).unwrap_or_default());
+    Some(ImportedCommunicator {
+        version: communicator.ranks.iter().find_map(|rank| rank.library_version.clone()),
+        rings: view::rings(model, diagnosis, now, id).map(|all| all.rings).unwrap_or_default(),
+        primitives: primitives.into_iter().filter(|one| one.issued_calls > 0).collect(),
+        bandwidth: bandwidth(model, id),
+        pending: pending.collect(),
+        communicator,
+    })
+}
+
+/// Bandwidth of what has finished, by the time that it took.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn bandwidth(model: &Model, id: &str) -> Vec<ImportedBandwidth> {
+    let Some(known) = id.parse().ok().and_then(|id| model.communicator(id)) else { return Vec::new() };
+    let mut sums: BTreeMap<ringscope_wire::Primitive, (u64, u64)> = BTreeMap::new();
+    for rank in known.ranks(model) {
+        for (primitive, counted) in rank.local.counters() {
+            let totals = counted.totals();
+            let sum = sums.entry(*primitive).or_default();
+            sum.0 = sum.0.saturating_add(totals.completed_bytes);
+            sum.1 = sum.1.saturating_add(totals.busy_ns);
+        }
+    }
+    let of = |(primitive, (bytes, busy_ns)): (ringscope_wire::Primitive, (u64, u64))| {
+        let algorithm = bytes as f64 / (busy_ns as f64 / 1e9);
+        (busy_ns > 0).then(|| ImportedBandwidth {
+            primitive: primitive.label().to_owned(),
+            algorithm_bytes_per_s: algorithm,
+            bus_bytes_per_s: algorithm * view::bus_factor(primitive, known.n_ranks()),
+        })
+    };
+    sums.into_iter().filter_map(of).collect()
+}
+
+fn with_proof(finding: crate::api::Finding) -> ImportedFinding {
+    let proof = finding.evidence.iter().map(|line| Proof {
+        file: line.file.clone(),
+        line: Some(line.line),
+        text: line.text.clone(),
+    });
+    ImportedFinding { proof: proof.collect(), finding }
+}
+
+/// Ranks that no file speaks of.
+fn missing_ranks(known: &ImportedCommunicator) -> Option<String> {
+    let summary = &known.communicator.summary;
+    let seen: Vec<u32> = known.communicator.ranks.iter().map(|rank| rank.rank).collect();
+    let missing: Vec<u32> = (0..summary.n_ranks).filter(|rank| seen.binary_search(rank).is_err()).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "no file tells of {} of communicator {} ({} ranks): give the logs of all hosts, or one written by all",
+            ranks(&missing),
+            summary.comm_hash,
+            summary.n_ranks
+        )
+    })
+}
+
+/// What the logs lack, each once, with how many say so.
+fn lacks(logs: &[(String, Timestamp, NcclLog)]) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for lack in logs.iter().flat_map(|(_, _, log)| log.lacks()) {
+        // Every rank but rank 0 lacks the version.
+        let is_known =
+            lack.starts_with("no version line") && logs.iter().any(|(_, _, log)| log.version().is_some());
+        if !is_known {
+            *counts.entry(lack).or_default() += 1;
+        }
+    }
+    let words = |(lack, n): (String, usize)| {
+        if n == logs.len() { lack } else { format!("{lack} ({n} of {} logs)", logs.len()) }
+    };
+    counts.into_iter().map(words).collect()
+}
+
+fn verdict(import: &Import) -> Verdict {
+    let is_bad = |severity: &Severity| *severity >= Severity::Warning;
+    let severities = import.findings.iter().map(|one| one.finding.severity);
+    let mut severities = severities.chain(import.observations.iter().map(|one: &Observation| one.severity));
+    if severities.any(|severity| is_bad(&severity)) {
+        return Verdict::Findings;
+    }
+    let known_kind = |file: &crate::api::ImportedFile| file.kind != FileKind::NotOfThese;
+    if !import.files.iter().any(known_kind) {
+        return Verdict::NotOfThese;
+    }
+    // Without channels nothing was judged; a dump of states or counts is judged by what it says itself.
+    let is_judged = import.communicators.iter().any(|one| {
+        let summary = &one.communicator.summary;
+        summary.base.is_some() && summary.final_channels.is_some()
+    });
+    let has_dumps =
+        import.files.iter().any(|file| matches!(file.kind, FileKind::Ras | FileKind::FlightRecorder));
+    if is_judged || has_dumps && !import.communicators.is_empty() {
+        Verdict::Healthy
+    } else {
+        Verdict::Unknown
+    }
+}

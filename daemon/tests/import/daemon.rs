@@ -1,0 +1,77 @@
+//! An import in a daemon.
+
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::common::daemon::{Daemon, problem};
+use crate::common::{eventually, free_port, scratch};
+use crate::made::UNEQUAL;
+use crate::{check, command, file, import};
+
+/// Ends the child however the test ends.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn has_culprit(daemon: &Daemon, job: &str) {
+    let found = eventually("the finding", async || {
+        let findings = daemon.json(&format!("/api/v1/findings?job={job}")).await;
+        let items = findings["items"].as_array()?.clone();
+        items.into_iter().find(|one| one["finding"] == "channel_shortfall")
+    });
+    assert_eq!(found.await["host"], "node-c");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_posted_to_a_daemon() {
+    let daemon = Daemon::ready("none").await;
+    let post = |query: &str, body: Vec<u8>| {
+        daemon.client.post(format!("{}/api/v1/import{query}", daemon.url)).body(body).send()
+    };
+    let response = post("?job=yesterday&file=job.log", UNEQUAL.logs().into_bytes()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let found: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    assert_eq!((&found["verdict"], &found["job"]), (&"findings".into(), &"yesterday".into()));
+    has_culprit(&daemon, "yesterday").await;
+    problem(post("", b"hello\n".to_vec()).await.unwrap(), 422, "without one record of NCCL").await;
+    problem(post("?x=1", Vec::new()).await.unwrap(), 400, "x").await;
+    problem(post("", b"\x1f\x8b\x08\x00zz".to_vec()).await.unwrap(), 422, "cannot be read").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_posts_to_a_daemon() {
+    let daemon = Daemon::ready("none").await;
+    let dir = scratch("import");
+    let log = file(&dir, "job-9.log", UNEQUAL.logs());
+    check(&import(&[&log, "--daemon", &daemon.url]), 2, &["node-c"]);
+    has_culprit(&daemon, "job-9").await;
+    daemon.stop().await;
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let ended = import(&[&log, "--daemon", &url]);
+    assert!(ended.code == Some(1) && ended.stderr.contains("Connection refused"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_serves_itself() {
+    let dir = scratch("import");
+    let log = file(&dir, "job-10.log", UNEQUAL.logs());
+    let address = format!("127.0.0.1:{}", free_port());
+    let mut serving = command(&[&log, "--serve", "--listen", &address]);
+    let child = Ending(serving.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let client = reqwest::Client::new();
+    let job = eventually("the imported job", async || {
+        let url = format!("http://{address}/api/v1/jobs/job-10");
+        let response = client.get(url).send().await.ok().filter(|response| response.status() == 200)?;
+        response.json::<Value>().await.ok()
+    });
+    let job = job.await;
+    assert_eq!((&job["n_processes"], &job["findings"]["critical"]), (&6.into(), &1.into()), "{job:#}");
+    drop(child);
+}

@@ -1,0 +1,136 @@
+//! Logs of the library.
+
+use std::io::Write as _;
+
+use crate::common::scratch;
+use crate::made::{EQUAL, UNEQUAL};
+use crate::{check, file, fixture, import, import_stdin, json};
+
+#[test]
+fn an_unequal_job_names_the_culprit_and_the_lines_that_prove_it() {
+    let dir = scratch("import");
+    let log = file(&dir, "job-7.log", UNEQUAL.logs());
+    let ended = import(&[&log]);
+    check(
+        &ended,
+        2,
+        &[
+            "job-7: findings:",
+            "channel_shortfall",
+            "node-c found 1 channel, the others 4: every rank runs on 2 channels instead of 8",
+            "channels 4 -> 2",
+            "1 -> 2 doubled on node-c",
+            "node-a[0 1] -> node-b[2 3] -> node-c[4 5]",
+        ],
+    );
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let number =
+        UNEQUAL.logs().lines().position(|line| line.contains("node-c") && line.contains("Pattern 4"));
+    let place = format!("{log}:{}", number.unwrap() + 1);
+    let at =
+        lines.iter().position(|line| line.trim() == place).unwrap_or_else(|| panic!("{place} in {lines:#?}"));
+    assert!(lines[at + 1].contains("nChannels 1,"), "{}", lines[at + 1]);
+}
+
+#[test]
+fn its_healthy_twin_says_so() {
+    let dir = scratch("import");
+    let ended = import(&[&file(&dir, "job-8.log", EQUAL.logs())]);
+    check(&ended, 0, &["job-8: healthy:", "1 communicator on 3 hosts", "4 -> 8 doubled"]);
+    assert!(!ended.stdout.contains("warning") && !ended.stdout.contains('\x1b'), "{}", ended.stdout);
+}
+
+#[test]
+fn files_of_one_job_join_whatever_packs_them() {
+    let dir = scratch("import");
+    file(&dir, "a.log", UNEQUAL.log(0));
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(UNEQUAL.log(1).as_bytes()).unwrap();
+    file(&dir, "b", gz.finish().unwrap());
+    file(&dir, "c.txt", zstd::encode_all(UNEQUAL.log(2).as_bytes(), 1).unwrap());
+    let folder = dir.display().to_string();
+    let document = json(&[&folder, "--job", "mine"], 2);
+    assert_eq!(document["job"], "mine");
+    assert_eq!(document["communicators"][0]["n_ranks_seen"], 6);
+    assert_eq!(document["files"].as_array().unwrap().len(), 3);
+    assert_eq!(document["lacks"], serde_json::json!([]));
+    let one = json(&[&file(&dir, "a.log", UNEQUAL.log(0))], 0);
+    let lacks = one["lacks"][0].as_str().unwrap();
+    assert!(one["verdict"] == "unknown" && lacks.contains("ranks 2, 3, 4 and 5"), "{one:#}");
+}
+
+#[test]
+fn stdin_is_a_file_too() {
+    check(
+        &import_stdin(&["-"], UNEQUAL.logs().as_bytes()),
+        2,
+        &["stdin: findings", "node-c found 1 channel"],
+    );
+}
+
+#[test]
+fn text_that_is_none_of_these_is_64_and_says_what_was_seen() {
+    let other = fixture("logs/not-nccl-mlperf-gaudi2.log").display().to_string();
+    check(
+        &import(&[&other]),
+        64,
+        &["not one of these", "47 lines of text without one record of NCCL", ":::MLLOG"],
+    );
+    check(&import_stdin(&["-"], b""), 64, &["an empty file"]);
+    check(&import_stdin(&["-"], &[0; 100]), 64, &["bytes that are no text"]);
+    assert_eq!(import(&[]).code, Some(64));
+}
+
+#[test]
+fn a_bad_file_is_named_and_the_others_are_judged() {
+    let dir = scratch("import");
+    let good = file(&dir, "good.log", EQUAL.logs());
+    let cut = file(&dir, "cut.json", "{\"nccl_version\": \"2.28.9\", \"communicators\": [{\"hash\":");
+    check(
+        &import(&[&good, "/nonexistent/log", &cut]),
+        1,
+        &[
+            "good: healthy",
+            "/nonexistent/log: cannot be read: No such file",
+            "cut.json: NCCL RAS JSON: is no whole JSON",
+        ],
+    );
+    let bad = file(&dir, "bad.log", UNEQUAL.logs());
+    check(&import(&[&bad, "/nonexistent/log"]), 2, &["node-c", "cannot be read"]);
+}
+
+#[test]
+fn logs_found_in_public_say_what_is_missing() {
+    for (name, code, parts) in [
+        ("nccl-2.16.5-2node-ib-graph.log", 0, vec!["healthy", "1 -> 2 doubled on n013, n014"]),
+        ("rccl-2.27.7-2x7900xtx-graph.log", 0, vec!["healthy", "TARS[0 1]"]),
+        (
+            "nccl-2.8.3-p4d-efa-16ranks-mpirun.log",
+            0,
+            vec!["unknown", "no GRAPH lines", "NCCL_DEBUG_SUBSYS=INIT,GRAPH"],
+        ),
+        ("fragment-timestamps-k8s-16ranks.log", 0, vec!["unknown", "no INIT lines"]),
+        ("nccl-2.21.5-perlmutter-failed-init.log", 2, vec!["findings", "the init of ranks 0, 1, 2, 3"]),
+    ] {
+        check(&import(&[&fixture("logs").join(name).display().to_string()]), code, &parts);
+    }
+}
+
+#[test]
+fn the_document_has_all_of_it() {
+    let dir = scratch("import");
+    let log = file(&dir, "job-7.log", UNEQUAL.logs());
+    let document = json(&[&log], 2);
+    assert_eq!(document["verdict"], "findings");
+    let read = &document["files"][0];
+    assert_eq!((&read["kind"], &read["file"]), (&"nccl_log".into(), &log.clone().into()));
+    assert_eq!(read["lines"].as_u64().unwrap(), UNEQUAL.logs().lines().count() as u64);
+    let communicator = &document["communicators"][0];
+    assert_eq!(communicator["comm_hash"], "0xabc0000000000001");
+    assert_eq!(communicator["rings"].as_array().unwrap().len(), 2);
+    assert_eq!(communicator["ranks"].as_array().unwrap().len(), 6);
+    let findings = document["findings"].as_array().unwrap();
+    let culprit = findings.iter().find(|one| one["finding"] == "channel_shortfall").unwrap();
+    assert_eq!(culprit["host"], "node-c");
+    assert!(culprit["proof"][0]["line"].as_u64().unwrap() > 0, "{culprit:#}");
+}
