@@ -118,9 +118,9 @@ impl Source {
             }
             // Digits changed: other ranks, channels, pointers, processes without end.
             4..=6 => {
-                for at in start..block.len() {
-                    if block[at].is_ascii_digit() && self.below(3) == 0 {
-                        block[at] = b'0' + u8::try_from(self.below(10)).unwrap();
+                for byte in &mut block[start..] {
+                    if byte.is_ascii_digit() && self.below(3) == 0 {
+                        *byte = b'0' + u8::try_from(self.below(10)).unwrap();
                     }
                 }
             }
