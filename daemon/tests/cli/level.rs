@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use ringscope_wire::batch::Level;
+
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::Daemon;
 use crate::common::{TempDir, free_port};
@@ -39,7 +41,9 @@ fn what_cannot_be_told_is_1() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_is_told_and_shown() {
     let daemon = Daemon::ready("none").await;
-    daemon.take(&SMALL.batch(0, 1, 3, START_NS)).await;
+    let mut batch = SMALL.batch(0, 1, 3, START_NS);
+    batch.processes[1].set_level(Level::Unspecified);
+    daemon.take(&batch).await;
     let (code, stdout, stderr) = end(&mut level(&daemon.url, &["--job", "train", "steps"]));
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert!(stdout.contains("steps") && stdout.contains("2 processes"), "{stdout}");

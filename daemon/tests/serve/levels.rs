@@ -2,7 +2,7 @@
 
 use reqwest::Response;
 use ringscope_daemon::api::{JobLevel, LevelChoice};
-use ringscope_wire::batch::{Level, Wish};
+use ringscope_wire::batch::{Batch, Level, Wish};
 
 use crate::common::batches::{Job, SMALL, START_NS};
 use crate::common::daemon::{Daemon, problem};
@@ -16,12 +16,19 @@ async fn level(daemon: &Daemon) -> JobLevel {
     serde_json::from_value(daemon.json("/api/v1/jobs/train/level").await).unwrap()
 }
 
+/// A batch whose collectors have not said their level.
+fn silent(host: usize, seq_number: u64, calls: u64) -> Batch {
+    let mut batch = SMALL.batch(host, seq_number, calls, START_NS);
+    batch.processes.iter_mut().for_each(|process| process.set_level(Level::Unspecified));
+    batch
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wish_is_kept_and_told_to_the_agents_of_its_job() {
     let daemon = Daemon::ready("none").await;
     let other = Job { name: "other", hosts: &["node-c", "node-d"], ..SMALL };
     for host in 0..2 {
-        assert_eq!(daemon.take(&SMALL.batch(host, 1, 3, START_NS)).await.wishes, []);
+        assert_eq!(daemon.take(&silent(host, 1, 3)).await.wishes, []);
         assert_eq!(daemon.take(&other.batch(host, 1, 3, START_NS)).await.wishes, []);
     }
     let before = level(&daemon).await;
@@ -44,7 +51,7 @@ async fn a_wish_is_kept_and_told_to_the_agents_of_its_job() {
     stranger.agent_id = "stranger".into();
     assert_eq!(daemon.take(&stranger).await.wishes, std::slice::from_ref(&steps));
 
-    let mut batch = SMALL.batch(0, 3, 4, START_NS);
+    let mut batch = silent(0, 3, 4);
     batch.processes[0].set_level(Level::Steps);
     daemon.take(&batch).await;
     let after = level(&daemon).await;
