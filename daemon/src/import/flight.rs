@@ -41,6 +41,8 @@ pub(super) struct Entry {
     pub(super) bytes: u64,
     pub(super) count: u64,
     pub(super) datatype: u32,
+    /// The element type as PyTorch calls it; empty where the call has no tensor on this rank.
+    pub(super) type_name: String,
     pub(super) sizes: String,
     pub(super) created_ns: u64,
     pub(super) completed_ns: Option<u64>,
@@ -75,15 +77,17 @@ impl Dump {
             document.get("pg_config").and_then(Value::as_object).ok_or(FileError::Lacks("pg_config"))?;
         let mut groups: BTreeMap<String, Group> =
             config.iter().take(MAX_GROUPS).map(|(name, group)| (name.clone(), group_of(group))).collect();
+        let entries =
+            document.get("entries").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let entries = &entries[..entries.len().min(MAX_ENTRIES)];
         let status = document.get("pg_status").and_then(Value::as_object);
-        for (name, status) in status.into_iter().flatten() {
-            if let Some(group) = groups.get_mut(name) {
+        let names = status.map(|_| names_of_ids(entries)).unwrap_or_default();
+        for (id, status) in status.into_iter().flatten() {
+            if let Some(group) = names.get(id).and_then(|name| groups.get_mut(*name)) {
                 group.last_enqueued = status.get("last_enqueued_collective").and_then(number);
             }
         }
-        let entries =
-            document.get("entries").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let entries: Vec<Entry> = entries.iter().take(MAX_ENTRIES).filter_map(entry).collect();
+        let entries: Vec<Entry> = entries.iter().filter_map(entry).collect();
         Ok(Self {
             rank: document.get("rank").and_then(number32).or_else(|| trailing_number(file)),
             host: document.get("host_name").and_then(Value::as_str).map(str::to_owned),
@@ -105,6 +109,21 @@ fn group_of(group: &Value) -> Group {
     Group { description, ranks, last_enqueued: None }
 }
 
+/// `pg_status` goes by `pg_id`, a number of the process's own; `pg_config` by name. Only entries have both.
+fn names_of_ids(entries: &[Value]) -> BTreeMap<String, &str> {
+    let of = |entry| Some((Value::get(entry, "pg_id").and_then(number)?.to_string(), group_name(entry)?));
+    entries.iter().filter_map(of).collect()
+}
+
+/// Versions before 2.1 give the name alone, later ones name and description.
+fn group_name(entry: &Value) -> Option<&str> {
+    match entry.get("process_group")? {
+        Value::String(name) => Some(name),
+        Value::Array(parts) => parts.first()?.as_str(),
+        _ => None,
+    }
+}
+
 fn entry(entry: &Value) -> Option<Entry> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let count = |key: &str| entry.get(key).and_then(number);
@@ -114,11 +133,7 @@ fn entry(entry: &Value) -> Option<Entry> {
         .get("is_p2p")
         .and_then(Value::as_bool)
         .unwrap_or_else(|| name.starts_with("send") || name.starts_with("recv"));
-    let group = match entry.get("process_group")? {
-        Value::String(name) => name.clone(),
-        Value::Array(parts) => parts.first()?.as_str()?.to_owned(),
-        _ => return None,
-    };
+    let group = group_name(entry)?.to_owned();
     let seq_number =
         if is_p2p { count("p2p_seq_id") } else { count("collective_seq_id").or_else(|| count("seq_id")) };
     // What one rank receives of a reduce-scatter, what it gives to all else.
@@ -130,7 +145,8 @@ fn entry(entry: &Value) -> Option<Entry> {
         Value::String(one) => Some(one.as_str()),
         _ => None,
     });
-    let (datatype, size_bytes) = datatype.map_or((u32::MAX, 0), datatype_of);
+    let type_name = datatype.unwrap_or_default();
+    let (datatype, size_bytes) = datatype_of(type_name);
     Some(Entry {
         group,
         seq_number: seq_number?,
@@ -144,9 +160,11 @@ fn entry(entry: &Value) -> Option<Entry> {
         bytes: elements.saturating_mul(size_bytes),
         count: elements,
         datatype,
+        type_name: type_name.to_owned(),
         sizes: sizes.map(ToString::to_string).unwrap_or_default().chars().take(MAX_SIZES_CHARS).collect(),
         created_ns: count("time_created_ns").unwrap_or_default(),
-        completed_ns: count("time_discovered_completed_ns"),
+        // The JSON dump writes 0 where the pickle has None.
+        completed_ns: count("time_discovered_completed_ns").filter(|ns| *ns > 0),
         frames: frames(entry.get("frames")),
     })
 }

@@ -91,7 +91,11 @@ impl<'a> Members<'a> {
         let is_pending = first.is_none() || waiting.values().any(|entry| entry.state != State::Completed);
         let has = if behind.len() == 1 { "has" } else { "have" };
         let in_it = waiting.keys().copied().collect::<Vec<_>>();
-        let waits = if in_it.is_empty() { String::new() } else { format!("; {} wait in it", ranks(&in_it)) };
+        let waits = if in_it.is_empty() {
+            String::new()
+        } else {
+            format!("; {} {} in it", ranks(&in_it), if in_it.len() == 1 { "waits" } else { "wait" })
+        };
         Some(Observation {
             kind: "not_joined".to_owned(),
             severity: if is_pending { Severity::Critical } else { Severity::Info },
@@ -131,12 +135,17 @@ impl<'a> Members<'a> {
         let (number, calls) = by_number
             .iter()
             .find(|(_, calls)| calls.values().map(|entry| kind(entry)).collect::<BTreeSet<_>>().len() > 1)?;
-        let mut kinds: BTreeMap<(&str, u64), Vec<u32>> = BTreeMap::new();
+        let mut kinds: BTreeMap<Kind<'_>, Vec<u32>> = BTreeMap::new();
         for (rank, entry) in calls {
             kinds.entry(kind(entry)).or_default().push(*rank);
         }
         let each: Vec<String> = (kinds.iter())
-            .map(|((name, bytes), members)| format!("{} in {name} of {bytes} bytes", ranks(members)))
+            .map(|((name, payload), members)| match payload {
+                Some((bytes, type_name)) => {
+                    format!("{} in {name} of {bytes} bytes of {type_name}", ranks(members))
+                }
+                None => format!("{} in {name}", ranks(members)),
+            })
             .collect();
         Some(Observation {
             kind: "mismatch".to_owned(),
@@ -186,11 +195,15 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What must be equal on all ranks. Where ranks may give different sizes, only the call itself.
-fn kind(entry: &Entry) -> (&str, u64) {
+/// A call, and its bytes and element type where all ranks must give the same.
+type Kind<'e> = (&'e str, Option<(u64, &'e str)>);
+
+/// What must be equal on all ranks: call, bytes and element type. Where ranks may give different sizes, or none, only
+/// the call itself.
+fn kind(entry: &Entry) -> Kind<'_> {
     let uneven = ["all_to_all", "gather", "scatter", "_v", "coalesced", "broadcast", "reduce_scatter"];
     let is_uneven = entry.name != "all_reduce" && uneven.iter().any(|part| entry.name.contains(part));
-    (&entry.name, if is_uneven { 0 } else { entry.bytes })
+    (&entry.name, (!is_uneven).then_some((entry.bytes, &entry.type_name)))
 }
 
 fn words(entry: &Entry) -> String {

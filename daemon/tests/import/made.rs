@@ -1,5 +1,6 @@
 //! Files made for a test: logs in the words of NCCL 2.27, and pickles.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -69,40 +70,95 @@ impl Job<'_> {
     }
 }
 
-/// The value as PyTorch pickles it: protocol 2.
+/// The value with the opcodes that PyTorch's own pickler (`torch/csrc/jit/serialization/pickler.cpp`) has for it:
+/// protocol 2, numbers by their size, each text once and then by its number.
 pub(crate) fn pickle(value: &Value) -> Vec<u8> {
-    let mut bytes = vec![0x80, 2];
-    put(&mut bytes, value);
-    bytes.push(b'.');
-    bytes
+    let mut pickler = Pickler { bytes: vec![0x80, 2], texts: HashMap::new(), n_puts: 0 };
+    pickler.put(value);
+    pickler.bytes.push(b'.');
+    pickler.bytes
 }
 
-fn put(bytes: &mut Vec<u8>, value: &Value) {
-    let text = |bytes: &mut Vec<u8>, text: &str| {
-        bytes.push(b'X');
-        bytes.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
-        bytes.extend(text.as_bytes());
-    };
-    match value {
-        Value::Null => bytes.push(b'N'),
-        Value::Bool(yes) => bytes.push(if *yes { 0x88 } else { 0x89 }),
-        Value::Number(number) => {
-            bytes.extend([0x8a, 8]);
-            bytes.extend(number.as_i64().unwrap().to_le_bytes());
-        }
-        Value::String(string) => text(bytes, string),
-        Value::Array(items) => {
-            bytes.extend(b"](");
-            items.iter().for_each(|item| put(bytes, item));
-            bytes.push(b'e');
-        }
-        Value::Object(items) => {
-            bytes.extend(b"}(");
-            for (key, item) in items {
-                text(bytes, key);
-                put(bytes, item);
+struct Pickler {
+    bytes: Vec<u8>,
+    texts: HashMap<String, u32>,
+    n_puts: u32,
+}
+
+impl Pickler {
+    fn put(&mut self, value: &Value) {
+        match value {
+            Value::Null => self.bytes.push(b'N'),
+            Value::Bool(yes) => self.bytes.push(if *yes { 0x88 } else { 0x89 }),
+            Value::Number(number) => self.number(number),
+            Value::String(text) => self.text(text),
+            Value::Array(items) if items.len() == 2 && items.iter().all(Value::is_string) => {
+                // Name and description of a group are a pair.
+                items.iter().for_each(|item| self.put(item));
+                self.bytes.push(0x86);
             }
-            bytes.push(b'u');
+            Value::Array(items) => {
+                self.bytes.extend(b"](");
+                items.iter().for_each(|item| self.put(item));
+                self.bytes.push(b'e');
+            }
+            Value::Object(items) => {
+                self.bytes.extend(b"}(");
+                for (key, item) in items {
+                    self.text(key);
+                    self.put(item);
+                }
+                self.bytes.push(b'u');
+                // What several hold, as the frames of stacks, is numbered after it has been written.
+                self.memoize();
+            }
+        }
+    }
+
+    fn number(&mut self, number: &serde_json::Number) {
+        let Some(whole) = number.as_i64() else {
+            self.bytes.push(b'G');
+            self.bytes.extend(number.as_f64().unwrap().to_be_bytes());
+            return;
+        };
+        if let Ok(byte) = u8::try_from(whole) {
+            self.bytes.extend([b'K', byte]);
+        } else if let Ok(short) = u16::try_from(whole) {
+            self.bytes.push(b'M');
+            self.bytes.extend(short.to_le_bytes());
+        } else if let Ok(int) = i32::try_from(whole) {
+            self.bytes.push(b'J');
+            self.bytes.extend(int.to_le_bytes());
+        } else {
+            self.bytes.extend([0x8a, 8]);
+            self.bytes.extend(whole.to_le_bytes());
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some(known) = self.texts.get(text).copied() {
+            return self.numbered([b'h', b'j'], known);
+        }
+        self.bytes.push(b'X');
+        self.bytes.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+        self.bytes.extend(text.as_bytes());
+        let number = self.memoize();
+        self.texts.insert(text.to_owned(), number);
+    }
+
+    fn memoize(&mut self) -> u32 {
+        let number = self.n_puts;
+        self.numbered([b'q', b'r'], number);
+        self.n_puts += 1;
+        number
+    }
+
+    fn numbered(&mut self, [short, long]: [u8; 2], number: u32) {
+        if let Ok(byte) = u8::try_from(number) {
+            self.bytes.extend([short, byte]);
+        } else {
+            self.bytes.push(long);
+            self.bytes.extend(number.to_le_bytes());
         }
     }
 }
