@@ -106,6 +106,10 @@ pub struct ImportedCommunicator {
     /// As a live job's.
     #[serde(flatten)]
     pub communicator: CommunicatorDetail,
+    /// No file names it (NCCL before 2.16 prints no id, GRAPH lines alone neither): `comm_hash` is made up, to tell it
+    /// from others of this import.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hash_is_made_up: bool,
     /// Version of the library. Absent: not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,

@@ -9,10 +9,11 @@ use ringscope_wire::batch::Batch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::deliver;
 use super::error::ImportError;
 use super::gathered::Gathered;
+use super::show::{self, Style};
 use super::source::{Input, inputs};
-use super::{deliver, show};
 use crate::api::{Import, Verdict};
 use crate::client::daemon_url;
 use crate::clock;
@@ -86,7 +87,7 @@ pub fn run(args: &ImportArgs, out: &mut impl Write) -> Result<Outcome, ImportErr
         serde_json::to_writer_pretty(&mut *out, &import).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
-        show::show(&import, out, io::stdout().is_terminal())?;
+        show::show(&import, out, style())?;
     }
     out.flush()?;
     Ok(Outcome { import, batches })
@@ -123,6 +124,13 @@ impl Outcome {
             None => deliver::serve(args.listen, self.batches.clone(), stop).await,
         }
     }
+}
+
+/// As the terminal is; where there is none, as for a terminal of the usual width.
+fn style() -> Style {
+    let stdout = io::stdout();
+    let columns = rustix::termios::tcgetwinsize(&stdout).map_or(COLUMNS, |size| usize::from(size.ws_col));
+    Style { colours: stdout.is_terminal(), columns: columns.clamp(COLUMNS_MIN, COLUMNS_MAX) }
 }
 
 /// `job-1234` of `logs/job-1234.log.gz`.
@@ -173,6 +181,12 @@ impl<'n> Progress<'n> {
     }
 }
 
+/// Columns of a terminal that nobody has made wider.
+const COLUMNS: usize = 80;
+/// A terminal that gives its width as 0 does not know it.
+const COLUMNS_MIN: usize = 60;
+/// Longer lines are hard to read.
+const COLUMNS_MAX: usize = 120;
 /// What is read sooner needs no progress.
 const PROGRESS_AFTER: Duration = Duration::from_millis(700);
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);

@@ -1,6 +1,6 @@
 //! Facts of several files about the same processes, put together as `batch.proto` has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_wire::batch::{
     self, Batch, Communicator, CommunicatorState, Counters, FORMAT_VERSION, Identity, Operation, Process,
@@ -19,6 +19,8 @@ pub(super) struct Draft {
     processes: BTreeMap<Place, Drafted>,
     /// Who has which rank of which communicator (hash, ranks, rank).
     homes: BTreeMap<(u64, u32, u32), Place>,
+    /// Hashes of communicators that no file names.
+    made_up: BTreeSet<u64>,
 }
 
 /// One process.
@@ -94,6 +96,16 @@ impl Draft {
             process.communicators.len() - 1
         });
         Some(Part { process, index })
+    }
+
+    /// Notes that nothing but this import gives a communicator its hash.
+    pub(super) fn made_up(&mut self, comm_hash: u64) {
+        self.made_up.insert(comm_hash);
+    }
+
+    /// Takes out the hashes that were made up.
+    pub(super) fn take_made_up(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.made_up)
     }
 
     /// Numbered batches with everything, for `job`. A process is told of as living: only communicators in use are

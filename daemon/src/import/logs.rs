@@ -17,7 +17,10 @@ pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
         let Some(n_ranks) = known.n_ranks else { continue };
         // Where nothing names the communicator, its place among those of this import does.
         let comm_hash = known.comm_hash.unwrap_or_else(|| {
-            Fnv::new().text("no commId").number(u64::from(n_ranks)).number(index as u64).finish().max(1)
+            let made_up = Fnv::new().text("no commId").number(u64::from(n_ranks)).number(index as u64);
+            let made_up = made_up.finish().max(1);
+            draft.made_up(made_up);
+            made_up
         });
         for (rank, member) in &known.members {
             let Some((file, at, log)) = gathered.logs.get(member.log) else { continue };
@@ -106,7 +109,8 @@ fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestam
 }
 
 fn position(facts: &CommunicatorFacts, ring: &RingFact) -> RingPosition {
-    let hop = facts.hops.get(&ring.channel).cloned().unwrap_or_default();
+    let hop = facts.hops.get(&ring.channel).or_else(|| facts.edge_hops.get(&(ring.channel, ring.next)));
+    let hop = hop.cloned().unwrap_or_default();
     let recv = facts.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
     RingPosition {
         channel: ring.channel,

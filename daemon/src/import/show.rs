@@ -1,52 +1,73 @@
 //! The document of an import in the terminal: what is wrong first, with the lines that prove it, then the picture.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::api::{
-    FileKind, Import, ImportedCommunicator, ImportedFile, Observation, Proof, Rank, Ring, Severity, Verdict,
-};
+use self::communicators::name;
+use self::page::{Colour, Page};
+use self::words::{count, cut, few};
+use crate::api::{FileKind, Import, ImportedFile, Proof, Severity, Verdict};
 
-/// Prints it; with colours where there is a terminal.
-pub(super) fn show(import: &Import, out: &mut impl Write, colours: bool) -> io::Result<()> {
-    let mut page = Page { out, colours };
-    page.verdict(import)?;
-    for finding in &import.findings {
-        let one = &finding.finding;
-        page.problem(one.severity, one.finding.label(), &one.message, &finding.proof)?;
-    }
-    for Observation { kind, severity, message, proof } in &import.observations {
-        page.problem(*severity, kind, message, proof)?;
-    }
-    for communicator in import.communicators.iter().take(COMMUNICATORS_SHOWN) {
-        page.communicator(communicator)?;
-    }
-    if let Some(more) = import.communicators.len().checked_sub(COMMUNICATORS_SHOWN).filter(|more| *more > 0) {
-        page.paragraph("", &format!("and {more} communicators more: --json or --serve shows all"))?;
-    }
+mod communicators;
+mod page;
+mod words;
+
+pub(super) use page::Style;
+
+/// Prints it.
+pub(super) fn show(import: &Import, out: &mut impl Write, style: Style) -> io::Result<()> {
+    let mut page = Page { out, style };
+    let problems = problems(import);
+    page.verdict(import, &problems)?;
+    page.problems(import, &problems)?;
+    page.communicators(import)?;
     page.lacks(&import.lacks)?;
     page.files(&import.files)
 }
 
-struct Page<'o, W> {
-    out: &'o mut W,
-    colours: bool,
+/// Findings and observations that say the same, of one communicator or many.
+struct Problem<'i> {
+    severity: Severity,
+    kind: &'i str,
+    message: &'i str,
+    /// Ids of the communicators, where it is a finding.
+    communicators: Vec<&'i str>,
+    proof: Vec<&'i Proof>,
 }
 
-#[derive(Clone, Copy)]
-enum Colour {
-    Red = 31,
-    Green = 32,
-    Yellow = 33,
-    Grey = 90,
+fn problems(import: &Import) -> Vec<Problem<'_>> {
+    let findings = import.findings.iter().map(|one| Problem {
+        severity: one.finding.severity,
+        kind: one.finding.finding.label(),
+        message: &one.finding.message,
+        communicators: vec![&one.finding.comm],
+        proof: one.proof.iter().collect(),
+    });
+    let observations = import.observations.iter().map(|one| Problem {
+        severity: one.severity,
+        kind: &one.kind,
+        message: &one.message,
+        communicators: Vec::new(),
+        proof: one.proof.iter().collect(),
+    });
+    let mut problems: Vec<Problem<'_>> = Vec::new();
+    for one in findings.chain(observations) {
+        let same = problems.iter_mut().find(|known| {
+            (known.severity, known.kind, known.message) == (one.severity, one.kind, one.message)
+        });
+        match same {
+            Some(known) => {
+                known.communicators.extend(one.communicators);
+                known.proof.extend(one.proof);
+            }
+            None => problems.push(one),
+        }
+    }
+    problems.sort_by_key(|one| std::cmp::Reverse(one.severity));
+    problems
 }
 
 impl<W: Write> Page<'_, W> {
-    fn coloured(&self, colour: Colour, text: &str) -> String {
-        if self.colours { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
-    }
-
-    fn verdict(&mut self, import: &Import) -> io::Result<()> {
+    fn verdict(&mut self, import: &Import, problems: &[Problem<'_>]) -> io::Result<()> {
         let (colour, word) = match import.verdict {
             Verdict::Healthy => (Colour::Green, "healthy"),
             Verdict::Findings => (Colour::Red, "findings"),
@@ -58,142 +79,62 @@ impl<W: Write> Page<'_, W> {
                 format!("nothing is wrong with {}, as far as these files tell", subject(import))
             }
             Verdict::Findings => {
-                let findings = import.findings.iter().map(|one| one.finding.severity);
-                let all = findings.chain(import.observations.iter().map(|one| one.severity));
-                let n = all.filter(|severity| *severity >= Severity::Warning).count();
-                format!("{n} of severity warning or above in {}", subject(import))
+                let of = |severity| problems.iter().filter(|one| one.severity == severity).count();
+                let (critical, warnings) = (of(Severity::Critical), of(Severity::Warning));
+                let words = match (critical, warnings) {
+                    (0, n) => count(n, "warning"),
+                    (n, 0) => format!("{n} critical"),
+                    (n, m) => format!("{n} critical, {}", count(m, "warning")),
+                };
+                format!("{words} in {}", subject(import))
             }
-            Verdict::Unknown => format!("{}, and too little of it to judge", subject(import)),
+            Verdict::Unknown if import.communicators.is_empty() => {
+                "these files name no communicator, so there is nothing to judge".to_owned()
+            }
+            Verdict::Unknown => {
+                format!("{} could not be judged, for lack of what is named below", subject(import))
+            }
             Verdict::NotOfThese => "no file is a log of NCCL or a dump that can be imported".to_owned(),
         };
         let word = self.coloured(colour, word);
-        writeln!(self.out, "{}: {word}: {what}", import.job)
+        self.wrapped("", "  ", &format!("{}: {word}: {what}", import.job))
     }
 
-    fn problem(&mut self, severity: Severity, kind: &str, message: &str, proof: &[Proof]) -> io::Result<()> {
-        let colour = match severity {
-            Severity::Critical => Colour::Red,
-            Severity::Warning => Colour::Yellow,
-            Severity::Info => Colour::Grey,
-        };
+    /// Each with what proves it. What is for information only, a finding that follows from a worse one, takes one
+    /// paragraph.
+    fn problems(&mut self, import: &Import, problems: &[Problem<'_>]) -> io::Result<()> {
+        let n_bad = problems.iter().filter(|one| one.severity > Severity::Info).count();
+        for one in problems.iter().take(n_bad.min(PROBLEMS_SHOWN)) {
+            self.problem(import, one, PROOFS_SHOWN)?;
+        }
+        let info = &problems[n_bad..];
+        for one in info.iter().take(INFO_SHOWN) {
+            let follows = n_bad > 0 && !one.communicators.is_empty();
+            self.problem(import, one, if follows { 0 } else { PROOFS_OF_INFO_SHOWN })?;
+        }
+        let hidden = n_bad.saturating_sub(PROBLEMS_SHOWN) + info.len().saturating_sub(INFO_SHOWN);
+        if hidden > 0 {
+            writeln!(self.out)?;
+            self.paragraph("", &format!("and {hidden} more of this kind: --json shows all"))?;
+        }
+        Ok(())
+    }
+
+    fn problem(&mut self, import: &Import, one: &Problem<'_>, n_proofs: usize) -> io::Result<()> {
+        let word = self.coloured(one.severity.into(), one.severity.label());
+        let place = place(import, &one.communicators);
         writeln!(self.out)?;
-        let word = self.coloured(colour, severity.label());
-        writeln!(self.out, "{word} {kind}")?;
-        self.paragraph("  ", message)?;
-        for Proof { file, line, text } in proof.iter().take(PROOFS_SHOWN) {
+        self.wrapped("", "  ", &format!("{word} {}{place}", one.kind))?;
+        self.paragraph("  ", one.message)?;
+        let proofs: Vec<_> = one.proof.iter().take(n_proofs).collect();
+        for Proof { file, line, text } in &proofs {
             let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
             let place = self.coloured(Colour::Grey, &place);
             writeln!(self.out, "    {place}\n      {}", cut(text))?;
         }
-        if let Some(more) = proof.len().checked_sub(PROOFS_SHOWN).filter(|more| *more > 0) {
-            writeln!(self.out, "    and {more} lines more")?;
-        }
-        Ok(())
-    }
-
-    fn communicator(&mut self, known: &ImportedCommunicator) -> io::Result<()> {
-        let summary = &known.communicator.summary;
-        let name = summary.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
-        let seen = if summary.n_ranks_seen < summary.n_ranks {
-            format!(" ({} seen)", summary.n_ranks_seen)
-        } else {
-            String::new()
-        };
-        let version = known.version.as_ref().map(|version| format!(", NCCL {version}")).unwrap_or_default();
-        writeln!(self.out)?;
-        writeln!(
-            self.out,
-            "communicator {}{name}: {} ranks{seen} on {}, {}{version}",
-            summary.comm_hash,
-            summary.n_ranks,
-            count(summary.hosts.len(), "host"),
-            count(summary.n_nodes as usize, "NCCL node"),
-        )?;
-        self.channels(&known.communicator.ranks)?;
-        self.rings(&known.rings)?;
-        self.bytes(known)?;
-        let pending: Vec<String> = (known.pending.iter().take(PENDING_SHOWN))
-            .map(|one| {
-                format!("rank {} {} #{} ({} bytes)", one.rank, one.primitive, one.seq_number, one.bytes)
-            })
-            .collect();
-        if !pending.is_empty() {
-            let more = known.pending.len().saturating_sub(PENDING_SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            self.paragraph("  pending   ", &format!("{}{more}", pending.join(", ")))?;
-        }
-        Ok(())
-    }
-
-    /// Hosts of which all ranks are alike take one line.
-    fn channels(&mut self, ranks: &[Rank]) -> io::Result<()> {
-        if ranks.iter().all(|rank| rank.init_channels.is_none() && rank.final_channels.is_none()) {
-            return Ok(());
-        }
-        let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
-        for rank in ranks {
-            let number = |channels: Option<u32>| channels.map_or_else(|| "?".to_owned(), |n| n.to_string());
-            let causes = rank.causes.join(", ");
-            let text =
-                format!("{} -> {}  {causes}", number(rank.init_channels), number(rank.final_channels),);
-            match lines.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, hosts)) if hosts.contains(&rank.host.as_str()) => {}
-                Some((_, hosts)) => hosts.push(&rank.host),
-                None => lines.push((text, vec![&rank.host])),
-            }
-        }
-        for (index, (text, hosts)) in lines.iter().take(LINES_SHOWN).enumerate() {
-            let title = if index == 0 { "  channels  " } else { "            " };
-            self.paragraph(title, &format!("{text}  on {}", few(hosts)))?;
-        }
-        Ok(())
-    }
-
-    /// Channels whose rings visit the hosts in the same order take one line.
-    fn rings(&mut self, rings: &[Ring]) -> io::Result<()> {
-        let mut lines: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        for ring in rings {
-            lines.entry(drawn(ring)).or_default().push(ring.channel);
-        }
-        let mut lines: Vec<_> = lines.into_iter().collect();
-        lines.sort_by_key(|(_, channels)| channels[0]);
-        for (index, (text, channels)) in lines.iter().take(LINES_SHOWN).enumerate() {
-            let title = if index == 0 { "  rings     " } else { "            " };
-            self.paragraph(title, &format!("channel {}: {text}", ranges(channels)))?;
-        }
-        if let Some(more) = lines.len().checked_sub(LINES_SHOWN).filter(|more| *more > 0) {
-            self.paragraph("            ", &format!("and {more} orders more"))?;
-        }
-        Ok(())
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    fn bytes(&mut self, known: &ImportedCommunicator) -> io::Result<()> {
-        for (index, totals) in known.primitives.iter().enumerate() {
-            let title = if index == 0 { "  calls     " } else { "            " };
-            let bandwidth = known.bandwidth.iter().find(|one| one.primitive == totals.primitive);
-            let bandwidth = bandwidth.map(|one| {
-                format!(
-                    ", algbw {:.2} GB/s, busbw {:.2} GB/s",
-                    one.algorithm_bytes_per_s / 1e9,
-                    one.bus_bytes_per_s / 1e9
-                )
-            });
-            let bytes = if totals.completed_bytes > 0 {
-                format!(", {:.1} MiB", totals.completed_bytes as f64 / f64::from(1 << 20))
-            } else {
-                String::new()
-            };
-            self.paragraph(
-                title,
-                &format!(
-                    "{}: {} issued, {} completed{bytes}{}",
-                    totals.primitive,
-                    totals.issued_calls,
-                    totals.completed_calls,
-                    bandwidth.unwrap_or_default()
-                ),
-            )?;
+        let more = one.proof.len().saturating_sub(n_proofs);
+        if more > 0 && n_proofs > 0 {
+            writeln!(self.out, "    and {more} more")?;
         }
         Ok(())
     }
@@ -203,58 +144,99 @@ impl<W: Write> Page<'_, W> {
             return Ok(());
         }
         writeln!(self.out, "\nmissing for the full picture")?;
-        for lack in lacks.iter().take(LINES_SHOWN) {
+        for lack in lacks.iter().take(LACKS_SHOWN) {
             self.paragraph("  - ", lack)?;
         }
+        if let Some(more) = lacks.len().checked_sub(LACKS_SHOWN).filter(|more| *more > 0) {
+            self.paragraph("  - ", &format!("and {more} more: --json shows all"))?;
+        }
         Ok(())
     }
 
+    /// A few files one by one; of many, those that went well by their kind, for more than a number they do not tell.
     fn files(&mut self, files: &[ImportedFile]) -> io::Result<()> {
         writeln!(self.out, "\nread {}", count(files.len(), "file"))?;
-        // Those that went well tell nothing that a number does not.
-        let (good, odd): (Vec<_>, Vec<_>) =
-            files.iter().partition(|file| file.problem.is_none() && file.kind != FileKind::NotOfThese);
-        for file in odd.iter().chain(&good).take(FILES_SHOWN) {
-            let text = match (&file.problem, &file.seen) {
-                (Some(problem), _) => {
-                    let kind = if file.kind == FileKind::NotOfThese {
-                        String::new()
-                    } else {
-                        format!("{}: ", file.kind.label())
-                    };
-                    self.coloured(Colour::Red, &format!("{kind}{problem}"))
-                }
-                (None, Some(seen)) => format!("{}: {seen}", file.kind.label()),
-                (None, None) => {
-                    let unparsed: u64 = file.unparsed.values().sum();
-                    let unparsed =
-                        if unparsed > 0 { format!(", {unparsed} other records") } else { String::new() };
-                    format!("{}: {} lines{unparsed}", file.kind.label(), file.lines)
-                }
-            };
-            writeln!(self.out, "  {}: {text}", file.file)?;
+        if files.len() <= FILES_SHOWN {
+            return files.iter().try_for_each(|file| self.file(file));
         }
-        Ok(())
+        let (good, bad): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.problem.is_none());
+        bad.iter().take(FILES_SHOWN).try_for_each(|file| self.file(file))?;
+        if let Some(more) = bad.len().checked_sub(FILES_SHOWN).filter(|more| *more > 0) {
+            self.wrapped("  ", "    ", &format!("and {more} more that could not be read: --json shows all"))?;
+        }
+        let mut kinds: Vec<(FileKind, Vec<&ImportedFile>)> = Vec::new();
+        for file in good {
+            match kinds.iter_mut().find(|(kind, _)| *kind == file.kind) {
+                Some((_, members)) => members.push(file),
+                None => kinds.push((file.kind, vec![file])),
+            }
+        }
+        kinds.into_iter().try_for_each(|(kind, members)| match (kind, members.as_slice()) {
+            (_, [one]) => self.file(one),
+            (FileKind::NotOfThese, many) => {
+                let names: Vec<&str> = many.iter().map(|file| file.file.as_str()).collect();
+                let n = many.len();
+                self.wrapped(
+                    "  ",
+                    "    ",
+                    &format!("{n} files, {}: {}", kind.label(), few(&names, FILES_NAMED)),
+                )
+            }
+            (_, many) => {
+                let lines = many.iter().map(|file| file.lines).sum();
+                let unused = many.iter().map(|file| unused(file)).sum();
+                self.wrapped(
+                    "  ",
+                    "    ",
+                    &format!("{} files, {}: {}", many.len(), kind.label(), amount(lines, unused)),
+                )
+            }
+        })
     }
 
-    /// Text broken at words, with a title on its first line.
-    fn paragraph(&mut self, title: &str, text: &str) -> io::Result<()> {
-        let indent = " ".repeat(title.len());
-        let mut line = title.to_owned();
-        let mut is_fresh = true;
-        for word in text.split(' ') {
-            if !is_fresh && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-                writeln!(self.out, "{line}")?;
-                line.clone_from(&indent);
-                is_fresh = true;
+    fn file(&mut self, file: &ImportedFile) -> io::Result<()> {
+        let text = match (&file.problem, &file.seen) {
+            (Some(problem), _) => {
+                let kind = if file.kind == FileKind::NotOfThese {
+                    String::new()
+                } else {
+                    format!("{}: ", file.kind.label())
+                };
+                self.coloured(Colour::Red, &format!("{kind}{problem}"))
             }
-            if !is_fresh {
-                line.push(' ');
-            }
-            line.push_str(word);
-            is_fresh = false;
-        }
-        writeln!(self.out, "{}", line.trim_end())
+            (None, Some(seen)) => format!("{}: {seen}", file.kind.label()),
+            (None, None) if file.lines == 0 => format!("{}: {} bytes", file.kind.label(), file.bytes),
+            (None, None) => format!("{}: {}", file.kind.label(), amount(file.lines, unused(file))),
+        };
+        self.wrapped("  ", "    ", &format!("{}: {text}", file.file))
+    }
+}
+
+fn unused(file: &ImportedFile) -> u64 {
+    file.unparsed.values().sum()
+}
+
+fn amount(lines: u64, unused: u64) -> String {
+    let counted = |n: u64, what| count(usize::try_from(n).unwrap_or(usize::MAX), what);
+    let unused = if unused > 0 { format!(", {} not used", counted(unused, "record")) } else { String::new() };
+    format!("{}{unused}", counted(lines, "line"))
+}
+
+/// Which communicators a finding is about, where there are several to choose from.
+fn place(import: &Import, ids: &[&str]) -> String {
+    if import.communicators.len() < 2 || ids.is_empty() {
+        return String::new();
+    }
+    let mut names: Vec<String> = Vec::new();
+    for known in
+        import.communicators.iter().filter(|known| ids.contains(&known.communicator.summary.id.as_str()))
+    {
+        names.push(name(known));
+    }
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!(" in communicator {one}"),
+        [first, ..] => format!(" in {} communicators, as {first}", names.len()),
     }
 }
 
@@ -266,77 +248,11 @@ fn subject(import: &Import) -> String {
     format!("{} on {}", count(import.communicators.len(), "communicator"), count(hosts.len(), "host"))
 }
 
-/// The ring as its hosts, each with its ranks in the order of the ring.
-fn drawn(ring: &Ring) -> String {
-    let mut hosts: Vec<(&str, Vec<u32>)> = Vec::new();
-    let mut via: Vec<&str> = Vec::new();
-    for hop in &ring.order {
-        match hosts.last_mut() {
-            Some((host, ranks)) if *host == hop.host => ranks.push(hop.rank),
-            _ => hosts.push((&hop.host, vec![hop.rank])),
-        }
-        if let Some(transport) = hop.transport.as_deref().filter(|transport| !via.contains(transport)) {
-            via.push(transport);
-        }
-    }
-    let drawn: Vec<String> = (hosts.iter().take(HOSTS_DRAWN))
-        .map(|(host, ranks)| {
-            let ranks: Vec<String> = ranks.iter().map(ToString::to_string).collect();
-            format!("{host}[{}]", ranks.join(" "))
-        })
-        .collect();
-    let more = if hosts.len() > HOSTS_DRAWN {
-        format!(" -> {} more", hosts.len() - HOSTS_DRAWN)
-    } else {
-        String::new()
-    };
-    let via = if via.is_empty() { String::new() } else { format!(" over {}", via.join(", ")) };
-    let open = ring.problem.as_ref().map(|problem| format!(" (open: {problem})")).unwrap_or_default();
-    format!("{}{more}{via}{open}", drawn.join(" -> "))
-}
-
-/// `0-3, 6` of 0, 1, 2, 3, 6.
-fn ranges(numbers: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => ranges.push((*number, *number)),
-        }
-    }
-    let words = ranges.iter().map(
-        |(first, last)| {
-            if first == last { first.to_string() } else { format!("{first}-{last}") }
-        },
-    );
-    words.collect::<Vec<_>>().join(", ")
-}
-
-fn cut(text: &str) -> String {
-    if text.chars().count() <= PROOF_COLUMNS {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(PROOF_COLUMNS).collect();
-    format!("{kept}...")
-}
-
-fn few(names: &[&str]) -> String {
-    let more = names.len().saturating_sub(HOSTS_DRAWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", names[..names.len().min(HOSTS_DRAWN)].join(", "))
-}
-
-fn count(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
-/// Fits the narrower half of a screen, and mails.
-const COLUMNS: usize = 100;
-const COMMUNICATORS_SHOWN: usize = 12;
-const LINES_SHOWN: usize = 12;
-const FILES_SHOWN: usize = 24;
+const PROBLEMS_SHOWN: usize = 24;
+const INFO_SHOWN: usize = 8;
+const LACKS_SHOWN: usize = 12;
+const FILES_SHOWN: usize = 6;
+/// Of those of no use.
+const FILES_NAMED: usize = 3;
 const PROOFS_SHOWN: usize = 6;
-const PENDING_SHOWN: usize = 8;
-/// A line that proves something is cut later than others: its end may be what matters.
-const PROOF_COLUMNS: usize = 150;
-const HOSTS_DRAWN: usize = 8;
+const PROOFS_OF_INFO_SHOWN: usize = 2;

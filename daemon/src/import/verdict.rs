@@ -27,6 +27,7 @@ impl Gathered {
         let mut draft = Draft::default();
         logs::draft(&self, &mut draft);
         dumps::draft(&self, &mut draft);
+        let made_up = draft.take_made_up();
         let batches = draft.batches(job, agent_id, now);
         let mut model = Model::new();
         for batch in &batches {
@@ -35,6 +36,11 @@ impl Gathered {
         let mut diagnosis = Diagnosis::new();
         diagnosis.update(&model, None, now);
         let mut import = document(&model, &diagnosis, now, job);
+        for known in &mut import.communicators {
+            let hash = known.communicator.summary.comm_hash.trim_start_matches("0x");
+            known.hash_is_made_up = u64::from_str_radix(hash, 16).is_ok_and(|hash| made_up.contains(&hash));
+        }
+        import.lacks = missing_ranks(&import.communicators);
         import.files = self.files;
         import.observations = observations;
         import.lacks.extend(lacks(&self.logs));
@@ -50,7 +56,6 @@ fn document(model: &Model, diagnosis: &Diagnosis, now: Timestamp, job: &str) -> 
     communicators.sort_by_key(|one| Reverse(one.communicator.summary.n_ranks));
     let findings = view::findings(model, diagnosis, now, &FindingFilter::default());
     let findings = findings.into_iter().filter(|finding| finding.finding != FindingKind::PartlySeen);
-    let lacks = communicators.iter().filter_map(missing_ranks).collect();
     Import {
         job: job.to_owned(),
         verdict: Verdict::Unknown,
@@ -58,7 +63,7 @@ fn document(model: &Model, diagnosis: &Diagnosis, now: Timestamp, job: &str) -> 
         communicators,
         findings: findings.map(with_proof).collect(),
         observations: Vec::new(),
-        lacks,
+        lacks: Vec::new(),
     }
 }
 
@@ -75,6 +80,7 @@ fn communicator(
         .into_iter()
         .flat_map(|state| view::operations(model, diagnosis, now, id, Some(state)).unwrap_or_default());
     Some(ImportedCommunicator {
+        hash_is_made_up: false,
         version: communicator.ranks.iter().find_map(|rank| rank.library_version.clone()),
         rings: view::rings(model, diagnosis, now, id).map(|all| all.rings).unwrap_or_default(),
         primitives: primitives.into_iter().filter(|one| one.issued_calls > 0).collect(),
@@ -117,19 +123,32 @@ fn with_proof(finding: crate::api::Finding) -> ImportedFinding {
     ImportedFinding { proof: proof.collect(), finding }
 }
 
-/// Ranks that no file speaks of.
-fn missing_ranks(known: &ImportedCommunicator) -> Option<String> {
-    let summary = &known.communicator.summary;
-    let seen: Vec<u32> = known.communicator.ranks.iter().map(|rank| rank.rank).collect();
-    let missing: Vec<u32> = (0..summary.n_ranks).filter(|rank| seen.binary_search(rank).is_err()).collect();
-    (!missing.is_empty()).then(|| {
+/// Ranks that no file speaks of, communicators of which the same ones are missing together.
+fn missing_ranks(communicators: &[ImportedCommunicator]) -> Vec<String> {
+    let mut alike: BTreeMap<(Reverse<u32>, Vec<u32>), Vec<&ImportedCommunicator>> = BTreeMap::new();
+    for known in communicators {
+        let seen: Vec<u32> = known.communicator.ranks.iter().map(|rank| rank.rank).collect();
+        let n_ranks = known.communicator.summary.n_ranks;
+        let missing: Vec<u32> = (0..n_ranks).filter(|rank| seen.binary_search(rank).is_err()).collect();
+        if !missing.is_empty() {
+            alike.entry((Reverse(n_ranks), missing)).or_default().push(known);
+        }
+    }
+    let words = |((Reverse(n_ranks), missing), members): (
+        (Reverse<u32>, Vec<u32>),
+        Vec<&ImportedCommunicator>,
+    )| {
+        let which = match members.as_slice() {
+            [one] if one.hash_is_made_up => "the communicator".to_owned(),
+            [one] => format!("communicator {}", one.communicator.summary.comm_hash),
+            many => format!("{} communicators", many.len()),
+        };
         format!(
-            "no file tells of {} of communicator {} ({} ranks): give the logs of all hosts, or one written by all",
-            ranks(&missing),
-            summary.comm_hash,
-            summary.n_ranks
+            "no file tells of {} of {which} ({n_ranks} ranks): give the logs of all hosts, or one written by all",
+            ranks(&missing)
         )
-    })
+    };
+    alike.into_iter().map(words).collect()
 }
 
 /// What the logs lack, each once, with how many say so.

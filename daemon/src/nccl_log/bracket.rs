@@ -304,8 +304,14 @@ pub(super) fn connected(facts: &mut CommunicatorFacts, connection: Connection, n
             if facts.edges.len() < MAX_CONNECTIONS && !facts.edges.contains(&(channel, to)) {
                 facts.edges.push((channel, to));
             }
-            if facts.next_on(channel) == Some(to) {
-                facts.hops.entry(channel).or_insert(hop);
+            match facts.next_on(channel) {
+                Some(next) if next == to => {
+                    facts.hops.entry(channel).or_insert(hop);
+                }
+                None if facts.edge_hops.len() < MAX_CONNECTIONS => {
+                    facts.edge_hops.entry((channel, to)).or_insert(hop);
+                }
+                _ => {}
             }
         }
         _ => {}

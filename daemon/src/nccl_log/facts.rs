@@ -75,6 +75,9 @@ pub struct CommunicatorFacts {
     pub orders: BTreeMap<u32, Vec<u32>>,
     /// Connections for collectives that this rank sends on, (channel, rank that receives), those of trees too.
     pub edges: Vec<(u32, u32)>,
+    /// How the rank reaches the others of `edges` on channels whose ring its own lines do not tell: those of all ranks, or
+    /// rank 0's, may.
+    pub edge_hops: BTreeMap<(u32, u32), Hop>,
     /// Connection lines of this rank by kind: `P2P/IPC`, `NET/IB send`, `NET/IB receive`, and ` (p2p conn /1)` behind it
     /// if the connection is for send and receive.
     pub connections: BTreeMap<String, u64>,
@@ -117,7 +120,7 @@ impl CommunicatorFacts {
         let evidence: usize = self.evidence.iter().map(|line| line.text.len() + 80).sum();
         let orders: usize = self.orders.values().map(|ranks| ranks.len() * 4 + 64).sum();
         let named = self.settings.len() + self.connections.len() + self.nics_used.len();
-        let hops = self.hops.len() + self.recv_hops.len();
+        let hops = self.hops.len() + self.recv_hops.len() + self.edge_hops.len();
         1024 + evidence + orders + named * 80 + hops * 160 + self.rings.len() * 12 + self.edges.len() * 8
     }
 }

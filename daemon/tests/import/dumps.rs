@@ -186,7 +186,7 @@ fn the_flight_recorders_of_a_job_are_joined_group_by_group() {
         &whole,
         2,
         &[
-            "findings",
+            "findings: 1 critical",
             "rank 2 has not joined all_reduce #301 of pg world:default_pg; ranks 0, 1 and 3 wait in it",
             "4 ranks",
             "2 ranks",
@@ -280,7 +280,7 @@ fn broken_and_hostile_dumps_are_failures_and_run_nothing() {
     check(
         &import_stdin(&["-"], b"{\"header\": {}, \"metadata\": {}}\n"),
         0,
-        &["unknown", "1 other records"],
+        &["unknown", "1 line, 1 record not used"],
     );
     let nested = format!("{{\"pg_config\": {}", "[".repeat(100_000));
     check(&import_stdin(&["-"], nested.as_bytes()), 1, &["no whole JSON document"]);

@@ -18,8 +18,8 @@ fn an_unequal_job_names_the_culprit_and_the_lines_that_prove_it() {
             "job-7: findings:",
             "channel_shortfall",
             "node-c found 1 channel, the others 4: every rank runs on 2 channels instead of 8",
-            "channels 4 -> 2",
-            "1 -> 2 doubled on node-c",
+            "channels init 4 -> final 2 capped_by_peer on node-a, node-b",
+            "init 1 -> final 2 doubled on node-c",
             "node-a[0 1] -> node-b[2 3] -> node-c[4 5]",
         ],
     );
@@ -36,8 +36,75 @@ fn an_unequal_job_names_the_culprit_and_the_lines_that_prove_it() {
 fn its_healthy_twin_says_so() {
     let dir = scratch("import");
     let ended = import(&[&file(&dir, "job-8.log", EQUAL.logs())]);
-    check(&ended, 0, &["job-8: healthy:", "1 communicator on 3 hosts", "4 -> 8 doubled"]);
+    check(&ended, 0, &["job-8: healthy:", "1 communicator on 3 hosts", "init 4 -> final 8 doubled"]);
     assert!(!ended.stdout.contains("warning") && !ended.stdout.contains('\x1b'), "{}", ended.stdout);
+}
+
+#[test]
+fn a_run_of_the_engine_is_judged_by_its_log_alone() {
+    let log = fixture("import/engine-degraded.log").display().to_string();
+    let degraded = import(&[&log]);
+    check(
+        &degraded,
+        2,
+        &[
+            "engine-degraded: findings: 1 critical in 7 communicators on 4 hosts",
+            "critical channel_shortfall in 3 communicators",
+            "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4",
+            "init 1 -> final 2 doubled on host-2",
+            "communicators 0x27cf9d679ba9f0fc, 0x7f0234b632dc6a2d: each 4 ranks on 4 hosts",
+        ],
+    );
+    let lines: Vec<&str> = degraded.stdout.lines().collect();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let proving = |pattern: &str| {
+        let at = lines.iter().position(|line| line.contains(pattern)).unwrap_or_else(|| panic!("{pattern}"));
+        let number = lines[at - 1].trim().strip_prefix(&format!("{log}:")).unwrap().parse::<usize>().unwrap();
+        text.lines().nth(number - 1).unwrap().starts_with(lines[at].trim().trim_end_matches("..."))
+    };
+    assert!(
+        proving("NCCL INFO Pattern 4, crossNic 0, nChannels 1,") && proving("] NCCL INFO 2 coll channels")
+    );
+    check(
+        &import(&[&fixture("import/engine-healthy.log").display().to_string()]),
+        0,
+        &["engine-healthy: healthy"],
+    );
+}
+
+#[test]
+fn lines_fit_a_terminal_and_their_number_does_not_grow_with_the_job() {
+    let logs = fixture("logs");
+    let folder = logs.display().to_string();
+    for path in [folder.as_str(), &format!("{folder}/nccl-2.22.3-p5-h100-efa-16ranks-mpirun.log")] {
+        let shown = import(&[path]).stdout;
+        assert!(shown.lines().count() < 300, "{} lines", shown.lines().count());
+        let is_raw =
+            |line: &&str| line.starts_with("    ") && (line.contains(" NCCL ") || line.contains(".log:"));
+        for line in shown.lines().filter(|line| !is_raw(line)) {
+            let fits = line.chars().count() <= 80 || line.split_whitespace().any(|word| word.len() > 40);
+            assert!(fits, "{line}");
+        }
+    }
+}
+
+#[test]
+fn communicators_that_no_line_names_are_not_given_a_name() {
+    let log = fixture("logs/nccl-2.11.4-8xa100pcie-3comms.log").display().to_string();
+    check(&import(&[&log]), 0, &["3 communicators without an id in the log: each 8 ranks on 1 host"]);
+    let document = json(&[&log], 0);
+    let all = document["communicators"].as_array().unwrap();
+    assert!(all.len() == 3 && all.iter().all(|one| one["hash_is_made_up"] == true), "{document:#}");
+}
+
+#[test]
+fn connections_count_where_only_rank_0_tells_the_rings() {
+    let log = fixture("logs/nccl-2.18.5-h100-2node-8ranks-4comms.log").display().to_string();
+    check(
+        &import(&[&log]),
+        0,
+        &["channels 0, 4, 8, 12: xe8640node05[0 1 2 3] -> xe8640node06[4 5 6 7] over P2P/IPC, NET/IBext"],
+    );
 }
 
 #[test]
@@ -102,7 +169,7 @@ fn a_bad_file_is_named_and_the_others_are_judged() {
 #[test]
 fn logs_found_in_public_say_what_is_missing() {
     for (name, code, parts) in [
-        ("nccl-2.16.5-2node-ib-graph.log", 0, vec!["healthy", "1 -> 2 doubled on n013, n014"]),
+        ("nccl-2.16.5-2node-ib-graph.log", 0, vec!["healthy", "init 1 -> final 2 doubled on n013, n014"]),
         ("rccl-2.27.7-2x7900xtx-graph.log", 0, vec!["healthy", "TARS[0 1]"]),
         (
             "nccl-2.8.3-p4d-efa-16ranks-mpirun.log",
@@ -110,7 +177,15 @@ fn logs_found_in_public_say_what_is_missing() {
             vec!["unknown", "no GRAPH lines", "NCCL_DEBUG_SUBSYS=INIT,GRAPH"],
         ),
         ("fragment-timestamps-k8s-16ranks.log", 0, vec!["unknown", "no INIT lines"]),
-        ("nccl-2.21.5-perlmutter-failed-init.log", 2, vec!["findings", "the init of ranks 0, 1, 2, 3"]),
+        (
+            "nccl-2.21.5-perlmutter-failed-init.log",
+            2,
+            vec![
+                "findings: 1 critical in",
+                "the init of ranks 0, 1, 2, 3",
+                "NCCL WARN NET/OFI Unable to register memory",
+            ],
+        ),
     ] {
         check(&import(&[&fixture("logs").join(name).display().to_string()]), code, &parts);
     }
