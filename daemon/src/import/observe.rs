@@ -34,9 +34,9 @@ fn incomplete(gathered: &Gathered) -> Vec<Observation> {
             let known = inits.entry((facts.hash().unwrap_or_default(), facts.n_ranks)).or_default();
             known.ranks.insert(facts.rank);
             known.hosts.insert(facts.host.clone());
-            if facts.failed && !known.failed {
-                known.failed = true;
-                known.warnings = warnings(std::iter::once((file.as_str(), log)));
+            known.failed |= facts.failed;
+            if facts.failed && known.warnings.is_empty() {
+                known.warnings = warnings(std::iter::once((file.as_str(), log)), &format!("{}:", facts.host));
             }
             // Where lines are lost anyway, it is no news that these are.
             known.torn |= log.counts().torn + log.counts().cut > 0;
@@ -88,7 +88,7 @@ fn warned(gathered: &Gathered, found: &[Observation]) -> Option<Observation> {
     if found.iter().any(|one| one.kind == "init_failed") {
         return None;
     }
-    let proof = warnings(gathered.logs.iter().map(|(file, _, log)| (file.as_str(), log)));
+    let proof = warnings(gathered.logs.iter().map(|(file, _, log)| (file.as_str(), log)), "");
     (!proof.is_empty()).then(|| Observation {
         kind: "library_warned".to_owned(),
         severity: Severity::Info,
@@ -97,11 +97,12 @@ fn warned(gathered: &Gathered, found: &[Observation]) -> Option<Observation> {
     })
 }
 
-fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>) -> Vec<Proof> {
+/// The first warnings of each shape, of lines with `part` in them.
+fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>, part: &str) -> Vec<Proof> {
     let mut seen = BTreeSet::new();
     let mut proof = Vec::new();
     for (file, log) in logs {
-        for line in log.warnings() {
+        for line in log.warnings().iter().filter(|line| line.text.contains(part)) {
             let said = line.text.split_once("NCCL WARN ").map_or(line.text.as_str(), |(_, said)| said);
             // The same of another device, rank or address is the same.
             let shape: String = said.chars().filter(|c| !c.is_ascii_digit()).collect();

@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn a_ring_says_how_much_of_it_is_known() {
         let ring = |transports: [Option<&str>; 3]| {
-            let hop = |(rank, transport): (usize, Option<&str>)| serde_json::json!({"rank": rank, "host": if rank < 2 { "a" } else { "b" }, "transport": transport});
+            let hop = |(rank, transport): (usize, Option<&str>)| {
+                let host = if rank < 2 { "a" } else { "b" };
+                serde_json::json!({"rank": rank, "host": host, "transport": transport, "next": (rank + 1) % 3})
+            };
             let order: Vec<_> = transports.into_iter().enumerate().map(hop).collect();
             let ring =
                 serde_json::json!({"channel": 0, "complete": true, "missing_ranks": [], "order": order});
