@@ -43,11 +43,26 @@ pub(crate) fn local_job(scenario: &str) -> Job {
 pub(crate) fn cuda_job(scenario: &str, driver: &str) -> Job {
     let mut command = Command::new(programs().join("cuda/driver"));
     command.arg(scenario);
-    let counters = offset_of!(Segment, communicators) + offset_of!(layout::Communicator, counters);
     Job::new(command, scenario)
         .env("LD_LIBRARY_PATH", programs().join(driver))
-        .env("COUNTERS_OFFSET", counters.to_string())
+        .env("COUNTERS_OFFSET", counters_offset())
         .without("NCCL_PROFILER_PLUGIN")
+}
+
+/// A scenario in which the level changes, in a program with a library that has a profiler and a driver that has events;
+/// started at level counters.
+pub(crate) fn level_job(scenario: &str) -> Job {
+    let mut command = Command::new(programs().join("levels"));
+    command.arg(scenario);
+    let paths = [programs().to_owned(), programs().join("cuda-driver")];
+    Job::new(command, scenario)
+        .env("LD_LIBRARY_PATH", std::env::join_paths(paths).unwrap())
+        .env("COUNTERS_OFFSET", counters_offset())
+        .env("RINGSCOPE_LEVEL", "counters")
+}
+
+fn counters_offset() -> String {
+    (offset_of!(Segment, communicators) + offset_of!(layout::Communicator, counters)).to_string()
 }
 
 /// A scenario in each of these objects, which one program loads with `RTLD_LOCAL`.
@@ -240,6 +255,9 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "cuda/libframework.so", "scenarios_cuda.c", &library);
         let program = ["-Lcuda", "-l:libframework.so", "-Wl,--export-dynamic", rpath];
         compile(&dir, "cuda/driver", "driver.c", &program);
+        let levels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios_levels.c");
+        let program = [levels.to_str().unwrap(), "-L.", "-l:libnccl.so.2", "-ldl", rpath];
+        compile(&dir, "levels", "driver.c", &program);
         dir
     })
 }
