@@ -61,6 +61,14 @@ pub(crate) fn level_job(scenario: &str) -> Job {
         .env("RINGSCOPE_LEVEL", "counters")
 }
 
+/// A scenario with a library that speaks this version of the profiler interface.
+pub(crate) fn version_job(scenario: &str, version: u32) -> Job {
+    job(scenario).env("LD_LIBRARY_PATH", programs().join(format!("v{version}")))
+}
+
+/// Versions of the profiler interface other than the stub's usual one.
+const OTHER_VERSIONS: [u32; 6] = [1, 2, 3, 4, 6, 7];
+
 fn counters_offset() -> String {
     (offset_of!(Segment, communicators) + offset_of!(layout::Communicator, counters)).to_string()
 }
@@ -258,6 +266,12 @@ pub(crate) fn programs() -> &'static Path {
         let levels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios_levels.c");
         let program = [levels.to_str().unwrap(), "-L.", "-l:libnccl.so.2", "-ldl", rpath];
         compile(&dir, "levels", "driver.c", &program);
+        for version in OTHER_VERSIONS {
+            std::fs::create_dir_all(dir.join(format!("v{version}"))).unwrap();
+            let speaks = format!("-DV={version}");
+            let library = ["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", &speaks];
+            compile(&dir, &format!("v{version}/libnccl.so.2"), "stub_nccl.c", &library);
+        }
         dir
     })
 }

@@ -5,6 +5,7 @@
 //! * [`lifetimes`]: communicators, forks, deaths
 //! * [`events`]: completion by CUDA events and captured calls, on a stub of the driver
 //! * [`levels`]: the profiler or the events, as the level has it
+//! * [`versions`]: every version of the profiler interface
 //! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
 //! * [`real`]: the same with NVIDIA's library, which has no GPU here
@@ -26,3 +27,4 @@ mod newer;
 mod operations;
 mod real;
 mod symbols;
+mod versions;
