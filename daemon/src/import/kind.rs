@@ -42,7 +42,7 @@ pub(super) fn sniff(head: &[u8]) -> Reading {
         if has("header") && ["coll_perf", "p2p_perf", "dump_stats", "metadata"].into_iter().any(has) {
             return Reading::Inspector;
         }
-        if has("communicators") && (has("nccl_version") || has("secondary_hash")) {
+        if has("communicators") && (has("hash") || has("communicators_count")) {
             return Reading::Ras;
         }
         if has("pg_config") || has("collective_seq_id") || has("entries") && has("profiling_name") {
@@ -69,7 +69,12 @@ mod tests {
             ("<?xml version=\"1.0\"?>\n<system version=\"1\">", Reading::TopologyXml),
             ("<html>", Reading::Text),
             ("{\"header\": {\"id\": \"0x1\"}, \"metadata\": {}", Reading::Inspector),
-            ("{\n  \"nccl_version\": \"2.28.9\", \"communicators\": [", Reading::Ras),
+            (
+                "{\n  \"nccl_version\": \"2.28.9\", \"communicators_count\": 1, \"communicators\": [",
+                Reading::Ras,
+            ),
+            ("{\n  \"communicators\": [{\"hash\": \"0x1\"", Reading::Ras),
+            ("{\"nccl_version\": \"2.28.9\", \"communicators\": [{\"commId\": 1", Reading::Text),
             ("{\"entries\":[{\"collective_seq_id\":1", Reading::FlightJson),
             ("{\"version\": \"2.4\", \"pg_config\": {}}", Reading::FlightJson),
             ("{\"hello\": 1}", Reading::Text),
