@@ -126,6 +126,19 @@ fn init_below_half_final_is_explained_by_a_setting_or_not() {
             "info init_below_half_final host-1 rank 1 [min_nchannels]: rank 1 on host-1 found 1 channel but runs on 8: RSCCL_MIN_NCHANNELS=8 raises it",
         ],
     );
+    let configured = raised.clone().with(|rank, spec| {
+        // What the environment says goes before what the program wrote.
+        let environment = ("NCCL_MIN_CTAS", 8);
+        let configured = ("config.minCTAs", if rank == 0 { 8 } else { 2 });
+        spec.settings = if rank == 0 { vec![configured] } else { vec![configured, environment] };
+    });
+    check(
+        &configured,
+        &[
+            "info init_below_half_final host-0 rank 0 [min_nchannels]: rank 0 on host-0 found 1 channel but runs on 8: config.minCTAs=8 raises it",
+            "info init_below_half_final host-1 rank 1 [min_nchannels]: rank 1 on host-1 found 1 channel but runs on 8: NCCL_MIN_CTAS=8 raises it",
+        ],
+    );
     check(
         &raised,
         &[
