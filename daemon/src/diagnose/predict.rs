@@ -295,7 +295,8 @@ fn shares(inputs: &Inputs) -> Vec<(Option<u32>, bool)> {
     let with = |channels: Option<u32>, nvls: Option<bool>| -> Vec<(Option<u32>, bool)> {
         // A parent whose channels are not known may cap at anything: the doubled base is what it would not change.
         let nvls = nvls.unwrap_or(true);
-        let halves = || (0..inputs.base.min(MAX_UNKNOWN_CAP)).map(|less| inputs.base.saturating_mul(2) - less - 1);
+        let halves =
+            || (0..inputs.base.min(MAX_UNKNOWN_CAP)).map(|less| inputs.base.saturating_mul(2) - less - 1);
         match channels {
             Some(channels) => vec![(Some(channels), nvls)],
             None => std::iter::once(None).chain(halves().map(Some)).map(|cap| (cap, nvls)).collect(),

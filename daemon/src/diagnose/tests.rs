@@ -506,3 +506,32 @@ fn nodes_that_are_not_hosts_are_named() {
         found[1]
     );
 }
+
+#[test]
+fn of_what_was_imported_only_the_files_lack_something() {
+    let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4);
+    let coverage = |ranks: std::ops::Range<u32>, lacks: &[&str]| {
+        let imported = ranks.map(|rank| {
+            let mut process = cluster.process(rank);
+            process.state = ProcessState::Imported.into();
+            (process.has_segment, process.calls_seen) = (false, false);
+            process.log_lacks = lacks.iter().map(ToString::to_string).collect();
+            process.communicators[0].sources = Some(batch::Sources { log: true, ..Default::default() });
+            process.communicators[0].completion = batch::Completion::Unspecified.into();
+            process
+        });
+        let mut model = Model::new();
+        model.apply(&batch(1, 2, imported.collect()), at(2));
+        let known = model.communicator(cluster.id()).unwrap();
+        super::coverage::Coverage::of(known, &model).to_api().lacks
+    };
+    assert_eq!(coverage(0..4, &[]), [""; 0]);
+    assert_eq!(
+        coverage(0..3, &[]),
+        ["no file tells of some ranks: import the files of their hosts too (rank 3)"]
+    );
+    assert_eq!(
+        coverage(0..4, &["no ENV lines"]),
+        ["the library's log is not complete: no ENV lines (ranks 0 to 3)"]
+    );
+}
