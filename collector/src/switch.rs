@@ -1,7 +1,7 @@
 //! Whether the collector counts: obeys the control word, asks for as
 //! much as the level needs, switches itself off on a fault, counts what is dropped.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::layout::{
@@ -96,9 +96,10 @@ fn ask(segment: &Segment) {
         STATE_OFF if has_unseen(segment) => TASKS,
         _ => 0,
     };
-    ASKED.store(asked, Relaxed);
     live.level.store(level, Relaxed);
+    // In this order: a call of another thread that relies on the profiler from now on finds the library asked already.
     fence::set_profiler_mask(asked);
+    ASKED.store(asked, Release);
     each(segment, note_completion);
 }
 
@@ -146,7 +147,7 @@ pub(crate) fn note_completion(communicator: &Communicator) {
 /// Whether the library is asked to report each channel.
 #[inline(always)]
 pub(crate) fn asks_for_channels() -> bool {
-    ASKED.load(Relaxed) & CHANNELS != 0
+    ASKED.load(Acquire) & CHANNELS != 0
 }
 
 /// Whether a fault has switched the collector off for good.

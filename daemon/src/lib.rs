@@ -23,6 +23,7 @@ pub mod plots;
 pub mod program;
 pub mod run;
 pub mod serve;
+mod shared_dir;
 pub mod status;
 pub mod store;
 pub mod view;

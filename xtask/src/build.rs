@@ -11,19 +11,20 @@ use crate::process::{cargo, root, run, say, target_dir};
 
 /// Builds `target/dist/ringscope` with both shared libraries inside.
 pub(crate) fn dist() -> Result<()> {
-    let path = build()?;
+    let path = binary()?;
     say(&format!("{} is the whole installation", path.display()));
     Ok(())
 }
 
 /// Builds the same and runs its demo in place of this process.
 pub(crate) fn demo(arguments: &[String]) -> Result<()> {
-    let ringscope = build()?;
+    let ringscope = binary()?;
     let error = Command::new(&ringscope).arg("demo").args(arguments).current_dir(root()).exec();
     Err(error).with_context(|| format!("cannot execute {}", ringscope.display()))
 }
 
-fn build() -> Result<PathBuf> {
+/// The release binary with both shared libraries inside; they lie beside it too.
+pub(crate) fn binary() -> Result<PathBuf> {
     run(&mut cargo(["build", "--release", "-p", "ringscope-collector", "-p", "ringscope-engine"]))?;
     let target = target_dir();
     let dist = target.join("dist");

@@ -2,11 +2,13 @@
 
 mod bench;
 mod build;
+mod gpu_bundle;
 mod nccl;
 mod process;
 mod test;
 mod tools;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -37,6 +39,12 @@ enum Command {
     },
     /// Build the one file that is the whole installation: target/dist/ringscope
     Dist,
+    /// Build the folder that holds ringscope against NCCL on a machine with a GPU; see gpu/README.md
+    GpuBundle {
+        /// Where to; replaced if it is an older bundle [default: target/gpu-bundle]
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
     /// Build the page into web/dist
     Web,
     /// Fetch the versions of NVIDIA's library that the tests need, 2 GB: target/nccl
@@ -57,6 +65,7 @@ fn main() -> ExitCode {
         Command::Test => test::run_all(),
         Command::Demo { arguments } => build::demo(&arguments),
         Command::Dist => build::dist(),
+        Command::GpuBundle { out } => gpu_bundle::make(out),
         Command::Nccl => nccl::ensure(),
         Command::Web => test::build_web(),
         Command::Bench { what, arguments } => bench::run(what, &arguments),

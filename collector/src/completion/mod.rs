@@ -96,13 +96,15 @@ pub(crate) fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64)
     if driver::is_ready() { closer_on_stream(segment, local, slot, stream) } else { Closer::Profiler }
 }
 
-/// The stream is asked once per call, or once per group as long as its calls stay on one stream.
+/// The stream is asked once per call, or once per group as long as its calls stay on one stream and the profiler, if it was
+/// to tell, is still asked to.
 #[inline(never)]
 fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
     let in_group = local.group_depth.get() > 0;
     if in_group
         && let Some((known_slot, known_stream, closer)) = local.group_closer.get()
         && (known_slot, known_stream) == (slot, stream)
+        && (closer != Closer::Profiler || !is_by_events(segment, slot))
     {
         return closer;
     }

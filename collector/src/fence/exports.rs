@@ -81,11 +81,13 @@ fn around(function: Function, call: &Call, comm: Comm, forward: impl FnOnce(*mut
         local.library.set(library);
         resolve::real(function, library)
     });
+    // By reference: a copy would be read in wider words than it was just written in, which stalls the processor.
+    let open = open.as_ref();
     let inside = local.enter(open.map_or(0, |open| open.ticket + 1));
     let result = if real.is_null() { resolve::lacks() } else { forward(real) };
     drop(inside);
     if let Some(open) = open {
-        guard(|| issue::finish(local, &open, result));
+        guard(|| issue::finish(local, open, result));
     }
     result
 }

@@ -2,10 +2,10 @@
 
 #![expect(unsafe_code, reason = "maps a file and registers handlers")]
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -27,6 +27,8 @@ static HAS_FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 
 /// Lowest number for our descriptor: out of the way of programs that count on small ones.
 const LOWEST_FD: libc::c_int = 500;
+/// As `/tmp`: whoever makes the folder, all users' jobs write into it, and none removes what another left.
+const DIR_MODE: u32 = 0o1777;
 /// Names tried. After an `exec` the process has the same id and start time, but it needs a segment of its own.
 const MAX_NAMES: u64 = 16;
 
@@ -79,6 +81,20 @@ fn create() -> io::Result<&'static Segment> {
     Ok(segment)
 }
 
+/// Makes the folder, unless it is there: one that somebody else made keeps the mode that he gave it.
+fn make_shared(dir: &Path) -> io::Result<()> {
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match fs::create_dir(dir) {
+        // Afterwards: what `mkdir` is given is cut by the umask. Where that is not allowed, the folder is still good for us.
+        Ok(()) => drop(fs::set_permissions(dir, Permissions::from_mode(DIR_MODE))),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
 /// A segment's file under a name that no reader looks at. Dropped before it is published, it is deleted.
 struct Unnamed {
     file: File,
@@ -94,7 +110,7 @@ impl Drop for Unnamed {
 impl Unnamed {
     /// Makes a locked file that has all its pages: a page that a full disk could not give later would be a SIGBUS.
     fn create(dir: &Path, fixed: &Fixed) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        make_shared(dir)?;
         // The ticks tell apart processes of one id in several containers that share the folder.
         let path = dir.join(format!(".{}-{}.new", fixed.pid, fixed.anchor_ticks));
         let file = OpenOptions::new()

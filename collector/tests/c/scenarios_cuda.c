@@ -1,31 +1,9 @@
-/* What a training process does with streams, one function per test. The driver's stub is reached through weak symbols, so
- * that the program also runs without one. */
+/* What a training process does with streams, one function per test. */
 #define _GNU_SOURCE
-#include "stub_cuda.h"
+#include "scenarios_cuda.h"
 #include "stub_stream_nccl.h"
-#include <dirent.h>
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
-#define OK(call) CHECK((call) == 0)
-#define DRIVER(name, ...) (((__typeof__(&name))symbol(#name))(__VA_ARGS__))
-enum { INT8 = 0, SUM = 0, ALL_REDUCE = 0, SEND = 5, RECV = 6, COMPLETED = 8, BLOCK_WORDS = 16, PRIMITIVES = 16 };
-
-static void *symbol(const char *name) {
-  void *found = dlsym(RTLD_DEFAULT, name);
-  if (!found) { fprintf(stderr, "no %s\n", name); exit(98); }
-  return found;
-}
 
 static ncclComm_t comm_of(int id) {
   ncclUniqueId unique = {{(char)id}};
@@ -36,33 +14,6 @@ static ncclComm_t comm_of(int id) {
 
 static void all_reduce(ncclComm_t comm, stream_t stream) { OK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream)); }
 static void send_to(ncclComm_t comm, stream_t stream) { OK(ncclSend(NULL, 1, INT8, 1, comm, stream)); }
-
-static char *segment(void) {
-  static char *memory;
-  DIR *entries = memory ? NULL : opendir(getenv("RINGSCOPE_DIR"));
-  for (struct dirent *entry; !memory && entries && (entry = readdir(entries));) {
-    if (!strstr(entry->d_name, ".seg")) continue;
-    char path[4096];
-    struct stat status;
-    snprintf(path, sizeof path, "%s/%s", getenv("RINGSCOPE_DIR"), entry->d_name);
-    int fd = open(path, O_RDWR);
-    OK(fstat(fd, &status));
-    memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(memory != MAP_FAILED);
-  }
-  if (entries) closedir(entries);
-  CHECK(memory);
-  return memory;
-}
-
-/* Completed calls of the communicator in slot 0. */
-static uint64_t completed(int primitive) {
-  volatile uint64_t *counters = (uint64_t *)(segment() + atol(getenv("COUNTERS_OFFSET")));
-  return counters[primitive * BLOCK_WORDS + COMPLETED];
-}
-
-/* Waits for a condition that another thread brings about. */
-#define UNTIL(what) do { for (int tries = 0; !(what); tries++) { CHECK(tries < 100000); usleep(100); } } while (0)
 
 static int n_threads(void) {
   int n = 0;

@@ -1,5 +1,9 @@
-/* A library that speaks NCCL's C API and profiler interface v5, and communicates with nobody. */
+/* A library that speaks NCCL's C API and version V of its profiler interface, and communicates with nobody. */
 #define _GNU_SOURCE
+#ifndef V
+#define V 5
+#endif
+#include "../plugin/c/abi.h"
 #include "stub.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,40 +30,18 @@ struct stub_comm {
   void *context;
 };
 
-typedef struct {
-  uint64_t type;
-  void *parent;
-  int rank;
-  union {
-    struct { uint64_t seq; const char *func; const void *s; void *r; size_t count; int root; const char *type;
-             uint8_t n_channels, n_warps; const char *algo, *proto; void *group; } coll;
-    struct { const char *func; void *buffer; const char *type; size_t count; int peer; uint8_t n_channels;
-             void *group; } p2p;
-    struct { int pid; uint8_t channel; int peer, n_steps, chunk, is_send; } proxy;
-    struct { int step; } step;
-    struct { uint8_t channel; uint64_t timer; } kernel;
-  } u;
-} descriptor_t;
-_Static_assert(sizeof(descriptor_t) == 112, "v5");
-
-typedef struct {
-  const char *name;
-  int (*init)(void **, uint64_t, int *, const char *, int, int, int, void *);
-  int (*start)(void *, void **, descriptor_t *);
-  int (*stop)(void *);
-  int (*state)(void *, int, void *);
-  int (*finalize)(void *);
-} profiler_t;
-
+/* `asked` is the mask when it was called: the library latches it there. */
 struct task {
+  const char *func;
+  int type;
   ncclComm_t comm;
   bool is_p2p;
-  int peer;
+  int peer, asked;
   size_t count;
   void *api;
 };
 
-static profiler_t *profiler;
+static table *profiler;
 static int mask;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int completion = STUB_INLINE, n_channels = 2, fail_next, net_peer, net_steps, replays = 1;
@@ -81,7 +63,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void load(void) {
   const char *path = getenv("NCCL_PROFILER_PLUGIN");
   void *object = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  profiler = object ? dlsym(object, "ncclProfiler_v5") : NULL;
+  profiler = object && sizeof(descriptor) == SIZES[V] ? dlsym(object, TEXT(SYMBOL)) : NULL;
 }
 
 static int is_non_blocking;
@@ -103,11 +85,11 @@ void stub_replays(int times) { replays = times; }
 int stub_refused_events(void) { return refused; }
 int stub_mask(void) { return mask; }
 
-static void *start(ncclComm_t comm, descriptor_t descriptor) {
+static void *start(ncclComm_t comm, int asked, descriptor it) {
   void *handle = NULL;
-  if (!profiler || !(mask & descriptor.type)) return NULL;
-  descriptor.rank = comm->rank;
-  profiler->start(comm->context, &handle, &descriptor);
+  if (!profiler || !(asked & (int)it.kind)) return NULL;
+  it.rank = comm->rank;
+  profiler->start(comm->context, &handle, &it);
   if (!handle) refused++;
   return handle;
 }
@@ -135,40 +117,99 @@ void stub_release(void) {
   n_held = n_threads = 0;
 }
 
-static void network(ncclComm_t comm, void *task) {
-  void *op = start(comm, (descriptor_t){8, task, 0, {.proxy = {getpid(), 0, net_peer, net_steps, 0, 1}}});
-  void *received = start(comm, (descriptor_t){8, task, 0, {.proxy = {getpid(), 0, net_peer, net_steps, 0, 0}}});
-  void *foreign = start(comm, (descriptor_t){8, task, 0, {.proxy = {getpid() + 1, 0, net_peer, net_steps, 0, 1}}});
-  if (received || foreign) abort();
+static void network(const struct task *task, void *parent) {
+  ncclComm_t comm = task->comm;
+  descriptor it = {.kind = PROXY_OP, .parent = parent, .proxy = {getpid(), 0, net_peer, net_steps, 0, 1}};
+  void *op = start(comm, task->asked, it);
+  it.proxy.is_send = 0;
+  void *received = start(comm, task->asked, it);
+  it.proxy.is_send = 1;
+  it.proxy.pid++;
+  if (received || start(comm, task->asked, it)) abort();
   for (int i = 0; op && i < net_steps; i++) {
-    void *step = start(comm, (descriptor_t){0x10, op, 0, {.step = {i}}});
-    size_t bytes = net_bytes;
-    if (step) profiler->state(step, 9, &bytes);
+    void *step = start(comm, task->asked, (descriptor){.kind = PROXY_STEP, .parent = op, .step = {i}});
+    if (V < 4) profiler->record(op, 3, &(state_args){net_bytes * (i + 1), i + 1});
+    else if (step) profiler->record(step, 9, &(state_args){net_bytes, 0});
     stop(step);
   }
   stop(op);
 }
 
-static void launch_once(struct task *task) {
-  descriptor_t descriptor = {task->is_p2p ? 4 : 2, task->api, 0, {.coll = {0}}};
-  if (task->is_p2p) descriptor.u.p2p.n_channels = n_channels;
-  else descriptor.u.coll.n_channels = n_channels;
-  void *handle = task->api ? start(task->comm, descriptor) : NULL;
-  void *channels[64];
-  if (net_steps > 0) network(task->comm, handle);
-  /* The second channel starts after the first has stopped, as it may. */
-  for (int i = 0; handle && i < n_channels; i++) {
-    channels[i] = start(task->comm, (descriptor_t){0x40, handle, 0, {.kernel = {i, 0}}});
-    finish_channel(channels[i]);
+/* Numbers in version 1, names in all others. */
+static word func_of(const char *name) {
+#if V == 1
+  static const char *const names[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv"};
+  uint8_t number = 0;
+  while (number < 8 && strcmp(names[number], name)) number++;
+  return number;
+#else
+  return name;
+#endif
+}
+static word type_of(int type) {
+#if V == 1
+  return (uint8_t)type;
+#else
+  static const char *const names[] = {"ncclInt8", "Unknown", "ncclInt32", "ncclUint32", "ncclInt64", "ncclUint64",
+                                      "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
+  return type < 10 ? names[type] : "Unknown";
+#endif
+}
+
+static void *start_task(const struct task *task) {
+  if (V >= 5 && !task->api) return NULL;
+  descriptor it = {.kind = task->is_p2p ? P2P : COLL, .parent = task->api};
+  if (task->is_p2p) {
+    it.p2p.func = func_of(task->func);
+    it.p2p.type = type_of(task->type);
+    it.p2p.count = task->count;
+    it.p2p.peer = task->peer;
+#if V >= 4
+    it.p2p.n_channels = (uint8_t)n_channels;
+#else
+    it.p2p.hash = task->comm->hash;
+#endif
+  } else {
+    it.coll.func = func_of(task->func);
+    it.coll.type = type_of(task->type);
+    it.coll.count = task->count;
+    it.coll.root = task->peer < 0 ? 0 : task->peer;
+    it.coll.n_channels = (uint8_t)n_channels;
+#if V <= 3
+    it.coll.hash = task->comm->hash;
+#endif
   }
+  return start(task->comm, task->asked, it);
+}
+
+static void launch_once(const struct task *task) {
+  void *handle = start_task(task);
+  void *channels[64];
+  if (net_steps > 0) network(task, handle);
+  /* The second channel starts after the first has stopped, as it may; where it is not said before how many there
+   * are, that would be the end. */
+  for (int i = 0; V >= 3 && handle && i < n_channels; i++) {
+    channels[i] = start(task->comm, task->asked, (descriptor){.kind = KERNEL_CH, .parent = handle, .kernel = {i, 0}});
+    if (V >= 4) finish_channel(channels[i]);
+  }
+  for (int i = 0; V == 3 && handle && i < n_channels; i++) finish_channel(channels[i]);
   stop(handle);
 }
 
-static void launch(struct task *task) {
+static void launch(const struct task *task) {
   for (int i = 0; i < replays; i++) launch_once(task);
 }
 
-static int operation(ncclComm_t comm, bool is_p2p, size_t count, int peer) {
+static void *start_api(const struct task *task) {
+#if V >= 5
+  return start(task->comm, task->asked, (descriptor){.kind = task->is_p2p ? P2P_API : COLL_API});
+#else
+  (void)task;
+  return NULL;
+#endif
+}
+
+static int operation(const char *func, int type, ncclComm_t comm, bool is_p2p, size_t count, int peer) {
   operations++;
   int error = comm->revoked ? INVALID_USAGE : take_failure();
   if (error == STUB_EXIT_THREAD) pthread_exit(NULL);
@@ -178,8 +219,8 @@ static int operation(ncclComm_t comm, bool is_p2p, size_t count, int peer) {
   }
   /* The library returns early: no event at all. */
   if (count == 0 || comm->n_ranks == 1) return SUCCESS;
-  descriptor_t descriptor = {is_p2p ? 0x400 : 0x200, NULL, 0, {.coll = {0}}};
-  struct task task = {comm, is_p2p, peer, count, start(comm, descriptor)};
+  struct task task = {func + strlen("nccl"), type, comm, is_p2p, peer, mask, count, NULL};
+  task.api = start_api(&task);
   stop(task.api);
   if (depth == 0) {
     launch(&task);
@@ -200,7 +241,15 @@ int ncclGetUniqueId(ncclUniqueId *id) {
 
 static void announce(ncclComm_t comm, const char *name) {
   pthread_once(&once, load);
-  if (profiler) profiler->init(&comm->context, comm->hash, &mask, name, 2, comm->n_ranks, comm->rank, NULL);
+  if (!profiler) return;
+#if V <= 3
+  (void)name;
+  profiler->init(&comm->context, &mask);
+#elif V == 4
+  profiler->init(&comm->context, &mask, name, comm->hash, 2, comm->n_ranks, comm->rank, NULL);
+#else
+  profiler->init(&comm->context, comm->hash, &mask, name, 2, comm->n_ranks, comm->rank, NULL);
+#endif
 }
 
 struct announcement { ncclComm_t comm; const char *name; };
@@ -338,19 +387,19 @@ int ncclGroupEnd(void) {
   return error;
 }
 
-int ncclAllReduce(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(c, false, n, -1); }
-int ncclBroadcast(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)q; return operation(c, false, n, root); }
+int ncclAllReduce(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(__func__, t, c, false, n, -1); }
+int ncclBroadcast(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)q; return operation(__func__, t, c, false, n, root); }
 int ncclBcast(void *b, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { return ncclBroadcast(b, b, n, t, root, c, q); }
-int ncclReduce(const void *s, void *r, size_t n, int t, int o, int root, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(c, false, n, root); }
-int ncclAllGather(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)q; return operation(c, false, n, -1); }
-int ncclReduceScatter(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(c, false, n, -1); }
-int ncclSend(const void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(c, true, n, peer); }
-int ncclRecv(void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(c, true, n, peer); }
+int ncclReduce(const void *s, void *r, size_t n, int t, int o, int root, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(__func__, t, c, false, n, root); }
+int ncclAllGather(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)q; return operation(__func__, t, c, false, n, -1); }
+int ncclReduceScatter(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q) { (void)s; (void)r; (void)t; (void)o; (void)q; return operation(__func__, t, c, false, n, -1); }
+int ncclSend(const void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(__func__, t, c, true, n, peer); }
+int ncclRecv(void *b, size_t n, int t, int peer, ncclComm_t c, cudaStream_t q) { (void)b; (void)t; (void)q; return operation(__func__, t, c, true, n, peer); }
 
 #define UNUSED (void)s; (void)r; (void)t; (void)q
-int ncclAlltoAll(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(c, false, n, -1); }
-int ncclGather(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(c, false, n, root); }
-int ncclScatter(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(c, false, n, root); }
+int ncclAlltoAll(const void *s, void *r, size_t n, int t, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(__func__, t, c, false, n, -1); }
+int ncclGather(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(__func__, t, c, false, n, root); }
+int ncclScatter(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q) { UNUSED; return operation(__func__, t, c, false, n, root); }
 /* As the library may: through the exported name. */
 int ncclAllReduceConfig(const void *s, void *r, size_t n, int t, int o, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclAllReduce(s, r, n, t, o, c, q); }
 int ncclBroadcastConfig(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclBroadcast(s, r, n, t, root, c, q); }
@@ -362,7 +411,7 @@ int ncclGatherConfig(const void *s, void *r, size_t n, int t, int root, ncclComm
 int ncclScatterConfig(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, cudaStream_t q, const void *g) { (void)g; return ncclScatter(s, r, n, t, root, c, q); }
 int ncclPutSignal(const void *s, size_t n, int t, int peer, void *w, size_t at, int signal, int context, unsigned flags, ncclComm_t c, cudaStream_t q) {
   (void)s; (void)t; (void)q; (void)w; (void)at;
-  return signal == 1 && context == 2 && flags == 3 ? operation(c, true, n, peer) : INVALID_USAGE;
+  return signal == 1 && context == 2 && flags == 3 ? operation(__func__, t, c, true, n, peer) : INVALID_USAGE;
 }
 int ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t c, cudaStream_t q) { (void)peer; (void)signal; (void)context; (void)flags; (void)c; (void)q; return SUCCESS; }
 int ncclWaitSignal(int n, void *signals, ncclComm_t c, cudaStream_t q) { (void)n; (void)signals; (void)c; (void)q; return SUCCESS; }

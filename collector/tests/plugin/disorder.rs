@@ -1,9 +1,10 @@
 //! Wrong order, nonsense, too late, all at once: counted, and no harm done.
 
+use proptest::prelude::{ProptestConfig, proptest};
 use ringscope_wire::Primitive::AllReduce;
-use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, DropReason};
+use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, DropReason, STATE_ON};
 
-use crate::harness::{VERSIONS, job};
+use crate::harness::{Left, VERSIONS, job};
 
 #[test]
 fn events_out_of_order_and_unknown_ones_are_counted() {
@@ -47,6 +48,39 @@ fn what_was_in_flight_at_the_end_is_counted() {
         }
         assert_eq!(left.dropped(DropReason::Panic), 0);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nonsense_is_counted_and_disturbs_nobody(seed: u64) {
+        for version in VERSIONS {
+            assert_unharmed(version, &job(version, "nonsense").env("SEED", seed.to_string()).env("ROUNDS", "20000").left());
+        }
+    }
+
+    #[test]
+    fn nonsense_reaches_a_chained_plugin_only_with_handles_of_its_own(seed: u64) {
+        for version in VERSIONS {
+            // The guest ends the process at a handle that is not its own.
+            let job = job(version, "nonsense").env("SEED", seed.to_string());
+            assert_unharmed(version, &job.chained(version, 0xffff).left());
+        }
+    }
+}
+
+/// What was said of the good communicator counts, and all else is among what was dropped.
+fn assert_unharmed(version: u32, left: &Left) {
+    let dropped = &left.snapshot.dropped;
+    assert_eq!(left.snapshot.state, STATE_ON, "version {version}");
+    assert_eq!(left.dropped(DropReason::Panic), 0, "version {version}");
+    for reason in [DropReason::UnknownEvent, DropReason::EventOutOfOrder] {
+        assert!(left.dropped(reason) > 0, "version {version}: {reason:?} in {dropped:?}");
+    }
+    let completed = if version >= 3 { (2, 8) } else { (0, 0) };
+    assert_eq!(left.progress(0xabc, AllReduce), [(2, 8), completed], "version {version}: {dropped:?}");
+    assert_eq!(left.communicator(0xabc).state, COMMUNICATOR_DESTROYED, "version {version}");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! What the collector must never do to the job it is in.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use ringscope_wire::Primitive::{AllReduce, Recv};
@@ -42,6 +45,22 @@ fn a_process_without_communicators_leaves_no_trace() {
     let mut job = job("no such scenario");
     assert_eq!(job.command().status().unwrap().code(), Some(98));
     assert!(!job.dir.exists());
+}
+
+#[test]
+fn the_folder_is_for_all_users_and_a_segment_for_its_own() {
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let job = job("every_primitive");
+    // No usual umask leaves a folder that all may write to.
+    let dir = job.dir.join("made/by/the/collector");
+    let job = job.env("RINGSCOPE_DIR", &dir).succeed();
+    assert_eq!(mode(&dir), 0o1777);
+    let segment = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(mode(&segment), 0o600);
+    // One that is there stays as it is.
+    std::fs::set_permissions(&dir, Permissions::from_mode(0o750)).unwrap();
+    let _job = job.succeed();
+    assert_eq!((mode(&dir), std::fs::read_dir(&dir).unwrap().count()), (0o750, 2));
 }
 
 #[test]

@@ -43,11 +43,34 @@ pub(crate) fn local_job(scenario: &str) -> Job {
 pub(crate) fn cuda_job(scenario: &str, driver: &str) -> Job {
     let mut command = Command::new(programs().join("cuda/driver"));
     command.arg(scenario);
-    let counters = offset_of!(Segment, communicators) + offset_of!(layout::Communicator, counters);
     Job::new(command, scenario)
         .env("LD_LIBRARY_PATH", programs().join(driver))
-        .env("COUNTERS_OFFSET", counters.to_string())
+        .env("COUNTERS_OFFSET", counters_offset())
         .without("NCCL_PROFILER_PLUGIN")
+}
+
+/// A scenario in which the level changes, in a program with a library that has a profiler and a driver that has events;
+/// started at level counters.
+pub(crate) fn level_job(scenario: &str) -> Job {
+    let mut command = Command::new(programs().join("levels"));
+    command.arg(scenario);
+    let paths = [programs().to_owned(), programs().join("cuda-driver")];
+    Job::new(command, scenario)
+        .env("LD_LIBRARY_PATH", std::env::join_paths(paths).unwrap())
+        .env("COUNTERS_OFFSET", counters_offset())
+        .env("RINGSCOPE_LEVEL", "counters")
+}
+
+/// A scenario with a library that speaks this version of the profiler interface.
+pub(crate) fn version_job(scenario: &str, version: u32) -> Job {
+    job(scenario).env("LD_LIBRARY_PATH", programs().join(format!("v{version}")))
+}
+
+/// Versions of the profiler interface other than the stub's usual one.
+const OTHER_VERSIONS: [u32; 6] = [1, 2, 3, 4, 6, 7];
+
+fn counters_offset() -> String {
+    (offset_of!(Segment, communicators) + offset_of!(layout::Communicator, counters)).to_string()
 }
 
 /// A scenario in each of these objects, which one program loads with `RTLD_LOCAL`.
@@ -240,6 +263,15 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "cuda/libframework.so", "scenarios_cuda.c", &library);
         let program = ["-Lcuda", "-l:libframework.so", "-Wl,--export-dynamic", rpath];
         compile(&dir, "cuda/driver", "driver.c", &program);
+        let levels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios_levels.c");
+        let program = [levels.to_str().unwrap(), "-L.", "-l:libnccl.so.2", "-ldl", rpath];
+        compile(&dir, "levels", "driver.c", &program);
+        for version in OTHER_VERSIONS {
+            std::fs::create_dir_all(dir.join(format!("v{version}"))).unwrap();
+            let speaks = format!("-DV={version}");
+            let library = ["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", &speaks];
+            compile(&dir, &format!("v{version}/libnccl.so.2"), "stub_nccl.c", &library);
+        }
         dir
     })
 }

@@ -4,6 +4,8 @@
 //! * [`operations`]: what is counted and recorded
 //! * [`lifetimes`]: communicators, forks, deaths
 //! * [`events`]: completion by CUDA events and captured calls, on a stub of the driver
+//! * [`levels`]: the profiler or the events, as the level has it
+//! * [`versions`]: every version of the profiler interface
 //! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
 //! * [`real`]: the same with NVIDIA's library, which has no GPU here
@@ -19,8 +21,10 @@
 mod events;
 mod guest;
 mod harness;
+mod levels;
 mod lifetimes;
 mod newer;
 mod operations;
 mod real;
 mod symbols;
+mod versions;

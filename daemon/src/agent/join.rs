@@ -4,6 +4,9 @@
 //! pointer is the i-th communicator with it, unless something is missing: a slot was used again before this agent
 //! started, or the log was cut. Then only equal hashes join. Whatever joins must agree in rank, number of ranks and,
 //! where both say it, hash.
+//!
+//! A collector that only the library's profiler tells of communicators does not know their pointers: there the hash
+//! joins alone, inits with the same hash in the order of their making.
 
 use crate::nccl_log::{CommunicatorFacts, NcclLog};
 
@@ -11,6 +14,7 @@ use crate::nccl_log::{CommunicatorFacts, NcclLog};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) pid: u32,
+    /// 0 if not known.
     pub(super) pointer: u64,
     /// 0 while not known.
     pub(super) comm_hash: u64,
@@ -20,22 +24,26 @@ pub(super) struct Wanted {
     pub(super) occurrence: Option<u32>,
 }
 
-/// The facts about a communicator, if the log has them. `taken` tells the occurrences of this pointer that belong to
-/// other communicators.
-pub(super) fn find(log: &NcclLog, wanted: Wanted, taken: impl Fn(u32) -> bool) -> Option<&CommunicatorFacts> {
+/// The facts about a communicator, if the log has them. `taken` tells those that belong to other communicators.
+pub(super) fn find(
+    log: &NcclLog,
+    wanted: Wanted,
+    taken: impl Fn(&CommunicatorFacts) -> bool,
+) -> Option<&CommunicatorFacts> {
     let fits = |facts: &&CommunicatorFacts| {
         facts.complete
             && facts.pid == wanted.pid
-            && facts.comm_pointer == wanted.pointer
+            && (wanted.pointer == 0 || facts.comm_pointer == wanted.pointer)
             && facts.rank == wanted.rank
             && facts.n_ranks == wanted.n_ranks
-            && !taken(facts.occurrence)
+            && !taken(facts)
     };
     let same_hash = |facts: &&CommunicatorFacts| {
         wanted.comm_hash != 0 && facts.comm_hash.or(facts.derived_hash) == Some(wanted.comm_hash)
     };
     let same_place = |facts: &&CommunicatorFacts| {
-        Some(facts.occurrence) == wanted.occurrence
+        wanted.pointer != 0
+            && Some(facts.occurrence) == wanted.occurrence
             && (wanted.comm_hash == 0 || facts.comm_hash.is_none_or(|hash| hash == wanted.comm_hash))
     };
     (log.communicators().filter(fits).find(same_hash))
@@ -93,5 +101,24 @@ mod tests {
         check(&log, 7, Some(1), Some(1));
         check(&log, 9, Some(1), None);
         check(&log, 0, Some(1), Some(2));
+    }
+
+    #[test]
+    fn by_hash_alone_where_only_the_profiler_tells_of_it() {
+        let log = log(" commId 0x7", " commId 0x8");
+        let wanted = Wanted { pid: 5, pointer: 0, comm_hash: 8, rank: 1, n_ranks: 4, occurrence: None };
+        let found = |wanted| find(&log, wanted, |_| false).and_then(|facts| facts.final_channels);
+        assert_eq!(found(wanted), Some(2));
+        assert_eq!(found(Wanted { comm_hash: 0, occurrence: Some(0), ..wanted }), None);
+        assert_eq!(found(Wanted { rank: 2, ..wanted }), None);
+    }
+
+    #[test]
+    fn one_after_the_other_where_hashes_are_equal_and_no_pointer_is_known() {
+        let log = log(" commId 0x7", " commId 0x7");
+        let wanted = Wanted { pid: 5, pointer: 0, comm_hash: 7, rank: 1, n_ranks: 4, occurrence: None };
+        let first = find(&log, wanted, |_| false).and_then(|facts| facts.final_channels);
+        let second = find(&log, wanted, |facts| facts.final_channels == Some(1));
+        assert_eq!((first, second.and_then(|facts| facts.final_channels)), (Some(1), Some(2)));
     }
 }

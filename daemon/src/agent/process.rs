@@ -189,8 +189,11 @@ impl Process {
 
     /// Finds the log's facts about each communicator, and takes them again when the log has more.
     fn join(&mut self, snapshot: &Snapshot) {
-        let is_new =
-            self.communicators.values().any(|known| known.facts.is_none() && known.occurrence.is_some());
+        let is_new = snapshot.communicators.iter().any(|slot| {
+            self.communicators.get(&slot.local_id()).is_some_and(|known| {
+                known.facts.is_none() && (known.occurrence.is_some() || is_known_by_hash(slot))
+            })
+        });
         if self.log_revision == Some(self.log.log.revision()) && !is_new {
             return;
         }
@@ -199,22 +202,25 @@ impl Process {
         for slot in &snapshot.communicators {
             let id = slot.local_id();
             let Some(known) = self.communicators.get(&id) else { continue };
-            let (Some(occurrence), pointer) = (known.occurrence, known.pointer) else { continue };
+            if known.occurrence.is_none() && !is_known_by_hash(slot) {
+                continue;
+            }
             let joined = known.facts.as_ref().map(|facts| facts.occurrence);
-            let taken = |occurrence| {
+            let taken = |facts: &CommunicatorFacts| {
                 self.communicators.iter().any(|(other, known)| {
                     *other != id
-                        && known.pointer == pointer
-                        && known.facts.as_ref().is_some_and(|facts| facts.occurrence == occurrence)
+                        && known.facts.as_ref().is_some_and(|taken| {
+                            (taken.comm_pointer, taken.occurrence) == (facts.comm_pointer, facts.occurrence)
+                        })
                 })
             };
             let wanted = Wanted {
                 pid: snapshot.identity.pid,
-                pointer,
+                pointer: known.pointer,
                 comm_hash: slot.comm_hash,
                 rank: slot.rank,
                 n_ranks: slot.n_ranks,
-                occurrence: joined.or(Some(occurrence)).filter(|_| is_certain),
+                occurrence: joined.or(known.occurrence).filter(|_| is_certain),
             };
             let facts = find(&self.log.log, wanted, taken).cloned();
             if let Some(known) = self.communicators.get_mut(&id).filter(|_| facts.is_some()) {
@@ -310,6 +316,11 @@ impl Process {
 /// Unique over hosts and restarts.
 pub(super) fn key(identity: &Identity, machine: &str) -> String {
     format!("{}/{}/{}", host(identity, machine), identity.pid, identity.start_time_ns)
+}
+
+/// Only the library's profiler has told of it, which names no pointer.
+fn is_known_by_hash(slot: &Communicator) -> bool {
+    slot.pointer == 0 && slot.comm_hash != 0
 }
 
 fn host<'a>(identity: &'a Identity, machine: &'a str) -> &'a str {

@@ -17,13 +17,12 @@ use super::loss::Losses;
 use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
 use super::transport::Transport;
+use crate::shared_dir;
 
 /// A batch is sent at least this often, so that the daemon knows that the agent lives.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Batches between reader and sender.
 const QUEUE: usize = 16;
-/// Mode of the folder of segments: training processes of all users write there, each its own file.
-const DIR_MODE: u32 = 0o1777;
 
 /// Runs an agent until `shutdown`. Then it reads once more, tries for at most two seconds to send what is left, and
 /// leaves the rest on disk for the next agent.
@@ -65,13 +64,8 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
 }
 
 fn prepare_dir(dir: &Path) -> Result<(), AgentError> {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let wrong = |source| AgentError::Dir { path: dir.to_owned(), source };
-    if !dir.exists() {
-        std::fs::create_dir_all(dir).map_err(wrong)?;
-        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(DIR_MODE)).map_err(wrong)?;
-    }
+    shared_dir::create(dir).map_err(wrong)?;
     std::fs::read_dir(dir).map_err(wrong)?;
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     rustix::fs::access(dir, access).map_err(|error| wrong(error.into()))

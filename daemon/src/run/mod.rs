@@ -11,7 +11,6 @@ pub mod shim;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,6 +19,7 @@ use serde::Serialize;
 
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
+use crate::shared_dir;
 use shim::{Shim, ShimError};
 
 /// Arguments of `ringscope run`.
@@ -194,7 +194,7 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
 
 /// The folder for segments and logs, by a path that holds wherever the command goes.
 fn prepare_dir(dir: &Path) -> io::Result<PathBuf> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    shared_dir::create(dir)?;
     rustix::fs::access(dir, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?;
     dir.canonicalize()
 }

@@ -1,6 +1,8 @@
 //! `ringscope run`: a launcher that is not there once the command runs.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::TempDir;
@@ -23,6 +25,19 @@ fn it_becomes_the_command() {
     assert_eq!(output.status.code(), Some(7));
     let killed = run(&dir, "kill -TERM $$").status().unwrap();
     assert_eq!(killed.signal(), Some(15));
+}
+
+#[test]
+fn the_folder_that_it_makes_is_for_all_users() {
+    let dir = TempDir::new("run-dir");
+    let mode = |dir: &Path| std::fs::metadata(dir).unwrap().permissions().mode() & 0o7777;
+    let before = mode(&dir.0);
+    assert!(run(&dir, "true").status().unwrap().success());
+    assert_eq!(mode(&dir.0), before, "one that is there keeps its mode");
+    let made = dir.join("made/by/run");
+    let mut command = ringscope(&["run", "--dir"]);
+    assert!(command.arg(&made).args(["--", "true"]).status().unwrap().success());
+    assert_eq!(mode(&made), 0o1777);
 }
 
 #[test]

@@ -80,7 +80,8 @@ pub(super) fn give_back(entry: Entry) {
 pub(super) fn get(entry: Entry) -> Option<(u64, usize)> {
     let pair = PAIRS.get(entry.index)?;
     let both = (pair.ours.load(Acquire), pair.theirs.load(Acquire));
-    is(pair.state.load(Acquire), entry).then_some(both)
+    // An entry that was never used has no handle of theirs.
+    (is(pair.state.load(Acquire), entry) && both.1 != 0).then_some(both)
 }
 
 /// Ends the event; both handles if it was under way.
@@ -118,5 +119,6 @@ mod tests {
         assert_eq!((get(first), get(open)), (None, Some((1, 2))));
         assert!(take(true).unwrap().index < MAX_LEAVES);
         assert_eq!(get(Entry { index: 70_000, generation: 1 }), None);
+        assert_eq!(get(Entry { index: MAX_LEAVES - 1, generation: 0 }), None, "never used");
     }
 }

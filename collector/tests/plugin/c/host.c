@@ -271,6 +271,18 @@ static void threads(void) {
   end(&shared);
 }
 
+/* Two communicators of which only nonsense is said, and one that works before and after it. */
+#include "nonsense.h"
+static void nonsense(void) {
+  struct comm comm = make(0xabc, 1);
+  all_reduces(&comm, 1, (size_t[]){1});
+  pthread_t ids[2];
+  for (uintptr_t i = 0; i < 2; i++) pthread_create(&ids[i], NULL, speak_nonsense, (void *)i);
+  for (int i = 0; i < 2; i++) pthread_join(ids[i], NULL);
+  all_reduces(&comm, 1, (size_t[]){1});
+  end(&comm);
+}
+
 static void control(uint32_t word) {
   char pattern[512];
   glob_t found;
@@ -294,7 +306,7 @@ static void levels(void) {
 int main(int argc, char **argv) {
   static const struct { const char *name; void (*run)(void); } scenarios[] = {
       {"everything", everything}, {"graph", graph}, {"disorder", disorder},
-      {"unfinished", unfinished}, {"threads", threads}, {"levels", levels},
+      {"unfinished", unfinished}, {"nonsense", nonsense}, {"threads", threads}, {"levels", levels},
   };
   void *object = argc == 3 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
   plugin = object ? dlsym(object, TEXT(SYMBOL)) : NULL;

@@ -1,0 +1,120 @@
+/* A library with a profiler on a driver with events, while somebody changes the level. */
+#define _GNU_SOURCE
+#include "scenarios_cuda.h"
+#include "stub.h"
+
+enum { COUNTERS = 2, CHANNELS = 3, STEPS = 4, TASKS = 0x1606, KERNEL_CHANNELS = 0x40, NETWORK = 0x18 };
+
+static ncclComm_t comm;
+static volatile uint32_t *control;
+
+/* One communicator of a library that has loaded the driver. Nothing completes before it is told. */
+static void begin(void) {
+  ncclUniqueId unique = {{1}};
+  CHECK(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL));
+  OK(ncclCommInitRank(&comm, 8, unique, 3));
+  control = (volatile uint32_t *)(segment() + atol(getenv("CONTROL_OFFSET")));
+  DRIVER(stub_hold, true);
+  stub_complete(STUB_HOLD, 2);
+}
+
+static void all_reduce(stream_t stream) {
+  DRIVER(stub_launch, stream);
+  OK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream));
+}
+static void send_to(stream_t stream) {
+  DRIVER(stub_launch, stream);
+  OK(ncclSend(NULL, 1, INT8, 1, comm, stream));
+}
+
+/* Events have been asked often enough that one that is done would have been seen. */
+static void let_events_be_asked(void) {
+  int asked = DRIVER(stub_n_queries);
+  UNTIL(DRIVER(stub_n_queries) > asked + 3);
+}
+
+static void one_by_one(void) {
+  begin();
+  stream_t stream = DRIVER(stub_stream), other = DRIVER(stub_stream);
+  CHECK(stub_mask() == TASKS);
+  send_to(other); /* is asked about all the while */
+  all_reduce(stream);
+  let_events_be_asked();
+  all_reduce(stream);
+  CHECK(DRIVER(stub_n_records) == 3);
+  stub_release();
+  CHECK(completed(ALL_REDUCE) == 0);
+  DRIVER(stub_finish, stream, 1);
+  UNTIL(completed(ALL_REDUCE) == 1);
+
+  *control = CHANNELS; /* with one on its way that an event will confirm */
+  all_reduce(stream);
+  CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS) && DRIVER(stub_n_records) == 3);
+  DRIVER(stub_finish, stream, 3);
+  UNTIL(completed(ALL_REDUCE) == 2);
+  let_events_be_asked();
+  CHECK(completed(ALL_REDUCE) == 2);
+  stub_release();
+  CHECK(completed(ALL_REDUCE) == 3);
+
+  all_reduce(stream);
+  *control = COUNTERS; /* with one on its way of which the profiler tells */
+  all_reduce(stream);
+  CHECK(stub_mask() == TASKS && DRIVER(stub_n_records) == 4);
+  stub_release();
+  CHECK(completed(ALL_REDUCE) == 4);
+  DRIVER(stub_finish, stream, 5);
+  UNTIL(completed(ALL_REDUCE) == 5);
+
+  *control = STEPS;
+  stub_network(2, 3, 100);
+  all_reduce(stream);
+  CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS | NETWORK));
+  stub_release();
+  CHECK(completed(ALL_REDUCE) == 6);
+
+  *control = 0; /* as at the start */
+  all_reduce(stream);
+  CHECK(stub_mask() == TASKS);
+  DRIVER(stub_hold, false);
+  UNTIL(completed(ALL_REDUCE) == 7 && completed(SEND) == 1);
+  CHECK(DRIVER(stub_n_sins) == 0);
+}
+
+/* Who closes a call is settled when it is called, also in the midst of a group. */
+static void in_a_group(void) {
+  begin();
+  stream_t a = DRIVER(stub_stream), b = DRIVER(stub_stream);
+  OK(ncclGroupStart());
+  send_to(a);
+  *control = CHANNELS;
+  send_to(a);
+  send_to(b);
+  OK(ncclGroupEnd());
+  CHECK(DRIVER(stub_n_records) == 1);
+  stub_release();
+  CHECK(completed(SEND) == 1);
+  DRIVER(stub_finish, a, 2);
+  UNTIL(completed(SEND) == 3);
+
+  OK(ncclGroupStart());
+  send_to(a);
+  *control = COUNTERS;
+  send_to(a); /* the library is no longer asked for its channels */
+  OK(ncclGroupEnd());
+  CHECK(DRIVER(stub_n_records) == 2);
+  stub_release();
+  CHECK(completed(SEND) == 4);
+  DRIVER(stub_finish, a, 4);
+  UNTIL(completed(SEND) == 5);
+}
+
+#define SCENARIO(name) {#name, name}
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group)};
+
+int run_scenario(const char *name);
+int run_scenario(const char *name) {
+  for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+    if (!strcmp(name, scenarios[i].name)) { scenarios[i].run(); return 0; }
+  return 98;
+}

@@ -1,0 +1,28 @@
+//! A library with a profiler on a driver with events: who tells completion follows the level, and nothing is counted twice
+//! or lost on the way. The scenarios themselves assert what the library is asked for and who told what.
+
+use ringscope_wire::Primitive::{AllReduce, Send};
+use ringscope_wire::segment::layout::{COMPLETION_EVENTS, OPERATION_COMPLETED};
+
+use crate::harness::level_job;
+
+#[test]
+fn events_tell_completion_unless_the_level_asks_the_profiler() {
+    let left = level_job("one_by_one").succeed().only_segment();
+    left.expect(0, AllReduce, (7, 7), (7, 7), 0);
+    left.expect(0, Send, (1, 1), (1, 1), 0);
+    assert_eq!(left.records.len(), 8);
+    assert!(left.records.iter().all(|record| record.state == OPERATION_COMPLETED));
+    assert_eq!(left.communicator(0).completion, COMPLETION_EVENTS);
+    let links: Vec<_> = left.snapshot.links.iter().map(|link| (link.peer, link.sent_bytes)).collect();
+    assert_eq!(links, [(2, 300)], "network bytes at level steps only");
+    assert_eq!(left.snapshot.dropped, []);
+}
+
+#[test]
+fn a_level_that_changes_within_a_group_counts_each_call_once() {
+    let left = level_job("in_a_group").succeed().only_segment();
+    left.expect(0, Send, (5, 5), (5, 5), 0);
+    assert!(left.records.iter().all(|record| record.state == OPERATION_COMPLETED));
+    assert_eq!(left.snapshot.dropped, []);
+}
