@@ -157,14 +157,14 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
             (true, _) => {}
             (false, true) => lack(
                 "calls_bypass",
-                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library), \
-                 issued counts come from the library's profiler: to record each call start with `ringscope run --shim`",
+                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run \
+                 --plugin-only`), issued counts come from the library's profiler: to record each call start with `ringscope run --shim`",
                 false,
             ),
             (false, false) => lack(
                 "calls_bypass",
-                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library) and \
-                 are not counted: start with `ringscope run --shim`",
+                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run \
+                 --plugin-only`) and are not counted: start with `ringscope run --shim`",
                 true,
             ),
         }

@@ -337,11 +337,11 @@ fn what_is_lacking_is_said_with_its_remedy() {
             process.communicators[0].sources = sources(false, true, true);
             process.profiler_version = 4;
         },
-        "warning partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library) and are not counted: start with `ringscope run --shim`",
+        "warning partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run --plugin-only`) and are not counted: start with `ringscope run --shim`",
     );
     check(
         &|process| process.communicators[0].sources = sources(false, true, true),
-        "info partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library), issued counts come from",
+        "info partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run --plugin-only`), issued counts come from",
     );
     check(
         &|process| {
@@ -510,7 +510,7 @@ fn nodes_that_are_not_hosts_are_named() {
 #[test]
 fn of_what_was_imported_only_the_files_lack_something() {
     let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4);
-    let coverage = |ranks: std::ops::Range<u32>, lacks: &[&str]| {
+    let lacks_of = |ranks: std::ops::Range<u32>, lacks: &[&str]| {
         let imported = ranks.map(|rank| {
             let mut process = cluster.process(rank);
             process.state = ProcessState::Imported.into();
@@ -523,15 +523,15 @@ fn of_what_was_imported_only_the_files_lack_something() {
         let mut model = Model::new();
         model.apply(&batch(1, 2, imported.collect()), at(2));
         let known = model.communicator(cluster.id()).unwrap();
-        super::coverage::Coverage::of(known, &model).to_api().lacks
+        coverage::Coverage::of(known, &model).to_api().lacks
     };
-    assert_eq!(coverage(0..4, &[]), [""; 0]);
+    assert_eq!(lacks_of(0..4, &[]), [""; 0]);
     assert_eq!(
-        coverage(0..3, &[]),
+        lacks_of(0..3, &[]),
         ["no file tells of some ranks: import the files of their hosts too (rank 3)"]
     );
     assert_eq!(
-        coverage(0..4, &["no ENV lines"]),
+        lacks_of(0..4, &["no ENV lines"]),
         ["the library's log is not complete: no ENV lines (ranks 0 to 3)"]
     );
 }
