@@ -273,8 +273,8 @@ impl State {
             issued_bytes: sample.issued_bytes.cast_signed(),
             completed_calls: sample.completed_calls.cast_signed(),
             completed_bytes: sample.completed_bytes.cast_signed(),
-            intra_bytes: sample.intra_bytes.cast_signed(),
-            inter_bytes: sample.inter_bytes.cast_signed(),
+            intra_bytes: sample.intra_bytes.map(u64::cast_signed),
+            inter_bytes: sample.inter_bytes.map(u64::cast_signed),
         }));
     }
 }

@@ -29,10 +29,10 @@ export interface Changed {
   findings: boolean;
 }
 
-export type JobState = "running" | "stale" | "ended";
-export type RankState = "running" | "stale" | "exited" | "killed";
+export type JobState = "running" | "stale" | "imported" | "ended";
+export type RankState = "running" | "stale" | "exited" | "killed" | "imported";
 export type CommunicatorState = "forming" | "active" | "broken" | "ended";
-export type OperationState = "queued" | "in_flight" | "completed" | "failed" | "captured";
+export type OperationState = "queued" | "issued" | "in_flight" | "completed" | "failed" | "captured";
 export type Severity = "info" | "warning" | "critical";
 export type FindingState = "firing" | "resolved";
 export type FindingKind =

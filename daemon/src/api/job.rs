@@ -53,6 +53,8 @@ pub enum JobState {
     Running,
     /// Processes live as far as is known, but nothing was heard of them for a while.
     Stale,
+    /// Read from files: whether its processes live is not known.
+    Imported,
     /// Every process has ended.
     Ended,
 }
@@ -69,4 +71,6 @@ pub enum RankState {
     Exited,
     /// Gone without having run them.
     Killed,
+    /// Read from files: whether it lives is not known.
+    Imported,
 }

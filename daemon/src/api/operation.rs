@@ -30,7 +30,8 @@ pub struct Operation {
     /// When it was called.
     #[schema(value_type = String, format = DateTime)]
     pub issued_at: Timestamp,
-    /// From call to completion; for one in flight until now, or until its process died.
+    /// From call to completion; for one in flight until now, or until its process died; 0 where nobody can
+    /// say.
     pub duration_s: f64,
     /// Channels that have finished, of those that take part (0 of 0: the library has not said).
     pub channels_done: u32,
@@ -44,6 +45,8 @@ pub struct Operation {
 pub enum OperationState {
     /// Called inside a group that has not ended.
     Queued,
+    /// Handed to the library; nothing tells when operations of this rank complete.
+    Issued,
     /// Handed to the library, not completed. If the rank was killed: what it was in when it died.
     InFlight,
     /// Completed.

@@ -85,9 +85,9 @@ pub struct Bounds {
     pub max_nchannels: Option<Bound>,
     /// `MIN_NCHANNELS`, else `MIN_NRINGS`.
     pub min_nchannels: Option<Bound>,
-    /// `MAX_CTAS`.
+    /// `MAX_CTAS`, else `maxCTAs` of the program's own configuration.
     pub max_ctas: Option<Bound>,
-    /// `MIN_CTAS`.
+    /// `MIN_CTAS`, else `minCTAs` of the program's own configuration.
     pub min_ctas: Option<Bound>,
     /// Channels that fit into `WORK_ARGS_BYTES`.
     pub args_bytes: Option<Bound>,
@@ -104,7 +104,8 @@ impl Default for Bounds {
 
 impl Bounds {
     /// Reads NCCL's settings, and those of ringscope's engine, which go before. (NCCL `ncclMinNchannels`,
-    /// `ncclMaxNchannels`: NCHANNELS replaces the older NRINGS; CTAS bounds beside them.)
+    /// `ncclMaxNchannels`: NCHANNELS replaces the older NRINGS; CTAS bounds beside them, and replaces what the program put
+    /// into `ncclConfig_t`: `envConfigOverride`.)
     #[must_use]
     pub fn of(settings: &BTreeMap<Name, i64>) -> Self {
         if settings.is_empty() {
@@ -117,16 +118,25 @@ impl Bounds {
             // NCCL marks what is not set by -2, or by the lowest number of an int.
             set.filter(|(_, value)| **value >= 0).map(|(name, value)| (name.clone(), *value)).next()
         };
+        let config = |name: &str| {
+            let set = settings.get_key_value(name).filter(|(_, value)| **value >= 0);
+            set.map(|(name, value)| (name.clone(), *value))
+        };
         let bound = |(name, value): (Name, i64)| {
             let channels = u32::try_from(value.clamp(1, i64::from(MAX_CHANNELS))).unwrap_or(MAX_CHANNELS);
             Bound { name, channels }
         };
         let fitting = |bytes: i64| (bytes - ARGS_HEAD_BYTES).max(0) / ARGS_BATCH_BYTES;
+        let max_ctas = first(&["MAX_CTAS"]).or_else(|| config(CONFIG_MAX_CTAS)).map(bound);
+        let min_ctas = first(&["MIN_CTAS"]).or_else(|| config(CONFIG_MIN_CTAS)).map(bound);
+        // The library lets the larger of both go, also where one comes from the program and one from the environment.
+        let most_ctas = max_ctas.as_ref().map_or(MAX_CHANNELS, |bound| bound.channels);
+        let min_ctas = min_ctas.map(|bound| Bound { channels: bound.channels.min(most_ctas), ..bound });
         Self {
             max_nchannels: first(&["MAX_NCHANNELS", "MAX_NRINGS"]).map(bound),
             min_nchannels: first(&["MIN_NCHANNELS", "MIN_NRINGS"]).map(bound),
-            max_ctas: first(&["MAX_CTAS"]).map(bound),
-            min_ctas: first(&["MIN_CTAS"]).map(bound),
+            max_ctas,
+            min_ctas,
             args_bytes: first(&["WORK_ARGS_BYTES"]).map(|(name, bytes)| bound((name, fitting(bytes)))),
             doubles_unpack: first(&["UNPACK_DOUBLE_NCHANNELS"]).is_none_or(|(_, value)| value != 0),
         }
@@ -212,6 +222,10 @@ pub fn last(steps: &[Step]) -> u32 {
     steps.last().map_or(0, |step| step.channels)
 }
 
+/// `minCTAs` and `maxCTAs` of a communicator's `ncclConfig_t`, as agents name them among the settings.
+const CONFIG_MIN_CTAS: &str = "config.minCTAs";
+const CONFIG_MAX_CTAS: &str = "config.maxCTAs";
+
 /// Sizes of NCCL's `ncclDevKernelArgs` and `ncclDevWorkBatch` (`src/include/device.h`), which share WORK_ARGS_BYTES:
 /// see `ncclDevMaxChannelsForArgsBytes`.
 const ARGS_HEAD_BYTES: i64 = 32;
@@ -244,9 +258,16 @@ mod tests {
         check(&[("NCCL_MAX_CTAS", 3), ("NCCL_MAX_NCHANNELS", 5)], Some(3), None);
         check(&[("NCCL_MIN_NCHANNELS", 100)], None, Some(64));
         check(&[("NCCL_MIN_CTAS", 16), ("NCCL_MIN_NCHANNELS", 8)], None, Some(16));
+        check(&[("config.maxCTAs", 4), ("config.minCTAs", 2)], Some(4), Some(2));
+        check(&[("config.maxCTAs", 4), ("NCCL_MAX_CTAS", 16)], Some(16), None);
+        check(&[("config.minCTAs", 8), ("NCCL_MIN_CTAS", 2)], None, Some(2));
+        check(&[("config.maxCTAs", 4), ("NCCL_MAX_NCHANNELS", 2)], Some(2), None);
+        check(&[("config.minCTAs", 16), ("config.maxCTAs", 4)], Some(4), Some(4));
+        check(&[("config.minCTAs", 16), ("NCCL_MAX_CTAS", 8)], Some(8), Some(8));
+        check(&[("config.minCTAs", i64::from(i32::MIN))], None, None);
         check(&[("NCCL_WORK_ARGS_BYTES", 32)], Some(1), None);
         check(&[("NCCL_DEBUG", 2)], None, None);
-        let ctas = settings(&[("NCCL_MAX_CTAS", 3), ("NCCL_MIN_CTAS", 3)]);
+        let ctas = settings(&[("NCCL_MAX_CTAS", 3), ("config.minCTAs", 3)]);
         let old = Version::nccl(2, 16, 0).rules();
         assert_eq!((ctas.max(&old), ctas.min(&old)), (None, None), "2.17 is the first that has them");
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ringscope_wire::batch;
 
 use crate::api::{self, CoverageState};
-use crate::model::{Communicator, Model, RankRef};
+use crate::model::{Communicator, Model, ProcessState, RankRef};
 
 /// What is lacking, of which ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,12 @@ impl Coverage {
         if silent > 0 {
             let mut next = heard.iter().copied().peekable();
             let missing = (0..communicator.n_ranks()).filter(|rank| next.next_if_eq(rank).is_none());
-            let text = "nothing is known of some ranks: run `ringscope agent` on their hosts";
+            let is_imported = communicator.ranks(model).any(|rank| is_imported(&rank));
+            let text = if is_imported {
+                "no file tells of some ranks: import the files of their hosts too"
+            } else {
+                "nothing is known of some ranks: run `ringscope agent` on their hosts"
+            };
             // Names a few; a count would not help to find them.
             for rank in missing.take(MAX_NAMED) {
                 coverage.note("silent_ranks", text.to_owned(), rank, false);
@@ -138,7 +143,9 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
     let mut lacks: Vec<(&'static str, String, bool)> = Vec::new();
     let mut lack = |cause, text: &str, loses_calls| lacks.push((cause, text.to_owned(), loses_calls));
     let is_alone = facts.n_ranks == 1;
-    if !collector.has_segment {
+    if is_imported(rank) {
+        // Only what the files themselves lack: nothing else could be known of it.
+    } else if !collector.has_segment {
         lack(
             "log_only",
             "only the library's log is known, the collector is not in the process: start it with `ringscope run`",
@@ -150,14 +157,14 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
             (true, _) => {}
             (false, true) => lack(
                 "calls_bypass",
-                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library), \
-                 issued counts come from the library's profiler: to record each call start with `ringscope run --shim`",
+                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run \
+                 --plugin-only`), issued counts come from the library's profiler: to record each call start with `ringscope run --shim`",
                 false,
             ),
             (false, false) => lack(
                 "calls_bypass",
-                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library) and \
-                 are not counted: start with `ringscope run --shim`",
+                "calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run \
+                 --plugin-only`) and are not counted: start with `ringscope run --shim`",
                 true,
             ),
         }
@@ -191,6 +198,10 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
         lacks.push(("log_incomplete", text.to_owned(), false));
     }
     lacks
+}
+
+fn is_imported(rank: &RankRef<'_>) -> bool {
+    rank.process.state() == ProcessState::Imported
 }
 
 fn silent_plugin(rank: &RankRef<'_>) -> &'static str {

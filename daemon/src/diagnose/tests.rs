@@ -126,6 +126,19 @@ fn init_below_half_final_is_explained_by_a_setting_or_not() {
             "info init_below_half_final host-1 rank 1 [min_nchannels]: rank 1 on host-1 found 1 channel but runs on 8: RSCCL_MIN_NCHANNELS=8 raises it",
         ],
     );
+    let configured = raised.clone().with(|rank, spec| {
+        // What the environment says goes before what the program wrote.
+        let environment = ("NCCL_MIN_CTAS", 8);
+        let configured = ("config.minCTAs", if rank == 0 { 8 } else { 2 });
+        spec.settings = if rank == 0 { vec![configured] } else { vec![configured, environment] };
+    });
+    check(
+        &configured,
+        &[
+            "info init_below_half_final host-0 rank 0 [min_nchannels]: rank 0 on host-0 found 1 channel but runs on 8: config.minCTAs=8 raises it",
+            "info init_below_half_final host-1 rank 1 [min_nchannels]: rank 1 on host-1 found 1 channel but runs on 8: NCCL_MIN_CTAS=8 raises it",
+        ],
+    );
     check(
         &raised,
         &[
@@ -324,11 +337,11 @@ fn what_is_lacking_is_said_with_its_remedy() {
             process.communicators[0].sources = sources(false, true, true);
             process.profiler_version = 4;
         },
-        "warning partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library) and are not counted: start with `ringscope run --shim`",
+        "warning partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run --plugin-only`) and are not counted: start with `ringscope run --shim`",
     );
     check(
         &|process| process.communicators[0].sources = sources(false, true, true),
-        "info partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND or a static copy of the library), issued counts come from",
+        "info partly_seen host-0 [calls_bypass]: calls bypass the collector (ctypes, dlopen with RTLD_DEEPBIND, a static copy of the library, or `run --plugin-only`), issued counts come from",
     );
     check(
         &|process| {
@@ -491,5 +504,34 @@ fn nodes_that_are_not_hosts_are_named() {
         found[1].ends_with("; to the library this host is 2 nodes: 0 (rank 0) and 1 (rank 1)"),
         "{}",
         found[1]
+    );
+}
+
+#[test]
+fn of_what_was_imported_only_the_files_lack_something() {
+    let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4);
+    let lacks_of = |ranks: std::ops::Range<u32>, lacks: &[&str]| {
+        let imported = ranks.map(|rank| {
+            let mut process = cluster.process(rank);
+            process.state = ProcessState::Imported.into();
+            (process.has_segment, process.calls_seen) = (false, false);
+            process.log_lacks = lacks.iter().map(ToString::to_string).collect();
+            process.communicators[0].sources = Some(batch::Sources { log: true, ..Default::default() });
+            process.communicators[0].completion = batch::Completion::Unspecified.into();
+            process
+        });
+        let mut model = Model::new();
+        model.apply(&batch(1, 2, imported.collect()), at(2));
+        let known = model.communicator(cluster.id()).unwrap();
+        coverage::Coverage::of(known, &model).to_api().lacks
+    };
+    assert_eq!(lacks_of(0..4, &[]), [""; 0]);
+    assert_eq!(
+        lacks_of(0..3, &[]),
+        ["no file tells of some ranks: import the files of their hosts too (rank 3)"]
+    );
+    assert_eq!(
+        lacks_of(0..4, &["no ENV lines"]),
+        ["the library's log is not complete: no ENV lines (ranks 0 to 3)"]
     );
 }

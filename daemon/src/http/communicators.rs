@@ -139,9 +139,11 @@ const STATES: [(&str, CommunicatorState); 4] = [
     ("broken", CommunicatorState::Broken),
     ("ended", CommunicatorState::Ended),
 ];
-const OPERATION_STATES: [(&str, OperationState); 4] = [
+const OPERATION_STATES: [(&str, OperationState); 6] = [
+    ("issued", OperationState::Issued),
     ("in_flight", OperationState::InFlight),
     ("queued", OperationState::Queued),
     ("completed", OperationState::Completed),
     ("failed", OperationState::Failed),
+    ("captured", OperationState::Captured),
 ];

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ringscope_wire::batch::{CollectorState, Process};
+use ringscope_wire::batch::{CollectorState, Process, ProcessState};
 
 /// Collectors of live processes by what they do.
 #[derive(Debug, Default)]
@@ -28,7 +28,9 @@ pub struct CollectorCount {
 impl Collectors {
     /// Notes what is known of a process; `None`: it was forgotten.
     pub(super) fn note(&mut self, key: &str, process: Option<&Process>) {
-        let place = process.filter(|process| process.ended_at_ns.is_none()).and_then(|process| {
+        let lives =
+            |process: &&Process| process.ended_at_ns.is_none() && process.state() != ProcessState::Imported;
+        let place = process.filter(lives).and_then(|process| {
             let identity = process.identity.as_ref()?;
             Some((identity.job.clone(), identity.host.clone(), label(process.collector_state())))
         });

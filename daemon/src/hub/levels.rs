@@ -9,7 +9,7 @@ use ringscope_wire::batch::{self, Batch, CollectorState};
 use super::{Hub, State};
 use crate::api::{JobLevel, LevelChoice, ProcessLevel, RankState};
 use crate::clock::Timestamp;
-use crate::model::{Model, Process};
+use crate::model::{Model, Process, ProcessState};
 
 /// Wishes and reports.
 #[derive(Debug, Default)]
@@ -94,7 +94,9 @@ fn job_level(state: &State, id: &str, now: Timestamp) -> Option<JobLevel> {
     let State { levels, model, .. } = state;
     let (_, job) = model.job(id)?;
     let (wish, wished_at) = levels.wishes.get(id).copied().unzip();
-    let living = job.processes(model).filter(|process| process.ended().is_none());
+    let is_living =
+        |process: &&Process| process.ended().is_none() && process.state() != ProcessState::Imported;
+    let living = job.processes(model).filter(is_living);
     let mut processes: Vec<_> =
         living.filter_map(|process| levels.process(process, model.rank_state(process, now))).collect();
     processes.sort_by(|a, b| (&a.host, a.global_rank, a.pid).cmp(&(&b.host, b.global_rank, b.pid)));

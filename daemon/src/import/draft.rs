@@ -202,7 +202,7 @@ impl Drafted {
             dropped: (self.dropped.into_iter())
                 .map(|(reason, events)| batch::Dropped { reason: reason.to_owned(), events })
                 .collect(),
-            state: ProcessState::Running.into(),
+            state: ProcessState::Imported.into(),
             has_segment: false,
             log_lacks: self.lacks,
             ..Process::default()

@@ -10,9 +10,11 @@ use super::snapshot::Snapshot;
 pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
     let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for sample in &snapshot.samples {
+        // What nobody counts is no zero: then there is no row.
+        let (Some(of_intra), Some(of_inter)) = (sample.intra_bytes, sample.inter_bytes) else { continue };
         let (intra, inter) = sums.entry((sample.comm, sample.host.as_str())).or_default();
-        *intra = intra.saturating_add(sample.intra_bytes);
-        *inter = inter.saturating_add(sample.inter_bytes);
+        *intra = intra.saturating_add(of_intra);
+        *inter = inter.saturating_add(of_inter);
     }
     let rows = sums.iter().flat_map(|((comm, host), (intra, inter))| {
         [("inter", *inter), ("intra", *intra)].map(|(scope, bytes)| {

@@ -180,5 +180,6 @@ pub(super) fn rank_state(process: &Process, is_stale: bool) -> api::RankState {
         ProcessState::Running => api::RankState::Running,
         ProcessState::Exited => api::RankState::Exited,
         ProcessState::Killed => api::RankState::Killed,
+        ProcessState::Imported => api::RankState::Imported,
     }
 }

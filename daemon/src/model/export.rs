@@ -25,6 +25,7 @@ impl Model {
                 ProcessState::Running => batch::ProcessState::Running,
                 ProcessState::Exited => batch::ProcessState::Exited,
                 ProcessState::Killed => batch::ProcessState::Killed,
+                ProcessState::Imported => batch::ProcessState::Imported,
             }
             .into(),
             ended_at_ns: process.ended.map(|ended| ended.0),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::apply::Changes;
-use super::limits::{ENDED_KEPT, MAX_ENDED_PER_JOB, SILENT_KEPT, STALE_AFTER, SWEEP_EVERY};
+use super::limits::{ENDED_KEPT, IMPORTED_KEPT, MAX_ENDED_PER_JOB, SILENT_KEPT, STALE_AFTER, SWEEP_EVERY};
 use super::process::{Process, ProcessId, ProcessState};
 use super::{CommunicatorId, Model, Name};
 use crate::api::CommunicatorState;
@@ -87,10 +87,11 @@ impl Model {
     }
 
     /// Processes that ended long ago, once no communicator needs them to say what became of its ranks; and those of
-    /// which nothing was heard for very long, with the communicators that are left without a rank.
+    /// which nothing was heard for very long, and what was imported long ago, with the communicators that are left without a rank.
     fn forget_processes(&mut self, now: Timestamp, changes: &mut Changes) {
         let is_old = |process: &Process| match process.ended {
             Some(ended) => now.since(ended) >= ENDED_KEPT && process.joined().is_empty(),
+            None if process.state == ProcessState::Imported => now.since(process.heard) >= IMPORTED_KEPT,
             None => self.is_silent(process, now, SILENT_KEPT),
         };
         let forget: Vec<ProcessId> =

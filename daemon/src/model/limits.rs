@@ -57,6 +57,9 @@ pub const MAX_ENDED_PER_JOB: usize = 1_000;
 /// How long a process is remembered of which nothing is heard, and which nobody has seen end: its host is gone.
 pub const SILENT_KEPT: Duration = Duration::from_secs(24 * 3_600);
 
+/// How long an imported process is remembered: as long as the store keeps what is not told anew, by default.
+pub const IMPORTED_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
+
 /// After this long without a word of a process or its agent it is stale: sixty intervals of the agent.
 pub const STALE_AFTER: Duration = Duration::from_secs(15);
 

@@ -128,13 +128,14 @@ impl Process {
         let before = (self.state, self.ended, self.collector_state);
         match batch::ProcessState::try_from(told.state) {
             Ok(batch::ProcessState::Unspecified | batch::ProcessState::Running) => {}
-            // Who has ended does not live again: another process has another key.
+            // Who has ended, or comes from files, does not live again: another process has another key.
             Ok(_) if self.state != ProcessState::Running => {}
             Ok(batch::ProcessState::Exited) => self.state = ProcessState::Exited,
             Ok(batch::ProcessState::Killed) => self.state = ProcessState::Killed,
+            Ok(batch::ProcessState::Imported) => self.state = ProcessState::Imported,
             Err(_) => word.losses.add("unknown_process_state"),
         }
-        if self.state != ProcessState::Running {
+        if matches!(self.state, ProcessState::Exited | ProcessState::Killed) {
             // What ended in the future would never be forgotten.
             let told = told.ended_at_ns.map(|ended| Timestamp(ended).min(word.now));
             self.ended = self.ended.or(told).or(Some(self.heard));

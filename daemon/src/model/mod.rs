@@ -159,7 +159,8 @@ impl Model {
     }
 
     fn is_silent(&self, process: &Process, now: Timestamp, limit: std::time::Duration) -> bool {
-        process.ended.is_none() && now.since(self.last_heard(process)) >= limit
+        let may_speak = process.ended.is_none() && process.state != ProcessState::Imported;
+        may_speak && now.since(self.last_heard(process)) >= limit
     }
 }
 

@@ -47,6 +47,8 @@ pub enum ProcessState {
     Exited,
     /// Gone without having run them.
     Killed,
+    /// Known from files only: it neither lives nor ends here, and is judged as what the files say of it.
+    Imported,
 }
 
 /// Who a process is.

@@ -22,8 +22,10 @@ pub struct Sample {
     pub completed_bytes: u64,
     pub captured_calls: u64,
     pub replayed_calls: u64,
-    pub intra_bytes: u64,
-    pub inter_bytes: u64,
+    /// `None`: a rank of the host sends bytes over the network that nobody counts.
+    pub intra_bytes: Option<u64>,
+    /// The same.
+    pub inter_bytes: Option<u64>,
 }
 
 impl Model {
@@ -39,7 +41,9 @@ impl Model {
 
     fn samples_of(&self, communicator: &Communicator) -> Vec<Sample> {
         let hosts = communicator.hosts_by_rank(self);
+        let is_one_host = communicator.is_one_host(self);
         let mut by_host: BTreeMap<&Name, BTreeMap<Primitive, Sample>> = BTreeMap::new();
+        let mut unmeasured: BTreeSet<&Name> = BTreeSet::new();
         for rank in communicator.ranks(self) {
             let host = &rank.identity.host;
             let samples = by_host.entry(host).or_default();
@@ -49,6 +53,14 @@ impl Model {
             }
             for (primitive, traffic) in traffic(&rank, &hosts) {
                 samples.entry(primitive).or_insert_with(new(primitive)).add_traffic(traffic);
+            }
+            if !rank.is_measured(is_one_host) {
+                unmeasured.insert(host);
+            }
+        }
+        for host in unmeasured {
+            for sample in by_host.get_mut(host).into_iter().flat_map(BTreeMap::values_mut) {
+                (sample.intra_bytes, sample.inter_bytes) = (None, None);
             }
         }
         by_host.into_values().flat_map(BTreeMap::into_values).collect()
@@ -67,8 +79,8 @@ impl Sample {
             completed_bytes: 0,
             captured_calls: 0,
             replayed_calls: 0,
-            intra_bytes: 0,
-            inter_bytes: 0,
+            intra_bytes: Some(0),
+            inter_bytes: Some(0),
         }
     }
 
@@ -82,7 +94,8 @@ impl Sample {
     }
 
     fn add_traffic(&mut self, traffic: Traffic) {
-        self.intra_bytes = self.intra_bytes.saturating_add(traffic.intra_bytes);
-        self.inter_bytes = self.inter_bytes.saturating_add(traffic.inter_bytes);
+        let add = |sum: Option<u64>, bytes: u64| sum.map(|sum| sum.saturating_add(bytes));
+        self.intra_bytes = add(self.intra_bytes, traffic.intra_bytes);
+        self.inter_bytes = add(self.inter_bytes, traffic.inter_bytes);
     }
 }

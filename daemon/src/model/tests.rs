@@ -346,14 +346,51 @@ fn traffic_is_measured_over_the_network_and_computed_within_a_host() {
     assert_eq!(
         found,
         [
-            (host_0(), Primitive::AllReduce, 600, 400, 400),
-            (host_0(), Primitive::AllGather, 600, 600, 0),
-            (host_0(), Primitive::AllToAll, 60, 60, 30),
-            (host_1(), Primitive::AllReduce, 300, 0, 400),
-            (host_1(), Primitive::AllGather, 300, 0, 0),
-            (host_1(), Primitive::AllToAll, 30, 0, 0),
+            (host_0(), Primitive::AllReduce, 600, Some(400), Some(400)),
+            (host_0(), Primitive::AllGather, 600, Some(600), Some(0)),
+            (host_0(), Primitive::AllToAll, 60, Some(60), Some(30)),
+            (host_1(), Primitive::AllReduce, 300, Some(0), Some(400)),
+            (host_1(), Primitive::AllGather, 300, Some(0), Some(0)),
+            (host_1(), Primitive::AllToAll, 30, Some(0), Some(0)),
         ]
     );
+}
+
+#[test]
+fn bytes_that_nobody_counts_are_not_zero() {
+    // Below level `steps` only who sends nothing over the network is measured.
+    let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2)], 4);
+    let mut model = Model::new();
+    let counting = |rank: u32| batch::Process {
+        level: if rank == 0 { batch::Level::Steps } else { batch::Level::Counters }.into(),
+        counters: vec![cluster.counters(Primitive::AllReduce, 1, 1, 300)],
+        ..cluster.process(rank)
+    };
+    model.apply(&batch(1, 2, (0..3).map(counting).collect()), at(2));
+    let wire = |model: &Model| -> Vec<_> {
+        let samples = model.samples(&[cluster.id()].into());
+        samples
+            .into_iter()
+            .map(|sample| (sample.completed_bytes, sample.intra_bytes, sample.inter_bytes))
+            .collect()
+    };
+    assert_eq!(wire(&model), [(600, None, None), (300, None, None)]);
+    let level = |rank| batch::Process { level: batch::Level::Steps.into(), ..cluster.word(rank) };
+    model.apply(&batch(2, 3, vec![level(1)]), at(3));
+    assert_eq!(wire(&model), [(600, Some(400), Some(0)), (300, None, None)]);
+    model.apply(&batch(3, 4, vec![level(2)]), at(4));
+    assert_eq!(wire(&model)[1], (300, Some(0), Some(0)));
+
+    let one_host = Cluster::new(&[("host-0", 2, 2)], 4);
+    let mut model = Model::new();
+    let counting = |rank| batch::Process {
+        level: batch::Level::Counters.into(),
+        counters: vec![one_host.counters(Primitive::AllReduce, 1, 1, 300)],
+        ..one_host.process(rank)
+    };
+    model.apply(&batch(1, 2, (0..2).map(counting).collect()), at(2));
+    let samples = model.samples(&[one_host.id()].into());
+    assert_eq!((samples[0].intra_bytes, samples[0].inter_bytes), (Some(600), Some(0)));
 }
 
 /// Batches of one agent whose counters grow.

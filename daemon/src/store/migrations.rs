@@ -55,9 +55,17 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 1] = [(
-    1,
-    "tables",
-    include_str!("../../../migrations/postgres/0001_tables.sql"),
-    include_str!("../../../migrations/sqlite/0001_tables.sql"),
-)];
+const VERSIONS: [(i64, &str, &str, &str); 2] = [
+    (
+        1,
+        "tables",
+        include_str!("../../../migrations/postgres/0001_tables.sql"),
+        include_str!("../../../migrations/sqlite/0001_tables.sql"),
+    ),
+    (
+        2,
+        "bytes_not_measured",
+        include_str!("../../../migrations/postgres/0002_bytes_not_measured.sql"),
+        include_str!("../../../migrations/sqlite/0002_bytes_not_measured.sql"),
+    ),
+];

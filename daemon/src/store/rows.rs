@@ -80,6 +80,7 @@ rows! {
     /// A row of `samples`.
     SampleRow {
         comm: String, ts_ms: i64, host: String, primitive: &'static str, issued_calls: i64, issued_bytes: i64,
-        completed_calls: i64, completed_bytes: i64, intra_bytes: i64, inter_bytes: i64,
+        completed_calls: i64, completed_bytes: i64, intra_bytes: Option<i64>,
+        inter_bytes: Option<i64>,
     }
 }

@@ -101,12 +101,13 @@ impl Store {
         // on nothing else. Counters only grow, so the greatest is the last.
         let look_back = next_multiple(SeriesQuery::LOOK_BACK_MS, query.step_ms);
         let start = query.from_ms - look_back;
+        let metric = query.metric.label();
         let sql = format!(
-            "SELECT comm, host, primitive, (ts_ms - $1) / $2 AS bucket, MAX({}) AS value FROM samples \
+            "SELECT comm, host, primitive, (ts_ms - $1) / $2 AS bucket, MAX({metric}) AS value FROM samples \
              WHERE comm IN (SELECT id FROM communicators WHERE $3 IS NULL OR id = $3) \
              AND ts_ms >= $1 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR primitive = $6) \
-             GROUP BY comm, host, primitive, bucket ORDER BY bucket LIMIT $7",
-            query.metric.label()
+             AND {metric} IS NOT NULL \
+             GROUP BY comm, host, primitive, bucket ORDER BY bucket LIMIT $7"
         );
         let points = each!(read self, |pool| {
             let rows = sqlx::query(AssertSqlSafe(sql))

@@ -10,7 +10,7 @@ use crate::api::{
 };
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
-use crate::model::{Communicator, CommunicatorId, Model, Name, Process};
+use crate::model::{Communicator, CommunicatorId, Model, Name, Process, ProcessState};
 
 /// Every host, by name.
 #[must_use]
@@ -89,9 +89,10 @@ fn summary(
     let findings = count(firing.iter().copied());
     let lives =
         |process: &&&Process| matches!(model.rank_state(process, now), RankState::Running | RankState::Stale);
+    let is_imported = |process: &Process| process.state() == ProcessState::Imported;
     let jobs: BTreeSet<&Name> = processes
         .iter()
-        .filter(lives)
+        .filter(|process| lives(process) || is_imported(process))
         .filter_map(|process| process.identity())
         .map(|identity| &identity.job)
         .collect();

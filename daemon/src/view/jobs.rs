@@ -103,6 +103,7 @@ impl<'a> OfProcesses<'a> {
         self.state = match (self.state, model.rank_state(process, now)) {
             (_, RankState::Running) | (JobState::Running, _) => JobState::Running,
             (_, RankState::Stale) | (JobState::Stale, _) => JobState::Stale,
+            (_, RankState::Imported) | (JobState::Imported, _) => JobState::Imported,
             (JobState::Ended, RankState::Exited | RankState::Killed) => JobState::Ended,
         };
         self.last_seen = self.last_seen.max(model.last_heard(process));

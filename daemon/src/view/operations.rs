@@ -5,7 +5,7 @@ use ringscope_wire::{Datatype, batch};
 use crate::api::{Operation, OperationState};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
-use crate::model::{Model, RankRef};
+use crate::model::{Model, ProcessState, RankRef};
 
 /// The operations of a communicator in one state (all if `None`), oldest first. Completed ones: the newest of each
 /// rank.
@@ -34,19 +34,31 @@ fn order(operation: &Operation) -> impl Ord + '_ {
     (operation.issued_at, operation.rank, &operation.primitive, operation.seq_number)
 }
 
-/// The oldest operation that a rank has not completed; if there is none, the last one it completed.
+/// The oldest operation that a rank has not completed; if there is none, the last one it completed. Where nothing tells
+/// that operations complete, the last one that it issued.
 pub(super) fn current(rank: &RankRef<'_>, now: Timestamp) -> Option<Operation> {
     let in_flight = rank.local.in_flight().iter();
-    let oldest = in_flight
-        .filter_map(|told| operation(rank, told, now))
-        .min_by(|one, other| order(one).cmp(&order(other)));
-    oldest.or_else(|| operation(rank, rank.local.last_completed()?, now))
+    let mut told: Vec<Operation> = in_flight.filter_map(|told| operation(rank, told, now)).collect();
+    told.sort_by(|one, other| order(one).cmp(&order(other)));
+    let is_open = |operation: &Operation| operation.state != OperationState::Issued;
+    let oldest = told.iter().position(is_open).or(told.len().checked_sub(1));
+    oldest.map(|at| told.swap_remove(at)).or_else(|| operation(rank, rank.local.last_completed()?, now))
 }
 
 fn operation(rank: &RankRef<'_>, told: &batch::Operation, now: Timestamp) -> Option<Operation> {
     let issued_at = Timestamp(told.issued_at_ns);
-    // What was in flight when its rank ended does not get any older.
-    let until = told.completed_at_ns.map(Timestamp).or_else(|| rank.ended()).unwrap_or(now);
+    let state = match batch::OperationState::try_from(told.state).ok()? {
+        batch::OperationState::Unspecified => return None,
+        batch::OperationState::Queued => OperationState::Queued,
+        batch::OperationState::Issued if is_end_known(rank) => OperationState::InFlight,
+        batch::OperationState::Issued => OperationState::Issued,
+        batch::OperationState::Completed => OperationState::Completed,
+        batch::OperationState::Failed => OperationState::Failed,
+        batch::OperationState::Captured => OperationState::Captured,
+    };
+    // What was in flight when its rank ended does not get any older; and files do not say until when they hold.
+    let open = rank.process.state() != ProcessState::Imported && state != OperationState::Issued;
+    let until = told.completed_at_ns.map(Timestamp).or_else(|| rank.ended()).or(open.then_some(now));
     Some(Operation {
         rank: rank.rank,
         host: rank.identity.host.to_string(),
@@ -58,17 +70,20 @@ fn operation(rank: &RankRef<'_>, told: &batch::Operation, now: Timestamp) -> Opt
             .map_or("unknown", |datatype| Datatype(datatype).label())
             .to_owned(),
         peer: told.peer,
-        state: match batch::OperationState::try_from(told.state).ok()? {
-            batch::OperationState::Unspecified => return None,
-            batch::OperationState::Queued => OperationState::Queued,
-            batch::OperationState::Issued => OperationState::InFlight,
-            batch::OperationState::Completed => OperationState::Completed,
-            batch::OperationState::Failed => OperationState::Failed,
-            batch::OperationState::Captured => OperationState::Captured,
-        },
+        state,
         issued_at,
-        duration_s: until.since(issued_at).as_secs_f64(),
+        duration_s: until.map_or(0.0, |until| until.since(issued_at).as_secs_f64()),
         channels_done: told.channels_done,
         channels_expected: told.channels_expected,
     })
+}
+
+/// Whether an operation that was issued and has not completed is still open, or only nobody tells of its end. Imported
+/// dumps say of each operation whether it has completed.
+fn is_end_known(rank: &RankRef<'_>) -> bool {
+    match rank.facts.completion {
+        batch::Completion::Profiler | batch::Completion::Events => true,
+        batch::Completion::None => false,
+        batch::Completion::Unspecified => rank.process.state() == ProcessState::Imported,
+    }
 }

@@ -3,7 +3,9 @@ use ringscope_wire::batch::{self, ProcessState};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{CommunicatorState, FindingState, JobState, OperationState, RankState, Severity};
+use crate::api::{
+    CommunicatorState, CoverageState, FindingState, JobState, OperationState, RankState, Severity,
+};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::model::Model;
@@ -329,4 +331,123 @@ fn what_the_store_kept_looks_the_same() {
         look_at_everything(model, &diagnosis, at(30))
     };
     assert_eq!(look(&again), look(&model));
+}
+
+#[test]
+fn bytes_that_nobody_counts_are_absent() {
+    let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2)], 4);
+    let level_of = |steps: bool| if steps { batch::Level::Steps } else { batch::Level::Counters }.into();
+    let look = |steps: [bool; 3]| {
+        let counting = |rank: u32| batch::Process {
+            level: level_of(steps[rank as usize]),
+            counters: vec![cluster.counters(Primitive::AllReduce, 1, 1, 300)],
+            ..cluster.process(rank)
+        };
+        let mut model = Model::new();
+        model.apply(&batch(1, 2, (0..3).map(counting).collect()), at(2));
+        let found = primitives(&model, &Diagnosis::new(), at(3), cluster.id().as_str()).unwrap();
+        let of_ranks: Vec<_> = found.ranks.iter().map(|rank| rank.primitives[0].intra_bytes).collect();
+        let rings = rings(&model, &Diagnosis::new(), at(3), cluster.id().as_str()).unwrap();
+        let hops: Vec<_> = rings.rings[0].order.iter().map(|hop| hop.sent_bytes).collect();
+        (found.primitives[0].intra_bytes, found.primitives[0].inter_bytes, of_ranks, hops)
+    };
+    let all = look([true; 3]);
+    assert_eq!(all, (Some(400), Some(0), vec![Some(400), Some(0), Some(0)], vec![Some(0); 3]));
+    // Rank 0 reaches its next one without the network.
+    let some = look([false, true, false]);
+    assert_eq!(some, (None, None, vec![Some(400), Some(0), None], vec![Some(0), Some(0), None]));
+}
+
+#[test]
+fn how_much_of_a_job_is_seen() {
+    let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2)], 4);
+    let other = cluster.again(5, 8, 3);
+    let mut model = Model::new();
+    model.apply(&cluster.batch(1, 2), at(2));
+    let coverage = |model: &Model| jobs(model, &Diagnosis::new(), at(4)).remove(0).coverage;
+    let full = coverage(&model);
+    assert_eq!((full.state, full.ranks, full.calls, full.plugin), (CoverageState::Full, 3, 3, 3));
+    assert!(full.lacks.is_empty());
+
+    let mut partly = other.processes();
+    for process in &mut partly[..2] {
+        let sources = batch::Sources { calls: false, plugin: true, log: true };
+        process.communicators[0].sources = Some(sources);
+    }
+    model.apply(&batch(2, 3, partly), at(3));
+    let found = coverage(&model);
+    assert_eq!((found.state, found.ranks, found.calls), (CoverageState::Partly, 6, 4));
+    assert_eq!((found.plugin, found.log), (6, 6));
+    assert_eq!(found.lacks.len(), 1, "{found:?}");
+    assert!(found.lacks[0].starts_with("calls bypass the collector"), "{found:?}");
+    assert!(found.lacks[0].ends_with("(1 communicator)"), "{found:?}");
+
+    // What has ended is nobody's concern any more.
+    let gone = other.with(|_, rank| rank.state = batch::CommunicatorState::Destroyed);
+    model.apply(&gone.batch(3, 4), at(4));
+    assert_eq!(coverage(&model).state, CoverageState::Full);
+}
+
+#[test]
+fn what_was_imported_neither_runs_nor_goes_stale() {
+    let cluster = sick();
+    let imported = |rank| {
+        let mut process = cluster.process(rank);
+        process.state = ProcessState::Imported.into();
+        process.has_segment = false;
+        process.in_flight = vec![cluster.operation(5, 1, None)];
+        process
+    };
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, (0..4).map(imported).collect()), at(2));
+    diagnosis.update(&model, None, at(2));
+    let day = 24 * 3_600;
+    let changes = model.tick(at(2 + 3 * day));
+    assert!(changes.communicators.is_empty(), "nothing of it changes with time");
+    let job = job(&model, &diagnosis, at(3 * day), "train").unwrap();
+    assert_eq!((job.state, job.n_processes), (JobState::Imported, 4));
+    assert_eq!((job.active_communicators, job.findings.critical), (1, 1));
+    let whole = communicator(&model, &diagnosis, at(3 * day), cluster.id().as_str()).unwrap();
+    assert_eq!((whole.summary.state, whole.summary.ended), (CommunicatorState::Active, None));
+    assert!(whole.ranks.iter().all(|rank| rank.state == RankState::Imported));
+    let operation = whole.ranks[0].operation.as_ref().unwrap();
+    assert_eq!((operation.state, operation.duration_s), (OperationState::InFlight, 0.0));
+    let found = host(&model, &diagnosis, at(3 * day), "host-2").unwrap();
+    assert_eq!(
+        (found.summary.n_processes, found.summary.jobs.as_slice()),
+        (0, ["train".to_owned()].as_slice())
+    );
+    assert!(found.summary.degraded);
+    // What still runs of the same job counts for more, and a restart changes nothing.
+    let kept: Vec<_> = (0..4).filter_map(|rank| model.process_facts(&cluster.key(rank))).collect();
+    let mut again = Model::new();
+    again.restore(kept, at(9));
+    assert_eq!(jobs(&again, &diagnosis, at(60))[0].state, JobState::Imported);
+    model.tick(at(8 * day));
+    assert!(model.job("train").is_none(), "not kept for ever");
+}
+
+#[test]
+fn an_operation_whose_end_nobody_tells_is_not_in_flight() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 4);
+    let issuing = |rank, completion: batch::Completion| {
+        let mut process = cluster.process(rank);
+        process.communicators[0].completion = completion.into();
+        process.in_flight = vec![cluster.operation(5, 11, None), cluster.operation(6, 12, None)];
+        process
+    };
+    let mut model = Model::new();
+    let words = vec![issuing(0, batch::Completion::None), issuing(1, batch::Completion::Events)];
+    model.apply(&batch(1, 12, words), at(12));
+    let whole = communicator(&model, &Diagnosis::new(), at(20), cluster.id().as_str()).unwrap();
+    let found: Vec<_> = (whole.ranks.iter())
+        .filter_map(|rank| rank.operation.as_ref())
+        .map(|operation| (operation.state, operation.seq_number, operation.duration_s))
+        .collect();
+    assert_eq!(found, [(OperationState::Issued, 6, 0.0), (OperationState::InFlight, 5, 9.0)]);
+    let of = |state| {
+        let found = operations(&model, &Diagnosis::new(), at(20), cluster.id().as_str(), Some(state));
+        found.unwrap().len()
+    };
+    assert_eq!((of(OperationState::Issued), of(OperationState::InFlight)), (2, 2));
 }

@@ -73,5 +73,6 @@ async fn it_serves_itself() {
     });
     let job = job.await;
     assert_eq!((&job["n_processes"], &job["findings"]["critical"]), (&6.into(), &1.into()), "{job:#}");
+    assert_eq!(job["state"], "imported", "{job:#}");
     drop(child);
 }

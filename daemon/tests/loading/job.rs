@@ -35,6 +35,7 @@ impl Job {
     /// `ringscope run WAY -- WORDS RANK PIPES REST` for each rank; returns when all have trained; why not, if one did not.
     pub(crate) fn start(
         built: &Built,
+        name: &str,
         way: &[&str],
         words: &[String],
         rest: &[String],
@@ -44,7 +45,7 @@ impl Job {
         let pipes = dir.join("pipe");
         let _open: Vec<File> = (0..n_pipes).map(|n| pipe(&format!("{}{n}", pipes.display()))).collect();
         let ranks = (0..2).map(|rank: usize| {
-            let mut command = crate::ringscope(&["run", "--job", "loading", "--level", "steps", "--dir"]);
+            let mut command = crate::ringscope(&["run", "--job", name, "--level", "steps", "--dir"]);
             command.arg(&dir.0).args(way).arg("--").args(words).arg(rank.to_string()).arg(&pipes).args(rest);
             command
                 .env("LD_LIBRARY_PATH", &built.dir.0)

@@ -8,14 +8,17 @@ mod common;
 
 mod build;
 mod job;
+mod live;
 mod log;
 
 use std::fmt::Write as _;
 use std::process::Command;
 
 use build::Built;
+use common::daemon::Daemon;
 use common::stage::RINGSCOPE;
 use job::{Job, Seen};
+use live::Live;
 
 /// How a program comes to NCCL.
 struct Program {
@@ -33,6 +36,10 @@ struct Program {
 /// How ringscope comes to the program.
 const WAYS: [(&str, &[&str]); 3] =
     [("`run`", &[]), ("`run --shim`", &["--shim"]), ("`run --plugin-only`", &["--plugin-only"])];
+
+/// How the daemon says that calls are not seen, and that rings are not.
+const BYPASS: &str = "calls bypass the collector";
+const NO_LOG: &str = "the library's log says nothing of it";
 
 /// Bytes that a rank sums on each of its communicators.
 const BYTES: u64 = 256 * 4;
@@ -125,9 +132,11 @@ fn the_users_log_is_what_it_would_be_without_ringscope() {
     log::is_what_it_would_be_without_ringscope(&Built::new());
 }
 
-#[test]
-fn every_way_of_loading_is_seen_or_said_not_to_be() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_way_of_loading_is_seen_or_said_not_to_be() {
     let built = Built::new();
+    let daemon = Daemon::ready("none").await;
+    let mut n_cells = 0;
     let (mut table, mut wrong) = (String::new(), Vec::new());
     for program in programs(&built) {
         let mut row = format!("| {} | {} |", program.name, program.example);
@@ -142,7 +151,9 @@ fn every_way_of_loading_is_seen_or_said_not_to_be() {
             let expected = program.told_before[index];
             expect(told == expected, format!("doctor before the run ends with {told}, not {expected}"));
             let (words, rest) = (&program.words, &program.rest);
-            let job = match Job::start(&built, way, words, rest, program.n_communicators) {
+            n_cells += 1;
+            let id = format!("cell-{n_cells}");
+            let job = match Job::start(&built, &id, way, words, rest, program.n_communicators) {
                 Ok(job) => job,
                 Err(error) => {
                     expect(false, error);
@@ -154,13 +165,27 @@ fn every_way_of_loading_is_seen_or_said_not_to_be() {
             expect(seen == expected, format!("{seen:?}, not {expected:?}"));
             let (report, problems) = ask_beside(&job, program.calls_seen[index]);
             expect(problems.is_empty(), format!("{}: {report:#}", problems.join(", ")));
-            job.end();
+            let live = Live::new(&daemon, job, id);
+            let calls_seen = program.calls_seen[index];
+            let lacks = live.lacks(&daemon, program.n_communicators, calls_seen).await;
+            // Under the shim the second library's calls go to the first copy.
+            let loses_log = program.n_communicators > 1 && !way.contains(&"--shim");
+            let lacking = [(!calls_seen, BYPASS), (loses_log, NO_LOG)];
+            let lacking: Vec<&str> =
+                lacking.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+            let is_said = |what: &str| lacks.iter().any(|lack| lack.starts_with(what));
+            let holds = lacking.iter().all(|what| is_said(what)) && lacks.is_empty() == lacking.is_empty();
+            expect(holds, format!("the page says {lacks:?}, not {lacking:?}"));
+            live.end().await;
             let calls = if seen.by_calls > 0 { "calls, " } else { "" };
-            write!(row, " {calls}completion, rings |").unwrap();
+            let told = if lacks.is_empty() { "" } else { "; *partly seen*" };
+            let rings = if loses_log { "rings of one copy" } else { "rings" };
+            write!(row, " {calls}completion, {rings}{told} |").unwrap();
         }
         table.push_str(&row);
         table.push('\n');
     }
+    daemon.stop().await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     check_document(&table);
 }

@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use ringscope_wire::batch::Level;
+
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::Daemon;
 
@@ -25,6 +27,23 @@ async fn metrics_are_as_recorded_and_prometheus_likes_them() {
         panic!("{GOLDEN} was not there and is written now: read it, and run again");
     }
     assert_eq!(stable, std::fs::read_to_string(GOLDEN).unwrap(), "{GOLDEN}: delete it to record it anew");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_nobody_counts_have_no_series() {
+    let daemon = Daemon::ready("none").await;
+    for host in 0..2 {
+        let mut batch = SMALL.batch(host, 1, 3, START_NS);
+        for process in &mut batch.processes {
+            process.level = Level::Counters.into();
+        }
+        daemon.take(&batch).await;
+    }
+    let text = daemon.get("/metrics").await.text().await.unwrap();
+    let series = |name: &str| text.lines().filter(|line| line.starts_with(&format!("{name}{{"))).count();
+    assert_eq!(series("ringscope_wire_bytes_total"), 0, "{text}");
+    assert_eq!(series("ringscope_completed_bytes_total"), 2, "{text}");
     daemon.stop().await;
 }
 

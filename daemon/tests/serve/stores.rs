@@ -81,9 +81,10 @@ async fn series(store: &Store) {
     let at = |minutes: i64| (NOW.0 / 1_000_000).cast_signed() + minutes * 60_000;
     let samples =
         (0..10).flat_map(|minute| ["h1", "h2"].map(|host| sample("c1", host, at(minute), 100 * minute)));
+    let measured = SampleRow { inter_bytes: Some(7), ..sample("c1", "wire", at(5), 0) };
     let set = WriteSet {
         communicators: vec![communicator("c1")],
-        samples: samples.chain([sample("c1", "old", at(-60), 1)]).collect(),
+        samples: samples.chain([sample("c1", "old", at(-60), 1), measured]).collect(),
         ..WriteSet::default()
     };
     store.write(&set).await.unwrap();
@@ -103,6 +104,9 @@ async fn series(store: &Store) {
     let all =
         store.series(&SeriesQuery { comm: None, host: Some("h2".into()), ..query.clone() }).await.unwrap();
     assert_eq!(all.len(), 4);
+    // What was not measured has no points.
+    let wire = store.series(&SeriesQuery { metric: Metric::InterBytes, ..query.clone() }).await.unwrap();
+    assert_eq!(wire.iter().map(|point| (&*point.host, point.value)).collect::<Vec<_>>(), [("wire", 7)]);
     let none = store.series(&SeriesQuery { comm: Some("c2".into()), ..query }).await.unwrap();
     assert!(none.is_empty());
 }

@@ -3,7 +3,7 @@
 import type { CommunicatorSummary, FindingCounts, Job } from "../api";
 import { byName } from "./health";
 
-const JOB_STATES = ["running", "stale", "ended"];
+const JOB_STATES = ["running", "stale", "imported", "ended"];
 const COMMUNICATOR_STATES = ["broken", "active", "forming", "ended"];
 
 function severity(counts: FindingCounts): number {

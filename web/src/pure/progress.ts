@@ -92,12 +92,15 @@ function waitingWords(ranks: Rank[], waiting: Rank[], longest: number, killed: n
   }
   const living = ranks.filter(alive);
   if (living.length === 0) return endedWords(ranks, killed);
+  const issued = living.filter((rank) => rank.operation?.state === "issued");
+  if (issued.length > 0) return `last issued ${operationName(furthest(issued))}; nothing tells when operations are done`;
   const done = living.filter((rank) => rank.operation?.state === "completed");
   if (done.length === 0) return "no operation yet";
   return `no operation in flight; last ${operationName(furthest(done))}`;
 }
 
 function endedWords(ranks: Rank[], killed: number): string {
+  if (ranks.some((rank) => rank.state === "imported")) return "read from files, nothing runs here";
   const cut = ranks.filter((rank) => rank.state === "exited" && rank.operation?.state === "in_flight");
   if (killed > 0 && cut.length > 0) return `${plural(cut.length, "rank")} ended in ${operationName(furthest(cut))}`;
   return killed === ranks.length ? "" : "no rank runs any more";

@@ -11,7 +11,7 @@ const FEW = 64;
 
 const all = signal(false);
 
-const MARKS: Record<RankState, MarkKind> = { running: "ok", stale: "stale", exited: "ended", killed: "killed" };
+const MARKS: Record<RankState, MarkKind> = { running: "ok", stale: "stale", exited: "ended", killed: "killed", imported: "ended" };
 
 export function RanksPanel() {
   const host = store.route.value.host;
@@ -127,9 +127,11 @@ function OperationCell({ operation, state }: { operation: Operation; state: Rank
 }
 
 function stateWords(operation: Operation, state: RankState): string {
+  if (operation.state === "issued") return "issued, nothing tells when it is done";
   const time = duration(operation.duration_s);
   if (operation.state === "in_flight") {
     if (state === "killed") return `died in it after ${time}`;
+    if (state === "imported") return "not finished when the file was written";
     return state === "exited" ? `not finished after ${time}` : `in flight ${time}`;
   }
   if (operation.state === "completed") return `done in ${time}`;

@@ -126,6 +126,7 @@ function jobMark(job: Job): { kind: MarkKind; label: string } {
   if (job.n_killed > 0) return { kind: "killed", label: "processes killed" };
   if (job.findings.warning > 0) return { kind: "warning", label: "warning" };
   if (job.state === "stale") return { kind: "stale", label: "stale" };
+  if (job.state === "imported") return { kind: "ended", label: "imported" };
   return { kind: "ok", label: "running" };
 }
 

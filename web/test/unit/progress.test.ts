@@ -62,3 +62,22 @@ test("no rank, no operation, no rank left", () => {
   expect(progress([{ ...rank(0), operation: undefined } as never]).sentence).toBe("No operation yet");
   expect(progress([rank(0, { state: "exited" })]).sentence).toBe("No rank runs any more");
 });
+
+test("where nothing tells that operations complete, nobody is stuck, however long ago they were issued", () => {
+  const open = { operation: operation({ state: "issued", duration_s: 0 }) };
+  const seen = progress([rank(0, open), rank(1, { operation: operation({ state: "issued", seq_number: 9, duration_s: 0 }) })]);
+  expect(seen).toMatchObject({ sentence: "Last issued AllReduce #9; nothing tells when operations are done", stuck: false });
+  expect(seen.behind.size).toBe(0);
+});
+
+test("a rank that only issues does not make a hang of what others wait in, unless it has not issued it", () => {
+  const level = rank(1, { operation: operation({ state: "issued", duration_s: 0 }) });
+  expect(progress([rank(0), level]).stuck).toBe(false);
+  const late = rank(1, { operation: operation({ state: "issued", seq_number: 5, duration_s: 0 }) });
+  expect([...progress([rank(0), late]).behind]).toEqual([[1, 2]]);
+});
+
+test("what was imported waits for nobody", () => {
+  const imported = { state: "imported" as const };
+  expect(progress([rank(0, imported), rank(1, imported)])).toMatchObject({ sentence: "Read from files, nothing runs here", stuck: false });
+});

@@ -141,10 +141,17 @@ fn raised(job: &Job, mut n: i64, maxchannels: i64) -> i64 {
         min = maxchannels;
     }
     if v >= 21700
-        && let Some(ctas) = job.min_ctas
-        && min < ctas
+        && let Some(mut ctas) = job.min_ctas
     {
-        min = ctas;
+        // envConfigOverride: "minCTAs is larger than maxCTAs, set both to maxCTAs".
+        if let Some(most) = job.max_ctas
+            && ctas > most
+        {
+            ctas = most;
+        }
+        if min < ctas {
+            min = ctas;
+        }
     }
     if v >= 21800
         && let Some(shared) = job.shared

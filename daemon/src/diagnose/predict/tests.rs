@@ -110,7 +110,7 @@ fn every_job() -> impl Iterator<Item = Job> {
         .flat_map(settings)
 }
 
-fn settings(job: Job) -> [Job; 8] {
+fn settings(job: Job) -> [Job; 9] {
     [
         job.clone(),
         Job { max_nchannels: Some(5), ..job.clone() },
@@ -119,6 +119,7 @@ fn settings(job: Job) -> [Job; 8] {
         Job { max_nrings: Some(3), min_nrings: Some(2), ..job.clone() },
         Job { max_nrings: Some(3), max_nchannels: Some(7), max_ctas: Some(6), ..job.clone() },
         Job { min_ctas: Some(16), min_nchannels: Some(4), ..job.clone() },
+        Job { min_ctas: Some(16), max_ctas: Some(12), ..job.clone() },
         Job { work_args_bytes: Some(32 + 16 * 10), min_nrings: Some(12), min_nchannels: Some(1), ..job },
     ]
 }
