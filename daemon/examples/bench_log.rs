@@ -55,7 +55,7 @@ fn main() {
     }
     println!("{} MiB each, one thread; {}", arguments.mib, proc::cpu_model());
     println!(
-        "mix                  MB/s  line feeds MB/s  ratio  lines  records  communicators  RSS growth MiB"
+        "mix                  MB/s  MB/s on a core  line feeds MB/s  ratio  lines  records  communicators  RSS growth MiB"
     );
     let mut slowest = f64::INFINITY;
     let mut largest = 0.0_f64;
@@ -63,9 +63,10 @@ fn main() {
         for _ in 0..arguments.rounds {
             let figures = measure(mix, arguments.mib << 20);
             println!(
-                "{:<18} {:>6.0} {:>16.0} {:>6.2} {} {} {} {:.1}",
+                "{:<18} {:>6.0} {:>15.0} {:>16.0} {:>6.2} {} {} {} {:.1}",
                 format!("{mix:?}"),
                 figures.mb_per_s,
+                figures.mb_per_core_s,
                 figures.limit_mb_per_s,
                 figures.mb_per_s / figures.limit_mb_per_s,
                 figures.lines,
@@ -73,15 +74,13 @@ fn main() {
                 figures.communicators,
                 figures.rss_mib,
             );
-            if mix == Mix::Training {
-                slowest = slowest.min(figures.mb_per_s);
-            }
+            slowest = slowest.min(figures.mb_per_core_s);
             largest = largest.max(figures.rss_mib);
         }
     }
     let met = |met: bool| if met { "met" } else { "not met" };
     println!(
-        "slowest of Training {slowest:.0} MB/s, at least {LIMIT_MB_PER_S}: {}",
+        "slowest on a core {slowest:.0} MB/s, at least {LIMIT_MB_PER_S}: {}",
         met(slowest >= LIMIT_MB_PER_S)
     );
     println!("most memory {largest:.1} MiB, at most {LIMIT_RSS_MIB}: {}", met(largest <= LIMIT_RSS_MIB));
@@ -89,6 +88,8 @@ fn main() {
 
 struct Figures {
     mb_per_s: f64,
+    /// Without the time in which other programs had the core.
+    mb_per_core_s: f64,
     limit_mb_per_s: f64,
     lines: u64,
     records: u64,
@@ -102,7 +103,7 @@ fn measure(mix: Mix, bytes: usize) -> Figures {
     block.resize(block.capacity(), 1);
     let before = proc::rss_bytes(std::process::id());
     let mut log = NcclLog::new();
-    let (mut reading_s, mut counting_s, mut done, mut peak) = (0.0, 0.0, 0, before);
+    let (mut reading_s, mut core, mut counting_s, mut done, mut peak) = (0.0, 0.0, 0.0, 0, before);
     let mut line_feeds = 0;
     while done < bytes {
         source.fill(&mut block, BLOCK_BYTES.min(bytes - done));
@@ -110,21 +111,29 @@ fn measure(mix: Mix, bytes: usize) -> Figures {
         let start = Instant::now();
         line_feeds += memchr::memchr_iter(b'\n', &block).count() as u64;
         counting_s += start.elapsed().as_secs_f64();
-        let start = Instant::now();
+        let (start, start_core_s) = (Instant::now(), core_s());
         block.chunks(CHUNK_BYTES).for_each(|chunk| log.feed(chunk));
         reading_s += start.elapsed().as_secs_f64();
+        core += core_s() - start_core_s;
         peak = peak.max(proc::rss_bytes(std::process::id()));
     }
     let counts = log.counts();
     assert_eq!(counts.lines, line_feeds, "every line is counted");
     Figures {
         mb_per_s: done as f64 / 1e6 / reading_s,
+        mb_per_core_s: done as f64 / 1e6 / core,
         limit_mb_per_s: done as f64 / 1e6 / counting_s,
         lines: counts.lines,
         records: counts.info + counts.warn,
         communicators: log.communicators().count(),
         rss_mib: (peak - before) as f64 / f64::from(1 << 20),
     }
+}
+
+/// Seconds that this thread has been on a core.
+fn core_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Mutated lines of the corpus, and random ones.

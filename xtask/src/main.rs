@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod fuzz;
 mod gpu_bundle;
 mod nccl;
 mod process;
@@ -49,6 +50,13 @@ enum Command {
     Web,
     /// Fetch the versions of NVIDIA's library that the tests need, 2 GB: target/nccl
     Nccl,
+    /// Feed what reads foreign bytes with mutated ones, and stop at the first panic. Installs cargo-fuzz if it is missing;
+    /// needs a nightly compiler (`rustup toolchain install nightly`)
+    Fuzz {
+        /// Seconds for each target
+        #[arg(long, default_value_t = 90, value_name = "N")]
+        seconds: u32,
+    },
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -68,6 +76,7 @@ fn main() -> ExitCode {
         Command::GpuBundle { out } => gpu_bundle::make(out),
         Command::Nccl => nccl::ensure(),
         Command::Web => test::build_web(),
+        Command::Fuzz { seconds } => fuzz::run_all(seconds),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
     };
     match result {

@@ -49,12 +49,22 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<()> {
 
 /// Installs cargo-deny if it is missing.
 pub(crate) fn ensure_cargo_deny() -> Result<()> {
+    ensure_subcommand("deny")
+}
+
+/// Installs cargo-fuzz if it is missing.
+pub(crate) fn ensure_cargo_fuzz() -> Result<()> {
+    ensure_subcommand("fuzz")
+}
+
+/// `cargo <name>`, from the crate `cargo-<name>`.
+fn ensure_subcommand(name: &str) -> Result<()> {
     let there =
-        command(env!("CARGO"), ["deny", "--version"]).output().is_ok_and(|output| output.status.success());
+        command(env!("CARGO"), [name, "--version"]).output().is_ok_and(|output| output.status.success());
     if there {
         return Ok(());
     }
-    run(&mut command(env!("CARGO"), ["install", "--locked", "cargo-deny"]))
+    run(&mut command(env!("CARGO"), ["install", "--locked", &format!("cargo-{name}")]))
 }
 
 impl Tool {

@@ -109,9 +109,13 @@ fn model_and_diagnosis_do_no_io_and_read_no_clock() {
         "clock::monotonic",
         "async fn",
     ];
-    for room in ["daemon/src/model", "daemon/src/diagnose", "daemon/src/view", "daemon/src/nccl_log"] {
-        assert_eq!(offenders(room, &words, &[]), Vec::<String>::new());
+    for room in ["model", "diagnose", "view", "nccl_log", "nccl_xml"] {
+        assert_eq!(offenders(&format!("daemon/src/{room}"), &words, &[]), Vec::<String>::new());
     }
+    // Of import, only those that fetch files and hand on what they say.
+    let edges = ["command.rs", "deliver.rs", "source.rs", "upload.rs"].map(|file| format!("import/{file}"));
+    let edges: Vec<&str> = edges.iter().map(String::as_str).collect();
+    assert_eq!(offenders("daemon/src/import", &words, &edges), Vec::<String>::new());
     let upward =
         ["crate::diagnose", "crate::view", "crate::http", "crate::store", "crate::ingest", "crate::agent"];
     assert_eq!(offenders("daemon/src/model", &upward, &["tests.rs"]), Vec::<String>::new());

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch;
 
 use super::account::Account;
-use super::lacks::lacks;
 use super::liveness::{Life, is_silent, look};
 use super::log_tail::{LogTail, Reached};
 use super::loss::{Loss, Losses};
@@ -237,7 +236,7 @@ impl Logged {
                 ..batch::Identity::default()
             }),
             state: batch::ProcessState::Running.into(),
-            log_lacks: lacks(&self.tail.log),
+            log_lacks: self.tail.log.lacks(),
             ..batch::Process::default()
         };
     }

@@ -74,6 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::run::note::Note;
 
     #[test]
     fn names_are_taken_apart() {
@@ -88,6 +89,21 @@ mod tests {
         check("nccl-0f3a-1.log", None);
         check("nccl.log", None);
         check("4711-77.seg", None);
+    }
+
+    #[test]
+    fn what_run_leaves_is_what_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let started_at: Timestamp = "2026-01-31T12:00:00.5Z".parse().unwrap();
+        let command = vec!["/usr/bin/python3".to_owned(), "train.py".to_owned()];
+        Note { job: Some("llama".into()), command, started_at }.leave(dir.path(), "0f3a").unwrap();
+        let expected = RunFile {
+            job: Some("llama".into()),
+            executable: Some("python3".into()),
+            started_at: Some(started_at),
+        };
+        assert_eq!(RunFile::read(dir.path(), "0f3a"), expected);
+        assert_eq!(RunFile::read(dir.path(), "0f3b"), RunFile::default());
     }
 
     #[test]

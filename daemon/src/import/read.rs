@@ -169,7 +169,7 @@ impl Gathered {
         if has_records.found {
             report.kind = Kind::NcclLog;
             report.records = log.communicators().count() as u64;
-            report.unparsed.clone_from(log.unparsed());
+            report.unparsed = log.unparsed();
             let counts = log.counts();
             let odd = [
                 ("lines that are too long", log.too_long()),

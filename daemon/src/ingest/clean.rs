@@ -21,12 +21,24 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
             ];
             texts.into_iter().for_each(text);
         }
+        process.log_lacks.iter_mut().for_each(text);
         for communicator in &mut process.communicators {
             text(&mut communicator.name);
             text(&mut communicator.gpu);
+            text(&mut communicator.log_version);
+            text(&mut communicator.made_by);
+            if communicator.channel_settings.keys().any(|name| !is_clean(name)) {
+                communicator.channel_settings.retain(|name, _| is_clean(name));
+            }
             for ring in &mut communicator.rings {
                 text(&mut ring.transport);
                 text(&mut ring.nic);
+                text(&mut ring.recv_nic);
+            }
+            for proof in &mut communicator.evidence {
+                text(&mut proof.fact);
+                text(&mut proof.file);
+                text(&mut proof.text);
             }
         }
     }
@@ -40,7 +52,14 @@ fn key(what: &str, key: &str) -> Result<(), BatchError> {
     Ok(())
 }
 
+fn is_clean(text: &str) -> bool {
+    text.len() <= TEXT_BYTES_MAX && !text.contains('\0')
+}
+
 fn text(text: &mut String) {
+    if is_clean(text) {
+        return;
+    }
     if text.contains('\0') {
         *text = text.replace('\0', "\u{fffd}");
     }
@@ -56,7 +75,7 @@ const TEXT_BYTES_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {
-    use ringscope_wire::batch::{Identity, Process};
+    use ringscope_wire::batch::{Communicator, Evidence, Identity, Process, RingPosition};
 
     use super::*;
 
@@ -78,6 +97,38 @@ mod tests {
         let mut long = batch("k", &"ä".repeat(1000));
         clean(&mut long).unwrap();
         assert_eq!(job(&long).len(), TEXT_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_logs_say_becomes_storable() {
+        let odd = || format!("a\0{}", "b".repeat(1000));
+        let mut batch = batch("k", "j");
+        let process = &mut batch.processes[0];
+        process.log_lacks = vec![odd()];
+        process.communicators = vec![Communicator {
+            made_by: odd(),
+            log_version: odd(),
+            channel_settings: [(odd(), 1), ("NCCL_MAX_NCHANNELS".to_owned(), 2)].into(),
+            rings: vec![RingPosition { recv_nic: odd(), ..RingPosition::default() }],
+            evidence: vec![Evidence { fact: odd(), file: odd(), line: 3, text: odd() }],
+            ..Communicator::default()
+        }];
+        clean(&mut batch).unwrap();
+        let process = &batch.processes[0];
+        let communicator = &process.communicators[0];
+        let proof = &communicator.evidence[0];
+        for text in [
+            &process.log_lacks[0],
+            &communicator.made_by,
+            &communicator.log_version,
+            &communicator.rings[0].recv_nic,
+            &proof.fact,
+            &proof.file,
+            &proof.text,
+        ] {
+            assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
+        }
+        assert_eq!(communicator.channel_settings, [("NCCL_MAX_NCHANNELS".to_owned(), 2)].into());
     }
 
     #[test]

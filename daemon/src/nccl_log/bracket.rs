@@ -116,7 +116,8 @@ impl Bracket {
             }
             _ => {}
         }
-        self.held() - held
+        // A ring told again may be shorter than before.
+        self.held().saturating_sub(held)
     }
 
     /// Keeps the first lines that say why an init failed.
@@ -284,16 +285,19 @@ impl Bracket {
     }
 }
 
-/// Counts a connection of this rank, and keeps the path if it lies on a ring.
-pub(super) fn connected(facts: &mut CommunicatorFacts, connection: Connection, nics: &Nics) {
+/// Counts a connection of this rank, and keeps the path if it lies on a ring. Returns whether it is the first of its
+/// kind.
+pub(super) fn connected(facts: &mut CommunicatorFacts, connection: Connection, nics: &Nics) -> bool {
     let Connection { channel, index, from, to, direction, hop, .. } = connection;
     let hop = named(hop, nics);
     facts.nics_used.extend(hop.nic_index);
     facts.proxy_ranks.extend(hop.proxy_rank);
     let kind = kind_of(&hop, direction, index);
-    *facts.connections.entry(kind).or_default() += 1;
+    let count = facts.connections.entry(kind).or_default();
+    *count += 1;
+    let is_new = *count == 1;
     if index != 0 {
-        return;
+        return is_new;
     }
     let prev = facts.rings.iter().find(|ring| ring.channel == channel).map(|ring| ring.prev);
     match direction {
@@ -316,6 +320,7 @@ pub(super) fn connected(facts: &mut CommunicatorFacts, connection: Connection, n
         }
         _ => {}
     }
+    is_new
 }
 
 /// In the words of [`CommunicatorFacts::connections`].
@@ -325,8 +330,10 @@ pub(super) fn kind_of(hop: &Hop, direction: Direction, index: u32) -> String {
         Direction::Receive => " receive",
         Direction::Both => "",
     };
-    let purpose = if index == 0 { String::new() } else { format!(" (p2p conn /{index})") };
-    format!("{}{end}{purpose}", hop.transport)
+    if index == 0 {
+        return [&hop.transport, end].concat();
+    }
+    format!("{}{end} (p2p conn /{index})", hop.transport)
 }
 
 /// Name of the proof of a connection, in the words of `batch.proto`.

@@ -108,6 +108,13 @@ pub struct Evidence {
     pub text: String,
 }
 
+impl Evidence {
+    /// About how much memory this takes.
+    pub(super) fn weight_bytes(&self) -> usize {
+        self.text.len() + 80
+    }
+}
+
 impl CommunicatorFacts {
     /// commHash as printed, else as computed.
     #[must_use]
@@ -117,11 +124,16 @@ impl CommunicatorFacts {
 
     /// About how much memory this takes.
     pub(super) fn weight_bytes(&self) -> usize {
-        let evidence: usize = self.evidence.iter().map(|line| line.text.len() + 80).sum();
+        let evidence: usize = self.evidence.iter().map(Evidence::weight_bytes).sum();
         let orders: usize = self.orders.values().map(|ranks| ranks.len() * 4 + 64).sum();
-        let named = self.settings.len() + self.connections.len() + self.nics_used.len();
+        let named = self.settings.len() * 80 + self.rings.len() * 12;
+        1024 + evidence + orders + named + self.weight_of_connections_bytes()
+    }
+
+    /// The part of it that grows with connections.
+    pub(super) fn weight_of_connections_bytes(&self) -> usize {
         let hops = self.hops.len() + self.recv_hops.len() + self.edge_hops.len();
-        1024 + evidence + orders + named * 80 + hops * 160 + self.rings.len() * 12 + self.edges.len() * 8
+        (self.connections.len() + self.nics_used.len()) * 80 + hops * 160 + self.edges.len() * 8
     }
 }
 

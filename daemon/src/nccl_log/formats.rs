@@ -8,6 +8,8 @@ use super::facts::{End, Hop};
 use super::init_line::{InitLine, fields};
 use super::pattern::{Captures, captures, hex};
 
+mod connection;
+
 /// What one line says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Message {
@@ -125,8 +127,27 @@ const fn row_at(starts: &'static str, versions: &'static str, pattern: &'static 
 
 /// What a message says; `None` if no row fits.
 pub(super) fn message(text: &str) -> Option<Message> {
+    // Most of what a log has are connections, so they do not go through the table.
+    connection::message(text).or_else(|| in_table(text))
+}
+
+fn in_table(text: &str) -> Option<Message> {
     let rows = &BY_FIRST_BYTE[usize::from(*text.as_bytes().first()?)];
-    rows.iter().find_map(|format| (format.read)(&captures(format.pattern, text)?))
+    rows.iter()
+        .filter(|format| format.may_fit(text))
+        .find_map(|format| (format.read)(&captures(format.pattern, text)?))
+}
+
+impl Format {
+    /// Whether a trimmed text can match, by what is looked at fastest.
+    fn may_fit(&self, text: &str) -> bool {
+        if self.starts == NAMES {
+            return text.bytes().find(|byte| !of_name(*byte)) == Some(b' ');
+        }
+        // A row that ends in no capture ends in this word.
+        let last = self.pattern.rsplit([' ', '}', ')']).next().unwrap_or_default();
+        text.ends_with(last)
+    }
 }
 
 /// The rows that can fit a message by its first byte, in the table's order.
@@ -165,6 +186,7 @@ static FORMATS: &[Format] = &[
     row("2.7-2.29", "Channel {} : {}[{}] -> {}[{}] via {}", |c| {
         connection(c, Direction::Both, [0, 1, 3, 5], 0)
     }),
+    row("2.10-2.32", "Ring {} : {} -> {} -> {}", ring),
     row("2.5-2.6", "Ring {} : {}[{}] -> {}[{}] [receive] via {}", |c| {
         connection(c, Direction::Receive, [0, 1, 3, 5], 0)
     }),
@@ -172,7 +194,6 @@ static FORMATS: &[Format] = &[
         connection(c, Direction::Send, [0, 1, 3, 5], 0)
     }),
     row("2.5-2.6", "Ring {} : {}[{}] -> {}[{}] via {}", |c| connection(c, Direction::Both, [0, 1, 3, 5], 0)),
-    row("2.10-2.32", "Ring {} : {} -> {} -> {}", ring),
     row("RCCL", "Ring {} : {} -> {} -> {} comm {} nRanks {}", ring),
     row("2.5-2.32", "Pattern {}, crossNic {}, nChannels {}, {}", |c| {
         let bandwidth = bandwidth(c.text(3)?);
@@ -252,9 +273,12 @@ fn gpu(c: &Captures<'_>) -> Option<Message> {
     Some(Message::Gpu { bus_id: hex(bus_id)?, rank: c.u32(2)? })
 }
 
+fn of_name(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_'
+}
+
 fn setting(c: &Captures<'_>) -> Option<Message> {
     let (name, value) = (c.text(0)?, c.text(1)?);
-    let of_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     name.bytes().all(of_name).then(|| Message::Setting {
         name: name.to_owned(),
         value: value.strip_suffix('.').unwrap_or(value).to_owned(),
@@ -308,13 +332,29 @@ fn order(c: &Captures<'_>) -> Option<Message> {
 
 /// Fields of `at`: channel, from, to, path.
 fn connection(c: &Captures<'_>, direction: Direction, at: [usize; 4], index: u32) -> Option<Message> {
-    let (channel, from, to) = (c.u32(at[0])?, c.u32(at[1])?, c.u32(at[2])?);
-    let (path, pointer) = match c.text(at[3])?.split_once(" comm ") {
-        Some((path, communicator)) => (path, communicator.split_ascii_whitespace().next().and_then(hex)),
-        None => (c.text(at[3])?, None),
-    };
+    let [channel, from, to] = [c.u32(at[0])?, c.u32(at[1])?, c.u32(at[2])?];
     let own = if direction == Direction::Receive { at[2] } else { at[1] };
-    let device = c.u32(own + 1).filter(|device| *device < MAX_DEVICES);
+    via(Ends { channel, index, from, to, direction }, c.text(own + 1)?, c.text(at[3])?)
+}
+
+/// What stands before `via`.
+#[derive(Clone, Copy)]
+struct Ends {
+    channel: u32,
+    index: u32,
+    from: u32,
+    to: u32,
+    direction: Direction,
+}
+
+/// `own`: what stands in brackets behind the rank that wrote the line.
+fn via(ends: Ends, own: &str, path: &str) -> Option<Message> {
+    let Ends { channel, index, from, to, direction } = ends;
+    let (path, pointer) = match memchr::memmem::find(path.as_bytes(), b" comm ") {
+        Some(at) => (&path[..at], path[at + 6..].split_ascii_whitespace().next().and_then(hex)),
+        None => (path, None),
+    };
+    let device = own.trim().parse().ok().filter(|device| *device < MAX_DEVICES);
     let hop = hop(path)?;
     Some(Message::Connection(Connection { channel, index, from, to, direction, hop, pointer, device }))
 }

@@ -1,5 +1,6 @@
 //! What a log does not say, in words that tell the operator what to do about it.
 
+use super::facts::CommunicatorFacts;
 use super::log::NcclLog;
 
 pub(super) fn lacks(log: &NcclLog) -> Vec<String> {
@@ -36,7 +37,9 @@ pub(super) fn lacks(log: &NcclLog) -> Vec<String> {
         lacks
             .push("no communicator ids, printed since NCCL 2.16: ranks are joined by their order".to_owned());
     }
-    if log.version().is_none() {
+    // Of the others' own files nothing else is to be expected.
+    let of_first = |facts: &CommunicatorFacts| facts.rank == 0;
+    if log.version().is_none() && (log.communicators().any(of_first) || unfinished.iter().any(of_first)) {
         lacks.push("no version line: rank 0 prints it".to_owned());
     }
     if !log.unattributed().is_empty() {

@@ -24,16 +24,17 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Calls `each` with the number and the text of every line that ends within `bytes` and may hold a record. A line
-    /// without an end is kept for the next call, never read early: half a number is a wrong number.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(u64, &str)) {
+    /// Calls `each` with the number and the text of every line that ends within `bytes` and may hold a record, and with
+    /// the place of its mark if it has only one. A line without an end is kept for the next call, never read early: half
+    /// a number is a wrong number.
+    pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(u64, &str, Option<usize>)) {
         let mut rest = bytes;
         if self.skipping || !self.partial.is_empty() {
             let Some(at) = memchr::memchr(b'\n', rest) else { return self.keep(rest) };
             self.keep(&rest[..at]);
             self.ended += 1;
             if !self.skipping && MARK.find(&self.partial).is_some() {
-                each(self.ended, &clean(&self.partial));
+                each(self.ended, &clean(&self.partial), None);
             }
             self.partial.clear();
             self.skipping = false;
@@ -78,20 +79,29 @@ impl Lines {
     }
 
     /// `block` ends with a line feed.
-    fn whole(&mut self, block: &[u8], each: &mut impl FnMut(u64, &str)) {
+    fn whole(&mut self, block: &[u8], each: &mut impl FnMut(u64, &str, Option<usize>)) {
         let count = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count() as u64;
         let mut from = 0;
-        while let Some(hit) = MARK.find(&block[from..]) {
-            let hit = from + hit;
+        let find = |from: usize| MARK.find(&block[from..]).map(|at| from + at);
+        let mut next = find(0);
+        while let Some(hit) = next {
             let start = memchr::memrchr(b'\n', &block[from..hit]).map_or(from, |at| from + at + 1);
             let end = memchr::memchr(b'\n', &block[hit..]).map_or(block.len(), |at| hit + at);
             self.ended += count(&block[from..start]) + 1;
+            from = (end + 1).min(block.len());
+            // Most lines have one mark, so that the search for the next one is the next line's too.
+            next = find(hit + 1);
+            let only = next.is_none_or(|next| next > end);
+            if !only {
+                next = find(from);
+            }
             if end - start > MAX_LINE_BYTES {
                 self.too_long += 1;
             } else {
-                each(self.ended, &clean(&block[start..end]));
+                let text = clean(&block[start..end]);
+                let mark = (only && matches!(text, Cow::Borrowed(_))).then_some(hit - start);
+                each(self.ended, &text, mark);
             }
-            from = (end + 1).min(block.len());
         }
         self.ended += count(&block[from..]);
     }
@@ -101,7 +111,7 @@ impl Lines {
 /// before it is not part of the record.
 fn clean(line: &[u8]) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let text = String::from_utf8_lossy(line);
+    let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
     if memchr::memchr3(0x1b, b'\r', 0, line).is_none() {
         return text;
     }
@@ -128,7 +138,10 @@ mod tests {
         let mut reader = Lines::default();
         let mut found = Vec::new();
         for chunk in chunks {
-            reader.feed(chunk, |number, line| found.push((number, line.to_owned())));
+            reader.feed(chunk, |number, line, mark| {
+                assert!(mark.is_none_or(|at| line[at..].starts_with("CCL ")), "{line}");
+                found.push((number, line.to_owned()));
+            });
         }
         (found, reader.too_long())
     }
@@ -143,7 +156,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_told_apart() {
         let mut reader = Lines::default();
-        reader.feed(b"x\nNCCL cut", |_, _| {});
+        reader.feed(b"x\nNCCL cut", |_, _, _| {});
         assert_eq!(reader.rest(), Some((2, "NCCL cut".into())));
         assert_eq!(reader.rest(), None);
     }

@@ -11,7 +11,7 @@ use super::facts::{CommunicatorFacts, End, Evidence, Fragment};
 use super::formats::{Connection, Message, message};
 use super::init_line::InitLine;
 use super::lines::Lines;
-use super::prefix::{Level, Record, records};
+use super::prefix::{Level, Record, Writers, records};
 use super::process::{Ambiguous, Process, Processes};
 use super::unparsed::Unparsed;
 
@@ -47,6 +47,7 @@ pub struct NcclLog {
 pub(super) struct Content {
     version: Option<String>,
     processes: Processes,
+    writers: Writers,
     communicators: VecDeque<CommunicatorFacts>,
     /// Number of the first of `communicators`.
     first: u64,
@@ -121,14 +122,14 @@ impl NcclLog {
     /// Reads on. Chunks may end anywhere; a line counts once its end is there.
     pub fn feed(&mut self, bytes: &[u8]) {
         let Self { lines, content } = self;
-        lines.feed(bytes, |number, text| content.line(number, text, false));
+        lines.feed(bytes, |number, text, mark| content.line(number, text, mark, false));
         content.counts.lines = lines.ended();
     }
 
     /// Says that nothing follows. Of a last line without an end only what cannot have been cut off is taken.
     pub fn finish(&mut self) {
         if let Some((number, text)) = self.lines.rest() {
-            self.content.line(number, &text, true);
+            self.content.line(number, &text, None, true);
         }
         self.content.counts.lines = self.lines.ended();
     }
@@ -225,7 +226,7 @@ impl NcclLog {
 
     /// Records that no format fits, by the beginning of their message with the numbers taken out.
     #[must_use]
-    pub fn unparsed(&self) -> &BTreeMap<String, u64> {
+    pub fn unparsed(&self) -> BTreeMap<String, u64> {
         self.content.unparsed.by_shape()
     }
 
@@ -237,20 +238,24 @@ impl NcclLog {
 }
 
 impl Content {
-    fn line(&mut self, number: u64, text: &str, cut: bool) {
+    fn line(&mut self, number: u64, text: &str, mark: Option<usize>, cut: bool) {
         if text.starts_with('{')
             && let Ok(wrapped) = serde_json::from_str::<Wrapped<'_>>(text)
         {
             // A text with lines of its own is one write of the container.
             for text in wrapped.log.lines() {
-                self.plain(Line { number, text }, cut);
+                self.plain(Line { number, text }, None, cut);
             }
             return;
         }
-        self.plain(Line { number, text }, cut);
+        self.plain(Line { number, text }, mark, cut);
     }
 
-    fn plain(&mut self, line: Line<'_>, cut: bool) {
+    /// `mark`: where the only one stands, if that is known.
+    fn plain(&mut self, line: Line<'_>, mark: Option<usize>, cut: bool) {
+        if let Some(record) = mark.and_then(|mark| self.writers.record(line.text, mark)) {
+            return self.record(&record, line, cut);
+        }
         let mut found = Vec::new();
         let torn = records(line.text, |host| self.processes.knows(host), |record| found.push(record));
         self.counts.torn += u64::from(torn);
@@ -272,25 +277,10 @@ impl Content {
             return self.warn(record, line);
         }
         self.counts.info += 1;
+        let said = self.said_by(record, cut || record.cut);
         // Whatever it says: its name tells torn ones from others.
-        self.process(record, line);
-        let Some(message) = message(record.message) else {
-            if cut || record.cut {
-                self.counts.cut += 1;
-            } else {
-                self.unparsed.count(record.message);
-            }
-            return;
-        };
-        if message == Message::Known {
-            return;
-        }
-        let message = if cut || record.cut { message.of_cut() } else { Some(message) };
-        let Some(message) = message else {
-            self.counts.cut += 1;
-            return;
-        };
-        self.process(record, line).heard = true;
+        self.process(record, line).heard |= said.is_some();
+        let Some(message) = said else { return };
         match message {
             Message::Version(version) => {
                 self.version.get_or_insert(version);
@@ -304,6 +294,27 @@ impl Content {
             Message::Complete(init) => self.complete(record, &init, line),
             Message::Ended { pointer, end } => self.ended(record, pointer, end, line),
             message => self.within(record, message, line),
+        }
+    }
+
+    /// What a record says, as far as that is certain and of use.
+    fn said_by(&mut self, record: &Record<'_>, cut: bool) -> Option<Message> {
+        match message(record.message) {
+            Some(Message::Known) => None,
+            Some(message) if cut => {
+                let certain = message.of_cut();
+                self.counts.cut += u64::from(certain.is_none());
+                certain
+            }
+            Some(message) => Some(message),
+            None if cut => {
+                self.counts.cut += 1;
+                None
+            }
+            None => {
+                self.unparsed.count(record.message);
+                None
+            }
         }
     }
 
@@ -401,6 +412,11 @@ impl Content {
     }
 
     /// The communicator with this number, if it is still there.
+    fn known(&self, number: u64) -> Option<&CommunicatorFacts> {
+        self.communicators.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// The same, to be changed.
     fn at(&mut self, number: u64) -> Option<&mut CommunicatorFacts> {
         self.communicators.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
@@ -466,19 +482,22 @@ impl Content {
     /// are, it does not matter for the path as soon as there are as many connections as communicators and all are
     /// alike. Gives the connection back if none is alive.
     fn late(&mut self, record: &Record<'_>, connection: Connection, line: Line<'_>) -> Option<Connection> {
-        let live = self.process(record, line).live.clone();
-        let mut alive = live;
-        alive.retain(|number| {
-            self.at(*number).is_some_and(|facts| {
+        let live = std::mem::take(&mut self.process(record, line).live);
+        let fits = |number: &u64| {
+            self.known(*number).is_some_and(|facts| {
                 facts.rank == connection.own_rank()
                     && connection.pointer.is_none_or(|pointer| facts.comm_pointer == pointer)
                     && facts.cuda_device.zip(record.cuda_device).is_none_or(|(a, b)| a == b)
             })
-        });
-        match alive[..] {
-            [] => return Some(connection),
-            [only] => self.attach(record, only, connection, line),
-            _ => self.share(record, &alive, connection, line),
+        };
+        let mut alive = live.iter().copied().filter(fits);
+        let (only, others) = (alive.next(), alive.next().is_some());
+        let alive = if others { live.iter().copied().filter(fits).collect() } else { Vec::new() };
+        self.process(record, line).live = live;
+        match only {
+            None => return Some(connection),
+            Some(only) if !others => self.attach(record, only, connection, line),
+            Some(_) => self.share(record, &alive, connection, line),
         }
         self.revision += 1;
         None
@@ -492,15 +511,16 @@ impl Content {
 
     fn attach_with(&mut self, nics: &Nics, number: u64, connection: Connection, line: Line<'_>) {
         let Some(facts) = self.at(number) else { return };
-        let before = facts.weight_bytes();
-        let kind = kind_of(&connection.hop, connection.direction, connection.index);
+        let before = facts.weight_of_connections_bytes();
         let fact = evidence_of(&connection);
-        if !facts.connections.contains_key(&kind) && facts.evidence.len() < MAX_EVIDENCE {
-            facts.evidence.push(line.proves(fact));
+        let is_new = connected(facts, connection, nics);
+        let mut more = facts.weight_of_connections_bytes().saturating_sub(before);
+        if is_new && facts.evidence.len() < MAX_EVIDENCE {
+            let proof = line.proves(fact);
+            more += proof.weight_bytes();
+            facts.evidence.push(proof);
         }
-        connected(facts, connection, nics);
-        let after = facts.weight_bytes();
-        self.facts_bytes += after.saturating_sub(before);
+        self.facts_bytes += more;
     }
 
     fn share(&mut self, record: &Record<'_>, alive: &[u64], connection: Connection, line: Line<'_>) {

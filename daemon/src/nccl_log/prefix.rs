@@ -62,6 +62,71 @@ pub(super) fn records<'l>(
     true
 }
 
+/// Who wrote lately, by all that stands in front of the mark: most lines begin as one before them did.
+#[derive(Debug, Default)]
+pub(super) struct Writers {
+    lately: Vec<Option<Writer>>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    head: String,
+    /// Where the host stands in it.
+    host: (usize, usize),
+    pid: u32,
+    tid: u32,
+    cuda_device: Option<u32>,
+}
+
+/// Writers remembered: the ranks and threads of a host, and some more.
+const MAX_WRITERS: usize = 256;
+/// Longest head remembered.
+const MAX_HEAD_BYTES: usize = 256;
+
+impl Writers {
+    /// The record on a line whose only "CCL " is at `mark`, as [`records`] reads it.
+    pub(super) fn record<'l>(&mut self, line: &'l str, mark: usize) -> Option<Record<'l>> {
+        let at = mark.checked_sub(2)?;
+        let level = match line.as_bytes().get(at..at + MARK_BYTES)? {
+            b" NCCL INFO " => Level::Info,
+            b" NCCL WARN " => Level::Warn,
+            _ => return None,
+        };
+        let (head, message) = (&line[..at], line[at + MARK_BYTES..].trim());
+        let writer = self.of(head)?;
+        let host = head.get(writer.host.0..writer.host.1)?;
+        let Writer { pid, tid, cuda_device, .. } = *writer;
+        Some(Record { host, pid, tid, cuda_device, level, message, cut: false })
+    }
+
+    fn of(&mut self, head: &str) -> Option<&Writer> {
+        if self.lately.is_empty() {
+            self.lately.resize_with(MAX_WRITERS, || None);
+        }
+        let place = &mut self.lately[place(head.as_bytes())];
+        if place.as_ref().is_none_or(|writer| writer.head != head) {
+            let (host, pid, tid, cuda_device) = writer_of(head, &|_: &str| true)?;
+            let from = host.as_ptr() as usize - head.as_ptr() as usize;
+            let mut kept = place.take().map(|writer| writer.head).unwrap_or_default();
+            kept.clear();
+            if head.len() > MAX_HEAD_BYTES {
+                kept.shrink_to(MAX_HEAD_BYTES);
+            }
+            kept.push_str(head);
+            *place = Some(Writer { head: kept, host: (from, from + host.len()), pid, tid, cuda_device });
+        }
+        place.as_ref()
+    }
+}
+
+/// By the last bytes, where process and thread stand.
+fn place(head: &[u8]) -> usize {
+    let Some((rest, last)) = head.split_last_chunk::<8>() else { return 0 };
+    let before = rest.last_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let mixed = (u64::from_le_bytes(*last) ^ before.rotate_left(23)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::from(mixed.to_be_bytes()[0])
+}
+
 fn mark(text: &str) -> Option<(usize, Level)> {
     let info = INFO.find(text.as_bytes()).map(|at| (at, Level::Info));
     let before = &text[..info.map_or(text.len(), |(at, _)| at)];

@@ -1,6 +1,6 @@
 //! Counts the lines that no format fits, by shape, so that a new wording of the library shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Shapes told apart; the rest counts as [`OTHER`].
 const MAX_SHAPES: usize = 64;
@@ -12,7 +12,7 @@ const OTHER: &str = "other";
 /// Counts by shape.
 #[derive(Debug, Default)]
 pub(super) struct Unparsed {
-    counts: BTreeMap<String, u64>,
+    counts: HashMap<String, u64>,
     /// The shape under construction: most shapes have been seen, so that nothing is allocated for them.
     shape: String,
 }
@@ -29,8 +29,8 @@ impl Unparsed {
         }
     }
 
-    pub(super) fn by_shape(&self) -> &BTreeMap<String, u64> {
-        &self.counts
+    pub(super) fn by_shape(&self) -> BTreeMap<String, u64> {
+        self.counts.iter().map(|(shape, count)| (shape.clone(), *count)).collect()
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod lines;
 mod log;
+pub(crate) mod note;
 pub mod relay;
 pub mod shim;
 
@@ -15,11 +16,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::Serialize;
-
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
 use crate::shared_dir;
+use note::Note;
 use shim::{Shim, ShimError};
 
 /// Arguments of `ringscope run`.
@@ -91,6 +91,12 @@ struct Inherited {
     debug_subsys: Option<OsString>,
     #[arg(long = "inherited-cache", env = "XDG_CACHE_HOME", hide = true)]
     xdg_cache_home: Option<PathBuf>,
+    #[arg(long = "inherited-slurm-job", env = "SLURM_JOB_ID", hide = true)]
+    slurm_job: Option<OsString>,
+    #[arg(long = "inherited-elastic-run", env = "TORCHELASTIC_RUN_ID", hide = true)]
+    elastic_run: Option<OsString>,
+    #[arg(long = "inherited-job-name", env = "JOB_NAME", hide = true)]
+    job_name: Option<OsString>,
     #[arg(long = "inherited-home", env = "HOME", hide = true)]
     home: Option<PathBuf>,
 }
@@ -186,7 +192,7 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     }
     set_plugin(&mut command, &collector, args.inherited.profiler_plugin.as_deref(), &libraries);
     set_log(&mut command, &args.inherited, &dir, &run_id);
-    if let Err(error) = leave_note(args, &dir, &run_id) {
+    if let Err(error) = args.note().leave(&dir, &run_id) {
         tracing::warn!(%error, dir = %dir.display(), "cannot leave a note of this run for the agent");
     }
     Ok(command)
@@ -241,28 +247,28 @@ fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &st
     command.env("NCCL_DEBUG_FILE", settings.file);
 }
 
-/// What the agent reads to know whose a log is, where the collector never came into the process.
-#[derive(Serialize)]
-struct Note<'a> {
-    job: Option<&'a str>,
-    command: Vec<String>,
-    started_at_ns: u64,
-}
-
-fn leave_note(args: &RunArgs, dir: &Path, run_id: &str) -> io::Result<()> {
-    let note = Note {
-        job: args.job.as_deref(),
-        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        started_at_ns: crate::clock::now().0,
-    };
-    let text = serde_json::to_vec(&note)?;
-    let path = dir.join(format!("run-{run_id}.json"));
-    let temporary = path.with_extension("tmp");
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(temporary, path)
-}
-
 impl RunArgs {
+    /// The job that the collector takes the process for: the same rules as its own (`config.rs` there).
+    fn job(&self) -> Option<String> {
+        let Inherited { slurm_job, elastic_run, job_name, .. } = &self.inherited;
+        let text = |value: &Option<OsString>| {
+            value.as_ref().map(|value| value.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
+        };
+        (self.job.clone().filter(|job| !job.is_empty()))
+            .or_else(|| text(slurm_job).map(|id| format!("slurm-{id}")))
+            // torchrun says "none" where it was given no --rdzv-id.
+            .or_else(|| text(elastic_run).filter(|id| id != "none"))
+            .or_else(|| text(job_name))
+    }
+
+    fn note(&self) -> Note {
+        Note {
+            job: self.job(),
+            command: self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            started_at: crate::clock::now(),
+        }
+    }
+
     fn cache_dir(&self) -> PathBuf {
         let Inherited { xdg_cache_home, home, .. } = &self.inherited;
         self.cache_dir

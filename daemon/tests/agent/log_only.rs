@@ -15,6 +15,8 @@ fn lines(host: &str, pid: u32) -> String {
     let messages = [
         "NCCL version 2.21.5+cuda12.4".to_owned(),
         format!("ncclCommInitRank {comm} - Init START"),
+        "Pattern 4, crossNic 0, nChannels 1, bw 1.0/1.0, type LOC/PIX, sameChannels 1".to_owned(),
+        "Pattern 1, crossNic 0, nChannels 1, bw 1.0/1.0, type LOC/PIX, sameChannels 1".to_owned(),
         "Ring 00 : 0 -> 1 -> 0".to_owned(),
         "2 coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels".to_owned(),
         format!("ncclCommInitRank {comm} - Init COMPLETE"),

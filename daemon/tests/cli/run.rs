@@ -148,7 +148,27 @@ fn the_agent_is_told_of_a_run_that_the_collector_may_never_enter() {
         .collect();
     let note: serde_json::Value = serde_json::from_slice(&std::fs::read(&notes[0]).unwrap()).unwrap();
     assert_eq!((&note["job"], &note["command"]), (&"llama".into(), &serde_json::json!(["sh", "-c", "true"])));
-    assert!(note["started_at_ns"].as_u64().unwrap() > 0 && notes.len() == 1);
+    assert!(note["started_at"].as_str().unwrap().ends_with('Z') && notes.len() == 1, "{note}");
+}
+
+#[test]
+fn the_note_names_the_job_that_the_collector_would_take() {
+    let check = |variables: &[(&str, &str)], expected: serde_json::Value| {
+        let dir = TempDir::new("run-note-job");
+        assert_eq!(end(run(&dir, "true").envs(variables.iter().copied())).0, Some(0));
+        let note = (std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "json"))
+            .unwrap();
+        let note: serde_json::Value = serde_json::from_slice(&std::fs::read(note).unwrap()).unwrap();
+        assert_eq!(note["job"], expected, "{variables:?}");
+    };
+    let all = [("JOB_NAME", "pod"), ("TORCHELASTIC_RUN_ID", "elastic"), ("SLURM_JOB_ID", "7")];
+    check(&[], serde_json::Value::Null);
+    check(&all[..1], "pod".into());
+    check(&all[..2], "elastic".into());
+    check(&all, "slurm-7".into());
+    check(&[("TORCHELASTIC_RUN_ID", "none"), all[0]], "pod".into());
+    check(&[("RINGSCOPE_JOB", "own"), all[2]], "own".into());
 }
 
 #[test]

@@ -265,3 +265,27 @@ fn nics_and_settings() {
     check("RCCL version : 2.27.7-HEAD:0d2c4fd", Some(Message::Version("2.27.7-HEAD:0d2c4fd".into())));
     check("NET/OFI Using Libfabric version 2.1", None);
 }
+
+#[test]
+fn connections_read_by_hand_are_those_of_the_table() {
+    let corpus = [
+        include_str!("../../../../fixtures/logs/nccl-2.8.3-p4d-efa-16ranks-mpirun.log"),
+        include_str!("../../../../fixtures/logs/nccl-2.16.5-2node-ib-graph.log"),
+        include_str!("../../../../fixtures/logs/nccl-2.27.3-torn-8procs-one-file.log"),
+    ];
+    let messages = corpus
+        .iter()
+        .flat_map(|log| log.split("NCCL INFO "))
+        .map(|rest| rest.lines().next().unwrap_or_default().trim());
+    let mut read = 0;
+    for text in messages {
+        // Torn, and cut anywhere.
+        for end in (0..=text.len()).filter(|end| text.is_char_boundary(*end)) {
+            if let Some(by_hand) = connection::message(&text[..end]) {
+                assert_eq!(Some(by_hand), in_table(text[..end].trim()), "{}", &text[..end]);
+                read += usize::from(end == text.len());
+            }
+        }
+    }
+    assert!(read > 300, "{read}");
+}

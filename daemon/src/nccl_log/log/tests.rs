@@ -161,6 +161,15 @@ fn a_pointer_used_again_is_another_communicator() {
 }
 
 #[test]
+fn a_ring_told_again_may_be_shorter() {
+    let order = |ranks: &str| format!("h:5:7 [0] NCCL INFO Channel 00/02 : {ranks}\n");
+    let long: String = (0..19).map(|rank| format!(" {rank}")).collect();
+    let complete = "h:5:7 [0] NCCL INFO comm 0xa0 rank 0 nranks 2 cudaDev 0 busId 1b000 - Init COMPLETE\n";
+    let log = read(&[init(0xa0, 1, ""), order(&long), order("0 1"), complete.into()].concat());
+    assert!(log.communicators().any(|facts| facts.orders.get(&0) == Some(&vec![0, 1])));
+}
+
+#[test]
 fn an_init_that_fails_is_told_from_one_that_does_not() {
     let log = read(&[init(0xa0, 1, ""), init(0xa0, 2, "Init COMPLETE")].concat());
     let found: Vec<_> = log.communicators().map(|facts| (facts.complete, facts.init_channels)).collect();

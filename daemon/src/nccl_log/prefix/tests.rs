@@ -89,3 +89,23 @@ fn of_records_run_together_the_last_is_whole() {
         "a host may end as another does"
     );
 }
+
+#[test]
+fn writers_remembered_are_those_of_the_line() {
+    let mut writers = Writers::default();
+    let long = "x ".repeat(200);
+    // More than are remembered, several times, behind prefixes of all lengths.
+    for n in 0..4000_u32 {
+        let front = ["", "3: ", "[1,0]<stdout>:", &long, "2026-04-28 14:14:48 "][n as usize % 5];
+        let line = format!("{front}node{}:{}:{} [{}] NCCL WARN x{n} ", n % 7, n % 900, n % 900 + 1, n % 8);
+        let mark = line.find("CCL ").unwrap();
+        let found = writers.record(&line, mark);
+        let mut expected = Vec::new();
+        records(&line, |_| false, |record| expected.push(record));
+        assert_eq!(found, expected.pop(), "{line}");
+        assert!(found.is_some(), "{line}");
+    }
+    for line in ["NCCL version 2.18", "a NCCL INFO x", "CCL ", "h:5:5 NCCL INFOx", "é NCCL INFO é"] {
+        assert_eq!(writers.record(line, line.find("CCL ").unwrap()), None, "{line}");
+    }
+}
