@@ -43,6 +43,7 @@ export type FindingKind =
   | "channel_regression"
   | "transport_fallback"
   | "rail_mismatch"
+  | "final_unexplained"
   | "partly_seen";
 
 /** How the end of operations is known. */

@@ -9,7 +9,7 @@ use ringscope_wire::segment::layout::{
 };
 use ringscope_wire::segment::read::Communicator;
 
-use crate::nccl_log::{CommunicatorFacts, RingFact};
+use crate::nccl_log::CommunicatorFacts;
 
 /// Lines of evidence sent with one communicator; the format promises no more.
 const MAX_EVIDENCE: usize = 64;
@@ -70,12 +70,6 @@ pub(super) fn communicator(
 /// What a log alone says of a communicator: without an id, a state or times.
 pub(super) fn of_log(facts: &CommunicatorFacts, log: Option<&Path>) -> batch::Communicator {
     let file = log.map(|log| log.display().to_string()).unwrap_or_default();
-    let evidence = facts.evidence.iter().take(MAX_EVIDENCE).map(|line| batch::Evidence {
-        fact: line.fact.clone(),
-        file: file.clone(),
-        line: line.line,
-        text: line.text.clone(),
-    });
     batch::Communicator {
         comm_hash: facts.comm_hash.or(facts.derived_hash).unwrap_or_default(),
         rank: facts.rank,
@@ -84,7 +78,7 @@ pub(super) fn of_log(facts: &CommunicatorFacts, log: Option<&Path>) -> batch::Co
         gpu: facts.bus_id.clone().unwrap_or_default(),
         init_channels: facts.init_channels,
         final_channels: facts.final_channels,
-        rings: facts.rings.iter().map(|ring| position(facts, ring)).collect(),
+        rings: facts.rings.iter().map(|ring| facts.position(ring)).collect(),
         channel_settings: facts.settings.clone(),
         sources: Some(batch::Sources { log: true, ..batch::Sources::default() }),
         ring_bw_intra: facts.ring_bw_intra,
@@ -97,25 +91,8 @@ pub(super) fn of_log(facts: &CommunicatorFacts, log: Option<&Path>) -> batch::Co
         log_version: facts.version.clone().unwrap_or_default(),
         search_fell_back: facts.search_fell_back,
         made_by: facts.api.clone().unwrap_or_default(),
-        evidence: evidence.collect(),
+        evidence: facts.evidence_in(&file).take(MAX_EVIDENCE).collect(),
         ..batch::Communicator::default()
-    }
-}
-
-fn position(facts: &CommunicatorFacts, ring: &RingFact) -> batch::RingPosition {
-    let hop = facts.hops.get(&ring.channel).cloned().unwrap_or_default();
-    let recv = facts.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
-    batch::RingPosition {
-        channel: ring.channel,
-        prev: ring.prev,
-        next: ring.next,
-        transport: hop.transport,
-        nic: hop.nic.unwrap_or_default(),
-        gpu_direct: hop.gpu_direct,
-        recv_nic: recv.nic.unwrap_or_default(),
-        nic_index: hop.nic_index,
-        recv_nic_index: recv.nic_index,
-        proxy_rank: hop.proxy_rank,
     }
 }
 

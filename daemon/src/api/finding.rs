@@ -73,6 +73,8 @@ pub enum FindingKind {
     CappedByPeer,
     /// Ranks of one communicator report different `final`: it will hang. Subject: communicator.
     FinalDisagrees,
+    /// `final` is lower than every number that the library's rules allow. Subject: communicator.
+    FinalUnexplained,
     /// Fewer init channels than this host had in its last communicator of the same shape. Subject: host.
     ChannelRegression,
     /// A hop runs over a slower transport than its like. Subject: rank and channel.
@@ -95,6 +97,7 @@ impl FindingKind {
             Self::ChannelRegression => "channel_regression",
             Self::TransportFallback => "transport_fallback",
             Self::RailMismatch => "rail_mismatch",
+            Self::FinalUnexplained => "final_unexplained",
             Self::PartlySeen => "partly_seen",
         }
     }

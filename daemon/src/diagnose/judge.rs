@@ -49,6 +49,7 @@ pub(super) fn judge(
     if all_known {
         let hosts = channels.hosts();
         judgements.extend(init_below_half_final(channels));
+        judgements.extend(final_unexplained(channels));
         judgements.extend(uneven(channels, &hosts));
         judgements.extend(regressions(channels, &hosts, previous));
     }
@@ -82,6 +83,24 @@ fn final_disagrees(channels: &Channels) -> Option<Judgement> {
         culprits: Vec::new(),
         message: words::disagreement(&hosts),
         evidence: first_with.values().flat_map(|rank| rank.proof(&["final"])).take(MAX_PROOF).collect(),
+    })
+}
+
+/// Fewer than the rules give. Info: most often a setting that nobody told of, and none of the hosts is to blame.
+fn final_unexplained(channels: &Channels) -> Option<Judgement> {
+    let prediction = channels.prediction();
+    let (last, least) = (channels.final_channels?, *prediction.finals.first()?);
+    let rank = channels.ranks.first()?;
+    (last < least).then(|| Judgement {
+        kind: FindingKind::FinalUnexplained,
+        severity: Severity::Info,
+        host: rank.host.clone(),
+        rank: None,
+        channel: None,
+        cause: Cause::Unexplained.label(),
+        culprits: Vec::new(),
+        message: words::unexplained(last, &prediction.finals),
+        evidence: rank.proof(&["init", "tree", "final"]).collect(),
     })
 }
 

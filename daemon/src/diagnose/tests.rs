@@ -51,6 +51,14 @@ fn healthy_communicators_have_no_findings() {
 }
 
 #[test]
+fn fewer_channels_than_the_rules_give_are_said_to_be_unexplained() {
+    let unexplained = "info final_unexplained host-0 [unexplained]: every rank runs on 1 channel, where the library's rules give 2: most likely a setting that nothing tells of; look for NCCL_MAX_NCHANNELS, NCCL_MAX_CTAS and ncclConfig_t.maxCTAs";
+    let capped = Cluster::new(&[("host-0", 1, 1), ("host-1", 1, 1)], 1);
+    check(&capped, &[unexplained]);
+    check(&capped.with(|_, rank| rank.settings = vec![("NCCL_MAX_NCHANNELS", 1)]), &[]);
+}
+
+#[test]
 fn one_degraded_host_holds_the_others_back() {
     check(
         &Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2), ("host-2", 2, 1)], 2),

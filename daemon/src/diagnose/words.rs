@@ -78,6 +78,17 @@ pub(super) fn raised(rank: u32, host: &str, init: u32, final_channels: u32, why:
     format!("rank {rank} on {host} found {} but runs on {final_channels}: {why}", channels(init))
 }
 
+/// "every rank runs on 1 channel, where the library's rules give 2: most likely a setting that its log does not print …".
+pub(super) fn unexplained(last: u32, finals: &[u32]) -> String {
+    let finals: Vec<String> = finals.iter().map(ToString::to_string).collect();
+    format!(
+        "every rank runs on {}, where the library's rules give {}: most likely a setting that nothing tells of; look for \
+         NCCL_MAX_NCHANNELS, NCCL_MAX_CTAS and ncclConfig_t.maxCTAs",
+        channels(last),
+        finals.join(" or ")
+    )
+}
+
 /// "the ranks disagree on the number of channels (host-0: 2, host-1: 4): the communicator will hang".
 pub(super) fn disagreement(first_with: &BTreeMap<u32, &Name>) -> String {
     let each: Vec<String> = first_with.iter().take(NAMED).map(|(n, host)| format!("{host}: {n}")).collect();

@@ -44,7 +44,7 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
 }
 
 const SEVERITIES: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Critical];
-const KINDS: [FindingKind; 8] = [
+const KINDS: [FindingKind; 9] = [
     FindingKind::InitBelowHalfFinal,
     FindingKind::ChannelShortfall,
     FindingKind::CappedByPeer,
@@ -52,5 +52,6 @@ const KINDS: [FindingKind; 8] = [
     FindingKind::ChannelRegression,
     FindingKind::TransportFallback,
     FindingKind::RailMismatch,
+    FindingKind::FinalUnexplained,
     FindingKind::PartlySeen,
 ];

@@ -83,14 +83,22 @@ pub fn run(args: &ImportArgs, out: &mut impl Write) -> Result<Outcome, ImportErr
     }
     let job = args.job.clone().unwrap_or_else(|| job_name(&args.files, inputs.first()));
     let (import, batches) = gathered.judge(&job, &format!("import-{}", Uuid::new_v4()), now);
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &import).map_err(io::Error::from)?;
+    match print(&import, args.json, out) {
+        // Whoever reads has seen enough, as `head` does; the exit status still says how it went.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        printed => printed?,
+    }
+    Ok(Outcome { import, batches })
+}
+
+fn print(import: &Import, json: bool, out: &mut impl Write) -> io::Result<()> {
+    if json {
+        serde_json::to_writer_pretty(&mut *out, import)?;
         writeln!(out)?;
     } else {
-        show::show(&import, out, style())?;
+        show::show(import, out, style())?;
     }
-    out.flush()?;
-    Ok(Outcome { import, batches })
+    out.flush()
 }
 
 impl ImportArgs {

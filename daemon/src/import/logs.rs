@@ -1,6 +1,6 @@
 //! Facts of the library's logs into the draft.
 
-use ringscope_wire::batch::{self, CommunicatorState, RingPosition, Sources};
+use ringscope_wire::batch::{CommunicatorState, RingPosition, Sources};
 
 use super::draft::{Claim, Draft, Part};
 use super::gathered::Gathered;
@@ -60,7 +60,7 @@ fn in_order(facts: &CommunicatorFacts, channel: u32, rank: u32, order: &[u32]) -
     let n = order.len();
     let place = order.iter().position(|one| *one == rank)?;
     let (prev, next) = (order[(place + n - 1) % n], order[(place + 1) % n]);
-    Some(position(facts, &RingFact { channel, prev, next }))
+    Some(facts.position(&RingFact { channel, prev, next }))
 }
 
 fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestamp) {
@@ -85,43 +85,20 @@ fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestam
         known.made_by.clone_from(api);
     }
     if !facts.rings.is_empty() {
-        known.rings = facts.rings.iter().map(|ring| position(facts, ring)).collect();
+        known.rings = facts.rings.iter().map(|ring| facts.position(ring)).collect();
     }
     if !facts.settings.is_empty() {
         known.channel_settings.clone_from(&facts.settings);
     }
-    known.evidence.extend(facts.evidence.iter().map(|line| batch::Evidence {
-        fact: line.fact.clone(),
-        file: file.to_owned(),
-        line: line.line,
-        text: line.text.clone(),
-    }));
+    known.evidence.extend(facts.evidence_in(file));
     let state = match facts.end {
         _ if !facts.complete => CommunicatorState::Failed,
-        // How it ran is what the import is about; that it was taken down in the end in good order changes nothing.
-        None | Some(End::Destroyed) => CommunicatorState::Active,
-        Some(End::Aborted) => CommunicatorState::Aborted,
+        // How it ran is what the import is about; that it was taken down in the end changes nothing. PyTorch aborts
+        // its communicators also where all went well.
+        None | Some(End::Destroyed | End::Aborted) => CommunicatorState::Active,
     };
     known.state = state.into();
     if state != CommunicatorState::Active {
         known.ended_at_ns = Some(at.0);
-    }
-}
-
-fn position(facts: &CommunicatorFacts, ring: &RingFact) -> RingPosition {
-    let hop = facts.hops.get(&ring.channel).or_else(|| facts.edge_hops.get(&(ring.channel, ring.next)));
-    let hop = hop.cloned().unwrap_or_default();
-    let recv = facts.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
-    RingPosition {
-        channel: ring.channel,
-        prev: ring.prev,
-        next: ring.next,
-        transport: hop.transport,
-        nic: hop.nic.unwrap_or_default(),
-        gpu_direct: hop.gpu_direct,
-        recv_nic: recv.nic.unwrap_or_default(),
-        nic_index: hop.nic_index,
-        recv_nic_index: recv.nic_index,
-        proxy_rank: hop.proxy_rank,
     }
 }

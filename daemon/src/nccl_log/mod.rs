@@ -7,7 +7,7 @@
 //!   a new row. `pattern`: how a row is matched.
 //! * `bracket`: what one init says, from "Init START" to "Init COMPLETE" of one thread. `process`: what holds for all of
 //!   a process. `log`: who said it, and what comes after the init.
-//! * [`assemble()`]: the facts of all processes to whole communicators.
+//! * [`assemble()`]: the facts of all processes to whole communicators. `told`: facts in the words of the batch.
 
 mod assemble;
 mod bracket;
@@ -20,6 +20,7 @@ mod log;
 mod pattern;
 mod prefix;
 mod process;
+mod told;
 mod unparsed;
 
 pub use assemble::{Assembled, AssembledCommunicator, Member, Relation, RingsSource, assemble};

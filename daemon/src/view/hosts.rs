@@ -41,7 +41,7 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
 /// The host that a finding is about; none if it is about a communicator as a whole.
 fn subject(finding: &Finding) -> &str {
     match finding.finding {
-        FindingKind::FinalDisagrees | FindingKind::PartlySeen => "",
+        FindingKind::FinalDisagrees | FindingKind::FinalUnexplained | FindingKind::PartlySeen => "",
         _ => &finding.host,
     }
 }

@@ -1,10 +1,11 @@
 //! Logs of the library.
 
 use std::io::Write as _;
+use std::process::Stdio;
 
 use crate::common::scratch;
 use crate::made::{EQUAL, UNEQUAL};
-use crate::{check, file, fixture, import, import_stdin, json};
+use crate::{check, command, file, fixture, import, import_stdin, json};
 
 #[test]
 fn an_unequal_job_names_the_culprit_and_the_lines_that_prove_it() {
@@ -208,4 +209,26 @@ fn the_document_has_all_of_it() {
     let culprit = findings.iter().find(|one| one["finding"] == "channel_shortfall").unwrap();
     assert_eq!(culprit["host"], "node-c");
     assert!(culprit["proof"][0]["line"].as_u64().unwrap() > 0, "{culprit:#}");
+}
+
+#[test]
+fn files_of_three_hosts_join_and_what_no_rule_explains_is_said_though_it_was_aborted() {
+    let files = [0, 1, 2].map(|node| fixture(&format!("logs/nccl-2.20.5-rxe-3node-max1-node{node}.log")));
+    let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
+    check(
+        &import(&files),
+        0,
+        &[
+            "healthy: nothing is wrong with 1 communicator on 3 hosts",
+            "every rank runs on 1 channel, where the library's rules give 2",
+            "node0[0] -> node1[1] -> node2[2] over NET/IB",
+        ],
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = command(&[fixture("logs").to_str().unwrap()]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
 }

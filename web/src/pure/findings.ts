@@ -23,6 +23,7 @@ const NAMES: Record<FindingKind, string> = {
   channel_regression: "Channel regression",
   transport_fallback: "Transport fallback",
   rail_mismatch: "Rail mismatch",
+  final_unexplained: "Fewer channels than the rules give",
   partly_seen: "Partly seen",
 };
 

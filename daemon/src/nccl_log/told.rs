@@ -1,0 +1,36 @@
+//! Facts in the words of the batch: what the agent sends of a live log and an import of an old one.
+
+use ringscope_wire::batch::{self, RingPosition};
+
+use super::facts::{CommunicatorFacts, RingFact};
+
+impl CommunicatorFacts {
+    /// A place on a ring of this rank, with how it reaches the next one and hears from the one before.
+    pub(crate) fn position(&self, ring: &RingFact) -> RingPosition {
+        let hop = self.hops.get(&ring.channel).or_else(|| self.edge_hops.get(&(ring.channel, ring.next)));
+        let hop = hop.cloned().unwrap_or_default();
+        let recv = self.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
+        RingPosition {
+            channel: ring.channel,
+            prev: ring.prev,
+            next: ring.next,
+            transport: hop.transport,
+            nic: hop.nic.unwrap_or_default(),
+            gpu_direct: hop.gpu_direct,
+            recv_nic: recv.nic.unwrap_or_default(),
+            nic_index: hop.nic_index,
+            recv_nic_index: recv.nic_index,
+            proxy_rank: hop.proxy_rank,
+        }
+    }
+
+    /// The lines that prove the facts, of a log that its reader knows as `file`.
+    pub(crate) fn evidence_in(&self, file: &str) -> impl Iterator<Item = batch::Evidence> {
+        self.evidence.iter().map(move |line| batch::Evidence {
+            fact: line.fact.clone(),
+            file: file.to_owned(),
+            line: line.line,
+            text: line.text.clone(),
+        })
+    }
+}
