@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use prost::Message as _;
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Counters, Identity, Operation, OperationState,
-    Process, ProcessState, RingPosition,
+    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, FORMAT_VERSION, Identity,
+    Level, Operation, OperationState, Process, ProcessState, RingPosition, Sources,
 };
 use tokio::task::JoinSet;
 
@@ -68,7 +68,7 @@ pub(crate) fn agents(shape: Shape) -> Vec<Agent> {
     (0..shape.hosts)
         .map(|host| Agent {
             batch: Batch {
-                format_version: 1,
+                format_version: FORMAT_VERSION,
                 agent_id: format!("bench-agent-{host}"),
                 agent_host: format!("node-{host:03}"),
                 processes: (0..shape.ranks_per_host).map(|local| process(shape, host, local)).collect(),
@@ -193,6 +193,11 @@ fn process(shape: Shape, host: u32, local: u32) -> Process {
             .collect(),
         collector_state: CollectorState::On.into(),
         state: ProcessState::Running.into(),
+        level: Level::Steps.into(),
+        profiler_version: 5,
+        calls_seen: true,
+        n_libraries: 1,
+        has_segment: true,
         ..Process::default()
     }
 }
@@ -218,6 +223,8 @@ fn communicator(shape: Shape, local_id: u64, rank: u32, n_ranks: u32) -> Communi
                 ..RingPosition::default()
             })
             .collect(),
+        sources: Some(Sources { calls: true, plugin: true, log: true }),
+        completion: Completion::Profiler.into(),
         ..Communicator::default()
     }
 }

@@ -263,8 +263,8 @@ impl Task {
 /// Batches that wait for one transaction: as many as a thousand agents have under way.
 const TICKETS_MAX: usize = 1024;
 /// How long the first batch waits for others to share its transaction: little beside the 250 ms between an agent's
-/// batches, and however many agents send, they share at most twenty commits a second.
-const GATHER_TIME: Duration = Duration::from_millis(50);
+/// batches, and however many agents send, they share at most ten commits a second.
+const GATHER_TIME: Duration = Duration::from_millis(100);
 /// How often what no agent waits for is written: samples, findings that time brought.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that is away is tried.
