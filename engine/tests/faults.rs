@@ -42,11 +42,11 @@ fn survivors(name: &str, n_ranks: usize, victim: usize, kind: &str, timeout_s: &
 #[test]
 fn all_survivors_name_the_killed_rank() {
     for victim in [0, 3] {
-        for said in survivors(&format!("kill{victim}"), 5, victim, "-KILL", "20") {
-            assert!(said.starts_with("ERROR 6 all_reduce #"), "{said}");
-            let name = format!("rank {victim} (host-{}, 127.0.{0}.1) closed the connection", victim / 2 + 1);
-            assert!(said.contains(&name), "{said}");
-        }
+        let said = survivors(&format!("kill{victim}"), 5, victim, "-KILL", "20");
+        let name = format!("rank {victim} (host-{}, 127.0.{0}.1) closed the connection", victim / 2 + 1);
+        // Who is between two operations at that instant has none to name.
+        assert!(said.iter().all(|one| one.starts_with("ERROR 6 ") && one.contains(&name)), "{said:?}");
+        assert!(said.iter().any(|one| one.starts_with("ERROR 6 all_reduce #")), "{said:?}");
     }
 }
 
