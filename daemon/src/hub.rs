@@ -101,10 +101,6 @@ impl Hub {
             return Taken { reply, duplicate: true };
         }
         let changes = state.model.apply(batch, now);
-        {
-            let State { levels, model, .. } = &mut *state;
-            levels.hear(batch, model);
-        }
         self.note(&mut state, changes, now);
         Taken { reply, duplicate: false }
     }
@@ -245,9 +241,6 @@ impl State {
         for key in keys {
             let process = self.model.process_facts(key);
             self.collectors.note(key, process.as_ref());
-            if process.is_none() {
-                self.levels.forget(key);
-            }
         }
     }
 

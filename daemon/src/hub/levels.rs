@@ -1,41 +1,23 @@
-//! What is wished of collectors, by job, and what each says that it does.
+//! What is wished of collectors, by job; what each says that it does stands in the model.
 //!
 //! Wishes are kept nowhere else: a daemon that starts again has none, and the processes go on as they were told last.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use ringscope_wire::batch::{self, Batch, CollectorState};
+use ringscope_wire::batch::{self, CollectorState};
 
 use super::{Hub, State};
 use crate::api::{JobLevel, LevelChoice, ProcessLevel, RankState};
 use crate::clock::Timestamp;
 use crate::model::{Model, Process, ProcessState};
 
-/// Wishes and reports.
+/// The wishes, by job, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     wishes: BTreeMap<String, (LevelChoice, Timestamp)>,
-    /// By the key of the process; only of those that the model knows.
-    reported: HashMap<String, batch::Level>,
 }
 
 impl Levels {
-    /// Notes what the processes of a batch say, once the model has taken it.
-    pub(super) fn hear(&mut self, batch: &Batch, model: &Model) {
-        for process in &batch.processes {
-            if model.process(&process.key).is_some() {
-                self.reported.insert(process.key.clone(), process.level());
-            } else {
-                self.reported.remove(&process.key);
-            }
-        }
-    }
-
-    /// The model has forgotten a process.
-    pub(super) fn forget(&mut self, key: &str) {
-        self.reported.remove(key);
-    }
-
     /// The wishes for the jobs that `is_its` says are an agent's.
     pub(super) fn wishes(&self, is_its: impl Fn(&str) -> bool) -> Vec<batch::Wish> {
         let its = self.wishes.iter().filter(|(job, _)| is_its(job));
@@ -51,24 +33,6 @@ impl Levels {
             oldest.map(|job| self.wishes.remove(&job));
         }
         self.wishes.insert(job.to_owned(), (choice, now));
-    }
-
-    fn process(&self, process: &Process, state: RankState) -> Option<ProcessLevel> {
-        let identity = process.identity()?;
-        let reported = self.reported.get(process.key()).copied().unwrap_or_default();
-        Some(ProcessLevel {
-            host: identity.host.to_string(),
-            pid: identity.pid,
-            global_rank: identity.global_rank,
-            level: match (process.collector_state(), reported) {
-                (CollectorState::Off, _) => Some(LevelChoice::Off),
-                (CollectorState::On, batch::Level::Counters) => Some(LevelChoice::Counters),
-                (CollectorState::On, batch::Level::Channels) => Some(LevelChoice::Channels),
-                (CollectorState::On, batch::Level::Steps) => Some(LevelChoice::Steps),
-                _ => None,
-            },
-            state,
-        })
     }
 }
 
@@ -98,9 +62,26 @@ fn job_level(state: &State, id: &str, now: Timestamp) -> Option<JobLevel> {
         |process: &&Process| process.ended().is_none() && process.state() != ProcessState::Imported;
     let living = job.processes(model).filter(is_living);
     let mut processes: Vec<_> =
-        living.filter_map(|process| levels.process(process, model.rank_state(process, now))).collect();
+        living.filter_map(|process| process_level(process, model.rank_state(process, now))).collect();
     processes.sort_by(|a, b| (&a.host, a.global_rank, a.pid).cmp(&(&b.host, b.global_rank, b.pid)));
     Some(JobLevel { job: id.to_owned(), wish, wished_at, processes })
+}
+
+fn process_level(process: &Process, state: RankState) -> Option<ProcessLevel> {
+    let identity = process.identity()?;
+    Some(ProcessLevel {
+        host: identity.host.to_string(),
+        pid: identity.pid,
+        global_rank: identity.global_rank,
+        level: match (process.collector_state(), process.collector().level) {
+            (CollectorState::Off, _) => Some(LevelChoice::Off),
+            (CollectorState::On, batch::Level::Counters) => Some(LevelChoice::Counters),
+            (CollectorState::On, batch::Level::Channels) => Some(LevelChoice::Channels),
+            (CollectorState::On, batch::Level::Steps) => Some(LevelChoice::Steps),
+            _ => None,
+        },
+        state,
+    })
 }
 
 fn wish(job: &str, choice: LevelChoice) -> batch::Wish {
