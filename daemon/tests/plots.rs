@@ -47,6 +47,7 @@ fn communicator(ring: &Ring) -> CommunicatorDetail {
         id: "9f3b5c6d7e8f".into(),
         comm_hash: "0x9f3b5c6d7e8f9a0b".into(),
         job: "llama-pretrain-17".into(),
+        purpose: None,
         name: Some("tensor-parallel".into()),
         state: CommunicatorState::Active,
         created: Timestamp(0),

@@ -57,6 +57,7 @@ fn full() -> Batch {
         n_libraries: 1,
         has_segment: true,
         log_lacks: vec!["no GRAPH lines".into()],
+        completed_operations: Vec::new(),
     };
     Batch {
         format_version: FORMAT_VERSION,
@@ -66,6 +67,7 @@ fn full() -> Batch {
         sent_at_ns: 1_700_000_000_000_000_000,
         processes: vec![process],
         dropped: vec![],
+        hardware: Vec::new(),
     }
 }
 

@@ -260,6 +260,7 @@ impl Process {
             n_libraries: snapshot.n_libraries,
             has_segment: true,
             log_lacks,
+            completed_operations: Vec::new(),
         };
     }
 

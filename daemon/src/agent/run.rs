@@ -163,6 +163,7 @@ impl Reader {
             sent_at_ns: crate::clock::now().0,
             processes,
             dropped: losses.to_batch(),
+            hardware: Vec::new(),
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

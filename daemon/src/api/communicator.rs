@@ -18,6 +18,9 @@ pub struct CommunicatorSummary {
     /// Name that the program gave it (`ncclConfig_t.commName`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What it is for, as far as its name or its shape tell. Absent: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Purpose>,
     /// Whether it is in use.
     pub state: CommunicatorState,
     /// When the first rank called its init.
@@ -55,6 +58,33 @@ pub struct CommunicatorSummary {
     pub completed_bytes: u64,
     /// Completed bytes per second over the last seconds.
     pub completed_bytes_per_s: f64,
+}
+
+/// What a communicator is for.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Purpose {
+    /// Which dimension of the parallelism.
+    pub dimension: Dimension,
+    /// Whether its name says so; else its shape does, which is a guess.
+    pub named: bool,
+}
+
+/// Dimensions of parallelism.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Dimension {
+    /// Every rank of the job.
+    World,
+    /// Data parallel (DP, FSDP).
+    Data,
+    /// Tensor parallel (TP).
+    Tensor,
+    /// Pipeline parallel (PP).
+    Pipeline,
+    /// Expert parallel (EP).
+    Expert,
+    /// Context or sequence parallel (CP, SP).
+    Context,
 }
 
 /// How the end of operations is known.

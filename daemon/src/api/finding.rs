@@ -16,7 +16,7 @@ pub struct Finding {
     pub severity: Severity,
     /// Whether the condition holds now.
     pub state: FindingState,
-    /// Job.
+    /// Job. Empty: about a host's hardware, whatever runs there.
     pub job: String,
     /// Host that is the subject. For a finding about a communicator as a whole: the host of its lowest rank.
     pub host: String,
@@ -26,16 +26,19 @@ pub struct Finding {
     /// Channel that is the subject. Absent: no single one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,
-    /// Communicator id.
+    /// NIC that is the subject, or that explains it, e.g. `mlx5_3`. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<String>,
+    /// Communicator id. Empty: about a host's hardware.
     pub comm: String,
-    /// One word why, e.g. `fewer_nics`, `peer_limits`, `min_nchannels`, `unexplained`.
+    /// One word why, e.g. `nic_down`, `peer_limits`, `min_nchannels`, `unexplained`.
     pub cause: String,
     /// Hosts that are to blame. Empty where the subject itself is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub culprits: Vec<String>,
     /// The reason in words for an operator, with the numbers.
     pub message: String,
-    /// Lines of the library's logs that prove it.
+    /// Lines of the library's logs, or files of the kernel, that prove it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
     /// When the condition was first seen.
@@ -83,6 +86,10 @@ pub enum FindingKind {
     RailMismatch,
     /// ringscope sees only a part of the communicator. Subject: communicator.
     PartlySeen,
+    /// A NIC is down, slower than its peers, flaps, or counts errors. Subject: host and NIC.
+    NicDegraded,
+    /// A host shows fewer GPUs than it did, or than its peers in the job. Subject: host.
+    GpuMissing,
 }
 
 impl FindingKind {
@@ -99,6 +106,8 @@ impl FindingKind {
             Self::RailMismatch => "rail_mismatch",
             Self::FinalUnexplained => "final_unexplained",
             Self::PartlySeen => "partly_seen",
+            Self::NicDegraded => "nic_degraded",
+            Self::GpuMissing => "gpu_missing",
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Finding, FindingCounts, RankState};
+use super::{Finding, FindingCounts, Hardware, RankState};
 use crate::clock::Timestamp;
 
 /// A host in a list.
@@ -27,6 +27,12 @@ pub struct HostSummary {
     pub final_channels: Option<u32>,
     /// Completed bytes per second over the last seconds, all its ranks.
     pub completed_bytes_per_s: f64,
+    /// Its NICs. Absent: nobody has read its hardware.
+    pub n_nics: Option<u32>,
+    /// NICs that are down, of those that its peers have up.
+    pub n_nics_down: Option<u32>,
+    /// Its GPUs. Absent: not known.
+    pub n_gpus: Option<u32>,
     /// When something was last heard of it.
     #[schema(value_type = String, format = DateTime)]
     pub last_seen: Timestamp,
@@ -42,6 +48,40 @@ pub struct HostDetail {
     pub ranks: Vec<HostRank>,
     /// Findings of which it is the subject, firing first, newest first.
     pub firing: Vec<Finding>,
+    /// NICs and GPUs. Absent: nobody has read them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+}
+
+/// What a host found in one communicator.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct HostChannels {
+    /// Communicator id.
+    pub comm: String,
+    /// Name that the program gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Job.
+    pub job: String,
+    /// When its first rank called its init.
+    #[schema(value_type = String, format = DateTime)]
+    pub created: Timestamp,
+    /// When its last rank ended it. Absent: in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended: Option<Timestamp>,
+    /// Ranks of the communicator, and of those on this host.
+    pub n_ranks: u32,
+    /// Its ranks on this host.
+    pub n_ranks_here: u32,
+    /// Lowest init of its ranks on this host. Absent: not known.
+    pub init_channels: Option<u32>,
+    /// Lowest init of all ranks. Absent: not known.
+    pub base: Option<u32>,
+    /// Agreed channel count. Absent: not known.
+    pub final_channels: Option<u32>,
+    /// Why final is what it is, of its lowest rank here: one of the words of `Rank.causes`.
+    pub cause: String,
 }
 
 /// One rank on a host.

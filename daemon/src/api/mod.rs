@@ -6,21 +6,25 @@
 mod communicator;
 mod coverage;
 mod finding;
+mod hardware;
 mod host;
 mod import;
 mod job;
 mod level;
 mod operation;
 mod page;
+mod runbook;
+mod search;
 mod series;
 
 pub use communicator::{
     ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
-    Hop, OddHop, PrimitiveTotals, Primitives, Rank, RankPrimitives, Ring, Rings,
+    Dimension, Hop, OddHop, PrimitiveTotals, Primitives, Purpose, Rank, RankPrimitives, Ring, Rings,
 };
 pub use coverage::{Coverage, CoverageState};
 pub use finding::{Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
-pub use host::{HostDetail, HostRank, HostSummary};
+pub use hardware::{Gpu, GpuNic, Hardware, Nic, NicChannels, NicError};
+pub use host::{HostChannels, HostDetail, HostRank, HostSummary};
 pub use import::{
     FileKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFile, ImportedFinding, Observation,
     Proof, Verdict,
@@ -29,6 +33,8 @@ pub use job::{Job, JobState, RankState};
 pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};
 pub use page::{Changed, Page, Problem};
+pub use runbook::RunbookEntry;
+pub use search::{SearchHit, SearchKind};
 pub use series::{Series, SeriesLine};
 
 use std::collections::BTreeMap;

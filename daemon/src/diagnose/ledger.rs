@@ -153,6 +153,7 @@ impl Ledger {
             host: judgement.host.to_string(),
             rank: judgement.rank,
             channel: judgement.channel,
+            nic: None,
             comm: comm.to_string(),
             cause: judgement.cause.to_owned(),
             culprits: judgement.culprits,

@@ -44,7 +44,7 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
 }
 
 const SEVERITIES: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Critical];
-const KINDS: [FindingKind; 9] = [
+const KINDS: [FindingKind; 11] = [
     FindingKind::InitBelowHalfFinal,
     FindingKind::ChannelShortfall,
     FindingKind::CappedByPeer,
@@ -54,4 +54,6 @@ const KINDS: [FindingKind; 9] = [
     FindingKind::RailMismatch,
     FindingKind::FinalUnexplained,
     FindingKind::PartlySeen,
+    FindingKind::NicDegraded,
+    FindingKind::GpuMissing,
 ];

@@ -194,6 +194,7 @@ pub(crate) fn batch(seq_number: u64, s: u64, processes: Vec<Process>) -> Batch {
         sent_at_ns: at(s).0,
         processes,
         dropped: Vec::new(),
+        hardware: Vec::new(),
     }
 }
 

@@ -132,6 +132,7 @@ fn summary(
         comm_hash: format!("{:#x}", known.comm_hash()),
         job: known.job().to_string(),
         name,
+        purpose: None,
         state,
         created: known.created(model),
         ended,

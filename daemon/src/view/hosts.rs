@@ -35,6 +35,7 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
         summary,
         ranks: ranks(model, &ages, now, &processes),
         firing: newest_first(firing.get(&**name)),
+        hardware: None,
     })
 }
 
@@ -107,6 +108,9 @@ fn summary(
         init_channels,
         final_channels,
         completed_bytes_per_s: processes.iter().map(|process| rate(process, now)).sum(),
+        n_nics: None,
+        n_nics_down: None,
+        n_gpus: None,
         last_seen: processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default(),
     }
 }

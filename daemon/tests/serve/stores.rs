@@ -176,6 +176,7 @@ fn finding(state: FindingState) -> Finding {
         job: "j".into(),
         host: "h".into(),
         channel: None,
+        nic: None,
         evidence: Vec::new(),
         rank: None,
         comm: "c1".into(),
