@@ -22,6 +22,7 @@ pub mod nccl_xml;
 pub mod plots;
 pub mod program;
 pub mod run;
+pub mod runbook;
 pub mod serve;
 mod shared_dir;
 pub mod status;

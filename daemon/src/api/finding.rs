@@ -93,6 +93,21 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::InitBelowHalfFinal,
+        Self::ChannelShortfall,
+        Self::CappedByPeer,
+        Self::FinalDisagrees,
+        Self::ChannelRegression,
+        Self::TransportFallback,
+        Self::RailMismatch,
+        Self::FinalUnexplained,
+        Self::PartlySeen,
+        Self::NicDegraded,
+        Self::GpuMissing,
+    ];
+
     /// The word used in labels and in JSON.
     #[must_use]
     pub const fn label(self) -> &'static str {

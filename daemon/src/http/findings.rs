@@ -36,7 +36,7 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
         job: params.owned("job"),
         host: params.owned("host"),
         comm: params.owned("comm"),
-        kind: params.word("kind", &KINDS.map(|kind| (kind.label(), kind)))?,
+        kind: params.word("kind", &FindingKind::ALL.map(|kind| (kind.label(), kind)))?,
     };
     let findings =
         app.read(move |model, diagnosis, now| view::findings(model, diagnosis, now, &filter)).await?;
@@ -44,16 +44,3 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
 }
 
 const SEVERITIES: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Critical];
-const KINDS: [FindingKind; 11] = [
-    FindingKind::InitBelowHalfFinal,
-    FindingKind::ChannelShortfall,
-    FindingKind::CappedByPeer,
-    FindingKind::FinalDisagrees,
-    FindingKind::ChannelRegression,
-    FindingKind::TransportFallback,
-    FindingKind::RailMismatch,
-    FindingKind::FinalUnexplained,
-    FindingKind::PartlySeen,
-    FindingKind::NicDegraded,
-    FindingKind::GpuMissing,
-];

@@ -16,6 +16,7 @@ mod plots;
 mod probes;
 mod problem;
 mod query;
+mod runbook;
 mod series;
 mod ui;
 
@@ -47,6 +48,7 @@ pub fn router(app: App) -> Router {
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::one))
         .routes(routes!(findings::list))
+        .routes(routes!(runbook::list))
         .routes(routes!(series::series))
         .routes(routes!(plots::ring_svg))
         .routes(routes!(plots::ring_png))
