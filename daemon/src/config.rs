@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::agent::{DEFAULT_DIR, DEFAULT_SYSFS, PretendedSysfs};
 use crate::store::DatabaseUrl;
 
 /// Command line of `ringscope serve`. Values are checked in [`ServeConfig::load`], all at once.
@@ -53,6 +54,9 @@ pub struct ServeArgs {
     /// Directory in which this host's processes leave their segments [default: /dev/shm/ringscope]
     #[arg(long, value_name = "DIR")]
     pub agent_dir: Option<String>,
+    /// Directory in which the kernel shows this host's devices [default: /sys]
+    #[arg(long, value_name = "DIR")]
+    pub agent_sysfs: Option<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -80,6 +84,10 @@ pub struct ServeConfig {
     pub with_agent: bool,
     /// Where this host's processes leave their segments. Default `/dev/shm/ringscope`: memory, never a disk.
     pub agent_dir: PathBuf,
+    /// Where the kernel shows this host's devices. Default `/sys`; in a container the host's may be elsewhere.
+    pub agent_sysfs: PathBuf,
+    /// Hosts that this machine pretends to be; only the demo does.
+    pub pretended_hosts: Vec<PretendedSysfs>,
 }
 
 /// Everything that is wrong with a configuration.
@@ -102,7 +110,9 @@ impl Default for ServeConfig {
             body_limit_bytes: 16 << 20,
             metrics_communicators: 1000,
             with_agent: true,
-            agent_dir: PathBuf::from("/dev/shm/ringscope"),
+            agent_dir: PathBuf::from(DEFAULT_DIR),
+            agent_sysfs: PathBuf::from(DEFAULT_SYSFS),
+            pretended_hosts: Vec::new(),
         }
     }
 }
@@ -139,6 +149,8 @@ impl ServeConfig {
                 .unwrap_or(default.metrics_communicators),
             with_agent: settings.get("with_agent", boolean).unwrap_or(default.with_agent),
             agent_dir: settings.get("agent_dir", directory).unwrap_or(default.agent_dir),
+            agent_sysfs: settings.get("agent_sysfs", directory).unwrap_or(default.agent_sysfs),
+            pretended_hosts: default.pretended_hosts,
             data_dir,
         };
         settings.finish()?;
@@ -167,6 +179,7 @@ impl<'a> Settings<'a> {
             &args.metrics_communicators,
             &args.with_agent,
             &args.agent_dir,
+            &args.agent_sysfs,
         ]);
         let args_by_name = named.filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
         let mut settings = Self {
@@ -326,7 +339,7 @@ fn list(mistakes: &[String]) -> String {
 }
 
 /// Settings, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "listen",
     "database_url",
     "data_dir",
@@ -336,6 +349,7 @@ const NAMES: [&str; 9] = [
     "metrics_communicators",
     "with_agent",
     "agent_dir",
+    "agent_sysfs",
 ];
 /// The database's name in `data_dir`.
 const DATABASE_FILE: &str = "ringscope.db";

@@ -150,6 +150,8 @@ fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentCon
     }
     config.with_agent.then(|| AgentConfig {
         dir: config.agent_dir.clone(),
+        sysfs: config.agent_sysfs.clone(),
+        pretended_hosts: config.pretended_hosts.clone(),
         ..AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"))
     })
 }

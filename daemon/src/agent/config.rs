@@ -13,6 +13,10 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 pub const DEFAULT_BACKLOG_BYTES: u64 = 64 << 20;
 /// Long enough to look at the files of a crashed job by hand.
 pub const DEFAULT_KEEP_DEAD: Duration = Duration::from_secs(3600);
+/// Where the kernel shows its devices.
+pub const DEFAULT_SYSFS: &str = "/sys";
+/// Soon enough to explain why a job found fewer channels; a reading takes some milliseconds.
+pub const DEFAULT_HARDWARE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Long enough for a process to make its segment, which it does at its first communicator.
 const LOG_GRACE: Duration = Duration::from_secs(5);
@@ -37,7 +41,16 @@ pub struct AgentConfig {
     pub log_grace: Duration,
     /// Name of this machine.
     pub host: String,
+    /// Folder in which the kernel shows this machine's devices.
+    pub sysfs: PathBuf,
+    /// Time between two readings of the hardware; zero: never.
+    pub hardware_interval: Duration,
+    /// Hosts that this machine pretends to be. If there are any, their hardware is read and not the machine's own.
+    pub pretended_hosts: Vec<PretendedSysfs>,
 }
+
+/// Name of a pretended host, and its folder in the shape of `/sys`.
+pub type PretendedSysfs = (String, PathBuf);
 
 impl AgentConfig {
     /// An agent with the defaults.
@@ -52,6 +65,9 @@ impl AgentConfig {
             keep_dead: DEFAULT_KEEP_DEAD,
             log_grace: LOG_GRACE,
             host: host_name(),
+            sysfs: PathBuf::from(DEFAULT_SYSFS),
+            hardware_interval: DEFAULT_HARDWARE_INTERVAL,
+            pretended_hosts: Vec::new(),
         }
     }
 

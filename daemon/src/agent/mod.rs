@@ -9,6 +9,7 @@
 //!   both. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `lacks`: what a log does not say.
+//! * `hardware`: the host's NICs and GPUs.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
@@ -22,6 +23,7 @@ mod config;
 mod control;
 mod delta;
 mod error;
+mod hardware;
 mod join;
 mod lacks;
 mod liveness;
@@ -40,7 +42,8 @@ mod tracker;
 mod transport;
 
 pub use config::{
-    AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_INTERVAL, DEFAULT_KEEP_DEAD, host_name,
+    AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
+    DEFAULT_KEEP_DEAD, DEFAULT_SYSFS, PretendedSysfs, host_name,
 };
 pub use control::{Written, write_level};
 pub use error::AgentError;

@@ -13,6 +13,7 @@ use super::backlog::Backlog;
 use super::config::AgentConfig;
 use super::delta::{MAX_BATCH_BYTES, split};
 use super::error::AgentError;
+use super::hardware::Hardware;
 use super::loss::Losses;
 use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
@@ -49,6 +50,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let news = NewsBox::default();
     let sender = Sender { backlog, transport, news: news.clone() };
     let reader = Reader {
+        hardware: Hardware::new(&config),
         tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace),
         agent_id,
         host: config.host,
@@ -73,6 +75,7 @@ fn prepare_dir(dir: &Path) -> Result<(), AgentError> {
 
 /// The reading half of an agent.
 struct Reader {
+    hardware: Hardware,
     tracker: Tracker,
     agent_id: String,
     host: String,
@@ -130,9 +133,11 @@ impl Reader {
         if let Some(wishes) = news.wishes {
             self.tracker.wish(&wishes);
         }
+        self.hardware.poll(monotonic);
         self.tracker.poll(monotonic);
         let changes = self.tracker.changes();
-        if changes.is_empty() && !resend_all && !self.needs_heartbeat(now, news.settled, is_last) {
+        let is_due = self.needs_heartbeat(now, news.settled, is_last) || self.has_hardware(news.settled);
+        if changes.is_empty() && !resend_all && !is_due {
             return Vec::new();
         }
         self.queued_at = Some(now);
@@ -150,6 +155,11 @@ impl Reader {
         is_due && !is_last && settled >= self.last_seq
     }
 
+    /// While older batches wait, a newer reading takes the place of this one: the daemon would see both too late.
+    fn has_hardware(&self, settled: u64) -> bool {
+        self.hardware.is_new() && settled >= self.last_seq
+    }
+
     fn batch(&mut self, processes: Vec<Process>) -> Outgoing {
         self.last_seq += 1;
         self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
@@ -163,7 +173,7 @@ impl Reader {
             sent_at_ns: crate::clock::now().0,
             processes,
             dropped: losses.to_batch(),
-            hardware: Vec::new(),
+            hardware: self.hardware.take(),
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

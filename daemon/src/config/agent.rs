@@ -1,11 +1,15 @@
 //! What `ringscope agent` can be told, by command line or environment.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{ConfigError, default_data_dir, directory, duration, environment, size};
 
-use crate::agent::{AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_INTERVAL, DEFAULT_KEEP_DEAD};
+use crate::agent::{
+    AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
+    DEFAULT_KEEP_DEAD, DEFAULT_SYSFS, PretendedSysfs,
+};
 
 /// Command line of `ringscope agent`. Values are checked in [`AgentArgs::into_config`], all at once.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,6 +36,15 @@ pub struct AgentArgs {
     /// How long files of an ended process are kept after the daemon has heard of its end [default: 1h]
     #[arg(long, env = "RINGSCOPE_KEEP_DEAD", value_name = "DURATION")]
     keep_dead: Option<String>,
+    /// Directory in which the kernel shows this host's devices; in a container, where the host's is mounted
+    #[arg(long, env = "RINGSCOPE_SYSFS", value_name = "DIR", default_value = DEFAULT_SYSFS)]
+    sysfs: String,
+    /// Time between two readings of NICs; 0s: read no hardware, GPUs neither [default: 5s]
+    #[arg(long, env = "RINGSCOPE_HARDWARE_INTERVAL", value_name = "DURATION")]
+    hardware_interval: Option<String>,
+    /// TOML file with a folder in the shape of /sys for each host that this machine pretends to be
+    #[arg(long, value_name = "FILE", hide = true)]
+    pretended_hosts: Option<String>,
 }
 
 impl AgentArgs {
@@ -47,11 +60,19 @@ impl AgentArgs {
         let backlog = check(&mut mistakes, "backlog", self.backlog.as_deref(), size);
         let keep_dead = check(&mut mistakes, "keep-dead", self.keep_dead.as_deref(), duration);
         let dir = check(&mut mistakes, "dir", Some(&self.dir), directory);
+        let sysfs = check(&mut mistakes, "sysfs", Some(&self.sysfs), directory);
+        let hardware_interval =
+            check(&mut mistakes, "hardware-interval", self.hardware_interval.as_deref(), or_never);
+        let pretended =
+            check(&mut mistakes, "pretended-hosts", self.pretended_hosts.as_deref(), pretended_hosts);
         let config = AgentConfig {
             dir: dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DIR)),
             interval: interval.unwrap_or(DEFAULT_INTERVAL),
             backlog_bytes: backlog.map_or(DEFAULT_BACKLOG_BYTES, |bytes| bytes as u64),
             keep_dead: keep_dead.unwrap_or(DEFAULT_KEEP_DEAD),
+            sysfs: sysfs.unwrap_or_else(|| PathBuf::from(DEFAULT_SYSFS)),
+            hardware_interval: hardware_interval.unwrap_or(DEFAULT_HARDWARE_INTERVAL),
+            pretended_hosts: pretended.unwrap_or_default(),
             ..AgentConfig::new(self.daemon, state_dir)
         };
         if let Err(error) = config.ingest_url() {
@@ -74,4 +95,52 @@ fn check<T>(
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval.is_zero() { Err("expected more than 0, e.g. 250ms".to_owned()) } else { Ok(interval) }
+}
+
+fn or_never(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
+}
+
+fn pretended_hosts(file: &str) -> Result<Vec<PretendedSysfs>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let hosts: BTreeMap<String, PathBuf> = toml::from_str(&text).map_err(|error| error.to_string())?;
+    Ok(hosts.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: AgentArgs,
+    }
+
+    fn parse(args: &[&str]) -> Result<AgentConfig, ConfigError> {
+        Cli::parse_from([&["agent", "--daemon", "http://d:1"], args].concat()).args.into_config()
+    }
+
+    #[test]
+    fn hardware_is_read_from_where_and_as_often_as_told() {
+        let config = parse(&[]).unwrap();
+        assert_eq!((config.sysfs, config.hardware_interval), ("/sys".into(), Duration::from_secs(5)));
+        let config = parse(&["--sysfs", "/host/sys", "--hardware-interval", "0"]).unwrap();
+        assert_eq!((config.sysfs, config.hardware_interval), ("/host/sys".into(), Duration::ZERO));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "b = \"/b\"\na = \"/a\"\n").unwrap();
+        let config = parse(&["--pretended-hosts", &file.path().display().to_string()]).unwrap();
+        assert_eq!(config.pretended_hosts, [("a".to_owned(), "/a".into()), ("b".to_owned(), "/b".into())]);
+    }
+
+    #[test]
+    fn mistakes_name_their_option() {
+        let wrong = ["--sysfs", "", "--hardware-interval", "5", "--pretended-hosts", "/none"];
+        let mistakes = parse(&wrong).unwrap_err().mistakes.join("\n");
+        for option in ["--sysfs", "--hardware-interval", "--pretended-hosts"] {
+            assert!(mistakes.contains(option), "{option} in {mistakes}");
+        }
+    }
 }

@@ -1,19 +1,25 @@
-//! Pretended hosts: each has a name, two NICs that are loopback addresses of its own, and a folder in the shape of
-//! `/sys/class/net` where a NIC can go down.
+//! Pretended hosts: each has a name, two NICs that are loopback addresses of its own, and a folder in the shape of `/sys`
+//! where a NIC can go down. What loopback does not have (PCI addresses, counters) is not made up.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// NICs of each pretended host.
 pub const NICS_PER_HOST: usize = 2;
+/// Speed that each NIC says it has: what the engine takes for one that says none.
+const SPEED_MBIT: &str = "10000";
+/// ARPHRD_ETHER of the kernel's if_arp.h.
+const TYPE_ETHERNET: &str = "1";
 
 /// One pretended host.
 #[derive(Clone, Debug)]
 pub struct PretendedHost {
     /// Name, e.g. `host-2`.
     pub name: String,
-    sysfs_net: PathBuf,
+    /// Folder in the shape of `/sys`, which is what the engine and the agent see of the host's NICs.
+    pub sysfs: PathBuf,
     index: usize,
 }
 
@@ -24,8 +30,9 @@ impl PretendedHost {
     /// Those of writing the folder.
     pub fn create(dir: &Path, index: usize) -> io::Result<Self> {
         let name = format!("host-{index}");
-        let host = Self { sysfs_net: dir.join(&name).join("net"), name, index };
+        let host = Self { sysfs: dir.join(&name).join("sys"), name, index };
         for nic in 0..NICS_PER_HOST {
+            host.make_nic(nic)?;
             host.set_nic(nic, true)?;
         }
         Ok(host)
@@ -36,9 +43,11 @@ impl PretendedHost {
     /// # Errors
     /// Those of writing the file.
     pub fn set_nic(&self, nic: usize, up: bool) -> io::Result<()> {
-        let dir = self.sysfs_net.join(nic_name(nic));
-        fs::create_dir_all(&dir)?;
-        fs::write(dir.join("operstate"), if up { "up\n" } else { "down\n" })
+        let (state, carrier, speed) = if up { ("up", "1", SPEED_MBIT) } else { ("down", "0", "-1") };
+        let folder = self.sysfs_net().join(nic_name(nic));
+        write(&folder, "carrier", carrier)?;
+        write(&folder, "speed", speed)?;
+        write(&folder, "operstate", state)
     }
 
     /// The environment that makes a process believe that it runs on this host.
@@ -50,7 +59,7 @@ impl PretendedHost {
             ("RINGSCOPE_HOST", self.name.clone()),
             ("RSCCL_HOST", self.name.clone()),
             ("RSCCL_NICS", nics.join(",")),
-            ("RSCCL_SYSFS_NET", self.sysfs_net.display().to_string()),
+            ("RSCCL_SYSFS_NET", self.sysfs_net().display().to_string()),
         ]
     }
 
@@ -58,10 +67,41 @@ impl PretendedHost {
     fn address(&self, nic: usize) -> String {
         format!("127.1.{}.{}", self.index + 1, nic + 1)
     }
+
+    fn sysfs_net(&self) -> PathBuf {
+        self.sysfs.join("class/net")
+    }
+
+    /// As the kernel shows an interface: in the folder of its device, with a link from the class.
+    fn make_nic(&self, nic: usize) -> io::Result<()> {
+        let (name, class) = (nic_name(nic), self.sysfs_net());
+        let device = format!("devices/platform/{name}");
+        let folder = self.sysfs.join(&device).join("net").join(&name);
+        fs::create_dir_all(&folder)?;
+        fs::create_dir_all(&class)?;
+        write(&folder, "type", TYPE_ETHERNET)?;
+        link("../..", &folder.join("device"))?;
+        link(&format!("../../{device}/net/{name}"), &class.join(name))
+    }
 }
 
 /// Name of a NIC, e.g. `nic1`.
 #[must_use]
 pub fn nic_name(nic: usize) -> String {
     format!("nic{nic}")
+}
+
+/// Under another name first: who reads meanwhile sees the old or the new state.
+fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let unfinished = folder.join(format!(".{name}"));
+    fs::write(&unfinished, format!("{text}\n"))?;
+    fs::rename(unfinished, folder.join(name))
+}
+
+/// The folder may be that of an earlier demo.
+fn link(target: &str, path: &Path) -> io::Result<()> {
+    match symlink(target, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }

@@ -30,6 +30,8 @@ use report::{Phase, Report};
 pub const TRAINING_JOB: &str = "demo-training";
 /// Id of the job whose `RSCCL_MIN_NCHANNELS` asks for more channels than its search finds.
 pub const MIN_CHANNELS_JOB: &str = "demo-min-channels";
+/// Pretended hosts: four of the first job, two of the second.
+const HOSTS: usize = 6;
 
 /// Arguments of `ringscope demo`.
 #[derive(Debug, clap::Args)]
@@ -97,14 +99,19 @@ pub enum DemoError {
 pub async fn run(args: &DemoArgs, shutdown: CancellationToken) -> Result<(), DemoError> {
     let folder = Folder::open(args.work_dir.as_deref())?;
     let installation = folder.installation()?;
-    let server = Server::bind(ServeConfig::from_args(&serve_args(args, &folder))?).await?;
+    let hosts = folder.hosts()?;
+    let config = ServeConfig {
+        pretended_hosts: hosts.iter().map(|host| (host.name.clone(), host.sysfs.clone())).collect(),
+        ..ServeConfig::from_args(&serve_args(args, &folder))?
+    };
+    let server = Server::bind(config).await?;
     let url = format!("http://{}", server.local_addr());
     let server_stop = CancellationToken::new();
     let serving = TaskTracker::new().spawn(server.run(server_stop.clone()));
     say(&format!("the page is at {url}"));
 
     let result = tokio::select! {
-        result = play(args, &folder, &installation, &url) => result,
+        result = play(args, &folder, hosts, &installation, &url) => result,
         () = shutdown.cancelled() => Ok(None),
     };
     server_stop.cancel();
@@ -119,11 +126,12 @@ pub async fn run(args: &DemoArgs, shutdown: CancellationToken) -> Result<(), Dem
 async fn play(
     args: &DemoArgs,
     folder: &Folder,
+    hosts: Vec<PretendedHost>,
     installation: &Installation,
     url: &str,
 ) -> Result<Option<Report>, DemoError> {
     let client = Client::new(url);
-    let mut stage = Stage::set(folder, installation, args.seconds)?;
+    let mut stage = Stage::set(folder, hosts, installation, args.seconds)?;
     say(&format!("{TRAINING_JOB}: 8 ranks on 4 hosts; {MIN_CHANNELS_JOB}: 2 ranks on 2 hosts"));
     let Some(seconds) = args.seconds else {
         loop {
@@ -146,11 +154,12 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(folder: &Folder, installation: &Installation, seconds: Option<u64>) -> Result<Self, DemoError> {
-        let hosts: Vec<PretendedHost> = (0..6)
-            .map(|index| PretendedHost::create(&folder.path.join("hosts"), index))
-            .collect::<io::Result<_>>()
-            .map_err(io_error("making the pretended hosts"))?;
+    fn set(
+        folder: &Folder,
+        hosts: Vec<PretendedHost>,
+        installation: &Installation,
+        seconds: Option<u64>,
+    ) -> Result<Self, DemoError> {
         let training = JobSpec {
             name: TRAINING_JOB.to_owned(),
             hosts: hosts[..4].to_vec(),
@@ -256,6 +265,13 @@ impl Folder {
         }
         let path = path.canonicalize().map_err(io_error("finding the work folder"))?;
         Ok(Self { segment_dir, temporary: work_dir.is_none(), path })
+    }
+
+    fn hosts(&self) -> Result<Vec<PretendedHost>, DemoError> {
+        (0..HOSTS)
+            .map(|index| PretendedHost::create(&self.path.join("hosts"), index))
+            .collect::<io::Result<_>>()
+            .map_err(io_error("making the pretended hosts"))
     }
 
     fn installation(&self) -> Result<Installation, DemoError> {

@@ -1,0 +1,51 @@
+//! GPUs, as NVIDIA's management library names them. It needs no CUDA context, so it takes no memory of a GPU; it is loaded
+//! when there is one, and let go after each reading, so that a driver can be exchanged.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use nvml_wrapper::{Device, Nvml};
+use ringscope_wire::batch::Gpu;
+
+use super::pci;
+
+/// As the driver's package installs it; without `.1` it is in packages for developers only.
+pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
+/// No machine has more; a wrong number must not become a long loop.
+const MAX_GPUS: u32 = 64;
+
+/// The GPUs that answer; `None` if there is no driver. One that has fallen off its bus does not answer.
+pub(super) fn read(library: &OsStr, sysfs: &Path) -> Option<Vec<Gpu>> {
+    let nvml = Nvml::builder().lib_path(library).init();
+    let nvml = nvml.inspect_err(|error| tracing::debug!(%error, "no GPU driver")).ok()?;
+    let count = nvml.device_count().ok()?.min(MAX_GPUS);
+    let read = |index| nvml.device_by_index(index).ok().and_then(|device| gpu(index, &device, sysfs));
+    Some((0..count).filter_map(read).collect())
+}
+
+fn gpu(index: u32, device: &Device<'_>, sysfs: &Path) -> Option<Gpu> {
+    let pci = address(&device.pci_info().ok()?.bus_id);
+    let place = pci::place_of(sysfs, &pci);
+    Some(Gpu {
+        index,
+        name: device.name().unwrap_or_default(),
+        uuid: device.uuid().unwrap_or_default(),
+        pci,
+        pci_path: place.bridges,
+        numa_node: place.numa_node,
+        memory_bytes: device.memory_info().ok().map(|memory| memory.total),
+    })
+}
+
+/// The address as sysfs writes it: `0000:3b:00.0` of `00000000:3B:00.0`.
+fn address(bus_id: &str) -> String {
+    let lower = bus_id.to_ascii_lowercase();
+    let domain = |text: &str| u32::from_str_radix(text, 16).ok();
+    match lower.split_once(':').and_then(|(text, rest)| Some((domain(text)?, rest))) {
+        Some((domain, rest)) => format!("{domain:04x}:{rest}"),
+        None => lower,
+    }
+}
+
+#[cfg(test)]
+mod tests;

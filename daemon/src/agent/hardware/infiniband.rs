@@ -1,0 +1,233 @@
+//! Ports of RDMA devices (InfiniBand, RoCE, EFA and others), from `/sys/class/infiniband`.
+
+use std::path::Path;
+
+use ringscope_wire::batch::{Nic, NicCounter, NicKind};
+
+use super::{MAX_ERRORS, MAX_NICS, counters, files, net, pci};
+
+/// Counters of `counters` that mean trouble on the link, from the kernel's `Documentation/ABI/stable/sysfs-class-infiniband`.
+/// `port_xmit_wait` and the switch relay's are congestion and multicast.
+const LINK_ERRORS: &[&str] = &[
+    "symbol_error",
+    "link_error_recovery",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_constraint_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "VL15_dropped",
+];
+/// Counters of `hw_counters` that mean that something was lost or repeated: mlx5, EFA, bnxt_re, irdma. Those of congestion
+/// control (`np_cnp_sent`) and of queues that a program flushes when it ends are not among them.
+const HARDWARE_ERRORS: &[&str] = &[
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "implied_nak_seq_err",
+    "rx_icrc_encapsulated",
+    "roce_adp_retrans",
+    "roce_adp_retrans_to",
+    "roce_slow_restart_trans",
+    "rx_crc_errors",
+    "rdma_read_wr_err",
+    "rdma_write_wr_err",
+    "retrans_timeout_events",
+    "unresponsive_remote_events",
+    "impaired_remote_conn_events",
+    "tx_roce_errors",
+    "tx_roce_discards",
+    "rx_roce_errors",
+    "rx_roce_discards",
+    "to_retransmits",
+    "seq_err_naks_rcvd",
+    "max_retry_exceeded",
+    "missing_resp",
+    "unrecoverable_err",
+    "ip4InTruncPkts",
+    "ip6InTruncPkts",
+    "tcpRetransSegs",
+    "tcpInProtoErrors",
+];
+/// Words that the InfiniBand specification counts data in.
+const WORD_BYTES: u64 = 4;
+
+/// The ports of all devices.
+pub(super) fn read(sysfs: &Path) -> Vec<Nic> {
+    let class = sysfs.join("class/infiniband");
+    let mut nics = Vec::new();
+    for name in files::names(&class).into_iter().take(MAX_NICS) {
+        nics.extend(ports(sysfs, &class.join(&name), &name));
+    }
+    nics
+}
+
+/// The ports of the device in `folder`.
+fn ports(sysfs: &Path, folder: &Path, name: &str) -> Vec<Nic> {
+    let device = folder.join("device");
+    let place = pci::place(&device);
+    let model = files::text(&folder.join("hca_type")).or_else(|| files::link_name(&device.join("driver")));
+    let numbers: Vec<u32> = files::names(&folder.join("ports"))
+        .iter()
+        .filter_map(|port| port.parse().ok())
+        .take(MAX_NICS)
+        .collect();
+    let nic = |number: &u32| {
+        let port = folder.join("ports").join(number.to_string());
+        let interface = interface(folder, &port, *number).unwrap_or_default();
+        let counted = Counted {
+            // Drivers that count for the whole device do it beside the ports.
+            hardware: if numbers.len() == 1 && !port.join("hw_counters").is_dir() { folder } else { &port },
+            port: &port,
+            netdev: (!interface.is_empty()).then(|| sysfs.join("class/net").join(&interface)),
+        };
+        let told = Nic {
+            name: name.to_owned(),
+            kind: NicKind::Rdma.into(),
+            port: *number,
+            interface,
+            pci: place.address.clone(),
+            pci_path: place.bridges.clone(),
+            numa_node: place.numa_node,
+            model: model.clone().unwrap_or_default(),
+            ..state(&port)
+        };
+        counted.tell(told)
+    };
+    numbers.iter().map(nic).collect()
+}
+
+/// What a port says of its link.
+fn state(port: &Path) -> Nic {
+    let state_file = port.join("state");
+    let state = files::text(&state_file).map(|text| word(&text)).unwrap_or_default();
+    let physical_state = files::text(&port.join("phys_state")).map(|text| word(&text)).unwrap_or_default();
+    let up = state == "ACTIVE";
+    let has_link = up || physical_state == "LinkUp";
+    // A port that is down says the rate that it begins to talk at.
+    let rate = files::text(&port.join("rate")).filter(|_| has_link);
+    let link_layer = files::text(&port.join("link_layer")).unwrap_or_default();
+    Nic {
+        up,
+        state,
+        physical_state,
+        rate_bits_per_s: rate.and_then(|rate| bits_per_s(&rate)),
+        link_layer: if is_link_layer(&link_layer) { link_layer } else { String::new() },
+        state_file: state_file.display().to_string(),
+        ..Nic::default()
+    }
+}
+
+/// EFA says "Unspecified".
+fn is_link_layer(text: &str) -> bool {
+    matches!(text, "InfiniBand" | "Ethernet")
+}
+
+/// Where a port counts.
+struct Counted<'a> {
+    port: &'a Path,
+    /// Folder that has `hw_counters`.
+    hardware: &'a Path,
+    /// Folder of its network interface.
+    netdev: Option<std::path::PathBuf>,
+}
+
+impl Counted<'_> {
+    /// Adds what is counted to what is told.
+    fn tell(&self, nic: Nic) -> Nic {
+        // On Ethernet the interface sees the cable; on InfiniBand the interface is one user among others.
+        let netdev = self.netdev.as_deref().filter(|_| nic.link_layer == "Ethernet");
+        let link_downed = || files::number(&self.port.join("counters/link_downed"));
+        Nic {
+            sent_bytes: self.bytes("port_xmit_data", "tx_bytes", &["ip4OutOctets", "ip6OutOctets"]),
+            received_bytes: self.bytes("port_rcv_data", "rx_bytes", &["ip4InOctets", "ip6InOctets"]),
+            link_downs: netdev.and_then(net::carrier_downs).or_else(link_downed),
+            errors: self.errors(netdev),
+            ..nic
+        }
+    }
+
+    fn errors(&self, netdev: Option<&Path>) -> Vec<NicCounter> {
+        let mut errors = counters(&self.port.join("counters"), LINK_ERRORS);
+        errors.extend(counters(&self.hardware.join("hw_counters"), HARDWARE_ERRORS));
+        for error in netdev.map(net::errors).unwrap_or_default() {
+            if errors.iter().all(|other| other.name != error.name) {
+                errors.push(error);
+            }
+        }
+        errors.truncate(MAX_ERRORS);
+        errors
+    }
+
+    /// Bytes as the specification counts them, or as EFA and bnxt_re do, or as irdma does.
+    fn bytes(&self, words: &str, bytes: &str, octets: &[&str]) -> Option<u64> {
+        let hardware = self.hardware.join("hw_counters");
+        let words = files::number(&self.port.join("counters").join(words));
+        words
+            .map(|words| words.saturating_mul(WORD_BYTES))
+            .or_else(|| files::number(&hardware.join(bytes)))
+            .or_else(|| {
+                let counted = counters(&hardware, octets);
+                (!counted.is_empty()).then(|| counted.iter().map(|counter| counter.value).sum())
+            })
+    }
+}
+
+/// The network interface of a port: what its address table says, else the one of the device with its number.
+fn interface(folder: &Path, port: &Path, number: u32) -> Option<String> {
+    let told = files::names(&port.join("gid_attrs/ndevs"))
+        .iter()
+        .take(1)
+        .find_map(|index| files::text(&port.join("gid_attrs/ndevs").join(index)));
+    told.or_else(|| {
+        let net = folder.join("device/net");
+        let names = files::names(&net);
+        let is_port =
+            |name: &&String| files::number(&net.join(name).join("dev_port")) == Some(u64::from(number) - 1);
+        names.iter().find(is_port).or_else(|| names.first().filter(|_| names.len() == 1)).cloned()
+    })
+}
+
+/// The word of "4: ACTIVE".
+fn word(text: &str) -> String {
+    text.split_once(':').map_or(text, |(_, word)| word).trim().to_owned()
+}
+
+/// The rate of "400 Gb/sec (4X NDR)".
+fn bits_per_s(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_once(' ')?;
+    if !unit.starts_with("Gb/sec") {
+        return None;
+    }
+    // At most one digit after the point: "2.5".
+    let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+    let tenths: u64 = tenths.parse().ok().filter(|tenths| *tenths < 10)?;
+    let tenths = whole.parse::<u64>().ok()?.checked_mul(10)?.checked_add(tenths)?;
+    tenths.checked_mul(100_000_000).filter(|rate| *rate > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_rates() {
+        let check = |text: &str, expected: &str| assert_eq!(word(text), expected, "{text}");
+        check("4: ACTIVE", "ACTIVE");
+        check("1: DOWN", "DOWN");
+        check("5: LinkUp", "LinkUp");
+        check("Polling", "Polling");
+        let check = |text: &str, expected: Option<u64>| assert_eq!(bits_per_s(text), expected, "{text}");
+        check("400 Gb/sec (4X NDR)", Some(400_000_000_000));
+        check("2.5 Gb/sec (1X SDR)", Some(2_500_000_000));
+        check("100 Gb/sec", Some(100_000_000_000));
+        check("0 Gb/sec", None);
+        check("14.0625 Gb/sec", None);
+        check("fast", None);
+        check("99999999999999999999 Gb/sec", None);
+        check("18446744073709551615 Gb/sec", None);
+    }
+}
