@@ -299,3 +299,12 @@ export interface SeriesLine {
   host?: string;
   values: (number | null)[];
 }
+
+/** What to do about one kind of finding; commands in backquotes. */
+export interface RunbookEntry {
+  finding: FindingKind;
+  title: string;
+  meaning: string;
+  checks: string[];
+  actions: string[];
+}

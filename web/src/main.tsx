@@ -5,7 +5,7 @@ import "./styles/parts.css";
 import "./styles/ring.css";
 import { render } from "preact";
 import { start } from "./state/live";
-import { Page } from "./view/page";
+import { Shell } from "./view/shell";
 
-render(<Page />, document.getElementById("page")!);
+render(<Shell />, document.getElementById("page")!);
 start();

@@ -43,9 +43,12 @@ export async function openPage(browser, { width, height = 900, dark = false, url
   return { page, seen, close: () => context.close() };
 }
 
-/** Waits until the page has drawn what it will draw: the ring and the chart, or the way to start a job. */
+/** Waits until the page has drawn what it will draw: its panels, and on a communicator's page the ring and the chart. */
 export async function settle(page) {
-  await page.waitForSelector(".empty, .ring, #ring-panel .notice", { timeout: 15_000 });
-  await page.waitForSelector(".empty, .uplot canvas, #traffic .quiet", { timeout: 15_000 });
+  await page.waitForSelector(".empty, main .panel, main nav, main .notice", { timeout: 15_000 });
+  if (page.url().includes("#/communicators/")) {
+    await page.waitForSelector(".empty, .ring, #ring-panel .notice, main > .notice", { timeout: 15_000 });
+    await page.waitForSelector(".empty, .uplot canvas, #traffic .quiet, main > .notice", { timeout: 15_000 });
+  }
   await page.waitForTimeout(1_500);
 }

@@ -223,3 +223,19 @@ export function series(one, metric, fromMs, toMs, stepS) {
   }));
   return { metric, unit: "bytes_per_second", step_s: stepS, times_ms, lines };
 }
+
+/** What to do, for two kinds; the daemon's own texts are dashboards/runbook.md. */
+export const RUNBOOK = [
+  {
+    finding: "channel_shortfall", title: "Channel shortfall",
+    meaning: "The host's search found fewer channels than the others', and the job runs on as few as it found.",
+    checks: ["Compare `ibstat` and `ip -br link` on the host with a healthy one.", "Look at `nvidia-smi topo -m` for a missing link."],
+    actions: ["Mend or drain the host.", "Start the job again: it uses the NIC when it next forms its communicators."],
+  },
+  {
+    finding: "nic_degraded", title: "NIC degraded",
+    meaning: "A port is down, slower than its peers, flaps, or counts errors.",
+    checks: ["`ibstat` and `dmesg -T` on the host.", "The switch port at the other end."],
+    actions: ["Reseat or replace the cable.", "Drain the host until the port holds."],
+  },
+];

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { hostDetail, series, world } from "./fixtures.mjs";
+import { hostDetail, RUNBOOK, series, world } from "./fixtures.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -84,6 +84,7 @@ function api(state, url, response) {
     });
     response.end(JSON.stringify(body ?? { type: "about:blank", title: "Not found", status: 404, detail: "no such thing" }));
   };
+  if (path[0] === "runbook") return send(RUNBOOK);
   const page = (items) => {
     const start = Number(query.get("cursor") ?? 0);
     const limit = Number(query.get("limit") ?? 100);
@@ -92,17 +93,30 @@ function api(state, url, response) {
   if (path[0] === "jobs") return page(all.jobs);
   if (path[0] === "nodes" && path.length === 2) return send(hostDetail(all, path[1]));
   if (path[0] === "nodes") return page(all.nodes);
-  if (path[0] === "findings") return page(query.get("state") === "resolved" ? all.resolved : all.firing);
+  if (path[0] === "findings") return page(findings(all, query));
   if (path[0] === "series") {
     const step = /^(\d+)s$/.exec(query.get("step"));
     if (step === null) return refuse(response, "step: expected a number and a unit, e.g. 10s");
     if (state.storeAway) return refuse(response, "the database is away", 503);
-    return send(one && series(one, query.get("metric"), Date.parse(query.get("from")), Date.parse(query.get("to")), Number(step[1])));
+    const toMs = query.has("to") ? Date.parse(query.get("to")) : Date.now();
+    const fromMs = query.has("from") ? Date.parse(query.get("from")) : toMs - 900_000;
+    return send(one && series(one, query.get("metric"), fromMs, toMs, Number(step[1])));
   }
   if (path[0] === "communicators" && path.length === 1) {
     return page(all.communicators.filter((c) => query.get("job") === null || c.job === query.get("job")));
   }
   return send({ undefined: one?.detail, rings: one?.rings, primitives: one?.primitives }[path[2]]);
+}
+
+const SEVERITIES = ["info", "warning", "critical"];
+
+/** Firing first, as the daemon filters them. */
+function findings(all, query) {
+  const kept = { firing: all.firing, resolved: all.resolved }[query.get("state")] ?? [...all.firing, ...all.resolved];
+  const same = (name, of) => !query.has(name) || query.get(name) === of;
+  const least = SEVERITIES.indexOf(query.get("severity"));
+  return kept.filter((one) => same("job", one.job) && same("host", one.host) && same("comm", one.comm) && same("kind", one.finding)
+    && SEVERITIES.indexOf(one.severity) >= least);
 }
 
 function refuse(response, detail, status = 400) {

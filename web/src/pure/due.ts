@@ -1,6 +1,9 @@
-/** What to fetch again, and when: soon after a change, never more often than a pace, and now and then anyway. Pure. */
+/** What to ask the daemon for again, and when: soon after a change, never more often than a pace, and now and then anyway. Pure. */
 
-export type Resource = "lists" | "findings" | "communicator" | "rings" | "series";
+import type { Changed } from "../api";
+
+/** What changes an answer: a list, findings, hosts, a communicator by id, or nothing but time. */
+export type Topic = "lists" | "findings" | "hosts" | "never" | (string & {});
 
 export interface Pace {
   /** After a change, not more often than this. */
@@ -9,39 +12,49 @@ export interface Pace {
   maxMs: number;
 }
 
-export const PACES: Record<Resource, Pace> = {
+const PACES: Record<string, Pace> = {
   // In a job that hangs nothing changes but these ages: then the page must not be the last to know.
   lists: { minMs: 1_000, maxMs: 3_000 },
+  hosts: { minMs: 1_000, maxMs: 3_000 },
   findings: { minMs: 500, maxMs: 15_000 },
-  communicator: { minMs: 1_000, maxMs: 2_000 },
-  // Rings hardly ever change while a communicator lives, and are the largest answer.
-  rings: { minMs: 4_000, maxMs: 30_000 },
-  series: { minMs: 5_000, maxMs: 15_000 },
+  never: { minMs: 1_000, maxMs: 15_000 },
 };
+const COMMUNICATOR: Pace = { minMs: 1_000, maxMs: 2_000 };
 
-/** Communicators above this size are fetched at a third of the pace. */
-const LARGE_RANKS = 256;
+/** The larger an answer, the more it costs both sides: from so many characters on, so many times slower. */
+const SLOWER: [number, number][] = [
+  [4_000_000, 10],
+  [1_000_000, 5],
+  [250_000, 3],
+];
 
 export interface Want {
   /** When it was last asked for; absent: never, so it is due. */
   fetchedMs?: number | undefined;
   dirty: boolean;
+  /** Characters of the last answer. */
+  size: number;
 }
 
-export function isDue(resource: Resource, want: Want, nRanks: number, nowMs: number): boolean {
+export function pace(on: Topic, size: number, everyMs?: number): Pace {
+  const { minMs, maxMs } = PACES[on] ?? COMMUNICATOR;
+  const slow = SLOWER.find(([least]) => size >= least)?.[1] ?? 1;
+  return { minMs: minMs * slow, maxMs: Math.max(everyMs ?? maxMs, minMs) * slow };
+}
+
+export function isDue(on: Topic, want: Want, nowMs: number, everyMs?: number): boolean {
   if (want.fetchedMs === undefined) return true;
   const age = nowMs - want.fetchedMs;
-  const slow = nRanks > LARGE_RANKS && (resource === "communicator" || resource === "rings") ? 3 : 1;
-  const { minMs, maxMs } = PACES[resource];
-  return want.dirty ? age >= minMs * slow : age >= maxMs * slow;
+  const { minMs, maxMs } = pace(on, want.size, everyMs);
+  return age >= (want.dirty ? minMs : maxMs);
 }
 
-/** What a `changed` event makes dirty, while `shown` is on the screen. The daemon names at most 256 communicators. */
-export function touched(communicators: string[], findings: boolean, shown: string | undefined): Resource[] {
-  const resources: Resource[] = ["lists"];
-  if (findings) resources.push("findings");
-  if (shown !== undefined && (communicators.length >= 256 || communicators.includes(shown))) {
-    resources.push("communicator", "rings", "series");
-  }
-  return resources;
+/** The daemon names at most so many communicators in an event: with as many, any other may have changed too. */
+const MAX_NAMED = 256;
+
+export function touches(on: Topic, { communicators, findings }: Changed): boolean {
+  if (on === "never") return false;
+  if (on === "lists" || on === "hosts") return true;
+  if (on === "findings") return findings;
+  return communicators.length >= MAX_NAMED || communicators.includes(on);
 }

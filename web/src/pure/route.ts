@@ -1,36 +1,130 @@
 /**
- * What is shown, as the address says it: `#/job/J/communicator/C/channel/2/host/H`, every part optional.
- * A link to one place can be pasted into an incident channel. Pure.
+ * What is shown, as the address says it: `#/communicators/9f3b5c6d7e8f?channel=2&host=host-2`. A link to one place can be
+ * pasted into an incident channel. Pure.
  */
 
-export interface Route {
-  job?: string;
-  communicator?: string;
-  channel?: number;
-  host?: string;
+export const COMMUNICATOR_VIEWS = ["rings", "ranks", "primitives"] as const;
+export type CommunicatorView = (typeof COMMUNICATOR_VIEWS)[number];
+
+/** Of what is measured over time; absent: the last 15 minutes, live. See `range.ts` for the words. */
+export interface Span {
+  from?: string | undefined;
+  to?: string | undefined;
 }
 
+export interface CommunicatorRoute {
+  page: "communicator";
+  comm: string;
+  channel?: number | undefined;
+  rank?: number | undefined;
+  host?: string | undefined;
+  /** Communicator to compare with. */
+  compare?: string | undefined;
+  view?: CommunicatorView | undefined;
+}
+
+export interface FindingsRoute {
+  page: "findings";
+  severity?: string | undefined;
+  state?: string | undefined;
+  kind?: string | undefined;
+  job?: string | undefined;
+  host?: string | undefined;
+  /** The one whose evidence is open. */
+  id?: string | undefined;
+}
+
+export interface HostsRoute {
+  page: "hosts";
+  job?: string | undefined;
+  q?: string | undefined;
+  /** What the cells' shade says. */
+  shade?: string | undefined;
+  /** Only hosts in trouble. */
+  degraded?: string | undefined;
+  sort?: string | undefined;
+}
+
+export type Place =
+  | { page: "overview"; shade?: string | undefined }
+  | { page: "jobs"; q?: string | undefined; state?: string | undefined }
+  | { page: "job"; job: string }
+  | CommunicatorRoute
+  | HostsRoute
+  | { page: "host"; host: string; nic?: string | undefined }
+  | FindingsRoute
+  | { page: "runbook"; kind?: string | undefined };
+
+export type Route = Place & Span;
+export type PageName = Route["page"];
+
+/** Of every page: the folder it lives in, the name of what follows it, and of what may stand in the query. */
+const PAGES: Record<PageName, { folder: string; part?: string; optional?: true; query: string[] }> = {
+  overview: { folder: "", query: ["shade"] },
+  jobs: { folder: "jobs", query: ["q", "state"] },
+  job: { folder: "jobs", part: "job", query: [] },
+  communicator: { folder: "communicators", part: "comm", query: ["channel", "rank", "host", "compare", "view"] },
+  hosts: { folder: "hosts", query: ["job", "q", "shade", "degraded", "sort"] },
+  host: { folder: "hosts", part: "host", query: ["nic"] },
+  findings: { folder: "findings", query: ["severity", "state", "kind", "job", "host", "id"] },
+  runbook: { folder: "runbook", part: "kind", optional: true, query: [] },
+};
+const SPAN = ["from", "to"];
+
 export function parse(hash: string): Route {
-  const parts = hash.replace(/^#?\/?/, "").split("/");
-  const route: Route = {};
-  for (let i = 0; i + 1 < parts.length; i += 2) {
-    const value = decode(parts[i + 1]!);
-    if (value === "") continue;
-    if (parts[i] === "job") route.job = value;
-    if (parts[i] === "communicator") route.communicator = value;
-    if (parts[i] === "channel" && /^\d{1,4}$/.test(value)) route.channel = Number(value);
-    if (parts[i] === "host") route.host = value;
+  const text = hash.replace(/^#?\/?/, "");
+  const cut = text.indexOf("?");
+  const parts = (cut < 0 ? text : text.slice(0, cut)).split("/").map(decode).filter((part) => part !== "");
+  const query = new URLSearchParams(cut < 0 ? "" : text.slice(cut + 1));
+  if (parts[0] === "job" || parts[0] === "communicator" || parts[0] === "host") return parseOld(parts);
+  const folder = parts[0] ?? "";
+  for (const [page, shape] of Object.entries(PAGES)) {
+    if (shape.folder !== folder || (shape.part === undefined) !== (parts.length < 2)) {
+      if (shape.folder !== folder || shape.optional === undefined) continue;
+    }
+    const route: Record<string, string | number> = { page };
+    if (shape.part !== undefined && parts[1] !== undefined) route[shape.part] = parts[1];
+    for (const name of [...shape.query, ...SPAN]) {
+      const value = valueOf(name, query.get(name));
+      if (value !== undefined) route[name] = value;
+    }
+    return route as unknown as Route;
   }
-  return route;
+  return { page: "overview" };
 }
 
 export function format(route: Route): string {
-  let hash = "#";
-  if (route.job !== undefined) hash += `/job/${encodeURIComponent(route.job)}`;
-  if (route.communicator !== undefined) hash += `/communicator/${encodeURIComponent(route.communicator)}`;
-  if (route.channel !== undefined) hash += `/channel/${route.channel}`;
-  if (route.host !== undefined) hash += `/host/${encodeURIComponent(route.host)}`;
-  return hash === "#" ? "#/" : hash;
+  const shape = PAGES[route.page];
+  const values = route as unknown as Record<string, string | number | undefined>;
+  const part = shape.part === undefined ? undefined : values[shape.part];
+  const query = new URLSearchParams();
+  for (const name of [...shape.query, ...SPAN]) {
+    const value = values[name];
+    if (value !== undefined && value !== "") query.set(name, String(value));
+  }
+  const folder = shape.folder === "" ? "" : `/${shape.folder}${part === undefined ? "" : `/${encodeURIComponent(part)}`}`;
+  const tail = query.size === 0 ? "" : `?${query.toString().replaceAll("%3A", ":").replaceAll("+", "%20")}`;
+  return `#${folder || "/"}${tail}`;
+}
+
+function valueOf(name: string, text: string | null): string | number | undefined {
+  if (text === null || text === "") return undefined;
+  if (name === "channel" || name === "rank") return /^\d{1,7}$/.test(text) ? Number(text) : undefined;
+  if (name === "view") return COMMUNICATOR_VIEWS.find((one) => one === text);
+  return text;
+}
+
+/** Links of before there were pages: `#/job/J/communicator/C/channel/2/host/H`, every part optional. */
+function parseOld(parts: string[]): Route {
+  const old = new Map<string, string>();
+  for (let i = 0; i + 1 < parts.length; i += 2) old.set(parts[i]!, parts[i + 1]!);
+  const [job, comm, host] = [old.get("job"), old.get("communicator"), old.get("host")];
+  const channel = valueOf("channel", old.get("channel") ?? null) as number | undefined;
+  if (comm !== undefined) {
+    return { page: "communicator", comm, ...(channel === undefined ? {} : { channel }), ...(host === undefined ? {} : { host }) };
+  }
+  if (host !== undefined) return { page: "host", host };
+  return job === undefined ? { page: "overview" } : { page: "job", job };
 }
 
 function decode(part: string): string {

@@ -86,3 +86,17 @@ function issuedRate(before: Sample | undefined, now: Sample, primitive: string):
   if (before === undefined || a === undefined || b === undefined || b < a) return null;
   return ((b - a) * 1000) / (now.timeMs - before.timeMs);
 }
+
+/** How far the store may lag behind the agents: until here only live samples are drawn. */
+const SETTLING_MS = 2_000;
+
+/** Without the points whose step is not over: a point is the mean of the step that it begins, cut short it would show a fall that never was. */
+export function settled(series: Series, nowMs: number): Series {
+  const whole = series.times_ms.filter((ms) => ms + series.step_s * 1000 <= nowMs - SETTLING_MS).length;
+  if (whole === series.times_ms.length) return series;
+  return {
+    ...series,
+    times_ms: series.times_ms.slice(0, whole),
+    lines: series.lines.map((line) => ({ ...line, values: line.values.slice(0, whole) })),
+  };
+}

@@ -7,7 +7,7 @@ export const API = "api/v1/";
 
 /** Pages fetched of one list at most; what is beyond is said on the screen, not shown. */
 const MAX_PAGES = 4;
-const PAGE_LIMIT = 500;
+const PAGE_LIMIT = 1000;
 const TIMEOUT_MS = 10_000;
 
 /** The daemon's clock minus this browser's, milliseconds. */
@@ -25,25 +25,16 @@ export class Refused extends Error {
   }
 }
 
-export async function get<T>(path: string): Promise<T> {
+/** The text of an answer. `no-cache`: the browser keeps it and asks with its ETag whether it still holds. */
+async function text(path: string): Promise<string> {
   const response = await fetch(API + path, {
     headers: { accept: "application/json" },
-    cache: "no-store",
+    cache: "no-cache",
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   noteClock(response.headers.get("date"));
   if (!response.ok) throw new Refused(response.status, await problemOf(response));
-  return (await response.json()) as T;
-}
-
-/** As `get`, but null where the daemon knows no such thing. */
-export async function find<T>(path: string): Promise<T | null> {
-  try {
-    return await get<T>(path);
-  } catch (error) {
-    if (error instanceof Refused && error.status === 404) return null;
-    throw error;
-  }
+  return response.text();
 }
 
 export interface List<T> {
@@ -52,18 +43,31 @@ export interface List<T> {
   more: boolean;
 }
 
-export async function all<T>(path: string): Promise<List<T>> {
-  const items: T[] = [];
+/** An answer as text, and what it says. */
+export interface Read<T> {
+  text: string;
+  value: T;
+}
+
+/** Reads `path`; an answer equal to `last` is not parsed again. */
+export async function read<T>(path: string, last?: Read<T>): Promise<Read<T>> {
+  const now = await text(path);
+  return last?.text === now ? last : { text: now, value: JSON.parse(now) as T };
+}
+
+/** Reads the pages of a list; those equal to `last` are not parsed again. */
+export async function readAll<T>(path: string, last: Read<Page<T>>[] = []): Promise<Read<Page<T>>[]> {
+  const pages: Read<Page<T>>[] = [];
   const join = path.includes("?") ? "&" : "?";
-  let cursor: string | undefined;
-  for (let page = 0; page < MAX_PAGES; page += 1) {
-    const at = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-    const answer = await get<Page<T>>(`${path}${join}limit=${PAGE_LIMIT}${at}`);
-    items.push(...answer.items);
-    cursor = answer.next_cursor;
-    if (cursor === undefined) return { items, more: false };
+  let at = "";
+  while (pages.length < MAX_PAGES) {
+    const page = await read(`${path}${join}limit=${PAGE_LIMIT}${at}`, last[pages.length]);
+    pages.push(page);
+    const cursor = page.value.next_cursor;
+    if (cursor == null) break;
+    at = `&cursor=${encodeURIComponent(cursor)}`;
   }
-  return { items, more: true };
+  return pages;
 }
 
 async function problemOf(response: Response): Promise<string> {

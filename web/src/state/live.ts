@@ -2,10 +2,9 @@
 
 import type { Changed } from "../api";
 import { backoffMs } from "../pure/backoff";
-import { touched } from "../pure/due";
 import { EventParser } from "../pure/sse";
+import { markDirty, onWatched, refreshDue } from "./api";
 import { API } from "./client";
-import { markDirty, refreshDue } from "./refresh";
 import * as store from "./store";
 
 /** The daemon says something every 10 s: after more than two of these the connection is dead. */
@@ -86,8 +85,7 @@ async function connection(opened: () => void): Promise<void> {
 
 function changed(data: string): void {
   try {
-    const { communicators, findings } = JSON.parse(data) as Changed;
-    markDirty(touched(communicators, findings, store.communicatorId.value));
+    markDirty(JSON.parse(data) as Changed);
   } catch {
     // Not understood: look at everything.
     markDirty();
@@ -100,16 +98,19 @@ function heard(): void {
 }
 
 async function refresher(): Promise<never> {
+  onWatched(refresh);
   for (;;) {
-    if (store.connection.value.state === "live" && !document.hidden) {
-      try {
-        await refreshDue();
-      } catch {
-        // The daemon did not answer a plain question either: let the listener begin anew and say so.
-        markDirty();
-        drop?.abort();
-      }
-    }
+    await refresh();
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
+}
+
+/** Does not wait for slow answers: what is being asked is not asked again. */
+async function refresh(): Promise<void> {
+  if (store.connection.peek().state === "away" || document.hidden) return;
+  refreshDue().catch(() => {
+    // The daemon did not answer a plain question either: let the listener begin anew and say so.
+    markDirty();
+    drop?.abort();
+  });
 }

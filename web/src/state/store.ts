@@ -1,15 +1,13 @@
-/** Everything the page shows, as signals. Written by `refresh` and `live`, read by the views. */
+/** What every page shares, as signals: the address, the clock, the lists, and the sentence made of them. */
 
 import { computed, signal } from "@preact/signals";
-import type {
-  CommunicatorDetail, CommunicatorSummary, Finding, HostDetail, HostSummary, Job, Primitives, Rank, Ring, Rings, Series,
-} from "../api";
-import type { Resource } from "../pure/due";
+import type { CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job } from "../api";
 import { byUrgency, byWeight } from "../pure/choose";
 import { health } from "../pure/health";
 import { progress, type Trouble } from "../pure/progress";
-import { parse } from "../pure/route";
-import type { Sample } from "../pure/series";
+import { resolve } from "../pure/range";
+import { format, parse, type Place } from "../pure/route";
+import { list, resource } from "./api";
 import { clockOffsetMs, type List } from "./client";
 
 export type Connection =
@@ -21,91 +19,70 @@ export type Connection =
 export const connection = signal<Connection>({ state: "connecting" });
 /** When the daemon was last heard, on this browser's clock. */
 export const heardMs = signal<number | null>(null);
-/** What the daemon refuses at the moment, in its words. */
-export const refused = signal<Partial<Record<Resource, string | undefined>>>({});
 
 /** Ticks once a second. */
 export const browserNowMs = signal(Date.now());
 export const nowMs = computed(() => browserNowMs.value + clockOffsetMs.value);
 
-const none = <T>(): List<T> => ({ items: [], more: false });
-
-/** Whether the lists have been fetched at all: before, nothing is known, not even that there is nothing. */
-export const loaded = signal(false);
-export const jobs = signal<List<Job>>(none());
-export const hosts = signal<List<HostSummary>>(none());
-export const communicators = signal<List<CommunicatorSummary>>(none());
-export const firing = signal<List<Finding>>(none());
-export const resolved = signal<List<Finding>>(none());
-
-/** Of the host that the address names. */
-export const hostDetail = signal<HostDetail | null>(null);
-
-/**
- * Communicator whose objects are below. It follows `communicatorId` when all of them have come, so that the old picture
- * stays until the new one is whole.
- */
-export const shownId = signal<string | undefined>(undefined);
-/** Of that communicator; null: not known to the daemon. */
-export const detail = signal<CommunicatorDetail | null>(null);
-export const rings = signal<Rings | null>(null);
-export const primitives = signal<Primitives | null>(null);
-export const history = signal<{ completed: Series | null; issued: Series | null }>({ completed: null, issued: null });
-export const samples = signal<Sample[]>([]);
-
-/** Seconds that the chart spans. */
-export const windowS = signal(300);
-
 export const route = signal(parse(location.hash));
 addEventListener("hashchange", () => {
   route.value = parse(location.hash);
 });
+/** The address of another place, within the time range that is looked at. */
+export function link(place: Place): string {
+  const { from, to } = route.value;
+  return format({ from, to, ...place });
+}
+/** Goes there without an entry in the browser's history: for filters that change with every key. */
+export function replace(place: Place): void {
+  history.replaceState(null, "", link(place));
+  route.value = parse(location.hash);
+}
+
+/** By whole seconds. */
+export const range = computed(() => resolve(route.value, nowMs.value));
+
+const none: List<never> = { items: [], more: false };
+const jobsAnswer = list<Job>("jobs", { on: "lists" });
+const hostsAnswer = list<HostSummary>("nodes", { on: "hosts" });
+const firingAnswer = list<Finding>("findings?state=firing", { on: "findings" });
+/** Whether the lists have been fetched at all: before, nothing is known, not even that there is nothing. */
+export const loaded = computed(() => [jobsAnswer, hostsAnswer, firingAnswer].every((one) => one.value.value !== undefined || one.value.refused !== undefined));
+export const jobs = computed(() => jobsAnswer.value.value ?? none as List<Job>);
+export const hosts = computed(() => hostsAnswer.value.value ?? none as List<HostSummary>);
+export const firing = computed(() => firingAnswer.value.value ?? none as List<Finding>);
 
 export const sortedJobs = computed(() => [...jobs.value.items].sort(byUrgency));
-export const job = computed(() => {
-  const named = route.value.job;
-  return named === undefined ? sortedJobs.value[0] : sortedJobs.value.find((one) => one.id === named);
+/** The job that the address is about, else the most urgent one. */
+export const jobId = computed((): string | undefined => {
+  const at = route.value;
+  if (at.page === "job") return at.job;
+  if (at.page === "communicator") return watched.value?.job;
+  return sortedJobs.value[0]?.id;
 });
-export const jobId = computed(() => job.value?.id);
+export const job = computed(() => jobs.value.items.find((one) => one.id === jobId.value));
 
-export const sortedCommunicators = computed(() =>
-  communicators.value.items.filter((one) => one.job === jobId.value).sort(byWeight),
-);
-/** The one to show: as the address says, else the first by weight. */
-export const communicatorId = computed(() => route.value.communicator ?? sortedCommunicators.value[0]?.id);
-export const communicator = computed<CommunicatorSummary | undefined>(() =>
-  detail.value !== null && detail.value.id === shownId.value
-    ? detail.value
-    : sortedCommunicators.value.find((one) => one.id === shownId.value),
-);
-
-/** Names by id, of the communicators of the job on the screen. */
+/** Of that job, the one to look at first in front. */
+export const communicators = computed(() => {
+  const id = jobId.value;
+  if (id === undefined) return none as List<CommunicatorSummary>;
+  return list<CommunicatorSummary>(`communicators?job=${encodeURIComponent(id)}`, { on: "lists" }).value.value ?? (none as List<CommunicatorSummary>);
+});
+export const sortedCommunicators = computed(() => [...communicators.value.items].sort(byWeight));
+/** Names by id, of the communicators of that job. */
 export const communicatorNames = computed(() => new Map(communicators.value.items.map((one) => [one.id, one.name ?? one.id])));
 
-/** Where the chart ends: now, or when the communicator did. */
-export const chartEndMs = computed(() => {
-  const ended = communicator.value?.ended;
-  return ended === undefined ? nowMs.value : Date.parse(ended);
+/** The communicator that the address is about, else the first of the most urgent job: where waiting ranks are looked for. */
+export const communicatorId = computed((): string | undefined => {
+  const at = route.value;
+  return at.page === "communicator" ? at.comm : sortedCommunicators.value[0]?.id;
 });
-/** Shortest time that the chart spans. */
-const MIN_SPAN_MS = 30_000;
-/** Where it begins: a communicator younger than the time chosen fills the chart all the same. */
-export const chartFromMs = computed(() => {
-  const endMs = chartEndMs.value;
-  const made = Date.parse(communicator.value?.created ?? "");
-  const earliest = Math.min(Number.isNaN(made) ? 0 : made, endMs - MIN_SPAN_MS);
-  return Math.max(endMs - windowS.value * 1000, earliest);
+export const watchedAnswer = computed(() => {
+  const id = communicatorId.value;
+  return id === undefined ? undefined : resource<CommunicatorDetail>(`communicators/${encodeURIComponent(id)}`, { on: id }).value;
 });
-
-export const shownRings = computed(() => (rings.value?.id === shownId.value ? rings.value : null));
-export const ring = computed<Ring | undefined>(() => {
-  const all = shownRings.value?.rings ?? [];
-  const channel = route.value.channel;
-  return all.find((one) => one.channel === channel) ?? (channel === undefined ? all[0] : undefined);
-});
-export const ranks = computed<Rank[]>(() =>
-  detail.value !== null && detail.value.id === shownId.value ? detail.value.ranks : [],
-);
+export const watched = computed(() => watchedAnswer.value?.value);
+export const ranks = computed(() => watched.value?.ranks ?? []);
 export const ranksProgress = computed(() => progress(ranks.value));
 
 export const degradedHosts = computed(

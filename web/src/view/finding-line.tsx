@@ -2,13 +2,12 @@ import type { Finding } from "../api";
 import type { FindingGroup } from "../pure/findings";
 import { duration, list, moment, plural, rankRanges, since, words } from "../pure/format";
 import { kindName } from "../pure/findings";
-import { format } from "../pure/route";
 import * as store from "../state/store";
 import { Mark } from "./mark";
 
 /** One conclusion: what, where else, since when. */
 export function FindingLine({ group }: { group: FindingGroup }) {
-  const { first, all, hosts, comms } = group;
+  const { first, all, comms } = group;
   const nowMs = store.nowMs.value;
   const start = Math.min(...all.map((finding) => Date.parse(finding.first_seen)));
   const also = others(group);
@@ -17,7 +16,7 @@ export function FindingLine({ group }: { group: FindingGroup }) {
       <Mark kind={first.severity} label={first.severity} />
       <div>
         <p class="message">
-          <a href={format({ job: first.job, communicator: target(group), ...(hosts.length === 1 ? { host: first.host } : {}) })}>
+          <a href={store.link({ page: "findings", id: first.id })}>
             {first.message}
           </a>
         </p>
@@ -64,11 +63,6 @@ function Proof({ findings }: { findings: Finding[] }) {
       {lines.size > MAX_LINES && <p class="quiet">{plural(lines.size - MAX_LINES, "more line")} in the API.</p>}
     </details>
   );
-}
-
-/** Of the communicators that it was found in, the one that would be shown first. */
-function target({ first, comms }: FindingGroup): string {
-  return store.sortedCommunicators.value.find((one) => comms.includes(one.id))?.id ?? first.comm;
 }
 
 function nameOf(comm: string): string {

@@ -1,5 +1,7 @@
+import type { Finding } from "../api";
 import { plural } from "../pure/format";
 import { group, type FindingGroup } from "../pure/findings";
+import { useList } from "../state/api";
 import * as store from "../state/store";
 import { FindingLine } from "./finding-line";
 import { Mark } from "./mark";
@@ -8,9 +10,11 @@ import { Panel } from "./panel";
 /** Lines shown of what is firing, and of what was resolved. */
 const MAX_LINES = 30;
 
-export function Findings() {
-  const firing = group(store.firing.value.items);
-  const resolved = group(store.resolved.value.items);
+export function Findings({ job }: { job?: string }) {
+  const of = job === undefined ? "" : `&job=${encodeURIComponent(job)}`;
+  const past = useList<Finding>(`findings?state=resolved${of}`, { on: "findings" });
+  const firing = group(store.firing.value.items.filter((one) => job === undefined || one.job === job));
+  const resolved = group(past.value?.items ?? []);
   return (
     <Panel id="findings" title="Findings" aside={<Counts groups={firing} />}>
       {firing.length === 0 && <p class="quiet">Nothing is firing.</p>}

@@ -1,7 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { bandwidth, duration, integer, moment, plural, words } from "../pure/format";
 import type { Level } from "../pure/health";
-import { format } from "../pure/route";
 import * as store from "../state/store";
 import { Mark, type MarkKind } from "./mark";
 import { withCommands } from "./with-commands";
@@ -71,7 +70,7 @@ function Facts() {
       {suspects.length > 0 && (
         <Fact name="Look at">
           {suspects.slice(0, MAX_SUSPECTS).map((host) => (
-            <a key={host} href={format({ ...store.route.value, host })}>
+            <a key={host} href={store.link({ page: "host", host })}>
               <b>{host}</b>
             </a>
           ))}

@@ -3,7 +3,7 @@ import type { HostSummary } from "../api";
 import { bandwidth } from "../pure/format";
 import { grid } from "../pure/grid";
 import * as store from "../state/store";
-import { hostMark, toggleHost } from "./hosts";
+import { hostMark } from "./hosts";
 
 const pointed = signal<HostSummary | null>(null);
 
@@ -32,15 +32,13 @@ export function HostGrid({ hosts }: { hosts: HostSummary[] }) {
       >
         {cells.map(({ host, short, heat }, index) => {
           const mark = hostMark(host, store.nowMs.peek());
-          const selected = store.route.value.host === host.host;
           return (
             <li key={host.host}>
               <a
                 class={`cell heat-${heat} is-${mark.kind}`}
-                href={toggleHost(host.host)}
+                href={store.link({ page: "host", host: host.host })}
                 tabIndex={index === 0 ? 0 : -1}
                 aria-label={`${host.host}, ${mark.label}, ${bandwidth(host.completed_bytes_per_s)}`}
-                aria-current={selected ? "true" : undefined}
                 data-host={host.host}
                 onPointerEnter={() => (pointed.value = host)}
                 onFocus={() => (pointed.value = host)}

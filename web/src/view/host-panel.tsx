@@ -1,7 +1,7 @@
-import type { HostDetail, HostRank } from "../api";
+import type { Finding, HostDetail, HostRank } from "../api";
 import { group } from "../pure/findings";
 import { integer, list, rankRanges, since } from "../pure/format";
-import { format } from "../pure/route";
+import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { FindingLine } from "./finding-line";
 import { Panel } from "./panel";
@@ -10,22 +10,15 @@ import { Panel } from "./panel";
 const MAX_RESOLVED = 5;
 
 /** The chosen host: what it takes part in, and what was found on it. */
-export function HostPanel() {
-  const chosen = store.route.value.host;
-  if (chosen === undefined) return null;
-  const host = store.hostDetail.value;
+export function HostPanel({ name }: { name: string }) {
+  const { value: host, missing } = useApi<HostDetail>(`nodes/${encodeURIComponent(name)}`, { on: "hosts" });
   return (
     <Panel
       id="host"
-      title={chosen}
-      aside={
-        <a class="chip" href={format({ ...store.route.value, host: undefined })} aria-label={`Close ${chosen}; show every host`}>
-          close <span aria-hidden="true">✕</span>
-        </a>
-      }
+      title={name}
     >
-      {host === null || host.host !== chosen ? (
-        <p class="quiet">{store.hosts.value.items.some((one) => one.host === chosen) ? "Asking for it …" : "Not known to this daemon."}</p>
+      {host === undefined ? (
+        <p class="quiet">{missing ? "Not known to this daemon." : "Asking for it …"}</p>
       ) : (
         <>
           <p class="about">
@@ -59,7 +52,7 @@ function Channels({ host }: { host: HostDetail }) {
           {rows.map(({ first, ranks, states }) => (
             <tr key={first.comm}>
               <th scope="row">
-                <a href={format({ job: first.job, communicator: first.comm, host: host.host })}>
+                <a href={store.link({ page: "communicator", comm: first.comm, host: host.host })}>
                   {store.communicatorNames.value.get(first.comm) ?? first.comm}
                 </a>
               </th>
@@ -91,7 +84,8 @@ function byCommunicator(all: HostRank[]): { first: HostRank; ranks: number[]; st
 
 function Found({ host, firing }: { host: string; firing: HostDetail["firing"] }) {
   const now = group(firing.filter((finding) => finding.state === "firing"));
-  const past = group(store.resolved.value.items.filter((finding) => finding.host === host)).slice(0, MAX_RESOLVED);
+  const resolved = useList<Finding>(`findings?state=resolved&host=${encodeURIComponent(host)}`, { on: "findings" });
+  const past = group(resolved.value?.items ?? []).slice(0, MAX_RESOLVED);
   return (
     <ul class="findings" aria-label={`Findings on ${host}`}>
       {now.length === 0 && past.length === 0 && <li class="quiet">Nothing was ever found on it.</li>}

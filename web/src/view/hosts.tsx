@@ -1,8 +1,6 @@
-import { signal } from "@preact/signals";
-import type { HostSummary } from "../api";
+import type { HostSummary, Job } from "../api";
 import { bandwidth, duration, plural, rankRanges } from "../pure/format";
 import { byName, worstFirst } from "../pure/health";
-import { format } from "../pure/route";
 import * as store from "../state/store";
 import { HostGrid } from "./host-grid";
 import { Mark, type MarkKind } from "./mark";
@@ -15,47 +13,15 @@ const MAX_NAMED = 8;
 /** A host not heard of for this long is silent. */
 const SILENT_S = 15;
 
-const everyJob = signal(false);
-
-export function Hosts() {
-  const job = store.job.value;
+/** The hosts of a job, or every one. */
+export function Hosts({ job }: { job?: Job | undefined }) {
   const all = [...store.hosts.value.items].sort((a, b) => byName(a.host, b.host));
-  const ofJob = job ? all.filter((host) => job.hosts.includes(host.host)) : all;
-  const partial = ofJob.length > 0 && ofJob.length < all.length;
-  const hosts = partial && !everyJob.value ? ofJob : all;
+  const hosts = job === undefined ? all : all.filter((host) => job.hosts.includes(host.host));
   return (
-    <Panel
-      id="hosts"
-      title={plural(hosts.length, "host")}
-      aside={
-        partial && (
-          <fieldset class="segments small">
-            <legend class="unseen">Hosts of</legend>
-            <Choice on={!everyJob.value} label={`of ${job?.id}`} pick={false} />
-            <Choice on={everyJob.value} label="all" pick={true} />
-          </fieldset>
-        )
-      }
-    >
+    <Panel id="hosts" title={plural(hosts.length, "host")}>
       {hosts.length <= MAX_LISTED ? <HostList hosts={hosts} /> : <Many hosts={hosts} />}
       {store.hosts.value.more && <p class="quiet">There are more hosts than are shown here.</p>}
     </Panel>
-  );
-}
-
-function Choice(props: { on: boolean; label: string; pick: boolean }) {
-  return (
-    <label class={props.on ? "on" : ""}>
-      <input
-        type="radio"
-        name="hosts-of"
-        checked={props.on}
-        onChange={() => {
-          everyJob.value = props.pick;
-        }}
-      />
-      {props.label}
-    </label>
   );
 }
 
@@ -63,9 +29,7 @@ function Many({ hosts }: { hosts: HostSummary[] }) {
   const killed = store.killedByHost.value;
   const late = store.lateByHost.value;
   const degraded = worstFirst(hosts.filter((host) => host.degraded || killed.has(host.host) || late.has(host.host)));
-  const selected = hosts.find((host) => host.host === store.route.value.host);
   const named = degraded.slice(0, MAX_NAMED);
-  if (selected && !named.includes(selected)) named.push(selected);
   return (
     <>
       {named.length > 0 && <HostList hosts={named} />}
@@ -102,12 +66,11 @@ function HostList({ hosts }: { hosts: HostSummary[] }) {
 
 function HostRows({ host, share }: { host: HostSummary; share: number }) {
   const mark = hostMark(host, store.nowMs.value);
-  const selected = store.route.value.host === host.host;
   return (
-    <tbody class={`${host.degraded ? "degraded" : ""} is-${mark.kind} ${selected ? "selected" : ""}`} data-host={host.host}>
+    <tbody class={`${host.degraded ? "degraded" : ""} is-${mark.kind}`} data-host={host.host}>
       <tr>
         <th scope="row">
-          <a href={toggleHost(host.host)} aria-current={selected ? "true" : undefined}>
+          <a href={store.link({ page: "host", host: host.host })}>
             <Mark kind={mark.kind} label={mark.label} />
             {host.host}
           </a>
@@ -133,12 +96,6 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
       )}
     </tbody>
   );
-}
-
-/** Choosing a host that is chosen lets go of it. */
-export function toggleHost(host: string): string {
-  const { host: chosen, ...rest } = store.route.value;
-  return format(chosen === host ? rest : { ...rest, host });
 }
 
 export function hostMark(host: HostSummary, nowMs: number): { kind: MarkKind; label: string; why?: string } {

@@ -1,3 +1,4 @@
+import type { PageName, Place } from "../pure/route";
 import * as store from "../state/store";
 import { theme, type Theme } from "../state/theme";
 
@@ -6,7 +7,7 @@ const THEMES: Theme[] = ["system", "light", "dark"];
 export function Masthead() {
   return (
     <header class="masthead">
-      <a class="wordmark" href="#/" aria-label="ringscope, everything">
+      <a class="wordmark" href={store.link({ page: "overview" })} aria-label="ringscope, overview">
         <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
           <g fill="none" stroke-width="4.5">
             <path
@@ -18,6 +19,7 @@ export function Masthead() {
         </svg>
         ringscope
       </a>
+      <Navigation />
       <LiveState />
       <fieldset class="segments small themes">
         <legend class="unseen">Theme</legend>
@@ -37,6 +39,27 @@ export function Masthead() {
         ))}
       </fieldset>
     </header>
+  );
+}
+
+const PAGES: { name: string; place: Place; holds: PageName[] }[] = [
+  { name: "Overview", place: { page: "overview" }, holds: ["overview"] },
+  { name: "Jobs", place: { page: "jobs" }, holds: ["jobs", "job", "communicator"] },
+  { name: "Hosts", place: { page: "hosts" }, holds: ["hosts", "host"] },
+  { name: "Findings", place: { page: "findings" }, holds: ["findings"] },
+  { name: "Runbook", place: { page: "runbook" }, holds: ["runbook"] },
+];
+
+function Navigation() {
+  const at = store.route.value.page;
+  return (
+    <nav class="pages" aria-label="Pages">
+      {PAGES.map(({ name, place, holds }) => (
+        <a key={name} href={store.link(place)} aria-current={at === holds[0] ? "page" : holds.includes(at) ? "true" : undefined}>
+          {name}
+        </a>
+      ))}
+    </nav>
   );
 }
 

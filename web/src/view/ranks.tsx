@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { Operation, Rank, RankState } from "../api";
 import { duration, integer, plural, primitiveName, size, words } from "../pure/format";
-import { format } from "../pure/route";
+import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Mark, type MarkKind } from "./mark";
 import { Panel } from "./panel";
@@ -14,7 +14,7 @@ const all = signal(false);
 const MARKS: Record<RankState, MarkKind> = { running: "ok", stale: "stale", exited: "ended", killed: "killed", imported: "ended" };
 
 export function RanksPanel() {
-  const host = store.route.value.host;
+  const host = comm.at.value.host;
   const ranks = store.ranks.value;
   const ofHost = host === undefined ? ranks : ranks.filter((rank) => rank.host === host);
   const { sentence, stuck, behind } = store.ranksProgress.value;
@@ -27,7 +27,7 @@ export function RanksPanel() {
       title={heading(ofHost.length, host)}
       aside={
         host !== undefined && (
-          <a class="chip" href={format({ ...store.route.value, host: undefined })} aria-label={`Only ${host}; show every host`}>
+          <a class="chip" href={store.link({ ...comm.at.value, host: undefined })} aria-label={`Only ${host}; show every host`}>
             only {host} <span aria-hidden="true">✕</span>
           </a>
         )
@@ -76,7 +76,7 @@ export function RanksPanel() {
 
 /** Says so where not every rank was heard of. */
 function heading(count: number, host: string | undefined): string {
-  const expected = store.communicator.value?.n_ranks ?? count;
+  const expected = store.watched.value?.n_ranks ?? count;
   return host === undefined && count < expected ? `${integer(count)} of ${plural(expected, "rank")} heard of` : plural(count, "rank");
 }
 

@@ -2,12 +2,13 @@ import { useMemo } from "preact/hooks";
 import type { RankState } from "../api";
 import { MAX_NAME_CHARS, type Arc, type HopLine, type Layout, type Place } from "../pure/ring";
 import { byName } from "../pure/health";
+import { at } from "../state/communicator";
 import * as store from "../state/store";
 
 /** Hosts and hops. Drawn anew only when something in it changed: 1 024 ranks are some thousand elements. */
 export function RingBase({ drawn }: { drawn: Layout }) {
   const degraded = store.degradedHosts.value;
-  const chosen = store.route.value.host;
+  const chosen = at.value.host;
   const degradedKey = [...degraded.keys()].join();
   return useMemo(() => {
     const hosts = [...new Set(drawn.arcs.map((arc) => arc.host))].sort(byName);
@@ -43,7 +44,7 @@ type DrawnState = RankState | "late";
 /** The ranks, above what is highlighted. `states`: ranks that do not run or are late, as `rank:state,…`. */
 export function RingRanks({ drawn, states }: { drawn: Layout; states: string }) {
   const degraded = store.degradedHosts.value;
-  const chosen = store.route.value.host;
+  const chosen = at.value.host;
   const degradedKey = [...degraded.keys()].join();
   return useMemo(() => {
     const stateOf = new Map(states.split(",").map((pair) => pair.split(":") as [string, DrawnState]));

@@ -2,6 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Rank, Ring } from "../api";
 import { layout, nearest, type Layout, type Place } from "../pure/ring";
+import { shownId } from "../state/communicator";
 import * as store from "../state/store";
 import { RingDetails } from "./ring-details";
 import { RingBase, RingRanks } from "./ring-drawing";
@@ -19,7 +20,7 @@ export function RingFigure({ ring, channels }: { ring: Ring; channels: number })
   const widthPx = useWidth(box);
   const ranks = store.ranks.value;
   const byRank = useMemo(() => new Map(ranks.map((rank) => [rank.rank, rank])), [ranks]);
-  const nRanks = store.communicator.value?.n_ranks ?? 0;
+  const nRanks = store.watched.value?.n_ranks ?? 0;
   const hostsKey = ring.complete ? "" : ranks.map((rank) => rank.host).join();
   const drawn = useMemo(
     () => layout(ring, widthPx, nRanks, (rank) => byRank.get(rank)?.host ?? null),
@@ -27,7 +28,7 @@ export function RingFigure({ ring, channels }: { ring: Ring; channels: number })
   );
   useEffect(() => {
     active.value = null;
-  }, [ring.channel, store.shownId.value]);
+  }, [ring.channel, shownId.value]);
   const at = active.value === null ? undefined : drawn.places[active.value];
   return (
     <figure class="ring-figure">

@@ -1,5 +1,5 @@
 import { moment, plural, words } from "../pure/format";
-import { format } from "../pure/route";
+import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Panel } from "./panel";
 import { RingFigure } from "./ring-figure";
@@ -8,15 +8,15 @@ import { withCommands } from "./with-commands";
 
 /** The ring of one channel of the communicator on the screen. */
 export function RingPanel() {
-  const rings = store.shownRings.value;
-  const ring = store.ring.value;
+  const rings = comm.rings.value;
+  const ring = comm.ring.value;
   return (
     <Panel id="ring-panel" title={title()} aside={<Facts />}>
       <Replaced />
       <PartlySeen />
       <Prediction />
-      {rings === null ? (
-        <p class="quiet">{store.communicatorId.value === undefined ? "No communicator yet." : unknownWords()}</p>
+      {rings === undefined ? (
+        <p class="quiet">{comm.missing.value ? `Communicator ${store.communicatorId.value} is not known to this daemon.` : "Asking for its rings …"}</p>
       ) : rings.rings.length === 0 ? (
         <NoRings />
       ) : (
@@ -24,7 +24,7 @@ export function RingPanel() {
           <Channels />
           {ring === undefined ? (
             <p class="notice">
-              Channel {store.route.value.channel} is not one of this communicator's {plural(rings.rings.length, "channel")}.
+              Channel {comm.at.value.channel} is not one of this communicator's {plural(rings.rings.length, "channel")}.
             </p>
           ) : (
             <>
@@ -44,18 +44,12 @@ export function RingPanel() {
 }
 
 function title(): string {
-  const communicator = store.communicator.value;
+  const communicator = store.watched.value;
   return communicator === undefined ? "Ring" : `Ring of ${communicator.name ?? communicator.id}`;
 }
 
-function unknownWords(): string {
-  return store.shownId.value === store.communicatorId.value
-    ? `Communicator ${store.communicatorId.value} is not known to this daemon.`
-    : "Asking for its rings …";
-}
-
 function Facts() {
-  const communicator = store.communicator.value;
+  const communicator = store.watched.value;
   if (communicator === undefined) return null;
   return (
     <code class="quiet" title="comm_hash: the library's own hash, as its log prints it">
@@ -66,19 +60,19 @@ function Facts() {
 
 /** An address may name a communicator that the job has given up since. */
 function Replaced() {
-  const { ended, job, name } = store.communicator.value ?? {};
+  const { ended, job, name } = store.watched.value ?? {};
   if (ended === undefined || job === undefined || store.job.value?.state === "ended") return null;
   return (
     <p class="notice" role="status">
       {name ?? "This communicator"} ended at {moment(Date.parse(ended), store.nowMs.value)}; the job runs on others.{" "}
-      <a href={format({ job })}>Show what runs now</a>
+      <a href={store.link({ page: "job", job })}>Show what runs now</a>
     </p>
   );
 }
 
 /** What ringscope does not see of it: never silence. */
 function PartlySeen() {
-  const communicator = store.communicator.value;
+  const communicator = store.watched.value;
   if (communicator === undefined || communicator.coverage.state === "full" || communicator.state === "ended") return null;
   return (
     <div class="notice" role="status">
@@ -94,8 +88,8 @@ function PartlySeen() {
 
 /** How the library came from the fewest channels found to those in use. */
 function Prediction() {
-  const detail = store.detail.value;
-  if (detail === null || detail.id !== store.shownId.value || detail.base === null) return null;
+  const detail = store.watched.value;
+  if (detail === undefined || detail.base === null) return null;
   const { base, final_channels: final } = detail;
   const { steps, finals, explained } = detail.prediction;
   return (
@@ -134,17 +128,16 @@ function NoRings() {
 }
 
 function Channels() {
-  const rings = store.shownRings.value?.rings ?? [];
-  const { job, communicator } = { job: store.jobId.value, communicator: store.shownId.value };
+  const rings = comm.rings.value?.rings ?? [];
   return (
     <nav class="segments channels" aria-label="Channel">
       <span class="segments-name">Channel</span>
       {rings.map((ring) => (
         <a
           key={ring.channel}
-          href={format({ ...store.route.value, job, communicator, channel: ring.channel })}
-          class={ring.channel === store.ring.value?.channel ? "on" : ""}
-          aria-current={ring.channel === store.ring.value?.channel ? "true" : undefined}
+          href={store.link({ ...comm.at.value, channel: ring.channel })}
+          class={ring.channel === comm.ring.value?.channel ? "on" : ""}
+          aria-current={ring.channel === comm.ring.value?.channel ? "true" : undefined}
           aria-label={`Channel ${ring.channel}${ring.complete ? "" : ", incomplete"}`}
         >
           {ring.channel}

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { CommunicatorSummary, Job } from "../api";
 import { bandwidth, integer, moment, plural } from "../pure/format";
-import { format } from "../pure/route";
+import { shownId } from "../state/communicator";
 import * as store from "../state/store";
 import { Mark, type MarkKind } from "./mark";
 
@@ -11,46 +11,46 @@ const FEW = 8;
 const allJobs = signal(false);
 const allCommunicators = signal(false);
 
-/** What is looked at: a job, and one of its communicators. */
-export function Scope() {
+/** Every job, the most urgent in front. */
+export function JobCards() {
   return (
-    <div class="scope">
-      <nav aria-label="Jobs">
-        <h2>Jobs</h2>
-        <Cards
-          items={store.sortedJobs.value}
-          shown={(job) => job.id === store.jobId.value}
-          open={allJobs.value}
-          onOpen={() => {
-            allJobs.value = !allJobs.value;
-          }}
-          ended={(job) => job.state === "ended"}
-          folded={() => false}
-          more={store.jobs.value.more}
-          card={(job) => <JobCard key={job.id} job={job} />}
-        />
-      </nav>
-      <nav aria-label="Communicators">
-        <h2>Communicators</h2>
-        {store.sortedCommunicators.value.length === 0 && (
-          <p class="quiet">
-            {store.job.value ? "None yet." : `Job ${store.route.value.job} is not known to this daemon.`}
-          </p>
-        )}
-        <Cards
-          items={store.sortedCommunicators.value}
-          shown={(one) => one.id === store.communicatorId.value}
-          open={allCommunicators.value}
-          onOpen={() => {
-            allCommunicators.value = !allCommunicators.value;
-          }}
-          ended={isOver}
-          folded={isOver}
-          more={store.communicators.value.more}
-          card={(one) => <CommunicatorCard key={one.id} one={one} />}
-        />
-      </nav>
-    </div>
+    <nav class="scope" aria-label="Jobs">
+      <h2>Jobs</h2>
+      <Cards
+        items={store.sortedJobs.value}
+        shown={() => false}
+        open={allJobs.value}
+        onOpen={() => {
+          allJobs.value = !allJobs.value;
+        }}
+        ended={(job) => job.state === "ended"}
+        folded={() => false}
+        more={store.jobs.value.more}
+        card={(job) => <JobCard key={job.id} job={job} />}
+      />
+    </nav>
+  );
+}
+
+/** The communicators of the job that the address is about. */
+export function CommunicatorCards() {
+  return (
+    <nav class="scope" aria-label="Communicators">
+      <h2>Communicators{store.jobId.value !== undefined && <> of <a href={store.link({ page: "job", job: store.jobId.value })}>{store.jobId.value}</a></>}</h2>
+      {store.sortedCommunicators.value.length === 0 && <p class="quiet">None yet.</p>}
+      <Cards
+        items={store.sortedCommunicators.value}
+        shown={(one) => one.id === shownId.value}
+        open={allCommunicators.value}
+        onOpen={() => {
+          allCommunicators.value = !allCommunicators.value;
+        }}
+        ended={isOver}
+        folded={isOver}
+        more={store.communicators.value.more}
+        card={(one) => <CommunicatorCard key={one.id} one={one} />}
+      />
+    </nav>
   );
 }
 
@@ -96,11 +96,10 @@ function hiddenWords(hidden: number, ended: number): string {
 }
 
 function JobCard({ job }: { job: Job }) {
-  const current = job.id === store.jobId.value;
   const mark = jobMark(job);
   return (
     <li>
-      <a class="card" href={format({ job: job.id })} aria-current={current ? "true" : undefined}>
+      <a class="card" href={store.link({ page: "job", job: job.id })}>
         <span class="card-name">
           <Mark kind={mark.kind} label={mark.label} />
           {job.id}
@@ -131,14 +130,14 @@ function jobMark(job: Job): { kind: MarkKind; label: string } {
 }
 
 function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
-  const current = one.id === store.communicatorId.value;
+  const current = one.id === shownId.value && store.route.value.page === "communicator";
   const mark = communicatorMark(one);
   const heard = one.n_ranks_seen < one.n_ranks ? `${integer(one.n_ranks_seen)} of ` : "";
   return (
     <li>
       <a
         class="card"
-        href={format({ job: one.job, communicator: one.id })}
+        href={store.link({ page: "communicator", comm: one.id })}
         aria-current={current ? "true" : undefined}
         title={`${one.comm_hash}, ${plural(one.n_nodes, "node")}, made ${moment(Date.parse(one.created), store.nowMs.value)}`}
       >

@@ -1,4 +1,5 @@
 import { clock } from "../pure/format";
+import { refused } from "../state/api";
 import * as store from "../state/store";
 
 /** Says that what is on the screen is old, how old, and what happens next. */
@@ -16,12 +17,11 @@ export function StaleBanner() {
       </div>
     );
   }
-  const refused = [...new Set(Object.values(store.refused.value).filter((words) => words !== undefined))];
-  if (refused.length > 0) {
+  if (refused.value.length > 0) {
     return (
       <div class="banner" role="status">
         <strong>The daemon could not say everything</strong>
-        <span>{refused.join("; ")}</span>
+        <span>{refused.value.join("; ")}</span>
       </div>
     );
   }

@@ -2,55 +2,29 @@ import { useComputed } from "@preact/signals";
 import type { PrimitiveTotals } from "../api";
 import { bandwidth, integer, plural, primitiveName, size } from "../pure/format";
 import { columns } from "../pure/series";
-import { forget } from "../state/refresh";
+import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Chart } from "./chart";
 import { Panel } from "./panel";
 
-const SPANS: [number, string][] = [
-  [300, "5 min"],
-  [900, "15 min"],
-  [3600, "1 h"],
-];
-
 /** Bytes and bandwidth of the communicator on the screen, by primitive. */
 export function Traffic() {
-  const id = store.shownId.value;
-  const totals = store.primitives.value?.id === id ? (store.primitives.value?.primitives ?? []) : [];
+  const totals = comm.primitives.value?.primitives ?? [];
   const drawn = useComputed(() => {
-    const { completed, issued } = store.history.value;
-    const ended = store.communicator.value?.ended;
-    return columns(completed, issued, store.samples.value, ended === undefined ? Infinity : Date.parse(ended));
+    const ended = store.watched.value?.ended;
+    const endMs = store.range.value.live ? (ended === undefined ? Infinity : Date.parse(ended)) : comm.chartEndMs.value;
+    return columns(comm.completed.value, comm.issued.value, comm.samples.value, endMs);
   });
   return (
     <Panel
       id="traffic"
       title="Bandwidth by primitive"
-      aside={
-        <fieldset class="segments small">
-          <legend class="unseen">Time span</legend>
-          {SPANS.map(([seconds, name]) => (
-            <label key={seconds} class={store.windowS.value === seconds ? "on" : ""}>
-              <input
-                type="radio"
-                name="span"
-                checked={store.windowS.value === seconds}
-                onChange={() => {
-                  store.windowS.value = seconds;
-                  forget("series");
-                }}
-              />
-              {name}
-            </label>
-          ))}
-        </fieldset>
-      }
     >
       {totals.length === 0 ? (
         <p class="quiet">No operation on this communicator yet.</p>
       ) : (
         <>
-          <Chart columns={drawn.value} fromMs={store.chartFromMs.value} endMs={store.chartEndMs.value} />
+          <Chart columns={drawn.value} fromMs={comm.chartFromMs.value} endMs={comm.chartEndMs.value} />
           <Totals totals={totals} order={drawn.value.primitives} />
         </>
       )}

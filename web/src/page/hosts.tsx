@@ -1,0 +1,6 @@
+import { Hosts } from "../view/hosts";
+
+/** Every host. */
+export function HostsPage() {
+  return <Hosts />;
+}

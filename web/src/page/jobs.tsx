@@ -1,0 +1,6 @@
+import { JobCards } from "../view/scope";
+
+/** Every job. */
+export function JobsPage() {
+  return <JobCards />;
+}

@@ -1,0 +1,70 @@
+/** The time range that the address names: `from=-1h` follows the clock, `from=…&to=…` (RFC 3339) stands still. Pure. */
+
+import { duration, moment } from "./format";
+import type { Span } from "./route";
+
+export interface Range {
+  fromMs: number;
+  toMs: number;
+  /** Ends now, and moves on. */
+  live: boolean;
+}
+
+/** The daemon's own default. */
+export const DEFAULT_S = 15 * 60;
+/** What is offered. */
+export const CHOICES = ["5m", "15m", "1h", "6h", "1d", "7d"];
+
+const UNITS_S: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };
+const MAX_S = 400 * 86_400;
+
+/** Seconds of "15m"; undefined if it is no length of time. */
+export function seconds(text: string): number | undefined {
+  const found = /^(\d{1,6})([smhd])$/.exec(text);
+  if (found === null) return undefined;
+  const value = Number(found[1]) * UNITS_S[found[2]!]!;
+  return value > 0 && value <= MAX_S ? value : undefined;
+}
+
+/** Words that make no sense count as absent: a bad link must not hide the page. */
+export function resolve(span: Span, nowMs: number): Range {
+  const back = span.from?.startsWith("-") ? seconds(span.from.slice(1)) : undefined;
+  if (back !== undefined) return { fromMs: nowMs - back * 1000, toMs: nowMs, live: true };
+  const from = Date.parse(span.from ?? "");
+  const to = Date.parse(span.to ?? "");
+  const live = Number.isNaN(to) || to > nowMs;
+  const toMs = live ? nowMs : to;
+  const fromMs = Number.isNaN(from) || from >= toMs ? toMs - DEFAULT_S * 1000 : from;
+  return { fromMs, toMs, live };
+}
+
+/** Points across a chart: as many as a screen column can tell apart. */
+const MAX_POINTS = 150;
+/** Shorter than this a chart shows the steps of the training instead of its pace. */
+const MIN_STEP_S = 5;
+
+export function stepS(range: Range): number {
+  return Math.max(MIN_STEP_S, Math.round((range.toMs - range.fromMs) / 1000 / MAX_POINTS));
+}
+
+/**
+ * The range as parameters of `series`. The last 15 minutes are the daemon's default, so their address never changes; other
+ * ranges that follow the clock move by whole steps, so that an answer is asked for once a step.
+ */
+export function seriesQuery(span: Span, nowMs: number): string {
+  const range = resolve(span, nowMs);
+  const step = stepS(range);
+  if (span.from === undefined && span.to === undefined) return `step=${step}s`;
+  const down = (ms: number) => new Date(Math.floor(ms / (step * 1000)) * step * 1000).toISOString();
+  const to = range.live ? "" : `&to=${new Date(range.toMs).toISOString()}`;
+  return `from=${down(range.fromMs)}${to}&step=${step}s`;
+}
+
+/** "last 15 min", or "03:10:00 – 03:40:00". */
+export function rangeWords(span: Span, nowMs: number): string {
+  const range = resolve(span, nowMs);
+  if (range.live && (span.from === undefined || span.from.startsWith("-"))) {
+    return `last ${duration((range.toMs - range.fromMs) / 1000)}`;
+  }
+  return `${moment(range.fromMs, nowMs)} – ${range.live ? "now" : moment(range.toMs, nowMs)}`;
+}
