@@ -32,6 +32,7 @@ mod load;
 mod proc;
 #[path = "bench_ingest/reads.rs"]
 mod reads;
+mod sending;
 
 use std::io::BufRead as _;
 use std::process::{Child, Command, Stdio};
@@ -121,14 +122,15 @@ async fn run(store: &'static str, shape: Shape, time: Duration) -> Figures {
     };
     let (child, base_url) = spawn_daemon(&url);
     let pid = child.0.id();
-    load::until_ready(&base_url).await;
+    let daemon = sending::Daemon::new(&base_url);
+    daemon.until_ready().await.unwrap();
     let mut agents = load::agents(shape);
     // Who they are, and a few rounds for everything to settle, are not measured.
-    load::rounds(&base_url, &mut agents, Duration::from_secs(4)).await;
+    load::rounds(&daemon, &mut agents, Duration::from_secs(4)).await;
 
     let cpu = || (proc::cpu_s(pid), postgres.as_ref().map(|postgres| proc::tree_cpu_s(postgres.pid())));
     let (before, start) = (cpu(), Instant::now());
-    let mut measured = load::rounds(&base_url, &mut agents, time).await;
+    let mut measured = load::rounds(&daemon, &mut agents, time).await;
     let (after, wall_s) = (cpu(), start.elapsed().as_secs_f64());
     let rss_mib = proc::rss_bytes(pid) as f64 / f64::from(1 << 20);
     let reads = reads::all(&base_url).await;

@@ -1,9 +1,7 @@
 //! The agents.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prost::Message as _;
 use ringscope_wire::batch::{
     Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, FORMAT_VERSION, Identity,
     Level, Operation, OperationState, Process, ProcessState, RingPosition, Sources,
@@ -11,6 +9,7 @@ use ringscope_wire::batch::{
 use tokio::task::JoinSet;
 
 use crate::common::batches::START_NS;
+use crate::sending::Daemon;
 
 /// The cluster that is simulated.
 #[derive(Clone, Copy)]
@@ -55,15 +54,6 @@ impl Shape {
     }
 }
 
-/// Waits until the daemon takes batches.
-pub(crate) async fn until_ready(url: &str) {
-    let client = reqwest::Client::new();
-    crate::common::until("the daemon is ready", async || {
-        client.get(format!("{url}/readyz")).send().await.is_ok_and(|response| response.status().is_success())
-    })
-    .await;
-}
-
 pub(crate) fn agents(shape: Shape) -> Vec<Agent> {
     (0..shape.hosts)
         .map(|host| Agent {
@@ -82,12 +72,12 @@ pub(crate) fn agents(shape: Shape) -> Vec<Agent> {
 }
 
 /// Every agent sends a batch a second, for this long.
-pub(crate) async fn rounds(url: &str, agents: &mut Vec<Agent>, time: Duration) -> Measured {
-    let url: Arc<str> = format!("{url}/api/v1/ingest").into();
+pub(crate) async fn rounds(daemon: &Daemon, agents: &mut Vec<Agent>, time: Duration) -> Measured {
     let start = Instant::now();
     let mut running = JoinSet::new();
     for agent in agents.drain(..) {
-        running.spawn(agent.run(Arc::clone(&url), start, time));
+        // A connection of its own, as an agent has.
+        running.spawn(agent.run(daemon.another(), start, time));
     }
     let mut sum = Measured::default();
     while let Some(finished) = running.join_next().await {
@@ -100,19 +90,14 @@ pub(crate) async fn rounds(url: &str, agents: &mut Vec<Agent>, time: Duration) -
 }
 
 impl Agent {
-    async fn run(mut self, url: Arc<str>, start: Instant, time: Duration) -> (Self, Measured) {
-        let client = reqwest::Client::new();
+    async fn run(mut self, daemon: Daemon, start: Instant, time: Duration) -> (Self, Measured) {
         let mut measured = Measured::default();
         let mut due = start + self.offset;
         while due < start + time {
             tokio::time::sleep_until(due.into()).await;
             self.advance();
-            let body = self.batch.encode_to_vec();
             let sent = Instant::now();
-            let request = client.post(&*url).header("content-type", "application/x-protobuf").body(body);
-            let response = request.send().await.unwrap();
-            let taken = response.status().is_success();
-            response.bytes().await.unwrap();
+            let taken = daemon.send(&self.batch).await.is_ok();
             measured.latencies_ms.push(sent.elapsed().as_secs_f64() * 1000.0);
             if taken {
                 self.forget_facts();
