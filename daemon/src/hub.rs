@@ -210,6 +210,10 @@ impl Hub {
             let State { model, diagnosis, .. } = state;
             diagnosis.update(model, Some(&changes.communicators), now)
         };
+        // What hardware means is judged at the next tick, with that of all hosts.
+        if changes.hardware {
+            state.change.hardware();
+        }
         state.note_collectors(&changes.facts);
         state.unsampled.extend(&changes.communicators);
         if !changes.facts.is_empty() {

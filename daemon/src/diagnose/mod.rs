@@ -7,6 +7,7 @@ pub mod channels;
 pub mod coverage;
 mod facts;
 mod faults;
+mod hardware;
 mod history;
 pub mod hops;
 mod inputs;
@@ -21,6 +22,7 @@ mod words;
 mod tests;
 
 pub use facts::{Channels, HostChannels, Judged, RankChannels};
+pub use hardware::NIC_DOWN;
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED};
 

@@ -21,6 +21,10 @@ impl Pending {
         self.communicators.extend(changed.iter().take(room));
     }
 
+    pub(super) fn hardware(&mut self) {
+        self.any = true;
+    }
+
     pub(super) fn findings(&mut self) {
         self.any = true;
         self.findings = true;

@@ -1,6 +1,6 @@
 //! Texts from outside, made such that every database takes them: without NUL, and not endless.
 
-use ringscope_wire::batch::{Batch, BatchError};
+use ringscope_wire::batch::{Batch, BatchError, HostHardware};
 
 /// Shortens and cleans texts that are only shown. What batches are told apart by must be right as it is.
 ///
@@ -42,7 +42,30 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
             }
         }
     }
+    batch.hardware.iter_mut().for_each(hardware);
     Ok(())
+}
+
+fn hardware(told: &mut HostHardware) {
+    text(&mut told.host);
+    for nic in &mut told.nics {
+        let texts = [
+            &mut nic.name,
+            &mut nic.state,
+            &mut nic.physical_state,
+            &mut nic.link_layer,
+            &mut nic.interface,
+            &mut nic.pci,
+            &mut nic.model,
+            &mut nic.state_file,
+        ];
+        texts.into_iter().chain(&mut nic.pci_path).for_each(text);
+        nic.errors.iter_mut().for_each(|error| text(&mut error.name));
+    }
+    for gpu in &mut told.gpus {
+        let texts = [&mut gpu.name, &mut gpu.uuid, &mut gpu.pci];
+        texts.into_iter().chain(&mut gpu.pci_path).for_each(text);
+    }
 }
 
 fn key(what: &str, key: &str) -> Result<(), BatchError> {
@@ -75,7 +98,9 @@ const TEXT_BYTES_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {
-    use ringscope_wire::batch::{Communicator, Evidence, Identity, Process, RingPosition};
+    use ringscope_wire::batch::{
+        Communicator, Evidence, Gpu, Identity, Nic, NicCounter, Process, RingPosition,
+    };
 
     use super::*;
 
@@ -129,6 +154,23 @@ mod tests {
             assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
         }
         assert_eq!(communicator.channel_settings, [("NCCL_MAX_NCHANNELS".to_owned(), 2)].into());
+    }
+
+    #[test]
+    fn what_is_said_of_hardware_becomes_storable() {
+        let odd = || format!("a\0{}", "b".repeat(1000));
+        let errors = vec![NicCounter { name: odd(), value: 1 }];
+        let nic = Nic { name: odd(), state_file: odd(), pci_path: vec![odd()], errors, ..Nic::default() };
+        let gpu = Gpu { uuid: odd(), pci_path: vec![odd()], ..Gpu::default() };
+        let told = HostHardware { host: odd(), nics: vec![nic], gpus: vec![gpu], ..HostHardware::default() };
+        let mut batch = Batch { agent_id: "a".into(), hardware: vec![told], ..Batch::default() };
+        clean(&mut batch).unwrap();
+        let told = &batch.hardware[0];
+        let (nic, gpu) = (&told.nics[0], &told.gpus[0]);
+        let texts = [&told.host, &nic.name, &nic.state_file, &nic.pci_path[0], &nic.errors[0].name];
+        for text in texts.into_iter().chain([&gpu.uuid, &gpu.pci_path[0]]) {
+            assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
+        }
     }
 
     #[test]

@@ -14,9 +14,16 @@ mod dropped_events;
 mod family;
 mod final_channels;
 mod finding;
+mod gpus;
 mod init_channels;
 mod issued_bytes;
 mod issued_calls;
+mod nic_errors;
+mod nic_link_downs;
+mod nic_rate;
+mod nic_received_bytes;
+mod nic_sent_bytes;
+mod nic_up;
 mod own;
 mod process;
 mod replayed_calls;
@@ -103,7 +110,7 @@ impl Collector for ModelCollector {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 15] = [
+const FAMILIES: [Family; 22] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -119,4 +126,11 @@ const FAMILIES: [Family; 15] = [
     collector_state::family,
     communicator_info::family,
     communicators_omitted::family,
+    nic_up::family,
+    nic_rate::family,
+    nic_sent_bytes::family,
+    nic_received_bytes::family,
+    nic_link_downs::family,
+    nic_errors::family,
+    gpus::family,
 ];

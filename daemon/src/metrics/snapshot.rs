@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::api;
 use crate::clock::Timestamp;
 use crate::hub::{CollectorCount, Hub};
-use crate::model::{Communicator, CommunicatorId, Facts, Model, Sample};
+use crate::model::{Communicator, CommunicatorId, ErrorCount, Facts, Model, Sample};
 use crate::view;
 
 use super::family::Row;
@@ -22,7 +22,24 @@ pub(super) struct Snapshot {
     pub(super) findings: Vec<api::Finding>,
     pub(super) dropped: api::Dropped,
     pub(super) collectors: Vec<CollectorCount>,
+    /// Ports of NICs of all hosts.
+    pub(super) nics: Vec<NicPort>,
+    /// GPUs by host, where a driver told.
+    pub(super) gpus: Vec<(String, u64)>,
     jobs: HashMap<CommunicatorId, String>,
+}
+
+/// One port of a NIC.
+pub(super) struct NicPort {
+    pub(super) host: String,
+    pub(super) nic: String,
+    pub(super) port: String,
+    pub(super) up: bool,
+    pub(super) rate_bits_per_s: Option<u64>,
+    pub(super) sent_bytes: Option<u64>,
+    pub(super) received_bytes: Option<u64>,
+    pub(super) link_downs: Option<u64>,
+    pub(super) errors: Vec<ErrorCount>,
 }
 
 /// Channels of a communicator on a host.
@@ -68,6 +85,8 @@ impl Snapshot {
                 findings: view::findings(model, diagnosis, now, &firing),
                 dropped,
                 collectors: Vec::new(),
+                nics: nics(model),
+                gpus: gpus(model),
                 jobs,
             }
         });
@@ -88,6 +107,15 @@ impl Snapshot {
                 ("primitive", sample.primitive.label()),
             ];
             (labels, super::family::number(value(sample)))
+        })
+    }
+
+    /// One row per port of a NIC that has the value.
+    pub(super) fn nics(&self, value: impl Fn(&NicPort) -> Option<f64>) -> impl Iterator<Item = Row<'_>> {
+        self.nics.iter().filter_map(move |nic| {
+            let labels =
+                vec![("host", nic.host.as_str()), ("nic", nic.nic.as_str()), ("port", nic.port.as_str())];
+            Some((labels, value(nic)?))
         })
     }
 
@@ -118,6 +146,31 @@ fn host_channels(communicator: &Communicator, model: &Model) -> Vec<HostChannels
         last: facts.final_channels,
     });
     channels.collect()
+}
+
+fn nics(model: &Model) -> Vec<NicPort> {
+    let ports = model.hardware().flat_map(|(host, hardware)| {
+        hardware.nics.iter().map(|(port, nic)| {
+            let (sent_bytes, received_bytes) = nic.bytes();
+            NicPort {
+                host: host.to_string(),
+                nic: port.nic.to_string(),
+                port: port.number.to_string(),
+                up: nic.up,
+                rate_bits_per_s: nic.rate_bits_per_s,
+                sent_bytes,
+                received_bytes,
+                link_downs: nic.link_downs(),
+                errors: nic.errors().collect(),
+            }
+        })
+    });
+    ports.collect()
+}
+
+fn gpus(model: &Model) -> Vec<(String, u64)> {
+    let known = model.hardware();
+    known.filter_map(|(host, of)| Some((host.to_string(), of.gpus.as_ref()?.len() as u64))).collect()
 }
 
 /// `init / final`; a rank that says less comes after those that say both.

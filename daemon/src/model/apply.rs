@@ -23,6 +23,8 @@ pub struct Changes {
     pub counters: BTreeSet<String>,
     /// Communicators of which anything changed.
     pub communicators: BTreeSet<CommunicatorId>,
+    /// Whether the hardware of some host changed, beside what it counts.
+    pub hardware: bool,
 }
 
 /// When and by whom something was told.
@@ -42,6 +44,9 @@ impl Model {
         let mut changes = Changes::default();
         for process in &batch.processes {
             self.apply_process(process, told, &mut changes);
+        }
+        for hardware in &batch.hardware {
+            changes.hardware |= self.apply_hardware(hardware, stamp, now);
         }
         changes
     }

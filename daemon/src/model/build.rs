@@ -2,8 +2,8 @@
 
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::{
-    self, Batch, Communicator, CommunicatorState, Counters, FORMAT_VERSION, Identity, Link, Operation,
-    OperationState, Process, ProcessState, RingPosition,
+    self, Batch, Communicator, CommunicatorState, Counters, FORMAT_VERSION, HostHardware, Identity, Link,
+    Nic, NicKind, Operation, OperationState, Process, ProcessState, RingPosition,
 };
 
 use super::CommunicatorId;
@@ -203,4 +203,31 @@ pub(crate) fn ended(mut process: Process, state: ProcessState, s: u64) -> Proces
     process.state = state.into();
     process.ended_at_ns = Some(at(s).0);
     process
+}
+
+/// A batch of nothing but hardware.
+pub(crate) fn reading(seq_number: u64, s: u64, hardware: Vec<HostHardware>) -> Batch {
+    Batch { hardware, ..batch(seq_number, s, Vec::new()) }
+}
+
+/// What a host has, without GPUs.
+pub(crate) fn hardware(host: &str, s: u64, nics: Vec<Nic>) -> HostHardware {
+    HostHardware { host: host.to_owned(), read_at_ns: at(s).0, nics, ..HostHardware::default() }
+}
+
+/// A healthy port of an RDMA device.
+pub(crate) fn nic(name: &str) -> Nic {
+    Nic {
+        name: name.to_owned(),
+        kind: NicKind::Rdma.into(),
+        port: 1,
+        up: true,
+        state: "ACTIVE".to_owned(),
+        physical_state: "LinkUp".to_owned(),
+        rate_bits_per_s: Some(400_000_000_000),
+        link_layer: "InfiniBand".to_owned(),
+        model: "MT4129".to_owned(),
+        state_file: format!("/sys/class/infiniband/{name}/ports/1/state"),
+        ..Nic::default()
+    }
 }

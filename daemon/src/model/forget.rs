@@ -21,6 +21,7 @@ impl Model {
             self.forget_processes(now, &mut changes);
             self.forget_locals(now, &mut changes);
             self.sweep_families();
+            self.forget_hardware(now);
             self.agents.sweep(now);
             self.names.forget_unused();
         }
@@ -122,7 +123,7 @@ impl Model {
     fn leave_host(&mut self, id: ProcessId, host: &Name) {
         if let Some(processes) = self.hosts.get_mut(host) {
             processes.remove(&id);
-            if processes.is_empty() {
+            if processes.is_empty() && !self.hardware.contains_key(host) {
                 self.hosts.remove(host);
             }
         }

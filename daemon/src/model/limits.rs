@@ -63,6 +63,31 @@ pub const IMPORTED_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// After this long without a word of a process or its agent it is stale: sixty intervals of the agent.
 pub const STALE_AFTER: Duration = Duration::from_secs(15);
 
+/// Hosts of which the hardware is known (`hardware_host_limit`).
+pub const MAX_HARDWARE_HOSTS: usize = 20_000;
+
+/// Ports of network devices of one host (`nic_limit`): a host of cloud instances has some hundred virtual ones.
+pub const MAX_NICS: usize = 256;
+
+/// GPUs of one host (`gpu_limit`). The largest have 16.
+pub const MAX_GPUS: usize = 64;
+
+/// Counters of errors of one port (`nic_error_limit`); the batch format promises as many.
+pub const MAX_NIC_ERRORS: usize = 64;
+
+/// Bridges above a PCI device; deeper ones are left out. Two levels of switches make five.
+pub const MAX_PCI_PATH: usize = 16;
+
+/// Changes of one port's link that are remembered: enough to tell what flaps, and how it was when a communicator was
+/// made some restarts ago.
+pub const MAX_NIC_PHASES: usize = 32;
+
+/// The window over which trouble with NICs is looked at: errors that rise, links that go down.
+pub const TROUBLE_WINDOW: Duration = Duration::from_secs(600);
+
+/// How long hardware is remembered of which nothing is heard: longer than a restart of its agent, or of its host.
+pub const HARDWARE_KEPT: Duration = Duration::from_secs(600);
+
 /// The window of "over the last seconds".
 pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 

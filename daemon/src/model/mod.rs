@@ -15,6 +15,7 @@ mod facts;
 mod families;
 mod fnv;
 mod forget;
+mod hardware;
 mod id;
 pub mod limits;
 mod losses;
@@ -37,6 +38,7 @@ pub use apply::Changes;
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
 pub use facts::{Evidence, Facts, LocalState, Position, Sources};
+pub use hardware::{ErrorCount, Gpu, Hardware, Nic, Phase, Port};
 pub use id::{CommunicatorId, CommunicatorIdError};
 pub use names::Name;
 pub use process::{Collector, Identity, Local, Process, ProcessState};
@@ -60,6 +62,8 @@ pub struct Model {
     families: families::Families,
     jobs: BTreeMap<Name, Job>,
     hosts: BTreeMap<Name, BTreeSet<process::ProcessId>>,
+    /// Of hosts; each is in `hosts` too.
+    hardware: BTreeMap<Name, Hardware>,
     revision: u64,
     swept: Timestamp,
     losses: losses::Losses,

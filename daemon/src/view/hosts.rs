@@ -5,12 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::bandwidth;
 use super::findings::{count, firing_by, is_degraded};
+use super::hardware::hardware;
 use crate::api::{
     CommunicatorState, Finding, FindingKind, HostDetail, HostRank, HostSummary, RankState, Severity,
 };
 use crate::clock::Timestamp;
-use crate::diagnose::Diagnosis;
-use crate::model::{Communicator, CommunicatorId, Model, Name, Process, ProcessState};
+use crate::diagnose::{Diagnosis, NIC_DOWN};
+use crate::model::{Communicator, CommunicatorId, Hardware, Model, Name, Process, ProcessState};
 
 /// Every host, by name.
 #[must_use]
@@ -31,11 +32,13 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
     let firing = firing_by(diagnosis, subject);
     let ages = Ages::of(model);
     let summary = summary(model, &ages, &firing, now, name, &processes);
+    let in_use = |comm| ages.0.get(&comm).is_some_and(|age| age.0);
+    let about = firing.get(&**name).map(Vec::as_slice).unwrap_or_default();
     Some(HostDetail {
+        hardware: hardware(model, name, &processes, in_use, about, now),
         summary,
         ranks: ranks(model, &ages, now, &processes),
-        firing: newest_first(firing.get(&**name)),
-        hardware: None,
+        firing: newest_first(about),
     })
 }
 
@@ -47,8 +50,8 @@ fn subject(finding: &Finding) -> &str {
     }
 }
 
-fn newest_first(firing: Option<&Vec<&Finding>>) -> Vec<Finding> {
-    let mut firing: Vec<Finding> = firing.into_iter().flatten().map(|finding| (*finding).clone()).collect();
+fn newest_first(firing: &[&Finding]) -> Vec<Finding> {
+    let mut firing: Vec<Finding> = firing.iter().map(|finding| (*finding).clone()).collect();
     firing.sort_by_key(|finding| Reverse(finding.first_seen));
     firing
 }
@@ -98,21 +101,32 @@ fn summary(
         .map(|identity| &identity.job)
         .collect();
     let (init_channels, final_channels) = channels(model, ages, processes);
+    let hardware = model.hardware_of(name);
+    let n_down = firing.iter().filter(|finding| is_nic_down(finding)).count();
+    let heard = processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default();
     HostSummary {
         host: name.to_string(),
         degraded: is_degraded(findings),
         reasons: reasons(firing),
         findings,
         jobs: jobs.into_iter().map(ToString::to_string).collect(),
-        n_processes: u32::try_from(processes.iter().filter(lives).count()).unwrap_or(u32::MAX),
+        n_processes: number(processes.iter().filter(lives).count()),
         init_channels,
         final_channels,
         completed_bytes_per_s: processes.iter().map(|process| rate(process, now)).sum(),
-        n_nics: None,
-        n_nics_down: None,
-        n_gpus: None,
-        last_seen: processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default(),
+        n_nics: hardware.map(|hardware| number(hardware.nics.len())),
+        n_nics_down: hardware.map(|_| number(n_down)),
+        n_gpus: hardware.and_then(|hardware| hardware.gpus.as_ref()).map(|gpus| number(gpus.len())),
+        last_seen: heard.max(hardware.map(Hardware::heard).unwrap_or_default()),
     }
+}
+
+fn is_nic_down(finding: &Finding) -> bool {
+    finding.finding == FindingKind::NicDegraded && finding.cause == NIC_DOWN
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// The messages that make a host degraded, each once: several communicators of a job say the same.

@@ -6,6 +6,7 @@
 mod bandwidth;
 mod communicators;
 mod findings;
+mod hardware;
 mod hosts;
 mod jobs;
 mod operations;
@@ -18,6 +19,7 @@ pub(crate) mod tests;
 pub use bandwidth::bus_factor;
 pub use communicators::{CommunicatorFilter, communicator, communicators};
 pub use findings::{FindingFilter, findings};
+pub(crate) use hardware::bytes_per_s;
 pub use hosts::{host, hosts};
 pub use jobs::{job, jobs};
 pub use operations::operations;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
     Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, Dropped, FORMAT_VERSION,
-    Identity, Level, Operation, OperationState, Primitive, Process, ProcessState, RingPosition, Sources,
+    HostHardware, Identity, Level, Nic, NicCounter, NicKind, Operation, OperationState, Primitive, Process,
+    ProcessState, RingPosition, Sources,
 };
 
 /// 2026-01-31T12:00:00Z.
@@ -126,5 +127,35 @@ impl Job<'_> {
             completion: Completion::Profiler.into(),
             ..Communicator::default()
         }
+    }
+}
+
+/// What a host with healthy NICs of these names has, as read at `now_ns`.
+pub fn hardware(host: &str, nics: &[&str], now_ns: u64) -> HostHardware {
+    HostHardware {
+        host: host.to_owned(),
+        read_at_ns: now_ns,
+        nics: nics.iter().map(|name| nic(name)).collect(),
+        ..HostHardware::default()
+    }
+}
+
+fn nic(name: &str) -> Nic {
+    Nic {
+        name: name.to_owned(),
+        kind: NicKind::Rdma.into(),
+        port: 1,
+        up: true,
+        state: "ACTIVE".into(),
+        physical_state: "LinkUp".into(),
+        rate_bits_per_s: Some(400_000_000_000),
+        link_layer: "InfiniBand".into(),
+        model: "MT4129".into(),
+        sent_bytes: Some(1 << 30),
+        received_bytes: Some(1 << 29),
+        link_downs: Some(1),
+        errors: vec![NicCounter { name: "symbol_error".into(), value: 3 }],
+        state_file: format!("/sys/class/infiniband/{name}/ports/1/state"),
+        ..Nic::default()
     }
 }

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ringscope_wire::batch::Level;
+use ringscope_wire::batch::{Gpu, Level};
 
-use crate::common::batches::{SMALL, START_NS};
+use crate::common::batches::{SMALL, START_NS, hardware};
 use crate::common::daemon::Daemon;
 
 /// Regenerate with `rm fixtures/metrics/small.prom`, run the test, and read the difference.
@@ -16,7 +16,12 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/metrics/s
 async fn metrics_are_as_recorded_and_prometheus_likes_them() {
     let daemon = Daemon::ready("none").await;
     for host in 0..2 {
-        daemon.take(&SMALL.batch(host, 1, 3, START_NS)).await;
+        let mut batch = SMALL.batch(host, 1, 3, START_NS);
+        let mut hardware = hardware(SMALL.hosts[host], &["mlx5_0", "mlx5_1"], START_NS);
+        hardware.gpus = vec![Gpu { pci: "0000:18:00.0".into(), ..Gpu::default() }];
+        hardware.gpus_known = host == 0;
+        batch.hardware = vec![hardware];
+        daemon.take(&batch).await;
     }
     let text = daemon.get("/metrics").await.text().await.unwrap();
     check(&text);
