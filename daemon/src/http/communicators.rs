@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 
 use super::App;
-use super::page::Paging;
+use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use crate::api::{
@@ -21,8 +21,8 @@ use crate::view;
         ("degraded" = Option<bool>, Query, description = "Only those with, or without, a firing finding of severity \
             warning or above."),
         ("state" = Option<CommunicatorState>, Query, description = "Only in this state."),
-        ("limit" = Option<u32>, Query, description = "Items of a page, 1 to 1000; 100 if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before."),
+        ("q" = Option<String>, Query, description = "Only those with this in their id, hash, name or job, whatever the case.", max_length = 200),
+        PageParams,
     ),
     responses(
         (status = 200, description = "A page of communicators.", body = Page<CommunicatorSummary>),
@@ -32,13 +32,14 @@ pub(super) async fn list(
     State(app): State<App>,
     params: Params,
 ) -> Result<Json<Page<CommunicatorSummary>>, ApiError> {
-    let params = params.allow(&["job", "host", "degraded", "state", "limit", "cursor"])?;
+    let params = params.allow(&["job", "host", "degraded", "state", "q", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::CommunicatorFilter {
         job: params.owned("job"),
         host: params.owned("host"),
         degraded: params.boolean("degraded")?,
         state: params.word("state", &STATES)?,
+        part: params.part("q")?,
     };
     let list =
         app.read(move |model, diagnosis, now| view::communicators(model, diagnosis, now, &filter)).await?;
@@ -106,8 +107,7 @@ pub(super) async fn primitives(
     params(
         ("id" = String, Path, description = "Communicator id: twelve hexadecimal digits."),
         ("state" = Option<OperationState>, Query, description = "Only in this state."),
-        ("limit" = Option<u32>, Query, description = "Items of a page, 1 to 1000; 100 if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before."),
+        PageParams,
     ),
     responses(
         (status = 200, description = "A page of operations.", body = Page<Operation>),

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 
 use super::App;
-use super::page::Paging;
+use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use crate::api::{Finding, FindingKind, FindingState, Page, Problem, Severity};
@@ -19,15 +19,20 @@ use crate::view;
         ("host" = Option<String>, Query, description = "Only about this host."),
         ("comm" = Option<String>, Query, description = "Only about this communicator."),
         ("kind" = Option<FindingKind>, Query, description = "Only of this kind."),
-        ("limit" = Option<u32>, Query, description = "Items of a page, 1 to 1000; 100 if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before."),
+        ("nic" = Option<String>, Query, description = "Only about this NIC, e.g. `mlx5_3`."),
+        ("from" = Option<String>, Query, description = "Only those that were still seen to hold then: an RFC 3339 time, or \
+            milliseconds since 1970."),
+        ("to" = Option<String>, Query, description = "Only those that were last seen to hold by then."),
+        PageParams,
     ),
     responses(
         (status = 200, description = "A page of findings.", body = Page<Finding>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Finding>>, ApiError> {
-    let params = params.allow(&["state", "severity", "job", "host", "comm", "kind", "limit", "cursor"])?;
+    let params = params.allow(&[
+        "state", "severity", "job", "host", "comm", "kind", "nic", "from", "to", "limit", "cursor",
+    ])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::FindingFilter {
         state: params
@@ -36,6 +41,9 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
         job: params.owned("job"),
         host: params.owned("host"),
         comm: params.owned("comm"),
+        nic: params.owned("nic"),
+        from: params.time("from")?,
+        to: params.time("to")?,
         kind: params.word("kind", &FindingKind::ALL.map(|kind| (kind.label(), kind)))?,
     };
     let findings =

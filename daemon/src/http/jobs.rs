@@ -4,26 +4,29 @@ use axum::Json;
 use axum::extract::{Path, State};
 
 use super::App;
-use super::page::Paging;
+use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
-use crate::api::{Job, Page, Problem};
+use crate::api::{Job, JobState, Page, Problem};
 use crate::view;
 
 /// Every job, by id.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(
-        ("limit" = Option<u32>, Query, description = "Items of a page, 1 to 1000; 100 if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before."),
+        ("state" = Option<JobState>, Query, description = "Only in this state."),
+        ("q" = Option<String>, Query, description = "Only those with this in their id, whatever the case.", max_length = 200),
+        PageParams,
     ),
     responses(
         (status = 200, description = "A page of jobs.", body = Page<Job>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Job>>, ApiError> {
-    let params = params.allow(&["limit", "cursor"])?;
+    let params = params.allow(&["state", "q", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
-    let jobs = app.read(view::jobs).await?;
+    let filter = view::JobFilter { state: params.word("state", &STATES)?, part: params.part("q")? };
+    let mut jobs = app.read(view::jobs).await?;
+    filter.keep(&mut jobs);
     Ok(Json(paging.page(jobs, |job| job.id.clone())))
 }
 
@@ -44,3 +47,10 @@ pub(super) async fn one(
     let job = app.read(move |model, diagnosis, now| view::job(model, diagnosis, now, &wanted)).await?;
     job.map(Json).ok_or_else(|| ApiError::unknown("job", &id))
 }
+
+const STATES: [(&str, JobState); 4] = [
+    ("running", JobState::Running),
+    ("stale", JobState::Stale),
+    ("ended", JobState::Ended),
+    ("imported", JobState::Imported),
+];

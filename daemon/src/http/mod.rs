@@ -17,6 +17,7 @@ mod probes;
 mod problem;
 mod query;
 mod runbook;
+mod search;
 mod series;
 mod ui;
 
@@ -47,6 +48,8 @@ pub fn router(app: App) -> Router {
         .routes(routes!(communicators::operations))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::one))
+        .routes(routes!(nodes::channels))
+        .routes(routes!(search::search))
         .routes(routes!(findings::list))
         .routes(routes!(runbook::list))
         .routes(routes!(series::series))

@@ -4,17 +4,22 @@ use axum::Json;
 use axum::extract::{Path, State};
 
 use super::App;
-use super::page::Paging;
+use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
-use crate::api::{HostDetail, HostSummary, Page, Problem};
+use crate::api::{HostChannels, HostDetail, HostSummary, Page, Problem};
+use crate::diagnose::Diagnosis;
+use crate::model::Model;
 use crate::view;
 
 /// Every host, by name.
 #[utoipa::path(get, path = "/api/v1/nodes", tag = "nodes",
     params(
-        ("limit" = Option<u32>, Query, description = "Items of a page, 1 to 1000; 100 if not given."),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before."),
+        ("job" = Option<String>, Query, description = "Only those on which this job has, or had, a process."),
+        ("degraded" = Option<bool>, Query, description = "Only those with, or without, a firing finding of severity \
+            warning or above."),
+        ("q" = Option<String>, Query, description = "Only those with this in their name, whatever the case.", max_length = 200),
+        PageParams,
     ),
     responses(
         (status = 200, description = "A page of hosts.", body = Page<HostSummary>),
@@ -24,9 +29,19 @@ pub(super) async fn list(
     State(app): State<App>,
     params: Params,
 ) -> Result<Json<Page<HostSummary>>, ApiError> {
-    let params = params.allow(&["limit", "cursor"])?;
+    let params = params.allow(&["job", "degraded", "q", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
-    let hosts = app.read(view::hosts).await?;
+    let filter = view::HostFilter {
+        job: params.owned("job"),
+        degraded: params.boolean("degraded")?,
+        part: params.part("q")?,
+    };
+    let list = move |model: &Model, diagnosis: &Diagnosis, now| {
+        let mut hosts = view::hosts(model, diagnosis, now);
+        filter.keep(model, &mut hosts);
+        hosts
+    };
+    let hosts = app.read(list).await?;
     Ok(Json(paging.page(hosts, |host| host.host.clone())))
 }
 
@@ -46,4 +61,25 @@ pub(super) async fn one(
     let wanted = host.clone();
     let found = app.read(move |model, diagnosis, now| view::host(model, diagnosis, now, &wanted)).await?;
     found.map(Json).ok_or_else(|| ApiError::unknown("node", &host))
+}
+
+/// What a host found in each of its communicators, those that have ended among them, the newest first.
+#[utoipa::path(get, path = "/api/v1/nodes/{host}/channels", tag = "nodes",
+    params(("host" = String, Path, description = "Name of the host."), PageParams),
+    responses(
+        (status = 200, description = "A page of communicators.", body = Page<HostChannels>),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such host.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn channels(
+    State(app): State<App>,
+    Path(host): Path<String>,
+    params: Params,
+) -> Result<Json<Page<HostChannels>>, ApiError> {
+    let params = params.allow(&["limit", "cursor"])?;
+    let paging = Paging::from_params(&params)?;
+    let wanted = host.clone();
+    let found = app.read(move |model, diagnosis, _| view::host_channels(model, diagnosis, &wanted)).await?;
+    let channels = found.ok_or_else(|| ApiError::unknown("node", &host))?;
+    Ok(Json(paging.page(channels, |one| one.comm.clone())))
 }

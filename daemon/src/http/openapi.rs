@@ -25,6 +25,7 @@ pub(super) fn router() -> OpenApiRouter<App> {
         (name = "communicators", description = "Communicators: their ranks, rings, counters and operations."),
         (name = "nodes", description = "Hosts, and whether they hold others back."),
         (name = "findings", description = "What diagnosis concludes."),
+        (name = "search", description = "By a part of a name."),
         (name = "history", description = "Counters over time, from the database."),
         (name = "plots", description = "Pictures."),
         (name = "events", description = "What changed, as it changes."),

@@ -1,8 +1,23 @@
 //! Pages of lists.
 
+use utoipa::IntoParams;
+
 use super::problem::ApiError;
 use super::query::{Params, wrong};
 use crate::api::Page;
+
+/// `limit` and `cursor`, for the document.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "Paging reads them, with words for every mistake")]
+pub(super) struct PageParams {
+    /// Items of a page; 100 if not given.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[param(max_length = 4096)]
+    cursor: Option<String>,
+}
 
 /// Which page is asked for.
 #[derive(Debug)]

@@ -8,6 +8,8 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 
 use super::problem::ApiError;
+use crate::clock::Timestamp;
+use crate::view;
 
 /// The query of a request, not yet checked.
 #[derive(Debug)]
@@ -66,6 +68,28 @@ impl Params {
         self.word(name, &[("true", true), ("false", false)])
     }
 
+    /// A part of a text to look for.
+    pub(super) fn part(&self, name: &str) -> Result<Option<view::Part>, ApiError> {
+        Ok(self.short(name)?.map(view::Part::new))
+    }
+
+    /// A text that is looked for.
+    pub(super) fn short(&self, name: &str) -> Result<Option<&str>, ApiError> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        if text.chars().count() > PART_CHARS_MAX {
+            return Err(wrong(name, text, &format!("allowed: at most {PART_CHARS_MAX} characters")));
+        }
+        Ok(Some(text))
+    }
+
+    /// A moment.
+    pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, ApiError> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let ms = text.parse::<u64>().ok().and_then(|ms| Some(Timestamp(ms.checked_mul(1_000_000)?)));
+        let allowed = "allowed: an RFC 3339 time, e.g. 2026-01-31T12:00:00Z, or milliseconds since 1970";
+        ms.or_else(|| text.parse().ok()).map(Some).ok_or_else(|| wrong(name, text, allowed))
+    }
+
     /// A number in a range.
     pub(super) fn number<T>(&self, name: &str, range: RangeInclusive<T>) -> Result<Option<T>, ApiError>
     where
@@ -84,5 +108,7 @@ pub(super) fn wrong(name: &str, value: &str, allowed: &str) -> ApiError {
     ApiError::bad_request(format!("the parameter {name} is {value:?}; {allowed}"))
 }
 
+/// Nothing that is looked for is longer.
+const PART_CHARS_MAX: usize = 200;
 /// How much of what the client sent is repeated to it.
 const NAME_CHARS_MAX: usize = 100;

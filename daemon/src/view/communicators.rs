@@ -6,7 +6,8 @@ use ringscope_wire::batch;
 
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, is_degraded};
-use super::operations;
+use super::purpose::purpose;
+use super::{Part, operations};
 use crate::api;
 use crate::clock::Timestamp;
 use crate::diagnose::{Diagnosis, RankChannels};
@@ -21,6 +22,21 @@ pub struct CommunicatorFilter {
     pub host: Option<String>,
     pub degraded: Option<bool>,
     pub state: Option<api::CommunicatorState>,
+    /// Part of its id, hash, name or job.
+    pub part: Option<Part>,
+}
+
+impl CommunicatorFilter {
+    fn admits(&self, known: &api::CommunicatorSummary) -> bool {
+        let texts = || [Some(&known.id), Some(&known.comm_hash), Some(&known.job), known.name.as_ref()];
+        self.host.as_ref().is_none_or(|host| known.hosts.contains(host))
+            && self.degraded.is_none_or(|degraded| known.degraded == degraded)
+            && self.state.is_none_or(|state| known.state == state)
+            && self
+                .part
+                .as_ref()
+                .is_none_or(|part| texts().into_iter().flatten().any(|text| part.is_in(text)))
+    }
 }
 
 /// The communicators that the filter admits, newest first.
@@ -35,9 +51,7 @@ pub fn communicators(
         .communicators()
         .filter(|known| filter.job.as_ref().is_none_or(|job| **known.job() == **job))
         .map(|known| summary(model, diagnosis, now, known))
-        .filter(|known| filter.host.as_ref().is_none_or(|host| known.hosts.contains(host)))
-        .filter(|known| filter.degraded.is_none_or(|degraded| known.degraded == degraded))
-        .filter(|known| filter.state.is_none_or(|state| known.state == state))
+        .filter(|known| filter.admits(known))
         .collect();
     found.sort_by(|one, other| other.created.cmp(&one.created).then_with(|| one.id.cmp(&other.id)));
     found
@@ -131,8 +145,8 @@ fn summary(
         id: known.id().to_string(),
         comm_hash: format!("{:#x}", known.comm_hash()),
         job: known.job().to_string(),
+        purpose: purpose(model, known, name.as_deref()),
         name,
-        purpose: None,
         state,
         created: known.created(model),
         ended,

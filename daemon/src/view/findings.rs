@@ -19,6 +19,11 @@ pub struct FindingFilter {
     pub host: Option<String>,
     pub comm: Option<String>,
     pub kind: Option<FindingKind>,
+    pub nic: Option<String>,
+    /// Seen to hold at this moment or later.
+    pub from: Option<Timestamp>,
+    /// Seen to hold last at this moment or before.
+    pub to: Option<Timestamp>,
 }
 
 impl FindingFilter {
@@ -29,6 +34,9 @@ impl FindingFilter {
             && self.host.as_ref().is_none_or(|host| finding.host == *host)
             && self.comm.as_ref().is_none_or(|comm| finding.comm == *comm)
             && self.kind.is_none_or(|kind| finding.finding == kind)
+            && self.nic.as_ref().is_none_or(|nic| finding.nic.as_ref() == Some(nic))
+            && self.from.is_none_or(|from| finding.last_seen >= from)
+            && self.to.is_none_or(|to| finding.last_seen <= to)
     }
 }
 

@@ -4,20 +4,26 @@
 //! the ring carries for it: see [`bus_factor`].
 
 mod bandwidth;
+mod channels;
 mod communicators;
+mod filter;
 mod findings;
 mod hardware;
 mod hosts;
 mod jobs;
 mod operations;
 mod primitives;
+mod purpose;
 mod rings;
+mod search;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use bandwidth::bus_factor;
+pub use channels::host_channels;
 pub use communicators::{CommunicatorFilter, communicator, communicators};
+pub use filter::{HostFilter, JobFilter, Part};
 pub use findings::{FindingFilter, findings};
 pub(crate) use hardware::bytes_per_s;
 pub use hosts::{host, hosts};
@@ -25,3 +31,4 @@ pub use jobs::{job, jobs};
 pub use operations::operations;
 pub use primitives::primitives;
 pub use rings::rings;
+pub use search::search;

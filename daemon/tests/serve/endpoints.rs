@@ -181,7 +181,7 @@ async fn every_mistake_is_a_problem_that_says_what_is_allowed() {
         ("/api/v1/jobs?limit=0", 400, "limit is \"0\"; allowed: a number from 1 to 1000"),
         ("/api/v1/jobs?limit=1001", 400, "1000"),
         ("/api/v1/jobs?cursor=xyz", 400, "cursor"),
-        ("/api/v1/jobs?colour=red", 400, "colour\"; allowed: limit, cursor"),
+        ("/api/v1/jobs?colour=red", 400, "colour\"; allowed: state, q, limit, cursor"),
         ("/api/v1/jobs?limit=1&limit=2", 400, "twice"),
         ("/api/v1/communicators?state=gone", 400, "forming, active, broken, ended"),
         ("/api/v1/communicators?degraded=maybe", 400, "true, false"),

@@ -15,6 +15,7 @@ mod common;
 mod bad_input;
 mod durability;
 mod endpoints;
+mod filters;
 mod levels;
 mod metrics;
 mod stores;
