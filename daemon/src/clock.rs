@@ -23,7 +23,7 @@ impl Timestamp {
 
     /// Milliseconds since the Unix epoch, as JavaScript counts.
     #[must_use]
-    pub fn unix_ms(self) -> u64 {
+    pub const fn unix_ms(self) -> u64 {
         self.0 / 1_000_000
     }
 }

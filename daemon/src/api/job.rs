@@ -59,6 +59,19 @@ pub enum JobState {
     Ended,
 }
 
+impl JobState {
+    /// The word used in labels and in JSON.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stale => "stale",
+            Self::Imported => "imported",
+            Self::Ended => "ended",
+        }
+    }
+}
+
 /// What has become of a rank's process.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

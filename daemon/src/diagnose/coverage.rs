@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use ringscope_wire::batch;
-
 use crate::api::{self, CoverageState};
 use crate::model::{Communicator, Model, ProcessState, RankRef};
 
@@ -172,8 +170,7 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
         if !is_alone && !sources.plugin {
             lack("plugin_silent", silent_plugin(rank), false);
         }
-        let knows_end = matches!(facts.completion, batch::Completion::Profiler | batch::Completion::Events);
-        if !is_alone && !knows_end {
+        if !rank.knows_completion() {
             lack(
                 "completion_unknown",
                 "nothing tells when operations complete, so completed counts stay at what was last known: it takes \

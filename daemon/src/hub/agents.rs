@@ -1,6 +1,7 @@
 //! Which batches of which agents were taken.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use ringscope_wire::batch::Batch;
 
@@ -89,6 +90,17 @@ impl AgentTable {
         })
     }
 
+    /// When the agent of each host was last heard, of those heard within [`HEARD_SHOWN`].
+    #[must_use]
+    pub fn heard(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
+        let mut heard: BTreeMap<String, Timestamp> = BTreeMap::new();
+        for agent in self.agents.values().filter(|agent| now.since(agent.last_seen) < HEARD_SHOWN) {
+            let newest = heard.entry(agent.host.clone()).or_default();
+            *newest = agent.last_seen.max(*newest);
+        }
+        heard
+    }
+
     /// What agents say they lost, by reason, summed.
     #[must_use]
     pub fn dropped(&self) -> api::Dropped {
@@ -141,6 +153,8 @@ fn bounded(known: &BTreeMap<String, u64>, reason: &str) -> String {
 
 /// Agents remembered: a thousand hosts that each restarted their agent a few times.
 const AGENTS_MAX: usize = 10_000;
+/// Time after which a silent host is no news any more: it was taken out of the cluster.
+const HEARD_SHOWN: Duration = Duration::from_secs(3600);
 /// Jobs remembered of one agent; of one with more any job may be its own.
 const JOBS_MAX: usize = 64;
 /// Different reasons of loss; they become labels.

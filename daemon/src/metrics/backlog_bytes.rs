@@ -6,6 +6,10 @@ use super::family;
 use super::snapshot::Snapshot;
 
 pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
-    let rows = snapshot.rows(|sample| sample.issued_bytes.saturating_sub(sample.completed_bytes));
-    family::gauge("ringscope_backlog_bytes", "Payload bytes issued and not completed.", rows)
+    let rows = snapshot.rows_of(
+        |sample| sample.knows_completion,
+        |sample| sample.issued_bytes.saturating_sub(sample.completed_bytes),
+    );
+    let help = "Payload bytes issued and not completed, where something tells of completion.";
+    family::gauge("ringscope_backlog_bytes", help, rows)
 }

@@ -2,6 +2,8 @@
 
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
+use crate::clock::Timestamp;
+
 /// Labels in the order of their names, and the value.
 pub(super) type Row<'a> = (Vec<(&'static str, &'a str)>, f64);
 
@@ -27,6 +29,11 @@ pub(super) fn counter<'a>(name: &str, help: &str, rows: impl IntoIterator<Item =
 #[expect(clippy::cast_precision_loss, reason = "the format has only doubles")]
 pub(super) const fn number(value: u64) -> f64 {
     value as f64
+}
+
+/// A moment as Prometheus counts: seconds since the Unix epoch.
+pub(super) const fn seconds(at: Timestamp) -> f64 {
+    number(at.unix_ms()) / 1000.0
 }
 
 fn family<'a>(

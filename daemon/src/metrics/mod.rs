@@ -3,10 +3,12 @@
 //! The only place with metric names. Labels have few values by construction: `comm` is one of at most
 //! `metrics_communicators`, hosts and primitives are theirs.
 
+mod agent_heard;
 mod backlog_bytes;
 mod captured_calls;
 mod collector_state;
 mod communicator_info;
+mod communicator_ranks;
 mod communicators_omitted;
 mod completed_bytes;
 mod completed_calls;
@@ -18,6 +20,10 @@ mod gpus;
 mod init_channels;
 mod issued_bytes;
 mod issued_calls;
+mod job_heard;
+mod job_info;
+mod job_processes;
+mod jobs_seen;
 mod nic_errors;
 mod nic_link_downs;
 mod nic_rate;
@@ -110,7 +116,7 @@ impl Collector for ModelCollector {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 22] = [
+const FAMILIES: [Family; 27] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -125,6 +131,7 @@ const FAMILIES: [Family; 22] = [
     dropped_events::family,
     collector_state::family,
     communicator_info::family,
+    communicator_ranks::family,
     communicators_omitted::family,
     nic_up::family,
     nic_rate::family,
@@ -133,4 +140,8 @@ const FAMILIES: [Family; 22] = [
     nic_link_downs::family,
     nic_errors::family,
     gpus::family,
+    job_info::family,
+    job_processes::family,
+    job_heard::family,
+    agent_heard::family,
 ];

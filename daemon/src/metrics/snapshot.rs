@@ -9,6 +9,7 @@ use crate::model::{Communicator, CommunicatorId, ErrorCount, Facts, Model, Sampl
 use crate::view;
 
 use super::family::Row;
+use super::jobs_seen::{self, JobSeen};
 
 /// The model at one moment.
 pub(super) struct Snapshot {
@@ -26,6 +27,9 @@ pub(super) struct Snapshot {
     pub(super) nics: Vec<NicPort>,
     /// GPUs by host, where a driver told.
     pub(super) gpus: Vec<(String, u64)>,
+    pub(super) jobs_seen: Vec<JobSeen>,
+    /// When the agent of each host was last heard.
+    pub(super) agents: BTreeMap<String, Timestamp>,
     jobs: HashMap<CommunicatorId, String>,
 }
 
@@ -87,19 +91,31 @@ impl Snapshot {
                 collectors: Vec::new(),
                 nics: nics(model),
                 gpus: gpus(model),
+                jobs_seen: jobs_seen::take(model, now),
+                agents: BTreeMap::new(),
                 jobs,
             }
         });
         hub.read_agents(|agents, collectors| {
             add(&mut snapshot.dropped, &agents.dropped());
             snapshot.collectors = collectors.to_vec();
+            snapshot.agents = agents.heard(now);
         });
         snapshot
     }
 
     /// One row per (communicator, host, primitive).
     pub(super) fn rows(&self, value: impl Fn(&Sample) -> u64) -> impl Iterator<Item = Row<'_>> {
-        self.samples.iter().map(move |sample| {
+        self.rows_of(|_| true, value)
+    }
+
+    /// The same, of those that `applies` picks.
+    pub(super) fn rows_of(
+        &self,
+        applies: impl Fn(&Sample) -> bool,
+        value: impl Fn(&Sample) -> u64,
+    ) -> impl Iterator<Item = Row<'_>> {
+        self.samples.iter().filter(move |sample| applies(sample)).map(move |sample| {
             let labels = vec![
                 ("comm", sample.comm.as_str()),
                 ("host", sample.host.as_str()),

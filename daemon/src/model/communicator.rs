@@ -166,6 +166,13 @@ impl RankRef<'_> {
             || !self.local.links.is_empty()
     }
 
+    /// Whether something tells when its operations complete. One rank alone completes them as it issues them.
+    #[must_use]
+    pub fn knows_completion(&self) -> bool {
+        self.facts.n_ranks == 1
+            || matches!(self.facts.completion, batch::Completion::Profiler | batch::Completion::Events)
+    }
+
     /// When this rank's part ended.
     #[must_use]
     pub fn ended(&self) -> Option<Timestamp> {

@@ -160,6 +160,12 @@ impl Process {
         &self.collector
     }
 
+    /// When counters or facts of any of its communicators came last, by our clock. Absent: none ever came.
+    #[must_use]
+    pub fn counters_heard(&self) -> Option<Timestamp> {
+        self.locals.values().map(|local| local.heard).max()
+    }
+
     /// Its ranks, one in each communicator that it was joined to.
     pub fn ranks(&self) -> impl Iterator<Item = RankRef<'_>> {
         let joined = self.locals.values().filter(|local| local.joined.is_some());

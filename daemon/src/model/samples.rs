@@ -26,6 +26,8 @@ pub struct Sample {
     pub intra_bytes: Option<u64>,
     /// The same.
     pub inter_bytes: Option<u64>,
+    /// Whether something tells of every rank of the host when its operations complete.
+    pub knows_completion: bool,
 }
 
 impl Model {
@@ -43,7 +45,7 @@ impl Model {
         let hosts = communicator.hosts_by_rank(self);
         let is_one_host = communicator.is_one_host(self);
         let mut by_host: BTreeMap<&Name, BTreeMap<Primitive, Sample>> = BTreeMap::new();
-        let mut unmeasured: BTreeSet<&Name> = BTreeSet::new();
+        let (mut unmeasured, mut unaware) = (BTreeSet::<&Name>::new(), BTreeSet::<&Name>::new());
         for rank in communicator.ranks(self) {
             let host = &rank.identity.host;
             let samples = by_host.entry(host).or_default();
@@ -56,6 +58,14 @@ impl Model {
             }
             if !rank.is_measured(is_one_host) {
                 unmeasured.insert(host);
+            }
+            if !rank.knows_completion() {
+                unaware.insert(host);
+            }
+        }
+        for host in unaware {
+            for sample in by_host.get_mut(host).into_iter().flat_map(BTreeMap::values_mut) {
+                sample.knows_completion = false;
             }
         }
         for host in unmeasured {
@@ -81,6 +91,7 @@ impl Sample {
             replayed_calls: 0,
             intra_bytes: Some(0),
             inter_bytes: Some(0),
+            knows_completion: true,
         }
     }
 

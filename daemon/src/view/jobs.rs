@@ -24,6 +24,22 @@ pub fn job(model: &Model, diagnosis: &Diagnosis, now: Timestamp, id: &str) -> Op
     Some(fill(model, diagnosis, &firing_by(diagnosis, |finding| &finding.job), now, id, job))
 }
 
+/// Whether a job runs.
+#[must_use]
+pub fn job_state(model: &Model, job: &Job, now: Timestamp) -> JobState {
+    job.processes(model).fold(JobState::Ended, |state, process| with(state, model.rank_state(process, now)))
+}
+
+/// The state of a job that has one more process.
+const fn with(job: JobState, process: RankState) -> JobState {
+    match (job, process) {
+        (_, RankState::Running) | (JobState::Running, _) => JobState::Running,
+        (_, RankState::Stale) | (JobState::Stale, _) => JobState::Stale,
+        (_, RankState::Imported) | (JobState::Imported, _) => JobState::Imported,
+        (JobState::Ended, RankState::Exited | RankState::Killed) => JobState::Ended,
+    }
+}
+
 fn fill(
     model: &Model,
     diagnosis: &Diagnosis,
@@ -100,12 +116,7 @@ impl<'a> OfProcesses<'a> {
     }
 
     fn add(&mut self, model: &Model, now: Timestamp, process: &'a Process) {
-        self.state = match (self.state, model.rank_state(process, now)) {
-            (_, RankState::Running) | (JobState::Running, _) => JobState::Running,
-            (_, RankState::Stale) | (JobState::Stale, _) => JobState::Stale,
-            (_, RankState::Imported) | (JobState::Imported, _) => JobState::Imported,
-            (JobState::Ended, RankState::Exited | RankState::Killed) => JobState::Ended,
-        };
+        self.state = with(self.state, model.rank_state(process, now));
         self.last_seen = self.last_seen.max(model.last_heard(process));
         self.n_processes += 1;
         self.n_killed += u32::from(process.state() == ProcessState::Killed);

@@ -27,7 +27,7 @@ pub use filter::{HostFilter, JobFilter, Part};
 pub use findings::{FindingFilter, findings};
 pub(crate) use hardware::bytes_per_s;
 pub use hosts::{host, hosts};
-pub use jobs::{job, jobs};
+pub use jobs::{job, job_state, jobs};
 pub use operations::operations;
 pub use primitives::primitives;
 pub use rings::rings;
