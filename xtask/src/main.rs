@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod dashboards;
 mod fuzz;
 mod gpu_bundle;
 mod nccl;
@@ -48,6 +49,8 @@ enum Command {
     },
     /// Build the page into web/dist
     Web,
+    /// Build the rules of Prometheus from dashboards/src
+    Dashboards,
     /// Fetch the versions of NVIDIA's library that the tests need, 2 GB: target/nccl
     Nccl,
     /// Feed what reads foreign bytes with mutated ones, and stop at the first panic. Installs cargo-fuzz if it is missing;
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::GpuBundle { out } => gpu_bundle::make(out),
         Command::Nccl => nccl::ensure(),
         Command::Web => test::build_web(),
+        Command::Dashboards => dashboards::build(),
         Command::Fuzz { seconds } => fuzz::run_all(seconds),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
     };

@@ -45,3 +45,10 @@ pub(crate) fn command<const N: usize>(program: &str, arguments: [&str; N]) -> Co
     command.args(arguments).current_dir(root());
     command
 }
+
+/// `npm` with these arguments, in a folder of the repository.
+pub(crate) fn npm<const N: usize>(folder: &str, arguments: [&str; N]) -> Command {
+    let mut npm = command("npm", arguments);
+    npm.current_dir(root().join(folder));
+    npm
+}

@@ -2,16 +2,24 @@
 
 use anyhow::{Result, bail};
 
-use crate::process::{cargo, command, root, run};
-use crate::{nccl, tools};
+use crate::process::{cargo, command, npm, run};
+use crate::{dashboards, nccl, tools};
 
 pub(crate) fn run_all() -> Result<()> {
-    tools::ensure(&[tools::CC, tools::POSTGRES, tools::PROMETHEUS, tools::CHROMIUM, tools::NPM])?;
+    tools::ensure(&[
+        tools::CC,
+        tools::POSTGRES,
+        tools::PROMETHEUS,
+        tools::ALERTMANAGER,
+        tools::CHROMIUM,
+        tools::NPM,
+    ])?;
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     tools::ensure_cargo_deny()?;
     run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;
     web()?;
+    dashboards::test()?;
     nccl::ensure()?;
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut cargo(["build", "--workspace", "--locked"]))?;
@@ -21,8 +29,8 @@ pub(crate) fn run_all() -> Result<()> {
 /// The page: types, tests, a rebuild that must give what is committed, and a browser.
 fn web() -> Result<()> {
     build_web()?;
-    run(&mut npm(["run", "check"]))?;
-    run(&mut npm(["test"]))?;
+    run(&mut npm("web", ["run", "check"]))?;
+    run(&mut npm("web", ["test"]))?;
     let unchanged = command("git", ["diff", "--exit-code", "--stat", "--", "web/dist"]);
     let untracked =
         command("git", ["ls-files", "--others", "--exclude-standard", "--", "web/dist"]).output()?;
@@ -30,18 +38,12 @@ fn web() -> Result<()> {
     if run(&mut unchanged).is_err() || !untracked.stdout.is_empty() {
         bail!("web/dist is not what web/src builds: run `cargo xtask web` and commit web/dist");
     }
-    run(&mut npm(["run", "test:browser"]))
+    run(&mut npm("web", ["run", "test:browser"]))
 }
 
 /// Builds `web/dist` from `web/src`.
 pub(crate) fn build_web() -> Result<()> {
     tools::ensure(&[tools::NPM])?;
-    run(&mut npm(["ci", "--no-audit", "--no-fund"]))?;
-    run(&mut npm(["run", "build"]))
-}
-
-fn npm<const N: usize>(arguments: [&str; N]) -> std::process::Command {
-    let mut npm = command("npm", arguments);
-    npm.current_dir(root().join("web"));
-    npm
+    run(&mut npm("web", ["ci", "--no-audit", "--no-fund"]))?;
+    run(&mut npm("web", ["run", "build"]))
 }

@@ -21,6 +21,9 @@ pub(crate) const POSTGRES: Tool =
     Tool { program: "postgres", folders: &["/usr/lib/postgresql"], apt_package: "postgresql" };
 /// Prometheus; its package brings promtool too.
 pub(crate) const PROMETHEUS: Tool = Tool { program: "promtool", folders: &[], apt_package: "prometheus" };
+/// Alertmanager; its package brings amtool too.
+pub(crate) const ALERTMANAGER: Tool =
+    Tool { program: "amtool", folders: &[], apt_package: "prometheus-alertmanager" };
 /// Chromium, for looking at the page.
 pub(crate) const CHROMIUM: Tool = Tool { program: "chromium", folders: &[], apt_package: "chromium" };
 /// npm, for building the page.

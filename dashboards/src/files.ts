@@ -1,0 +1,22 @@
+/** The files that are built from here, by path in `dashboards/`. */
+
+import { stringify } from "yaml";
+
+import { channels } from "./rules/channels.js";
+import { hardware } from "./rules/hardware.js";
+import { itself } from "./rules/itself.js";
+import { recording } from "./rules/recording.js";
+import { traffic } from "./rules/traffic.js";
+
+const HEAD = "# Built from dashboards/src by `cargo xtask dashboards`. Do not edit.\n";
+
+export const alertGroups = [channels, traffic, hardware, itself];
+export const recordingGroups = [recording];
+
+export function files(): Map<string, string> {
+  const rules = (groups: unknown) => HEAD + stringify({ groups }, { lineWidth: 0 });
+  return new Map([
+    ["rules/alerts.yml", rules(alertGroups)],
+    ["rules/recording.yml", rules(recordingGroups)],
+  ]);
+}

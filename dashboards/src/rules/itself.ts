@@ -1,0 +1,89 @@
+/** Alerts on ringscope itself: what it cannot see, it must not be silent about. */
+
+import { page, SCRAPE_JOB } from "../links.js";
+import { thresholds } from "../thresholds.js";
+import { alert, number } from "./rule.js";
+import type { Alert, Group } from "./rule.js";
+
+const up = `up{job="${SCRAPE_JOB}"}`;
+const lost = "ringscope_dropped_events_total";
+const lostBefore = `max_over_time(${lost}[${thresholds.lossRemembered}] offset ${thresholds.lossShown})`;
+const STORE_ERRORS = number("ringscope_store_errors_total{%labels%}", ["instance"]);
+
+export const itself: Group<Alert> = {
+  name: "ringscope-itself",
+  rules: [
+    alert({
+      name: "DaemonAway",
+      section: "daemon_away",
+      expr: `${up} == 0 or absent(${up})`,
+      for: thresholds.daemonAway,
+      severity: "critical",
+      summary: "ringscope's daemon does not answer",
+      description:
+        "Prometheus gets nothing from {{ with $labels.instance }}{{ . }}{{ else }}any daemon: it has none to scrape{{ end }}, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
+      page: page.overviewIfKnown,
+    }),
+    alert({
+      name: "AgentAway",
+      section: "agent_away",
+      expr: 'sum by (instance, job, host) (ringscope_job_processes{state="stale"}) > 0',
+      for: thresholds.agentAway,
+      severity: "warning",
+      summary: "Nothing is heard of {{ $labels.host }}, where job {{ $labels.job }} runs",
+      description:
+        "For a minute nothing was heard of {{ $value }} processes of job {{ $labels.job }} on {{ $labels.host }}, and nobody has seen them end: the agent there is away, or the host is.",
+      page: page.host,
+    }),
+    alert({
+      name: "AgentSilent",
+      section: "agent_away",
+      expr: `time() - ringscope_agent_heard_timestamp_seconds > ${thresholds.silentAgentSeconds}`,
+      severity: "info",
+      summary: "The agent of {{ $labels.host }} is silent",
+      description:
+        "The agent of {{ $labels.host }} was last heard {{ $value | humanizeDuration }} ago. A job that starts there now is not seen.",
+      page: page.host,
+    }),
+    alert({
+      name: "CollectorFault",
+      section: "collector_fault",
+      expr: 'ringscope_collector_state{state="fault"} > 0',
+      severity: "warning",
+      summary: "Collectors on {{ $labels.host }} have switched themselves off",
+      description:
+        "{{ $value }} collectors of job {{ $labels.job }} on {{ $labels.host }} met a fault and switched themselves off. The job goes on; its calls there are not counted.",
+      page: page.host,
+    }),
+    alert({
+      // Not `increase`: after a restart of the daemon the counts come back agent by agent, which looks like growth.
+      name: "CollectorDropping",
+      section: "collector_dropping",
+      expr: `${lost} > ${lostBefore}\nor ${lost} > 0 unless ${lostBefore}`,
+      severity: "warning",
+      summary: "ringscope loses events ({{ $labels.reason }})",
+      description: `{{ $value }} events have been lost for the reason {{ $labels.reason }}, more than ${thresholds.lossShown} ago. What was recorded of single operations has gaps.`,
+      page: page.overview,
+    }),
+    alert({
+      name: "StoreAway",
+      section: "store_away",
+      expr: "ringscope_store_up == 0",
+      for: thresholds.storeAway,
+      severity: "warning",
+      summary: "ringscope's database is away",
+      description: `The daemon {{ $labels.instance }} cannot use its database, with ${STORE_ERRORS} errors so far. Diagnosis goes on; history is lost if this lasts.`,
+      page: page.overview,
+    }),
+    alert({
+      name: "MetricsOmitted",
+      section: "metrics_omitted",
+      expr: "ringscope_metrics_communicators_omitted > 0",
+      severity: "info",
+      summary: "{{ $value }} communicators are not among the metrics",
+      description:
+        "The daemon {{ $labels.instance }} leaves out {{ $value }} communicators, the oldest: rules on channels and bytes are blind to them, findings are not.",
+      page: page.overview,
+    }),
+  ],
+};

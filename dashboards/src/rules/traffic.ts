@@ -1,0 +1,57 @@
+/** Alerts on what is issued and completed. Without a backlog series nothing tells of completion, and none fires. */
+
+import { page } from "../links.js";
+import { thresholds } from "../thresholds.js";
+import { alert, number } from "./rule.js";
+import type { Alert, Group } from "./rule.js";
+
+const sum = "sum by (instance, job, comm)";
+const BACKLOG = number("sum(ringscope_backlog_bytes{%labels%})", ["job", "comm"], "value | humanize1024");
+const PROCESSES = number('sum(ringscope_job_processes{%labels%,state="running"})', ["job"]);
+
+function grew(metric: string, window: string): string {
+  return `${sum} (increase(${metric}[${window}])) > 0`;
+}
+
+export const traffic: Group<Alert> = {
+  name: "ringscope-traffic",
+  rules: [
+    alert({
+      name: "BacklogGrowing",
+      section: "backlog_growing",
+      expr: [
+        grew("ringscope_issued_bytes_total", thresholds.rateWindow),
+        `and ${sum} (ringscope_backlog_bytes) > 0`,
+        `unless ${grew("ringscope_completed_calls_total", thresholds.rateWindow)}`,
+      ].join("\n"),
+      for: thresholds.backlogGrows,
+      severity: "critical",
+      summary: "Job {{ $labels.job }} issues and nothing completes",
+      description: `In ${thresholds.rateWindow} the ranks of communicator {{ $labels.comm }} issued {{ $value | humanize1024 }}B and completed no call; ${BACKLOG}B wait.`,
+      page: page.communicator,
+    }),
+    alert({
+      name: "CompletionStands",
+      section: "completion_stands",
+      expr: [
+        `${sum} (ringscope_backlog_bytes) > 0`,
+        `and ${sum} (min_over_time(ringscope_backlog_bytes[${thresholds.completionStands}])) > 0`,
+        `and ${sum} (ringscope_backlog_bytes offset ${thresholds.completionStands}) > 0`,
+        `unless ${grew("ringscope_completed_calls_total", thresholds.completionStands)}`,
+      ].join("\n"),
+      severity: "warning",
+      summary: `Job {{ $labels.job }} has completed nothing for ${thresholds.completionStands}`,
+      description: `{{ $value | humanize1024 }}B of communicator {{ $labels.comm }} wait, and no call has completed for ${thresholds.completionStands}: it hangs, or waits for work by design.`,
+      page: page.communicator,
+    }),
+    alert({
+      name: "NoDataFromRunningJob",
+      section: "no_data_from_running_job",
+      expr: `time() - ringscope_job_heard_timestamp_seconds > ${thresholds.silentJobSeconds}\nand on (instance, job) ringscope_job_info{state="running"}`,
+      severity: "warning",
+      summary: "Job {{ $labels.job }} runs and calls no collective",
+      description: `The ${PROCESSES} processes of job {{ $labels.job }} live, and their counters have not moved for {{ $value | humanizeDuration }}: the job stands, or its calls go past the collector.`,
+      page: page.job,
+    }),
+  ],
+};

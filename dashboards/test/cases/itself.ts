@@ -1,0 +1,285 @@
+/** Hosts' hardware, and ringscope itself. */
+
+import type { Case, Series } from "../promtool.js";
+import { finding, here, instance, job, series, STEADY } from "./series.js";
+
+const ALL = [
+  "DaemonAway",
+  "AgentAway",
+  "AgentSilent",
+  "CollectorFault",
+  "CollectorDropping",
+  "StoreAway",
+  "MetricsOmitted",
+  "NicDegraded",
+  "GpuMissing",
+];
+
+const { host } = here;
+const up = (samples: string) => series("up", { instance, job: "ringscope" }, samples);
+const UP = up("1x400");
+const processes = (state: string, samples: string) =>
+  series("ringscope_job_processes", { instance, job, host, state }, samples);
+const lost = (samples: string) => series("ringscope_dropped_events_total", { instance, reason: "ring_overrun" }, samples);
+
+function gone(alert: string): string[] {
+  return ALL.filter((other) => other !== alert);
+}
+
+/** A finding about the hardware of a host: it names no job and no communicator. */
+function hardware(kind: string, cause: string, severity: string): Series {
+  return { ...UP, ...finding(kind, cause, severity, { instance, host }) };
+}
+
+export const hardwareCases: Case[] = [
+  {
+    name: "a NIC is down",
+    series: hardware("nic_degraded", "nic_down", "critical"),
+    fires: [
+      {
+        alert: "NicDegraded",
+        labels: { instance, host, finding: "nic_degraded", cause: "nic_down", severity: "critical" },
+        section: "nic_degraded",
+        page: "hosts/host-2",
+        summary: "A NIC of host-2 is degraded (nic_down)",
+        description: "The host's page says which NIC, since when, and with which counters.",
+        at: ["5s", "5m"],
+      },
+    ],
+    silent: gone("NicDegraded"),
+    until: "5m",
+  },
+  {
+    name: "a GPU is missing",
+    series: hardware("gpu_missing", "fewer_gpus", "warning"),
+    fires: [
+      {
+        alert: "GpuMissing",
+        labels: { instance, host, finding: "gpu_missing", cause: "fewer_gpus", severity: "warning" },
+        section: "gpu_missing",
+        page: "hosts/host-2",
+        summary: "host-2 shows fewer GPUs than before, or than its peers",
+        description: "The host's page says which GPUs are left.",
+        at: ["5s", "5m"],
+      },
+    ],
+    silent: gone("GpuMissing"),
+    until: "5m",
+  },
+];
+
+export const itselfCases: Case[] = [
+  {
+    name: "all is well",
+    series: {
+      ...UP,
+      ...processes("running", "4x400"),
+      ...series("ringscope_agent_heard_timestamp_seconds", { instance, host }, "0+5x400"),
+      ...series("ringscope_collector_state", { instance, job, host, state: "on" }, "4x400"),
+      ...series("ringscope_store_up", { instance, job: "ringscope" }, "1x400"),
+      ...series("ringscope_metrics_communicators_omitted", { instance, job: "ringscope" }, "0x400"),
+    },
+    silent: ALL,
+    until: "30m",
+  },
+  {
+    name: "the daemon does not answer",
+    series: up("1x12 0x120"),
+    fires: [
+      {
+        alert: "DaemonAway",
+        labels: { instance, job: "ringscope", severity: "critical" },
+        section: "daemon_away",
+        page: "",
+        summary: "ringscope's daemon does not answer",
+        description:
+          "Prometheus gets nothing from d:9440, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
+        at: ["125s", "10m"],
+      },
+    ],
+    silent: ["DaemonAway"],
+    at: ["60s", "90s", "120s"],
+  },
+  {
+    name: "there is no daemon to scrape",
+    series: series("up", { instance: "other", job: "other" }, "1x120"),
+    fires: [
+      {
+        alert: "DaemonAway",
+        labels: { job: "ringscope", severity: "critical" },
+        section: "daemon_away",
+        summary: "ringscope's daemon does not answer",
+        description:
+          "Prometheus gets nothing from any daemon: it has none to scrape, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
+        at: ["60s", "10m"],
+      },
+    ],
+  },
+  {
+    name: "the daemon restarts",
+    series: {
+      ...up("1x12 0x4 1x120"),
+      ...processes("running", "4x12 stale _x3 4x120"),
+      ...series("ringscope_store_up", { instance, job: "ringscope" }, "1x12 stale _x3 0x4 1x120"),
+    },
+    silent: ALL,
+    until: "5m",
+  },
+  {
+    name: "a host is not heard of",
+    series: { ...UP, ...processes("running", "4x12 stale"), ...processes("stale", "_x12 4x120") },
+    fires: [
+      {
+        alert: "AgentAway",
+        labels: { instance, job, host, severity: "warning" },
+        section: "agent_away",
+        page: "hosts/host-2",
+        summary: "Nothing is heard of host-2, where job train runs",
+        description:
+          "For a minute nothing was heard of 4 processes of job train on host-2, and nobody has seen them end: the agent there is away, or the host is.",
+        at: ["110s", "10m"],
+      },
+    ],
+    silent: ["AgentAway"],
+    at: ["60s", "90s", "100s"],
+  },
+  {
+    name: "a host is not heard of for half a minute",
+    series: { ...UP, ...processes("stale", "4x6 stale"), ...processes("running", "_x6 4x120") },
+    silent: ALL,
+    until: "5m",
+  },
+  {
+    name: "the processes of the silent host ended with their job",
+    series: { ...UP, ...processes("stale", "4x6 stale"), ...series("ringscope_job_info", { instance, job, state: "ended" }, "1x120") },
+    silent: ALL,
+    until: "5m",
+  },
+  {
+    name: "the agent of an idle host is silent",
+    series: { ...UP, ...series("ringscope_agent_heard_timestamp_seconds", { instance, host }, "60x400") },
+    fires: [
+      {
+        alert: "AgentSilent",
+        labels: { instance, host, severity: "info" },
+        section: "agent_away",
+        page: "hosts/host-2",
+        summary: "The agent of host-2 is silent",
+        description: "The agent of host-2 was last heard 9m 0s ago. A job that starts there now is not seen.",
+        at: ["10m"],
+      },
+    ],
+    silent: ["AgentSilent"],
+    until: "6m",
+  },
+  {
+    name: "collectors switched themselves off",
+    series: { ...UP, ...series("ringscope_collector_state", { instance, job, host, state: "fault" }, `2${STEADY}`) },
+    fires: [
+      {
+        alert: "CollectorFault",
+        labels: { instance, job, host, state: "fault", severity: "warning" },
+        section: "collector_fault",
+        page: "hosts/host-2",
+        summary: "Collectors on host-2 have switched themselves off",
+        description:
+          "2 collectors of job train on host-2 met a fault and switched themselves off. The job goes on; its calls there are not counted.",
+        at: ["5s", "5m"],
+      },
+    ],
+    silent: gone("CollectorFault"),
+    until: "5m",
+  },
+  {
+    name: "a collector that a person switched off",
+    series: { ...UP, ...series("ringscope_collector_state", { instance, job, host, state: "off" }, `2${STEADY}`) },
+    silent: ALL,
+    until: "5m",
+  },
+  {
+    // 5 until 20 min, 8 from then on: shown for ten minutes.
+    name: "events are lost",
+    series: { ...UP, ...lost("5x240 8x400") },
+    fires: [
+      {
+        alert: "CollectorDropping",
+        labels: { instance, reason: "ring_overrun", severity: "warning" },
+        section: "collector_dropping",
+        page: "",
+        summary: "ringscope loses events (ring_overrun)",
+        description:
+          "8 events have been lost for the reason ring_overrun, more than 10m ago. What was recorded of single operations has gaps.",
+        at: ["1215s", "29m"],
+      },
+    ],
+    silent: ["CollectorDropping"],
+    at: ["15m", "19m", "20m", "31m", "40m"],
+  },
+  {
+    name: "events are lost for a new reason",
+    series: { ...UP, ...lost("_x240 3x400") },
+    fires: [
+      {
+        alert: "CollectorDropping",
+        labels: { instance, reason: "ring_overrun", severity: "warning" },
+        section: "collector_dropping",
+        page: "",
+        summary: "ringscope loses events (ring_overrun)",
+        description:
+          "3 events have been lost for the reason ring_overrun, more than 10m ago. What was recorded of single operations has gaps.",
+        at: ["1215s", "29m"],
+      },
+    ],
+    silent: ["CollectorDropping"],
+    at: ["19m", "31m"],
+  },
+  {
+    name: "after a restart the losses of before come back agent by agent",
+    series: { ...UP, ...lost("26x240 stale _x2 6x3 26x400") },
+    silent: ["CollectorDropping"],
+    at: ["15m", "1215s", "1230s", "1245s", "25m", "40m"],
+  },
+  {
+    name: "the database is away",
+    series: {
+      ...UP,
+      ...series("ringscope_store_up", { instance, job: "ringscope" }, "1x12 0x120"),
+      ...series("ringscope_store_errors_total", { instance, job: "ringscope" }, "0x12 7x120"),
+    },
+    fires: [
+      {
+        alert: "StoreAway",
+        labels: { instance, job: "ringscope", severity: "warning" },
+        section: "store_away",
+        page: "",
+        summary: "ringscope's database is away",
+        description:
+          "The daemon d:9440 cannot use its database, with 7 errors so far. Diagnosis goes on; history is lost if this lasts.",
+        at: ["125s", "10m"],
+      },
+    ],
+    silent: ["StoreAway"],
+    at: ["60s", "120s"],
+  },
+  {
+    name: "communicators are left out",
+    series: {
+      ...UP,
+      ...series("ringscope_metrics_communicators_omitted", { instance, job: "ringscope" }, `12${STEADY}`),
+    },
+    fires: [
+      {
+        alert: "MetricsOmitted",
+        labels: { instance, job: "ringscope", severity: "info" },
+        section: "metrics_omitted",
+        page: "",
+        summary: "12 communicators are not among the metrics",
+        description:
+          "The daemon d:9440 leaves out 12 communicators, the oldest: rules on channels and bytes are blind to them, findings are not.",
+        at: ["5s", "5m"],
+      },
+    ],
+    silent: gone("MetricsOmitted"),
+    until: "5m",
+  },
+];
