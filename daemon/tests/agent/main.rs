@@ -1,11 +1,19 @@
 //! The agent against segments and logs on disk and a daemon that answers as it is told.
 
-#![expect(unreachable_pub, clippy::expect_used, reason = "a test: its helpers fail it as its cases do")]
+#![expect(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: its helpers fail it as its cases do"
+)]
 
 mod daemon;
+mod hardware;
 mod levels;
 mod log_only;
 mod segment;
+#[path = "../common/sysfs.rs"]
+mod sysfs;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -39,6 +47,7 @@ impl Host {
         config.dir = root.path().join("segments");
         config.interval = Duration::from_millis(5);
         config.host = "machine1".to_owned();
+        config.hardware_interval = Duration::ZERO;
         std::fs::create_dir(&config.dir).expect("folder");
         Self { root, config }
     }

@@ -8,6 +8,7 @@ pub mod batches;
 pub mod daemon;
 pub mod postgres;
 pub mod stage;
+pub mod sysfs;
 pub mod totals;
 
 use std::net::{Ipv4Addr, TcpListener};

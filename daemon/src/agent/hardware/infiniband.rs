@@ -230,4 +230,69 @@ mod tests {
         check("99999999999999999999 Gb/sec", None);
         check("18446744073709551615 Gb/sec", None);
     }
+
+    /// The ports that files of sysfs tell of, given by path and text.
+    fn told<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Nic> {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join("class").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        }
+        read(dir.path())
+    }
+
+    #[test]
+    fn bytes_are_counted_in_each_drivers_way() {
+        let check = |files: &[(&str, &str)], expected: (Option<u64>, Option<u64>)| {
+            let files: Vec<(String, &str)> =
+                files.iter().map(|(path, text)| (format!("infiniband/dev_0/{path}"), *text)).collect();
+            let state = ("infiniband/dev_0/ports/1/state", "4: ACTIVE");
+            let nics = told(files.iter().map(|(path, text)| (path.as_str(), *text)).chain([state]));
+            assert_eq!((nics[0].sent_bytes, nics[0].received_bytes), expected, "{files:?}");
+        };
+        let words = "ports/1/counters/port_xmit_data";
+        let (sent, received) = ("ports/1/hw_counters/tx_bytes", "ports/1/hw_counters/rx_bytes");
+        let (v4, v6) = ("ports/1/hw_counters/ip4OutOctets", "ports/1/hw_counters/ip6OutOctets");
+        check(&[], (None, None));
+        check(&[(words, "25"), (sent, "7")], (Some(100), None));
+        check(&[(sent, "7"), (received, "8")], (Some(7), Some(8)));
+        check(&[(v4, "7"), (v6, "8")], (Some(15), None));
+        check(&[("hw_counters/ip4OutOctets", "7")], (Some(7), None));
+        check(&[(words, "18446744073709551615")], (Some(u64::MAX), None));
+    }
+
+    #[test]
+    fn two_ports_of_one_function_have_their_own_interfaces() {
+        let nics = told([
+            ("infiniband/mlx4_0/ports/1/state", "4: ACTIVE"),
+            ("infiniband/mlx4_0/ports/2/state", "1: DOWN"),
+            ("infiniband/mlx4_0/hw_counters/tx_bytes", "7"),
+            ("infiniband/mlx4_0/device/net/ens1/dev_port", "0"),
+            ("infiniband/mlx4_0/device/net/ens1d1/dev_port", "1"),
+        ]);
+        let ports: Vec<_> = nics.iter().map(|nic| (nic.port, nic.up, nic.interface.as_str())).collect();
+        assert_eq!(ports, [(1, true, "ens1"), (2, false, "ens1d1")]);
+        assert_eq!(nics[0].sent_bytes, None, "what both have sent is not what one has");
+    }
+
+    #[test]
+    fn trouble_on_the_cable_is_seen_by_a_roce_ports_interface() {
+        let check = |link_layer: &str, expected: (&[(&str, u64)], Option<u64>)| {
+            let nic = &told([
+                ("infiniband/mlx5_0/ports/1/link_layer", link_layer),
+                ("infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "ens1"),
+                ("infiniband/mlx5_0/ports/1/counters/link_downed", "4"),
+                ("infiniband/mlx5_0/ports/1/hw_counters/np_cnp_sent", "9"),
+                ("infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err", "2"),
+                ("net/ens1/carrier_down_count", "3"),
+                ("net/ens1/statistics/rx_crc_errors", "5"),
+                ("net/ens1/statistics/rx_dropped", "6"),
+            ])[0];
+            let errors: Vec<_> = nic.errors.iter().map(|error| (error.name.as_str(), error.value)).collect();
+            assert_eq!((errors.as_slice(), nic.link_downs), expected, "{link_layer}");
+        };
+        check("Ethernet", (&[("packet_seq_err", 2), ("rx_crc_errors", 5)], Some(3)));
+        check("InfiniBand", (&[("packet_seq_err", 2)], Some(4)));
+    }
 }
