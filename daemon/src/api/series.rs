@@ -14,7 +14,7 @@ pub struct Series {
     pub step_s: f64,
     /// Times of the points, milliseconds since the Unix epoch.
     pub times_ms: Vec<u64>,
-    /// One line a primitive (and host, if asked to keep hosts apart).
+    /// One line a primitive (and host or communicator, if asked to keep them apart).
     pub lines: Vec<SeriesLine>,
 }
 
@@ -26,6 +26,9 @@ pub struct SeriesLine {
     /// Host. Absent: summed over hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Communicator id. Absent: summed over communicators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm: Option<String>,
     /// One value a time; null where nothing is known.
     pub values: Vec<Option<f64>>,
 }

@@ -1,94 +1,138 @@
-//! `GET plots`: pictures.
+//! `GET plots`: pictures that explain themselves, for a report or a message.
+
+mod history;
+mod request;
 
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
+use self::request::Look;
 use super::App;
 use super::problem::ApiError;
 use super::query::Params;
 use crate::api::Problem;
-use crate::plots::{Format, RingPlot, Theme};
+use crate::plots::{ChannelsPlot, Format, RingPlot, RingsPlot};
 use crate::view;
 
-/// The ring of one channel as SVG.
-#[utoipa::path(get, path = "/api/v1/plots/rings.svg", tag = "plots",
-    params(
-        ("comm" = String, Query, description = "Communicator id."),
-        ("channel" = Option<u32>, Query, description = "Channel; 0 if not given."),
-        ("theme" = Option<String>, Query, description = "light or dark; light if not given."),
-        ("width" = Option<u32>, Query, description = "Width and height in pixels, 400 to 2400; 900 if not given."),
-    ),
-    responses(
-        (status = 200, description = "The picture.", body = String, content_type = "image/svg+xml"),
-        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No such communicator or channel.", body = Problem,
-            content_type = "application/problem+json"),
-    ))]
-pub(super) async fn ring_svg(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    ring(app, params, Format::Svg).await
+/// One picture at two paths.
+macro_rules! plot {
+    ($what:literal $draw:path, $svg:ident $svg_path:literal, $png:ident $png_path:literal, $($params:tt)*) => {
+        plot!(@one $what $draw, $svg $svg_path, Format::Svg, String, "image/svg+xml", $($params)*);
+        plot!(@one $what $draw, $png $png_path, Format::Png, Vec<u8>, "image/png", $($params)*);
+    };
+    (@one $what:literal $draw:path, $name:ident $path:literal, $format:path, $body:ty, $type:literal, $($params:tt)*) => {
+        #[doc = $what]
+        #[utoipa::path(get, path = $path, tag = "plots",
+            params(
+                $($params)*
+                ("theme" = Option<String>, Query, description = "light or dark; light if not given."),
+                ("width" = Option<u32>, Query, description = "Width in pixels, 400 to 2400; 900 if not given."),
+                ("download" = Option<bool>, Query, description = "Whether a browser is to save it."),
+            ),
+            responses(
+                (status = 200, description = "The picture.", body = $body, content_type = $type),
+                (status = 400, description = "A parameter is wrong.", body = Problem,
+                    content_type = "application/problem+json"),
+                (status = 404, description = "There is no such thing to draw.", body = Problem,
+                    content_type = "application/problem+json"),
+                (status = 503, description = "The database is away.", body = Problem,
+                    content_type = "application/problem+json"),
+            ))]
+        pub(super) async fn $name(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+            $draw(app, params, $format).await
+        }
+    };
 }
 
-/// The ring of one channel as PNG.
-#[utoipa::path(get, path = "/api/v1/plots/rings.png", tag = "plots",
-    params(
-        ("comm" = String, Query, description = "Communicator id."),
-        ("channel" = Option<u32>, Query, description = "Channel; 0 if not given."),
-        ("theme" = Option<String>, Query, description = "light or dark; light if not given."),
-        ("width" = Option<u32>, Query, description = "Width and height in pixels, 400 to 2400; 900 if not given."),
-    ),
-    responses(
-        (status = 200, description = "The picture.", body = Vec<u8>, content_type = "image/png"),
-        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No such communicator or channel.", body = Problem,
-            content_type = "application/problem+json"),
-    ))]
-pub(super) async fn ring_png(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
-    ring(app, params, Format::Png).await
-}
+plot!("The ring of one channel, or of all.\n\nAs high as it is wide." rings,
+    rings_svg "/api/v1/plots/rings.svg", rings_png "/api/v1/plots/rings.png",
+    ("comm" = String, Query, description = "Communicator id."),
+    ("channel" = Option<String>, Query, description = "Number of the channel, or all: up to 64, small and side by side. \
+        0 if not given."),
+);
+plot!("Init and final channels of each host of a communicator.\n\nCulprits are marked; of many hosts, those that are \
+    alike share a bar." channels,
+    channels_svg "/api/v1/plots/channels.svg", channels_png "/api/v1/plots/channels.png",
+    ("comm" = String, Query, description = "Communicator id."),
+    ("height" = Option<u32>, Query, description = "Height in pixels, 240 to 2400; 500 if not given."),
+);
+plot!("Completed bytes per second of each primitive over time.\n\nOf one communicator its bus bandwidth: what each link \
+    of its rings carries." history::bandwidth,
+    bandwidth_svg "/api/v1/plots/bandwidth.svg", bandwidth_png "/api/v1/plots/bandwidth.png",
+    ("job" = Option<String>, Query, description = "Only this job."),
+    ("comm" = Option<String>, Query, description = "Only this communicator."),
+    ("host" = Option<String>, Query, description = "Only this host."),
+    ("primitive" = Option<String>, Query, description = "Only this primitive."),
+    ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; 15 minutes \
+        before `to` if not given."),
+    ("to" = Option<String>, Query, description = "Last moment; now if not given."),
+    ("step" = Option<String>, Query, description = "Time between points, e.g. 10s."),
+    ("height" = Option<u32>, Query, description = "Height in pixels, 240 to 2400; 500 if not given."),
+);
+plot!("Issued against completed bytes over time.\n\nWhat is between the lines is the backlog." history::backlog,
+    backlog_svg "/api/v1/plots/backlog.svg", backlog_png "/api/v1/plots/backlog.png",
+    ("job" = Option<String>, Query, description = "Only this job."),
+    ("comm" = Option<String>, Query, description = "Only this communicator."),
+    ("host" = Option<String>, Query, description = "Only this host."),
+    ("primitive" = Option<String>, Query, description = "Only this primitive."),
+    ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; 15 minutes \
+        before `to` if not given."),
+    ("to" = Option<String>, Query, description = "Last moment; now if not given."),
+    ("step" = Option<String>, Query, description = "Time between points, e.g. 10s."),
+    ("height" = Option<u32>, Query, description = "Height in pixels, 240 to 2400; 500 if not given."),
+);
 
-async fn ring(app: App, params: Params, format: Format) -> Result<Response, ApiError> {
-    let params = params.allow(&["comm", "channel", "theme", "width"])?;
-    let comm = params.owned("comm").ok_or_else(|| {
-        ApiError::bad_request("the parameter comm is missing; allowed: the id of a communicator")
-    })?;
-    let channel = params.number("channel", 0..=CHANNEL_MAX)?.unwrap_or(0);
-    let theme =
-        params.word("theme", &[("light", Theme::Light), ("dark", Theme::Dark)])?.unwrap_or(Theme::Light);
-    let size_px = params.number("width", WIDTHS_PX)?.unwrap_or(WIDTH_DEFAULT_PX);
+async fn rings(app: App, params: Params, format: Format) -> Result<Response, ApiError> {
+    let params = params.allow(&["comm", "channel", "theme", "width", "download"])?;
+    let look = Look::from_params(&params, "rings", format)?;
+    let comm = request::comm(&params)?;
+    let channel = match params.text("channel") {
+        Some("all") => None,
+        _ => Some(params.number("channel", 0..=CHANNEL_MAX)?.unwrap_or(0)),
+    };
     let wanted = comm.clone();
     let found = app
         .read(move |model, diagnosis, now| {
             let detail = view::communicator(model, diagnosis, now, &wanted)?;
-            let rings = view::rings(model, diagnosis, now, &wanted)?;
+            let rings = view::rings(model, diagnosis, now, &wanted)?.rings;
             let hosts = view::hosts(model, diagnosis, now);
             let degraded = hosts.into_iter().filter(|host| host.degraded).map(|host| host.host).collect();
             Some((detail, rings, degraded))
         })
         .await?;
-    let (detail, rings, degraded_hosts) = found.ok_or_else(|| ApiError::unknown("communicator", &comm))?;
-    let channels = rings.rings.len();
-    let ring = rings.rings.into_iter().find(|ring| ring.channel == channel);
+    let (communicator, rings, degraded_hosts) =
+        found.ok_or_else(|| ApiError::unknown("communicator", &comm))?;
+    let (theme, size_px) = (look.theme, look.size.width_px);
+    let Some(channel) = channel else {
+        let draw = move || {
+            let (communicator, degraded_hosts) = (&communicator, &degraded_hosts);
+            RingsPlot { communicator, rings: &rings, degraded_hosts, theme, size_px }.draw(format)
+        };
+        return look.respond(draw).await;
+    };
+    let channels = rings.len();
+    let ring = rings.into_iter().find(|ring| ring.channel == channel);
     let ring = ring.ok_or_else(|| ApiError::unknown("channel", &channel.to_string()))?;
-    let drawing = tokio::task::spawn_blocking(move || {
-        RingPlot {
-            communicator: &detail,
-            ring: &ring,
-            channels,
-            degraded_hosts: &degraded_hosts,
-            theme,
-            size_px,
-        }
-        .draw(format)
-    });
-    match drawing.await {
-        Ok(Ok(picture)) => Ok(([(header::CONTENT_TYPE, format.content_type())], picture).into_response()),
-        Ok(Err(error)) => Err(ApiError::internal(&error)),
-        Err(error) => Err(ApiError::internal(&error)),
-    }
+    let draw = move || {
+        let (communicator, degraded_hosts) = (&communicator, &degraded_hosts);
+        RingPlot { communicator, ring: &ring, channels, degraded_hosts, theme, size_px }.draw(format)
+    };
+    look.respond(draw).await
 }
 
-const WIDTHS_PX: std::ops::RangeInclusive<u32> = 400..=2400;
-const WIDTH_DEFAULT_PX: u32 = 900;
+async fn channels(app: App, params: Params, format: Format) -> Result<Response, ApiError> {
+    let params = params.allow(&["comm", "theme", "width", "height", "download"])?;
+    let look = Look::from_params(&params, "channels", format)?;
+    let comm = request::comm(&params)?;
+    let wanted = comm.clone();
+    let found = app
+        .read(move |model, diagnosis, now| Some((view::communicator(model, diagnosis, now, &wanted)?, now)))
+        .await?;
+    let (communicator, now) = found.ok_or_else(|| ApiError::unknown("communicator", &comm))?;
+    let (theme, size) = (look.theme, look.size);
+    let source = format!("ringscope · from the library's logs, as known at {now}");
+    look.respond(move || ChannelsPlot { communicator: &communicator, source, theme, size }.draw(format)).await
+}
+
 /// NCCL has at most 64 (MAXCHANNELS); the rest is room.
 const CHANNEL_MAX: u32 = 1023;

@@ -5,6 +5,7 @@ mod lines;
 use axum::Json;
 use axum::extract::State;
 
+use self::lines::{By, Lines, Shape};
 use super::App;
 use super::problem::ApiError;
 use super::query::{Params, wrong};
@@ -19,7 +20,8 @@ use ringscope_wire::Primitive;
 #[utoipa::path(get, path = "/api/v1/series", tag = "history",
     params(
         ("metric" = String, Query, description = "issued_bytes, completed_bytes, issued_calls, completed_calls, \
-            intra_bytes or inter_bytes."),
+            intra_bytes, inter_bytes or backlog_bytes (issued and not completed)."),
+        ("job" = Option<String>, Query, description = "Only this job."),
         ("comm" = Option<String>, Query, description = "Only this communicator."),
         ("host" = Option<String>, Query, description = "Only this host."),
         ("primitive" = Option<String>, Query, description = "Only this primitive."),
@@ -28,71 +30,79 @@ use ringscope_wire::Primitive;
         ("to" = Option<String>, Query, description = "Last moment; now if not given."),
         ("step" = Option<String>, Query, description = "Time between points, e.g. 10s; so that there are at most 300 \
             if not given."),
-        ("rate" = Option<bool>, Query, description = "Per second instead of cumulative."),
-        ("by_host" = Option<bool>, Query, description = "One line a host instead of their sum."),
+        ("rate" = Option<bool>, Query, description = "Per second instead of cumulative. Not of backlog_bytes."),
+        ("by" = Option<By>, Query, description = "What is not summed beside primitives; primitive if not given: \
+            nothing."),
+        ("by_host" = Option<bool>, Query, description = "The same as by=host."),
     ),
     responses(
-        (status = 200, description = "One line a primitive, and host if asked for.", body = Series),
+        (status = 200, description = "One line a primitive, and host or communicator if asked for.", body = Series),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The database is away.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Json<Series>, ApiError> {
     let params = params.allow(&PARAMETERS)?;
-    let now = clock::now();
-    let asked = Asked::from_params(&params, now)?;
-    let points = match app.keeper.state() {
+    let metrics = Metric::ALL.map(|metric| (metric.label(), metric));
+    let Some(metric) = params.word("metric", &metrics)? else {
+        let allowed: Vec<&str> = metrics.iter().map(|(word, _)| *word).collect();
+        return Err(ApiError::bad_request(format!(
+            "the parameter metric is missing; allowed: {}",
+            allowed.join(", ")
+        )));
+    };
+    let rate = params.boolean("rate")?.unwrap_or(false);
+    if rate && !metric.is_counter() {
+        return Err(ApiError::bad_request("the parameter rate is \"true\"; allowed of backlog_bytes: false"));
+    }
+    Ok(Json(read(&app, &Asked::from_params(&params, metric, rate, clock::now())?).await?))
+}
+
+/// What the store has of it.
+pub(super) async fn read(app: &App, asked: &Asked) -> Result<Series, ApiError> {
+    let Asked { query, shape } = asked;
+    let mut lines = Lines::new(*shape);
+    let is_whole = match app.keeper.state() {
         StoreState::Open(store) => store
-            .series(&asked.query)
+            .series(query, |point| lines.take(point, EVEN_GAP_MS))
             .await
             .map_err(|error| ApiError::unavailable("store-away", error.to_string()))?,
-        StoreState::None => Vec::new(),
+        StoreState::None => true,
         StoreState::Opening => {
             return Err(ApiError::unavailable("store-opening", "the database is being opened"));
         }
         StoreState::Away(reason) => return Err(ApiError::unavailable("store-away", reason)),
     };
-    if points.len() as u64 >= SeriesQuery::POINTS_MAX.unsigned_abs() {
-        return Err(ApiError::bad_request(
-            "that is more points than one answer carries; give comm, host or primitive, a longer step or less time",
-        ));
-    }
-    let metric = asked.query.metric;
-    let unit = if asked.rate { format!("{}_per_second", metric.unit()) } else { metric.unit().to_owned() };
-    let shape = lines::Shape {
-        buckets: asked.buckets,
-        step_ms: asked.query.step_ms,
-        rate: asked.rate,
-        by_host: asked.by_host,
-    };
-    Ok(Json(Series {
+    let lines = is_whole.then(|| lines.finish()).flatten().ok_or_else(|| {
+        ApiError::bad_request(
+            "that is more than one answer carries; give job, comm, host or primitive, a longer step or less time",
+        )
+    })?;
+    let metric = query.metric;
+    let unit = if shape.rate { format!("{}_per_second", metric.unit()) } else { metric.unit().to_owned() };
+    let times = (query.from_ms..).step_by(usize::try_from(query.step_ms).unwrap_or(1));
+    Ok(Series {
         metric: metric.label().to_owned(),
         unit,
         step_s: shape.step_s(),
-        times_ms: (0..asked.buckets)
-            .map(|bucket| (asked.query.from_ms + bucket * asked.query.step_ms).unsigned_abs())
-            .collect(),
-        lines: lines::lines(&points, shape),
-    }))
+        times_ms: times.take(shape.buckets).map(i64::unsigned_abs).collect(),
+        lines,
+    })
 }
 
 /// A checked request.
-struct Asked {
+pub(super) struct Asked {
     query: SeriesQuery,
-    buckets: i64,
-    rate: bool,
-    by_host: bool,
+    shape: Shape,
 }
 
 impl Asked {
-    fn from_params(params: &Params, now: Timestamp) -> Result<Self, ApiError> {
-        let metrics = Metric::ALL.map(|metric| (metric.label(), metric));
-        let Some(metric) = params.word("metric", &metrics)? else {
-            let allowed: Vec<&str> = metrics.iter().map(|(word, _)| *word).collect();
-            return Err(ApiError::bad_request(format!(
-                "the parameter metric is missing; allowed: {}",
-                allowed.join(", ")
-            )));
-        };
+    /// Checks what says which samples and which times.
+    pub(super) fn from_params(
+        params: &Params,
+        metric: Metric,
+        rate: bool,
+        now: Timestamp,
+    ) -> Result<Self, ApiError> {
         let primitives = Primitive::ALL.map(|primitive| (primitive.label(), primitive));
         let primitive = params.word("primitive", &primitives)?;
         let to_ms = time(params, "to")?.unwrap_or_else(|| now.unix_ms().cast_signed());
@@ -108,10 +118,23 @@ impl Asked {
         };
         // On multiples of the step, so that two requests with overlapping times agree.
         let from_ms = from_ms - from_ms % step_ms;
-        // Nothing is known of the future.
-        let end_ms = to_ms.min(now.unix_ms().cast_signed()).max(from_ms);
+        // Nothing is known of the future; and a rate of a time that is not over looks like a fall.
+        let known_ms = now.unix_ms().cast_signed() - if rate { SETTLED_MS } else { 0 };
+        let end_ms = to_ms.min(known_ms).max(from_ms);
+        let buckets = if rate {
+            ((end_ms - from_ms) / step_ms).max(1)
+        } else {
+            (end_ms - from_ms + step_ms - 1) / step_ms
+        };
+        let by = match params.boolean("by_host")? {
+            Some(true) => By::Host,
+            _ => params
+                .word("by", &[("primitive", By::Primitive), ("host", By::Host), ("comm", By::Comm)])?
+                .unwrap_or(By::Primitive),
+        };
         let query = SeriesQuery {
             metric,
+            job: params.owned("job"),
             comm: params.owned("comm"),
             host: params.owned("host"),
             primitive: primitive.map(|primitive| primitive.label().to_owned()),
@@ -119,12 +142,8 @@ impl Asked {
             to_ms: end_ms,
             step_ms,
         };
-        Ok(Self {
-            buckets: (end_ms - from_ms + step_ms - 1) / step_ms,
-            query,
-            rate: params.boolean("rate")?.unwrap_or(false),
-            by_host: params.boolean("by_host")?.unwrap_or(false),
-        })
+        let buckets = usize::try_from(buckets).unwrap_or(0);
+        Ok(Self { query, shape: Shape { from_ms, buckets, step_ms, rate, by } })
     }
 }
 
@@ -145,8 +164,12 @@ fn step(text: &str, range_ms: i64) -> Result<i64, ApiError> {
         .ok_or_else(|| wrong("step", text, &format!("allowed for this time: {least_ms}ms to 7d, e.g. 10s")))
 }
 
-const PARAMETERS: [&str; 9] =
-    ["metric", "comm", "host", "primitive", "from", "to", "step", "rate", "by_host"];
+const PARAMETERS: [&str; 11] =
+    ["metric", "job", "comm", "host", "primitive", "from", "to", "step", "rate", "by", "by_host"];
+/// Samples further apart than this were an idle time, not a slow sampler.
+const EVEN_GAP_MS: i64 = 15_000;
+/// So long it takes until what happened is in the store: the interval of samples and that of writing.
+const SETTLED_MS: i64 = 2_000;
 /// What a person looks at first.
 const RANGE_DEFAULT_MS: i64 = 15 * 60 * 1000;
 /// Points that a chart on a screen shows.

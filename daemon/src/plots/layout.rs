@@ -16,6 +16,8 @@ pub(super) struct Layout {
     /// Angle of each rank of the ring.
     pub(super) angles: BTreeMap<u32, f64>,
     pub(super) hosts: Vec<HostArc>,
+    /// Place of each rank's host among `hosts`.
+    pub(super) host_index: BTreeMap<u32, usize>,
 }
 
 /// The part of the circle that a host has.
@@ -31,11 +33,15 @@ impl Layout {
     /// shows as lines across the circle.
     pub(super) fn new(ring: &Ring, centre: (f64, f64), radius: f64) -> Self {
         let mut hosts: Vec<(&str, Vec<u32>)> = Vec::new();
+        let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut host_index = BTreeMap::new();
         for hop in &ring.order {
-            match hosts.iter_mut().find(|(host, _)| *host == hop.host) {
-                Some((_, ranks)) => ranks.push(hop.rank),
-                None => hosts.push((&hop.host, vec![hop.rank])),
+            let index = *indices.entry(&hop.host).or_insert(hosts.len());
+            if index == hosts.len() {
+                hosts.push((&hop.host, Vec::new()));
             }
+            hosts[index].1.push(hop.rank);
+            host_index.insert(hop.rank, index);
         }
         let n_ranks = ring.order.len().max(1);
         let gap_ranks = if hosts.len() > 1 { HOST_GAP_RANKS } else { 0.0 };
@@ -54,7 +60,7 @@ impl Layout {
             angle += step * gap_ranks;
         }
         let dot = (step * radius * 0.36).clamp(radius * 0.007, radius * 0.055);
-        Self { centre, radius, dot, angles, hosts: arcs }
+        Self { centre, radius, dot, angles, hosts: arcs, host_index }
     }
 
     /// The point at an angle and a distance from the centre.

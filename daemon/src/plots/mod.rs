@@ -1,13 +1,23 @@
 //! Pictures of the model, drawn by plotters: no browser, no system fonts.
 
+mod canvas;
+mod channels;
 mod font;
 mod labels;
 mod layout;
+mod over_time;
 mod png;
 mod ring;
+mod rings;
+mod scale;
 mod theme;
 
-pub use ring::{PlotError, RingPlot};
+pub use canvas::{PlotError, Size};
+pub use channels::ChannelsPlot;
+pub use over_time::{PlotLine, TimePlot};
+pub use ring::RingPlot;
+pub use rings::RingsPlot;
+pub use scale::Unit;
 pub use theme::Theme;
 
 /// What a picture is made into.
@@ -25,6 +35,15 @@ impl Format {
         match self {
             Self::Svg => "image/svg+xml",
             Self::Png => "image/png",
+        }
+    }
+
+    /// How names of its files end.
+    #[must_use]
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Png => "png",
         }
     }
 }

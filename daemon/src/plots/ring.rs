@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::PI;
 
-use plotters::backend::{BitMapBackend, SVGBackend};
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea as _};
-use plotters::element::{Circle, EmptyElement, PathElement, Polygon, Text};
+use plotters::element::{Circle, PathElement, Polygon};
 use plotters::prelude::{Color as _, DrawingBackend, RGBColor};
+use plotters::style::ShapeStyle;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{IntoTextStyle as _, ShapeStyle};
 
+use super::canvas::{
+    Area, Drawn, Picture, PlotError, Size, legend, pixel, pixels, render, round_i32, round_u32, text,
+};
 use super::labels::{Taken, anchor, shorten};
 use super::layout::{Layout, arrow_head, between, to_f64};
-use super::{Format, Theme, font, png};
+use super::{Format, Theme};
 use crate::api::{CommunicatorDetail, Hop, Ring};
 
 /// What to draw.
@@ -33,82 +33,71 @@ pub struct RingPlot<'a> {
     pub size_px: u32,
 }
 
-/// Why there is no picture.
-#[derive(Debug, thiserror::Error)]
-pub enum PlotError {
-    /// plotters would not take the font.
-    #[error("the font cannot be used")]
-    Font,
-    /// plotters failed.
-    #[error("the picture cannot be drawn: {0}")]
-    Draw(String),
-    /// The PNG could not be made.
-    #[error("the picture cannot be encoded: {0}")]
-    Encode(#[from] ::png::EncodingError),
-}
-
-impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for PlotError {
-    fn from(error: DrawingAreaErrorKind<E>) -> Self {
-        Self::Draw(error.to_string())
-    }
-}
-
-type Area<B> = DrawingArea<B, Shift>;
-type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
-
 impl RingPlot<'_> {
     /// The picture.
     ///
     /// # Errors
     /// A [`PlotError`].
     pub fn draw(&self, format: Format) -> Result<Vec<u8>, PlotError> {
-        if !font::register() {
-            return Err(PlotError::Font);
-        }
-        match format {
-            Format::Svg => {
-                let mut text = String::new();
-                self.draw_on(
-                    &SVGBackend::with_string(&mut text, (self.size_px, self.size_px)).into_drawing_area(),
-                )?;
-                Ok(text.into_bytes())
-            }
-            Format::Png => {
-                let drawn_px = self.size_px * 2;
-                let large = RingPlot { size_px: drawn_px, ..*self };
-                let width = usize::try_from(drawn_px).unwrap_or(0);
-                let RGBColor(red, green, blue) = self.theme.ground();
-                let mut pixels = [red, green, blue].repeat(width * width);
-                large.draw_on(
-                    &BitMapBackend::with_buffer(&mut pixels, (drawn_px, drawn_px)).into_drawing_area(),
-                )?;
-                Ok(png::encode(&png::halve(&pixels, width), self.size_px, self.size_px)?)
-            }
-        }
+        render(self, format)
     }
 
-    fn draw_on<B: DrawingBackend>(&self, area: &Area<B>) -> Result<(), PlotError>
-    where
-        B::ErrorType: 'static,
-    {
+    fn draw_whole<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B> {
         let size = f64::from(self.size_px);
         let layout = Layout::new(self.ring, (size * 0.5, size * 0.53), size * 0.30);
-        area.fill(&self.theme.ground())?;
         self.titles(area)?;
         let mut taken = Taken::default();
         for angle in layout.angles.values() {
             taken.dot(layout.point(*angle, layout.radius), layout.dot * 1.3);
         }
-        self.hosts(area, &layout, &mut taken)?;
+        self.hosts(area, &layout)?;
+        self.host_names(area, &layout, &mut taken)?;
         for hop in &self.ring.order {
             self.hop(area, &layout, hop)?;
         }
         for hop in &self.ring.order {
             self.rank(area, &layout, hop)?;
+            self.rank_number(area, &layout, hop)?;
         }
         self.hop_labels(area, &layout, &mut taken)?;
-        self.legend(area)?;
-        area.present()?;
+        self.legend(area)
+    }
+
+    /// The ring without any text, in the middle of `area`. Of one with very many ranks only what is not as usual: hosts
+    /// that are degraded, odd hops, and hops that lead across.
+    pub(super) fn sketch<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B> {
+        let size = f64::from(self.size_px);
+        let mut layout = Layout::new(self.ring, (size * 0.5, size * 0.5), size * 0.38);
+        let order = &self.ring.order;
+        if order.len() <= SKETCHED_RANKS_MAX {
+            self.hosts(area, &layout)?;
+            for hop in order {
+                self.hop(area, &layout, hop)?;
+            }
+            return order.iter().try_for_each(|hop| self.rank(area, &layout, hop));
+        }
+        let circle = pixels(&layout.arc(0.0, 2.0 * PI, layout.radius));
+        area.draw(&PathElement::new(circle, self.theme.faint().stroke_width(1)))?;
+        layout.hosts.retain_mut(|arc| {
+            // One host of a thousand would not be seen.
+            (arc.from, arc.to) = (arc.from - SEEN_ANGLE / 2.0, arc.to + SEEN_ANGLE / 2.0);
+            self.degraded_hosts.contains(&arc.host)
+        });
+        self.hosts(area, &layout)?;
+        let usual = 2.0 * 2.0 * PI / to_f64(order.len());
+        let leads_across = |hop: &&Hop| {
+            let angle = |rank| layout.angles.get(rank).copied().unwrap_or(0.0);
+            let apart = (angle(&hop.next) - angle(&hop.rank)).abs();
+            !hop.odd.is_empty() || apart.min(2.0 * PI - apart) > usual
+        };
+        let unusual: Vec<&Hop> = order.iter().filter(leads_across).take(SKETCHED_RANKS_MAX).collect();
+        for hop in unusual {
+            self.hop(area, &layout, hop)?;
+            if let Some(angle) = layout.angles.get(&hop.rank).filter(|_| !hop.odd.is_empty()) {
+                let at = pixel(layout.point(*angle, layout.radius));
+                area.draw(&Circle::new(at, round_i32(size * 0.02), self.theme.alarm().filled()))?;
+            }
+        }
         Ok(())
     }
 
@@ -128,30 +117,36 @@ impl RingPlot<'_> {
             shown(summary.final_channels),
         );
         let middle = Pos::new(HPos::Center, VPos::Center);
-        self.text(area, &first, (size * 0.5, size * 0.035), size * 0.028, self.theme.text(), middle)?;
-        self.text(area, &second, (size * 0.5, size * 0.075), size * 0.020, self.theme.faint(), middle)?;
+        text(area, &first, (size * 0.5, size * 0.035), size * 0.028, self.theme.text(), middle)?;
+        text(area, &second, (size * 0.5, size * 0.075), size * 0.020, self.theme.faint(), middle)?;
         if self.ring.complete {
             return Ok(());
         }
         let problem = self.ring.problem.as_deref().unwrap_or("parts of it are not known");
         let third = format!("incomplete: {}", shorten(problem, 90));
-        self.text(area, &third, (size * 0.5, size * 0.108), size * 0.018, self.theme.alarm(), middle)
+        text(area, &third, (size * 0.5, size * 0.108), size * 0.018, self.theme.alarm(), middle)
     }
 
-    fn hosts<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout, taken: &mut Taken) -> Drawn<B> {
-        let size = f64::from(self.size_px);
-        let distance = layout.radius * 1.0 + layout.dot + size * 0.028;
-        let thickness = size * 0.012;
-        let font_px = (size * 0.019).max(11.0);
-        let mut arcs: Vec<_> = layout.hosts.iter().enumerate().collect();
-        // Names of degraded hosts get their places first; one that finds none is left out.
-        arcs.sort_by_key(|(_, arc)| !self.degraded_hosts.contains(&arc.host));
-        for (index, arc) in arcs {
-            let degraded = self.degraded_hosts.contains(&arc.host);
-            let colour = if degraded { self.theme.alarm() } else { self.theme.host(index) };
+    fn hosts<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout) -> Drawn<B> {
+        let (distance, thickness) = self.host_band(layout);
+        for (index, arc) in layout.hosts.iter().enumerate() {
             let mut outline = layout.arc(arc.from, arc.to, distance);
             outline.extend(layout.arc(arc.from, arc.to, distance + thickness).into_iter().rev());
+            let colour = self.host_colour(index, &arc.host);
             area.draw(&Polygon::new(pixels(&outline), colour.filled()))?;
+        }
+        Ok(())
+    }
+
+    fn host_names<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout, taken: &mut Taken) -> Drawn<B> {
+        let size = f64::from(self.size_px);
+        let (distance, thickness) = self.host_band(layout);
+        let font_px = (size * 0.019).max(11.0);
+        let mut arcs: Vec<_> = layout.hosts.iter().collect();
+        // Names of degraded hosts get their places first; one that finds none is left out.
+        arcs.sort_by_key(|arc| !self.degraded_hosts.contains(&arc.host));
+        for arc in arcs {
+            let degraded = self.degraded_hosts.contains(&arc.host);
             let name = shorten(&arc.host, HOST_CHARS_MAX);
             let label = if degraded { format!("⚠ {name}") } else { name };
             let colour = if degraded { self.theme.alarm() } else { self.theme.text() };
@@ -162,10 +157,20 @@ impl RingPlot<'_> {
                 (at, anchor(angle))
             });
             if let Some((at, pos)) = taken.first_free(&label, font_px, places) {
-                self.text(area, &label, at, font_px, colour, pos)?;
+                text(area, &label, at, font_px, colour, pos)?;
             }
         }
         Ok(())
+    }
+
+    /// Distance from the centre and thickness of the arcs of hosts.
+    fn host_band(&self, layout: &Layout) -> (f64, f64) {
+        let size = f64::from(self.size_px);
+        (layout.radius + layout.dot + size * 0.028, size * 0.012)
+    }
+
+    fn host_colour(&self, index: usize, host: &str) -> RGBColor {
+        if self.degraded_hosts.contains(host) { self.theme.alarm() } else { self.theme.host(index) }
     }
 
     fn hop<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout, hop: &Hop) -> Drawn<B> {
@@ -175,7 +180,10 @@ impl RingPlot<'_> {
         if hop.rank == hop.next {
             return Ok(());
         }
-        let colour = self.theme.transport(hop.transport.as_deref());
+        let colour = match hop.odd.is_empty() {
+            true => self.theme.transport(hop.transport.as_deref()),
+            false => self.theme.alarm(),
+        };
         let (start, end) =
             between(layout.point(*from, layout.radius), layout.point(*to, layout.radius), layout.dot * 1.1);
         let width =
@@ -188,18 +196,22 @@ impl RingPlot<'_> {
 
     fn rank<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout, hop: &Hop) -> Drawn<B> {
         let Some(angle) = layout.angles.get(&hop.rank) else { return Ok(()) };
-        let index = layout.hosts.iter().position(|arc| arc.host == hop.host).unwrap_or(0);
-        let degraded = self.degraded_hosts.contains(&hop.host);
-        let colour = if degraded { self.theme.alarm() } else { self.theme.host(index) };
+        let index = layout.host_index.get(&hop.rank).copied().unwrap_or(0);
         let at = layout.point(*angle, layout.radius);
-        area.draw(&Circle::new(pixel(at), round_i32(layout.dot), colour.filled()))?;
+        let colour = self.host_colour(index, &hop.host);
+        area.draw(&Circle::new(pixel(at), round_i32(layout.dot), colour.filled()))
+    }
+
+    fn rank_number<B: DrawingBackend>(&self, area: &Area<B>, layout: &Layout, hop: &Hop) -> Drawn<B> {
+        let Some(angle) = layout.angles.get(&hop.rank) else { return Ok(()) };
+        let at = layout.point(*angle, layout.radius);
         let centred = Pos::new(HPos::Center, VPos::Center);
         let number = hop.rank.to_string();
         let inside_px = layout.dot * if number.len() > 2 { 0.8 } else { 1.1 };
         if inside_px >= f64::from(self.size_px) * 0.010 {
             // Digits have no descent: their middle is above that of the line.
             let at = (at.0, at.1 + inside_px * 0.08);
-            return self.text(area, &number, at, inside_px, self.theme.ground(), centred);
+            return text(area, &number, at, inside_px, self.theme.ground(), centred);
         }
         // No room inside: outside, as many as there is room for.
         let font_px = f64::from(self.size_px) * 0.0125;
@@ -209,7 +221,7 @@ impl RingPlot<'_> {
             .find(|every| to_f64(layout.angles.len()) / f64::from(*every) <= room);
         if every.is_some_and(|every| hop.rank.is_multiple_of(every)) {
             let at = layout.point(*angle, layout.radius + layout.dot + font_px * 0.75);
-            return self.text(area, &number, at, font_px, self.theme.faint(), centred);
+            return text(area, &number, at, font_px, self.theme.faint(), centred);
         }
         Ok(())
     }
@@ -243,52 +255,56 @@ impl RingPlot<'_> {
             if let Some((at, pos)) =
                 taken.first_free(&label, font_px, label_places(layout.centre, start, end, font_px))
             {
-                self.text(area, &label, at, font_px, colour, pos)?;
+                text(area, &label, at, font_px, colour, pos)?;
             }
         }
         Ok(())
     }
 
-    /// How many hops go by which transport.
     fn legend<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B> {
-        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-        for hop in &self.ring.order {
-            *counts.entry(hop.transport.as_deref().unwrap_or("not known")).or_default() += 1;
-        }
         let size = f64::from(self.size_px);
-        let font_px = size * 0.017;
-        let entries: Vec<(String, RGBColor)> = counts
-            .into_iter()
-            .take(LEGEND_MAX)
-            .map(|(transport, hops)| {
-                let known = Some(transport).filter(|transport| *transport != "not known");
-                (format!("{transport}: {hops} hops"), self.theme.transport(known))
-            })
-            .collect();
-        let width = |text: &str| to_f64(text.chars().count()) * font_px * 0.6 + size * 0.05;
-        let mut x = (size - entries.iter().map(|(text, _)| width(text)).sum::<f64>()) / 2.0 + size * 0.025;
-        for (text, colour) in entries {
-            let y = size * 0.968;
-            area.draw(&Circle::new(pixel((x, y)), round_i32(size * 0.006), colour.filled()))?;
-            let left = Pos::new(HPos::Left, VPos::Center);
-            self.text(area, &text, (x + size * 0.013, y), font_px, self.theme.text(), left)?;
-            x += width(&text);
-        }
-        Ok(())
+        legend(
+            area,
+            &transports([self.ring], self.theme),
+            (size * 0.5, size * 0.968),
+            size * 0.017,
+            self.theme,
+        )
+    }
+}
+
+/// How many hops of these rings go by which transport, and its colour.
+pub(super) fn transports<'r>(
+    rings: impl IntoIterator<Item = &'r Ring>,
+    theme: Theme,
+) -> Vec<(String, RGBColor)> {
+    let mut counts: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    let mut n_odd = 0;
+    for hop in rings.into_iter().flat_map(|ring| &ring.order) {
+        *counts.entry(hop.transport.as_deref()).or_default() += 1;
+        n_odd += usize::from(!hop.odd.is_empty());
+    }
+    let known = counts.into_iter().take(LEGEND_MAX).map(|(transport, hops)| {
+        (format!("{}: {hops} hops", transport.unwrap_or("not known")), theme.transport(transport))
+    });
+    known.chain((n_odd > 0).then(|| (format!("odd: {n_odd} hops"), theme.alarm()))).collect()
+}
+
+impl Picture for RingPlot<'_> {
+    fn size(&self) -> Size {
+        Size { width_px: self.size_px, height_px: self.size_px }
     }
 
-    #[expect(clippy::unused_self, reason = "reads as one of the family")]
-    fn text<B: DrawingBackend>(
-        &self,
-        area: &Area<B>,
-        text: &str,
-        at: (f64, f64),
-        font_px: f64,
-        colour: RGBColor,
-        pos: Pos,
-    ) -> Drawn<B> {
-        let style = (font::FAMILY, font_px).into_text_style(area).pos(pos).color(&colour);
-        area.draw(&(EmptyElement::at(pixel(at)) + Text::new(text.to_owned(), (0, 0), style)))
+    fn theme(&self) -> Theme {
+        self.theme
+    }
+
+    fn draw_on<B: DrawingBackend>(&self, area: &Area<B>, times: u32) -> Result<(), PlotError>
+    where
+        B::ErrorType: 'static,
+    {
+        RingPlot { size_px: self.size_px * times, ..*self }.draw_whole(area)?;
+        Ok(())
     }
 }
 
@@ -328,23 +344,10 @@ fn label_places(
     [0.3, 0.2, 0.4, 0.15, 0.7].map(place).to_vec()
 }
 
-fn pixels(points: &[(f64, f64)]) -> Vec<(i32, i32)> {
-    points.iter().copied().map(pixel).collect()
-}
-
-fn pixel((x, y): (f64, f64)) -> (i32, i32) {
-    (round_i32(x), round_i32(y))
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "coordinates of a picture; the cast saturates")]
-fn round_i32(value: f64) -> i32 {
-    value.round() as i32
-}
-
-fn round_u32(value: f64) -> u32 {
-    round_i32(value).max(1).unsigned_abs()
-}
-
+/// An angle that shows in a sketch.
+const SEEN_ANGLE: f64 = 0.06;
+/// Ranks of a ring that a sketch shows one by one.
+const SKETCHED_RANKS_MAX: usize = 256;
 /// Longer names of hosts would leave the picture.
 const HOST_CHARS_MAX: usize = 18;
 /// Up to so many ranks every hop is labelled.

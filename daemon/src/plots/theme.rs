@@ -32,6 +32,14 @@ impl Theme {
         }
     }
 
+    /// Lines behind a chart.
+    pub(super) const fn grid(self) -> RGBColor {
+        match self {
+            Self::Light => RGBColor(228, 232, 237),
+            Self::Dark => RGBColor(38, 45, 55),
+        }
+    }
+
     /// Marks what is degraded; no host has it.
     pub(super) const fn alarm(self) -> RGBColor {
         match self {

@@ -1,12 +1,13 @@
 //! History: cumulative counters by time.
 
+use futures::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Store, StoreError, each};
 
 /// What the history has of each series.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(missing_docs, reason = "the names are the columns of `samples`")]
+#[expect(missing_docs, reason = "the names are those of the API")]
 pub enum Metric {
     IssuedCalls,
     IssuedBytes,
@@ -14,20 +15,23 @@ pub enum Metric {
     CompletedBytes,
     IntraBytes,
     InterBytes,
+    /// Issued and not completed: no counter, it falls too.
+    BacklogBytes,
 }
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::IssuedBytes,
         Self::CompletedBytes,
         Self::IssuedCalls,
         Self::CompletedCalls,
         Self::IntraBytes,
         Self::InterBytes,
+        Self::BacklogBytes,
     ];
 
-    /// Its column, which is also its word in the API.
+    /// Its word in the API; of a counter also its column.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -37,6 +41,21 @@ impl Metric {
             Self::CompletedBytes => "completed_bytes",
             Self::IntraBytes => "intra_bytes",
             Self::InterBytes => "inter_bytes",
+            Self::BacklogBytes => "backlog_bytes",
+        }
+    }
+
+    /// Whether it only grows.
+    #[must_use]
+    pub const fn is_counter(self) -> bool {
+        !matches!(self, Self::BacklogBytes)
+    }
+
+    /// Its value in terms of columns.
+    const fn expression(self) -> &'static str {
+        match self {
+            Self::BacklogBytes => "issued_bytes - completed_bytes",
+            _ => self.label(),
         }
     }
 
@@ -53,8 +72,10 @@ impl Metric {
 /// Which samples to read.
 #[derive(Clone, Debug)]
 pub struct SeriesQuery {
-    /// The counter.
+    /// What of them.
     pub metric: Metric,
+    /// Only of this job.
+    pub job: Option<String>,
     /// Only this communicator.
     pub comm: Option<String>,
     /// Only this host.
@@ -65,77 +86,74 @@ pub struct SeriesQuery {
     pub from_ms: i64,
     /// To, exclusive.
     pub to_ms: i64,
-    /// Width of a bucket.
+    /// Time between the points that are made of them: samples need not be closer.
     pub step_ms: i64,
 }
 
 impl SeriesQuery {
     /// How far back a series may have its last change: an unchanged series has no rows.
     pub const LOOK_BACK_MS: i64 = 5 * 60 * 1000;
-    /// Most points (times × lines) that one answer carries.
-    pub const POINTS_MAX: i64 = 1_000_000;
+    /// Most samples that one query reads: what the hub writes in an hour at most is 3.6 million.
+    pub const SAMPLES_MAX: usize = 5_000_000;
 }
 
-/// The counter of one series at the end of one bucket.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SamplePoint {
+/// One series at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SamplePoint<'a> {
     /// Communicator.
-    pub comm: String,
+    pub comm: &'a str,
     /// Host.
-    pub host: String,
+    pub host: &'a str,
     /// Primitive.
-    pub primitive: String,
-    /// Bucket, counted from `from_ms`; negative in the look-back.
-    pub bucket: i64,
-    /// The counter.
+    pub primitive: &'a str,
+    /// When, milliseconds since 1970.
+    pub ts_ms: i64,
+    /// The value.
     pub value: i64,
 }
 
 impl Store {
-    /// The last value of each series in each bucket, by time.
+    /// Gives `take` the samples, those of each series by time. Returns false if there are more than
+    /// [`SeriesQuery::SAMPLES_MAX`]: then not all were given.
     ///
     /// # Errors
     /// What the driver says.
-    pub async fn series(&self, query: &SeriesQuery) -> Result<Vec<SamplePoint>, StoreError> {
-        // Buckets count from the start of the look-back, so that no dividend is negative: the two databases agree
-        // on nothing else. Counters only grow, so the greatest is the last.
-        let look_back = next_multiple(SeriesQuery::LOOK_BACK_MS, query.step_ms);
-        let start = query.from_ms - look_back;
-        let metric = query.metric.label();
+    pub async fn series(
+        &self,
+        query: &SeriesQuery,
+        mut take: impl FnMut(SamplePoint<'_>),
+    ) -> Result<bool, StoreError> {
+        let value = query.metric.expression();
         let sql = format!(
-            "SELECT comm, host, primitive, (ts_ms - $1) / $2 AS bucket, MAX({metric}) AS value FROM samples \
-             WHERE comm IN (SELECT id FROM communicators WHERE $3 IS NULL OR id = $3) \
-             AND ts_ms >= $1 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR primitive = $6) \
-             AND {metric} IS NOT NULL \
-             GROUP BY comm, host, primitive, bucket ORDER BY bucket LIMIT $7"
+            "SELECT comm, ts_ms, host, primitive, {value} AS value FROM samples WHERE comm IN \
+             (SELECT id FROM communicators WHERE ($1 IS NULL OR id = $1) AND ($2 IS NULL OR job = $2)) \
+             AND ts_ms >= $3 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR primitive = $6) \
+             AND {value} IS NOT NULL ORDER BY comm, ts_ms"
         );
-        let points = each!(read self, |pool| {
-            let rows = sqlx::query(AssertSqlSafe(sql))
-                .bind(start)
-                .bind(query.step_ms)
+        let mut room = SeriesQuery::SAMPLES_MAX;
+        each!(read self, |pool| {
+            let mut rows = sqlx::query(AssertSqlSafe(sql))
                 .bind(query.comm.clone())
+                .bind(query.job.clone())
+                .bind(query.from_ms - SeriesQuery::LOOK_BACK_MS)
                 .bind(query.to_ms)
                 .bind(query.host.clone())
                 .bind(query.primitive.clone())
-                .bind(SeriesQuery::POINTS_MAX)
-                .fetch_all(pool)
-                .await?;
-            let mut points = Vec::with_capacity(rows.len());
-            for row in rows {
-                points.push(SamplePoint {
+                .fetch(pool);
+            while let Some(row) = rows.try_next().await? {
+                if room == 0 {
+                    return Ok(false);
+                }
+                room -= 1;
+                take(SamplePoint {
                     comm: row.try_get("comm")?,
                     host: row.try_get("host")?,
                     primitive: row.try_get("primitive")?,
-                    bucket: row.try_get::<i64, _>("bucket")? - look_back / query.step_ms,
+                    ts_ms: row.try_get("ts_ms")?,
                     value: row.try_get("value")?,
                 });
             }
-            points
         });
-        Ok(points)
+        Ok(true)
     }
-}
-
-const fn next_multiple(value: i64, of: i64) -> i64 {
-    (value + of - 1) / of * of
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, problem};
-use crate::common::until;
+use crate::common::{eventually, until};
 
 async fn with_job() -> (Daemon, String) {
     let daemon = Daemon::ready("sqlite::memory:").await;
@@ -73,6 +73,16 @@ async fn history_has_what_was_sampled() {
     assert_eq!(by_host["lines"][1]["host"], "node-b");
     let rate = daemon.json("/api/v1/series?metric=completed_calls&rate=true").await;
     assert_eq!(rate["unit"], "calls_per_second");
+    for (query, expected) in [("job=train", 1), ("job=nobody", 0), ("by=host", 2), ("by=comm", 1)] {
+        let path = format!("/api/v1/series?metric=backlog_bytes&{query}");
+        let lines = daemon.json(&path).await["lines"].as_array().unwrap().clone();
+        assert_eq!(lines.len(), expected, "{query}");
+        for line in lines {
+            let last = line["values"].as_array().unwrap().iter().rev().find_map(Value::as_f64);
+            assert_eq!(last, Some(f64::from(if query == "by=host" { 2 << 20 } else { 4 << 20 })), "{query}");
+            assert_eq!(line["comm"].as_str(), (query == "by=comm").then_some(&*comm), "{query}");
+        }
+    }
     daemon.stop().await;
 }
 
@@ -100,10 +110,45 @@ async fn plots_are_drawn() {
     let svg = daemon.get(&format!("/api/v1/plots/rings.svg?comm={comm}&channel=1&theme=dark")).await;
     assert_eq!(svg.headers()["content-type"], "image/svg+xml");
     assert!(svg.text().await.unwrap().contains("channel 1 of 4"));
-    let png = daemon.get(&format!("/api/v1/plots/rings.png?comm={comm}&width=400")).await;
-    assert_eq!(&png.bytes().await.unwrap()[1..4], b"PNG");
     problem(daemon.get(&format!("/api/v1/plots/rings.svg?comm={comm}&channel=9")).await, 404, "channel")
         .await;
+    // A rate is known once there was time between two samples.
+    let history = format!("/api/v1/series?metric=completed_bytes&comm={comm}&rate=true");
+    let mut calls = 3;
+    eventually("a rate", async || {
+        calls += 1;
+        for host in 0..2 {
+            daemon.take(&SMALL.batch(host, calls, calls, START_NS)).await;
+        }
+        let series = daemon.json(&history).await;
+        let values = series["lines"][0]["values"].as_array()?.clone();
+        values.iter().any(Value::is_f64).then_some(())
+    })
+    .await;
+    for (plot, parts) in [
+        (format!("rings?comm={comm}&channel=all"), vec!["4 channels · 4 ranks on 2 hosts"]),
+        (format!("channels?comm={comm}"), vec!["train", "⚠ node-b", "node-a", "held back by node-b"]),
+        (format!("bandwidth?comm={comm}"), vec!["train · world", "busbw", "all_reduce", "UTC"]),
+        ("bandwidth?job=train&height=300".to_owned(), vec!["algbw", "all_reduce"]),
+        ("bandwidth?job=nobody".to_owned(), vec!["nobody", "no data in this time"]),
+        ("backlog?job=train&step=1s&from=0".to_owned(), vec![]),
+        (format!("backlog?comm={comm}&theme=dark"), vec!["issued", "completed", "backlog 4.0 MiB"]),
+    ] {
+        let (name, query) = plot.split_once('?').unwrap();
+        let svg = daemon.get(&format!("/api/v1/plots/{name}.svg?{query}")).await;
+        if parts.is_empty() {
+            problem(svg, 400, "from").await;
+            continue;
+        }
+        let text = svg.text().await.unwrap();
+        for part in parts {
+            assert!(text.contains(part), "{plot}: {part}");
+        }
+        let png = daemon.get(&format!("/api/v1/plots/{name}.png?{query}&width=400&download=true")).await;
+        let disposition = format!("attachment; filename=\"ringscope-{name}.png\"");
+        assert_eq!(png.headers()["content-disposition"], disposition.as_str(), "{plot}");
+        assert_eq!(&png.bytes().await.unwrap()[1..4], b"PNG", "{plot}");
+    }
     daemon.stop().await;
 }
 
@@ -127,6 +172,9 @@ async fn the_document_has_every_route_and_describes_it() {
         "series",
         "plots/rings.svg",
         "plots/rings.png",
+        "plots/channels.svg",
+        "plots/bandwidth.png",
+        "plots/backlog.svg",
         "events",
         "ingest",
     ] {
@@ -197,7 +245,14 @@ async fn every_mistake_is_a_problem_that_says_what_is_allowed() {
         ),
         ("/api/v1/series?metric=issued_bytes&step=1ms", 400, "step"),
         ("/api/v1/series?metric=issued_bytes&primitive=dance", 400, "all_reduce"),
+        ("/api/v1/series?metric=backlog_bytes&rate=true", 400, "allowed of backlog_bytes: false"),
+        ("/api/v1/series?metric=issued_bytes&by=rack", 400, "primitive, host, comm"),
         ("/api/v1/plots/rings.svg", 400, "comm"),
+        ("/api/v1/plots/channels.png", 400, "comm"),
+        ("/api/v1/plots/channels.png?comm=x", 404, "communicator"),
+        ("/api/v1/plots/rings.svg?comm=x&channel=every", 400, "0 to 1023"),
+        ("/api/v1/plots/bandwidth.svg?height=9", 400, "240 to 2400"),
+        ("/api/v1/plots/backlog.svg?metric=x", 400, "allowed: job, comm"),
         ("/api/v1/plots/rings.svg?comm=x", 404, "communicator"),
     ] {
         let problem = problem(daemon.get(path).await, status, part).await;

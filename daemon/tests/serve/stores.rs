@@ -5,7 +5,8 @@ use std::time::Duration;
 use ringscope_daemon::api::{Finding, FindingKind, FindingState, Severity};
 use ringscope_daemon::clock::Timestamp;
 use ringscope_daemon::store::{
-    AgentRow, CommunicatorRow, CountersRow, Metric, ProcessRow, SampleRow, SeriesQuery, Store, WriteSet,
+    AgentRow, CommunicatorRow, CountersRow, Metric, ProcessRow, SamplePoint, SampleRow, SeriesQuery, Store,
+    WriteSet,
 };
 use ringscope_wire::batch::{Counters, Process};
 
@@ -90,25 +91,43 @@ async fn series(store: &Store) {
     store.write(&set).await.unwrap();
     let query = SeriesQuery {
         metric: Metric::CompletedBytes,
+        job: None,
         comm: Some("c1".into()),
         host: None,
         primitive: Some("all_reduce".into()),
-        from_ms: at(4),
+        from_ms: at(6),
         to_ms: at(8),
-        step_ms: 120_000,
+        step_ms: 1000,
     };
-    let points = store.series(&query).await.unwrap();
+    let of_c1 = read(store, &query).await;
+    // Those of the look-back too, by time.
     let of_first: Vec<_> =
-        points.iter().filter(|point| point.host == "h1").map(|point| (point.bucket, point.value)).collect();
-    assert_eq!(of_first, [(-2, 100), (-1, 300), (0, 500), (1, 700)]);
-    let all =
-        store.series(&SeriesQuery { comm: None, host: Some("h2".into()), ..query.clone() }).await.unwrap();
-    assert_eq!(all.len(), 4);
+        of_c1.iter().filter(|(_, host, ..)| host == "h1").map(|(_, _, ts, value)| (*ts, *value)).collect();
+    assert_eq!(of_first, (1..8).map(|minute| (at(minute), 100 * minute)).collect::<Vec<_>>());
+    let of_host = read(store, &SeriesQuery { comm: None, host: Some("h2".into()), ..query.clone() }).await;
+    assert_eq!(of_host.len(), 7);
+    for (job, expected) in [("j1", 15), ("j2", 0)] {
+        let of_job = SeriesQuery { comm: None, job: Some(job.into()), ..query.clone() };
+        assert_eq!(read(store, &of_job).await.len(), expected, "{job}");
+    }
+    let backlog = read(store, &SeriesQuery { metric: Metric::BacklogBytes, ..query.clone() }).await;
+    assert_eq!(backlog.first().map(|(.., value)| *value), Some(7 - 100));
     // What was not measured has no points.
-    let wire = store.series(&SeriesQuery { metric: Metric::InterBytes, ..query.clone() }).await.unwrap();
-    assert_eq!(wire.iter().map(|point| (&*point.host, point.value)).collect::<Vec<_>>(), [("wire", 7)]);
-    let none = store.series(&SeriesQuery { comm: Some("c2".into()), ..query }).await.unwrap();
-    assert!(none.is_empty());
+    let wire = read(store, &SeriesQuery { metric: Metric::InterBytes, ..query.clone() }).await;
+    assert_eq!(wire.iter().map(|(_, host, _, value)| (&**host, *value)).collect::<Vec<_>>(), [("wire", 7)]);
+    assert!(read(store, &SeriesQuery { comm: Some("c2".into()), ..query }).await.is_empty());
+}
+
+/// Communicator, host, time, value.
+type Read = (String, String, i64, i64);
+
+async fn read(store: &Store, query: &SeriesQuery) -> Vec<Read> {
+    let mut points = Vec::new();
+    let take = |point: SamplePoint<'_>| {
+        points.push((point.comm.to_owned(), point.host.to_owned(), point.ts_ms, point.value));
+    };
+    assert!(store.series(query, take).await.unwrap());
+    points
 }
 
 async fn sweep(store: &Store) {
@@ -153,7 +172,12 @@ fn counters(key: &str, issued_calls: u64) -> CountersRow {
 }
 
 fn communicator(id: &str) -> CommunicatorRow {
-    CommunicatorRow { id: id.into(), updated_ns: NOW.0.cast_signed(), ..CommunicatorRow::default() }
+    CommunicatorRow {
+        id: id.into(),
+        job: "j1".into(),
+        updated_ns: NOW.0.cast_signed(),
+        ..CommunicatorRow::default()
+    }
 }
 
 fn sample(comm: &str, host: &str, ts_ms: i64, completed_bytes: i64) -> SampleRow {
@@ -162,6 +186,7 @@ fn sample(comm: &str, host: &str, ts_ms: i64, completed_bytes: i64) -> SampleRow
         host: host.into(),
         ts_ms,
         primitive: "all_reduce",
+        issued_bytes: 7,
         completed_bytes,
         ..SampleRow::default()
     }

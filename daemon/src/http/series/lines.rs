@@ -1,6 +1,9 @@
-//! From samples to lines: fill the gaps, difference, sum.
+//! From samples to lines: spread growth over the time in which it happened, sum.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use utoipa::ToSchema;
 
 use crate::api::SeriesLine;
 use crate::store::SamplePoint;
@@ -8,10 +11,49 @@ use crate::store::SamplePoint;
 /// What the lines should look like.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    pub(super) buckets: i64,
+    pub(super) from_ms: i64,
+    pub(super) buckets: usize,
     pub(super) step_ms: i64,
+    /// Growth per second instead of the value.
     pub(super) rate: bool,
-    pub(super) by_host: bool,
+    pub(super) by: By,
+}
+
+/// What has lines of its own, beside primitives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ToSchema)]
+#[schema(as = SeriesBy, rename_all = "snake_case")]
+pub(super) enum By {
+    Primitive,
+    Host,
+    Comm,
+}
+
+/// Lines while samples come, each the sum of some series. Growth is taken before it is summed: a series that appears in
+/// the middle, or begins anew, is no jump.
+pub(super) struct Lines {
+    shape: Shape,
+    series: HashMap<String, Series>,
+    lines: BTreeMap<LineKey, Line>,
+    key: String,
+    /// Lines that there was no room for.
+    is_full: bool,
+}
+
+/// Primitive, host, communicator.
+type LineKey = (String, Option<String>, Option<String>);
+
+struct Series {
+    line: LineKey,
+    ts_ms: i64,
+    value: i64,
+}
+
+#[derive(Clone)]
+struct Line {
+    /// What is added in each bucket.
+    growth: Vec<f64>,
+    /// First bucket in which anything is known.
+    known_from: usize,
 }
 
 impl Shape {
@@ -19,112 +61,195 @@ impl Shape {
     pub(super) fn step_s(self) -> f64 {
         self.step_ms as f64 / 1000.0
     }
+
+    fn bucket(self, ts_ms: i64) -> i64 {
+        (ts_ms - self.from_ms).div_euclid(self.step_ms)
+    }
 }
 
-/// One line a primitive (and host), each the sum of the series of its communicators and hosts. Rates are taken before
-/// they are summed: a series that appears in the middle is no jump.
-pub(super) fn lines(points: &[SamplePoint], shape: Shape) -> Vec<SeriesLine> {
-    let mut series: BTreeMap<(&str, &str, &str), Vec<Sampled>> = BTreeMap::new();
-    for point in points {
-        let key = (point.primitive.as_str(), point.host.as_str(), point.comm.as_str());
-        series.entry(key).or_default().push((point.bucket, point.value));
+impl Lines {
+    pub(super) fn new(shape: Shape) -> Self {
+        Self { shape, series: HashMap::new(), lines: BTreeMap::new(), key: String::new(), is_full: false }
     }
-    let mut sums: BTreeMap<(&str, Option<&str>), Vec<Option<f64>>> = BTreeMap::new();
-    let len = usize::try_from(shape.buckets).unwrap_or(0);
-    for ((primitive, host, _), points) in series {
-        let line = sums.entry((primitive, shape.by_host.then_some(host))).or_insert_with(|| vec![None; len]);
-        for (sum, value) in line.iter_mut().zip(values(&points, shape)) {
-            if let Some(value) = value {
-                *sum = Some(sum.unwrap_or(0.0) + value);
+
+    /// Takes the next sample of a series. Those further apart than `even_gap_ms` were an idle time: what grew in it, grew
+    /// at its end.
+    pub(super) fn take(&mut self, point: SamplePoint<'_>, even_gap_ms: i64) {
+        self.key.clear();
+        let _ = write!(self.key, "{}\0{}\0{}", point.comm, point.host, point.primitive);
+        let Some(series) = self.series.get_mut(&self.key) else { return self.begin(point) };
+        let mut grown = point.value - series.value;
+        if self.shape.rate {
+            // Counters begin anew where a process was forgotten; that is no traffic.
+            grown = grown.max(0);
+        }
+        let since_ms = std::mem::replace(&mut series.ts_ms, point.ts_ms);
+        series.value = point.value;
+        let Some(line) = self.lines.get_mut(&series.line) else { return };
+        if grown != 0 {
+            let since_ms = if point.ts_ms - since_ms <= even_gap_ms { since_ms } else { point.ts_ms };
+            line.grow(self.shape, since_ms, point.ts_ms, grown);
+        }
+    }
+
+    fn begin(&mut self, point: SamplePoint<'_>) {
+        let owned = |is_kept: bool, name: &str| is_kept.then(|| name.to_owned());
+        let line = (
+            point.primitive.to_owned(),
+            owned(self.shape.by == By::Host, point.host),
+            owned(self.shape.by == By::Comm, point.comm),
+        );
+        let lines_max = POINTS_MAX / self.shape.buckets.max(1);
+        if !self.lines.contains_key(&line) && self.lines.len() >= lines_max {
+            self.is_full = true;
+            return;
+        }
+        let bucket = self.shape.bucket(point.ts_ms);
+        // What it grew before its first sample is not known: a rate begins with the bucket after that.
+        let known_from = if self.shape.rate { bucket + 1 } else { bucket };
+        let known_from = usize::try_from(known_from).unwrap_or(0);
+        let empty = Line { growth: vec![0.0; self.shape.buckets], known_from };
+        let sum = self.lines.entry(line.clone()).or_insert(empty);
+        sum.known_from = sum.known_from.min(known_from);
+        if !self.shape.rate {
+            sum.grow(self.shape, point.ts_ms, point.ts_ms, point.value);
+        }
+        self.series.insert(self.key.clone(), Series { line, ts_ms: point.ts_ms, value: point.value });
+    }
+
+    /// The lines; `None` if there are more than one answer carries.
+    pub(super) fn finish(self) -> Option<Vec<SeriesLine>> {
+        let shape = self.shape;
+        let line = |((primitive, host, comm), line): (LineKey, Line)| SeriesLine {
+            primitive,
+            host,
+            comm,
+            values: line.values(shape),
+        };
+        (!self.is_full).then(|| self.lines.into_iter().map(line).collect())
+    }
+}
+
+impl Line {
+    /// Adds what grew evenly between two times. A value also has what grew before the first bucket; a rate has not.
+    #[expect(clippy::cast_precision_loss, reason = "JSON has only doubles")]
+    fn grow(&mut self, shape: Shape, from_ms: i64, to_ms: i64, grown: i64) {
+        let (first, last) = (shape.bucket(from_ms), shape.bucket(to_ms));
+        let (whole_ms, grown) = ((to_ms - from_ms).max(1) as f64, grown as f64);
+        for bucket in first.max(-1)..=last {
+            let start_ms =
+                if bucket < 0 { from_ms } else { (shape.from_ms + bucket * shape.step_ms).max(from_ms) };
+            let end_ms = (shape.from_ms + (bucket + 1) * shape.step_ms).min(to_ms);
+            let share = if first == last { 1.0 } else { (end_ms - start_ms).max(0) as f64 / whole_ms };
+            let place = match usize::try_from(bucket) {
+                Ok(place) => place,
+                Err(_) if shape.rate => continue,
+                Err(_) => 0,
+            };
+            if let Some(growth) = self.growth.get_mut(place) {
+                *growth += grown * share;
             }
         }
     }
-    sums.into_iter()
-        .map(|((primitive, host), values)| SeriesLine {
-            primitive: primitive.to_owned(),
-            host: host.map(ToOwned::to_owned),
-            values,
-        })
-        .collect()
-}
 
-/// Bucket and counter.
-type Sampled = (i64, i64);
-
-/// The values of one series in every bucket.
-fn values(points: &[Sampled], shape: Shape) -> Vec<Option<f64>> {
-    if !shape.rate {
-        return (0..shape.buckets).map(|bucket| at(points, bucket, shape.step_ms)).collect();
-    }
-    let mut before = at(points, -1, shape.step_ms);
-    let mut rates = Vec::new();
-    for bucket in 0..shape.buckets {
-        let value = at(points, bucket, shape.step_ms);
-        rates.push(before.zip(value).map(|(before, value)| (value - before).max(0.0) / shape.step_s()));
-        before = value;
-    }
-    rates
-}
-
-/// The counter at the end of a bucket. Between two samples that are close it grows evenly; otherwise it stays as it
-/// was, for a series that does not change has no samples.
-#[expect(clippy::cast_precision_loss, reason = "JSON has only doubles")]
-fn at(points: &[Sampled], bucket: i64, step_ms: i64) -> Option<f64> {
-    let next = points.partition_point(|(at, _)| *at <= bucket);
-    let (before, value) = *points.get(next.checked_sub(1)?)?;
-    let value = value as f64;
-    match points.get(next) {
-        Some((after, grown)) if before < bucket && (after - before) * step_ms <= EVEN_GAP_MAX_MS => {
-            let share = (bucket - before) as f64 / (after - before) as f64;
-            Some(value + (*grown as f64 - value) * share)
-        }
-        _ => Some(value),
+    fn values(self, shape: Shape) -> Vec<Option<f64>> {
+        let mut sum = 0.0;
+        let value = |(bucket, grown): (usize, f64)| {
+            sum += grown;
+            let value = if shape.rate { grown / shape.step_s() } else { sum };
+            (bucket >= self.known_from).then_some(value)
+        };
+        self.growth.into_iter().enumerate().map(value).collect()
     }
 }
 
-/// Samples further apart than this were an idle time, not a slow sampler.
-const EVEN_GAP_MAX_MS: i64 = 15_000;
+/// Most points (times × lines) that one answer carries.
+const POINTS_MAX: usize = 1_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn point(host: &str, bucket: i64, value: i64) -> SamplePoint {
-        SamplePoint { comm: "c".into(), host: host.into(), primitive: "all_reduce".into(), bucket, value }
+    const SHAPE: Shape =
+        Shape { from_ms: 100_000, buckets: 5, step_ms: 2000, rate: false, by: By::Primitive };
+
+    fn lines(points: &[(&str, i64, i64)], shape: Shape) -> Vec<SeriesLine> {
+        let mut lines = Lines::new(shape);
+        for (host, ts_ms, value) in points {
+            let ts_ms = shape.from_ms + ts_ms;
+            let point = SamplePoint { comm: "c", host, primitive: "all_reduce", ts_ms, value: *value };
+            lines.take(point, 15_000);
+        }
+        lines.finish().unwrap()
     }
 
-    fn values_of(points: &[SamplePoint], rate: bool) -> Vec<Option<f64>> {
-        let mut lines = lines(points, Shape { buckets: 5, step_ms: 2000, rate, by_host: false });
+    fn check(points: &[(&str, i64, i64)], rate: bool, expected: [Option<f64>; 5]) {
+        let lines = lines(points, Shape { rate, ..SHAPE });
         assert_eq!(lines.len(), 1);
-        lines.remove(0).values
+        assert_eq!(lines[0].values, expected, "{points:?}");
     }
 
     #[test]
     fn unknown_before_the_first_sample_and_kept_after_the_last() {
-        assert_eq!(
-            values_of(&[point("a", 1, 10)], false),
-            [None, Some(10.), Some(10.), Some(10.), Some(10.)]
+        check(&[("a", 2_000, 10)], false, [None, Some(10.), Some(10.), Some(10.), Some(10.)]);
+        check(&[("a", 2_000, 10)], true, [None, None, Some(0.), Some(0.), Some(0.)]);
+    }
+
+    #[test]
+    fn growth_between_close_samples_is_even() {
+        check(&[("a", 0, 0), ("a", 8_000, 80)], true, [None, Some(10.), Some(10.), Some(10.), Some(0.)]);
+        check(
+            &[("a", -2_000, 0), ("a", 2_000, 80)],
+            true,
+            [Some(20.), Some(0.), Some(0.), Some(0.), Some(0.)],
+        );
+        check(
+            &[("a", -2_000, 0), ("a", 2_000, 80)],
+            false,
+            [Some(80.), Some(80.), Some(80.), Some(80.), Some(80.)],
         );
     }
 
     #[test]
-    fn close_samples_are_joined_evenly() {
-        let points = [point("a", 0, 0), point("a", 4, 80)];
-        assert_eq!(values_of(&points, true)[1..], [Some(10.), Some(10.), Some(10.), Some(10.)]);
+    fn growth_after_an_idle_time_is_at_its_end() {
+        check(
+            &[("a", -60_000, 0), ("a", 4_000, 80)],
+            true,
+            [Some(0.), Some(0.), Some(40.), Some(0.), Some(0.)],
+        );
     }
 
     #[test]
     fn hosts_are_summed_or_kept_apart() {
-        let points = [point("a", -1, 5), point("b", -2, 7), point("a", 2, 6)];
-        assert_eq!(values_of(&points, false)[4], Some(13.0));
-        let lines = lines(&points, Shape { buckets: 5, step_ms: 2000, rate: false, by_host: true });
-        let hosts: Vec<_> = lines.iter().map(|line| (line.host.as_deref(), line.values[0])).collect();
-        assert_eq!(hosts[1], (Some("b"), Some(7.0)));
+        let points = [("a", -2_000, 5), ("b", -4_000, 7), ("a", 4_000, 6)];
+        assert_eq!(lines(&points, SHAPE)[0].values[4], Some(13.0));
+        let lines = lines(&points, Shape { by: By::Host, ..SHAPE });
+        assert_eq!((lines[1].host.as_deref(), lines[1].values[0]), (Some("b"), Some(7.0)));
     }
 
     #[test]
     fn a_series_that_appears_is_no_jump() {
-        let points = [point("a", 0, 0), point("b", 2, 1_000_000)];
-        assert!(values_of(&points, true).iter().flatten().all(|rate| *rate == 0.0));
+        let points = [("a", 0, 0), ("b", 4_000, 1_000_000)];
+        check(&points, true, [None, Some(0.), Some(0.), Some(0.), Some(0.)]);
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_loses_only_what_it_had() {
+        let points = [("a", 0, 1_000), ("a", 2_000, 1_040), ("a", 4_000, 10), ("a", 6_000, 50)];
+        let line = &lines(&points, Shape { rate: true, ..SHAPE })[0];
+        assert_eq!(line.values.iter().flatten().sum::<f64>() * 2.0, 40.0);
+        // A value that is no counter may fall.
+        check(&points[2..], false, [None, None, Some(10.), Some(50.), Some(50.)]);
+    }
+
+    #[test]
+    fn lines_are_bounded() {
+        let mut lines = Lines::new(Shape { buckets: 5_000, by: By::Host, ..SHAPE });
+        for host in 0..=200 {
+            let host = host.to_string();
+            let point = SamplePoint { comm: "c", host: &host, primitive: "all_reduce", ts_ms: 0, value: 1 };
+            lines.take(point, 0);
+        }
+        assert!(lines.finish().is_none());
     }
 }
