@@ -44,7 +44,9 @@ export type FindingKind =
   | "transport_fallback"
   | "rail_mismatch"
   | "final_unexplained"
-  | "partly_seen";
+  | "partly_seen"
+  | "nic_degraded"
+  | "gpu_missing";
 
 /** How the end of operations is known. */
 export type Completion = "unknown" | "none" | "profiler" | "events" | "mixed";
@@ -91,6 +93,7 @@ export interface CommunicatorSummary {
   comm_hash: string;
   job: string;
   name?: string;
+  purpose?: Purpose | null;
   state: CommunicatorState;
   created: Timestamp;
   ended?: Timestamp;
@@ -241,6 +244,9 @@ export interface HostSummary {
   init_channels: number | null;
   final_channels: number | null;
   completed_bytes_per_s: number;
+  n_nics?: number | null;
+  n_nics_down?: number | null;
+  n_gpus?: number | null;
   last_seen: Timestamp;
 }
 
@@ -255,6 +261,7 @@ export interface HostRank {
 }
 
 export interface HostDetail extends HostSummary {
+  hardware?: Hardware | null;
   ranks: HostRank[];
   firing: Finding[];
 }
@@ -270,6 +277,7 @@ export interface Finding {
   comm: string;
   cause: string;
   culprits?: string[];
+  nic?: string | null;
   channel?: number;
   message: string;
   /** Log lines that prove it. */
@@ -285,6 +293,17 @@ export interface Evidence {
   text: string;
 }
 
+export interface SearchHit {
+  kind: "job" | "host" | "communicator" | "rank" | "nic";
+  title: string;
+  detail: string;
+  job?: string | null;
+  comm?: string | null;
+  rank?: number | null;
+  host?: string | null;
+  nic?: string | null;
+}
+
 export interface Series {
   metric: string;
   unit: string;
@@ -297,6 +316,7 @@ export interface Series {
 export interface SeriesLine {
   primitive: string;
   host?: string;
+  comm?: string;
   values: (number | null)[];
 }
 
@@ -307,4 +327,22 @@ export interface RunbookEntry {
   meaning: string;
   checks: string[];
   actions: string[];
+}
+
+export type Dimension = "world" | "data" | "tensor" | "pipeline" | "expert" | "context";
+export interface Purpose { dimension: Dimension; named: boolean }
+export interface Hardware { read_at: Timestamp; nics: Nic[]; gpus?: Gpu[] | null }
+export interface NicError { name: string; value: number; risen: number }
+export interface NicChannels { comm: string; channels: number[] }
+export interface Nic {
+  name: string; rdma: boolean; port: number; up: boolean; state: string; physical_state?: string | null; rate_bytes_per_s?: number | null;
+  link_layer: string; interface?: string | null; pci?: string | null; numa_node?: number | null; model?: string | null; sent_bytes?: number | null;
+  received_bytes?: number | null; sent_bytes_per_s?: number | null; received_bytes_per_s?: number | null; payload_bytes_per_s?: number | null;
+  payload_estimated: boolean; link_downs?: number | null; errors: NicError[]; severity?: Severity; reasons: string[]; channels: NicChannels[];
+}
+export interface GpuNic { nic: string; distance: string }
+export interface Gpu { index: number; name?: string | null; uuid?: string | null; pci: string; numa_node?: number | null; memory_bytes?: number | null; nics: GpuNic[] }
+export interface HostChannels {
+  comm: string; name?: string | null; job: string; created: Timestamp; ended?: Timestamp | null; n_ranks: number; n_ranks_here: number;
+  init_channels?: number | null; base?: number | null; final_channels?: number | null; cause: string;
 }

@@ -2,6 +2,7 @@ import "uplot/dist/uPlot.min.css";
 import "./styles/base.css";
 import "./styles/layout.css";
 import "./styles/parts.css";
+import "./styles/shell.css";
 import "./styles/ring.css";
 import { render } from "preact";
 import { start } from "./state/live";

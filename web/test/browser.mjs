@@ -1,7 +1,7 @@
 // What a user would notice, in a real browser against the made-up daemon. SCREENSHOTS=DIR also writes pictures there.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { launch, openPage, settle } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
@@ -29,7 +29,7 @@ const CHECKS = {
   async "a job that starts appears without a reload"({ open }) {
     const { page, mock } = await open("empty");
     mock.show("healthy");
-    await page.waitForSelector('nav[aria-label="Jobs"] >> text=llm-7b-pretrain');
+    await page.waitForSelector('#jobs >> text=llm-7b-pretrain');
     assert.equal(await text(page, "h1"), "All 4 hosts healthy");
   },
 
@@ -130,7 +130,7 @@ const CHECKS = {
   async "ended jobs stay readable"({ open }) {
     const { page } = await open("ended");
     await says(page, "h1", /^No job is running; the last, llm-7b-pretrain, ended at /);
-    await page.click('nav[aria-label="Jobs"] >> text=llm-7b-pretrain');
+    await page.click("#jobs >> text=llm-7b-pretrain");
     await page.click('nav[aria-label="Communicators"] >> text=world');
     await page.waitForFunction(() => document.querySelectorAll(".ring [data-rank]").length === 8);
   },
@@ -140,7 +140,7 @@ const CHECKS = {
     await says(page, "h1", /^1 of 300 hosts degraded: gpu-r05n14 /);
     assert.equal(await page.locator(".ring [data-rank]").count(), 1024);
     await page.goto(new URL("#/hosts", page.url()).href);
-    await page.waitForFunction(() => document.querySelectorAll(".host-grid a").length === 300);
+    await page.waitForFunction(() => document.querySelectorAll(".heat-map a.cell").length === 300);
     const slowest = await page.evaluate(async () => {
       let worst = 0;
       let last = performance.now();
@@ -188,8 +188,129 @@ const CHECKS = {
     await says(page, ".ring-legend", /odd hop/);
     await says(page, ".totals tbody", /\+ 24 in CUDA graphs, runs not reported/);
     await page.goto(new URL("#/findings", page.url()).href);
-    await page.click(".proof summary");
-    await says(page, ".proof li", /20021\.log:214 .*Channel 00\/0 : 3\[1\] -> 4\[0\]/);
+    await page.click("#firing >> text=keep their rail");
+    await says(page, ".evidence", /20021\.log 214 .*Channel 00\/0 : 3\[1\] -> 4\[0\]/);
+  },
+
+  async "a finding has an address, its evidence, what to do, and leads to its place"({ open }) {
+    const { page } = await open("huge", { at: "#/findings" });
+    await page.click("#firing >> text=mlx5_3 of gpu-r05n14 is down");
+    await says(page, ".evidence", /phys_state 1 2: Polling/);
+    await says(page, ".to-do", /Reseat or replace the cable/);
+    await says(page, ".finding-detail", /gpu-r05n14 gpu-r51n13 NIC mlx5_3/);
+    assert.match(page.url(), /#\/findings\?id=f-nic77$/);
+    await page.reload();
+    await says(page, ".evidence", /DOWN/);
+    await page.click(".places >> text=NIC mlx5_3");
+    assert.match(page.url(), /#\/hosts\/gpu-r05n14\?nic=mlx5_3$/);
+  },
+
+  async "findings are filtered by the address, and history has durations"({ open }) {
+    const { page } = await open("degraded", { at: "#/findings" });
+    await says(page, "#firing", /2 conclusions firing/);
+    await says(page, "#history", /host-1 found 1 channel.*lasted 73 min/);
+    await page.click("text=Warning and worse");
+    await says(page, "#firing", /1 conclusion firing/);
+    await page.selectOption('.filters select >> nth=0', "capped_by_peer");
+    await says(page, "#firing", /Nothing fires that fits the filters/);
+    assert.match(page.url(), /#\/findings\?severity=warning&kind=capped_by_peer$/);
+    await page.click("text=clear filters");
+    await says(page, "#firing", /2 conclusions firing/);
+  },
+
+  async "search finds hosts as one types, by keyboard alone"({ open }) {
+    const { page } = await open("huge");
+    await page.keyboard.press("/");
+    await page.keyboard.type("r51n1");
+    await says(page, "#search-hits", /host gpu-r51n10/);
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    assert.equal(await page.locator('#search-hits [aria-selected="true"]').innerText(), "host gpu-r51n11 job pretrain-405b");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => location.hash === "#/hosts/gpu-r51n11");
+    await page.keyboard.press("/");
+    await page.keyboard.type("nothing like it");
+    await says(page, "#search-hits", /Nothing of that name/);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("#search-hits", { state: "detached" });
+  },
+
+  async "keys lead to the pages and to help"({ open }) {
+    const { page } = await open("degraded");
+    for (const [key, hash] of [["h", "#/hosts"], ["j", "#/jobs"], ["f", "#/findings"], ["o", "#/"]]) {
+      await page.keyboard.press("g");
+      await page.keyboard.press(key);
+      await page.waitForFunction((hash) => location.hash === hash, hash);
+      await page.waitForSelector('nav[aria-label="Pages"] [aria-current="page"]');
+    }
+    await page.keyboard.press("?");
+    await says(page, "dialog[open]", /search/);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog[open]", { state: "detached" });
+  },
+
+  async "a map of a thousand hosts marks those in trouble by a shape, and arrows walk it"({ open }) {
+    const { page } = await open("huge", { at: "#/hosts?shade=nics" });
+    await page.waitForFunction(() => document.querySelectorAll(".heat-map a.cell").length === 1000);
+    const marked = await page.$$eval(".heat-map a.cell b", (all) => all.map((one) => [one.parentElement.dataset.host, one.textContent]));
+    assert.deepEqual(marked, [["gpu-r05n14", "▲"], ["gpu-r39n06", "◆"], ["gpu-r51n13", "▲"]]);
+    await page.focus('a.cell[tabindex="0"]');
+    await page.keyboard.press("ArrowRight");
+    await says(page, ".pointed", /gpu-r01n02 0 of 4 NICs down/);
+    await page.keyboard.press("ArrowDown");
+    await says(page, ".pointed", /gpu-r04n02/);
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => location.hash === "#/hosts/gpu-r04n02");
+  },
+
+  async "hosts are filtered and sorted, and the address says how"({ open }) {
+    const { page } = await open("huge", { at: "#/hosts" });
+    await page.click("text=only in trouble");
+    await page.waitForFunction(() => document.querySelectorAll("#host-table tbody tr").length === 3);
+    assert.match(await page.locator("#host-table tbody tr").first().innerText(), /gpu-r39n06/);
+    await page.click("#host-table thead >> text=NICs");
+    await page.waitForFunction(() => /^gpu-r05n14/.test(document.querySelector("#host-table tbody tr").innerText));
+    await page.fill('.filters input[type="search"]', "r51");
+    await page.waitForFunction(() => document.querySelectorAll("#host-table tbody tr").length === 1);
+    assert.match(page.url(), /#\/hosts\?q=r51&degraded=true&sort=nics$/);
+    await page.reload();
+    await page.waitForFunction(() => document.querySelectorAll("#host-table tbody tr").length === 1);
+  },
+
+  async "what a panel shows can be taken elsewhere"({ open }) {
+    const { page, mock } = await open("degraded");
+    await page.click('#hosts summary[aria-label^="Copy or download"]');
+    assert.equal(await page.locator("#hosts .command").inputValue(), `curl -sS --compressed '${mock.url}api/v1/nodes?limit=1000'`);
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("#hosts >> text=Download CSV")]);
+    assert.equal(download.suggestedFilename(), "hosts.csv");
+    const lines = readFileSync(await download.path(), "utf8").trim().split("\r\n");
+    assert.equal(lines.length, 5);
+    assert.match(lines[3], /^host-2,true,"host-2 found 1 channel, the others 2/);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator("#hosts .export[open]").count(), 0);
+  },
+
+  async "the time range stays from page to page, and charts follow it"({ open }) {
+    const { page, mock } = await open("degraded");
+    await page.selectOption(".time-range select", "6h");
+    await page.waitForFunction(() => location.hash === "#/?from=-6h");
+    await says(page, "#throughput", /below the last 6 h/);
+    await page.click('nav[aria-label="Pages"] >> text=Jobs');
+    await page.waitForFunction(() => location.hash === "#/jobs?from=-6h");
+    await page.click("#jobs >> text=llm-7b-pretrain");
+    await page.waitForFunction(() => location.hash === "#/jobs/llm-7b-pretrain?from=-6h");
+    assert.ok(mock.asked().some((path) => /series\?.*from=/.test(path)));
+  },
+
+  async "links of before there were pages still lead to the place"({ open }) {
+    const { page } = await open("healthy", { at: "#/job/llm-7b-pretrain/communicator/9f3b5c6d7e8f/channel/3" });
+    await says(page, ".ring-details", /Channel 3/);
+  },
+
+  async "the runbook has an entry for each kind, and says which fires"({ open }) {
+    const { page } = await open("degraded", { at: "#/runbook/channel_shortfall" });
+    await says(page, "#runbook-channel_shortfall", /found fewer channels than the others.*Check.*Do/);
+    await says(page, ".runbook nav", /Channel shortfall firing/);
   },
 
   async "the chosen theme is kept"({ open }) {
@@ -229,7 +350,7 @@ const CHECKS = {
       stops.push(stop);
     }
     assert.ok(stops.some((stop) => stop.name === "ring"), "the ring");
-    assert.ok(stops.length > 8);
+    assert.ok(stops.length > 15);
     assert.deepEqual(stops.filter((stop) => !stop.seen), []);
   },
 };

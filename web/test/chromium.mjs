@@ -29,7 +29,7 @@ export async function openPage(browser, { width, height = 900, dark = false, url
   });
   const page = await context.newPage();
   const seen = { errors: [], elsewhere: [] };
-  const origin = new URL(url).origin;
+  const origin = url === "about:blank" ? "" : new URL(url).origin;
   page.on("console", (message) => {
     if (message.type() === "error") seen.errors.push(message.text());
   });
@@ -39,7 +39,7 @@ export async function openPage(browser, { width, height = 900, dark = false, url
     if (!to.startsWith(origin) && !to.startsWith("data:")) seen.elsewhere.push(to);
   });
   await page.goto(url);
-  await page.waitForSelector("h1");
+  if (url !== "about:blank") await page.waitForSelector("h1");
   return { page, seen, close: () => context.close() };
 }
 

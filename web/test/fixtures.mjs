@@ -8,7 +8,7 @@ function cluster(now, options) {
   const {
     job = "llm-7b-pretrain", id = "9f3b5c6d7e8f", name = "world", nHosts = 4, perHost = 2, channels = 4,
     slowHost = null, killed = [], missing = [], startedS = 1980, hostName = (i) => `host-${i}`,
-    transport = "NET/IB", rate = 11.8e9, ended = false, findingS = 840, graph = true, tick = 0, partly = false, oddHost = null,
+    transport = "NET/IB", rate = 11.8e9, ended = false, findingS = 840, graph = true, tick = 0, nicDown = [], partly = false, oddHost = null,
   } = options;
   const nRanks = nHosts * perHost;
   const host = (rank) => hostName(Math.floor(rank / perHost));
@@ -40,16 +40,25 @@ function cluster(now, options) {
       evidence: [{ file: "/dev/shm/ringscope/nccl-4f2c-host-1-20021.log", line: 214, text: "host-1:20021:20080 [1] NCCL INFO Channel 00/0 : 3[1] -> 4[0] [send] via NET/IB/0/GDRDMA" }],
     }),
   ];
-  const findings = degraded === null ? odd : [
+  const findings = degraded === null ? [...odd] : [
     finding({ id: "f-1", finding: "channel_shortfall", severity: "critical", host: degraded, cause: "fewer_nics", message }),
     ...hosts.filter((h) => h !== degraded).map((h, i) => finding({
       id: `f-c${i}`, finding: "capped_by_peer", severity: "info", host: h, cause: "peer_limits", culprits: [degraded],
       message: `${h} found ${channels / 2} channels and uses as many as ${degraded} allows: 2 instead of ${channels}`,
     })),
   ];
+  for (const i of nicDown) {
+    findings.push(finding({
+      id: `f-nic${i}`, finding: "nic_degraded", severity: "warning", job: "", comm: "", host: hostName(i), nic: "mlx5_3", cause: "nic_down",
+      message: `mlx5_3 of ${hostName(i)} is down; its peers have 4 NICs up`,
+      evidence: [{ file: "/sys/class/infiniband/mlx5_3/ports/1/state", line: 1, text: "1: DOWN" }, { file: "/sys/class/infiniband/mlx5_3/ports/1/phys_state", line: 1, text: "2: Polling" }],
+    }));
+  }
   function finding(rest) {
     return { state: "firing", job, comm: id, first_seen: iso(now - findingS * 1000), last_seen: iso(now), ...rest };
   }
+  const byHost = new Map();
+  for (const one of findings) byHost.set(one.host, [...(byHost.get(one.host) ?? []), one]);
   const counts = (list) => ({
     critical: list.filter((f) => f.severity === "critical").length,
     warning: list.filter((f) => f.severity === "warning").length,
@@ -78,6 +87,8 @@ function cluster(now, options) {
     causes: [!graph ? "unknown" : slowHost === null || Math.floor(rank / perHost) === slowHost ? "doubled" : "capped_by_peer"], node: Math.floor(rank / perHost),
     operation: operation(rank),
   }));
+  const running = new Map();
+  for (const one of ranks) if (one.state === "running") running.set(one.host, (running.get(one.host) ?? 0) + 1);
   const ring = (channel) => {
     const order = [];
     for (let h = 0; h < nHosts; h += 1) {
@@ -88,12 +99,13 @@ function cluster(now, options) {
     }
     // As the daemon: the longest piece known, here from behind the missing ranks round to them.
     const last = Math.max(-1, ...missing.map((rank) => order.indexOf(rank)));
+    const place = new Map(order.map((rank, i) => [rank, i]));
     const known = [...order.slice(last + 1), ...order.slice(0, last + 1)].filter((rank) => !missing.includes(rank));
     return {
       channel, complete: missing.length === 0, missing_ranks: missing,
       ...(missing.length > 0 ? { problem: `ranks ${missing.join(" and ")} have not said who follows them on channel ${channel}` } : {}),
       order: known.map((rank) => {
-        const next = order[(order.indexOf(rank) + 1) % order.length];
+        const next = order[(place.get(rank) + 1) % order.length];
         const between = host(next) !== host(rank);
         return {
           rank, host: host(rank), gpu: `${rank % perHost}`, next,
@@ -123,12 +135,13 @@ function cluster(now, options) {
       completed_bytes: bytes, completed_bytes_per_s: perS * 1.5, dropped: {},
     },
     hosts: hosts.map((h, i) => {
-      const mine = findings.filter((f) => f.host === h);
+      const mine = byHost.get(h) ?? [];
       return {
-        host: h, degraded: h === degraded, reasons: h === degraded ? [message] : [], findings: counts(mine),
-        jobs: ended ? [] : [job], n_processes: ended ? 0 : ranks.filter((r) => r.host === h && r.state === "running").length,
+        host: h, degraded: mine.some((f) => f.severity !== "info"), reasons: mine.filter((f) => f.severity !== "info").map((f) => f.message), findings: counts(mine),
+        jobs: ended ? [] : [job], n_processes: ended ? 0 : running.get(h) ?? 0,
         init_channels: graph ? init(i) : null, final_channels: graph ? final : null,
         completed_bytes_per_s: (perS * 1.5 / nHosts) * (0.86 + 0.14 * Math.abs(Math.sin(i * 2.7))), last_seen: iso(ended ? now - 600_000 : now),
+        n_nics: 4, n_nics_down: nicDown.includes(i) ? 1 : 0, n_gpus: perHost,
       };
     }),
     communicator: summary,
@@ -140,9 +153,11 @@ function cluster(now, options) {
       },
       ranks,
     },
-    rings: { id, rings: graph ? Array.from({ length: final }, (_, channel) => ring(channel)) : [] },
-    primitives: {
-      id, primitives: all(nRanks), ranks: ranks.map((r) => ({ rank: r.rank, host: r.host, primitives: all(1) })),
+    get rings() {
+      return { id, rings: graph ? Array.from({ length: final }, (_, channel) => ring(channel)) : [] };
+    },
+    get primitives() {
+      return { id, primitives: all(nRanks), ranks: ranks.map((r) => ({ rank: r.rank, host: r.host, primitives: all(1) })) };
     },
     findings,
     perS, findingS: stuck ? 41 : degraded ? findingS : null, rate,
@@ -175,6 +190,22 @@ export const SCENARIOS = {
     cluster(now, { tick, job: "rlhf-sweep", id: "ddddeeeeffff", nHosts: 172, perHost: 4, channels: 8, hostName: (i) => rack(i + 128), rate: 4.1e11 }),
   ],
 };
+
+SCENARIOS.huge = (now, tick) => [
+  cluster(now, { tick, job: "pretrain-405b", id: "eeeeffff0001", nHosts: 1000, perHost: 8, channels: 16, slowHost: 613, nicDown: [77, 812], hostName: rack, rate: 9.1e12 }),
+];
+
+/** What a search finds, the nearest first. */
+export function search(all, q, limit) {
+  const wanted = q.toLowerCase();
+  const hits = [
+    ...all.jobs.map((job) => ({ kind: "job", title: job.id, detail: `${job.hosts.length} hosts`, job: job.id })),
+    ...all.nodes.map((host) => ({ kind: "host", title: host.host, detail: host.jobs.length > 0 ? `job ${host.jobs.join(", ")}` : "no job", host: host.host })),
+    ...all.communicators.map((one) => ({ kind: "communicator", title: one.name, detail: `${one.comm_hash}, job ${one.job}`, job: one.job, comm: one.id })),
+  ];
+  const place = (hit) => [hit.title, hit.detail].map((words) => words.toLowerCase().indexOf(wanted)).filter((at) => at >= 0)[0];
+  return hits.filter((hit) => place(hit) !== undefined).sort((a, b) => place(a) - place(b) || a.title.length - b.title.length).slice(0, limit);
+}
 
 /** All answers of a scenario, by path below /api/v1/. */
 export function world(scenario, now, tick) {

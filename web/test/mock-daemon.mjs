@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { hostDetail, RUNBOOK, series, world } from "./fixtures.mjs";
+import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -13,7 +13,7 @@ const CSP = "default-src 'self'";
 
 /** Starts on `port` (0: any free one). `scenario` may be changed while it runs. */
 export async function startMock(scenario, port = 0) {
-  const state = { scenario, tick: 0, streams: new Set(), sockets: new Set() };
+  const state = { scenario, tick: 0, asked: [], streams: new Set(), sockets: new Set() };
   const server = createServer((request, response) => {
     answer(state, request, response).catch((error) => {
       response.writeHead(500).end(String(error));
@@ -36,6 +36,8 @@ export async function startMock(scenario, port = 0) {
       state.scenario = next;
       announce(state);
     },
+    /** What was asked for, the last first. */
+    asked: () => state.asked,
     loseStore() {
       state.storeAway = true;
     },
@@ -48,13 +50,21 @@ export async function startMock(scenario, port = 0) {
 }
 
 function announce(state) {
-  const communicators = [...world(state.scenario, Date.now(), state.tick).byId.keys()];
+  const communicators = [...worldOf(state).byId.keys()];
   const data = JSON.stringify({ version: state.tick, communicators, findings: true });
   for (const stream of state.streams) stream.write(`event: changed\ndata: ${data}\n\n`);
 }
 
+/** Made anew when the tick or the scenario changes: a thousand hosts take their time. */
+function worldOf(state) {
+  const key = `${state.scenario} ${state.tick}`;
+  if (state.key !== key) Object.assign(state, { key, world: world(state.scenario, Date.now(), state.tick) });
+  return state.world;
+}
+
 async function answer(state, request, response) {
   const url = new URL(request.url, "http://mock");
+  state.asked = [request.url, ...state.asked.slice(0, 999)];
   if (url.pathname.startsWith("/api/v1/")) return api(state, url, response);
   const path = normalize(url.pathname === "/" ? "/index.html" : url.pathname);
   try {
@@ -76,8 +86,9 @@ function api(state, url, response) {
     response.on("close", () => state.streams.delete(response));
     return;
   }
-  const all = world(state.scenario, Date.now(), state.tick);
-  const one = all.byId.get(path[0] === "series" ? query.get("comm") : path[1]);
+  const all = worldOf(state);
+  // A history over all communicators is that of the first.
+  const one = path[0] === "series" && !query.has("comm") ? [...all.byId.values()][0] : all.byId.get(path[0] === "series" ? query.get("comm") : path[1]);
   const send = (body) => {
     response.writeHead(body === undefined ? 404 : 200, {
       "content-type": body === undefined ? "application/problem+json" : "application/json",
@@ -85,6 +96,7 @@ function api(state, url, response) {
     response.end(JSON.stringify(body ?? { type: "about:blank", title: "Not found", status: 404, detail: "no such thing" }));
   };
   if (path[0] === "runbook") return send(RUNBOOK);
+  if (path[0] === "search") return send(search(all, query.get("q"), Number(query.get("limit") ?? 20)));
   const page = (items) => {
     const start = Number(query.get("cursor") ?? 0);
     const limit = Number(query.get("limit") ?? 100);

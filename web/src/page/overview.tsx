@@ -1,20 +1,36 @@
+import { plural } from "../pure/format";
+import * as store from "../state/store";
+import { Export } from "../view/export";
 import { Findings } from "../view/findings";
 import { Hosts } from "../view/hosts";
-import { JobCards } from "../view/scope";
+import { JobsTable } from "../view/jobs-table";
+import { Panel } from "../view/panel";
+import { Throughput } from "../view/throughput";
+import { jobRows } from "./jobs";
 
-/** Everything at a glance: jobs, hosts, what fires. */
+/** Jobs on the overview; the others are a click away. */
+const FEW_JOBS = 6;
+
+/** Everything at a glance: what fires, hosts, jobs, throughput. */
 export function OverviewPage() {
+  const jobs = store.sortedJobs.value;
   return (
-    <>
-      <JobCards />
-      <div class="board">
-        <div class="column">
-          <Hosts />
-        </div>
-        <div class="column">
-          <Findings />
-        </div>
+    <div class="overview">
+      <div class="column">
+        <Hosts />
+        <Panel id="jobs" title={plural(jobs.length, "job")} aside={<Export path="jobs?limit=1000" name="jobs" rows={() => jobRows(jobs)} />}>
+          <JobsTable jobs={jobs.slice(0, FEW_JOBS)} />
+          {jobs.length > FEW_JOBS && (
+            <p>
+              <a href={store.link({ page: "jobs" })}>All {plural(jobs.length, "job")}</a>
+            </p>
+          )}
+        </Panel>
       </div>
-    </>
+      <div class="column">
+        <Findings />
+        <Throughput />
+      </div>
+    </div>
   );
 }

@@ -25,7 +25,11 @@ const NAMES: Record<FindingKind, string> = {
   rail_mismatch: "Rail mismatch",
   final_unexplained: "Fewer channels than the rules give",
   partly_seen: "Partly seen",
+  nic_degraded: "NIC degraded",
+  gpu_missing: "GPU missing",
 };
+
+export const KINDS = Object.keys(NAMES) as FindingKind[];
 
 export function kindName(kind: FindingKind): string {
   return NAMES[kind] ?? kind.replaceAll("_", " ");

@@ -42,13 +42,16 @@ export interface HostsRoute {
   shade?: string | undefined;
   /** Only hosts in trouble. */
   degraded?: string | undefined;
+  /** Column, with "-" for the other way round. */
   sort?: string | undefined;
+  /** Every row of the table. */
+  all?: string | undefined;
 }
 
 export type Place =
   | { page: "overview"; shade?: string | undefined }
   | { page: "jobs"; q?: string | undefined; state?: string | undefined }
-  | { page: "job"; job: string }
+  | { page: "job"; job: string; shade?: string | undefined }
   | CommunicatorRoute
   | HostsRoute
   | { page: "host"; host: string; nic?: string | undefined }
@@ -62,9 +65,9 @@ export type PageName = Route["page"];
 const PAGES: Record<PageName, { folder: string; part?: string; optional?: true; query: string[] }> = {
   overview: { folder: "", query: ["shade"] },
   jobs: { folder: "jobs", query: ["q", "state"] },
-  job: { folder: "jobs", part: "job", query: [] },
+  job: { folder: "jobs", part: "job", query: ["shade"] },
   communicator: { folder: "communicators", part: "comm", query: ["channel", "rank", "host", "compare", "view"] },
-  hosts: { folder: "hosts", query: ["job", "q", "shade", "degraded", "sort"] },
+  hosts: { folder: "hosts", query: ["job", "q", "shade", "degraded", "sort", "all"] },
   host: { folder: "hosts", part: "host", query: ["nic"] },
   findings: { folder: "findings", query: ["severity", "state", "kind", "job", "host", "id"] },
   runbook: { folder: "runbook", part: "kind", optional: true, query: [] },

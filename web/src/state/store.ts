@@ -6,7 +6,7 @@ import { byUrgency, byWeight } from "../pure/choose";
 import { health } from "../pure/health";
 import { progress, type Trouble } from "../pure/progress";
 import { resolve } from "../pure/range";
-import { format, parse, type Place } from "../pure/route";
+import { format, parse, type Place, type Span } from "../pure/route";
 import { list, resource } from "./api";
 import { clockOffsetMs, type List } from "./client";
 
@@ -29,12 +29,12 @@ addEventListener("hashchange", () => {
   route.value = parse(location.hash);
 });
 /** The address of another place, within the time range that is looked at. */
-export function link(place: Place): string {
+export function link(place: Place & Span): string {
   const { from, to } = route.value;
   return format({ from, to, ...place });
 }
 /** Goes there without an entry in the browser's history: for filters that change with every key. */
-export function replace(place: Place): void {
+export function replace(place: Place & Span): void {
   history.replaceState(null, "", link(place));
   route.value = parse(location.hash);
 }

@@ -1,12 +1,13 @@
-import type { Finding } from "../api";
+import type { ComponentChildren } from "preact";
 import type { FindingGroup } from "../pure/findings";
 import { duration, list, moment, plural, rankRanges, since, words } from "../pure/format";
 import { kindName } from "../pure/findings";
+import type { FindingsRoute } from "../pure/route";
 import * as store from "../state/store";
 import { Mark } from "./mark";
 
 /** One conclusion: what, where else, since when. */
-export function FindingLine({ group }: { group: FindingGroup }) {
+export function FindingLine({ group, open, children }: { group: FindingGroup; open?: boolean; children?: ComponentChildren }) {
   const { first, all, comms } = group;
   const nowMs = store.nowMs.value;
   const start = Math.min(...all.map((finding) => Date.parse(finding.first_seen)));
@@ -16,7 +17,7 @@ export function FindingLine({ group }: { group: FindingGroup }) {
       <Mark kind={first.severity} label={first.severity} />
       <div>
         <p class="message">
-          <a href={store.link({ page: "findings", id: first.id })}>
+          <a href={store.link({ ...filters(), page: "findings", id: open ? undefined : first.id })} {...(open === undefined ? {} : { "aria-expanded": open })}>
             {first.message}
           </a>
         </p>
@@ -36,37 +37,20 @@ export function FindingLine({ group }: { group: FindingGroup }) {
             <span>lasted {duration(Math.max(0, (Date.parse(first.resolved_at ?? first.last_seen) - start) / 1000))}</span>
           )}
         </p>
-        <Proof findings={all} />
+        {children}
       </div>
     </li>
   );
 }
 
-/** Lines shown of a conclusion that many hosts share. */
-const MAX_LINES = 12;
-
-/** The log lines that prove it, each once. */
-function Proof({ findings }: { findings: Finding[] }) {
-  const lines = new Map(findings.flatMap((finding) => finding.evidence ?? []).map((line) => [`${line.file}:${line.line}`, line]));
-  if (lines.size === 0) return null;
-  return (
-    <details class="proof">
-      <summary>{plural(lines.size, "log line")}</summary>
-      <ol>
-        {[...lines].slice(0, MAX_LINES).map(([place, { text }]) => (
-          <li key={place}>
-            <span class="quiet">{place}</span>
-            <code>{text}</code>
-          </li>
-        ))}
-      </ol>
-      {lines.size > MAX_LINES && <p class="quiet">{plural(lines.size - MAX_LINES, "more line")} in the API.</p>}
-    </details>
-  );
-}
-
 function nameOf(comm: string): string {
   return store.communicatorNames.value.get(comm) ?? comm;
+}
+
+/** On the page of findings a line opens in place, under the filters chosen. */
+function filters(): Partial<FindingsRoute> {
+  const at = store.route.value;
+  return at.page === "findings" ? at : {};
 }
 
 /** "in world/1, data-0/1 and data-1/1"; names are known of the job on the screen only. */

@@ -1,45 +1,47 @@
-import type { Finding } from "../api";
-import { plural } from "../pure/format";
+import type { Severity } from "../api";
 import { group, type FindingGroup } from "../pure/findings";
-import { useList } from "../state/api";
+import { integer } from "../pure/format";
 import * as store from "../state/store";
+import { Export } from "./export";
 import { FindingLine } from "./finding-line";
+import { subjectRows } from "./finding-detail";
 import { Mark } from "./mark";
 import { Panel } from "./panel";
 
-/** Lines shown of what is firing, and of what was resolved. */
-const MAX_LINES = 30;
+/** Lines shown of what is firing; the page of findings has the others. */
+const MAX_LINES = 8;
 
+/** What is firing, worst first, everywhere or in one job. */
 export function Findings({ job }: { job?: string }) {
-  const of = job === undefined ? "" : `&job=${encodeURIComponent(job)}`;
-  const past = useList<Finding>(`findings?state=resolved${of}`, { on: "findings" });
-  const firing = group(store.firing.value.items.filter((one) => job === undefined || one.job === job));
-  const resolved = group(past.value?.items ?? []);
+  const all = store.firing.value.items.filter((one) => job === undefined || one.job === job);
+  const firing = group(all);
+  const more = firing.length - MAX_LINES;
   return (
-    <Panel id="findings" title="Findings" aside={<Counts groups={firing} />}>
+    <Panel
+      id="findings"
+      title="Findings"
+      aside={
+        <>
+          <GroupCounts groups={firing} />
+          <Export path={`findings?state=firing${job === undefined ? "" : `&job=${encodeURIComponent(job)}`}`} name="findings" rows={() => subjectRows(all)} />
+        </>
+      }
+    >
       {firing.length === 0 && <p class="quiet">Nothing is firing.</p>}
       <ul class="findings">
         {firing.slice(0, MAX_LINES).map((one) => (
           <FindingLine key={one.key} group={one} />
         ))}
       </ul>
-      {firing.length > MAX_LINES && <p class="quiet">{firing.length - MAX_LINES} more are firing.</p>}
-      {resolved.length > 0 && (
-        <details class="resolved">
-          <summary>{plural(resolved.length, "finding")} resolved</summary>
-          <ul class="findings">
-            {resolved.slice(0, MAX_LINES).map((one) => (
-              <FindingLine key={one.key} group={one} />
-            ))}
-          </ul>
-        </details>
-      )}
+      <p class="more">
+        <a href={store.link({ page: "findings", job })}>{more > 0 ? `${integer(more)} more, and the history` : "All findings and their history"}</a>
+      </p>
     </Panel>
   );
 }
 
-function Counts({ groups }: { groups: FindingGroup[] }) {
-  const count = (severity: string) => groups.filter(({ first }) => first.severity === severity).length;
+function GroupCounts({ groups }: { groups: FindingGroup[] }) {
+  const count = (severity: Severity) => groups.filter(({ first }) => first.severity === severity).length;
   return (
     <span class="counts">
       {(["critical", "warning", "info"] as const).map((severity) =>

@@ -27,7 +27,7 @@ const MAX_SUSPECTS = 3;
 export function Headline() {
   const { level, sentence, advice } = store.headline.value;
   return (
-    <section class={`headline level-${level}`} aria-label="Health">
+    <section class={`headline level-${level}${store.route.value.page === "overview" ? "" : " compact"}`} aria-label="Health">
       <div class="verdict">
         <Mark kind={MARKS[level]} label={LEVELS[level]} large />
         <div>

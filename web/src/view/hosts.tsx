@@ -1,31 +1,44 @@
 import type { HostSummary, Job } from "../api";
-import { bandwidth, duration, plural, rankRanges } from "../pure/format";
+import { bandwidth, plural } from "../pure/format";
+import type { CsvValue } from "../pure/csv";
 import { byName, worstFirst } from "../pure/health";
+import { SHADE_NAMES, SHADES, type Shade } from "../pure/heat";
+import type { Place, Route } from "../pure/route";
 import * as store from "../state/store";
-import { HostGrid } from "./host-grid";
-import { Mark, type MarkKind } from "./mark";
+import { HeatMap } from "./heat-map";
+import { hostMark } from "./host-mark";
+import { Mark } from "./mark";
+import { Export } from "./export";
 import { Panel } from "./panel";
 
 /** Above this many hosts the list is a grid, with the degraded ones named above it. */
 const MAX_LISTED = 24;
 /** Degraded hosts named above the grid. */
 const MAX_NAMED = 8;
-/** A host not heard of for this long is silent. */
-const SILENT_S = 15;
 
 /** The hosts of a job, or every one. */
 export function Hosts({ job }: { job?: Job | undefined }) {
+  const shade = shadeOf(store.route.value);
   const all = [...store.hosts.value.items].sort((a, b) => byName(a.host, b.host));
   const hosts = job === undefined ? all : all.filter((host) => job.hosts.includes(host.host));
   return (
-    <Panel id="hosts" title={plural(hosts.length, "host")}>
-      {hosts.length <= MAX_LISTED ? <HostList hosts={hosts} /> : <Many hosts={hosts} />}
+    <Panel
+      id="hosts"
+      title={plural(hosts.length, "host")}
+      aside={
+        <>
+          {hosts.length > MAX_LISTED && <ShadeChoice shade={shade} />}
+          <Export path={job === undefined ? "nodes?limit=1000" : `nodes?job=${encodeURIComponent(job.id)}&limit=1000`} name="hosts" rows={() => hostRows(hosts)} />
+        </>
+      }
+    >
+      {hosts.length <= MAX_LISTED ? <HostList hosts={hosts} /> : <Many hosts={hosts} shade={shade} />}
       {store.hosts.value.more && <p class="quiet">There are more hosts than are shown here.</p>}
     </Panel>
   );
 }
 
-function Many({ hosts }: { hosts: HostSummary[] }) {
+function Many({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }) {
   const killed = store.killedByHost.value;
   const late = store.lateByHost.value;
   const degraded = worstFirst(hosts.filter((host) => host.degraded || killed.has(host.host) || late.has(host.host)));
@@ -34,8 +47,36 @@ function Many({ hosts }: { hosts: HostSummary[] }) {
     <>
       {named.length > 0 && <HostList hosts={named} />}
       {degraded.length > MAX_NAMED && <p class="quiet">{degraded.length - MAX_NAMED} more hosts in trouble are marked below.</p>}
-      <HostGrid hosts={hosts} />
+      <HeatMap hosts={hosts} shade={shade} />
     </>
+  );
+}
+
+/** The table as CSV. */
+export function hostRows(hosts: HostSummary[]): CsvValue[][] {
+  const head = ["host", "degraded", "reason", "jobs", "processes", "init_channels", "final_channels", "completed_bytes_per_s", "nics", "nics_down", "gpus", "last_seen"];
+  return [head, ...hosts.map((one) => [
+    one.host, one.degraded, one.reasons[0], one.jobs.join(" "), one.n_processes, one.init_channels, one.final_channels, one.completed_bytes_per_s,
+    one.n_nics, one.n_nics_down, one.n_gpus, one.last_seen,
+  ])];
+}
+
+export function shadeOf(route: Route): Shade {
+  return SHADES.find((one) => "shade" in route && route.shade === one) ?? "bandwidth";
+}
+
+/** What the cells' shade says; it stands in the address. */
+export function ShadeChoice({ shade }: { shade: Shade }) {
+  return (
+    <fieldset class="segments small">
+      <legend class="unseen">Shade</legend>
+      {SHADES.map((one) => (
+        <label key={one} class={one === shade ? "on" : ""}>
+          <input type="radio" name="shade" checked={one === shade} onChange={() => store.replace({ ...store.route.value, shade: one === "bandwidth" ? undefined : one } as Place)} />
+          {SHADE_NAMES[one]}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 
@@ -96,22 +137,4 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
       )}
     </tbody>
   );
-}
-
-export function hostMark(host: HostSummary, nowMs: number): { kind: MarkKind; label: string; why?: string } {
-  if (host.findings.critical > 0) return { kind: "critical", label: "degraded, critical" };
-  if (host.degraded) return { kind: "warning", label: "degraded" };
-  const killed = store.killedByHost.value.get(host.host);
-  if (killed !== undefined) {
-    const ranks = `${killed.length === 1 ? "Rank" : "Ranks"} ${rankRanges(killed)}`;
-    return { kind: "killed", label: "ranks killed", why: `${ranks} ${killed.length === 1 ? "was" : "were"} killed` };
-  }
-  const late = store.lateByHost.value.get(host.host);
-  if (late !== undefined) {
-    return { kind: "late", label: "ranks late", why: `The others wait for ${late.length === 1 ? "rank" : "ranks"} ${rankRanges(late)}` };
-  }
-  if (host.n_processes === 0) return { kind: "ended", label: "no process" };
-  const silentS = (nowMs - Date.parse(host.last_seen)) / 1000;
-  if (silentS > SILENT_S) return { kind: "stale", label: "silent", why: `Nothing heard for ${duration(silentS)}` };
-  return { kind: "ok", label: "healthy" };
 }

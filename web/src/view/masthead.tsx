@@ -1,6 +1,9 @@
 import type { PageName, Place } from "../pure/route";
 import * as store from "../state/store";
 import { theme, type Theme } from "../state/theme";
+import { Help } from "./help";
+import { Search } from "./search";
+import { TimeRange } from "./time-range";
 
 const THEMES: Theme[] = ["system", "light", "dark"];
 
@@ -21,6 +24,8 @@ export function Masthead() {
       </a>
       <Navigation />
       <LiveState />
+      <Search />
+      <TimeRange />
       <fieldset class="segments small themes">
         <legend class="unseen">Theme</legend>
         {THEMES.map((one) => (
@@ -38,6 +43,7 @@ export function Masthead() {
           </label>
         ))}
       </fieldset>
+      <Help />
     </header>
   );
 }

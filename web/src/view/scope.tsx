@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import type { CommunicatorSummary, Job } from "../api";
+import type { CommunicatorSummary } from "../api";
 import { bandwidth, integer, moment, plural } from "../pure/format";
 import { shownId } from "../state/communicator";
 import * as store from "../state/store";
@@ -8,29 +8,7 @@ import { Mark, type MarkKind } from "./mark";
 /** Cards shown before "all of them" is asked for. */
 const FEW = 8;
 
-const allJobs = signal(false);
 const allCommunicators = signal(false);
-
-/** Every job, the most urgent in front. */
-export function JobCards() {
-  return (
-    <nav class="scope" aria-label="Jobs">
-      <h2>Jobs</h2>
-      <Cards
-        items={store.sortedJobs.value}
-        shown={() => false}
-        open={allJobs.value}
-        onOpen={() => {
-          allJobs.value = !allJobs.value;
-        }}
-        ended={(job) => job.state === "ended"}
-        folded={() => false}
-        more={store.jobs.value.more}
-        card={(job) => <JobCard key={job.id} job={job} />}
-      />
-    </nav>
-  );
-}
 
 /** The communicators of the job that the address is about. */
 export function CommunicatorCards() {
@@ -93,40 +71,6 @@ function isOver(one: CommunicatorSummary): boolean {
 function hiddenWords(hidden: number, ended: number): string {
   if (ended === hidden) return `${integer(ended)} ended`;
   return `${integer(hidden)} more${ended > 0 ? `, ${integer(ended)} of them ended` : ""}`;
-}
-
-function JobCard({ job }: { job: Job }) {
-  const mark = jobMark(job);
-  return (
-    <li>
-      <a class="card" href={store.link({ page: "job", job: job.id })}>
-        <span class="card-name">
-          <Mark kind={mark.kind} label={mark.label} />
-          {job.id}
-        </span>
-        <span class="card-facts">
-          {job.state === "ended" ? (
-            <span>ended {moment(Date.parse(job.last_seen), store.nowMs.value)}</span>
-          ) : (
-            <span>{plural(job.world_size ?? job.n_processes, "rank")}</span>
-          )}
-          <span>{plural(job.hosts.length, "host")}</span>
-          {job.state !== "ended" && <span>{bandwidth(job.completed_bytes_per_s)}</span>}
-          {job.n_killed > 0 && <span class="bad">{integer(job.n_killed)} killed</span>}
-        </span>
-      </a>
-    </li>
-  );
-}
-
-function jobMark(job: Job): { kind: MarkKind; label: string } {
-  if (job.state === "ended") return job.n_killed > 0 ? { kind: "killed", label: "ended, processes killed" } : { kind: "ended", label: "ended" };
-  if (job.findings.critical > 0) return { kind: "critical", label: "critical" };
-  if (job.n_killed > 0) return { kind: "killed", label: "processes killed" };
-  if (job.findings.warning > 0) return { kind: "warning", label: "warning" };
-  if (job.state === "stale") return { kind: "stale", label: "stale" };
-  if (job.state === "imported") return { kind: "ended", label: "imported" };
-  return { kind: "ok", label: "running" };
 }
 
 function CommunicatorCard({ one }: { one: CommunicatorSummary }) {

@@ -24,7 +24,8 @@ export function Shell() {
   });
   const away = store.connection.value.state === "away";
   const main = useRef<HTMLElement>(null);
-  const place = subject(store.route.value);
+  const route = store.route.value;
+  const place = [route.page, route.page === "job" && route.job, route.page === "communicator" && route.comm, route.page === "host" && route.host].join();
   const first = useRef(true);
   useEffect(() => {
     // Another page begins at its top, for eyes and for who hears it.

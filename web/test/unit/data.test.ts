@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { byUrgency } from "../../src/pure/choose";
 import { group } from "../../src/pure/findings";
-import { commonPrefix, grid } from "../../src/pure/grid";
+import { csv, curl } from "../../src/pure/csv";
+import { racks, scale, shadeWords, type Shade } from "../../src/pure/heat";
+import { placeOf, step } from "../../src/pure/search";
 import { append, columns, MAX_SAMPLES, type Sample } from "../../src/pure/series";
 import { finding, host, job } from "./fixture";
 
@@ -68,9 +70,38 @@ test("the job in trouble is shown first, ended ones last", () => {
   expect(jobs.sort(byUrgency).map((one) => one.id)).toEqual(["bad", "fine", "newer but small", "ended"]);
 });
 
-test("cells carry what tells names apart", () => {
-  expect(commonPrefix(["gpu-r01n10", "gpu-r01n11"])).toBe("gpu-r01n");
-  expect(commonPrefix(["host-10", "host-11"])).toBe("host-");
-  const cells = grid([host("host-10", { completed_bytes_per_s: 4 }), host("host-11", { completed_bytes_per_s: 1 }), host("host-12")]).cells;
-  expect(cells.map((cell) => [cell.short, cell.heat])).toEqual([["10", 4], ["11", 1], ["12", 0]]);
+test("the map groups hosts by rack, as their names say", () => {
+  const shape = (names: string[]) => racks(names.map((name) => host(name))).map((rack) => [rack.label, rack.cells.map((cell) => cell.short).join(" ")]);
+  expect(shape(["gpu-r02n01", "gpu-r01n10", "gpu-r01n9", "gpu-r02n02"])).toEqual([["gpu-r01", "9 10"], ["gpu-r02", "01 02"]]);
+  expect(shape(["host-2.rack.example", "host-10.rack.example"])).toEqual([["host", "2 10"]]);
+  expect(shape(["login", "gpu1", "gpu2"])).toEqual([["gpu", "1 2"], ["", "login"]]);
+  const many = racks(Array.from({ length: 1000 }, (_, i) => host(`host-${i}`)));
+  expect(many.map((rack) => rack.cells.length)).toEqual(Array.from({ length: 50 }, () => 20));
+  expect(many[1]!.label).toBe("host-20…");
+});
+
+test("a shade tells what it is asked to, and what is not known", () => {
+  const hosts = [
+    host("a", { completed_bytes_per_s: 4, init_channels: 8, n_nics: 8, n_nics_down: 1 }),
+    host("b", { completed_bytes_per_s: 1, init_channels: 2, n_nics: 8, n_nics_down: 0 }),
+    host("c", { completed_bytes_per_s: 0, init_channels: null }),
+  ];
+  const heats = (shade: Shade) => hosts.map(scale(hosts, shade).heat);
+  expect(heats("bandwidth")).toEqual([4, 1, 0]);
+  expect(heats("channels")).toEqual([4, 1, null]);
+  expect(heats("nics")).toEqual([4, 0, null]);
+  expect(hosts.map((one) => shadeWords(one, "nics"))).toEqual(["1 of 8 NICs down", "0 of 8 NICs down", "NICs not known"]);
+});
+
+test("a CSV holds quotes, unknowns and no formulas; a command holds no quote of its own", () => {
+  expect(csv([["a", 'say "x", y'], [null, "=1+1"], [1.5, true]])).toBe('a,"say ""x"", y"\r\n,\'=1+1\r\n1.5,true\r\n');
+  expect(curl("http://d:9440/ui/#/hosts", "nodes?q=it's")).toBe("curl -sS --compressed 'http://d:9440/ui/api/v1/nodes?q=it%27s'");
+});
+
+test("a search hit leads to its place", () => {
+  const hit = { title: "", detail: "" };
+  expect(placeOf({ ...hit, kind: "nic", host: "host-1", nic: "mlx5_3" })).toEqual({ page: "host", host: "host-1", nic: "mlx5_3" });
+  expect(placeOf({ ...hit, kind: "rank", job: "j", comm: "c", host: "host-1", rank: 12 })).toEqual({ page: "communicator", comm: "c", rank: 12, view: "ranks" });
+  expect(placeOf({ ...hit, kind: "job", job: "j" })).toEqual({ page: "job", job: "j" });
+  expect([step(-1, 1, 3), step(-1, -1, 3), step(2, 1, 3), step(0, -1, 3), step(0, 1, 0)]).toEqual([0, 2, 0, 2, -1]);
 });

@@ -1,0 +1,30 @@
+import { CHOICES, rangeWords } from "../pure/range";
+import * as store from "../state/store";
+
+const NAMES: Record<string, string> = { "5m": "5 min", "15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 day", "7d": "7 days" };
+const DEFAULT = "15m";
+
+/** The time that charts and histories span; it stands in the address and stays from page to page. */
+export function TimeRange() {
+  const route = store.route.value;
+  const back = route.from?.startsWith("-") ? route.from.slice(1) : route.from === undefined ? DEFAULT : undefined;
+  const value = back !== undefined && CHOICES.includes(back) ? back : "fixed";
+  const pick = (choice: string) => {
+    const from = choice === DEFAULT ? undefined : choice === "fixed" ? new Date(store.range.value.fromMs).toISOString() : `-${choice}`;
+    const to = choice === "fixed" ? new Date(store.range.value.toMs).toISOString() : undefined;
+    store.replace({ ...route, from, to });
+  };
+  return (
+    <label class="time-range" title="Time that charts and histories span">
+      <span class="unseen">Time range</span>
+      <select value={value} onChange={(event) => pick(event.currentTarget.value)}>
+        {CHOICES.map((choice) => (
+          <option key={choice} value={choice}>
+            last {NAMES[choice]}
+          </option>
+        ))}
+        <option value="fixed">{value === "fixed" ? rangeWords(route, store.nowMs.peek()) : "stand still here"}</option>
+      </select>
+    </label>
+  );
+}
