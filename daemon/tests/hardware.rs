@@ -1,0 +1,112 @@
+//! Recorded hosts, read by a real agent and shown by a real daemon.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::daemon::Daemon;
+use common::sysfs::unpack;
+use common::{TempDir, eventually, scratch};
+use ringscope_daemon::agent::{AgentConfig, AgentError, run};
+use ringscope_daemon::clock;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A daemon whose agent pretends to be four hosts with these trees.
+struct Cluster {
+    daemon: Daemon,
+    _dir: TempDir,
+    stop_agent: CancellationToken,
+    agent: JoinSet<Result<(), AgentError>>,
+}
+
+impl Cluster {
+    async fn start(trees: [&str; 4]) -> Self {
+        let dir = scratch("hardware");
+        let hosts = (0..).zip(trees).map(|(index, tree)| {
+            let (name, sysfs) = (format!("host-{index}"), dir.join(format!("host-{index}")));
+            unpack(tree, &sysfs);
+            (name, sysfs)
+        });
+        let daemon = Daemon::ready("none").await;
+        let config = AgentConfig {
+            dir: dir.join("segments"),
+            interval: Duration::from_millis(20),
+            hardware_interval: Duration::from_millis(100),
+            pretended_hosts: hosts.collect(),
+            ..AgentConfig::new(&daemon.url, dir.join("agent"))
+        };
+        let (stop_agent, mut agent) = (CancellationToken::new(), JoinSet::new());
+        agent.spawn(run(config, stop_agent.clone()));
+        Self { daemon, _dir: dir, stop_agent, agent }
+    }
+
+    async fn stop(mut self) {
+        self.stop_agent.cancel();
+        self.agent.join_next().await.unwrap().unwrap().unwrap();
+        self.daemon.stop().await;
+    }
+
+    /// A host's hardware, read after `clock` stood there.
+    async fn read_after(&self, host: &str, time: clock::Timestamp) -> Value {
+        eventually("the hardware of a host", async || {
+            let host = self.daemon.get(&format!("/api/v1/nodes/{host}")).await;
+            let host: Value = host.json().await.ok()?;
+            let read_at: clock::Timestamp = host["hardware"]["read_at"].as_str()?.parse().ok()?;
+            (read_at > time).then_some(host)
+        })
+        .await
+    }
+
+    /// What fires, as `host nic cause`.
+    async fn firing(&self) -> Vec<String> {
+        let findings = self.daemon.json("/api/v1/findings?state=firing").await;
+        let mut firing: Vec<String> = findings["items"].as_array().unwrap().iter().map(finding).collect();
+        firing.sort();
+        firing
+    }
+
+    /// Nothing fires over two readings of all hosts.
+    async fn stays_quiet(&self) {
+        let mut last = clock::Timestamp::default();
+        for _ in 0..2 {
+            for host in ["host-0", "host-1", "host-2", "host-3"] {
+                self.read_after(host, last).await;
+            }
+            assert_eq!(self.firing().await, Vec::<String>::new());
+            last = clock::now();
+        }
+    }
+}
+
+fn finding(finding: &Value) -> String {
+    let text = |name: &str| finding[name].as_str().unwrap_or("-").to_owned();
+    format!("{} {} {} {}", text("finding"), text("host"), text("nic"), text("cause"))
+}
+
+const HEALTHY: [&str; 4] = ["healthy"; 4];
+
+#[tokio::test]
+async fn healthy_hosts_have_no_findings() {
+    let cluster = Cluster::start(HEALTHY).await;
+    cluster.stays_quiet().await;
+    let host = cluster.read_after("host-1", clock::Timestamp::default()).await;
+    let nics = host["hardware"]["nics"].as_array().unwrap();
+    let names: Vec<&str> = nics.iter().map(|nic| nic["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "eno1", "eno2"]);
+    assert_eq!((host["n_nics"].as_u64(), host["n_nics_down"].as_u64()), (Some(8), Some(0)));
+    assert_eq!(nics[2]["rate_bytes_per_s"].as_f64(), Some(50e9));
+    assert!(host["hardware"]["gpus"].is_null(), "nobody has asked a driver");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn hosts_without_infiniband_and_of_another_vendor_have_no_findings() {
+    let cluster =
+        Cluster::start(["no-infiniband", "no-infiniband", "foreign-vendor", "foreign-vendor"]).await;
+    cluster.stays_quiet().await;
+    cluster.stop().await;
+}
