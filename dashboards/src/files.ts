@@ -2,6 +2,7 @@
 
 import { stringify } from "yaml";
 
+import { dashboards } from "./grafana/index.js";
 import { channels } from "./rules/channels.js";
 import { hardware } from "./rules/hardware.js";
 import { itself } from "./rules/itself.js";
@@ -15,7 +16,9 @@ export const recordingGroups = [recording];
 
 export function files(): Map<string, string> {
   const rules = (groups: unknown) => HEAD + stringify({ groups }, { lineWidth: 0 });
+  const pictures = Object.entries(dashboards);
   return new Map([
+    ...pictures.map(([name, one]): [string, string] => [`grafana/${name}.json`, `${JSON.stringify(one, null, 1)}\n`]),
     ["rules/alerts.yml", rules(alertGroups)],
     ["rules/recording.yml", rules(recordingGroups)],
   ]);

@@ -17,7 +17,8 @@ test("the committed files are what the sources build", () => {
 });
 
 test("Prometheus and Alertmanager like the rules and the examples", () => {
-  for (const path of files().keys()) command("promtool", ["check", "rules", join(ROOT, path)]);
+  const rules = [...files().keys()].filter((path) => path.startsWith("rules/"));
+  for (const path of rules) command("promtool", ["check", "rules", join(ROOT, path)]);
   command("promtool", ["check", "config", join(ROOT, "prometheus.yml")]);
   command("amtool", ["check-config", join(ROOT, "alertmanager.yml")]);
 });
@@ -29,7 +30,8 @@ test("every metric that is named is one that the daemon shows", () => {
   const recorded = new Set([...read("rules/recording.yml").matchAll(/record: (\S+)/g)].map((match) => match[1]));
   for (const path of files().keys()) {
     const named = [...read(path).matchAll(/(?<![\w:])((?:[a-z_]+:)?ringscope_\w+(?::\w+)?)/g)].map((match) => match[1]);
-    const unknown = named.filter((name) => !golden.has(name) && !recorded.has(name));
+    // `ringscope_url` is a variable of the dashboards.
+    const unknown = named.filter((name) => !golden.has(name) && !recorded.has(name) && name !== "ringscope_url");
     assert.deepEqual(unknown, [], path);
   }
 });

@@ -49,7 +49,7 @@ enum Command {
     },
     /// Build the page into web/dist
     Web,
-    /// Build the rules of Prometheus from dashboards/src
+    /// Build the rules of Prometheus and the dashboards of Grafana from dashboards/src
     Dashboards,
     /// Fetch the versions of NVIDIA's library that the tests need, 2 GB: target/nccl
     Nccl,

@@ -7,6 +7,7 @@
 pub mod batches;
 pub mod daemon;
 pub mod postgres;
+pub mod prometheus;
 pub mod stage;
 pub mod sysfs;
 pub mod totals;
