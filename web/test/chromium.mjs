@@ -52,3 +52,29 @@ export async function settle(page) {
   }
   await page.waitForTimeout(1_500);
 }
+
+/** Waits until nothing but numbers moves: no element has come or gone for half a second. */
+export async function still(page) {
+  await page.waitForSelector("main h1");
+  await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        let quiet;
+        const done = () => {
+          clearTimeout(quiet);
+          observer.disconnect();
+          resolve();
+        };
+        const again = () => {
+          clearTimeout(quiet);
+          quiet = setTimeout(done, 500);
+        };
+        const observer = new MutationObserver((all) => {
+          if (all.some((one) => one.addedNodes.length > 0)) again();
+        });
+        observer.observe(document.body, { childList: true, subtree: true });
+        again();
+        setTimeout(done, 8000);
+      }),
+  );
+}

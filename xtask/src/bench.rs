@@ -19,6 +19,8 @@ pub(crate) enum Bench {
     Log,
     /// Milliseconds that a reading of 64 processes costs the agent
     Agent,
+    /// What the page costs a browser with a thousand simulated hosts: start, live update, weight
+    Page,
 }
 
 pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
@@ -38,6 +40,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         }
         Bench::Log => example("ringscope", "bench_log", arguments),
         Bench::Agent => example("ringscope", "bench_agent", arguments),
+        Bench::Page => crate::screens::bench(arguments),
     }
 }
 

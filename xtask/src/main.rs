@@ -7,6 +7,7 @@ mod fuzz;
 mod gpu_bundle;
 mod nccl;
 mod process;
+mod screens;
 mod test;
 mod tools;
 
@@ -60,6 +61,14 @@ enum Command {
         #[arg(long, default_value_t = 90, value_name = "N")]
         seconds: u32,
     },
+    /// Take pictures of every page in light and dark, wide and narrow: the demo, one host, a thousand simulated hosts
+    Screens {
+        /// Where to, with an index.html [default: target/screens]
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Only these: demo, one-host, thousand-hosts
+        stages: Vec<String>,
+    },
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -81,6 +90,7 @@ fn main() -> ExitCode {
         Command::Web => test::build_web(),
         Command::Dashboards => dashboards::build(),
         Command::Fuzz { seconds } => fuzz::run_all(seconds),
+        Command::Screens { out, stages } => screens::shoot(out, &stages),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
     };
     match result {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::process::{cargo, command, npm, run};
+use crate::process::{cargo, command, npm, run, target_dir};
 use crate::{dashboards, nccl, tools};
 
 pub(crate) fn run_all() -> Result<()> {
@@ -23,6 +23,8 @@ pub(crate) fn run_all() -> Result<()> {
     nccl::ensure()?;
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut cargo(["build", "--workspace", "--locked"]))?;
+    run(&mut cargo(["build", "-p", "ringscope", "--example", "simulate", "--locked"]))?;
+    run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
     run(&mut cargo(["test", "--workspace", "--locked"]))
 }
 

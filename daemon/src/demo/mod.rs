@@ -9,6 +9,7 @@ pub mod report;
 pub mod worker;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,6 +43,9 @@ pub struct DemoArgs {
     /// Go once through all phases in this many seconds, then stop. Default: over and over until Ctrl-C
     #[arg(long, value_parser = clap::value_parser!(u64).range(8..))]
     seconds: Option<u64>,
+    /// Let host-2 degrade after a few seconds and stay so until Ctrl-C
+    #[arg(long, conflicts_with = "seconds")]
+    stay_degraded: bool,
     /// Print one JSON report to stdout at the end (needs --seconds)
     #[arg(long, requires = "seconds")]
     json: bool,
@@ -134,6 +138,9 @@ async fn play(
     let mut stage = Stage::set(folder, hosts, installation, args.seconds)?;
     say(&format!("{TRAINING_JOB}: 8 ranks on 4 hosts; {MIN_CHANNELS_JOB}: 2 ranks on 2 hosts"));
     let Some(seconds) = args.seconds else {
+        if args.stay_degraded {
+            match stage.stay_degraded(&client).await? {}
+        }
         loop {
             stage.phases(&client, Duration::from_secs(60)).await?;
         }
@@ -183,11 +190,20 @@ impl Stage {
     /// Healthy, degraded, healed: each for `duration`.
     async fn phases(&mut self, client: &Client, duration: Duration) -> Result<Vec<Phase>, DemoError> {
         let mut phases = vec![self.phase(client, "healthy", duration).await?];
-        self.set_nic("host-2: nic1 goes down; the job re-forms its communicators", false)?;
+        self.degrade()?;
         phases.push(self.phase(client, "degraded", duration).await?);
         self.set_nic("host-2: nic1 is up again; the job re-forms its communicators", true)?;
         phases.push(self.phase(client, "healed", duration).await?);
         Ok(phases)
+    }
+
+    /// Healthy for long enough that the loss of channels can be told from never having had them, then degraded.
+    async fn stay_degraded(&mut self, client: &Client) -> Result<Infallible, DemoError> {
+        self.phase(client, "healthy", Duration::from_secs(4)).await?;
+        self.degrade()?;
+        loop {
+            self.phase(client, "degraded", Duration::from_secs(60)).await?;
+        }
     }
 
     async fn phase(&mut self, client: &Client, name: &str, duration: Duration) -> Result<Phase, DemoError> {
@@ -209,6 +225,10 @@ impl Stage {
             }
         }
         Ok(Phase { phase: name.to_owned(), started, ended: clock::now(), firing })
+    }
+
+    fn degrade(&mut self) -> Result<(), DemoError> {
+        self.set_nic("host-2: nic1 goes down; the job re-forms its communicators", false)
     }
 
     fn set_nic(&mut self, words: &str, up: bool) -> Result<(), DemoError> {

@@ -1,0 +1,295 @@
+// What a user does, in a real browser against the real thing: the demo with its degraded host, and a daemon with a
+// simulated cluster that goes away and returns. ONLY=words runs the checks whose name has these words.
+
+import assert from "node:assert/strict";
+import { faults } from "./axe.mjs";
+import { launch, openPage, still } from "./chromium.mjs";
+import { pagesOf } from "./pages.mjs";
+import { eventually, json, startDaemon, startDemo, startSimulated } from "./real.mjs";
+
+const DEGRADED = "host-2";
+const REASON = /host-2 found 1 channel/;
+/** Longer than anything takes on a busy machine. */
+const PATIENCE_MS = 15_000;
+
+const DEMO = {
+  async "the overview names the degraded host and why"({ open }) {
+    const page = await open("#/");
+    await says(page, "h1", /host-2/);
+    await says(page, "main", REASON);
+    await says(page, 'main [data-host="host-2"]', /[▲◆]|host-2/);
+    assert.match(await page.title(), /^[▲◆] host-2/);
+  },
+
+  async "from the host to the ring, to the NIC, to the evidence, by clicks alone"({ open, url }) {
+    const page = await open("#/");
+    await page.click(`main a[href*="#/hosts/${DEGRADED}"] >> visible=true`);
+    await page.waitForFunction(() => location.hash.startsWith("#/hosts/host-2"));
+    await says(page, "main", REASON);
+    await page.click(`main a[href*="#/communicators/"] >> visible=true`);
+    await page.waitForSelector(".ring [data-rank]");
+    await says(page, "main", /host-2/);
+    await page.click(`main a[href*="#/hosts/${DEGRADED}"][href*="nic="] >> visible=true`);
+    await page.waitForFunction(() => /#\/hosts\/host-2\?.*nic=nic/.test(location.hash));
+    await says(page, "main", /nic1/);
+    await page.click('main a[href*="#/findings"][href*="id="] >> visible=true');
+    await page.waitForFunction(() => /#\/findings\?.*id=/.test(location.hash));
+    const id = await page.evaluate(() => new URLSearchParams(location.hash.split("?")[1]).get("id"));
+    const { items } = await json(url, "/api/v1/findings?state=firing&limit=1000");
+    const { evidence } = items.find((finding) => finding.id === id);
+    assert.ok(evidence.length > 0, "the daemon proves it");
+    for (const { text } of evidence) await contains(page, "main", text.trim());
+  },
+
+  async "what to do is beside what was found"({ open, pages }) {
+    const page = await open(pages.finding);
+    await page.waitForSelector('main a[href*="#/runbook/"]');
+    await page.click('main a[href*="#/runbook/"] >> visible=true');
+    await page.waitForFunction(() => location.hash.startsWith("#/runbook/"));
+    await says(page, "main", /\w+ \w+ \w+ \w+ \w+/);
+  },
+
+  async "findings are filtered by what the address says"({ open, url }) {
+    const { items } = await json(url, "/api/v1/findings?limit=1000");
+    const hosts = new Set(items.map((finding) => finding.host));
+    assert.ok(hosts.size > 1, "the demo finds something on several hosts");
+    const page = await open(`#/findings?host=${DEGRADED}&state=firing`);
+    await says(page, "main", REASON);
+    const ids = await page.$$eval('main a[href*="#/findings"][href*="id="]', (all) =>
+      all.map((one) => new URLSearchParams(one.hash.split("?")[1]).get("id")),
+    );
+    assert.ok(ids.length > 0, "findings are listed");
+    for (const id of ids) assert.equal(items.find((one) => one.id === id)?.host, DEGRADED);
+    await page.goto(`${url}/#/findings?severity=critical&host=host-0`);
+    await page.waitForFunction(() => document.querySelector('main a[href*="#/findings"][href*="id="]') === null);
+  },
+
+  async "search finds a host, a job and a communicator"({ open, url, pages }) {
+    const comm = decodeURIComponent(pages.communicator.split("/").pop());
+    const { comm_hash: hash } = await json(url, `/api/v1/communicators/${comm}`);
+    for (const [words, hash_] of [
+      ["host-3", /^#\/hosts\/host-3/],
+      ["demo-min", /^#\/jobs\/demo-min-channels/],
+      [hash, /^#\/communicators\//],
+    ]) {
+      const page = await open("#/");
+      await page.keyboard.press("/");
+      await page.keyboard.type(words);
+      await page.waitForSelector('[role="option"]:not([aria-disabled="true"])');
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Enter");
+      await page.waitForFunction((source) => new RegExp(source).test(location.hash), hash_.source);
+    }
+  },
+
+  async "every page can be linked to, and survives a reload"({ open, url, pages }) {
+    const page = await open("#/");
+    for (const [name, hash] of Object.entries(pages)) {
+      // An address of another document first: as a new tab does, this asks for everything anew.
+      await page.goto("about:blank");
+      await page.goto(`${url}/${hash}`);
+      await page.waitForSelector("main h1");
+      const heading = await shown(page);
+      assert.equal(await page.evaluate(() => location.hash), hash, `${name}: the address stays`);
+      await page.reload();
+      await page.waitForSelector("main h1");
+      await eventually(`${name}: the same after a reload`, async () => (await shown(page)) === heading, PATIENCE_MS);
+      const current = await page.locator('nav [aria-current="page"]').count();
+      assert.ok(current <= 1, `${name}: one place in the navigation`);
+    }
+  },
+
+  async "links of before there were pages lead to the new ones"({ open, url }) {
+    const { items } = await json(url, "/api/v1/communicators?limit=1000");
+    const page = await open(`#/job/demo-training/communicator/${items[0].id}/channel/1`);
+    await page.waitForSelector(".ring [data-rank], main .notice");
+    await says(page, "main", /Channel 1|channel 1/i);
+  },
+
+  async "by keyboard alone to the degraded host"({ open }) {
+    const page = await open("#/");
+    await page.keyboard.press("g");
+    await page.keyboard.press("h");
+    await page.waitForFunction(() => location.hash.startsWith("#/hosts"));
+    await page.waitForSelector(`main a[href*="#/hosts/${DEGRADED}"] >> visible=true`);
+    await tabTo(page, `a[href*="#/hosts/${DEGRADED}"]`);
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => location.hash.startsWith("#/hosts/host-2"));
+    await says(page, "main", REASON);
+    await page.keyboard.press("g");
+    await page.keyboard.press("o");
+    await page.waitForFunction(() => location.hash === "#/" || location.hash === "");
+    await page.keyboard.press("?");
+    await page.waitForSelector('dialog[open], [role="dialog"]');
+    await page.keyboard.press("Escape");
+    await page.waitForSelector('dialog[open], [role="dialog"]', { state: "detached" }).catch(async () => {
+      assert.equal(await page.locator("dialog[open]").count(), 0, "Escape closes the help");
+    });
+  },
+
+  async "axe-core finds nothing serious on any page, light and dark"({ open, url, pages }) {
+    const found = [];
+    for (const dark of [false, true]) {
+      const page = await open("#/", { dark });
+      for (const [name, hash] of Object.entries(pages)) {
+        await visit(page, `${url}/${hash}`);
+        // The themes differ in nothing but colours.
+        for (const fault of await faults(page, dark ? ["color-contrast"] : undefined)) found.push(`${name}${dark ? " (dark)" : ""}: ${fault}`);
+      }
+    }
+    assert.deepEqual(found, []);
+  },
+
+  async "nothing overflows at 390 px"({ open, url, pages }) {
+    const found = [];
+    const page = await open("#/", { width: 390, height: 844 });
+    for (const [name, hash] of Object.entries(pages)) {
+      await visit(page, `${url}/${hash}`);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      if (over > 0) found.push(`${name}: ${over} px too wide`);
+    }
+    assert.deepEqual(found, []);
+  },
+};
+
+const SIMULATED = {
+  async "a daemon that goes away leaves its pages readable, says since when, and is found again"({ open, daemon }) {
+    const page = await open("#/");
+    const before = await page.locator("main").innerText();
+    await daemon.stop();
+    await page.waitForSelector(".stale-banner");
+    await says(page, ".stale-banner", /since \d\d:\d\d:\d\d/i);
+    assert.ok((await page.locator("main").innerText()).length > before.length / 2, "the last known state stays");
+    await daemon.again();
+    await page.waitForSelector(".stale-banner", { state: "detached", timeout: 30_000 });
+    // Not only connected: what is shown moves on.
+    await moves(page);
+  },
+
+  async "the host with a NIC down says so"({ open, url }) {
+    const { items } = await json(url, "/api/v1/findings?state=firing&limit=1000");
+    const { host } = items.find((finding) => finding.finding === "channel_shortfall");
+    const page = await open(`#/hosts/${host}`);
+    await says(page, "main", /mlx5_7/);
+    await says(page, "main", /DOWN|down/);
+    const next = await open(`#/hosts/${host}?nic=mlx5_7`);
+    await says(next, "main", /Polling|link/i);
+  },
+};
+
+const browser = await launch();
+let failed = 0;
+try {
+  await withDemo();
+  await withSimulated();
+} finally {
+  await browser.close();
+}
+if (failed > 0) process.exit(1);
+
+async function withDemo() {
+  const checks = chosen(DEMO);
+  if (checks.length === 0) return;
+  const demo = await startDemo();
+  try {
+    const pages = await pagesOf(demo.url);
+    for (const [name, check] of checks) await run(name, check, { url: demo.url, pages });
+  } finally {
+    await demo.stop();
+  }
+}
+
+async function withSimulated() {
+  const checks = chosen(SIMULATED);
+  if (checks.length === 0) return;
+  const daemon = await startDaemon();
+  let simulated;
+  try {
+    simulated = await startSimulated(daemon.url, { hosts: 6, ranks: 8, degraded: 1, interval: 1 });
+    for (const [name, check] of checks) await run(name, check, { url: daemon.url, daemon });
+  } finally {
+    await simulated?.stop();
+    await daemon.end();
+  }
+}
+
+function chosen(checks) {
+  return Object.entries(checks).filter(([name]) => name.includes(process.env.ONLY ?? ""));
+}
+
+async function run(name, check, { url, ...rest }) {
+  const opened = [];
+  const open = async (hash, options = {}) => {
+    const view = await openPage(browser, { width: 1440, url: `${url}/${hash}`, ...options });
+    opened.push(view);
+    view.page.setDefaultTimeout(PATIENCE_MS);
+    await view.page.waitForSelector("main h1");
+    await view.page.waitForFunction(() => document.querySelector("main .loading") === null);
+    return view.page;
+  };
+  const began = Date.now();
+  try {
+    await check({ open, url, ...rest });
+    for (const { seen } of opened) {
+      assert.deepEqual(seen.elsewhere, [], "requests to another origin");
+      assert.deepEqual(seen.errors.filter((error) => !isRefusal(error)), [], "console errors");
+    }
+    process.stdout.write(`ok   ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)\n`);
+  } catch (error) {
+    failed += 1;
+    process.stdout.write(`FAIL ${name}\n${error.stack}\n`);
+  } finally {
+    for (const { close } of opened) await close().catch(() => {});
+  }
+}
+
+/** Chromium itself writes these lines when the daemon is stopped. */
+function isRefusal(error) {
+  return /status of 503|net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
+}
+
+/** Another place of the same document, with its panels filled. */
+async function visit(page, url) {
+  await page.goto(url);
+  await still(page);
+}
+
+async function shown(page) {
+  return (await page.locator("main h1, main h2").allInnerTexts()).map((text) => text.replace(/[\d:.,]+.*/s, "").trim()).join(" | ");
+}
+
+async function says(page, selector, words) {
+  const seen = ({ selector, source, flags }) =>
+    new RegExp(source, flags).test((document.querySelector(selector)?.innerText ?? "").trim().replace(/\s+/g, " "));
+  await page.waitForFunction(seen, { selector, source: words.source, flags: words.flags }, { timeout: PATIENCE_MS }).catch(() => {});
+  assert.match((await page.locator(selector).first().innerText()).trim().replace(/\s+/g, " "), words);
+}
+
+/** Text with all its spaces, as evidence is printed. */
+async function contains(page, selector, part) {
+  const seen = ({ selector, part }) => document.querySelector(selector)?.textContent.includes(part) ?? false;
+  await page.waitForFunction(seen, { selector, part }, { timeout: PATIENCE_MS }).catch(() => {
+    throw new Error(`${selector} does not contain: ${part}`);
+  });
+}
+
+async function tabTo(page, selector) {
+  for (let i = 0; i < 200; i += 1) {
+    await page.keyboard.press("Tab");
+    const { there, visible } = await page.evaluate((selector) => {
+      const at = document.activeElement;
+      return { there: at.matches(selector), visible: getComputedStyle(at).outlineStyle !== "none" };
+    }, selector);
+    if (there) {
+      assert.ok(visible, "the focus is seen");
+      return;
+    }
+  }
+  throw new Error(`Tab does not reach ${selector}`);
+}
+
+/** A number on the page changes without anybody's doing. */
+async function moves(page) {
+  const before = await page.locator("main").innerText();
+  await page.waitForFunction((before) => document.querySelector("main").innerText !== before, before, { timeout: 20_000 });
+}

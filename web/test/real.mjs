@@ -1,0 +1,116 @@
+// The real daemon, the demo and the simulated cluster as processes of their own, on ports that are free.
+// RINGSCOPE_BIN: folder with `ringscope` and `examples/simulate`; default target/debug.
+
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const BIN = process.env.RINGSCOPE_BIN ?? fileURLToPath(new URL("../../target/debug", import.meta.url));
+const PATIENCE_MS = 60_000;
+
+/** Asks again until the answer is neither undefined nor false; fails with `what` if it does not come. */
+export async function eventually(what, ask, patience = PATIENCE_MS) {
+  const end = Date.now() + patience;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined && answer !== false) return answer;
+    if (Date.now() > end) throw new Error(`after ${patience / 1000} s still not: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+
+export async function freePort() {
+  const server = createServer();
+  await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export async function json(url, path) {
+  const response = await fetch(url + path);
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return response.json();
+}
+
+/** `ringscope demo --stay-degraded`, once host-2 is degraded. */
+export async function startDemo() {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const demo = start("ringscope", ["demo", "--stay-degraded", "--listen", `127.0.0.1:${port}`]);
+  await demo.until("host-2 is degraded", () => fires(url, "channel_shortfall"));
+  return { url, stop: () => demo.end() };
+}
+
+/** `ringscope serve` without an agent. `stop` and `again` end it and start it on the same port, with the same data. */
+export async function startDaemon() {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const dir = mkdtempSync(join(tmpdir(), "ringscope-web-"));
+  const args = ["serve", "--listen", `127.0.0.1:${port}`, "--data-dir", dir, "--with-agent", "false"];
+  let daemon;
+  const again = async () => {
+    daemon = start("ringscope", args);
+    await daemon.until("the daemon is ready", async () => (await fetch(`${url}/readyz`)).ok);
+  };
+  await again();
+  const end = async () => {
+    await daemon.end();
+    rmSync(dir, { recursive: true, force: true });
+  };
+  return { url, again, stop: () => daemon.end(), end, pid: () => daemon.pid };
+}
+
+/** The simulated cluster, once the daemon knows all of it. */
+export async function startSimulated(url, options = {}) {
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const simulated = start("examples/simulate", ["--url", url, ...args]);
+  await simulated.until("the simulated cluster is known", async () => simulated.said("simulating "), 300_000);
+  return { stop: () => simulated.end(), pid: simulated.pid };
+}
+
+async function fires(url, kind) {
+  const { items } = await json(url, "/api/v1/findings?state=firing&limit=1000");
+  return items.find((finding) => finding.finding === kind);
+}
+
+function start(program, args) {
+  const path = join(BIN, program);
+  if (!existsSync(path)) {
+    throw new Error(`${path} is missing: cargo build --workspace && cargo build -p ringscope --example simulate`);
+  }
+  const child = spawn(path, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let words = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text) => (words = (words + text).slice(-20_000)));
+  }
+  const closed = new Promise((resolve) => child.once("close", resolve));
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
+  return {
+    pid: child.pid,
+    said: (part) => words.includes(part),
+    /** Fails at once with what it said if it ends before. */
+    async until(what, ask, patience) {
+      const patiently = async () => {
+        if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode}: ${words}`);
+        return ask().catch(() => undefined);
+      };
+      try {
+        return await eventually(what, patiently, patience);
+      } catch (error) {
+        kill();
+        throw new Error(`${error.message}\n${words}`);
+      }
+    },
+    async end() {
+      child.kill("SIGTERM");
+      await closed;
+      process.removeListener("exit", kill);
+    },
+  };
+}
