@@ -78,8 +78,12 @@ fn findings_name_the_degraded_host(report: &Report) {
     assert!(firing("healed").is_empty(), "{:?}", firing("healed"));
     let degraded = firing("degraded");
     assert!(!degraded.is_empty() && degraded.iter().all(|one| one.host == "host-2"), "{degraded:?}");
-    let message = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
-    assert!(degraded.iter().any(|one| one.message == message), "{degraded:?}");
+    // Whether its NIC is known to be the reason depends on when the agent last read it.
+    let says = |message: &str| {
+        message.starts_with("host-2 found 1 channel")
+            && message.ends_with(", the others 2: every rank runs on 2 channels instead of 4")
+    };
+    assert!(degraded.iter().any(|one| says(&one.message)), "{degraded:?}");
 }
 
 fn a_floor_of_channels_is_explained(report: &Report) {

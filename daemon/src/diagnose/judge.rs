@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::channels::{Bounds, Cause};
 use super::facts::{Channels, HostChannels, RankChannels};
 use super::faults;
+use super::hardware::Explanation;
 use super::words;
 use crate::api::{Evidence, FindingKind, Severity};
 use crate::model::Name;
@@ -22,6 +23,8 @@ pub(super) struct Judgement {
     pub rank: Option<u32>,
     /// Subject, if it is a channel of that rank.
     pub channel: Option<u32>,
+    /// Subject, or what explains it, if it is a NIC.
+    pub nic: Option<Name>,
     /// One word why.
     pub cause: &'static str,
     /// Hosts to blame, if not the subject.
@@ -32,13 +35,31 @@ pub(super) struct Judgement {
     pub evidence: Vec<Evidence>,
 }
 
+impl Judgement {
+    /// The same, where hardware explains it.
+    fn explained(mut self, why: Option<Explanation>) -> Self {
+        if let Some(why) = why {
+            self.cause = why.cause;
+            self.nic = why.nic;
+            self.evidence.truncate(MAX_PROOF - 1);
+            self.evidence.extend(why.evidence);
+            self.evidence.truncate(MAX_PROOF);
+        }
+        self
+    }
+}
+
+/// What the hardware of a host has to do with what it found.
+type Explain<'a> = dyn Fn(&Name) -> Option<Explanation> + 'a;
+
 /// Everything that holds for a communicator. `previous`: what each host found in the one before of the same shape.
-/// `is_settled`: every source has had the time to tell of it.
+/// `is_settled`: every source has had the time to tell of it. `explain`: what the hardware of a host has to do with it.
 #[must_use]
 pub(super) fn judge(
     channels: &Channels,
     previous: Option<&BTreeMap<Name, u32>>,
     is_settled: bool,
+    explain: impl Fn(&Name) -> Option<Explanation>,
 ) -> Vec<Judgement> {
     if !channels.is_live {
         return Vec::new();
@@ -50,8 +71,8 @@ pub(super) fn judge(
         let hosts = channels.hosts();
         judgements.extend(init_below_half_final(channels));
         judgements.extend(final_unexplained(channels));
-        judgements.extend(uneven(channels, &hosts));
-        judgements.extend(regressions(channels, &hosts, previous));
+        judgements.extend(uneven(channels, &hosts, &explain));
+        judgements.extend(regressions(channels, &hosts, previous, &explain));
     }
     judgements.extend(faults::odd_hops(channels));
     if is_settled {
@@ -75,6 +96,7 @@ fn final_disagrees(channels: &Channels) -> Option<Judgement> {
         host,
         rank: None,
         channel: None,
+        nic: None,
         cause: if channels.ranks.iter().any(|rank| rank.bounds != channels.ranks[0].bounds) {
             "different_settings"
         } else {
@@ -97,6 +119,7 @@ fn final_unexplained(channels: &Channels) -> Option<Judgement> {
         host: rank.host.clone(),
         rank: None,
         channel: None,
+        nic: None,
         cause: Cause::Unexplained.label(),
         culprits: Vec::new(),
         message: words::unexplained(last, &prediction.finals),
@@ -123,6 +146,7 @@ fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement>
             host: rank.host.clone(),
             rank: Some(rank.rank),
             channel: None,
+            nic: None,
             cause: cause.unwrap_or(Cause::Unexplained).label(),
             culprits: Vec::new(),
             message: words::raised(rank.rank, &rank.host, init, final_channels, why),
@@ -132,7 +156,7 @@ fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement>
 }
 
 /// Who holds the others back, and who is held back.
-fn uneven(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
+fn uneven(channels: &Channels, hosts: &[HostChannels], explain: &Explain<'_>) -> Vec<Judgement> {
     let Some(base) = channels.base else { return Vec::new() };
     let more: Vec<u32> =
         channels.ranks.iter().filter_map(|rank| rank.init).filter(|init| *init > base).collect();
@@ -147,7 +171,7 @@ fn uneven(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
     };
     let judge_host = |host: &HostChannels| {
         if host.init == base {
-            Some(shortfall(channels, host, &uneven))
+            Some(shortfall(channels, host, &uneven, explain(&host.host)))
         } else {
             capped(channels, host, &uneven, runs_on(host))
         }
@@ -155,12 +179,17 @@ fn uneven(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
     hosts.iter().filter_map(judge_host).collect()
 }
 
-fn shortfall(channels: &Channels, host: &HostChannels, uneven: &words::Uneven<'_>) -> Judgement {
+fn shortfall(
+    channels: &Channels,
+    host: &HostChannels,
+    uneven: &words::Uneven<'_>,
+    why: Option<Explanation>,
+) -> Judgement {
     let hopper = channels.hopper_off(&host.host);
     let by_rules = channels.judged.as_ref().is_some_and(|judged| !judged.is_empty());
     let runs_on = channels.final_channels.filter(|_| by_rules);
     let instead = lost(channels, runs_on, uneven.least, &host.bounds, hopper.is_some());
-    let mut message = uneven.shortfall(host, runs_on, instead);
+    let mut message = uneven.shortfall(host, runs_on, instead, why.as_ref());
     if let Some((rank, _)) = hopper {
         message.push_str(&words::also_hopper_off(rank));
     }
@@ -180,11 +209,13 @@ fn shortfall(channels: &Channels, host: &HostChannels, uneven: &words::Uneven<'_
         host: host.host.clone(),
         rank: None,
         channel: None,
+        nic: None,
         cause: "fewer_channels",
         culprits: Vec::new(),
         message,
         evidence: lines.chain(its.take(1).flat_map(|rank| rank.proof(&["final"]))).take(MAX_PROOF).collect(),
     }
+    .explained(why)
 }
 
 fn capped(
@@ -203,6 +234,7 @@ fn capped(
         host: host.host.clone(),
         rank: None,
         channel: None,
+        nic: None,
         cause: "peer_limits",
         culprits: uneven.culprits.iter().map(ToString::to_string).collect(),
         message: uneven.capped(host, runs_on, instead) + &words::nodes(channels, &host.host),
@@ -225,6 +257,7 @@ fn slow_rings(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
             host: host.host.clone(),
             rank: None,
             channel: None,
+            nic: None,
             cause: if is_slow { "slow_ring" } else { "older_gpu" },
             culprits: Vec::new(),
             message: words::hopper_off(rank, channels.final_channels.unwrap_or_default(), instead)
@@ -245,22 +278,26 @@ fn regressions(
     channels: &Channels,
     hosts: &[HostChannels],
     previous: Option<&BTreeMap<Name, u32>>,
+    explain: &Explain<'_>,
 ) -> Vec<Judgement> {
     let Some(previous) = previous else { return Vec::new() };
     let judge_host = |host: &HostChannels| {
         let before = previous.get(&host.host).copied().filter(|before| *before > host.init)?;
         let rank = channels.ranks.iter().find(|rank| rank.host == host.host && rank.init == Some(host.init));
-        Some(Judgement {
+        let why = explain(&host.host);
+        let judgement = Judgement {
             kind: FindingKind::ChannelRegression,
             severity: Severity::Warning,
             host: host.host.clone(),
             rank: None,
             channel: None,
+            nic: None,
             cause: "fewer_channels",
             culprits: Vec::new(),
-            message: words::regression(&host.host, host.init, before),
+            message: words::regression(&host.host, host.init, before, why.as_ref()),
             evidence: rank.into_iter().flat_map(|rank| rank.proof(&["init"])).take(MAX_PROOF).collect(),
-        })
+        };
+        Some(judgement.explained(why))
     };
     hosts.iter().filter_map(judge_host).collect()
 }

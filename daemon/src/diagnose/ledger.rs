@@ -1,12 +1,12 @@
 //! Findings over time: since when each holds, and when it was seen to hold no more.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::judge::Judgement;
 use crate::api::{Finding, FindingKind, FindingState};
 use crate::clock::Timestamp;
-use crate::model::{CommunicatorId, Fnv};
+use crate::model::{CommunicatorId, Fnv, Name};
 
 /// Resolved findings that are remembered; the oldest are forgotten first.
 pub const MAX_RESOLVED: usize = 10_000;
@@ -21,16 +21,44 @@ pub const LAST_SEEN_STEP: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(super) struct Ledger {
     findings: HashMap<String, Finding>,
-    firing: HashMap<CommunicatorId, BTreeMap<String, Timestamp>>,
+    firing: HashMap<Scope, BTreeMap<String, Timestamp>>,
     n_firing: usize,
     resolved: BTreeSet<(Timestamp, String)>,
     n_left_out: u64,
 }
 
+/// What is judged at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Scope {
+    /// A communicator.
+    Communicator(CommunicatorId),
+    /// The hardware of a host.
+    Hardware(Name),
+}
+
+impl Scope {
+    /// `None`: an id of another format. Such a finding cannot be judged again, so it could never be resolved.
+    fn of(finding: &Finding) -> Option<Self> {
+        match finding.finding {
+            FindingKind::NicDegraded | FindingKind::GpuMissing => {
+                Some(Self::Hardware(finding.host.as_str().into()))
+            }
+            _ => finding.comm.parse().ok().map(Self::Communicator),
+        }
+    }
+
+    /// As findings name it. Empty: no communicator.
+    fn comm(&self) -> &str {
+        match self {
+            Self::Communicator(comm) => comm.as_str(),
+            Self::Hardware(_) => "",
+        }
+    }
+}
+
 impl Ledger {
     pub(super) fn restore(&mut self, mut finding: Finding) {
-        // An id of another format cannot be judged again, so it could never be resolved.
-        let Ok(comm) = finding.comm.parse::<CommunicatorId>() else { return };
+        let Some(scope) = Scope::of(&finding) else { return };
         if self.findings.contains_key(&finding.id) {
             return;
         }
@@ -44,7 +72,7 @@ impl Ledger {
                 return;
             }
             FindingState::Firing => {
-                self.firing.entry(comm).or_default().insert(finding.id.clone(), finding.last_seen);
+                self.firing.entry(scope).or_default().insert(finding.id.clone(), finding.last_seen);
                 self.n_firing += 1;
             }
         }
@@ -52,26 +80,26 @@ impl Ledger {
         self.forget();
     }
 
-    /// Makes these what holds for the communicator, and resolves what held before. Returns what is news.
+    /// Makes these what holds for the scope, and resolves what held before. Returns what is news.
     pub(super) fn settle(
         &mut self,
-        comm: CommunicatorId,
+        scope: &Scope,
         job: &str,
         judgements: Vec<Judgement>,
         now: Timestamp,
     ) -> Vec<Finding> {
-        let mut before = self.firing.remove(&comm).unwrap_or_default();
+        let mut before = self.firing.remove(scope).unwrap_or_default();
         self.n_firing = self.n_firing.saturating_sub(before.len());
         let mut news = Vec::new();
         let mut firing = BTreeMap::new();
         for judgement in judgements {
-            let id = finding_id(comm, &judgement);
+            let id = finding_id(scope, &judgement);
             let told = before.remove(&id);
             if told.is_none() && self.n_firing + firing.len() >= MAX_FIRING {
                 self.n_left_out += 1;
                 continue;
             }
-            let (finding, is_news) = self.fire(id.clone(), comm, job, judgement, now);
+            let (finding, is_news) = self.fire(id.clone(), scope, job, judgement, now);
             if is_news {
                 news.push(finding.clone());
             }
@@ -80,15 +108,15 @@ impl Ledger {
         news.extend(before.into_keys().filter_map(|id| self.resolve(id, now)));
         self.n_firing += firing.len();
         if !firing.is_empty() {
-            self.firing.insert(comm, firing);
+            self.firing.insert(scope.clone(), firing);
         }
         self.forget();
         news
     }
 
-    /// Notes that what held for the communicator still does. Returns what has not been told for long.
-    pub(super) fn touch(&mut self, comm: CommunicatorId, now: Timestamp) -> Vec<Finding> {
-        let Some(firing) = self.firing.get_mut(&comm) else { return Vec::new() };
+    /// Notes that what held for the scope still does. Returns what has not been told for long.
+    pub(super) fn touch(&mut self, scope: &Scope, now: Timestamp) -> Vec<Finding> {
+        let Some(firing) = self.firing.get_mut(scope) else { return Vec::new() };
         let mut news = Vec::new();
         for (id, told) in firing {
             let Some(finding) = self.findings.get_mut(id) else { continue };
@@ -115,19 +143,53 @@ impl Ledger {
     }
 
     pub(super) fn firing_of(&self, comm: CommunicatorId) -> impl Iterator<Item = &Finding> {
-        self.firing.get(&comm).into_iter().flat_map(BTreeMap::keys).filter_map(|id| self.findings.get(id))
+        let scope = Scope::Communicator(comm);
+        self.firing.get(&scope).into_iter().flat_map(BTreeMap::keys).filter_map(|id| self.findings.get(id))
     }
 
     /// The communicators of which something fires.
     pub(super) fn communicators(&self) -> impl Iterator<Item = CommunicatorId> {
-        self.firing.keys().copied()
+        self.firing.keys().filter_map(|scope| match scope {
+            Scope::Communicator(comm) => Some(*comm),
+            Scope::Hardware(_) => None,
+        })
+    }
+
+    /// The hosts of which some hardware finding fires.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &Name> {
+        self.firing.keys().filter_map(|scope| match scope {
+            Scope::Communicator(_) => None,
+            Scope::Hardware(host) => Some(host),
+        })
+    }
+
+    pub(super) fn fires(&self, scope: &Scope) -> bool {
+        self.firing.contains_key(scope)
+    }
+
+    /// The communicators in which one of these hosts found fewer channels than others, or than before.
+    pub(super) fn lacking_channels(&self, hosts: &BTreeSet<Name>) -> BTreeSet<CommunicatorId> {
+        if hosts.is_empty() {
+            return BTreeSet::new();
+        }
+        let lacking = self.firing().filter(|finding| {
+            matches!(finding.finding, FindingKind::ChannelShortfall | FindingKind::ChannelRegression)
+                && hosts.contains(finding.host.as_str())
+        });
+        lacking.filter_map(|finding| finding.comm.parse().ok()).collect()
+    }
+
+    /// The hosts that found fewer channels than others in a communicator in use.
+    pub(super) fn hosts_that_hold_back(&self) -> HashSet<String> {
+        let shortfalls = self.firing().filter(|finding| finding.finding == FindingKind::ChannelShortfall);
+        shortfalls.map(|finding| finding.host.clone()).collect()
     }
 
     /// The finding as it is now, and whether anything but `last_seen` changed.
     fn fire(
         &mut self,
         id: String,
-        comm: CommunicatorId,
+        scope: &Scope,
         job: &str,
         judgement: Judgement,
         now: Timestamp,
@@ -140,6 +202,7 @@ impl Ledger {
             before.state != FindingState::Firing
                 || before.severity != judgement.severity
                 || before.cause != judgement.cause
+                || before.nic.as_deref() != judgement.nic.as_deref()
                 || before.culprits != judgement.culprits
                 || before.message != judgement.message
                 || before.evidence != judgement.evidence
@@ -153,8 +216,8 @@ impl Ledger {
             host: judgement.host.to_string(),
             rank: judgement.rank,
             channel: judgement.channel,
-            nic: None,
-            comm: comm.to_string(),
+            nic: judgement.nic.as_deref().map(str::to_owned),
+            comm: scope.comm().to_owned(),
             cause: judgement.cause.to_owned(),
             culprits: judgement.culprits,
             message: judgement.message,
@@ -184,14 +247,16 @@ impl Ledger {
 }
 
 /// The same for the same condition on the same subject, on every daemon.
-fn finding_id(comm: CommunicatorId, judgement: &Judgement) -> String {
+fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
     let rank = judgement.rank.map_or(u64::MAX, u64::from);
-    let hash = Fnv::new().text(judgement.kind.label()).text(comm.as_str()).text(&judgement.host).number(rank);
+    let hash = Fnv::new().text(judgement.kind.label()).text(scope.comm()).text(&judgement.host).number(rank);
     // What is not about a channel keeps the id that it had before there were such findings.
     let hash = judgement.channel.map_or(hash, |channel| hash.number(u64::from(channel)));
     // One host can fall back for several reasons.
     let hash = match judgement.kind {
         FindingKind::TransportFallback => hash.text(judgement.cause),
+        // And have trouble with several NICs.
+        FindingKind::NicDegraded => hash.text(judgement.nic.as_deref().unwrap_or_default()),
         _ => hash,
     };
     format!("{:016x}", hash.finish())

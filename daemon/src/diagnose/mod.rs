@@ -1,7 +1,8 @@
 //! What the facts of a communicator mean: findings with lifetimes.
 //!
 //! Synchronous, takes `now` as an argument, does no I/O and cannot fail. A communicator is judged when its facts
-//! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds.
+//! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds. The
+//! hosts' hardware is judged with every update of all, for each host is compared with all others.
 
 pub mod channels;
 pub mod coverage;
@@ -16,6 +17,7 @@ mod ledger;
 pub mod nodes;
 pub mod predict;
 pub mod version;
+mod watch;
 mod words;
 
 #[cfg(test)]
@@ -32,6 +34,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::api::{Dropped, Finding};
 use crate::clock::Timestamp;
 use crate::model::{Communicator, CommunicatorId, Model};
+use ledger::Scope;
 
 /// All findings, firing and resolved.
 #[derive(Default)]
@@ -41,6 +44,7 @@ pub struct Diagnosis {
     ledger: ledger::Ledger,
     /// When to look again at communicators of which not every source had the time to tell.
     unsettled: BTreeSet<(Timestamp, CommunicatorId)>,
+    hardware: watch::Watch,
 }
 
 /// A communicator as it was when it was last looked at.
@@ -62,6 +66,7 @@ impl Diagnosis {
     /// Takes back what the store kept. The next update of all communicators resolves what no longer holds.
     pub fn restore(&mut self, findings: Vec<Finding>) {
         for finding in findings {
+            self.hardware.restore(&finding);
             self.ledger.restore(finding);
         }
     }
@@ -75,6 +80,7 @@ impl Diagnosis {
         now: Timestamp,
     ) -> Vec<Finding> {
         let all: BTreeSet<CommunicatorId>;
+        let is_of_all = changed.is_none();
         let changed = match changed {
             Some(changed) => changed,
             None => {
@@ -86,16 +92,20 @@ impl Diagnosis {
         let mut news = Vec::new();
         // First look at all, then judge: they are compared with each other.
         let mut judge = BTreeSet::new();
+        if is_of_all {
+            let hosts = self.hardware.look(model);
+            judge.extend(self.ledger.lacking_channels(&hosts));
+        }
         for id in changed {
             match model.communicator(*id) {
                 None => {
                     self.known.remove(id);
-                    news.extend(self.ledger.settle(*id, "", Vec::new(), now));
+                    news.extend(self.ledger.settle(&Scope::Communicator(*id), "", Vec::new(), now));
                 }
                 Some(known)
                     if self.known.get(id).is_some_and(|before| before.revision == known.revision()) =>
                 {
-                    news.extend(self.ledger.touch(*id, now));
+                    news.extend(self.ledger.touch(&Scope::Communicator(*id), now));
                 }
                 Some(communicator) => {
                     judge.insert(*id);
@@ -106,6 +116,9 @@ impl Diagnosis {
         judge.extend(self.settled(now));
         for id in judge {
             news.extend(self.judge(id, now));
+        }
+        if is_of_all {
+            news.extend(self.hardware.settle(&mut self.ledger, now));
         }
         news
     }
@@ -181,8 +194,9 @@ impl Diagnosis {
             &known.channels,
             previous,
             now.since(known.first).as_nanos() >= u128::from(SETTLES_AFTER_NS),
+            |host| self.hardware.explain(host, known.channels.created),
         );
-        self.ledger.settle(id, &known.channels.job, judgements, now)
+        self.ledger.settle(&Scope::Communicator(id), &known.channels.job, judgements, now)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::channels::{Bound, Bounds, Cause, Step};
 use super::facts::{Channels, HostChannels, RankChannels};
+use super::hardware::Explanation;
 use super::hops::{OddHost, Rail};
 use super::predict::{HOPPER_BW, Inputs, Outcome, Shared};
 use crate::api::{ChannelStep, OddHop};
@@ -22,12 +23,13 @@ pub(super) struct Uneven<'a> {
 }
 
 impl Uneven<'_> {
-    /// "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4".
+    /// "host-2 found 1 channel because mlx5_3 is down, the others 2: every rank runs on 2 channels instead of 4".
     pub(super) fn shortfall(
         &self,
         host: &HostChannels,
         runs_on: Option<u32>,
         instead: Option<u32>,
+        why: Option<&Explanation>,
     ) -> String {
         let found = channels(self.base);
         let part = if host.highest_init > host.init { " on some of its ranks" } else { "" };
@@ -52,7 +54,8 @@ impl Uneven<'_> {
             }
             (Some(runs_on), None) => format!(": no channel is lost, the settings allow only {runs_on}"),
         };
-        format!("{} found {found}{part}{also}, {others} {more}{effect}", host.host)
+        let why = because(why);
+        format!("{} found {found}{part}{why}{also}, {others} {more}{effect}", host.host)
     }
 
     /// "host-0 found 2 channels but runs on 2 instead of 4: host-2 found only 1".
@@ -67,9 +70,17 @@ impl Uneven<'_> {
     }
 }
 
-/// "host-2 found 1 channel; in its previous communicator of this shape it found 2".
-pub(super) fn regression(host: &str, init: u32, before: u32) -> String {
-    format!("{host} found {}; in its previous communicator of this shape it found {before}", channels(init))
+/// "host-2 found 1 channel because mlx5_3 is down; in its previous communicator of this shape it found 2".
+pub(super) fn regression(host: &str, init: u32, before: u32, why: Option<&Explanation>) -> String {
+    format!(
+        "{host} found {}{}; in its previous communicator of this shape it found {before}",
+        channels(init),
+        because(why)
+    )
+}
+
+fn because(why: Option<&Explanation>) -> String {
+    why.map(|why| format!(" because {}", why.words)).unwrap_or_default()
 }
 
 /// "rank 3 on host-1 found 1 channel but runs on 8: NCCL_MIN_NCHANNELS=8 raises it".
@@ -244,7 +255,7 @@ fn channels(n: u32) -> String {
 }
 
 /// "host-1", "host-1 and host-2", "host-1, host-2, host-3 and 4 more".
-fn list(hosts: &[&Name]) -> String {
+pub(super) fn list(hosts: &[&Name]) -> String {
     let names: Vec<&str> = hosts.iter().take(NAMED).map(|host| &***host).collect();
     match (names.as_slice(), hosts.len().saturating_sub(NAMED)) {
         ([first @ .., last], 0) if !first.is_empty() => format!("{} and {last}", first.join(", ")),

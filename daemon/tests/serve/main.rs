@@ -16,6 +16,7 @@ mod bad_input;
 mod durability;
 mod endpoints;
 mod filters;
+mod hardware;
 mod levels;
 mod metrics;
 mod stores;

@@ -1,0 +1,146 @@
+//! Trouble with hardware in words, and the files that prove it.
+
+use crate::api::Evidence;
+use crate::model::{ErrorCount, Name, Nic, Port};
+
+/// What a port is compared with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// So many other hosts.
+    Others(usize),
+    /// So many NICs of the same host.
+    Siblings(usize),
+    /// The port itself, earlier.
+    Before,
+}
+
+/// "is down (DOWN, Polling), while it is up on 7 other hosts".
+pub(super) fn down(nic: &Nic, why: &Why) -> String {
+    let physical = if nic.physical_state.is_empty() { "" } else { ", " };
+    let why = match why {
+        Why::Others(1) => "while it is up on the other host".to_owned(),
+        Why::Others(n) => format!("while it is up on {n} other hosts"),
+        Why::Siblings(1) => "while the other one of the host is up".to_owned(),
+        Why::Siblings(n) => format!("while {n} others of the host are up"),
+        Why::Before => "and was up before".to_owned(),
+    };
+    format!("is down ({}{physical}{}), {why}", nic.state, nic.physical_state)
+}
+
+/// "runs at 100 instead of 200 Gb/s, which it has on most other hosts".
+pub(super) fn slow(is: u64, usual: u64, why: &Why) -> String {
+    let why = match why {
+        Why::Others(1) => "which it has on the other host",
+        Why::Others(_) => "which it has on most other hosts",
+        Why::Siblings(_) => "which most others of the host have",
+        Why::Before => "which it had before",
+    };
+    format!("runs at {}, {why}", rates(is, usual))
+}
+
+/// "100 instead of 200 Gb/s".
+pub(super) fn rates(is: u64, usual: u64) -> String {
+    format!("{} instead of {} Gb/s", gigabits(is), gigabits(usual))
+}
+
+/// "flaps: its link went down 5 times in ten minutes".
+pub(super) fn flapping(downs: u64) -> String {
+    format!("flaps: its link went down {downs} times in ten minutes")
+}
+
+/// "counts errors: symbol_error rose by 120 in ten minutes".
+pub(super) fn errors(errors: &[ErrorCount]) -> String {
+    let mut worst: Vec<&ErrorCount> = errors.iter().collect();
+    worst.sort_by_key(|error| std::cmp::Reverse(error.risen));
+    let named: Vec<String> =
+        worst.iter().take(NAMED).map(|error| format!("{} rose by {}", error.name, error.risen)).collect();
+    let more = match worst.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("counts errors: {}{more} in ten minutes", named.join(", "))
+}
+
+/// "host-3 shows 7 GPUs; it showed 8 before".
+pub(super) fn fewer_gpus_than_before(host: &Name, n: usize, before: usize) -> String {
+    format!("{host} shows {}; it showed {before} before", gpus(n))
+}
+
+/// "host-3 shows 7 GPUs; most hosts of job train show 8".
+pub(super) fn fewer_gpus_than_peers(host: &Name, n: usize, usual: usize, job: &Name) -> String {
+    format!("{host} shows {}; most hosts of job {job} show {usual}", gpus(n))
+}
+
+fn gpus(n: usize) -> String {
+    if n == 1 { "1 GPU".to_owned() } else { format!("{n} GPUs") }
+}
+
+/// The file that says the state, as it reads.
+pub(super) fn state_line(port: &Port, nic: &Nic) -> Evidence {
+    let number = STATES.iter().find(|(_, word)| *word == &*nic.state).filter(|_| !port.is_interface);
+    let text = number.map_or_else(|| nic.state.to_string(), |(number, word)| format!("{number}: {word}"));
+    Evidence { file: nic.state_file.to_string(), line: 1, text }
+}
+
+/// The file that says the rate.
+pub(super) fn rate_line(port: &Port, nic: &Nic, is: u64) -> Evidence {
+    let (file, text) = match port.is_interface {
+        true => ("speed", (is / 1_000_000).to_string()),
+        false => ("rate", format!("{} Gb/sec", gigabits(is))),
+    };
+    Evidence { file: beside(nic, file), line: 1, text }
+}
+
+/// The counter of links that went down, if it is counted.
+pub(super) fn downs_line(port: &Port, nic: &Nic) -> Option<Evidence> {
+    let file = if port.is_interface { "carrier_down_count" } else { "counters/link_downed" };
+    Some(Evidence { file: beside(nic, file), line: 1, text: nic.link_downs()?.to_string() })
+}
+
+/// A counter of errors, and by how much it rose.
+pub(super) fn error_line(port: &Port, nic: &Nic, error: &ErrorCount) -> Evidence {
+    let folder = match port.is_interface {
+        true => "statistics",
+        false if STANDARD.contains(&&*error.name) => "counters",
+        false => "hw_counters",
+    };
+    let text = format!("{} ({} more than ten minutes ago)", error.value, error.risen);
+    Evidence { file: beside(nic, &format!("{folder}/{}", error.name)), line: 1, text }
+}
+
+/// A file in the folder of the one that says the state.
+fn beside(nic: &Nic, file: &str) -> String {
+    let folder = nic.state_file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    format!("{folder}/{file}")
+}
+
+/// "200", "2.5".
+fn gigabits(bits_per_s: u64) -> String {
+    let (whole, rest) = (bits_per_s / 1_000_000_000, bits_per_s % 1_000_000_000 / 10_000_000);
+    match rest {
+        0 => whole.to_string(),
+        rest => format!("{whole}.{rest:02}").trim_end_matches('0').to_owned(),
+    }
+}
+
+/// More names than this tell an operator nothing that the page does not tell better.
+const NAMED: usize = 3;
+
+/// Linux, drivers/infiniband/core/sysfs.c, `state_show`.
+const STATES: [(u32, &str); 6] =
+    [(0, "NOP"), (1, "DOWN"), (2, "INIT"), (3, "ARMED"), (4, "ACTIVE"), (5, "ACTIVE_DEFER")];
+
+/// The counters of the InfiniBand standard that are errors (there, `PORT_PMA_ATTR`); all others are the driver's own.
+const STANDARD: [&str; 11] = [
+    "symbol_error",
+    "link_error_recovery",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "VL15_dropped",
+];

@@ -1,0 +1,119 @@
+//! Hosts' hardware, from an agent's batch to the page's objects, the findings and the store.
+
+use ringscope_wire::batch::{Batch, HostHardware};
+use serde_json::{Value, json};
+
+use crate::common::batches::{SMALL, START_NS, hardware};
+use crate::common::daemon::{Daemon, config, sqlite};
+use crate::common::{TempDir, until};
+
+const NICS: [&str; 2] = ["mlx5_0", "mlx5_1"];
+
+/// What the agent of a host of `SMALL` sends, with its hardware.
+fn told(host: usize, seq_number: u64, hardware: HostHardware) -> Batch {
+    let hardware = vec![hardware];
+    Batch { hardware, ..SMALL.batch(host, seq_number, 3, START_NS + seq_number * 5_000_000_000) }
+}
+
+fn healthy(host: usize) -> HostHardware {
+    hardware(SMALL.hosts[host], &NICS, START_NS)
+}
+
+/// The second NIC is down.
+fn sick(host: usize) -> HostHardware {
+    let mut hardware = healthy(host);
+    let nic = &mut hardware.nics[1];
+    (nic.up, nic.state, nic.physical_state) = (false, "DOWN".into(), "Polling".into());
+    nic.rate_bits_per_s = None;
+    hardware
+}
+
+async fn findings(daemon: &Daemon, query: &str) -> Vec<Value> {
+    let found = daemon.json(&format!("/api/v1/findings?{query}")).await;
+    found["items"].as_array().unwrap().clone()
+}
+
+async fn until_found(daemon: &Daemon, query: &str, n: usize) {
+    until(query, async || findings(daemon, query).await.len() == n).await;
+}
+
+const FIRING: &str = "kind=nic_degraded&state=firing";
+const RESOLVED: &str = "kind=nic_degraded&state=resolved";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nic_that_is_down_is_found_explains_the_shortfall_and_heals() {
+    let daemon = Daemon::ready("sqlite::memory:").await;
+    daemon.take(&told(0, 1, healthy(0))).await;
+    daemon.take(&told(1, 1, sick(1))).await;
+    until_found(&daemon, FIRING, 1).await;
+    let finding = findings(&daemon, FIRING).await.remove(0);
+    let shown = json!([finding["host"], finding["nic"], finding["cause"], finding["severity"]]);
+    assert_eq!(shown, json!(["node-b", "mlx5_1", "nic_down", "critical"]));
+    assert_eq!((&finding["job"], &finding["comm"]), (&json!(""), &json!("")));
+    let proof = json!({"file": "/sys/class/infiniband/mlx5_1/ports/1/state", "line": 1, "text": "1: DOWN"});
+    assert_eq!(finding["evidence"], json!([proof]));
+    until_found(&daemon, "kind=channel_shortfall&severity=critical", 1).await;
+    let shortfall = findings(&daemon, "kind=channel_shortfall").await.remove(0);
+    assert_eq!((&shortfall["cause"], &shortfall["nic"]), (&json!("nic_down"), &json!("mlx5_1")));
+    let message = shortfall["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("node-b found 2 channels because mlx5_1 is down, the other host 8"),
+        "{message}"
+    );
+
+    let host = daemon.json("/api/v1/nodes/node-b").await;
+    let counts = json!([host["n_nics"], host["n_nics_down"], host["degraded"]]);
+    assert_eq!(counts, json!([2, 1, true]));
+    let nic = &host["hardware"]["nics"][1];
+    assert_eq!(json!([nic["up"], nic["severity"]]), json!([false, "critical"]));
+    assert_eq!(nic["reasons"], json!([finding["message"]]));
+    assert_eq!(host["hardware"]["nics"][0]["channels"][0]["channels"], json!([0, 1, 2, 3]));
+    let metrics = daemon.get("/metrics").await.text().await.unwrap();
+    let series = r#"ringscope_finding{cause="nic_down",comm="",finding="nic_degraded",host="node-b",job="",severity="critical"} 1"#;
+    assert!(metrics.contains(series), "{metrics}");
+    assert!(metrics.contains(r#"ringscope_nic_up{host="node-b",nic="mlx5_1",port="1"} 0"#), "{metrics}");
+
+    daemon.take(&told(1, 2, healthy(1))).await;
+    until_found(&daemon, RESOLVED, 1).await;
+    assert_eq!(daemon.json("/api/v1/nodes/node-b").await["n_nics_down"], 0);
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_without_any_process_is_a_host() {
+    let daemon = Daemon::ready("sqlite::memory:").await;
+    let batch = Batch { processes: Vec::new(), ..told(0, 1, healthy(0)) };
+    daemon.take(&batch).await;
+    let nodes = daemon.json("/api/v1/nodes").await;
+    let node = &nodes["items"][0];
+    assert_eq!(json!([node["host"], node["n_nics"], node["n_processes"]]), json!(["node-a", 2, 0]));
+    assert_eq!(daemon.json("/api/v1/nodes/node-a").await["hardware"]["nics"][0]["name"], "mlx5_0");
+    assert!(findings(&daemon, "").await.is_empty());
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_finding_about_hardware_outlives_a_restart_of_the_daemon() {
+    let dir = TempDir::new("hardware");
+    let daemon = Daemon::start(config(&sqlite(&dir.0))).await;
+    daemon.until_ready().await;
+    daemon.take(&told(0, 1, healthy(0))).await;
+    daemon.take(&told(1, 1, sick(1))).await;
+    until_found(&daemon, FIRING, 1).await;
+    let before = findings(&daemon, FIRING).await.remove(0);
+    daemon.stop().await;
+    let daemon = Daemon::start(config(&sqlite(&dir.0))).await;
+    daemon.until_ready().await;
+    let after = findings(&daemon, FIRING).await.remove(0);
+    assert_eq!((&after["id"], &after["first_seen"]), (&before["id"], &before["first_seen"]));
+    // The hosts tell again, and it holds.
+    daemon.take(&told(1, 2, sick(1))).await;
+    daemon.take(&told(0, 2, healthy(0))).await;
+    until("the host's hardware", async || {
+        daemon.json("/api/v1/nodes/node-b").await["n_nics_down"] == json!(1)
+    })
+    .await;
+    assert_eq!(findings(&daemon, FIRING).await[0]["id"], before["id"]);
+    assert!(findings(&daemon, RESOLVED).await.is_empty());
+    daemon.stop().await;
+}
