@@ -4,6 +4,7 @@ import "./styles/layout.css";
 import "./styles/parts.css";
 import "./styles/shell.css";
 import "./styles/ring.css";
+import "./styles/pages.css";
 import { render } from "preact";
 import { start } from "./state/live";
 import { Shell } from "./view/shell";

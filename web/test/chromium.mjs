@@ -46,7 +46,7 @@ export async function openPage(browser, { width, height = 900, dark = false, url
 /** Waits until the page has drawn what it will draw: its panels, and on a communicator's page the ring and the chart. */
 export async function settle(page) {
   await page.waitForSelector(".empty, main .panel, main nav, main .notice", { timeout: 15_000 });
-  if (page.url().includes("#/communicators/")) {
+  if (page.url().includes("#/communicators/") && !page.url().includes("view=")) {
     await page.waitForSelector(".empty, .ring, #ring-panel .notice, main > .notice", { timeout: 15_000 });
     await page.waitForSelector(".empty, .uplot canvas, #traffic .quiet, main > .notice", { timeout: 15_000 });
   }

@@ -1,5 +1,7 @@
 // What a daemon would say of made-up clusters, as the objects of daemon/src/api. `now` is milliseconds since the epoch.
 
+import { hardware, rails } from "./fixtures-ring.mjs";
+
 const MIB = 1024 * 1024;
 const iso = (ms) => new Date(ms).toISOString();
 
@@ -140,6 +142,7 @@ function cluster(now, options) {
         host: h, degraded: mine.some((f) => f.severity !== "info"), reasons: mine.filter((f) => f.severity !== "info").map((f) => f.message), findings: counts(mine),
         jobs: ended ? [] : [job], n_processes: ended ? 0 : running.get(h) ?? 0,
         init_channels: graph ? init(i) : null, final_channels: graph ? final : null,
+        n_nics: 5, n_nics_down: 0, n_gpus: perHost,
         completed_bytes_per_s: (perS * 1.5 / nHosts) * (0.86 + 0.14 * Math.abs(Math.sin(i * 2.7))), last_seen: iso(ended ? now - 600_000 : now),
         n_nics: 4, n_nics_down: nicDown.includes(i) ? 1 : 0, n_gpus: perHost,
       };
@@ -180,6 +183,7 @@ export const SCENARIOS = {
     cluster(now, { tick, id: "1a2b3c4d5e6f", name: "tensor-0", nHosts: 1, perHost: 2, channels: 8, rate: 3.1e9 }),
   ],
   degraded: (now, tick) => [cluster(now, { tick, slowHost: 2 })],
+  rails: (now, tick) => rails(now, tick, cluster),
   killed: (now, tick) => [cluster(now, { tick, killed: [3] })],
   partly: (now, tick) => [cluster(now, { tick, partly: true, oddHost: 1 })],
   incomplete: (now, tick) => [cluster(now, { tick, missing: [5, 6], transport: "NET/Socket" })],
@@ -235,7 +239,10 @@ export function hostDetail(all, name) {
     job: one.job.id, comm: one.communicator.id, rank: rank.rank, pid: rank.pid, state: rank.state,
     init_channels: rank.init_channels, final_channels: rank.final_channels,
   })));
-  return { ...host, ranks, firing: all.firing.filter((one) => one.host === name) };
+  const firing = all.firing.filter((one) => one.host === name);
+  const comm = clusters.find((one) => one.communicator.hosts.includes(name))?.communicator;
+  const found = { down: firing.find((one) => one.finding === "nic_degraded")?.nic ?? null, comm: comm?.id ?? null, channels: comm?.final_channels ?? 0, gpus: host.n_gpus };
+  return { ...host, ranks, firing, hardware: hardware(Date.parse(host.last_seen), 0, found) };
 }
 
 /** History of one metric as rates, with a drop where the cluster's trouble began. */

@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
+import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -103,6 +104,7 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs") return page(all.jobs);
+  if (path[0] === "nodes" && path[2] === "channels") return page(hostChannels(Date.now(), path[1], [...all.byId.values()].map((one) => one.detail)));
   if (path[0] === "nodes" && path.length === 2) return send(hostDetail(all, path[1]));
   if (path[0] === "nodes") return page(all.nodes);
   if (path[0] === "findings") return page(findings(all, query));
@@ -112,6 +114,7 @@ function api(state, url, response) {
     if (state.storeAway) return refuse(response, "the database is away", 503);
     const toMs = query.has("to") ? Date.parse(query.get("to")) : Date.now();
     const fromMs = query.has("from") ? Date.parse(query.get("from")) : toMs - 900_000;
+    if (query.has("job")) return send(jobSeries([...all.byId.values()].filter((c) => c.job.id === query.get("job") && c.communicator.ended === undefined), query.get("metric"), query.get("by"), fromMs, toMs, Number(step[1])));
     return send(one && series(one, query.get("metric"), fromMs, toMs, Number(step[1])));
   }
   if (path[0] === "communicators" && path.length === 1) {

@@ -1,6 +1,120 @@
-import { HostPanel } from "../view/host-panel";
+import type { Finding, HostChannels, HostDetail } from "../api";
+import { group } from "../pure/findings";
+import { bandwidth, integer, moment, plural, since } from "../pure/format";
+import { historyRows, nicRows } from "../pure/tables";
+import { useApi, useList } from "../state/api";
+import * as store from "../state/store";
+import { ChannelHistory } from "../view/channel-history";
+import { Export } from "../view/export";
+import { FindingLine } from "../view/finding-line";
+import { Gpus } from "../view/gpus";
+import { HostRanks } from "../view/host-ranks";
+import { Mark } from "../view/mark";
+import { Nics } from "../view/nics";
+import { Fact, PageHead } from "../view/page-head";
+import { Panel } from "../view/panel";
 
-/** One host. */
-export function HostPage({ host }: { host: string }) {
-  return <HostPanel name={host} />;
+/** Findings of the past shown. */
+const MAX_RESOLVED = 5;
+
+/** One host: whether it holds others back and why, its NICs and GPUs, and what it takes part in. */
+export function HostPage({ host: name }: { host: string }) {
+  const path = `nodes/${encodeURIComponent(name)}`;
+  const { value: host, missing, refused } = useApi<HostDetail>(path, { on: "hosts" });
+  const history = useList<HostChannels>(`${path}/channels`, { on: "never" });
+  const resolved = useList<Finding>(`findings?state=resolved&host=${encodeURIComponent(name)}`, { on: "findings" });
+  if (host === undefined) return <p class="notice">{missing ? `Host ${name} is not known to this daemon.` : (refused ?? `Asking for ${name} …`)}</p>;
+  const items = history.value?.items ?? [];
+  const names = new Map([...store.communicatorNames.value, ...items.map((one) => [one.comm, one.name ?? one.comm] as const)]);
+  const route = store.route.value;
+  return (
+    <div id="host">
+      <Head host={host} />
+      <div class="column">
+        <Found host={name} firing={host.firing} resolved={resolved.value?.items ?? []} />
+        <Panel id="nics" title="NICs" aside={<><ReadAt host={host} /><Export path={path} name={`nics-${name}`} rows={() => nicRows(host.hardware?.nics ?? [])} /></>}>
+          {host.hardware == null ? (
+            <p class="quiet">Nobody has read its hardware: an agent of this version does (`ringscope agent`).</p>
+          ) : (
+            <Nics host={name} hardware={host.hardware} findings={host.firing} named={route.page === "host" ? route.nic : undefined} names={names} />
+          )}
+        </Panel>
+        {host.hardware != null && (
+          <Panel id="gpus" title="GPUs">
+            {host.hardware.gpus == null ? <p class="quiet">No driver answered: it has no GPU, or its agent may not ask for them.</p> : <Gpus gpus={host.hardware.gpus} />}
+          </Panel>
+        )}
+        <Panel id="host-ranks" title={plural(host.ranks.length, "rank")}>
+          <HostRanks host={name} ranks={host.ranks} names={names} />
+        </Panel>
+        <Panel id="channel-history" title="Channels it found" aside={<Export path={`${path}/channels?limit=1000`} name={`channels-${name}`} rows={() => historyRows(items)} />}>
+          {history.value === undefined ? <p class="quiet">{history.refused ?? "Asking for them …"}</p> : <ChannelHistory items={items} host={name} />}
+        </Panel>
+      </div>
+    </div>
+  );
+}
+
+function Head({ host }: { host: HostDetail }) {
+  return (
+    <PageHead
+      crumbs={[["Hosts", store.link({ page: "hosts" })]]}
+      name={
+        <>
+          {host.degraded && <Mark kind={host.findings.critical > 0 ? "critical" : "warning"} label="degraded" />} {host.host}
+        </>
+      }
+    >
+      <Fact name="Jobs">
+        {host.jobs.length === 0 ? <b>none</b> : host.jobs.map((job) => (
+          <a key={job} href={store.link({ page: "job", job })}>
+            <b>{job}</b>
+          </a>
+        ))}
+        <small>{`${integer(host.n_processes)} live ${host.n_processes === 1 ? "process" : "processes"}`}</small>
+      </Fact>
+      <Fact name="Channels, found → in use">
+        <b>
+          {host.init_channels ?? "–"} → {host.final_channels ?? "–"}
+        </b>
+      </Fact>
+      {host.n_nics != null && (
+        <Fact name="NICs">
+          <b>{integer(host.n_nics)}</b>
+          {host.n_nics_down != null && host.n_nics_down > 0 ? <small class="bad">✕ {integer(host.n_nics_down)} down</small> : <small>none down</small>}
+        </Fact>
+      )}
+      {host.n_gpus != null && (
+        <Fact name="GPUs">
+          <b>{integer(host.n_gpus)}</b>
+        </Fact>
+      )}
+      <Fact name="Completed">
+        <b>{bandwidth(host.completed_bytes_per_s)}</b>
+      </Fact>
+      <Fact name="Heard">
+        <b>{since(Date.parse(host.last_seen), store.nowMs.value)}</b>
+      </Fact>
+    </PageHead>
+  );
+}
+
+function ReadAt({ host }: { host: HostDetail }) {
+  if (host.hardware == null) return null;
+  return <small>read at {moment(Date.parse(host.hardware.read_at), store.nowMs.value)}</small>;
+}
+
+function Found({ host, firing, resolved }: { host: string; firing: Finding[]; resolved: Finding[] }) {
+  const now = group(firing.filter((finding) => finding.state === "firing"));
+  const past = group(resolved).slice(0, MAX_RESOLVED);
+  return (
+    <Panel id="findings" title="Findings" aside={<a href={store.link({ page: "findings", host })}>All of {host}</a>}>
+      <ul class="findings" aria-label={`Findings on ${host}`}>
+        {now.length === 0 && past.length === 0 && <li class="quiet">Nothing was ever found on it.</li>}
+        {[...now, ...past].map((one) => (
+          <FindingLine key={one.key} group={one} />
+        ))}
+      </ul>
+    </Panel>
+  );
 }

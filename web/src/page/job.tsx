@@ -1,23 +1,94 @@
+import type { CommunicatorSummary, Finding, Job } from "../api";
+import { group } from "../pure/findings";
+import { bandwidth, integer, moment, plural, since, size } from "../pure/format";
+import { communicatorLanes, findingLanes } from "../pure/lanes";
+import { communicatorRows } from "../pure/tables";
+import { useList } from "../state/api";
 import * as store from "../state/store";
+import { Communicators } from "../view/communicators";
+import { Export } from "../view/export";
 import { Findings } from "../view/findings";
-import { Hosts } from "../view/hosts";
-import { CommunicatorCards } from "../view/scope";
+import { JobSeries } from "../view/job-series";
+import { Mark, type MarkKind } from "../view/mark";
+import { Fact, PageHead } from "../view/page-head";
+import { Panel } from "../view/panel";
+import { Timeline } from "../view/timeline";
 
-/** One job: its communicators, hosts, and what was found in it. */
+/** Shortest time that the pictures span: a job that just began fills them all the same. */
+const MIN_SPAN_MS = 30_000;
+
+/** One job: what was found in it, its communicators, and how it went. */
 export function JobPage({ id }: { id: string }) {
   const job = store.job.value;
+  const of = `job=${encodeURIComponent(id)}`;
+  const communicators = useList<CommunicatorSummary>(`communicators?${of}`, { on: "lists" });
+  const resolved = useList<Finding>(`findings?state=resolved&${of}`, { on: "findings" });
   if (job === undefined) return <p class="notice">Job {id} is not known to this daemon.</p>;
+  const items = communicators.value?.items ?? [];
+  const endMs = Math.min(store.range.value.toMs, job.state === "ended" ? Date.parse(job.last_seen) : Infinity);
+  const fromMs = Math.min(Math.max(Math.min(store.range.value.fromMs, endMs - MIN_SPAN_MS), Date.parse(job.first_seen)), endMs - MIN_SPAN_MS);
+  const range = { fromMs, toMs: endMs };
+  const findings = [...store.firing.value.items.filter((one) => one.job === id), ...(resolved.value?.items ?? [])];
   return (
     <>
-      <CommunicatorCards />
-      <div class="board">
-        <div class="column">
-          <Hosts job={job} />
-        </div>
-        <div class="column">
-          <Findings job={id} />
-        </div>
+      <Head job={job} />
+      <div class="column">
+        <Findings job={id} />
+        <Panel id="communicators" title={plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
+          <Communicators items={items} />
+        </Panel>
+        <JobSeries job={id} fromMs={fromMs} endMs={endMs} />
+        <Panel id="timeline" title="Communicators and findings over time">
+          <Timeline
+            range={range}
+            nowMs={store.nowMs.value}
+            groups={[
+              { name: "Communicators", noun: "communicator", lanes: communicatorLanes(items, range), href: (comm) => store.link({ page: "communicator", comm }) },
+              { name: "Findings", noun: "finding", lanes: findingLanes(group(findings), range), href: (finding) => store.link({ page: "findings", id: finding }) },
+            ]}
+          />
+        </Panel>
       </div>
     </>
+  );
+}
+
+const STATES: Record<Job["state"], MarkKind> = { running: "ok", stale: "stale", imported: "ended", ended: "ended" };
+
+function Head({ job }: { job: Job }) {
+  return (
+    <PageHead crumbs={[["Jobs", store.link({ page: "jobs" })]]} name={job.id}>
+      <Fact name="State">
+        <b>
+          <Mark kind={STATES[job.state]} /> {job.state}
+        </b>
+        <small>
+          {job.state === "ended" ? `at ${moment(Date.parse(job.last_seen), store.nowMs.value)}` : `since ${since(Date.parse(job.first_seen), store.nowMs.value)}`}
+        </small>
+      </Fact>
+      <Fact name="Hosts">
+        <a href={store.link({ page: "hosts", job: job.id })}>
+          <b>{integer(job.hosts.length)}</b>
+        </a>
+      </Fact>
+      <Fact name="Ranks">
+        <b>{integer(job.world_size ?? job.n_processes)}</b>
+        {job.n_killed > 0 ? <small class="bad">{integer(job.n_killed)} killed</small> : <small>{integer(job.n_processes)} {job.n_processes === 1 ? "process" : "processes"} seen</small>}
+      </Fact>
+      <Fact name="Communicators in use">
+        <b>{integer(job.active_communicators)}</b>
+        <small>of {integer(job.n_communicators)} ever seen</small>
+      </Fact>
+      <Fact name="Completed">
+        <b>{bandwidth(job.completed_bytes_per_s)}</b>
+        <small>{size(job.completed_bytes)} in all</small>
+      </Fact>
+      {job.coverage.state === "partly" && (
+        <Fact name="Coverage">
+          <b class="partly">partly seen</b>
+          <small title={job.coverage.lacks.join(" ")}>{job.coverage.lacks[0]}</small>
+        </Fact>
+      )}
+    </PageHead>
   );
 }

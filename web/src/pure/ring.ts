@@ -6,21 +6,22 @@
  */
 
 import type { Hop, Ring } from "../api";
+import { arc, circle, point, round, type Point } from "./circle";
+import { HOST_GAP_SLOTS, MAX_SINGLE_RANKS, slots, type Slot } from "./hosts-ring";
 
-/** Above this many ranks the drawing is ticks instead of numbered discs. */
-export const MAX_LABELLED_RANKS = 64;
 /** With more arcs than this only those in trouble are labelled. */
 const MAX_LABELLED_ARCS = 32;
 /** The same where labels stand inside. */
 const MAX_INSIDE_LABELS = 10;
 /** Below this width they do. */
 const MIN_OUTSIDE_WIDTH_PX = 480;
-/** Space between two hosts, in slots of one rank. */
-const HOST_GAP_SLOTS = 0.5;
 /** Hops get their transport and NIC written beside them only where the circle leaves this much room for each. */
 const MIN_HOP_LABEL_PX = 66;
 /** Below this radius the middle is needed for the details. */
 const MIN_HOP_LABEL_RADIUS_PX = 150;
+
+/** A shorter arc shows nothing of a pattern. */
+const MIN_PATTERN_PX = 24;
 
 /** Names are cut to this many characters. */
 export const MAX_NAME_CHARS = 16;
@@ -36,19 +37,22 @@ const MIN_TEXT_RADIUS_PX = 130;
 
 export type Transport = "net" | "socket" | "shm" | "p2p" | "unknown";
 
-export interface Point {
-  x: number;
-  y: number;
-}
-
 export interface Place extends Point {
+  /** The first of `ranks`. */
   rank: number;
+  /** More than one where it stands for the consecutive ranks of a host. */
+  ranks: number[];
+  collapsed: boolean;
   host: string | null;
-  /** Index in the ring's order; missing ranks come after it. */
+  /** Index in the layout's places; missing ranks come last. */
   index: number;
   missing: boolean;
   /** Radians, 0 at the top, clockwise. */
   angle: number;
+  /** Half of what it takes of the circle, radians. */
+  half: number;
+  /** Odd hops inside of it, which are not drawn. */
+  oddInside: number;
 }
 
 export interface Arc {
@@ -57,12 +61,15 @@ export interface Arc {
   to: number;
   ranks: number[];
   path: string;
+  /** Too short for a pattern. */
+  short: boolean;
   /** Where its label goes. */
   x: number;
   y: number;
   anchor: "start" | "middle" | "end";
 }
 
+/** The hop that leads out of a place; `hops[i]` belongs to `places[i]`. */
 export interface HopLine {
   index: number;
   hop: Hop;
@@ -86,6 +93,8 @@ export interface Layout {
   outer: number;
   discRadius: number;
   dense: boolean;
+  /** Whether hosts stand for their ranks. */
+  byHosts: boolean;
   rankLabels: boolean;
   hopLabels: boolean;
   /** Whether the middle has room for words. */
@@ -97,9 +106,8 @@ export interface Layout {
   hops: HopLine[];
 }
 
-export function layout(ring: Ring, widthPx: number, nRanks: number, hostOf: (rank: number) => string | null): Layout {
-  const missingRanks = unplaced(ring, nRanks);
-  const n = ring.order.length + missingRanks.length;
+/** `expanded`: the host whose ranks are drawn one by one where the ring is drawn by hosts. */
+export function layout(ring: Ring, widthPx: number, nRanks: number, hostOf: (rank: number) => string | null, expanded?: string): Layout {
   const longest = Math.max(0, ...ring.order.map((hop) => Math.min(MAX_NAME_CHARS, hop.host.length)));
   // On a telephone names go inside, where nothing else is written then.
   const inside = widthPx < MIN_OUTSIDE_WIDTH_PX;
@@ -108,21 +116,15 @@ export function layout(ring: Ring, widthPx: number, nRanks: number, hostOf: (ran
   const outer = Math.min(widthPx / 2 - sideRoom, MAX_HEIGHT_PX / 2 - labelRoom);
   const heightPx = Math.ceil(2 * (outer + labelRoom));
   const centre = { x: widthPx / 2, y: heightPx / 2 };
-  const radius = outer - (n > MAX_LABELLED_RANKS ? 16 : 26);
+  const large = Math.max(nRanks, ring.order.length) > MAX_SINGLE_RANKS;
+  const radius = outer - (large ? 18 : 26);
 
-  const hosts = [...ring.order.map((hop) => hop.host as string | null), ...missingRanks.map(hostOf)];
-  const angles = slotAngles(hosts, ring.order.length);
-  const slotPx = angles.step * radius;
-  const dense = n > MAX_LABELLED_RANKS;
-  const discRadius = dense ? Math.max(0.7, Math.min(4, slotPx * 0.38)) : Math.max(3.5, Math.min(15, slotPx * 0.4));
-
-  const at = (angle: number, r: number) => point(centre, angle, r);
-  const places: Place[] = hosts.map((host, index) => {
-    const missing = index >= ring.order.length;
-    const rank = missing ? missingRanks[index - ring.order.length]! : ring.order[index]!.rank;
-    const angle = angles.of[index]!;
-    return { rank, host, index, missing, angle, ...at(angle, radius) };
-  });
+  const all = slots(ring, nRanks, hostOf, expanded, 2 * Math.PI * radius);
+  const { places, unit } = placesOf(all, ring, centre, radius);
+  const byHosts = all.some((slot) => slot.collapsed);
+  const slotPx = unit * radius;
+  const dense = large && !byHosts;
+  const discRadius = radiusOf(places, byHosts, dense, slotPx, radius);
 
   return {
     widthPx,
@@ -132,13 +134,14 @@ export function layout(ring: Ring, widthPx: number, nRanks: number, hostOf: (ran
     outer,
     discRadius,
     dense,
+    byHosts,
     rankLabels: !dense && discRadius >= 7,
-    hopLabels: !dense && !inside && radius >= MIN_HOP_LABEL_RADIUS_PX && slotPx >= MIN_HOP_LABEL_PX,
+    hopLabels: !large && !inside && radius >= MIN_HOP_LABEL_RADIUS_PX && slotPx >= MIN_HOP_LABEL_PX,
     roomy: !inside && radius >= MIN_TEXT_RADIUS_PX,
     maxArcLabels: inside ? MAX_INSIDE_LABELS : MAX_LABELLED_ARCS,
     places,
-    arcs: arcsOf(places, angles.step, centre, outer, inside ? radius - discRadius - 9 : outer + 13),
-    hops: hopsOf(ring, places, centre, radius),
+    arcs: arcsOf(places, centre, outer, inside ? radius - discRadius - 9 : outer + 13),
+    hops: hopsOf(ring, all, places, centre, radius),
   };
 }
 
@@ -171,52 +174,52 @@ export function nearest(layout: Layout, x: number, y: number): Place | null {
   return best;
 }
 
-/** Ranks outside of the known piece; the one that it leads to comes first, as that much is known. */
-function unplaced(ring: Ring, nRanks: number): number[] {
-  if (ring.complete) return [];
-  const placed = new Set(ring.order.map((hop) => hop.rank));
-  const all = new Set(ring.missing_ranks);
-  for (let rank = 0; rank < nRanks; rank += 1) all.add(rank);
-  const next = ring.order.at(-1)?.next;
-  return [...all].filter((rank) => !placed.has(rank)).sort((a, b) => Number(b === next) - Number(a === next) || a - b);
+function radiusOf(places: Place[], byHosts: boolean, dense: boolean, slotPx: number, radius: number): number {
+  if (dense) return Math.max(0.7, Math.min(4, slotPx * 0.38));
+  if (!byHosts) return Math.max(3.5, Math.min(15, slotPx * 0.4));
+  const single = places.filter((place) => !place.collapsed).map((place) => place.half * radius);
+  return single.length === 0 ? 4 : Math.max(2.5, Math.min(13, Math.min(...single) * 0.7));
 }
 
-/** Angles of n slots: one unit each, and a gap wherever the host changes. The first rank's host is centred on the top. */
-function slotAngles(hosts: (string | null)[], known: number): { of: number[]; step: number } {
-  const n = hosts.length;
-  let total = n;
-  const starts: number[] = [];
-  let cursor = 0;
-  for (let i = 0; i < n; i += 1) {
-    starts.push(cursor);
-    cursor += 1;
-    const next = (i + 1) % n;
-    if (n > 1 && (hosts[i] !== hosts[next] || i + 1 === known)) {
-      cursor += HOST_GAP_SLOTS;
-      total += HOST_GAP_SLOTS;
-    }
-  }
-  const step = (2 * Math.PI) / Math.max(1, total);
-  return { of: starts.map((start) => start * step), step };
+/** One unit of the circle for each slot's weight, and a gap wherever the host changes. The first rank's host is centred on the top. */
+function placesOf(all: Slot[], ring: Ring, centre: Point, radius: number): { places: Place[]; unit: number } {
+  const n = all.length;
+  const gaps = all.map((slot, i) => {
+    const next = all[(i + 1) % n]!;
+    return n > 1 && (slot.host !== next.host || slot.missing !== next.missing) ? HOST_GAP_SLOTS : 0;
+  });
+  const total = all.reduce((sum, slot, i) => sum + slot.weight + gaps[i]!, 0);
+  const unit = (2 * Math.PI) / Math.max(1, total);
+  // The middle of the first slot is the top.
+  let cursor = -(all[0]?.weight ?? 0) / 2;
+  const places = all.map((slot, index) => {
+    const angle = (cursor + slot.weight / 2) * unit;
+    cursor += slot.weight + gaps[index]!;
+    return {
+      rank: slot.ranks[0]!,
+      ranks: slot.ranks,
+      collapsed: slot.collapsed,
+      host: slot.host,
+      index,
+      missing: slot.missing,
+      angle,
+      half: (slot.weight * unit) / 2,
+      oddInside: slot.indices.slice(0, -1).filter((at) => (ring.order[at]!.odd ?? []).length > 0).length,
+      ...point(centre, angle, radius),
+    };
+  });
+  return { places, unit };
 }
 
-function point(centre: Point, angle: number, r: number): Point {
-  return { x: round(centre.x + r * Math.sin(angle)), y: round(centre.y - r * Math.cos(angle)) };
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100;
-}
-
-function arcsOf(places: Place[], step: number, centre: Point, outer: number, labelRadius: number): Arc[] {
+function arcsOf(places: Place[], centre: Point, outer: number, labelRadius: number): Arc[] {
   const runs: { host: string; first: Place; last: Place; ranks: number[] }[] = [];
   for (const place of places) {
     if (place.missing || place.host === null) continue;
     const run = runs.at(-1);
     if (run && run.host === place.host && run.last.index + 1 === place.index) {
       run.last = place;
-      run.ranks.push(place.rank);
-    } else runs.push({ host: place.host, first: place, last: place, ranks: [place.rank] });
+      run.ranks.push(...place.ranks);
+    } else runs.push({ host: place.host, first: place, last: place, ranks: [...place.ranks] });
   }
   // The ring closes: a run that begins at rank 0's host may have its beginning at the end of the order.
   const [head, tail] = [runs[0], runs.at(-1)];
@@ -227,8 +230,8 @@ function arcsOf(places: Place[], step: number, centre: Point, outer: number, lab
   }
   const whole = runs.length === 1 && places.every((place) => !place.missing);
   return runs.map((run) => {
-    const from = run.first.angle - step * 0.44;
-    let to = run.last.angle + step * 0.44;
+    const from = run.first.angle - run.first.half * 0.88;
+    let to = run.last.angle + run.last.half * 0.88;
     if (to < from) to += 2 * Math.PI;
     const middle = (from + to) / 2;
     const label = point(centre, middle, labelRadius);
@@ -238,6 +241,7 @@ function arcsOf(places: Place[], step: number, centre: Point, outer: number, lab
       from,
       to,
       ranks: run.ranks,
+      short: (to - from) * outer < MIN_PATTERN_PX,
       path: whole ? circle(centre, outer) : arc(centre, outer, from, to),
       x: label.x,
       y: round(label.y + 4 - Math.cos(middle) * (labelRadius < outer ? -6 : 3)),
@@ -246,11 +250,11 @@ function arcsOf(places: Place[], step: number, centre: Point, outer: number, lab
   });
 }
 
-function hopsOf(ring: Ring, places: Place[], centre: Point, radius: number): HopLine[] {
-  const byRank = new Map(places.map((place) => [place.rank, place]));
-  return ring.order.map((hop, index) => {
-    const from = places[index]!;
-    const target = byRank.get(hop.next);
+function hopsOf(ring: Ring, all: Slot[], places: Place[], centre: Point, radius: number): HopLine[] {
+  const placeOf = new Map(places.flatMap((place) => place.ranks.map((rank) => [rank, place])));
+  return places.filter((place) => !place.missing).map((from, index) => {
+    const hop = ring.order[all[index]!.indices.at(-1)!]!;
+    const target = placeOf.get(hop.next);
     const following = places[(index + 1) % places.length]!;
     const known = target === following;
     const startAngle = from.angle;
@@ -265,7 +269,7 @@ function hopsOf(ring: Ring, places: Place[], centre: Point, radius: number): Hop
       hop,
       transport: known || hop.transport !== null ? transportClass(hop.transport) : "unknown",
       betweenHosts: target !== undefined && target.host !== from.host,
-      path: ring.order.length === 1 && ring.complete ? circle(centre, radius) : arc(centre, radius, startAngle, endAngle),
+      path: places.length === 1 && ring.complete ? circle(centre, radius) : arc(centre, radius, startAngle, endAngle),
       x: mid.x,
       y: mid.y,
       degrees: round((middle * 180) / Math.PI),
@@ -274,17 +278,4 @@ function hopsOf(ring: Ring, places: Place[], centre: Point, radius: number): Hop
       labelY: round(label.y + (hop.nic === null ? 0 : 13 * Math.min(0, Math.cos(middle)))),
     };
   });
-}
-
-function arc(centre: Point, r: number, from: number, to: number): string {
-  const a = point(centre, from, r);
-  const b = point(centre, to, r);
-  const large = to - from > Math.PI ? 1 : 0;
-  return `M${a.x} ${a.y}A${round(r)} ${round(r)} 0 ${large} 1 ${b.x} ${b.y}`;
-}
-
-function circle(centre: Point, r: number): string {
-  const radius = round(r);
-  const top = `${centre.x} ${round(centre.y - r)}`;
-  return `M${top}A${radius} ${radius} 0 1 1 ${centre.x} ${round(centre.y + r)}A${radius} ${radius} 0 1 1 ${top}`;
 }

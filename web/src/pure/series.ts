@@ -1,6 +1,7 @@
 /** Bandwidth over time: the store's history, and what was seen live since. Pure. */
 
-import type { PrimitiveTotals, Series } from "../api";
+import type { PrimitiveTotals, Series, SeriesLine } from "../api";
+import { byName } from "./health";
 
 /** One look at a communicator's counters. */
 export interface Sample {
@@ -99,4 +100,27 @@ export function settled(series: Series, nowMs: number): Series {
     times_ms: series.times_ms.slice(0, whole),
     lines: series.lines.map((line) => ({ ...line, values: line.values.slice(0, whole) })),
   };
+}
+
+/** One thing over time. */
+export interface KeyedLine {
+  key: string;
+  values: (number | null)[];
+}
+
+/** Adds the lines of one key up; what is not known of one counts as nothing beside what is known of another. */
+export function merge(lines: SeriesLine[], keyOf: (line: SeriesLine) => string): KeyedLine[] {
+  const merged = new Map<string, (number | null)[]>();
+  for (const line of lines) {
+    const sum = merged.get(keyOf(line));
+    merged.set(keyOf(line), line.values.map((value, i) => (value == null ? (sum?.[i] ?? null) : value + (sum?.[i] ?? 0))));
+  }
+  return [...merged].map(([key, values]) => ({ key, values }));
+}
+
+/** Those that carry the most, by name; how many are left out. */
+export function heaviest(lines: KeyedLine[], most: number): { lines: KeyedLine[]; hidden: number } {
+  const weight = ({ values }: KeyedLine) => values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
+  const kept = [...lines].sort((a, b) => weight(b) - weight(a)).slice(0, most);
+  return { lines: kept.sort((a, b) => byName(a.key, b.key)), hidden: lines.length - kept.length };
 }

@@ -1,8 +1,11 @@
 import { signal } from "@preact/signals";
 import type { Operation, Rank, RankState } from "../api";
 import { duration, integer, plural, primitiveName, size, words } from "../pure/format";
+import { choose, filters, type RankFilter, type RankSort } from "../pure/ranks";
+import { rankRows } from "../pure/tables";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
+import { Export } from "./export";
 import { Mark, type MarkKind } from "./mark";
 import { Panel } from "./panel";
 
@@ -10,27 +13,39 @@ import { Panel } from "./panel";
 const FEW = 64;
 
 const all = signal(false);
+const filter = signal<RankFilter>("all");
+/** Null: by rank, but in a large communicator those to look at first. */
+const order = signal<{ sort: RankSort; descending: boolean } | null>(null);
 
 const MARKS: Record<RankState, MarkKind> = { running: "ok", stale: "stale", exited: "ended", killed: "killed", imported: "ended" };
 
 export function RanksPanel() {
-  const host = comm.at.value.host;
+  const { host, rank: named } = comm.at.value;
   const ranks = store.ranks.value;
-  const ofHost = host === undefined ? ranks : ranks.filter((rank) => rank.host === host);
   const { sentence, stuck, behind } = store.ranksProgress.value;
-  const ordered = ofHost.length > FEW ? noteworthyFirst(ofHost, behind) : ofHost;
+  const offered = filters(ranks, behind);
+  const wanted = offered.includes(filter.value) ? filter.value : "all";
+  const few = ranks.length > FEW && !all.value;
+  const { sort, descending } = order.value ?? { sort: few ? "attention" as const : "rank" as const, descending: false };
+  const chosen = choose(ranks, behind, { sort, descending, filter: wanted, host });
   const gpus = new Set(ranks.map((rank) => rank.gpu)).size > 1;
-  const shown = all.value ? ofHost : ordered.slice(0, FEW);
+  const shown = few ? chosen.slice(0, FEW) : chosen;
   return (
     <Panel
       id="ranks"
-      title={heading(ofHost.length, host)}
+      title={heading(chosen.length, host)}
       aside={
-        host !== undefined && (
-          <a class="chip" href={store.link({ ...comm.at.value, host: undefined })} aria-label={`Only ${host}; show every host`}>
-            only {host} <span aria-hidden="true">✕</span>
-          </a>
-        )
+        <>
+          {offered.length > 2 && <States offered={offered} wanted={wanted} />}
+          {host !== undefined && (
+            <a class="chip" href={store.link({ ...comm.at.value, host: undefined })} aria-label={`Only ${host}; show every host`}>
+              only {host} <span aria-hidden="true">✕</span>
+            </a>
+          )}
+          {store.watched.value !== undefined && (
+            <Export path={`communicators/${encodeURIComponent(store.watched.value.id)}`} name={`ranks-${store.watched.value.id}`} rows={() => rankRows(chosen)} />
+          )}
+        </>
       }
     >
       {sentence !== "" && (
@@ -39,38 +54,66 @@ export function RanksPanel() {
           {sentence}
         </p>
       )}
-      {ofHost.length === 0 ? (
+      {chosen.length === 0 ? (
         <p class="quiet">{host === undefined ? "No rank heard of yet." : `${host} has no rank in this communicator.`}</p>
       ) : (
         <div class="scroller" tabIndex={0} role="region" aria-label="Ranks">
           <table class="ranks-table">
             <thead>
               <tr>
-                <th scope="col" class="number">Rank</th>
-                <th scope="col">Host</th>
+                <Head name="Rank" by="rank" class="number" />
+                <Head name="Host" by="host" />
                 {gpus && <th scope="col" class="wide">GPU</th>}
                 <th scope="col">State</th>
-                <th scope="col" class="number wide" title="Init channels found → final channels in use">Ch.</th>
-                <th scope="col">Operation</th>
+                <Head name="Ch." by="channels" class="number wide" title="Init channels found → final channels in use" />
+                <Head name="Operation" by="operation" title="Those that the others wait for first, then the longest" />
               </tr>
             </thead>
             <tbody>
               {shown.map((rank) => (
-                <Row key={rank.rank} rank={rank} gpu={gpus} behind={behind.get(rank.rank)} />
+                <Row key={rank.rank} rank={rank} gpu={gpus} behind={behind.get(rank.rank)} named={rank.rank === named} />
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {ofHost.length > FEW && (
+      {chosen.length > FEW && (
         <p class="quiet">
-          {!all.value && `${FEW} of ${integer(ofHost.length)} ranks, those to look at first. `}
+          {few && `${FEW} of ${integer(chosen.length)} ranks${sort === "attention" ? ", those to look at first" : ""}. `}
           <button type="button" class="plain" onClick={() => (all.value = !all.value)}>
-            {all.value ? "Show fewer" : `Show all ${integer(ofHost.length)}`}
+            {all.value ? "Show fewer" : `Show all ${integer(chosen.length)}`}
           </button>
         </p>
       )}
     </Panel>
+  );
+}
+
+function States({ offered, wanted }: { offered: RankFilter[]; wanted: RankFilter }) {
+  return (
+    <label class="picker">
+      State{" "}
+      <select value={wanted} onChange={(event) => (filter.value = offered.find((one) => one === event.currentTarget.value) ?? "all")}>
+        {offered.map((one) => (
+          <option key={one} value={one}>
+            {one === "late" ? "waited for" : one}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** Sorts by its column; once more, the other way round. */
+function Head(props: { name: string; by: RankSort; class?: string; title?: string }) {
+  const on = order.value?.sort === props.by ? order.value : undefined;
+  return (
+    <th scope="col" class={props.class} title={props.title} aria-sort={on === undefined ? undefined : on.descending ? "descending" : "ascending"}>
+      <button type="button" class="sort" onClick={() => (order.value = { sort: props.by, descending: on !== undefined && !on.descending })}>
+        {props.name}
+        <span aria-hidden="true">{on === undefined ? "" : on.descending ? " ↓" : " ↑"}</span>
+      </button>
+    </th>
   );
 }
 
@@ -81,14 +124,14 @@ function heading(count: number, host: string | undefined): string {
 }
 
 /** `gpu`: whether its name tells the ranks apart. */
-function Row({ rank, gpu, behind }: { rank: Rank; gpu: boolean; behind: number | undefined }) {
+function Row({ rank, gpu, behind, named }: { rank: Rank; gpu: boolean; behind: number | undefined; named: boolean }) {
   return (
-    <tr class={`state-${rank.state}`} data-rank={rank.rank}>
+    <tr class={`state-${rank.state}${named ? " named" : ""}`} data-rank={rank.rank}>
       <th scope="row" class="number" title={rank.global_rank === undefined ? "" : `global rank ${rank.global_rank}`}>
-        {rank.rank}
+        <a href={store.link({ ...comm.at.value, rank: rank.rank })}>{rank.rank}</a>
       </th>
       <td class="name" title={`process ${rank.pid}`}>
-        {rank.host}
+        <a href={store.link({ page: "host", host: rank.host })}>{rank.host}</a>
       </td>
       {gpu && <td class="wide gpu">{rank.gpu ?? "–"}</td>}
       <td class="state">
@@ -136,11 +179,4 @@ function stateWords(operation: Operation, state: RankState): string {
   }
   if (operation.state === "completed") return `done in ${time}`;
   return operation.state;
-}
-
-/** Killed, silent and late ranks first; otherwise by rank. */
-function noteworthyFirst(ranks: Rank[], behind: Map<number, number>): Rank[] {
-  const weight = (rank: Rank) =>
-    rank.state === "killed" ? 3 : behind.has(rank.rank) ? 2 : rank.state === "running" ? 0 : 1;
-  return [...ranks].sort((a, b) => weight(b) - weight(a) || a.rank - b.rank);
 }

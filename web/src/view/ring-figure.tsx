@@ -1,76 +1,77 @@
-import { signal } from "@preact/signals";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Rank, Ring } from "../api";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import type { Ring } from "../api";
 import { layout, nearest, type Layout, type Place } from "../pure/ring";
-import { shownId } from "../state/communicator";
-import * as store from "../state/store";
 import { RingDetails } from "./ring-details";
 import { RingBase, RingRanks } from "./ring-drawing";
 import { RingLegend } from "./ring-legend";
-
-/** Place pointed at or reached by keyboard: index into the layout's places. */
-export const active = signal<number | null>(null);
+import type { Scene } from "./ring-scene";
+import { useWidth } from "./use-width";
 
 const MAX_WIDTH_PX = 900;
 const MIN_WIDTH_PX = 280;
 
-/** The ring, drawn; one stop for Tab, arrows go along it. */
-export function RingFigure({ ring, channels }: { ring: Ring; channels: number }) {
+/** The ring, drawn; one stop for Tab, arrows go along it, Enter chooses. */
+export function RingFigure({ ring, channels, scene, label = "Ring" }: { ring: Ring; channels: number; scene: Scene; label?: string }) {
   const box = useRef<HTMLDivElement>(null);
-  const widthPx = useWidth(box);
-  const ranks = store.ranks.value;
-  const byRank = useMemo(() => new Map(ranks.map((rank) => [rank.rank, rank])), [ranks]);
-  const nRanks = store.watched.value?.n_ranks ?? 0;
-  const hostsKey = ring.complete ? "" : ranks.map((rank) => rank.host).join();
+  const widthPx = Math.max(MIN_WIDTH_PX, Math.min(MAX_WIDTH_PX, useWidth(box)));
+  // Place pointed at or reached by keyboard: index into the layout's places.
+  const [active, setActive] = useState<number | null>(null);
+  const { byRank, nRanks, host, rank } = scene;
+  const hostsKey = ring.complete ? "" : [...byRank.values()].map((one) => one.host).join();
   const drawn = useMemo(
-    () => layout(ring, widthPx, nRanks, (rank) => byRank.get(rank)?.host ?? null),
-    [ring, widthPx, nRanks, hostsKey],
+    () => layout(ring, widthPx, nRanks, (one) => byRank.get(one)?.host ?? null, host),
+    [ring, widthPx, nRanks, hostsKey, host],
   );
-  useEffect(() => {
-    active.value = null;
-  }, [ring.channel, shownId.value]);
-  const at = active.value === null ? undefined : drawn.places[active.value];
+  // Who expands a host by keyboard goes on at its first rank.
+  useEffect(() => setActive((last) => (last === null || !drawn.byHosts ? null : firstOf(drawn, host))), [ring.channel, host]);
+  const name = useId();
+  const at = active === null ? undefined : drawn.places[active];
+  const pinned = rank === undefined ? undefined : drawn.places.find((place) => place.ranks.includes(rank));
+  const shown = at ?? pinned;
   return (
     <figure class="ring-figure">
       <div class="ring-box" ref={box}>
         <div class="ring-square" style={{ width: `${drawn.widthPx}px` }}>
           <svg
-            class={drawn.dense ? "ring dense" : "ring"}
+            class={`ring${drawn.dense ? " dense" : ""}${drawn.byHosts ? " by-hosts" : ""}`}
             width={drawn.widthPx}
             height={drawn.heightPx}
             viewBox={`0 0 ${drawn.widthPx} ${drawn.heightPx}`}
             role="listbox"
             tabIndex={0}
-            aria-label={`Ring of channel ${ring.channel}, in order; arrow keys go along it`}
-            aria-activedescendant={at === undefined ? undefined : `place-${at.index}`}
-            onPointerMove={(event) => point(event, drawn)}
-            onPointerLeave={() => (active.value = null)}
-            onClick={(event) => choose(event, drawn)}
-            onKeyDown={(event) => walk(event, drawn)}
-            onBlur={() => (active.value = null)}
+            aria-label={`${label} of channel ${ring.channel}, in order; arrow keys go along it, Enter chooses`}
+            aria-activedescendant={at === undefined ? undefined : `${name}-${at.index}`}
+            onPointerMove={(event) => setActive(placeAt(event, drawn)?.index ?? null)}
+            onPointerLeave={() => setActive(null)}
+            onClick={(event) => pick(placeAt(event, drawn), scene)}
+            onKeyDown={(event) => walk(event, drawn, active, setActive, scene)}
+            onBlur={() => setActive(null)}
           >
-            <RingBase drawn={drawn} />
-            <Highlight drawn={drawn} />
-            <RingRanks drawn={drawn} states={statesOf(ranks, store.ranksProgress.value.behind)} />
+            <RingBase drawn={drawn} scene={scene} />
+            <Highlight drawn={drawn} place={shown} />
+            <RingRanks name={name} drawn={drawn} scene={scene} states={statesOf(scene)} />
           </svg>
-          <RingDetails ring={ring} channels={channels} drawn={drawn} byRank={byRank} />
+          <RingDetails ring={ring} channels={channels} drawn={drawn} scene={scene} place={shown} pinned={shown !== undefined && shown === pinned} />
         </div>
       </div>
-      <RingLegend drawn={drawn} />
+      <RingLegend drawn={drawn} scene={scene} />
     </figure>
   );
 }
 
+function firstOf(drawn: Layout, host: string | undefined): number | null {
+  return drawn.places.find((place) => place.host === host && !place.collapsed)?.index ?? null;
+}
+
 /** Ranks that do not run, or that the others wait for, as text: equal text means nothing to draw again. */
-function statesOf(ranks: Rank[], behind: Map<number, number>): string {
-  return ranks
-    .filter((rank) => rank.state !== "running" || behind.has(rank.rank))
+function statesOf({ byRank, late }: Scene): string {
+  return [...byRank.values()]
+    .filter((rank) => rank.state !== "running" || late.has(rank.rank))
     .map((rank) => `${rank.rank}:${rank.state === "running" ? "late" : rank.state}`)
     .join();
 }
 
-function Highlight({ drawn }: { drawn: Layout }) {
-  const place = active.value === null ? undefined : drawn.places[active.value];
+function Highlight({ drawn, place }: { drawn: Layout; place: Place | undefined }) {
   if (place === undefined) return null;
   const hop = drawn.hops[place.index];
   return (
@@ -81,44 +82,33 @@ function Highlight({ drawn }: { drawn: Layout }) {
   );
 }
 
-function point(event: PointerEvent, drawn: Layout): void {
-  active.value = placeAt(event, drawn)?.index ?? null;
-}
-
 function placeAt(event: MouseEvent, drawn: Layout): Place | null {
   const rect = (event.currentTarget as Element).getBoundingClientRect();
   return nearest(drawn, event.clientX - rect.left, event.clientY - rect.top);
 }
 
-/** For a finger, which cannot hover. */
-function choose(event: MouseEvent, drawn: Layout): void {
-  active.value = placeAt(event, drawn)?.index ?? null;
+/** A host that stands for its ranks is expanded, a rank is pinned; what was chosen already is let go, as is all by a click beside the ring. */
+function pick(place: Place | null, scene: Scene): void {
+  if (place === null) scene.choose({ host: scene.host });
+  else if (place.collapsed) scene.choose({ host: place.host ?? undefined });
+  else scene.choose({ host: scene.host, rank: place.rank === scene.rank ? undefined : place.rank });
 }
 
-function walk(event: KeyboardEvent, drawn: Layout): void {
+function walk(event: KeyboardEvent, drawn: Layout, at: number | null, go: (next: number | null) => void, scene: Scene): void {
   const n = drawn.places.length;
-  const at = active.value;
-  let next: number | null;
-  if (event.key === "ArrowRight" || event.key === "ArrowDown") next = at === null ? 0 : (at + 1) % n;
-  else if (event.key === "ArrowLeft" || event.key === "ArrowUp") next = at === null ? n - 1 : (at + n - 1) % n;
-  else if (event.key === "Home") next = 0;
-  else if (event.key === "End") next = n - 1;
-  else if (event.key === "Escape") next = null;
+  if (event.key === "ArrowRight" || event.key === "ArrowDown") go(at === null ? 0 : (at + 1) % n);
+  else if (event.key === "ArrowLeft" || event.key === "ArrowUp") go(at === null ? n - 1 : (at + n - 1) % n);
+  else if (event.key === "Home") go(0);
+  else if (event.key === "End") go(n - 1);
+  else if (event.key === "Enter" || event.key === " ") pick(drawn.places[at ?? -1] ?? null, scene);
+  else if (event.key === "Escape") leave(at, go, scene);
   else return;
   event.preventDefault();
-  active.value = next;
 }
 
-function useWidth(box: { current: HTMLElement | null }): number {
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const element = box.current;
-    if (element === null) return;
-    const measure = () => setWidth(Math.floor(element.clientWidth));
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
-  return Math.max(MIN_WIDTH_PX, Math.min(MAX_WIDTH_PX, width));
+/** One thing after the other: the place pointed at, the pinned rank, the expanded host. */
+function leave(at: number | null, go: (next: number | null) => void, scene: Scene): void {
+  if (scene.rank !== undefined) scene.choose({ host: scene.host });
+  else if (at === null && scene.host !== undefined) scene.choose({});
+  go(null);
 }

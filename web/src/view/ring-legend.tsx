@@ -1,5 +1,6 @@
+import type { OddHop } from "../api";
 import type { Layout, Transport } from "../pure/ring";
-import * as store from "../state/store";
+import type { Scene } from "./ring-scene";
 
 const NAMES: Record<Transport, string> = {
   net: "NET, RDMA or other",
@@ -9,12 +10,15 @@ const NAMES: Record<Transport, string> = {
   unknown: "not known",
 };
 
+const ODD: Record<OddHop, string> = { cross_rail: "cross-rail", fallback: "fallback", no_gpu_direct: "no GPUDirect" };
+
 /** Only what is in the drawing. */
-export function RingLegend({ drawn }: { drawn: Layout }) {
+export function RingLegend({ drawn, scene }: { drawn: Layout; scene: Scene }) {
   const transports = (Object.keys(NAMES) as Transport[]).filter((one) => drawn.hops.some((hop) => hop.transport === one));
-  const degraded = drawn.arcs.some((arc) => store.degradedHosts.value.has(arc.host));
-  const killed = store.ranks.value.some((rank) => rank.state === "killed");
-  const late = store.lateByHost.value.size > 0;
+  const degraded = drawn.arcs.some((arc) => scene.degraded.has(arc.host));
+  const killed = [...scene.byRank.values()].some((rank) => rank.state === "killed");
+  const late = scene.late.size > 0;
+  const odd = [...new Set(drawn.hops.flatMap((hop) => hop.hop.odd ?? []))];
   return (
     <ul class="ring-legend" aria-label="Legend">
       {transports.map((transport) => (
@@ -25,12 +29,21 @@ export function RingLegend({ drawn }: { drawn: Layout }) {
           {transport === "net" ? netName(drawn) : NAMES[transport]}
         </li>
       ))}
-      {drawn.hops.some((hop) => (hop.hop.odd ?? []).length > 0) && (
+      {(odd.length > 0 || drawn.places.some((place) => place.oddInside > 0)) && (
         <li>
           <svg width="18" height="16" class="hop" aria-hidden="true">
             <path class="hop-odd" d="M0 -8L7.5 5.500H-7.500z" transform="translate(9 9)" />
           </svg>
-          odd hop: fallback or cross-rail
+          odd hop{odd.length > 0 && `: ${odd.map((one) => ODD[one]).join(", ")}`}
+        </li>
+      )}
+      {scene.changed.size > 0 && (
+        <li>
+          <svg width="30" height="14" class="hop changed" aria-hidden="true">
+            <path class="hop-change" d="M3 7H27" />
+            <path class="hop-line" d="M1 7H29" />
+          </svg>
+          hop that is not as in the other ring
         </li>
       )}
       {degraded && (

@@ -1,73 +1,137 @@
-import { moment, plural, words } from "../pure/format";
+import { useMemo } from "preact/hooks";
+import type { CommunicatorDetail, Ring, Rings } from "../api";
+import { compare, type Comparison } from "../pure/compare";
+import { plural, words } from "../pure/format";
+import { ringRows } from "../pure/tables";
+import { useApi } from "../state/api";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
+import { Changes, ComparePicker } from "./compare";
+import { Export } from "./export";
 import { Panel } from "./panel";
 import { RingFigure } from "./ring-figure";
+import type { Scene } from "./ring-scene";
 import { RingTable } from "./ring-table";
+import { RingThumbs } from "./ring-thumbs";
 import { withCommands } from "./with-commands";
 
-/** The ring of one channel of the communicator on the screen. */
+/** The rings of the communicator on the screen: all of them small, one whole, and beside it what it was before. */
 export function RingPanel() {
+  const { compare: other } = comm.at.value;
   const rings = comm.rings.value;
-  const ring = comm.ring.value;
+  const before = useApi<Rings>(other === undefined ? undefined : `communicators/${encodeURIComponent(other)}/rings`, { on: other ?? "never", everyMs: 30_000 });
+  const comparison = useMemo(
+    () => (rings === undefined || before.value === undefined ? undefined : compare(before.value.rings, rings.rings)),
+    [rings, before.value],
+  );
   return (
-    <Panel id="ring-panel" title={title()} aside={<Facts />}>
-      <Replaced />
+    <Panel id="ring-panel" title="Rings" aside={<><ComparePicker /><Take rings={rings?.rings ?? []} /></>}>
       <PartlySeen />
       <Prediction />
       {rings === undefined ? (
-        <p class="quiet">{comm.missing.value ? `Communicator ${store.communicatorId.value} is not known to this daemon.` : "Asking for its rings …"}</p>
+        <p class="quiet">Asking for its rings …</p>
       ) : rings.rings.length === 0 ? (
         <NoRings />
       ) : (
         <>
-          <Channels />
-          {ring === undefined ? (
-            <p class="notice">
-              Channel {comm.at.value.channel} is not one of this communicator's {plural(rings.rings.length, "channel")}.
-            </p>
-          ) : (
-            <>
-              {!ring.complete && (
-                <p class="notice" role="status">
-                  <strong>Ring incomplete.</strong> {ring.problem}
-                </p>
-              )}
-              <RingFigure ring={ring} channels={rings.rings.length} />
-              <RingTable ring={ring} />
-            </>
-          )}
+          {other !== undefined && before.missing && <p class="notice">Communicator {other} is not known to this daemon any more.</p>}
+          {comparison !== undefined && <p class="comparison" role="status">{comparison.sentence}</p>}
+          <Chosen rings={rings.rings} before={before.value?.rings} comparison={comparison} />
+          {comparison !== undefined && <Changes comparison={comparison} />}
         </>
       )}
     </Panel>
   );
 }
 
-function title(): string {
-  const communicator = store.watched.value;
-  return communicator === undefined ? "Ring" : `Ring of ${communicator.name ?? communicator.id}`;
-}
-
-function Facts() {
-  const communicator = store.watched.value;
-  if (communicator === undefined) return null;
+function Take({ rings }: { rings: Ring[] }) {
+  const id = comm.shownId.value;
+  if (id === undefined) return null;
+  const { channel } = comm.ring.value ?? {};
   return (
-    <code class="quiet" title="comm_hash: the library's own hash, as its log prints it">
-      {communicator.comm_hash}
-    </code>
+    <Export
+      path={`communicators/${encodeURIComponent(id)}/rings`}
+      name={`rings-${id}`}
+      rows={() => ringRows(rings)}
+      plot={`plots/rings.{}?comm=${encodeURIComponent(id)}&channel=${channel ?? 0}`}
+      more={[{ words: "Download every ring, SVG", path: `plots/rings.svg?comm=${encodeURIComponent(id)}&channel=all`, file: `rings-${id}-all.svg` }]}
+    />
   );
 }
 
-/** An address may name a communicator that the job has given up since. */
-function Replaced() {
-  const { ended, job, name } = store.watched.value ?? {};
-  if (ended === undefined || job === undefined || store.job.value?.state === "ended") return null;
-  return (
-    <p class="notice" role="status">
-      {name ?? "This communicator"} ended at {moment(Date.parse(ended), store.nowMs.value)}; the job runs on others.{" "}
-      <a href={store.link({ page: "job", job })}>Show what runs now</a>
-    </p>
+function Chosen({ rings, before, comparison }: { rings: Ring[]; before: Ring[] | undefined; comparison: Comparison | undefined }) {
+  const ring = comm.ring.value;
+  const { channel } = comm.at.value;
+  const changed = useMemo(
+    () => new Set((comparison?.channels ?? []).filter((one) => one.kind !== "same").map((one) => one.channel)),
+    [comparison],
   );
+  const scene = useScene(ring, comparison);
+  const old = ring === undefined ? before?.find((one) => one.channel === channel) : before?.find((one) => one.channel === ring.channel);
+  return (
+    <>
+      <RingThumbs
+        rings={rings}
+        shown={ring?.channel}
+        degraded={scene.degraded}
+        changed={changed}
+        href={(one) => store.link({ ...comm.at.value, channel: one })}
+      />
+      {ring === undefined && (
+        <p class="notice">
+          Channel {channel} is not one of this communicator's {plural(rings.length, "channel")}.
+        </p>
+      )}
+      {ring !== undefined && !ring.complete && (
+        <p class="notice" role="status">
+          <strong>Ring incomplete.</strong> {ring.problem}
+        </p>
+      )}
+      <div class={before === undefined ? "" : "ring-pair"}>
+        {before !== undefined && (
+          <section aria-label="Before">
+            <h3>Before</h3>
+            {old === undefined ? <p class="notice">It had no such channel.</p> : <RingFigure ring={old} channels={before.length} scene={{ ...scene, nRanks: old.order.length, byRank: NOBODY, late: NONE, degraded: NO_HOST }} label="Ring before" />}
+          </section>
+        )}
+        {ring !== undefined && (
+          <section aria-label="Ring">
+            {before !== undefined && <h3>Now</h3>}
+            <RingFigure key={comm.shownId.value} ring={ring} channels={rings.length} scene={scene} />
+          </section>
+        )}
+      </div>
+      {ring !== undefined && <RingTable ring={ring} scene={scene} />}
+    </>
+  );
+}
+
+const NONE: ReadonlySet<number> = new Set();
+const NO_HOST: ReadonlySet<string> = new Set();
+/** Of an earlier communicator nobody says how its hosts and ranks do now. */
+const NOBODY: Scene["byRank"] = new Map();
+
+function useScene(ring: Ring | undefined, comparison: Comparison | undefined): Scene {
+  const ranks = store.ranks.value;
+  const { behind } = store.ranksProgress.value;
+  const { host, rank } = comm.at.value;
+  const degradedKey = [...store.degradedHosts.value.keys()].join("\n");
+  const byRank = useMemo(() => new Map(ranks.map((one) => [one.rank, one])), [ranks]);
+  const degraded = useMemo(() => new Set(degradedKey === "" ? [] : degradedKey.split("\n")), [degradedKey]);
+  const changed = useMemo(
+    () => new Set(comparison?.channels.find((one) => one.channel === ring?.channel)?.hops.map((hop) => hop.rank) ?? []),
+    [comparison, ring?.channel],
+  );
+  return {
+    nRanks: store.watched.value?.n_ranks ?? 0,
+    byRank,
+    degraded,
+    late: new Set(ranks.filter((one) => one.state !== "killed" && behind.has(one.rank)).map((one) => one.rank)),
+    changed,
+    host,
+    rank,
+    choose: (what) => store.replace({ ...comm.at.value, host: what.host, rank: what.rank }),
+  };
 }
 
 /** What ringscope does not see of it: never silence. */
@@ -88,7 +152,7 @@ function PartlySeen() {
 
 /** How the library came from the fewest channels found to those in use. */
 function Prediction() {
-  const detail = store.watched.value;
+  const detail: CommunicatorDetail | undefined = store.watched.value;
   if (detail === undefined || detail.base === null) return null;
   const { base, final_channels: final } = detail;
   const { steps, finals, explained } = detail.prediction;
@@ -124,26 +188,5 @@ function NoRings() {
         without them.
       </p>
     </div>
-  );
-}
-
-function Channels() {
-  const rings = comm.rings.value?.rings ?? [];
-  return (
-    <nav class="segments channels" aria-label="Channel">
-      <span class="segments-name">Channel</span>
-      {rings.map((ring) => (
-        <a
-          key={ring.channel}
-          href={store.link({ ...comm.at.value, channel: ring.channel })}
-          class={ring.channel === comm.ring.value?.channel ? "on" : ""}
-          aria-current={ring.channel === comm.ring.value?.channel ? "true" : undefined}
-          aria-label={`Channel ${ring.channel}${ring.complete ? "" : ", incomplete"}`}
-        >
-          {ring.channel}
-          {!ring.complete && <sup>!</sup>}
-        </a>
-      ))}
-    </nav>
   );
 }

@@ -1,12 +1,13 @@
 import { signal } from "@preact/signals";
 import type { Ring } from "../api";
 import { plural, size, words } from "../pure/format";
-import * as store from "../state/store";
+import { link } from "../state/store";
+import type { Scene } from "./ring-scene";
 
 const open = signal(false);
 
 /** The same ring for who reads tables, or copies names out of them. Filled only while it is open. */
-export function RingTable({ ring }: { ring: Ring }) {
+export function RingTable({ ring, scene }: { ring: Ring; scene: Scene }) {
   return (
     <details
       class="ring-table"
@@ -32,17 +33,20 @@ export function RingTable({ ring }: { ring: Ring }) {
             </thead>
             <tbody>
               {ring.order.map((hop) => (
-                <tr key={hop.rank} class={store.degradedHosts.value.has(hop.host) ? "degraded" : ""}>
+                <tr key={hop.rank} class={`${scene.degraded.has(hop.host) ? "degraded" : ""}${scene.changed.has(hop.rank) ? " changed" : ""}`}>
                   <th scope="row" class="number">{hop.rank}</th>
-                  <td>{hop.host}</td>
+                  <td>
+                    <a href={link({ page: "host", host: hop.host })}>{hop.host}</a>
+                  </td>
                   <td>{hop.gpu ?? "–"}</td>
                   <td>
                     {hop.transport ?? "not known"}
-                    {hop.odd !== undefined && <small class="bad"> {hop.odd.map(words).join(", ")}</small>}
+                    {hop.gpu_direct === true && <small> GPUDirect</small>}
+                    {(hop.odd ?? []).length > 0 && <small class="bad"> {hop.odd!.map(words).join(", ")}</small>}
                   </td>
                   <td>
-                    {hop.nic ?? "–"}
-                    {hop.recv_nic !== undefined && ` → ${hop.recv_nic}`}
+                    {hop.nic === null ? "–" : <a href={link({ page: "host", host: hop.host, nic: hop.nic })}>{hop.nic}</a>}
+                    {hop.recv_nic !== undefined && hop.recv_nic !== hop.nic && ` → ${hop.recv_nic}`}
                   </td>
                   <td class="number">{hop.next}</td>
                   <td class="number">{hop.sent_bytes === null ? "not counted" : size(hop.sent_bytes)}</td>

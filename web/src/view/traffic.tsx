@@ -1,14 +1,18 @@
 import { useComputed } from "@preact/signals";
 import type { PrimitiveTotals } from "../api";
 import { bandwidth, integer, plural, primitiveName, size } from "../pure/format";
+import { seriesQuery } from "../pure/range";
 import { columns } from "../pure/series";
+import { primitiveRows } from "../pure/tables";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Chart } from "./chart";
+import { Export } from "./export";
 import { Panel } from "./panel";
 
 /** Bytes and bandwidth of the communicator on the screen, by primitive. */
 export function Traffic() {
+  const id = comm.shownId.value;
   const totals = comm.primitives.value?.primitives ?? [];
   const drawn = useComputed(() => {
     const ended = store.watched.value?.ended;
@@ -19,6 +23,15 @@ export function Traffic() {
     <Panel
       id="traffic"
       title="Bandwidth by primitive"
+      aside={id !== undefined && (
+        <Export
+          path={`communicators/${encodeURIComponent(id)}/primitives`}
+          name={`primitives-${id}`}
+          rows={() => primitiveRows(totals)}
+          plot={`plots/bandwidth.{}?comm=${encodeURIComponent(id)}&${seriesQuery(store.route.value, store.nowMs.value)}`}
+          more={[{ words: "Download the backlog, SVG", path: `plots/backlog.svg?comm=${encodeURIComponent(id)}`, file: `backlog-${id}.svg` }]}
+        />
+      )}
     >
       {totals.length === 0 ? (
         <p class="quiet">No operation on this communicator yet.</p>
@@ -78,7 +91,7 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
               <td data-label="Backlog" class="number">{size(one.backlog_bytes)}</td>
               <td data-label="Sent" class="number">
                 {one.intra_bytes === null || one.inter_bytes === null ? (
-                  <small title="Bytes per hop are counted at the level `steps`: ringscope level --job JOB steps">not counted</small>
+                  <small title="Bytes per hop are counted at the level `steps`: ringscope level --job JOB steps">not measured at this level</small>
                 ) : (
                   <>
                     <small>{size(one.intra_bytes)} intra</small>

@@ -1,4 +1,4 @@
-import type { Coverage, Finding, HostSummary, Job, Operation, Rank, Ring } from "../../src/api";
+import type { CommunicatorSummary, Coverage, Finding, HostSummary, Job, Operation, Rank, Ring } from "../../src/api";
 
 const COUNTS = { critical: 0, warning: 0, info: 0 };
 const FULL: Coverage = { state: "full", ranks: 8, calls: 8, plugin: 8, log: 8, lacks: [] };
@@ -51,5 +51,13 @@ export function ring(n: number, perHost: number, rest: Partial<Ring> = {}): Ring
       return { rank: r, host: hostOf(r), transport: hostOf(r) === hostOf(next) ? "P2P/CUMEM" : "NET/IB", nic: null, next, sent_bytes: 0 };
     }),
     ...rest,
+  };
+}
+
+export function communicator(rest: Partial<CommunicatorSummary> = {}): CommunicatorSummary {
+  return {
+    id: "c", comm_hash: "0xc", job: "train", state: "active", created: "2026-03-01T03:00:00Z", n_ranks: 8, n_ranks_seen: 8,
+    n_nodes: 4, hosts: ["host-0", "host-1", "host-2", "host-3"], base: 2, final_channels: 4, culprits: [], degraded: false,
+    findings: COUNTS, coverage: FULL, completion: "profiler", issued_bytes: 0, completed_bytes: 0, completed_bytes_per_s: 0, ...rest,
   };
 }

@@ -46,9 +46,49 @@ test("what is outside of the known piece stands at the end, the rank that the kn
   expect(hops).toHaveLength(3);
 });
 
-test("many ranks lose their numbers, not their places", () => {
-  const { dense, rankLabels, places } = layout(ring(1024, 8), 700, 1024, none);
-  expect({ dense, rankLabels, places: places.length }).toEqual({ dense: true, rankLabels: false, places: 1024 });
+test("many ranks on one host lose their numbers, not their places", () => {
+  const { dense, rankLabels, places } = layout(ring(72, 72), 700, 72, none);
+  expect({ dense, rankLabels, places: places.length }).toEqual({ dense: true, rankLabels: false, places: 72 });
+});
+
+test("many ranks on many hosts stand together by host", () => {
+  const { byHosts, places, hops, arcs } = layout(ring(1024, 8), 700, 1024, none);
+  expect({ byHosts, places: places.length, hops: hops.length, arcs: arcs.length }).toEqual({ byHosts: true, places: 128, hops: 128, arcs: 128 });
+  expect(places[1]).toMatchObject({ host: "host-1", ranks: [8, 9, 10, 11, 12, 13, 14, 15], collapsed: true });
+  expect(hops.every((hop) => hop.betweenHosts)).toBe(true);
+  expect(hops[1]!.hop).toMatchObject({ rank: 15, next: 16 });
+});
+
+test("one host is expanded: its ranks stand apart, with room for their numbers, the others stay", () => {
+  const { places, rankLabels, hops, radius } = layout(ring(1024, 8), 700, 1024, none, "host-3");
+  expect(places).toHaveLength(127 + 8);
+  expect(places.filter((place) => !place.collapsed).map((place) => place.rank)).toEqual([24, 25, 26, 27, 28, 29, 30, 31]);
+  expect(rankLabels).toBe(true);
+  const single = places.find((place) => !place.collapsed)!;
+  expect(2 * single.half * radius).toBeGreaterThan(22);
+  expect(hops.filter((hop) => hop.hop.host === "host-3").map((hop) => hop.betweenHosts)).toEqual([false, false, false, false, false, false, false, true]);
+});
+
+test("a host at both ends of a large order is one place", () => {
+  const order = ring(128, 4).order;
+  const turned = { ...ring(128, 4), order: [...order.slice(2), ...order.slice(0, 2)] };
+  expect(layout(turned, 700, 128, none).places.map((place) => place.ranks.length)).toEqual(Array(32).fill(4));
+});
+
+test("a collapsed host says what is odd inside of it; its own hop keeps its mark", () => {
+  const whole = ring(128, 4);
+  const order = whole.order.map((hop) => (hop.rank === 5 || hop.rank === 7 ? { ...hop, odd: ["fallback" as const] } : hop));
+  const { places, hops } = layout({ ...whole, order }, 700, 128, none);
+  expect(places.map((place) => place.oddInside).filter(Boolean)).toEqual([1]);
+  expect(hops[1]!.hop.odd).toEqual(["fallback"]);
+});
+
+test("missing ranks of a large ring stand together at the end", () => {
+  const whole = ring(128, 4);
+  const part = { ...whole, complete: false, missing_ranks: [126, 127], order: whole.order.slice(0, 126) };
+  const { places, hops } = layout(part, 700, 128, () => "host-31");
+  expect(places.at(-1)).toMatchObject({ ranks: [126, 127], missing: true, host: "host-31" });
+  expect(hops).toHaveLength(places.length - 1);
 });
 
 test("all of it stays inside the drawing on a telephone", () => {

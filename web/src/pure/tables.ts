@@ -1,0 +1,55 @@
+/** Rows of the tables of a job, a communicator and a host, to be taken into a spreadsheet. Their heads are the API's words. Pure. */
+
+import type { CommunicatorSummary, HostChannels, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
+import { purposeBadge } from "./purpose";
+import type { CsvValue } from "./csv";
+
+type Rows = CsvValue[][];
+
+export function ringRows(rings: Ring[]): Rows {
+  const head = ["channel", "rank", "host", "gpu", "transport", "nic", "recv_nic", "gpu_direct", "odd", "next", "sent_bytes"];
+  return [head, ...rings.flatMap(({ channel, order }) => order.map((hop) => [
+    channel, hop.rank, hop.host, hop.gpu, hop.transport, hop.nic, hop.recv_nic, hop.gpu_direct, (hop.odd ?? []).join(" "), hop.next, hop.sent_bytes,
+  ]))];
+}
+
+export function rankRows(ranks: Rank[]): Rows {
+  const head = ["rank", "global_rank", "host", "pid", "gpu", "state", "init_channels", "final_channels", "cause", "primitive", "seq_number", "operation", "duration_s"];
+  return [head, ...ranks.map((one) => [
+    one.rank, one.global_rank, one.host, one.pid, one.gpu, one.state, one.init_channels, one.final_channels, one.cause,
+    one.operation?.primitive, one.operation?.seq_number, one.operation?.state, one.operation?.duration_s,
+  ])];
+}
+
+export function primitiveRows(totals: PrimitiveTotals[]): Rows {
+  const head = ["primitive", "issued_calls", "issued_bytes", "completed_calls", "completed_bytes", "failed_calls", "backlog_bytes", "intra_bytes", "inter_bytes", "completed_bytes_per_s", "bus_bytes_per_s"] as const;
+  return [[...head], ...totals.map((one) => head.map((name) => one[name]))];
+}
+
+export function communicatorRows(all: CommunicatorSummary[]): Rows {
+  const head = ["id", "name", "purpose", "job", "state", "created", "ended", "n_ranks", "hosts", "base", "final_channels", "culprits", "completed_bytes_per_s"];
+  return [head, ...all.map((one) => [
+    one.id, one.name, purposeBadge(one), one.job, one.state, one.created, one.ended, one.n_ranks, one.hosts.length, one.base, one.final_channels,
+    one.culprits.join(" "), one.completed_bytes_per_s,
+  ])];
+}
+
+export function nicRows(nics: Nic[]): Rows {
+  const head = ["name", "port", "up", "state", "physical_state", "link_layer", "interface", "pci", "numa_node", "rate_bytes_per_s", "sent_bytes_per_s", "received_bytes_per_s", "payload_bytes_per_s", "link_downs"] as const;
+  return [[...head, "errors", "channels", "reasons"], ...nics.map((nic) => [
+    ...head.map((name) => nic[name]),
+    nic.errors.map((one) => `${one.name}=${one.value}`).join(" "),
+    nic.channels.map((one) => `${one.comm}:${one.channels.join("/")}`).join(" "),
+    nic.reasons.join("; "),
+  ])];
+}
+
+export function historyRows(items: HostChannels[]): Rows {
+  const head = ["created", "ended", "comm", "name", "job", "n_ranks", "n_ranks_here", "init_channels", "base", "final_channels", "cause"] as const;
+  return [[...head], ...items.map((one) => head.map((name) => one[name]))];
+}
+
+export function seriesRows(timesMs: number[], lines: SeriesLine[]): Rows {
+  const head = ["time", ...lines.map((line) => [line.primitive, line.host, line.comm].filter(Boolean).join(" "))];
+  return [head, ...timesMs.map((ms, i) => [new Date(ms).toISOString(), ...lines.map((line) => line.values[i])])];
+}

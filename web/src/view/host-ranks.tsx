@@ -1,0 +1,59 @@
+import type { HostRank } from "../api";
+import { rankRanges } from "../pure/format";
+import * as store from "../state/store";
+
+/** What it takes part in now, a row for each communicator. */
+export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRank[]; names: ReadonlyMap<string, string> }) {
+  const rows = byCommunicator(ranks);
+  if (rows.length === 0) return <p class="quiet">No rank in an active communicator.</p>;
+  return (
+    <div class="scroller tall" tabIndex={0} role="region" aria-label={`Ranks on ${host}`}>
+      <table class="host-table stacking">
+        <thead>
+          <tr>
+            <th scope="col">Communicator</th>
+            <th scope="col">Job</th>
+            <th scope="col">Ranks</th>
+            <th scope="col">State</th>
+            <th scope="col" class="number" title="Init channels found → final channels in use">Channels</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ first, ranks, states }) => (
+            <tr key={first.comm}>
+              <th scope="row">
+                <a href={store.link({ page: "communicator", comm: first.comm, host })}>{names.get(first.comm) ?? first.comm}</a>
+              </th>
+              <td data-label="Job">
+                <a href={store.link({ page: "job", job: first.job })}>{first.job}</a>
+              </td>
+              <td data-label="Ranks">{rankRanges(ranks)}</td>
+              <td data-label="State" class={states.includes("killed") ? "bad" : ""}>{states.join(", ")}</td>
+              <td data-label="Channels" class="number">
+                {first.init_channels ?? "–"} → {first.final_channels ?? "–"}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface Row {
+  first: HostRank;
+  ranks: number[];
+  states: string[];
+}
+
+/** Those with the most of its ranks first. */
+function byCommunicator(all: HostRank[]): Row[] {
+  const rows = new Map<string, Row>();
+  for (const rank of all) {
+    const row = rows.get(rank.comm) ?? { first: rank, ranks: [], states: [] };
+    row.ranks.push(rank.rank);
+    if (!row.states.includes(rank.state)) row.states.push(rank.state);
+    rows.set(rank.comm, row);
+  }
+  return [...rows.values()].sort((a, b) => a.first.job.localeCompare(b.first.job) || b.ranks.length - a.ranks.length || a.first.comm.localeCompare(b.first.comm));
+}

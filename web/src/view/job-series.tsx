@@ -1,0 +1,99 @@
+import { signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import type { Series, SeriesLine } from "../api";
+import { bandwidth, bandwidthTicks, plural, primitiveName, size } from "../pure/format";
+import { seriesQuery } from "../pure/range";
+import { heaviest, merge } from "../pure/series";
+import { seriesRows } from "../pure/tables";
+import { useApi } from "../state/api";
+import * as store from "../state/store";
+import { Export } from "./export";
+import { COLOURS, Lines, type Line } from "./lines";
+import { Panel } from "./panel";
+
+const BY = ["primitive", "host", "comm"] as const;
+type By = (typeof BY)[number];
+const NAMES: Record<By, string> = { primitive: "primitive", host: "host", comm: "communicator" };
+const by = signal<By>("primitive");
+
+/** Completed bytes per second, and what was issued and is not completed, of a job over time. */
+export function JobSeries({ job, fromMs, endMs }: { job: string; fromMs: number; endMs: number }) {
+  return (
+    <Panel
+      id="traffic"
+      title="Bandwidth and backlog"
+      aside={
+        <fieldset class="segments small">
+          <legend class="unseen">A line for each</legend>
+          {BY.map((one) => (
+            <label key={one} class={by.value === one ? "on" : ""}>
+              <input type="radio" name="by" checked={by.value === one} onChange={() => (by.value = one)} />
+              by {NAMES[one]}
+            </label>
+          ))}
+        </fieldset>
+      }
+    >
+      <OverTime job={job} metric="completed_bytes" rate title="Completed per second, all ranks" fromMs={fromMs} endMs={endMs} />
+      <OverTime job={job} metric="backlog_bytes" rate={false} title="Backlog: issued and not completed" fromMs={fromMs} endMs={endMs} />
+    </Panel>
+  );
+}
+
+function OverTime(props: { job: string; metric: string; rate: boolean; title: string; fromMs: number; endMs: number }) {
+  const { job, metric, rate } = props;
+  const range = seriesQuery(store.route.value, store.nowMs.value);
+  const path = `series?job=${encodeURIComponent(job)}&metric=${metric}&by=${by.value}${rate ? "&rate=true" : ""}&${range}`;
+  const answer = useApi<Series>(path, { on: "never" });
+  const series = answer.value;
+  const drawn = useMemo(() => (series === undefined ? undefined : heaviest(merge(series.lines, keyOf), COLOURS)), [series]);
+  const names = store.communicatorNames.value;
+  const label = (key: string) => (by.value === "comm" ? (names.get(key) ?? key) : by.value === "primitive" ? primitiveName(key) : key);
+  const lines = useMemo((): Line[] => (drawn?.lines ?? []).map(({ key, values }, i) => ({ label: key, values, colour: i })), [drawn]);
+  const times = useMemo(() => (series?.times_ms ?? []).map((ms) => ms / 1000), [series]);
+  const say = rate ? bandwidth : size;
+  if (answer.refused !== undefined && series === undefined) return <p class="quiet">{props.title}: {answer.refused}</p>;
+  return (
+    <section class="over-time" aria-label={props.title}>
+      <header>
+        <h3>{props.title}</h3>
+        {series !== undefined && (
+          <Export
+            path={path}
+            name={`${metric}-${job}`}
+            rows={() => seriesRows(series.times_ms, series.lines)}
+            plot={`plots/${rate ? "bandwidth" : "backlog"}.{}?job=${encodeURIComponent(job)}&${range}`}
+          />
+        )}
+      </header>
+      {lines.length === 0 ? (
+        <p class="quiet">{series === undefined ? "Asking for it …" : "Nothing recorded in this time range."}</p>
+      ) : (
+        <Lines
+          name={props.title}
+          times={times}
+          lines={lines}
+          fromMs={props.fromMs}
+          endMs={props.endMs}
+          ticks={rate ? bandwidthTicks : (ticks) => ticks.map((tick) => size(tick))}
+          binary={!rate}
+          leastTop={1000}
+          readout={(index) => lines.map((line) => `${label(line.label)} ${line.values[index] == null ? "not known" : say(line.values[index])}`).join(" · ")}
+        >
+          {lines.map((line) => (
+            <span key={line.label} class="key-word">
+              <i class={`swatch line-${line.colour}`} aria-hidden="true" />
+              {label(line.label)}
+            </span>
+          ))}
+          {drawn !== undefined && drawn.hidden > 0 && ` and ${plural(drawn.hidden, "line")} of less`}
+        </Lines>
+      )}
+    </section>
+  );
+}
+
+/** What a line stands for; those of one key, of other primitives, are one line. */
+function keyOf(line: SeriesLine): string {
+  return (by.value === "comm" ? line.comm : by.value === "host" ? line.host : undefined) ?? line.primitive;
+}

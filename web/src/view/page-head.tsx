@@ -1,0 +1,30 @@
+import type { ComponentChildren } from "preact";
+
+/** What the page is about: where it hangs, its name, and its facts. */
+export function PageHead(props: { crumbs: [string, string][]; name: ComponentChildren; aside?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <header class="page-head">
+      <nav class="crumbs" aria-label="Above this page">
+        {props.crumbs.map(([name, href]) => (
+          <a key={href} href={href}>
+            {name}
+          </a>
+        ))}
+      </nav>
+      <div class="page-name">
+        <h2>{props.name}</h2>
+        {props.aside}
+      </div>
+      <dl class="facts">{props.children}</dl>
+    </header>
+  );
+}
+
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
