@@ -6,6 +6,7 @@
 
 pub mod batches;
 pub mod daemon;
+pub mod monitoring;
 pub mod postgres;
 pub mod prometheus;
 pub mod stage;
@@ -81,13 +82,22 @@ pub async fn until<F: Future<Output = bool>>(what: &str, condition: impl Fn() ->
 }
 
 /// Asks again and again until the answer is there; panics with `what` if it does not come.
-pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn eventually<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+    eventually_within(PATIENCE, what, ask).await
+}
+
+/// The same, of what takes its time by design.
+pub async fn eventually_within<T>(
+    patience: Duration,
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Option<T>,
+) -> T {
     let clock = clock::monotonic();
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(clock.elapsed() < PATIENCE, "after {PATIENCE:?} still not: {what}");
+        assert!(clock.elapsed() < patience, "after {patience:?} still not: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

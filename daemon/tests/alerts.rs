@@ -1,0 +1,124 @@
+//! From a NIC that goes down to a message, and back: real ranks, a real daemon, a real Prometheus and a real
+//! Alertmanager with the committed rules and examples at their own intervals.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use common::monitoring::{Labels, Receiver, Told, alertmanager, prometheus};
+use common::stage::Stage;
+use common::{PATIENCE, eventually, eventually_within};
+use ringscope_daemon::clock;
+use ringscope_daemon::demo::host::PretendedHost;
+use ringscope_daemon::demo::job::{Job, JobSpec};
+
+/// From Prometheus' start to the message, at the example's intervals.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Until the last message that something is over: the ranks form anew, a scrape, an evaluation, the 20 s for which an
+/// alert outlives its series, Alertmanager's interval of 10 s, and as much again on a busy machine.
+const RESOLVED: Duration = Duration::from_secs(60);
+
+/// A job that must run on four channels however few its hosts find, so that a host with one has less than half.
+fn floor(stage: &Stage, hosts: &[PretendedHost]) -> Job {
+    let spec = JobSpec {
+        name: "floor".to_owned(),
+        hosts: hosts.to_vec(),
+        ranks_per_host: 1,
+        environment: vec![("RSCCL_MIN_NCHANNELS", "4".to_owned())],
+        step_ms: 50,
+    };
+    Job::start(&spec, &stage.installation(), &stage.dir.0.join("jobs")).unwrap()
+}
+
+/// What each alert was last told to be, by its name and labels.
+fn latest(receiver: &Receiver) -> BTreeMap<Labels, String> {
+    receiver.told().into_iter().map(|(_, told)| (told.labels, told.status)).collect()
+}
+
+/// What was told of one alert about a job.
+fn of(receiver: &Receiver, alert: &str, job: &str) -> Vec<(String, Told)> {
+    let mut told = receiver.told();
+    told.retain(|(_, told)| told.labels["alertname"] == alert && told.labels["job"] == job);
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nic_goes_down_and_somebody_is_told_and_told_again_when_it_is_up() {
+    let stage = Stage::new("alerts");
+    let _serve = stage.serve(true);
+    let hosts = stage.hosts(4);
+    hosts[2].set_nic(1, false).unwrap();
+    let mut training = stage.job("training", &hosts, 1);
+    let mut floor = floor(&stage, &hosts[1..3]);
+    eventually(&format!("the daemon knows; {}", stage.words()), async || {
+        let url = format!("{}/metrics", stage.url());
+        let text = reqwest::get(url).await.ok()?.text().await.ok()?;
+        let knows = |job: &str, finding: &str| {
+            text.lines().any(|line| {
+                line.contains(&format!("finding=\"{finding}\"")) && line.contains(&format!("job=\"{job}\""))
+            })
+        };
+        (knows("training", "channel_shortfall") && knows("floor", "init_below_half_final")).then_some(())
+    })
+    .await;
+
+    let (receiver, webhook_port) = Receiver::start().await;
+    let (_alertmanager, alertmanager_port) = alertmanager(&stage, webhook_port);
+    let started = clock::monotonic();
+    let _prometheus = prometheus(&stage, alertmanager_port);
+    eventually_within(LIMIT, "both are told within 30 s", async || {
+        let both = [("RingscopeChannelShortfall", "training"), ("RingscopeInitBelowHalfFinal", "floor")];
+        both.iter().all(|(alert, job)| !of(&receiver, alert, job).is_empty()).then_some(())
+    })
+    .await;
+    assert!(started.elapsed() < LIMIT, "{:?}", started.elapsed());
+    as_a_person_would_want_it(&receiver);
+
+    hosts[2].set_nic(1, true).unwrap();
+    for job in [&training, &floor] {
+        job.enter_epoch(1).unwrap();
+    }
+    eventually_within(RESOLVED, "all is told to be over", async || {
+        latest(&receiver).values().all(|status| status == "resolved").then_some(())
+    })
+    .await;
+
+    only_what_is_true(&receiver);
+    for job in [&mut training, &mut floor] {
+        job.stop(PATIENCE).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Who is told, of which host, in which words, with which links.
+fn as_a_person_would_want_it(receiver: &Receiver) {
+    for (to, told) in of(receiver, "RingscopeChannelShortfall", "training") {
+        assert_eq!((to.as_str(), told.status.as_str()), ("pager", "firing"));
+        assert_eq!(told.labels["host"], "host-2");
+        assert_eq!(told.annotations["summary"], "host-2 holds job training back");
+        let description = &told.annotations["description"];
+        assert!(description.starts_with("host-2 found 1 channels where others found 2,"), "{description}");
+        assert!(told.annotations["runbook_url"].ends_with("runbook.md#channel_shortfall"));
+        let place = format!("/#/communicators/{}", told.labels["comm"]);
+        assert!(told.annotations["page"].ends_with(&place), "{}", told.annotations["page"]);
+    }
+    for (to, told) in of(receiver, "RingscopeInitBelowHalfFinal", "floor") {
+        assert_eq!((to.as_str(), told.status.as_str()), ("quiet", "firing"), "the floor explains it");
+        assert_eq!(told.labels["host"], "host-2");
+        let description = &told.annotations["description"];
+        assert!(description.starts_with("host-2 found 1 and runs on 4 in communicator"), "{description}");
+    }
+}
+
+/// The pager is for critical alerts, hosts that are held back are inhibited, and nothing else is wrong.
+fn only_what_is_true(receiver: &Receiver) {
+    let told = receiver.told();
+    let names: BTreeSet<&str> = told.iter().map(|(_, told)| told.labels["alertname"].as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["RingscopeChannelShortfall", "RingscopeInitBelowHalfFinal"]));
+    for (to, told) in &told {
+        assert_eq!(to == "pager", told.labels["severity"] == "critical", "{told:?}");
+        assert_eq!(told.labels["host"], "host-2", "{told:?}");
+    }
+}
