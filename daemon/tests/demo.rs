@@ -26,12 +26,15 @@ use common::{TempDir, free_port};
 
 /// Runs the demo as a user does and returns its report.
 fn demo(dir: &Path, database_url: Option<&str>) -> Report {
+    let url = database_url.map(|url| format!("--database-url={url}"));
+    report(dir, "12", url.as_deref())
+}
+
+/// The report of a demo with one further option.
+fn report(dir: &Path, seconds: &str, option: Option<&str>) -> Report {
     let mut command = Command::new(RINGSCOPE);
-    command.args(["demo", "--seconds", "12", "--json", "--listen", &format!("127.0.0.1:{}", free_port())]);
-    command.arg("--work-dir").arg(dir);
-    if let Some(url) = database_url {
-        command.args(["--database-url", url]);
-    }
+    command.args(["demo", "--json", "--seconds", seconds, "--listen", &format!("127.0.0.1:{}", free_port())]);
+    command.arg("--work-dir").arg(dir).args(option);
     let output = command.output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {words}", output.status);
@@ -311,4 +314,19 @@ fn the_demo_shows_the_same_on_postgres() {
     let dir = TempDir::new("demo-postgres");
     let report = demo(&dir.0, Some(&postgres.url()));
     check(&report, &dir.0);
+}
+
+#[test]
+fn a_healthy_demo_has_nothing_to_find() {
+    let dir = TempDir::new("demo-healthy");
+    let report = report(&dir.0, "8", Some("--healthy"));
+    let found: Vec<&Finding> = report.findings.iter().filter(|one| one.job == TRAINING_JOB).collect();
+    assert!(found.is_empty(), "{found:?}");
+    a_floor_of_channels_is_explained(&report);
+    let phases: Vec<&str> = report.phases.iter().map(|one| one.phase.as_str()).collect();
+    assert_eq!(phases, ["healthy"; 3]);
+    let worlds = report.communicators.iter().filter(|one| {
+        one.job == TRAINING_JOB && one.name.as_deref().is_some_and(|name| name.starts_with("world"))
+    });
+    assert!(worlds.count() > 1, "its communicators are formed anew");
 }

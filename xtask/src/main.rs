@@ -8,6 +8,7 @@ mod gpu_bundle;
 mod nccl;
 mod process;
 mod screens;
+mod soak;
 mod test;
 mod tools;
 
@@ -69,6 +70,12 @@ enum Command {
         /// Only these: demo, one-host, thousand-hosts
         stages: Vec<String>,
     },
+    /// Run the healthy demo under Prometheus with all rules, and fail if an alert of severity warning or above fires
+    Soak {
+        /// Seconds to run
+        #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u32).range(60..))]
+        seconds: u32,
+    },
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -91,6 +98,7 @@ fn main() -> ExitCode {
         Command::Dashboards => dashboards::build(),
         Command::Fuzz { seconds } => fuzz::run_all(seconds),
         Command::Screens { out, stages } => screens::shoot(out, &stages),
+        Command::Soak { seconds } => soak::healthy(seconds),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
     };
     match result {

@@ -49,6 +49,9 @@ pub struct DemoArgs {
     /// Print one JSON report to stdout at the end (needs --seconds)
     #[arg(long, requires = "seconds")]
     json: bool,
+    /// No host ever degrades; the training job only re-forms its communicators now and then
+    #[arg(long, conflicts_with = "stay_degraded")]
+    healthy: bool,
     /// Address of the page, the API and /metrics
     #[arg(long, default_value = "127.0.0.1:9440")]
     listen: std::net::SocketAddr,
@@ -137,16 +140,20 @@ async fn play(
     let client = Client::new(url);
     let mut stage = Stage::set(folder, hosts, installation, args.seconds)?;
     say(&format!("{TRAINING_JOB}: 8 ranks on 4 hosts; {MIN_CHANNELS_JOB}: 2 ranks on 2 hosts"));
+    let phases = async |stage: &mut Stage, duration| match args.healthy {
+        true => stage.healthy_phases(&client, duration).await,
+        false => stage.phases(&client, duration).await,
+    };
     let Some(seconds) = args.seconds else {
         if args.stay_degraded {
             match stage.stay_degraded(&client).await? {}
         }
         loop {
-            stage.phases(&client, Duration::from_secs(60)).await?;
+            phases(&mut stage, Duration::from_secs(60)).await?;
         }
     };
     // The rest of the time is for the start, for stopping the jobs and for collecting the report.
-    let phases = stage.phases(&client, Duration::from_millis(seconds * 1000 * 28 / 100)).await?;
+    let phases = phases(&mut stage, Duration::from_millis(seconds * 1000 * 28 / 100)).await?;
     stage.stop().await?;
     settle(&client).await?;
     Ok(Some(report::collect(&client, phases).await?))
@@ -206,6 +213,16 @@ impl Stage {
         }
     }
 
+    /// Healthy throughout: three phases, each with communicators of its own.
+    async fn healthy_phases(&mut self, client: &Client, duration: Duration) -> Result<Vec<Phase>, DemoError> {
+        let mut phases = vec![self.phase(client, "healthy", duration).await?];
+        for _ in 0..2 {
+            self.re_form()?;
+            phases.push(self.phase(client, "healthy", duration).await?);
+        }
+        Ok(phases)
+    }
+
     async fn phase(&mut self, client: &Client, name: &str, duration: Duration) -> Result<Phase, DemoError> {
         let (started, clock) = (clock::now(), clock::monotonic());
         say(&format!("phase {name}, {} s", duration.as_secs_f64()));
@@ -233,10 +250,14 @@ impl Stage {
 
     fn set_nic(&mut self, words: &str, up: bool) -> Result<(), DemoError> {
         self.hosts[2].set_nic(1, up).map_err(io_error("setting the NIC of host-2"))?;
-        self.epoch += 1;
-        self.training.enter_epoch(self.epoch).map_err(io_error("telling the job to re-form"))?;
+        self.re_form()?;
         say(words);
         Ok(())
+    }
+
+    fn re_form(&mut self) -> Result<(), DemoError> {
+        self.epoch += 1;
+        self.training.enter_epoch(self.epoch).map_err(io_error("telling the job to re-form"))
     }
 
     async fn stop(&mut self) -> Result<(), DemoError> {
