@@ -13,6 +13,7 @@ export const ringChecks = ({ text, says }) => ({
     await says(page, "#host", /because mlx5_1 is down/);
     await page.click("#host-ranks >> text=world/2");
     await says(page, "#ranks", /only host-2/);
+    await says(page, ".host-hops", /Out of host-2 on channel 0: 5 → 6 over NET\/IB via mlx5_0/);
     await page.focus(".ring");
     for (let i = 0; i < 6; i += 1) await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Enter");

@@ -101,8 +101,26 @@ function Chosen({ rings, before, comparison }: { rings: Ring[]; before: Ring[] |
           </section>
         )}
       </div>
+      {ring !== undefined && scene.host !== undefined && <HostHops ring={ring} host={scene.host} />}
       {ring !== undefined && <RingTable ring={ring} scene={scene} />}
     </>
+  );
+}
+
+/** How the chosen host reaches the others: the way to its NICs. */
+function HostHops({ ring, host }: { ring: Ring; host: string }) {
+  const out = ring.order.filter((hop) => hop.host === host && hop.nic !== null);
+  if (out.length === 0) return null;
+  return (
+    <p class="host-hops">
+      Out of <a href={store.link({ page: "host", host })}>{host}</a> on channel {ring.channel}:{" "}
+      {out.map((hop, i) => (
+        <span key={hop.rank}>
+          {i > 0 && ", "}
+          {hop.rank} → {hop.next} over {hop.transport ?? "?"} via <a href={store.link({ page: "host", host, nic: hop.nic ?? undefined })}>{hop.nic}</a>
+        </span>
+      ))}
+    </p>
   );
 }
 
