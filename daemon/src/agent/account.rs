@@ -12,6 +12,9 @@ use super::tell::has_ended;
 /// Not queued, or queued in a batch that will not arrive.
 const UNSAID: u64 = u64::MAX;
 
+/// Completed operations in one batch; the format promises no more.
+const MAX_HISTORY: usize = 256;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -72,6 +75,15 @@ impl Account {
         self.version += 1;
     }
 
+    /// Adds completed operations to the next batch. Returns how many it has no room for.
+    pub(super) fn completed(&mut self, operations: Vec<batch::Operation>) -> u64 {
+        let known = &mut self.now.completed_operations;
+        let surplus = (known.len() + operations.len()).saturating_sub(MAX_HISTORY);
+        known.extend(operations);
+        known.truncate(MAX_HISTORY);
+        surplus as u64
+    }
+
     /// Marks the end of the process; the first time that it is seen counts.
     pub(super) fn end(&mut self, state: batch::ProcessState, at_ns: u64) {
         self.now.state = state.into();
@@ -99,6 +111,7 @@ impl Account {
     /// Notes that all of it is now queued, in batch `seq`.
     pub(super) fn queued(&mut self, seq: u64) {
         self.last_said = seq;
+        self.now.completed_operations.clear();
         let before = self.said.take();
         let communicators = match before {
             Some(said) if said.version == self.version => said.communicators,

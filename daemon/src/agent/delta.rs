@@ -34,7 +34,7 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         n_libraries: now.n_libraries,
         has_segment: now.has_segment,
         log_lacks: now.log_lacks.clone(),
-        completed_operations: Vec::new(),
+        completed_operations: now.completed_operations.clone(),
     })
 }
 

@@ -22,6 +22,8 @@ pub(super) enum Loss {
     BatchUnreadable,
     /// A log line longer than any of NCCL's.
     LogLineTooLong,
+    /// Completed operations that a batch had no room for. They are counted all the same.
+    OperationHistory,
 }
 
 impl Loss {
@@ -34,6 +36,7 @@ impl Loss {
             Self::BatchRefused => "batch_refused",
             Self::BatchUnreadable => "batch_unreadable",
             Self::LogLineTooLong => "log_line_too_long",
+            Self::OperationHistory => "operation_history",
         }
     }
 }

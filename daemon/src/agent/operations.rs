@@ -27,6 +27,8 @@ pub(super) struct Operations {
     open: BTreeMap<u64, Open>,
     /// Newest completed operation by communicator, with its ticket.
     last_completed: BTreeMap<u64, (u64, batch::Operation)>,
+    /// Those completed since they were last asked for, by ticket; `None` at a level that keeps none.
+    history: Option<BTreeMap<u64, batch::Operation>>,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,18 @@ impl Operations {
         self.take_new(found, clock);
         self.cursor = Some(next_ticket);
         Ok(())
+    }
+
+    /// Whether completed operations are kept from now on. What completed before is not.
+    pub(super) fn keep_history(&mut self, is_kept: bool) {
+        if is_kept != self.history.is_some() {
+            self.history = is_kept.then(BTreeMap::new);
+        }
+    }
+
+    /// Those completed since the last call, in the order in which they were called.
+    pub(super) fn take_history(&mut self) -> Vec<batch::Operation> {
+        self.history.as_mut().map(std::mem::take).unwrap_or_default().into_values().collect()
     }
 
     /// Those called and not finished, oldest first.
@@ -152,8 +166,17 @@ impl Operations {
             OPERATION_COMPLETED => {
                 let local_id = local_id(record);
                 let last = self.last_completed.get(&local_id);
-                if last.is_none_or(|(ticket, _)| *ticket <= record.ticket) {
-                    self.last_completed.insert(local_id, (record.ticket, told()));
+                let is_last = last.is_none_or(|(ticket, _)| *ticket <= record.ticket);
+                if !is_last && self.history.is_none() {
+                    return;
+                }
+                let operation = told();
+                // Of those that completed before the first reading nobody knows how many were overwritten.
+                if let Some(history) = self.history.as_mut().filter(|_| self.cursor.is_some()) {
+                    history.insert(record.ticket, operation);
+                }
+                if is_last {
+                    self.last_completed.insert(local_id, (record.ticket, operation));
                 }
             }
             _ => {}

@@ -8,7 +8,8 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, LIVE_CALLED, LIVE_CHAINED,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, LEVEL_CHANNELS, LIVE_CALLED,
+    LIVE_CHAINED,
 };
 use ringscope_wire::segment::read::{Communicator, Identity};
 
@@ -116,7 +117,10 @@ impl Process {
         };
         self.control = snapshot.control;
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
+        self.operations.keep_history(snapshot.level >= LEVEL_CHANNELS);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
+        let history = self.operations.take_history();
+        losses.add(Loss::OperationHistory, self.account.completed(history));
         self.read_log(losses);
         self.know(&snapshot, clock);
         self.join(&snapshot);
@@ -260,7 +264,7 @@ impl Process {
             n_libraries: snapshot.n_libraries,
             has_segment: true,
             log_lacks,
-            completed_operations: Vec::new(),
+            completed_operations: std::mem::take(&mut self.account.now.completed_operations),
         };
     }
 

@@ -16,6 +16,7 @@ mod page;
 mod runbook;
 mod search;
 mod series;
+mod trace;
 
 pub use communicator::{
     ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
@@ -36,6 +37,7 @@ pub use page::{Changed, Page, Problem};
 pub use runbook::RunbookEntry;
 pub use search::{SearchHit, SearchKind};
 pub use series::{Series, SeriesLine};
+pub use trace::{Trace, TraceEvent};
 
 use std::collections::BTreeMap;
 

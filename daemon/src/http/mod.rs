@@ -19,6 +19,7 @@ mod query;
 mod runbook;
 mod search;
 mod series;
+mod trace;
 mod ui;
 
 pub use app::App;
@@ -46,6 +47,7 @@ pub fn router(app: App) -> Router {
         .routes(routes!(communicators::rings))
         .routes(routes!(communicators::primitives))
         .routes(routes!(communicators::operations))
+        .routes(routes!(trace::trace))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::one))
         .routes(routes!(nodes::channels))

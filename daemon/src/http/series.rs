@@ -147,7 +147,8 @@ impl Asked {
     }
 }
 
-fn time(params: &Params, name: &str) -> Result<Option<i64>, ApiError> {
+/// A moment as a parameter gives it, milliseconds since 1970.
+pub(super) fn time(params: &Params, name: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = params.text(name) else { return Ok(None) };
     let ms = text.parse::<u64>().ok().or_else(|| Some(text.parse::<Timestamp>().ok()?.unix_ms()));
     let ms = ms.and_then(|ms| i64::try_from(ms).ok()).filter(|ms| *ms < TIME_MAX_MS);

@@ -8,7 +8,8 @@ use ringscope_wire::batch::{self, Batch};
 
 use super::agents::Stamp;
 use super::communicator::{Member, RankRef};
-use super::limits::{ENDED_KEPT, MAX_NAME_BYTES, MAX_PROCESSES};
+use super::history::Completed;
+use super::limits::{ENDED_KEPT, MAX_NAME_BYTES, MAX_PROCESSES, MAX_TOLD_HISTORY};
 use super::merge::{Merged, Word};
 use super::process::{Process, ProcessId};
 use super::{CommunicatorId, Model};
@@ -94,6 +95,21 @@ impl Model {
             }
         }
         self.join(id, &merged, changes);
+        self.remember(id, &process.completed_operations);
+    }
+
+    /// Keeps the operations of those communicators that the process was joined to.
+    fn remember(&mut self, id: ProcessId, told: &[batch::Operation]) {
+        let Some(process) = self.processes.get(&id) else { return };
+        self.losses.add_many("operation_history_limit", told.len().saturating_sub(MAX_TOLD_HISTORY));
+        for operation in told.iter().take(MAX_TOLD_HISTORY) {
+            let local = process.locals.get(&operation.local_id);
+            let place = local.and_then(|local| Some((local.joined?, local.facts.as_ref()?.rank)));
+            match place.and_then(|(comm, rank)| Some((comm, Completed::told(rank, operation)?))) {
+                Some((comm, operation)) => self.history.push(comm, operation),
+                None => self.losses.add("operation_history_unknown"),
+            }
+        }
     }
 
     /// The process of this key, made if there is room.

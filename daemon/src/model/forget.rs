@@ -66,6 +66,7 @@ impl Model {
 
     fn forget_communicator(&mut self, id: CommunicatorId, changes: &mut Changes) {
         let Some(communicator) = self.communicators.remove(&id) else { return };
+        self.history.forget(id);
         changes.communicators.insert(id);
         let mut bytes = (0_u64, 0_u64);
         for member in communicator.members.values() {

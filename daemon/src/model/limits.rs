@@ -24,6 +24,16 @@ pub const MAX_PROCESS_LINKS: usize = 65_536;
 /// Operations of one process that are not completed (`operation_limit`); the batch format promises as many.
 pub const MAX_IN_FLIGHT: usize = 256;
 
+/// Completed operations of one process in one batch (`operation_history_limit`); the batch format promises as many.
+pub const MAX_TOLD_HISTORY: usize = 256;
+
+/// Completed operations of one communicator that are remembered: two minutes of a rank's hundred a second, or two
+/// steps of a thousand ranks. The oldest make room.
+pub const MAX_COMMUNICATOR_HISTORY: usize = 16_384;
+
+/// The same of all communicators: some 120 MB at most.
+pub const MAX_HISTORY: usize = 1_000_000;
+
 /// Channel numbers of a ring (`channel_out_of_range`). NCCL's MAXCHANNELS is 64; RCCL goes up to 256.
 pub const MAX_CHANNELS: u32 = 256;
 

@@ -16,6 +16,7 @@ mod families;
 mod fnv;
 mod forget;
 mod hardware;
+mod history;
 mod id;
 pub mod limits;
 mod losses;
@@ -39,6 +40,7 @@ pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
 pub use facts::{Evidence, Facts, LocalState, Position, Sources};
 pub use hardware::{ErrorCount, Gpu, Hardware, Nic, Phase, Port};
+pub use history::Completed;
 pub use id::{CommunicatorId, CommunicatorIdError};
 pub use names::Name;
 pub use process::{Collector, Identity, Local, Process, ProcessState};
@@ -67,6 +69,7 @@ pub struct Model {
     revision: u64,
     swept: Timestamp,
     losses: losses::Losses,
+    history: history::History,
 }
 
 /// All processes that name the same job.
@@ -128,6 +131,11 @@ impl Model {
     #[must_use]
     pub fn communicator(&self, id: CommunicatorId) -> Option<&Communicator> {
         self.communicators.get(&id)
+    }
+
+    /// The operations of a communicator that completed, as they were told, and how many before them are forgotten.
+    pub fn completed(&self, id: CommunicatorId) -> (impl Iterator<Item = &Completed>, u64) {
+        self.history.of(id)
     }
 
     /// The communicators in which a process has a rank.

@@ -16,6 +16,7 @@ mod primitives;
 mod purpose;
 mod rings;
 mod search;
+mod trace;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,3 +33,4 @@ pub use operations::operations;
 pub use primitives::primitives;
 pub use rings::rings;
 pub use search::search;
+pub use trace::trace;

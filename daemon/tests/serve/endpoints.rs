@@ -166,6 +166,7 @@ async fn the_document_has_every_route_and_describes_it() {
         "communicators/{id}/rings",
         "communicators/{id}/primitives",
         "communicators/{id}/operations",
+        "communicators/{id}/trace",
         "nodes",
         "nodes/{host}",
         "findings",

@@ -174,3 +174,24 @@ fn an_operation_whose_place_was_taken_after_all_is_gone() {
     assert_eq!(newer, LAP + 3);
     assert_eq!(reader.read(&ring), [0, 1, 2, newer]);
 }
+
+#[test]
+fn history_has_what_completed_since_it_was_asked_for() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    reader.operations.keep_history(true);
+    let poll = |ring: &Ring, reader: &mut Reader| {
+        reader.read(ring);
+        reader.operations.take_history().iter().map(|one| one.seq_number).collect::<Vec<_>>()
+    };
+    ring.finished_calls(1);
+    assert!(poll(&ring, &mut reader).is_empty(), "completed before the first reading");
+    let (first, second) = (ring.call(), ring.call());
+    ring.state(second, OPERATION_COMPLETED);
+    assert_eq!(poll(&ring, &mut reader), [second]);
+    ring.state(first, OPERATION_COMPLETED);
+    ring.finished_calls(1);
+    assert_eq!(poll(&ring, &mut reader), [first, second + 1]);
+    reader.operations.keep_history(false);
+    ring.finished_calls(1);
+    assert!(poll(&ring, &mut reader).is_empty(), "not at this level");
+}

@@ -1,0 +1,46 @@
+//! `GET communicators/{id}/trace`: operations for Perfetto and chrome://tracing.
+
+use axum::Json;
+use axum::extract::{Path, State};
+
+use super::App;
+use super::problem::ApiError;
+use super::query::Params;
+use super::series::time;
+use crate::api::{Problem, Trace};
+use crate::clock::{self, Timestamp};
+use crate::view;
+
+/// The operations of a communicator as a trace that Perfetto and chrome://tracing open.
+///
+/// Operations are kept at the levels channels and steps, the newest 16384 of each communicator.
+#[utoipa::path(get, path = "/api/v1/communicators/{id}/trace", tag = "communicators",
+    params(
+        ("id" = String, Path, description = "Communicator id: twelve hexadecimal digits."),
+        ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; all that is \
+            kept if not given."),
+        ("to" = Option<String>, Query, description = "Last moment; now if not given."),
+        ("format" = Option<String>, Query, description = "chrome, which is also what is given without."),
+    ),
+    responses(
+        (status = 200, description = "The trace. What it lacks is said in otherData.", body = Trace),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn trace(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<Trace>, ApiError> {
+    let params = params.allow(&["from", "to", "format"])?;
+    params.word("format", &[("chrome", ())])?;
+    let at = |ms: i64| Timestamp(ms.unsigned_abs().saturating_mul(1_000_000));
+    let from = time(&params, "from")?.map_or(Timestamp(0), at);
+    let to = time(&params, "to")?.map_or_else(clock::now, at);
+    if from > to {
+        return Err(ApiError::bad_request("the parameter from must be before to"));
+    }
+    let wanted = id.clone();
+    let found = app.read(move |model, diagnosis, now| view::trace(model, diagnosis, now, &wanted, from, to));
+    found.await?.map(Json).ok_or_else(|| ApiError::unknown("communicator", &id))
+}
