@@ -1,5 +1,6 @@
 /**
- * The objects of the REST API, one for one as `daemon/src/api` defines them.
+ * The objects of the REST API as the page reads them: those of `api.gen.ts`, which is made from the API's document, and
+ * beside them what the document cannot say, namely which absent values are left out. `test/unit/api.test.ts` compares both.
  *
  * Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds, times as RFC 3339 UTC.
  * `?` marks what the daemon leaves out when absent, `| null` what it sends as null.
@@ -149,6 +150,9 @@ export interface Rank {
   causes: string[];
   /** NCCL node, which is not always a host. */
   node: number | null;
+  /** Who has spoken of it: `calls`, `plugin`, `log`. */
+  sources: string[];
+  completion: Completion;
   /** The operation that it is in; if in none, the last one it completed. */
   operation?: Operation;
 }

@@ -13,7 +13,7 @@ const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 chann
 /** The communicator of most scenarios, and of the large one. */
 const WORLD = "#/communicators/9f3b5c6d7e8f";
 const LARGE = "#/communicators/aaaabbbbcccc";
-const PICTURES = ["empty", "healthy", "degraded", "killed", "partly", "large"];
+const PICTURES = ["empty", "degraded", "single", "killed", "partly", "huge"];
 
 if (!existsSync(fileURLToPath(new URL("../dist/index.html", import.meta.url)))) {
   throw new Error("web/dist is missing: npm run build");

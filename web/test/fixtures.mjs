@@ -85,7 +85,7 @@ function cluster(now, options) {
     rank, global_rank: rank, host: host(rank), pid: 20_000 + rank * 7, gpu: `${rank % perHost}`,
     state: killed.includes(rank) ? "killed" : ended ? "exited" : "running",
     init_channels: graph ? init(Math.floor(rank / perHost)) : null, final_channels: graph ? final : null,
-    cause: !graph ? "unknown" : slowHost === null || Math.floor(rank / perHost) === slowHost ? "doubled" : "capped_by_peer",
+    sources: ["calls", "plugin", "log"], completion: "profiler", cause: !graph ? "unknown" : slowHost === null || Math.floor(rank / perHost) === slowHost ? "doubled" : "capped_by_peer",
     causes: [!graph ? "unknown" : slowHost === null || Math.floor(rank / perHost) === slowHost ? "doubled" : "capped_by_peer"], node: Math.floor(rank / perHost),
     operation: operation(rank),
   }));
@@ -195,6 +195,7 @@ export const SCENARIOS = {
   ],
 };
 
+SCENARIOS.single = (now, tick) => [cluster(now, { tick, nHosts: 1, perHost: 8, channels: 16 })];
 SCENARIOS.huge = (now, tick) => [
   cluster(now, { tick, job: "pretrain-405b", id: "eeeeffff0001", nHosts: 1000, perHost: 8, channels: 16, slowHost: 613, nicDown: [77, 812], hostName: rack, rate: 9.1e12 }),
 ];

@@ -13,7 +13,7 @@ export function Counts({ counts, href }: { counts: FindingCounts; href: (severit
       {some.map((severity) => (
         <a key={severity} href={href(severity)}>
           <Mark kind={severity} />
-          {integer(counts[severity])} {severity}
+          {integer(counts[severity])} <span>{severity}</span>
         </a>
       ))}
     </span>

@@ -37,7 +37,7 @@ export function operation(rest: Partial<Operation> = {}): Operation {
 export function rank(number: number, rest: Partial<Rank> = {}): Rank {
   return {
     rank: number, host: `host-${Math.floor(number / 2)}`, pid: number, state: "running", init_channels: 2, final_channels: 4,
-    cause: "doubled", causes: ["doubled"], node: Math.floor(number / 2), operation: operation({ rank: number }), ...rest,
+    sources: ["calls", "log"], completion: "profiler", cause: "doubled", causes: ["doubled"], node: Math.floor(number / 2), operation: operation({ rank: number }), ...rest,
   };
 }
 
