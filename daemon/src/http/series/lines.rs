@@ -134,9 +134,10 @@ impl Line {
     /// Adds what grew evenly between two times. A value also has what grew before the first bucket; a rate has not.
     #[expect(clippy::cast_precision_loss, reason = "JSON has only doubles")]
     fn grow(&mut self, shape: Shape, from_ms: i64, to_ms: i64, grown: i64) {
-        let (first, last) = (shape.bucket(from_ms), shape.bucket(to_ms));
+        // All that is before the first bucket is one.
+        let (first, last) = (shape.bucket(from_ms).max(-1), shape.bucket(to_ms).max(-1));
         let (whole_ms, grown) = ((to_ms - from_ms).max(1) as f64, grown as f64);
-        for bucket in first.max(-1)..=last {
+        for bucket in first..=last {
             let start_ms =
                 if bucket < 0 { from_ms } else { (shape.from_ms + bucket * shape.step_ms).max(from_ms) };
             let end_ms = (shape.from_ms + (bucket + 1) * shape.step_ms).min(to_ms);
@@ -156,7 +157,7 @@ impl Line {
         let mut sum = 0.0;
         let value = |(bucket, grown): (usize, f64)| {
             sum += grown;
-            let value = if shape.rate { grown / shape.step_s() } else { sum };
+            let value = if shape.rate { grown / shape.step_s() } else { sum.round() };
             (bucket >= self.known_from).then_some(value)
         };
         self.growth.into_iter().enumerate().map(value).collect()
@@ -239,7 +240,7 @@ mod tests {
         let line = &lines(&points, Shape { rate: true, ..SHAPE })[0];
         assert_eq!(line.values.iter().flatten().sum::<f64>() * 2.0, 40.0);
         // A value that is no counter may fall.
-        check(&points[2..], false, [None, None, Some(10.), Some(50.), Some(50.)]);
+        check(&points[2..], false, [None, None, Some(50.), Some(50.), Some(50.)]);
     }
 
     #[test]
