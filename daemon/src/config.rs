@@ -8,6 +8,7 @@ mod agent;
 
 pub use agent::AgentArgs;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,9 @@ pub struct ServeArgs {
     /// Directory in which the kernel shows this host's devices [default: /sys]
     #[arg(long, value_name = "DIR")]
     pub agent_sysfs: Option<String>,
+    /// Web page that may read this API from a browser, e.g. https://grafana.example.org; may be repeated [default: none]
+    #[arg(long, alias = "cors-origins", value_name = "URL")]
+    pub cors_origin: Vec<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -88,6 +92,9 @@ pub struct ServeConfig {
     pub agent_sysfs: PathBuf,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
+    /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
+    /// in the cluster's network would else show the cluster to any page that it visits.
+    pub cors_origins: Vec<String>,
 }
 
 /// Everything that is wrong with a configuration.
@@ -113,6 +120,7 @@ impl Default for ServeConfig {
             agent_dir: PathBuf::from(DEFAULT_DIR),
             agent_sysfs: PathBuf::from(DEFAULT_SYSFS),
             pretended_hosts: Vec::new(),
+            cors_origins: Vec::new(),
         }
     }
 }
@@ -149,6 +157,7 @@ impl ServeConfig {
                 .unwrap_or(default.metrics_communicators),
             with_agent: settings.get("with_agent", boolean).unwrap_or(default.with_agent),
             agent_dir: settings.get("agent_dir", directory).unwrap_or(default.agent_dir),
+            cors_origins: settings.get("cors_origins", origins).unwrap_or(default.cors_origins),
             agent_sysfs: settings.get("agent_sysfs", directory).unwrap_or(default.agent_sysfs),
             pretended_hosts: default.pretended_hosts,
             data_dir,
@@ -160,7 +169,7 @@ impl ServeConfig {
 
 /// Where values come from, and what was wrong with them.
 struct Settings<'a> {
-    args: BTreeMap<&'static str, &'a str>,
+    args: BTreeMap<&'static str, Cow<'a, str>>,
     env: &'a dyn Fn(&str) -> Option<String>,
     file: BTreeMap<String, String>,
     file_name: String,
@@ -181,7 +190,10 @@ impl<'a> Settings<'a> {
             &args.agent_dir,
             &args.agent_sysfs,
         ]);
-        let args_by_name = named.filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
+        let named = named.filter_map(|(name, value)| Some((name, Cow::from(value.as_deref()?))));
+        let cors_origins = Cow::from(args.cors_origin.join(","));
+        let cors_origins = (!cors_origins.is_empty()).then_some(("cors_origins", cors_origins));
+        let args_by_name = named.chain(cors_origins).collect();
         let mut settings = Self {
             args: args_by_name,
             env,
@@ -217,6 +229,10 @@ impl<'a> Settings<'a> {
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(boolean) => boolean.to_string(),
+            toml::Value::Array(values) if name == "cors_origins" => {
+                let texts: Vec<&str> = values.iter().filter_map(toml::Value::as_str).collect();
+                texts.join(",")
+            }
             other => {
                 let kind = other.type_str();
                 self.mistakes.push(format!(
@@ -237,7 +253,7 @@ impl<'a> Settings<'a> {
     fn get<T>(&mut self, name: &'static str, parse: fn(&str) -> Result<T, String>) -> Option<T> {
         let variable = format!("RINGSCOPE_{}", name.to_uppercase());
         let (value, place) = if let Some(value) = self.args.get(name) {
-            ((*value).to_owned(), format!("--{}", name.replace('_', "-")))
+            (value.to_string(), format!("--{}", name.replace('_', "-")))
         } else if let Some(value) = (self.env)(&variable) {
             (value, variable)
         } else {
@@ -292,6 +308,21 @@ fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("expected a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
 }
 
+/// Origins as browsers send them, with commas between.
+fn origins(text: &str) -> Result<Vec<String>, String> {
+    let is_origin = |origin: &&str| {
+        let authority = ["http://", "https://"].into_iter().find_map(|scheme| origin.strip_prefix(scheme));
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+        authority.is_some_and(|authority| !authority.is_empty() && authority.chars().all(allowed))
+    };
+    let expected =
+        "expected a scheme, a host and perhaps a port, and no path, e.g. https://grafana.example.org";
+    let texts = text.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+    texts
+        .map(|origin| Some(origin).filter(is_origin).map(str::to_lowercase).ok_or(expected.to_owned()))
+        .collect()
+}
+
 fn sample_interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval < SAMPLE_INTERVAL_MIN { Err("expected 1s or more".to_owned()) } else { Ok(interval) }
@@ -338,8 +369,8 @@ fn list(mistakes: &[String]) -> String {
     mistakes.iter().map(|mistake| format!("\n  {mistake}")).collect()
 }
 
-/// Settings, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 10] = [
+/// Settings: first those with one value, in the order of the fields of [`ServeArgs`].
+const NAMES: [&str; 11] = [
     "listen",
     "database_url",
     "data_dir",
@@ -350,6 +381,7 @@ const NAMES: [&str; 10] = [
     "with_agent",
     "agent_dir",
     "agent_sysfs",
+    "cors_origins",
 ];
 /// The database's name in `data_dir`.
 const DATABASE_FILE: &str = "ringscope.db";

@@ -10,10 +10,12 @@ mod collectors;
 mod levels;
 mod relational;
 mod unsaved;
+mod versions;
 
 pub use agents::AgentTable;
 pub use collectors::CollectorCount;
 pub use unsaved::{Batched, Unsaved};
+pub use versions::Version;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,6 +36,7 @@ pub struct Hub {
     changes: broadcast::Sender<api::Changed>,
     /// Something is to be told to `changes`.
     changed: Notify,
+    versions: versions::Versions,
     sample_interval: Duration,
 }
 
@@ -84,7 +87,13 @@ impl Hub {
             stale_rows: BTreeSet::new(),
             next_refresh: Timestamp(0),
         };
-        Self { state: Mutex::new(state), changes, changed: Notify::new(), sample_interval }
+        Self {
+            state: Mutex::new(state),
+            changes,
+            changed: Notify::new(),
+            versions: versions::Versions::default(),
+            sample_interval,
+        }
     }
 
     /// Applies a batch, unless it was applied before.
@@ -102,6 +111,7 @@ impl Hub {
         }
         let changes = state.model.apply(batch, now);
         self.note(&mut state, changes, now);
+        self.versions.changed();
         Taken { reply, duplicate: false }
     }
 
@@ -117,6 +127,14 @@ impl Hub {
         self.note_findings(&mut state, findings);
         state.refresh_rows(now);
         state.sample(now, self.sample_interval);
+        self.versions.has(state.model.n_processes());
+        self.versions.changed();
+    }
+
+    /// Which moment of the model this is.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.versions.now()
     }
 
     /// Reads the model and the findings as they are now.
@@ -160,6 +178,7 @@ impl Hub {
             diagnosis.update(model, None, now)
         };
         self.note_findings(&mut state, findings);
+        self.versions.changed();
     }
 
     /// Hears of changes, at most one per 500 ms.
@@ -174,6 +193,7 @@ impl Hub {
             self.changed.notified().await;
             let change = self.lock().change.take();
             if let Some(change) = change {
+                self.versions.told();
                 // No subscriber is no error.
                 let _ = self.changes.send(change);
             }

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::agent::{self, AgentConfig};
 use crate::clock;
 use crate::config::ServeConfig;
-use crate::http::{self, App};
+use crate::http::{self, App, Guard};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
@@ -110,6 +110,7 @@ impl Server {
             hub,
             keeper,
             metrics: Arc::new(metrics),
+            guard: Guard::default(),
             body_limit_bytes: config.body_limit_bytes,
             stop: stop.clone(),
         };
@@ -118,8 +119,8 @@ impl Server {
             // Answers are small and somebody waits for each.
             let _ = stream.set_nodelay(true);
         });
-        let serving =
-            axum::serve(listener, http::router(app)).with_graceful_shutdown(stop.clone().cancelled_owned());
+        let serving = axum::serve(listener, http::router(app, &config.cors_origins))
+            .with_graceful_shutdown(stop.clone().cancelled_owned());
         let served = tokio::select! {
             served = serving => served,
             () = after(stop, REQUESTS_GRACE) => {

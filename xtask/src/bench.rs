@@ -15,6 +15,8 @@ pub(crate) enum Bench {
     Plugin,
     /// Samples per second that the daemon accepts, and what they cost
     Ingest,
+    /// Milliseconds that the busiest GETs take with a thousand hosts, at 200 requests per second
+    Http,
     /// Megabytes of log per second that the parser reads
     Log,
     /// Milliseconds that a reading of 64 processes costs the agent
@@ -37,6 +39,12 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             tools::ensure(&[tools::POSTGRES])?;
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
             example("ringscope", "bench_ingest", arguments)
+        }
+        Bench::Http => {
+            tools::ensure(&[tools::WRK])?;
+            let mut build = cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]);
+            crate::process::run(build.args(["--example", "simulate"]))?;
+            example("ringscope", "bench_http", arguments)
         }
         Bench::Log => example("ringscope", "bench_log", arguments),
         Bench::Agent => example("ringscope", "bench_agent", arguments),

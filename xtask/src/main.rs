@@ -7,6 +7,7 @@ mod fuzz;
 mod gpu_bundle;
 mod nccl;
 mod process;
+mod python;
 mod screens;
 mod soak;
 mod test;
@@ -55,6 +56,8 @@ enum Command {
     Dashboards,
     /// Fetch the versions of NVIDIA's library that the tests need, 2 GB: target/nccl
     Nccl,
+    /// Fetch the Python programs that the tests need: target/python
+    Python,
     /// Feed what reads foreign bytes with mutated ones, and stop at the first panic. Installs cargo-fuzz if it is missing;
     /// needs a nightly compiler (`rustup toolchain install nightly`)
     Fuzz {
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Command::Dist => build::dist(),
         Command::GpuBundle { out } => gpu_bundle::make(out),
         Command::Nccl => nccl::ensure(),
+        Command::Python => python::ensure(),
         Command::Web => test::build_web(),
         Command::Dashboards => dashboards::build(),
         Command::Fuzz { seconds } => fuzz::run_all(seconds),

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, command, npm, run, target_dir};
-use crate::{dashboards, nccl, tools};
+use crate::{dashboards, nccl, python, tools};
 
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[
@@ -21,6 +21,7 @@ pub(crate) fn run_all() -> Result<()> {
     web()?;
     dashboards::test()?;
     nccl::ensure()?;
+    python::ensure()?;
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut cargo(["build", "--workspace", "--locked"]))?;
     run(&mut cargo(["build", "-p", "ringscope", "--example", "simulate", "--locked"]))?;

@@ -24,6 +24,8 @@ pub(crate) const PROMETHEUS: Tool = Tool { program: "promtool", folders: &[], ap
 /// Alertmanager; its package brings amtool too.
 pub(crate) const ALERTMANAGER: Tool =
     Tool { program: "amtool", folders: &[], apt_package: "prometheus-alertmanager" };
+/// wrk, for asking the daemon at a rate.
+pub(crate) const WRK: Tool = Tool { program: "wrk", folders: &[], apt_package: "wrk" };
 /// Chromium, for looking at the page.
 pub(crate) const CHROMIUM: Tool = Tool { program: "chromium", folders: &[], apt_package: "chromium" };
 /// npm, for building the page.

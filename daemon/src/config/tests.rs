@@ -82,6 +82,28 @@ fn all_mistakes_are_named_at_once_and_no_password() {
 }
 
 #[test]
+fn origins_come_from_everywhere_and_are_no_paths() {
+    let origins = |args: &ServeArgs, env: &dyn Fn(&str) -> Option<String>| {
+        ServeConfig::load(args, env).map(|config| config.cors_origins)
+    };
+    assert_eq!(origins(&ServeArgs::default(), &no_environment), Ok(Vec::new()));
+    let named = vec!["https://one".to_owned(), "http://[::1]:3000".to_owned()];
+    let args = ServeArgs { cors_origin: named.clone(), ..ServeArgs::default() };
+    assert_eq!(origins(&args, &no_environment), Ok(named.clone()));
+    let env =
+        |name: &str| (name == "RINGSCOPE_CORS_ORIGINS").then(|| "https://ONE, http://[::1]:3000".to_owned());
+    assert_eq!(origins(&ServeArgs::default(), &env), Ok(named.clone()));
+    let path = file("origins", "cors_origins = [\"https://one\", \"http://[::1]:3000\"]\n");
+    let config = Some(PathBuf::from(path));
+    assert_eq!(origins(&ServeArgs { config, ..ServeArgs::default() }, &no_environment), Ok(named));
+    for wrong in ["*", "grafana", "https://one/path", "ftp://one", "https://"] {
+        let args = ServeArgs { cors_origin: vec![wrong.to_owned()], ..ServeArgs::default() };
+        let error = ServeConfig::load(&args, &no_environment).unwrap_err().to_string();
+        assert!(error.contains("--cors-origin") && error.contains("https://grafana.example.org"), "{error}");
+    }
+}
+
+#[test]
 fn broken_file_is_named() {
     let path = file("broken", "listen = ");
     for config in [path.as_str(), "/nonexistent/ringscope.toml"] {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::Guard;
 use super::problem::ApiError;
 use crate::clock::{self, Timestamp};
 use crate::diagnose::Diagnosis;
@@ -20,6 +21,7 @@ pub struct App {
     pub keeper: Keeper,
     pub ingest: Ingest,
     pub metrics: Arc<Metrics>,
+    pub guard: Guard,
     /// Largest batch, unpacked.
     pub body_limit_bytes: usize,
     /// Ends the streams that would never end themselves.

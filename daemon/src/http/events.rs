@@ -22,8 +22,10 @@ pub(super) async fn events(
     params: Params,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     params.allow(&[])?;
+    let permit = app.guard.stream()?;
     let mut changes = app.hub.subscribe();
     let stream = async_stream::stream! {
+        let _permit = permit;
         loop {
             let change = tokio::select! {
                 () = app.stop.cancelled() => return,

@@ -41,6 +41,7 @@ pub(super) async fn import(
     let params = params.allow(&["job", "file"])?;
     let file = params.owned("file").unwrap_or_else(|| "upload".to_owned());
     let job = params.owned("job").unwrap_or_else(|| file.clone());
+    let _permit = app.guard.upload()?;
     let (upload, uploading) = Upload::new();
     let judging = tokio::task::spawn_blocking(move || judge(uploading, &file, &job));
     send(request.into_body(), upload).await?;

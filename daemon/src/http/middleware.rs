@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::problem::{ApiError, PROBLEM_TYPE};
 
-/// Makes problems of the bare errors that axum and the layers answer with: 404, 405, 415, 504.
+/// Makes problems of the bare errors that axum and the layers answer with: 400, 404, 405, 413, 415, 504.
 pub(super) async fn problems(response: Response) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
@@ -17,6 +17,10 @@ pub(super) async fn problems(response: Response) -> Response {
         return response;
     }
     let (kind, detail) = match status {
+        StatusCode::BAD_REQUEST => {
+            ("bad-request", "the path or the query cannot be read: percent-encode UTF-8")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => ("too-large", "the body is larger than any that makes sense here"),
         StatusCode::NOT_FOUND => ("unknown-route", "no such route; /api/v1/openapi.json lists them"),
         StatusCode::METHOD_NOT_ALLOWED => {
             ("method-not-allowed", "the route has other methods: see the header Allow")

@@ -1,9 +1,12 @@
 //! Routes: the REST API, the probes, `/metrics` and the UI. The only place that knows HTTP.
 
 mod app;
+mod cache;
 mod communicators;
+mod cors;
 mod events;
 mod findings;
+mod guard;
 mod import;
 mod ingest;
 mod jobs;
@@ -23,6 +26,7 @@ mod trace;
 mod ui;
 
 pub use app::App;
+pub use guard::Guard;
 
 use std::time::Duration;
 
@@ -36,8 +40,8 @@ use tower_http::decompression::RequestDecompressionLayer;
 use tower_http::timeout::TimeoutLayer;
 use utoipa_axum::routes;
 
-/// Every route over `app`.
-pub fn router(app: App) -> Router {
+/// Every route over `app`; pages of `cors_origins` may read them too.
+pub fn router(app: App, cors_origins: &[String]) -> Router {
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))
@@ -67,15 +71,21 @@ pub fn router(app: App) -> Router {
     let (batches, batches_document) = openapi::router().routes(routes!(ingest::ingest)).split_for_parts();
     let (imports, imports_document) = openapi::router().routes(routes!(import::import)).split_for_parts();
     let (events, events_document) = openapi::router().routes(routes!(events::events)).split_for_parts();
-    let document =
+    let mut document =
         document.merge_from(batches_document).merge_from(imports_document).merge_from(events_document);
+    openapi::complete(&mut document);
 
     let timeout = TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_TIMEOUT);
     let compression = CompressionLayer::new().compress_when(
         SizeAbove::new(COMPRESS_BYTES_MIN).and(NotForContentType::IMAGES).and(NotForContentType::SSE),
     );
-    let read = api
+    let views = api
         .route("/api/v1/openapi.json", get(move || std::future::ready(axum::Json(document.clone()))))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(compression.clone())
+        .layer(axum_middleware::from_fn_with_state(app.clone(), cache::keep))
+        .layer(timeout);
+    let files = Router::new()
         .route("/metrics", get(probes::metrics))
         .fallback(ui::asset)
         .layer(compression)
@@ -85,19 +95,27 @@ pub fn router(app: App) -> Router {
         .layer(RequestDecompressionLayer::new())
         .layer(axum_middleware::from_fn_with_state(app.clone(), ingest::refuse_large))
         .layer(timeout);
-    Router::new()
-        .merge(read)
+    let routes = Router::new()
+        .merge(views)
+        .merge(files)
         .merge(batches)
         .merge(imports.layer(DefaultBodyLimit::disable()))
         .merge(events)
         .route("/healthz", get(probes::healthz))
         .route("/readyz", get(probes::readyz))
+        .layer(axum_middleware::from_fn(guard::refuse_large_heads))
         .layer(axum_middleware::map_response(middleware::problems))
         .layer(axum_middleware::map_response(middleware::security_headers))
-        .with_state(app)
+        .with_state(app);
+    match cors::layer(cors_origins) {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    }
 }
 
 /// No view of the model takes a tenth of this; a query of a long history may.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Of a request that is neither a batch nor a file: a wish for a level.
+const BODY_BYTES_MAX: usize = 64 << 10;
 /// Less is one packet anyway.
 const COMPRESS_BYTES_MIN: u64 = 1024;

@@ -1,15 +1,57 @@
 //! The OpenAPI document.
 
 use utoipa::OpenApi;
+use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::App;
+use super::problem::PROBLEM_TYPE;
 use crate::api;
 
 /// An empty router whose document has the introduction.
 pub(super) fn router() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
 }
+
+/// Gives every operation a name of its own, and the answers that any of its kind can have.
+pub(super) fn complete(document: &mut utoipa::openapi::OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        let operations = [("get", &mut item.get), ("put", &mut item.put), ("post", &mut item.post)];
+        for (method, operation) in operations {
+            let Some(operation) = operation else { continue };
+            let words = path.trim_start_matches("/api/v1/").split(|c: char| !c.is_ascii_alphanumeric());
+            let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
+            operation.operation_id = Some(format!("{method}_{}", words.join("_")));
+            let is_stream = path.ends_with("/events");
+            let known = &mut operation.responses.responses;
+            if method == "get" && !is_stream {
+                let not_modified = "It is still what the client has (If-None-Match).";
+                known.entry("304".to_owned()).or_insert_with(|| Response::new(not_modified).into());
+            }
+            for (status, methods, description) in EVERYWHERE {
+                if methods.contains(&method) {
+                    known.entry(status.to_owned()).or_insert_with(|| problem(description).into());
+                }
+            }
+        }
+    }
+}
+
+fn problem(description: &str) -> Response {
+    let schema = Ref::from_schema_name("Problem");
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    ResponseBuilder::new().description(description).content(PROBLEM_TYPE, content).build()
+}
+
+/// What any request may be answered with, by method.
+const EVERYWHERE: [(&str, &[&str], &str); 6] = [
+    ("400", &["get", "put", "post"], "The path or a parameter cannot be read."),
+    ("413", &["put", "post"], "The body is too large."),
+    ("414", &["get", "put", "post"], "Path and query are too long."),
+    ("431", &["get", "put", "post"], "The headers are too large."),
+    ("503", &["get", "put", "post"], "Too many ask at once, or the database is away: ask again later."),
+    ("504", &["get", "put", "post"], "It took too long: ask for less."),
+];
 
 #[derive(OpenApi)]
 #[openapi(

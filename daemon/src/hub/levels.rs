@@ -44,6 +44,7 @@ impl Hub {
         let State { levels, model, .. } = &mut *state;
         model.job(job)?;
         levels.set(job, choice, now, model);
+        self.versions.changed();
         job_level(&state, job, now)
     }
 

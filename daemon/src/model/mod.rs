@@ -127,6 +127,12 @@ impl Model {
         self.communicators.values()
     }
 
+    /// How many processes are known.
+    #[must_use]
+    pub fn n_processes(&self) -> usize {
+        self.processes.len()
+    }
+
     /// A communicator.
     #[must_use]
     pub fn communicator(&self, id: CommunicatorId) -> Option<&Communicator> {

@@ -18,5 +18,6 @@ mod endpoints;
 mod filters;
 mod hardware;
 mod levels;
+mod limits;
 mod metrics;
 mod stores;
