@@ -28,10 +28,10 @@ const DEMO = {
     await says(page, "main", REASON);
     await page.click(`main a[href*="#/communicators/"] >> visible=true`);
     await page.waitForSelector(".ring [data-rank]");
-    await says(page, "main", /host-2/);
-    await page.click(`main a[href*="#/hosts/${DEGRADED}"][href*="nic="] >> visible=true`);
+    await page.click(".ring-table summary");
+    await page.click(`.ring-table a[href*="#/hosts/${DEGRADED}?"][href*="nic="]`);
     await page.waitForFunction(() => /#\/hosts\/host-2\?.*nic=nic/.test(location.hash));
-    await says(page, "main", /nic1/);
+    await says(page, '[data-nic="nic1"]', /down/i);
     await page.click('main a[href*="#/findings"][href*="id="] >> visible=true');
     await page.waitForFunction(() => /#\/findings\?.*id=/.test(location.hash));
     const id = await page.evaluate(() => new URLSearchParams(location.hash.split("?")[1]).get("id"));

@@ -89,7 +89,7 @@ function BarShape(props: { bar: Bar; href: string; leftPx: number; roomPx: numbe
   const words = label.length <= fits ? label : fits >= 6 ? `${label.slice(0, fits - 1)}…` : sign.trim().length <= fits ? sign.trim() : "";
   const when = bar.toMs === undefined ? `since ${since(bar.fromMs, nowMs)}` : `${moment(bar.fromMs, nowMs)} – ${moment(bar.toMs, nowMs)}`;
   return (
-    <a href={props.href} class={`bar-link tone-${bar.tone}`} aria-label={`${bar.label}, ${toneWords(bar.tone)}, ${when}`}>
+    <a href={props.href} class={`bar-link tone-${bar.tone}`}>
       <title>{`${bar.label}\n${toneWords(bar.tone)}, ${when}`}</title>
       <rect x={x} y={topPx} width={widthPx} height={BAR_PX} rx="2.5" />
       {bar.toMs === undefined && <path class="open-end" d={`M${x + widthPx} ${topPx}v${BAR_PX}`} />}
