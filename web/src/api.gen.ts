@@ -1015,7 +1015,7 @@ export type SearchKind = "job" | "host" | "communicator" | "rank" | "nic";
 
 /** One metric over time. */
 export type Series = {
-  /** One line a primitive (and host, if asked to keep hosts apart). */
+  /** One line a primitive (and host or communicator, if asked to keep them apart). */
   lines: (SeriesLine)[];
   /** The metric asked for. */
   metric: string;
@@ -1029,6 +1029,8 @@ export type Series = {
 
 /** One line of a series. */
 export type SeriesLine = {
+  /** Communicator id. Absent: summed over communicators. */
+  comm?: string | null;
   /** Host. Absent: summed over hosts. */
   host?: string | null;
   /** Primitive. */
@@ -1039,6 +1041,36 @@ export type SeriesLine = {
 
 /** How bad a finding is. */
 export type Severity = "info" | "warning" | "critical";
+
+/** A trace in Chrome's trace event format, JSON object form. */
+export type Trace = {
+  /** Unit that viewers show: `ms`. */
+  displayTimeUnit: string;
+  /** What the trace is of, when its time 0 is, and what it lacks. */
+  otherData: Record<string, unknown>;
+  /** Names of hosts and ranks first, then everything by time. */
+  traceEvents: (TraceEvent)[];
+};
+
+/** One event. */
+export type TraceEvent = {
+  /** What else is known. */
+  args: Record<string, unknown>;
+  /** Primitive. Absent: no operation. */
+  cat?: string | null;
+  /** How long, of `X`. */
+  dur?: number | null;
+  /** E.g. `AllReduce #1041`. */
+  name: string;
+  /** `X`: completed operation; `B`: one in flight; `C`: completed bytes of a host; `M`: name of a host or rank. */
+  ph: string;
+  /** Host: its place among the communicator's, from 1. */
+  pid: number;
+  /** Rank. */
+  tid: number;
+  /** Microseconds since the trace's time 0. */
+  ts: number;
+};
 
 /** A verdict in one word. */
 export type Verdict = "healthy" | "findings" | "unknown" | "not_of_these";
