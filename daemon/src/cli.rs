@@ -18,6 +18,7 @@ use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
 use crate::import::{self, ImportArgs};
 use crate::level::{self, LevelArgs};
+use crate::notify::{self, AlertArgs, AlertError};
 use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
@@ -47,6 +48,8 @@ enum Command {
     Doctor(DoctorArgs),
     /// Show in the terminal what the daemon sees
     Status(StatusArgs),
+    /// Try whether those who are to be told of findings can be
+    Alert(AlertArgs),
     /// Show or set how much is asked of the library in a running job
     Level(LevelArgs),
     /// Judge the logs and dumps of a job that ran without ringscope
@@ -114,6 +117,12 @@ fn dispatch(command: Command) -> u8 {
                 Ok(true) => FINDINGS,
                 Err(error) => fail(&error, FAILED),
             }
+        }),
+        Command::Alert(args) => with_runtime(|_| async move {
+            exit_status(notify::run(args, &mut io::stdout().lock()).await, |error| match error {
+                AlertError::Config(_) | AlertError::NoTarget => USAGE,
+                AlertError::Failed { .. } | AlertError::Io(_) => FAILED,
+            })
         }),
         Command::Level(args) => with_runtime(|_| async move {
             exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED)

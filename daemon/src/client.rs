@@ -1,10 +1,12 @@
 //! A client of the REST API, for `status` and the demo.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job, JobLevel, LevelChoice, LevelWish,
-    Page, Primitives, Problem, Rings,
+    CommunicatorDetail, CommunicatorSummary, Finding, HostDetail, HostSummary, Job, JobLevel, LevelChoice,
+    LevelWish, Page, Primitives, Problem, Rings,
 };
 
 /// Talks to one daemon.
@@ -72,13 +74,17 @@ impl Client {
         answer(url, request).await
     }
 
-    /// A job's id may hold anything.
     fn level_url(&self, job: &str) -> Result<String, ClientError> {
-        let base = format!("{}/api/v1/jobs", self.daemon);
+        self.url_of(&["jobs", job, "level"])
+    }
+
+    /// An id may hold anything.
+    fn url_of(&self, path: &[&str]) -> Result<String, ClientError> {
+        let base = format!("{}/api/v1", self.daemon);
         let mut url = reqwest::Url::parse(&base)
             .map_err(|error| ClientError::NoAnswer { url: base.clone(), reason: error.to_string() })?;
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.push(job).push("level");
+            segments.extend(path);
         }
         Ok(url.into())
     }
@@ -133,6 +139,24 @@ impl Client {
         self.list("findings").await
     }
 
+    /// The firing findings, worst first.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn firing(&self) -> Result<Vec<Finding>, ClientError> {
+        self.list("findings?state=firing").await
+    }
+
+    /// One host, whole.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn host(&self, name: &str) -> Result<HostDetail, ClientError> {
+        let url = self.url_of(&["nodes", name])?;
+        let request = self.http.get(&url);
+        answer(url, request).await
+    }
+
     /// One communicator, whole.
     ///
     /// # Errors
@@ -156,6 +180,15 @@ impl Client {
     pub async fn primitives(&self, id: &str) -> Result<Primitives, ClientError> {
         self.get(&format!("communicators/{id}/primitives")).await
     }
+
+    /// That it said nothing for so long.
+    #[must_use]
+    pub fn silent(&self, waited: Duration) -> ClientError {
+        ClientError::NoAnswer {
+            url: self.daemon.clone(),
+            reason: format!("nothing came within {} s", waited.as_secs()),
+        }
+    }
 }
 
 /// Sends a request and reads what must be an object of the API.
@@ -178,7 +211,7 @@ async fn answer<T: DeserializeOwned>(
 }
 
 /// The system's words: those around them repeat the URL.
-fn innermost(error: &reqwest::Error) -> String {
+pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -5,6 +5,7 @@
 //! said first in that order holds.
 
 mod agent;
+mod notify;
 
 pub use agent::AgentArgs;
 
@@ -16,6 +17,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::agent::{DEFAULT_DIR, DEFAULT_SYSFS, PretendedSysfs};
+use crate::notify::NotifyConfig;
 use crate::store::DatabaseUrl;
 
 /// Command line of `ringscope serve`. Values are checked in [`ServeConfig::load`], all at once.
@@ -61,6 +63,18 @@ pub struct ServeArgs {
     /// Web page that may read this API from a browser, e.g. https://grafana.example.org; may be repeated [default: none]
     #[arg(long, alias = "cors-origins", value_name = "URL")]
     pub cors_origin: Vec<String>,
+    /// Alertmanager to tell findings to, by its API v2; may be given several times
+    #[arg(long, value_name = "URL")]
+    pub alertmanager: Vec<String>,
+    /// Webhook to tell findings to, in Slack's shape; may be given several times. Often a secret: better in --config
+    #[arg(long, value_name = "URL")]
+    pub webhook: Vec<String>,
+    /// Least severity that those are told of: info, warning or critical [default: warning]
+    #[arg(long, value_name = "SEVERITY")]
+    pub notify_severity: Option<String>,
+    /// Address at which people open the page, for links in messages [default: http://LISTEN]
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -90,6 +104,8 @@ pub struct ServeConfig {
     pub agent_dir: PathBuf,
     /// Where the kernel shows this host's devices. Default `/sys`; in a container the host's may be elsewhere.
     pub agent_sysfs: PathBuf,
+    /// Who is told of findings besides those who look. Default nobody.
+    pub notify: NotifyConfig,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -119,6 +135,7 @@ impl Default for ServeConfig {
             with_agent: true,
             agent_dir: PathBuf::from(DEFAULT_DIR),
             agent_sysfs: PathBuf::from(DEFAULT_SYSFS),
+            notify: NotifyConfig::default(),
             pretended_hosts: Vec::new(),
             cors_origins: Vec::new(),
         }
@@ -159,6 +176,7 @@ impl ServeConfig {
             agent_dir: settings.get("agent_dir", directory).unwrap_or(default.agent_dir),
             cors_origins: settings.get("cors_origins", origins).unwrap_or(default.cors_origins),
             agent_sysfs: settings.get("agent_sysfs", directory).unwrap_or(default.agent_sysfs),
+            notify: notify::notify(&mut settings),
             pretended_hosts: default.pretended_hosts,
             data_dir,
         };
@@ -189,11 +207,14 @@ impl<'a> Settings<'a> {
             &args.with_agent,
             &args.agent_dir,
             &args.agent_sysfs,
+            &args.notify_severity,
+            &args.public_url,
         ]);
-        let named = named.filter_map(|(name, value)| Some((name, Cow::from(value.as_deref()?))));
-        let cors_origins = Cow::from(args.cors_origin.join(","));
-        let cors_origins = (!cors_origins.is_empty()).then_some(("cors_origins", cors_origins));
-        let args_by_name = named.chain(cors_origins).collect();
+        let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
+        let several = LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook]);
+        let several = several.filter(|(_, values)| !values.is_empty());
+        let args_by_name =
+            single.chain(several.map(|(name, values)| (name, values.join(" ").into()))).collect();
         let mut settings = Self {
             args: args_by_name,
             env,
@@ -229,9 +250,12 @@ impl<'a> Settings<'a> {
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(boolean) => boolean.to_string(),
-            toml::Value::Array(values) if name == "cors_origins" => {
-                let texts: Vec<&str> = values.iter().filter_map(toml::Value::as_str).collect();
-                texts.join(",")
+            toml::Value::Array(items) if LISTS.contains(&name.as_str()) => {
+                let texts: Vec<&str> = items.iter().filter_map(toml::Value::as_str).collect();
+                if texts.len() < items.len() {
+                    self.mistakes.push(format!("{}: {name} holds what is no text", self.file_name));
+                }
+                texts.join(" ")
             }
             other => {
                 let kind = other.type_str();
@@ -242,10 +266,10 @@ impl<'a> Settings<'a> {
                 return;
             }
         };
-        if NAMES.contains(&name.as_str()) {
+        if NAMES.contains(&name.as_str()) || LISTS.contains(&name.as_str()) {
             self.file.insert(name, text);
         } else {
-            let known = NAMES.join(", ");
+            let known = [&NAMES[..], &LISTS[..]].concat().join(", ");
             self.mistakes.push(format!("{}: no setting is called {name}; there are {known}", self.file_name));
         }
     }
@@ -262,8 +286,7 @@ impl<'a> Settings<'a> {
         match parse(&value) {
             Ok(parsed) => Some(parsed),
             Err(problem) => {
-                // A URL may hold a password.
-                let shown = if name == "database_url" { String::new() } else { format!(" {value:?}") };
+                let shown = if SECRETS.contains(&name) { String::new() } else { format!(" {value:?}") };
                 self.mistakes.push(format!("{place}{shown}: {problem}"));
                 None
             }
@@ -317,7 +340,7 @@ fn origins(text: &str) -> Result<Vec<String>, String> {
     };
     let expected =
         "expected a scheme, a host and perhaps a port, and no path, e.g. https://grafana.example.org";
-    let texts = text.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+    let texts = text.split([',', ' ']).map(str::trim).filter(|origin| !origin.is_empty());
     texts
         .map(|origin| Some(origin).filter(is_origin).map(str::to_lowercase).ok_or(expected.to_owned()))
         .collect()
@@ -369,8 +392,12 @@ fn list(mistakes: &[String]) -> String {
     mistakes.iter().map(|mistake| format!("\n  {mistake}")).collect()
 }
 
-/// Settings: first those with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 11] = [
+/// Settings that may have several values, with spaces between them.
+const LISTS: [&str; 3] = ["cors_origins", "alertmanager", "webhook"];
+/// Settings whose values are not shown: a URL may hold a password, or be one.
+const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
+/// Settings with one value, in the order of the fields of [`ServeArgs`].
+const NAMES: [&str; 12] = [
     "listen",
     "database_url",
     "data_dir",
@@ -381,7 +408,8 @@ const NAMES: [&str; 11] = [
     "with_agent",
     "agent_dir",
     "agent_sysfs",
-    "cors_origins",
+    "notify_severity",
+    "public_url",
 ];
 /// The database's name in `data_dir`.
 const DATABASE_FILE: &str = "ringscope.db";

@@ -17,6 +17,7 @@ use crate::http::{self, App, Guard};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
+use crate::notify;
 
 /// A daemon that has its address and does not run yet.
 pub struct Server {
@@ -103,6 +104,8 @@ impl Server {
         let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
         let metrics =
             Metrics::new(Arc::clone(&hub), keeper.clone(), Arc::clone(&own), config.metrics_communicators)?;
+        let local_url = format!("http://{}", reachable(local_addr));
+        notify::spawn(&config.notify, &local_url, &hub, &keeper, &own.notifications, &tasks, &stop);
         tasks.spawn(tick(Arc::clone(&hub), stop.clone()));
         tasks.spawn(publish(Arc::clone(&hub), stop.clone()));
         let app = App {
@@ -141,7 +144,17 @@ impl Server {
 
 /// The agent that runs inside this daemon, unless it is to have none.
 fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentConfig> {
-    let mut address = local_addr;
+    let address = reachable(local_addr);
+    config.with_agent.then(|| AgentConfig {
+        dir: config.agent_dir.clone(),
+        sysfs: config.agent_sysfs.clone(),
+        pretended_hosts: config.pretended_hosts.clone(),
+        ..AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"))
+    })
+}
+
+/// An address of this host that leads to what listens on `address`.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() {
             Ipv4Addr::LOCALHOST.into()
@@ -149,12 +162,7 @@ fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentCon
             Ipv6Addr::LOCALHOST.into()
         });
     }
-    config.with_agent.then(|| AgentConfig {
-        dir: config.agent_dir.clone(),
-        sysfs: config.agent_sysfs.clone(),
-        pretended_hosts: config.pretended_hosts.clone(),
-        ..AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"))
-    })
+    address
 }
 
 /// Runs the agent until `shutdown` and then lets the rest of the daemon stop. A daemon whose agent cannot work still

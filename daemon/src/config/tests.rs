@@ -104,6 +104,48 @@ fn origins_come_from_everywhere_and_are_no_paths() {
 }
 
 #[test]
+fn targets_come_from_everywhere_and_are_secrets() {
+    let shown =
+        |config: ServeConfig| config.notify.targets.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let path = file(
+        "targets",
+        "alertmanager = [\"http://a:9093\", \"http://b:9093\"]\nwebhook = \"https://h/s3cret\"\nnotify_severity = \"critical\"\n",
+    );
+    let from_file = ServeArgs { config: Some(PathBuf::from(path)), ..ServeArgs::default() };
+    let config = ServeConfig::load(&from_file, &no_environment).unwrap();
+    assert_eq!(config.notify.severity, crate::api::Severity::Critical);
+    assert_eq!(
+        shown(config),
+        ["alertmanager http://a:9093", "alertmanager http://b:9093", "webhook https://h/…"]
+    );
+    let env = |name: &str| match name {
+        "RINGSCOPE_ALERTMANAGER" => Some("http://c:9093 http://d:9093".to_owned()),
+        "RINGSCOPE_PUBLIC_URL" => Some("https://rs/".to_owned()),
+        _ => None,
+    };
+    let args = ServeArgs { webhook: vec!["http://one/x".into(), "http://two/y".into()], ..from_file };
+    let config = ServeConfig::load(&args, &env).unwrap();
+    assert_eq!(config.notify.public_url.as_deref(), Some("https://rs"));
+    let expected = [
+        "alertmanager http://c:9093",
+        "alertmanager http://d:9093",
+        "webhook http://one/…",
+        "webhook http://two/…",
+    ];
+    assert_eq!(shown(config), expected);
+    let args = ServeArgs {
+        webhook: vec!["s3cret".into()],
+        notify_severity: Some("bad".into()),
+        public_url: Some("rs".into()),
+        ..ServeArgs::default()
+    };
+    let error = ServeConfig::load(&args, &no_environment).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.mistakes.len(), 3, "{text}");
+    assert!(text.contains("--webhook") && !text.contains("s3cret"), "{text}");
+}
+
+#[test]
 fn broken_file_is_named() {
     let path = file("broken", "listen = ");
     for config in [path.as_str(), "/nonexistent/ringscope.toml"] {

@@ -30,6 +30,7 @@ mod nic_rate;
 mod nic_received_bytes;
 mod nic_sent_bytes;
 mod nic_up;
+mod notifications;
 mod own;
 mod process;
 mod replayed_calls;
@@ -37,6 +38,7 @@ mod snapshot;
 mod store_up;
 mod wire_bytes;
 
+pub use notifications::Notifications;
 pub use own::OwnMetrics;
 
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 
 use prometheus::{Gauge, IntCounter, IntGauge, Opts, Registry};
 
+use super::Notifications;
+
 /// Counters of this process, from its start.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "each has its help text below")]
@@ -14,6 +16,7 @@ pub struct OwnMetrics {
     pub store_errors: IntCounter,
     pub dropped_samples: IntCounter,
     pub scrape_seconds: Gauge,
+    pub notifications: Notifications,
     build_info: IntGauge,
 }
 
@@ -45,6 +48,7 @@ impl OwnMetrics {
                 "ringscope_scrape_duration_seconds",
                 "Time that the last scrape took.",
             )?,
+            notifications: Notifications::new()?,
             build_info,
         })
     }
@@ -52,6 +56,7 @@ impl OwnMetrics {
     pub(super) fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.build_info.clone()))?;
         registry.register(Box::new(self.scrape_seconds.clone()))?;
+        self.notifications.register(registry)?;
         let counters = [
             &self.ingest_batches,
             &self.ingest_duplicates,

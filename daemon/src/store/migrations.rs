@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 2] = [
+const VERSIONS: [(i64, &str, &str, &str); 3] = [
     (
         1,
         "tables",
@@ -67,5 +67,11 @@ const VERSIONS: [(i64, &str, &str, &str); 2] = [
         "bytes_not_measured",
         include_str!("../../../migrations/postgres/0002_bytes_not_measured.sql"),
         include_str!("../../../migrations/sqlite/0002_bytes_not_measured.sql"),
+    ),
+    (
+        3,
+        "told",
+        include_str!("../../../migrations/postgres/0003_told.sql"),
+        include_str!("../../../migrations/sqlite/0003_told.sql"),
     ),
 ];

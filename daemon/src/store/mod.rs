@@ -9,6 +9,7 @@ mod restore;
 mod retention;
 mod rows;
 mod series;
+mod told;
 mod url;
 mod write;
 

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod alert;
 mod daemons;
 mod demo;
 mod doctor;
@@ -36,6 +37,10 @@ fn ringscope(args: &[&str]) -> Command {
         "JOB_NAME",
         "RINGSCOPE_LEVEL",
         "RINGSCOPE_LISTEN",
+        "RINGSCOPE_ALERTMANAGER",
+        "RINGSCOPE_WEBHOOK",
+        "RINGSCOPE_CONFIG",
+        "NO_COLOR",
         "RUST_LOG",
     ] {
         command.env_remove(variable);
@@ -101,6 +106,8 @@ fn every_help_has_an_example() {
         let (_, examples) = stdout.split_once("Example").unwrap_or_else(|| panic!("{command}: {stdout}"));
         assert!(examples.contains(&format!("ringscope {command}")), "{command}: {examples}");
     }
+    let (_, alert, _) = end(&mut ringscope(&["alert", "test", "--help"]));
+    assert!(alert.contains("Example") && alert.contains("ringscope alert test --alertmanager"), "{alert}");
     let (code, stdout, _) = end(&mut ringscope(&["--help"]));
     assert!(
         code == Some(0)

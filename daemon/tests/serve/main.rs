@@ -20,4 +20,5 @@ mod hardware;
 mod levels;
 mod limits;
 mod metrics;
+mod notify;
 mod stores;

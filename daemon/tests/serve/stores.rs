@@ -48,8 +48,23 @@ async fn suite(url: &str) {
     let store = Store::open(&url).await.unwrap().unwrap();
     assert_eq!(store.restore().await.unwrap().processes.len(), 2);
     series(&store).await;
+    told(&store).await;
     sweep(&store).await;
     store.close().await;
+}
+
+/// What one target was told is kept until it is over, and is not another's.
+async fn told(store: &Store) {
+    let firing = finding(FindingState::Firing);
+    for _ in 0..2 {
+        store.tell("one", "shortfall|h", &firing).await.unwrap();
+    }
+    store.tell("two", "shortfall|h", &firing).await.unwrap();
+    let told = store.told("one").await.unwrap();
+    assert!(told.len() == 1 && told[0].0 == "shortfall|h" && told[0].1.id == firing.id, "{told:?}");
+    store.untell("one", "shortfall|h").await.unwrap();
+    assert!(store.told("one").await.unwrap().is_empty());
+    assert_eq!(store.told("two").await.unwrap().len(), 1);
 }
 
 async fn write_and_read(store: &Store) {

@@ -1,0 +1,32 @@
+//! Who is told of findings, as the settings of `ringscope serve` say it.
+
+use super::Settings;
+use crate::api::Severity;
+use crate::notify::{NotifyConfig, Target, TargetKind, public_url};
+
+/// Who is told of findings.
+pub(super) fn notify(settings: &mut Settings<'_>) -> NotifyConfig {
+    let mut targets = settings.get("alertmanager", alertmanagers).unwrap_or_default();
+    targets.extend(settings.get("webhook", webhooks).unwrap_or_default());
+    let default = NotifyConfig::default();
+    NotifyConfig {
+        targets,
+        severity: settings.get("notify_severity", severity).unwrap_or(default.severity),
+        public_url: settings.get("public_url", public_url),
+        pace: default.pace,
+    }
+}
+
+fn alertmanagers(text: &str) -> Result<Vec<Target>, String> {
+    text.split_whitespace().map(|url| Target::parse(TargetKind::Alertmanager, url)).collect()
+}
+
+fn webhooks(text: &str) -> Result<Vec<Target>, String> {
+    text.split_whitespace().map(|url| Target::parse(TargetKind::Webhook, url)).collect()
+}
+
+fn severity(text: &str) -> Result<Severity, String> {
+    let all = [Severity::Info, Severity::Warning, Severity::Critical];
+    let known = all.into_iter().find(|severity| severity.label() == text);
+    known.ok_or_else(|| "expected info, warning or critical".to_owned())
+}

@@ -1,0 +1,67 @@
+//! The task that tells one Alertmanager: everything that fires and what resolved lately, when it changes and every
+//! minute again. What came too late for one attempt is in the next.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Teller;
+use super::alert::{Alert, alerts};
+use crate::api::{Finding, FindingState};
+use crate::clock::{self, Timestamp};
+
+/// Tells until the daemon stops.
+pub(super) async fn run(mut teller: Teller) {
+    let (mut due, mut soonest) = (Instant::now(), Instant::now());
+    let mut changed = false;
+    loop {
+        let Some(news) = teller.wait().await else { return };
+        changed |= news;
+        let now = Instant::now();
+        if now < soonest || !changed && now < due {
+            continue;
+        }
+        changed = false;
+        let stop = teller.stop.clone();
+        let Some(unsettled) = stop.run_until_cancelled(tell(&teller)).await else { return };
+        // Findings may change all the time; what has not held for long enough yet is looked at again soon.
+        soonest = Instant::now() + teller.pace.fire_after;
+        due = Instant::now() + if unsettled { teller.pace.fire_after } else { teller.pace.repeat };
+    }
+}
+
+/// Tells everything once. Returns whether something was too young to be told.
+async fn tell(teller: &Teller) -> bool {
+    let now = clock::now();
+    let (told, young): (Vec<Finding>, Vec<Finding>) = teller
+        .findings()
+        .into_iter()
+        .filter(|finding| finding.resolved_at.is_none_or(|at| now.since(at) < KEEP_RESOLVED))
+        .partition(|finding| is_settled(finding, teller.pace.fire_after, now));
+    let mut alerts = alerts(&told, &teller.links, now, teller.pace.repeat * LIFE_IN_REPEATS);
+    let beyond = alerts.len().saturating_sub(ALERTS_MAX);
+    if beyond > 0 {
+        tracing::warn!("{}: {beyond} alerts are too many and not told", teller.poster.target());
+        teller.poster.dropped(beyond);
+        alerts.truncate(ALERTS_MAX);
+    }
+    for chunk in alerts.chunks(CHUNK) {
+        if !teller.poster.post::<[Alert]>(chunk, chunk.len()).await {
+            break;
+        }
+    }
+    !young.is_empty()
+}
+
+fn is_settled(finding: &Finding, fire_after: Duration, now: Timestamp) -> bool {
+    finding.state == FindingState::Resolved || now.since(finding.first_seen) >= fire_after
+}
+
+/// What resolved is told again for so long, as Prometheus does: an Alertmanager that was away hears of it too.
+const KEEP_RESOLVED: Duration = Duration::from_secs(15 * 60);
+/// An alert that was not told again for so many repeats is over, as Prometheus has it.
+const LIFE_IN_REPEATS: u32 = 4;
+/// Alerts of one round; more would only hide the worst ones.
+const ALERTS_MAX: usize = 1024;
+/// Alerts of one request, as Prometheus has it.
+const CHUNK: usize = 64;

@@ -1,0 +1,43 @@
+//! Where a message leads: places on the page. Pure.
+
+use reqwest::Url;
+
+use crate::api::{Finding, FindingKind};
+
+/// Makes links.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    page: String,
+}
+
+impl Links {
+    /// Links to the page at this address.
+    pub(super) fn new(page: &str) -> Self {
+        Self { page: page.trim_end_matches('/').to_owned() }
+    }
+
+    /// The finding with its evidence.
+    pub(super) fn finding(&self, finding: &Finding) -> String {
+        format!("{}/#/findings?id={}", self.page, finding.id)
+    }
+
+    /// What to do about it.
+    pub(super) fn runbook(&self, kind: FindingKind) -> String {
+        format!("{}/#/runbook/{}", self.page, kind.label())
+    }
+
+    /// All findings.
+    pub(super) fn findings(&self) -> String {
+        format!("{}/#/findings", self.page)
+    }
+}
+
+/// Checks an address of the page in the configuration.
+pub(crate) fn public_url(text: &str) -> Result<String, String> {
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none() => {
+            Ok(text.trim_end_matches('/').to_owned())
+        }
+        _ => Err("expected an address like https://ringscope.cluster".to_owned()),
+    }
+}

@@ -1,0 +1,148 @@
+//! Tells findings to people: to Alertmanager as alerts, to a webhook as messages in Slack's shape.
+//!
+//! A task for each target looks at the hub when findings change. An Alertmanager is told everything again every minute,
+//! as Prometheus does, so nothing need be remembered. A webhook is told once when something fires and once when it is
+//! over; what it was told is in the store, so that a restart repeats nothing. Never holds up the daemon: a target that
+//! is away is tried again later with what holds then. Never shows an address whole: it may be a secret.
+
+mod alert;
+mod alertmanager;
+mod command;
+mod links;
+mod message;
+mod post;
+mod target;
+pub(crate) mod told;
+mod webhook;
+
+pub(crate) use links::public_url;
+
+pub use command::{AlertArgs, AlertError, run};
+pub use target::{Target, TargetKind};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{Changed, Finding, Severity};
+use crate::clock;
+use crate::hub::Hub;
+use crate::ingest::Keeper;
+use crate::metrics::Notifications;
+use crate::view::{self, FindingFilter};
+use links::Links;
+use post::Poster;
+
+/// Whom to tell, of what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotifyConfig {
+    /// Whom. Default: nobody.
+    pub targets: Vec<Target>,
+    /// Nothing below is told. Default warning: what is only explained wakes nobody.
+    pub severity: Severity,
+    /// Where people open the page, without a `/` at the end. `None`: at the address that the daemon listens on.
+    pub public_url: Option<String>,
+    /// How fast.
+    pub pace: Pace,
+}
+
+/// How fast things are told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// A finding must have held for so long, else it was nothing. Default 5 s, as `for` of the alert rules.
+    pub fire_after: Duration,
+    /// And must be over for so long, so that flapping makes one message. Default 20 s, as their `keep_firing_for`.
+    pub resolve_after: Duration,
+    /// How often an Alertmanager is told again, and a target that failed is tried again. Default 1 min.
+    pub repeat: Duration,
+    /// The first wait before another attempt; the next ones are longer. Default 1 s.
+    pub retry: Duration,
+}
+
+impl Default for NotifyConfig {
+    fn default() -> Self {
+        Self { targets: Vec::new(), severity: Severity::Warning, public_url: None, pace: Pace::default() }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            fire_after: Duration::from_secs(5),
+            resolve_after: Duration::from_secs(20),
+            repeat: Duration::from_secs(60),
+            retry: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What a task that tells one target has.
+struct Teller {
+    hub: Arc<Hub>,
+    keeper: Keeper,
+    links: Links,
+    severity: Severity,
+    pace: Pace,
+    poster: Poster,
+    changes: Receiver<Changed>,
+    stop: CancellationToken,
+}
+
+/// Starts telling, until `stop`.
+pub fn spawn(
+    config: &NotifyConfig,
+    local_url: &str,
+    hub: &Arc<Hub>,
+    keeper: &Keeper,
+    metrics: &Notifications,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) {
+    for target in &config.targets {
+        tracing::info!("telling findings of severity {} and above to {target}", config.severity.label());
+        let teller = Teller {
+            hub: Arc::clone(hub),
+            keeper: keeper.clone(),
+            links: Links::new(config.public_url.as_deref().unwrap_or(local_url)),
+            severity: config.severity,
+            pace: config.pace,
+            poster: Poster::new(target.clone(), config.pace.retry, metrics.clone()),
+            changes: hub.subscribe(),
+            stop: stop.clone(),
+        };
+        match target.kind() {
+            TargetKind::Alertmanager => tasks.spawn(alertmanager::run(teller)),
+            TargetKind::Webhook => tasks.spawn(webhook::run(teller)),
+        };
+    }
+}
+
+impl Teller {
+    /// The findings that are to be told, worst first, firing before resolved.
+    fn findings(&self) -> Vec<Finding> {
+        let filter = FindingFilter { severity: Some(self.severity), ..FindingFilter::default() };
+        self.hub.read(|model, diagnosis| view::findings(model, diagnosis, clock::now(), &filter))
+    }
+
+    /// Waits for [`LOOK_INTERVAL`], or less if findings change; says whether they did. `None`: stopped.
+    async fn wait(&mut self) -> Option<bool> {
+        let deadline = tokio::time::Instant::now() + LOOK_INTERVAL;
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return None,
+                () = tokio::time::sleep_until(deadline) => return Some(false),
+                change = self.changes.recv() => match change {
+                    Ok(Changed { findings: false, .. }) => {}
+                    Ok(_) | Err(RecvError::Lagged(_)) => return Some(true),
+                    Err(RecvError::Closed) => return None,
+                },
+            }
+        }
+    }
+}
+
+/// How often what time alone makes due is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);

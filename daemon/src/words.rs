@@ -1,0 +1,122 @@
+//! Numbers, times and lists as people say them: in the terminal, and in messages. Pure; the page says the same
+//! (`web/src/pure/format.ts`).
+
+use std::time::Duration;
+
+/// "0.4 s", "41 s", "14 min", "3 h 05 min", "2 d 4 h".
+#[must_use]
+pub fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 9.95 {
+        return format!("{seconds:.1} s");
+    }
+    if seconds < 99.5 {
+        return format!("{seconds:.0} s");
+    }
+    let minutes = (time.as_secs() + 30) / 60;
+    let hours = minutes / 60;
+    match (minutes, hours) {
+        (..100, _) => format!("{minutes} min"),
+        (_, ..48) => format!("{hours} h {:02} min", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+/// "1 host", "3 hosts".
+#[must_use]
+pub fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// "a, b and c"; of more than `limit` the last are counted.
+#[must_use]
+pub fn list(items: &[&str], limit: usize) -> String {
+    match items {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        items if items.len() > limit => {
+            let shown = limit.saturating_sub(1);
+            format!("{} and {} more", items[..shown].join(", "), items.len() - shown)
+        }
+        [start @ .., last] => format!("{} and {last}", start.join(", ")),
+    }
+}
+
+/// The text with its first letter a capital.
+#[must_use]
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
+}
+
+/// Bytes with a binary prefix.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
+}
+
+/// Bytes per second as "1.24 GB/s", "830 MB/s", "12 kB/s".
+#[must_use]
+pub fn rate(bytes_per_s: f64) -> String {
+    let (value, unit) = match bytes_per_s {
+        value if value >= 0.9995e9 => (value / 1e9, "GB/s"),
+        value if value >= 0.9995e6 => (value / 1e6, "MB/s"),
+        value => (value / 1e3, "kB/s"),
+    };
+    if value == 0.0 {
+        "0".to_owned()
+    } else if value < 9.995 {
+        format!("{value:.2} {unit}")
+    } else if value < 99.95 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_as_the_page_says_them() {
+        for (seconds, expected) in [
+            (0.44, "0.4 s"),
+            (41.0, "41 s"),
+            (840.0, "14 min"),
+            (11_100.0, "3 h 05 min"),
+            (187_200.0, "2 d 4 h"),
+        ] {
+            assert_eq!(duration(Duration::from_secs_f64(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn lists_are_cut_and_counted() {
+        assert_eq!(list(&[], 3), "");
+        assert_eq!(list(&["a"], 3), "a");
+        assert_eq!(list(&["a", "b", "c"], 3), "a, b and c");
+        assert_eq!(list(&["a", "b", "c", "d"], 3), "a, b and 2 more");
+        assert_eq!((plural(1, "host"), plural(0, "job")), ("1 host".into(), "0 jobs".into()));
+    }
+
+    #[test]
+    fn sizes_have_binary_prefixes_and_rates_decimal_ones() {
+        for (bytes, expected) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_572_864, "1.5 MiB")] {
+            assert_eq!(size(bytes), expected);
+        }
+        for (per_s, expected) in
+            [(0.0, "0"), (12_340.0, "12.3 kB/s"), (999_999.0, "1.00 MB/s"), (1.5e11, "150 GB/s")]
+        {
+            assert_eq!(rate(per_s), expected);
+        }
+    }
+}
