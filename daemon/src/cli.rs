@@ -23,6 +23,7 @@ use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
 use crate::status::{self, StatusArgs};
+use crate::top::{self, TopArgs};
 
 const FAILED: u8 = 1;
 const FINDINGS: u8 = 2;
@@ -48,6 +49,8 @@ enum Command {
     Doctor(DoctorArgs),
     /// Show in the terminal what the daemon sees
     Status(StatusArgs),
+    /// Watch in the terminal what the daemon sees
+    Top(TopArgs),
     /// Try whether those who are to be told of findings can be
     Alert(AlertArgs),
     /// Show or set how much is asked of the library in a running job
@@ -118,6 +121,9 @@ fn dispatch(command: Command) -> u8 {
                 Err(error) => fail(&error, FAILED),
             }
         }),
+        Command::Top(args) => {
+            with_runtime(|stop| async move { exit_status(top::run(&args, stop).await, |_| FAILED) })
+        }
         Command::Alert(args) => with_runtime(|_| async move {
             exit_status(notify::run(args, &mut io::stdout().lock()).await, |error| match error {
                 AlertError::Config(_) | AlertError::NoTarget => USAGE,

@@ -383,6 +383,11 @@ fn default_data_dir(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     data_home.or_else(home).unwrap_or_else(|| PathBuf::from("/var/lib")).join("ringscope")
 }
 
+/// Whether a terminal may have colours: see <https://no-color.org>.
+pub(crate) fn colour_is_wanted() -> bool {
+    environment("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()

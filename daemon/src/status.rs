@@ -1,23 +1,34 @@
-//! `ringscope status`: the daemon's view as a table in the terminal.
+//! `ringscope status`: what the daemon sees, in the terminal. Its exit status is for scripts.
+//!
+//! Asks the REST API and judges nothing itself.
 
-use std::io::{self, Write};
+mod view;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use std::io::{self, IsTerminal as _, Write};
 
-use crate::api::{CommunicatorState, CommunicatorSummary, Finding, FindingState, HostSummary, Job, Severity};
+use crate::api::{CommunicatorSummary, Finding, HostSummary, Job, Severity};
 use crate::client::{Client, ClientError, daemon_url};
+use crate::{clock, config};
+use view::Look;
 
 /// Arguments of `ringscope status`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   ringscope status --daemon http://ringscope.cluster:9440
+  ringscope status --job train-70b --host node-17
 
-Exit status: 0 all well, 1 no answer, 2 a finding of severity warning or above is firing,
+Exit status: 0 all well, 1 no answer, or no such job or host, 2 a finding of severity warning or above is firing,
 64 wrong usage")]
 pub struct StatusArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
+    /// Only this job and its hosts
+    #[arg(long)]
+    job: Option<String>,
+    /// Only this host and its jobs
+    #[arg(long)]
+    host: Option<String>,
     /// Print the firing findings as JSON instead
     #[arg(long)]
     json: bool,
@@ -29,9 +40,29 @@ pub enum StatusError {
     /// The daemon.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The daemon has not heard of it.
+    #[error("no {what} is called {name:?}; there are: {known}")]
+    Unknown {
+        /// `job` or `host`.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Some that there are.
+        known: String,
+    },
     /// The terminal.
     #[error("cannot write: {0}")]
     Io(#[from] io::Error),
+}
+
+/// What is shown.
+#[derive(Debug, Default)]
+struct Status {
+    jobs: Vec<Job>,
+    hosts: Vec<HostSummary>,
+    communicators: Vec<CommunicatorSummary>,
+    /// Firing, worst first.
+    findings: Vec<Finding>,
 }
 
 /// Prints the status. Returns whether a finding of severity warning or above is firing.
@@ -40,143 +71,74 @@ pub enum StatusError {
 /// [`StatusError`].
 pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<bool, StatusError> {
     let client = Client::new(&args.daemon);
-    let findings: Vec<Finding> = client
-        .findings()
-        .await?
-        .into_iter()
-        .filter(|finding| finding.state == FindingState::Firing)
-        .collect();
+    let mut status = Status {
+        jobs: client.jobs().await?,
+        hosts: client.hosts().await?,
+        communicators: client.communicators().await?,
+        findings: client.firing().await?,
+    };
+    if let Some(job) = &args.job {
+        known("job", job, status.jobs.iter().map(|job| &*job.id))?;
+        status.keep_job(job);
+    }
+    if let Some(host) = &args.host {
+        known("host", host, status.hosts.iter().map(|host| &*host.host))?;
+        status.keep_host(host);
+    }
     if args.json {
-        serde_json::to_writer_pretty(&mut *out, &findings).map_err(io::Error::from)?;
+        serde_json::to_writer_pretty(&mut *out, &status.findings).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
-        let hosts = client.hosts().await?;
-        writeln!(out, "{}\n", health(&hosts))?;
-        writeln!(out, "{}\n", jobs(&client.jobs().await?))?;
-        writeln!(out, "{}\n", communicators(&client.communicators().await?))?;
-        writeln!(out, "{}", findings_table(&findings))?;
+        out.write_all(view::text(&status, look(), clock::now()).as_bytes())?;
     }
-    Ok(findings.iter().any(|finding| finding.severity >= Severity::Warning))
+    Ok(status.findings.iter().any(|finding| finding.severity >= Severity::Warning))
 }
 
-/// The state of all hosts in one sentence.
-fn health(hosts: &[HostSummary]) -> String {
-    let degraded: Vec<&HostSummary> = hosts.iter().filter(|host| host.degraded).collect();
-    match (hosts.len(), degraded.first()) {
-        (0, _) => "No host has been heard of: start a job with `ringscope run -- CMD`.".to_owned(),
-        (n, None) => format!("All {n} hosts healthy."),
-        (n, Some(worst)) => {
-            let reason = worst.reasons.first().map_or("", String::as_str);
-            format!("{} of {n} hosts degraded: {reason}.", degraded.len())
-        }
+fn known<'a>(
+    what: &'static str,
+    name: &str,
+    mut all: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), StatusError> {
+    let some: Vec<&str> = all.clone().take(KNOWN_SHOWN).collect();
+    if all.any(|one| one == name) {
+        return Ok(());
     }
+    let known = if some.is_empty() { "none yet".to_owned() } else { some.join(", ") };
+    Err(StatusError::Unknown { what, name: name.to_owned(), known })
 }
 
-fn jobs(jobs: &[Job]) -> Table {
-    let mut table =
-        table(&["job", "state", "hosts", "processes", "killed", "communicators", "issued", "completed"]);
-    for job in jobs {
-        table.add_row([
-            job.id.clone(),
-            format!("{:?}", job.state).to_lowercase(),
-            job.hosts.len().to_string(),
-            job.n_processes.to_string(),
-            job.n_killed.to_string(),
-            format!("{} of {} active", job.active_communicators, job.n_communicators),
-            size(job.issued_bytes),
-            size(job.completed_bytes),
-        ]);
+/// What the terminal can show; of a pipe everything, without colour.
+fn look() -> Look {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return Look::default();
     }
-    table
-}
-
-fn communicators(communicators: &[CommunicatorSummary]) -> Table {
-    let mut table = table(&[
-        "communicator",
-        "name",
-        "job",
-        "ranks",
-        "hosts",
-        "base",
-        "final",
-        "completed",
-        "GB/s",
-        "held back by",
-    ]);
-    for communicator in communicators.iter().filter(|one| one.state != CommunicatorState::Ended) {
-        table.add_row([
-            communicator.id.clone(),
-            communicator.name.clone().unwrap_or_default(),
-            communicator.job.clone(),
-            communicator.n_ranks.to_string(),
-            communicator.hosts.len().to_string(),
-            channels(communicator.base),
-            channels(communicator.final_channels),
-            size(communicator.completed_bytes),
-            format!("{:.3}", communicator.completed_bytes_per_s / 1e9),
-            communicator.culprits.join(", "),
-        ]);
-    }
-    table
-}
-
-/// One row for what several communicators of a job have in common.
-fn findings_table(findings: &[Finding]) -> Table {
-    let mut folded: Vec<(&Finding, u32)> = Vec::new();
-    for finding in findings {
-        let same = |other: &Finding| (&other.job, &other.message) == (&finding.job, &finding.message);
-        match folded.iter_mut().find(|(other, _)| same(other)) {
-            Some((_, communicators)) => *communicators += 1,
-            None => folded.push((finding, 1)),
-        }
-    }
-    let mut table = table(&["severity", "finding", "job", "host", "communicators", "since", "what"]);
-    for (finding, communicators) in folded {
-        table.add_row([
-            finding.severity.label().to_owned(),
-            finding.finding.label().to_owned(),
-            finding.job.clone(),
-            finding.host.clone(),
-            communicators.to_string(),
-            finding.first_seen.to_string(),
-            finding.message.clone(),
-        ]);
-    }
-    table
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header);
-    table
-}
-
-fn channels(channels: Option<u32>) -> String {
-    channels.map_or_else(|| "unknown".to_owned(), |channels| channels.to_string())
-}
-
-/// Bytes with a binary prefix.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_have_binary_prefixes() {
-        for (bytes, expected) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_572_864, "1.5 MiB")] {
-            assert_eq!(size(bytes), expected);
-        }
+    let size = rustix::termios::tcgetwinsize(&stdout).ok();
+    Look {
+        width: size.map(|size| size.ws_col).filter(|width| *width > 0),
+        colour: config::colour_is_wanted(),
     }
 }
+
+impl Status {
+    fn keep_job(&mut self, name: &str) {
+        self.jobs.retain(|job| job.id == name);
+        let hosts: Vec<&String> = self.jobs.iter().flat_map(|job| &job.hosts).collect();
+        self.hosts.retain(|host| hosts.contains(&&host.host));
+        self.communicators.retain(|communicator| communicator.job == name);
+        // What is wrong with the hardware of its hosts is its business too.
+        self.findings.retain(|finding| {
+            finding.job == name || finding.job.is_empty() && hosts.contains(&&finding.host)
+        });
+    }
+
+    fn keep_host(&mut self, name: &str) {
+        self.jobs.retain(|job| job.hosts.iter().any(|host| host == name));
+        self.hosts.retain(|host| host.host == name);
+        self.communicators.retain(|communicator| communicator.hosts.iter().any(|host| host == name));
+        self.findings.retain(|finding| finding.host == name);
+    }
+}
+
+/// Names shown for one that is not known.
+const KNOWN_SHOWN: usize = 8;

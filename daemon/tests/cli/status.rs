@@ -21,7 +21,10 @@ fn without_a_daemon_it_is_1() {
 async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     let daemon = Daemon::ready("none").await;
     let (code, stdout, _) = end(&mut status(&daemon.url));
-    assert!(code == Some(0) && stdout.contains("No host"), "{stdout}");
+    assert!(
+        code == Some(0) && stdout.contains("No job yet.") && stdout.contains("`ringscope run -- CMD`"),
+        "{stdout}"
+    );
 
     let healthy = Job { name: "well", init: &[4, 4], last: 8, ..SMALL };
     for host in 0..2 {
@@ -40,5 +43,18 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     let (code, stdout, _) = end(status(&daemon.url).arg("--json"));
     let findings: Vec<serde_json::Value> = serde_json::from_str(&stdout).unwrap();
     assert!(code == Some(2) && !findings.is_empty());
+    assert!(!stdout.contains('\u{1b}'), "no colour for a pipe");
+
+    // Of one job, or of one host, only what is theirs.
+    let of = |filter: &[&str]| end(status(&daemon.url).args(filter));
+    let (code, stdout, _) = of(&["--job", "well"]);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.contains("All 2 hosts healthy") && !stdout.contains("node-d"), "{stdout}");
+    let (code, stdout, _) = of(&["--host", "node-d"]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("1 of 1 host degraded: node-d") && !stdout.contains("well"), "{stdout}");
+    let (code, _, stderr) = of(&["--job", "nobody"]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("no job is called \"nobody\"") && stderr.contains("well"), "{stderr}");
     daemon.stop().await;
 }

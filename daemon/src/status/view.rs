@@ -1,0 +1,264 @@
+//! The text of `ringscope status`, for narrow and wide terminals. Pure.
+
+use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+
+use super::Status;
+use crate::api::{CommunicatorState, CommunicatorSummary, Finding, FindingKind, HostSummary, Job, Severity};
+use crate::clock::Timestamp;
+use crate::health::{self, Level};
+use crate::words::{duration, rate, size};
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    /// Columns. `None`: no bound.
+    pub(super) width: Option<u16>,
+    pub(super) colour: bool,
+}
+
+impl Look {
+    /// Whether there is room for what is not needed at first sight.
+    fn is_wide(self) -> bool {
+        self.width.is_none_or(|width| width >= WIDE)
+    }
+
+    /// Keeps the cells that narrow terminals show too, and on wide ones all.
+    fn fit<T, const N: usize>(self, cells: [(bool, T); N]) -> Vec<T> {
+        cells.into_iter().filter(|(always, _)| *always || self.is_wide()).map(|(_, cell)| cell).collect()
+    }
+
+    fn table(self, header: Vec<&str>) -> Table {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_BORDERS_ONLY).set_header(header);
+        match self.width {
+            Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
+            None => table.set_content_arrangement(ContentArrangement::Disabled),
+        };
+        if self.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table
+    }
+}
+
+/// Everything, in the order in which somebody asks.
+pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
+    let mut parts = vec![headline(status, look, now)];
+    let mut part = |title: &str, table: Option<Table>| {
+        parts.extend(table.map(|table| format!("\n{title}\n{table}\n")));
+    };
+    part("Firing findings", findings(&status.findings, look, now));
+    part("Degraded hosts", degraded(&status.hosts, look));
+    part("NICs down", nics(status, look, now));
+    part("Jobs", jobs(&status.jobs, look));
+    part("Communicators in use", communicators(&status.communicators, look));
+    parts.concat()
+}
+
+fn headline(status: &Status, look: Look, now: Timestamp) -> String {
+    let health = health::health(&status.jobs, &status.hosts, &status.findings, now);
+    let since = health.since.map_or_else(String::new, |since| {
+        format!(" Since {}, {} ago.", health::moment(since, now), duration(now.since(since)))
+    });
+    let hint = if health.level == Level::Empty { " Start one with `ringscope run -- CMD`." } else { "" };
+    let sentence = format!("{}.{since}{hint}", health.sentence);
+    let code = match health.level {
+        Level::Empty | Level::Idle => "2",
+        Level::Ok => "1;32",
+        Level::Warning => "1;33",
+        Level::Critical => "1;31",
+    };
+    if look.colour { format!("\u{1b}[{code}m{sentence}\u{1b}[0m\n") } else { format!("{sentence}\n") }
+}
+
+/// One row for what several communicators of a job have in common.
+fn findings(findings: &[Finding], look: Look, now: Timestamp) -> Option<Table> {
+    let header = look.fit([
+        (true, "severity"),
+        (false, "finding"),
+        (false, "job"),
+        (true, "host"),
+        (false, "times"),
+        (true, "for"),
+        (true, "what"),
+    ]);
+    let rows = health::folded(findings.iter()).into_iter().map(|(finding, times)| {
+        look.fit([
+            (true, severity(finding.severity)),
+            (false, Cell::new(finding.finding.label())),
+            (false, Cell::new(&finding.job)),
+            (true, Cell::new(&finding.host)),
+            (false, Cell::new(times)),
+            (true, Cell::new(duration(now.since(finding.first_seen)))),
+            (true, Cell::new(&finding.message)),
+        ])
+    });
+    filled(look.table(header), rows)
+}
+
+fn degraded(hosts: &[HostSummary], look: Look) -> Option<Table> {
+    let rows = health::worst_first(hosts.iter().filter(|host| host.degraded));
+    let rows = rows.into_iter().map(|host| {
+        let why = host.reasons.first().map_or("no reason given", String::as_str);
+        let more = match host.reasons.len() {
+            0 | 1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        look.fit([
+            (true, Cell::new(&host.host).add_attribute(Attribute::Bold)),
+            (true, Cell::new(format!("{why}{more}"))),
+            (false, Cell::new(host.jobs.join(", "))),
+        ])
+    });
+    filled(look.table(look.fit([(true, "host"), (true, "why"), (false, "jobs")])), rows)
+}
+
+/// Which NICs these are is told by findings; how many there are by the hosts.
+fn nics(status: &Status, look: Look, now: Timestamp) -> Option<Table> {
+    let down = |host: &&HostSummary| host.n_nics_down.is_some_and(|down| down > 0);
+    let rows = status.hosts.iter().filter(down).map(|host| {
+        let mine: Vec<&Finding> = status
+            .findings
+            .iter()
+            .filter(|finding| finding.finding == FindingKind::NicDegraded && finding.host == host.host)
+            .collect();
+        let names: Vec<&str> = mine.iter().filter_map(|finding| finding.nic.as_deref()).collect();
+        let since = mine.iter().map(|finding| finding.first_seen).min();
+        let count = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        vec![
+            Cell::new(&host.host),
+            Cell::new(format!("{} of {}", count(host.n_nics_down), count(host.n_nics))),
+            Cell::new(names.join(", ")),
+            Cell::new(since.map_or_else(String::new, |since| duration(now.since(since)))),
+        ]
+    });
+    filled(look.table(vec!["host", "down", "NIC", "for"]), rows)
+}
+
+fn jobs(jobs: &[Job], look: Look) -> Option<Table> {
+    let header = look.fit([
+        (true, "job"),
+        (true, "state"),
+        (true, "hosts"),
+        (false, "processes"),
+        (true, "killed"),
+        (false, "communicators"),
+        (false, "issued"),
+        (false, "completed"),
+        (true, "now"),
+    ]);
+    let rows = jobs.iter().map(|job| {
+        look.fit([
+            (true, Cell::new(&job.id)),
+            (true, Cell::new(job.state.label())),
+            (true, Cell::new(job.hosts.len())),
+            (false, Cell::new(job.n_processes)),
+            (true, Cell::new(job.n_killed)),
+            (false, Cell::new(format!("{} of {} active", job.active_communicators, job.n_communicators))),
+            (false, Cell::new(size(job.issued_bytes))),
+            (false, Cell::new(size(job.completed_bytes))),
+            (true, Cell::new(rate(job.completed_bytes_per_s))),
+        ])
+    });
+    filled(look.table(header), rows)
+}
+
+fn communicators(communicators: &[CommunicatorSummary], look: Look) -> Option<Table> {
+    let header = look.fit([
+        (true, "communicator"),
+        (false, "name"),
+        (true, "job"),
+        (true, "ranks"),
+        (false, "hosts"),
+        (true, "base"),
+        (true, "final"),
+        (false, "completed"),
+        (false, "now"),
+        (true, "held back by"),
+    ]);
+    let live = communicators.iter().filter(|one| one.state != CommunicatorState::Ended);
+    let rows = live.map(|communicator| {
+        look.fit([
+            (true, Cell::new(&communicator.id)),
+            (false, Cell::new(communicator.name.as_deref().unwrap_or_default())),
+            (true, Cell::new(&communicator.job)),
+            (true, Cell::new(communicator.n_ranks)),
+            (false, Cell::new(communicator.hosts.len())),
+            (true, Cell::new(channels(communicator.base))),
+            (true, Cell::new(channels(communicator.final_channels))),
+            (false, Cell::new(size(communicator.completed_bytes))),
+            (false, Cell::new(rate(communicator.completed_bytes_per_s))),
+            (true, Cell::new(communicator.culprits.join(", "))),
+        ])
+    });
+    filled(look.table(header), rows)
+}
+
+fn severity(severity: Severity) -> Cell {
+    let cell = Cell::new(severity.label());
+    match severity {
+        Severity::Critical => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        Severity::Warning => cell.fg(Color::Yellow),
+        Severity::Info => cell,
+    }
+}
+
+fn channels(channels: Option<u32>) -> String {
+    channels.map_or_else(|| "unknown".to_owned(), |channels| channels.to_string())
+}
+
+fn filled(mut table: Table, rows: impl Iterator<Item = Vec<Cell>>) -> Option<Table> {
+    table.add_rows(rows);
+    (!table.is_empty()).then_some(table)
+}
+
+/// From here on a table has all its columns.
+const WIDE: u16 = 110;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::JobState;
+    use crate::health::tests::{NOW, host, job};
+    use crate::notify::told::tests::finding;
+
+    fn status() -> Status {
+        Status {
+            jobs: vec![job("train", JobState::Running, 0)],
+            hosts: vec![host("node-1", 0), host("node-2", 1)],
+            communicators: Vec::new(),
+            findings: vec![finding("a", "node-2", 1_769_859_960), finding("b", "node-2", 1_769_859_960)],
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for width in [40_u16, 60, 80, 120, 200] {
+            let text = text(&status(), Look { width: Some(width), colour: false }, NOW);
+            let (_, tables) = text.split_once('\n').unwrap();
+            for line in tables.lines() {
+                assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
+            }
+            assert!(
+                !text.contains('\u{1b}') && text.contains("critical") && text.contains("1 of 4"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_line_says_it_all_and_what_repeats_is_one_row() {
+        let text = text(&status(), Look::default(), NOW);
+        let expected = "1 of 2 hosts degraded: node-2 found 2 channels where others found 8. Since 11:46:00Z, 14 min ago.";
+        assert_eq!(text.lines().next(), Some(expected));
+        assert_eq!(text.lines().filter(|line| line.contains("channel_shortfall")).count(), 1, "{text}");
+    }
+
+    #[test]
+    fn colour_is_only_for_those_who_want_it() {
+        let text = text(&status(), Look { width: Some(100), colour: true }, NOW);
+        assert!(text.starts_with("\u{1b}[1;31m1 of 2"), "{text}");
+    }
+}

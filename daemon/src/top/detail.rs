@@ -1,0 +1,178 @@
+//! Draws a host or a job that is open. Pure.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Wrap};
+
+use super::draw::Palette;
+use super::state::{Open, State};
+use crate::api::{Finding, HostDetail, HostSummary, Nic};
+use crate::clock::Timestamp;
+use crate::health;
+use crate::runbook;
+use crate::words::{duration, plural, rate, size};
+
+type Lines<'a> = Vec<Line<'a>>;
+
+/// Draws what is open.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
+    let (title, lines) = match &state.open {
+        Some(Open::Host(name)) => (format!(" Host {name} "), host(state, name, now, palette)),
+        Some(Open::Job(name)) => (format!(" Job {name} "), job(state, name, now, palette)),
+        None => return,
+    };
+    // Wrapped lines are more than these; beyond the end there is only emptiness.
+    let scroll = state.scroll.min(u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(1));
+    let text = Paragraph::new(lines).block(Block::bordered().title(title)).wrap(Wrap { trim: false });
+    frame.render_widget(text.scroll((scroll, 0)), area);
+}
+
+fn host<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Lines<'a> {
+    let snapshot = &state.snapshot;
+    let Some(summary) = snapshot.hosts.iter().find(|host| host.host == name) else {
+        return vec![Line::from("The daemon has not heard of it.")];
+    };
+    let mut lines = vec![host_line(summary, now)];
+    let mine = snapshot.findings.iter().filter(|finding| finding.host == name);
+    findings(&mut lines, mine, now, palette);
+    match snapshot.open_host.as_ref().filter(|open| open.summary.host == name) {
+        Some(open) => hardware(&mut lines, open, palette),
+        None => lines.push(Line::from("…")),
+    }
+    lines
+}
+
+fn host_line(host: &HostSummary, now: Timestamp) -> Line<'static> {
+    let channels = match (host.init_channels, host.final_channels) {
+        (Some(init), Some(last)) => format!("found {}, runs on {last}   ", plural(init as usize, "channel")),
+        _ => String::new(),
+    };
+    let jobs = if host.jobs.is_empty() { "no job".to_owned() } else { host.jobs.join(", ") };
+    Line::from(format!(
+        "{jobs}   {channels}completed {}   heard {} ago",
+        rate(host.completed_bytes_per_s),
+        duration(now.since(host.last_seen))
+    ))
+}
+
+fn hardware(lines: &mut Lines<'_>, open: &HostDetail, palette: Palette) {
+    if let Some(hardware) = &open.hardware {
+        let down = open.summary.n_nics_down.unwrap_or(0);
+        lines.push(title(format!("{} · {down} down", plural(hardware.nics.len(), "NIC"))));
+        lines.extend(hardware.nics.iter().map(|nic| nic_line(nic, palette)));
+        if let Some(gpus) = &hardware.gpus {
+            lines.push(title(plural(gpus.len(), "GPU")));
+        }
+    } else {
+        lines.push(title("Hardware: not read".to_owned()));
+    }
+    lines.push(title(plural(open.ranks.len(), "rank")));
+    lines.extend(open.ranks.iter().map(|rank| {
+        let count = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        Line::from(format!(
+            "{:>6}  {}  {}  pid {}  {:?}  channels {} → {}",
+            rank.rank,
+            rank.job,
+            rank.comm,
+            rank.pid,
+            rank.state,
+            count(rank.init_channels),
+            count(rank.final_channels),
+        ))
+    }));
+}
+
+fn nic_line(nic: &Nic, palette: Palette) -> Line<'static> {
+    let state = if nic.up {
+        Span::styled("up    ", palette.ok())
+    } else {
+        Span::styled("DOWN  ", palette.critical())
+    };
+    let speed = nic.rate_bytes_per_s.map_or_else(|| "rate not said".to_owned(), rate);
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "?".to_owned(), size);
+    let rest = format!(
+        "{:<14} {}  sent {}  received {}  {}",
+        speed,
+        nic.state,
+        bytes(nic.sent_bytes),
+        bytes(nic.received_bytes),
+        nic.link_layer
+    );
+    Line::from(vec![Span::raw(format!("  {:<12}", nic.name)), state, Span::raw(rest)])
+}
+
+fn job<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Lines<'a> {
+    let snapshot = &state.snapshot;
+    let Some(job) = snapshot.jobs.iter().find(|job| job.id == name) else {
+        return vec![Line::from("The daemon has not heard of it.")];
+    };
+    let mut lines = vec![
+        Line::from(format!(
+            "{}   {}   {} seen, {} killed   completed {} of {} issued, {} now",
+            job.state.label(),
+            plural(job.hosts.len(), "host"),
+            plural(job.n_processes as usize, "rank"),
+            job.n_killed,
+            size(job.completed_bytes),
+            size(job.issued_bytes),
+            rate(job.completed_bytes_per_s),
+        )),
+        Line::from(format!(
+            "{} of {} in use   started {}",
+            job.active_communicators,
+            plural(job.n_communicators as usize, "communicator"),
+            health::moment(job.first_seen, now)
+        )),
+    ];
+    let mine = snapshot
+        .findings
+        .iter()
+        .filter(|finding| finding.job == name || finding.job.is_empty() && job.hosts.contains(&finding.host));
+    findings(&mut lines, mine, now, palette);
+    lines.push(title(plural(job.hosts.len(), "host")));
+    let here = snapshot.hosts.iter().filter(|host| job.hosts.contains(&host.host));
+    lines.extend(health::worst_first(here).into_iter().map(|host| {
+        let (style, words) = if host.degraded {
+            (palette.critical(), host.reasons.first().map_or("degraded", String::as_str))
+        } else {
+            (Style::new(), "healthy")
+        };
+        let speed = rate(host.completed_bytes_per_s);
+        Line::from(Span::styled(format!("  {:<16} {speed:>10}  {words}", host.host), style))
+    }));
+    lines
+}
+
+/// Findings with what to do about the worst.
+fn findings<'a>(
+    lines: &mut Lines<'a>,
+    findings: impl Iterator<Item = &'a Finding>,
+    now: Timestamp,
+    palette: Palette,
+) {
+    let findings = health::folded(findings);
+    lines.push(title(plural(findings.len(), "firing finding")));
+    for finding in findings.iter().take(FINDINGS_SHOWN) {
+        lines.push(super::draw::finding_line(*finding, now, palette, false));
+    }
+    if findings.len() > FINDINGS_SHOWN {
+        lines.push(Line::from(format!("  and {} more", findings.len() - FINDINGS_SHOWN)));
+    }
+    let worst = findings
+        .first()
+        .and_then(|(worst, _)| runbook::entries().iter().find(|entry| entry.finding == worst.finding));
+    if let Some(entry) = worst {
+        lines.push(title(format!("{}: what to do", entry.title)));
+        let steps = entry.checks.iter().chain(&entry.actions).enumerate();
+        lines.extend(steps.map(|(n, step)| Line::from(format!("  {}. {step}", n + 1))));
+    }
+}
+
+fn title(text: String) -> Line<'static> {
+    Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)))
+}
+
+/// Findings of what is open; the page has them all.
+const FINDINGS_SHOWN: usize = 12;

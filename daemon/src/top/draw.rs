@@ -1,0 +1,284 @@
+//! Draws the overview. Pure: all it knows is the state.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
+
+use super::detail;
+use super::map::{self, Grid};
+use super::state::{Open, Pane, State};
+use crate::api::{Finding, Severity};
+use crate::clock::Timestamp;
+use crate::health::{self, Level};
+use crate::words::{duration, plural, rate};
+
+/// The colours, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Palette {
+    pub(super) colour: bool,
+}
+
+impl Palette {
+    fn style(self, colour: Color) -> Style {
+        if self.colour { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    pub(super) fn ok(self) -> Style {
+        self.style(Color::Green)
+    }
+
+    pub(super) fn warning(self) -> Style {
+        self.style(Color::Yellow)
+    }
+
+    pub(super) fn critical(self) -> Style {
+        self.style(Color::Red)
+    }
+
+    pub(super) fn dim(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    pub(super) fn severity(self, severity: Severity) -> Style {
+        match severity {
+            Severity::Critical => self.critical().add_modifier(Modifier::BOLD),
+            Severity::Warning => self.warning(),
+            Severity::Info => self.dim(),
+        }
+    }
+}
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, colour: bool) {
+    let palette = Palette { colour };
+    let [head, body, foot] =
+        Layout::vertical([Constraint::Length(HEAD_LINES), Constraint::Min(1), Constraint::Length(1)])
+            .areas(frame.area());
+    headline(frame, state, now, palette, head);
+    match &state.open {
+        Some(Open::Host(_) | Open::Job(_)) => detail::draw(frame, state, now, palette, body),
+        None => overview(frame, state, now, palette, body),
+    }
+    footer(frame, state, now, palette, foot);
+    if state.help {
+        help(frame, body);
+    }
+}
+
+fn headline(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
+    let health = state.health();
+    let style = match health.level {
+        Level::Empty | Level::Idle => palette.dim(),
+        Level::Ok => palette.ok(),
+        Level::Warning => palette.warning(),
+        Level::Critical => palette.critical(),
+    };
+    let since = health.since.map_or_else(String::new, |since| {
+        format!(" Since {}, {} ago.", health::moment(since, now), duration(now.since(since)))
+    });
+    let line = Line::from(vec![
+        Span::styled(format!("{}.", health.sentence), style.add_modifier(Modifier::BOLD)),
+        Span::raw(since),
+    ]);
+    frame.render_widget(Paragraph::new(line).wrap(Wrap { trim: true }), area);
+}
+
+fn overview(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Palette, area: Rect) {
+    if area.height < SMALL_LINES {
+        return match state.pane {
+            Pane::Hosts => hosts(frame, state, now, palette, area),
+            Pane::Findings => findings(frame, state, now, palette, area),
+            Pane::Jobs => jobs(frame, state, palette, area),
+        };
+    }
+    let n_jobs = u16::try_from(state.jobs().len()).unwrap_or(u16::MAX);
+    let [speed, jobs_area, hosts_area, findings_area] = Layout::vertical([
+        Constraint::Length(SPEED_LINES),
+        Constraint::Length(n_jobs.clamp(1, area.height / 5).saturating_add(2)),
+        Constraint::Fill(3),
+        Constraint::Fill(2),
+    ])
+    .areas(area);
+    throughput(frame, state, palette, speed);
+    jobs(frame, state, palette, jobs_area);
+    hosts(frame, state, now, palette, hosts_area);
+    findings(frame, state, now, palette, findings_area);
+}
+
+fn throughput(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let last = state.throughput.back().copied().unwrap_or_default() as f64;
+    let block = Block::new().title(format!("Completed now: {}   {}", rate(last), state.daemon));
+    let width = usize::from(area.width);
+    let data: Vec<u64> =
+        state.throughput.iter().skip(state.throughput.len().saturating_sub(width)).copied().collect();
+    frame.render_widget(Sparkline::default().data(&data).style(palette.ok()).block(block), area);
+}
+
+fn jobs(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
+    let block = pane(state, Pane::Jobs, format!("Jobs {}", state.snapshot.jobs.len()), palette);
+    let shown = state.jobs();
+    let (first, chosen) = window(state, Pane::Jobs, block.inner(area).height);
+    let rows = shown.iter().enumerate().skip(first).map(|(place, job)| {
+        let trouble = match (job.findings.critical + job.findings.warning, job.n_killed) {
+            (0, 0) => String::new(),
+            (n, 0) => plural(n as usize, "finding"),
+            (_, killed) => format!("{killed} killed"),
+        };
+        Row::new([
+            job.id.clone(),
+            job.state.label().to_owned(),
+            plural(job.hosts.len(), "host"),
+            rate(job.completed_bytes_per_s),
+            trouble,
+        ])
+        .style(line_style(chosen == Some(place), Style::new()))
+    });
+    let widths = [
+        Constraint::Fill(3),
+        Constraint::Length(8),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Fill(1),
+    ];
+    frame.render_widget(Table::new(rows, widths).block(block), area);
+}
+
+fn hosts(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Palette, area: Rect) {
+    let chosen = state.chosen(Pane::Hosts);
+    let shown = state.hosts();
+    let degraded = shown.iter().filter(|host| host.degraded).count();
+    let count = if shown.len() == state.snapshot.hosts.len() {
+        shown.len().to_string()
+    } else {
+        format!("{} of {}", shown.len(), state.snapshot.hosts.len())
+    };
+    let title = format!("Hosts {count} · {degraded} degraded · {}", state.sort.label());
+    let block = pane(state, Pane::Hosts, title, palette);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let [cells, words] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(inner);
+    let name_width = shown.iter().map(|host| host.host.chars().count()).max().unwrap_or(0);
+    let grid = Grid::fit(shown.len(), name_width, cells);
+    let focused = state.pane == Pane::Hosts;
+    map::draw(&shown, grid, focused.then_some(chosen), cells, frame.buffer_mut(), palette, now);
+    let line = match shown.get(chosen) {
+        _ if !focused => Line::from(Span::styled(LEGEND, palette.dim())),
+        None => Line::from("no host"),
+        Some(host) if host.degraded => Line::from(format!("› {}", health::reason(host))),
+        Some(host) => Line::from(format!(
+            "› {}: {}, {}",
+            host.host,
+            rate(host.completed_bytes_per_s),
+            plural(host.n_processes as usize, "rank"),
+        )),
+    };
+    frame.render_widget(Paragraph::new(line), words);
+    let columns = grid.columns * grid.hosts_per_cell;
+    state.map_columns = columns;
+}
+
+fn findings(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
+    let shown = state.findings();
+    let block = pane(state, Pane::Findings, format!("Firing findings {}", shown.len()), palette);
+    let (first, chosen) = window(state, Pane::Findings, block.inner(area).height);
+    let lines: Vec<Line<'_>> = shown
+        .iter()
+        .enumerate()
+        .skip(first)
+        .take(usize::from(area.height))
+        .map(|(place, finding)| finding_line(*finding, now, palette, chosen == Some(place)))
+        .collect();
+    let none = Line::from(Span::styled("none", palette.dim()));
+    let lines = if lines.is_empty() { vec![none] } else { lines };
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+/// One finding on one line.
+pub(super) fn finding_line<'a>(
+    (finding, times): (&'a Finding, usize),
+    now: Timestamp,
+    palette: Palette,
+    chosen: bool,
+) -> Line<'a> {
+    let line = Line::from(vec![
+        Span::styled(format!("{:<9}", finding.severity.label()), palette.severity(finding.severity)),
+        Span::raw(format!("{:>10}  ", duration(now.since(finding.first_seen)))),
+        Span::raw(finding.message.as_str()),
+        Span::styled(if times > 1 { format!("  ({times} times)") } else { String::new() }, palette.dim()),
+    ]);
+    line.style(line_style(chosen, Style::new()))
+}
+
+fn footer(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
+    let line = if let Some((since, why)) = &state.away {
+        let words =
+            format!("No answer for {}: what is shown is from {}. {why}", duration(now.since(*since)), since);
+        Line::from(Span::styled(words, palette.critical().add_modifier(Modifier::REVERSED)))
+    } else if state.typing {
+        Line::from(format!("/{}▏", state.filter))
+    } else if state.open.is_some() {
+        Line::from(Span::styled("esc back   ↑↓ scroll   q quit   ? help", palette.dim()))
+    } else {
+        let filter = if state.filter.is_empty() {
+            String::new()
+        } else {
+            format!("filter “{}” (esc clears)   ", state.filter)
+        };
+        Line::from(vec![
+            Span::raw(filter),
+            Span::styled("q quit   tab pane   enter open   / filter   s sort   ? help", palette.dim()),
+        ])
+    };
+    frame.render_widget(Paragraph::new(line), area);
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let width = area.width.min(56);
+    let height = area.height.min(14);
+    let place =
+        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, place);
+    let text = HELP.lines().map(Line::from).collect::<Vec<_>>();
+    frame.render_widget(Paragraph::new(text).block(Block::bordered().title("Keys")), place);
+}
+
+fn pane(state: &State, pane: Pane, title: String, palette: Palette) -> Block<'static> {
+    let focused = state.pane == pane;
+    let style = if focused { Style::new().add_modifier(Modifier::BOLD) } else { palette.dim() };
+    let mark = if focused { "▸ " } else { "  " };
+    Block::bordered().border_style(style).title(Span::styled(format!("{mark}{title} "), style))
+}
+
+/// The first line to show so that the chosen one is seen, and the chosen one if it is to be marked.
+fn window(state: &State, pane: Pane, height: u16) -> (usize, Option<usize>) {
+    let chosen = state.chosen(pane);
+    let first = (chosen + 1).saturating_sub(usize::from(height.max(1)));
+    if state.pane == pane { (first, Some(chosen)) } else { (0, None) }
+}
+
+fn line_style(chosen: bool, style: Style) -> Style {
+    if chosen { style.add_modifier(Modifier::REVERSED) } else { style }
+}
+
+/// Lines of the sentence.
+const HEAD_LINES: u16 = 2;
+/// Lines of the throughput with its title.
+const SPEED_LINES: u16 = 3;
+/// Below, only the pane that is moved in is shown.
+const SMALL_LINES: u16 = 16;
+const LEGEND: &str = "X critical  ! warning  ? silent  · idle  ▁▄█ bytes completed";
+const HELP: &str = "q, ctrl-c   quit
+tab         next pane
+arrows      move, or scroll
+enter       open the host or the job
+esc         back, or clear the filter
+/           filter by host, job, kind or NIC
+s           sort hosts: name, worst, slowest
+r           ask the daemon now
+?           this
+
+Hosts: X critical  ! warning  ? silent  · idle
+       ▁▂▄▆█ bytes completed beside the fastest";

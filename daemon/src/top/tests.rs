@@ -1,0 +1,198 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::state::{Action, Open, Snapshot, State};
+use super::*;
+use crate::api::{FindingKind, HostSummary, Job, JobState};
+use crate::clock::Timestamp;
+use crate::health::tests::{NOW, host, job};
+use crate::notify::told::tests::finding;
+
+fn state(jobs: Vec<Job>, hosts: Vec<HostSummary>) -> State {
+    let first_seen_s = NOW.0 / 1_000_000_000 - 840;
+    let degraded = hosts.iter().filter(|host| host.degraded);
+    let findings = degraded.map(|host| finding(&host.host, &host.host, first_seen_s)).collect();
+    State::new("http://d".into(), Snapshot { at: NOW, jobs, hosts, findings, open_host: None })
+}
+
+/// A job of `n` hosts of which `degraded` are.
+fn cluster(n: usize, degraded: &[usize]) -> State {
+    let hosts: Vec<HostSummary> =
+        (0..n).map(|index| host(&format!("node-{index}"), u32::from(degraded.contains(&index)))).collect();
+    let names = hosts.iter().map(|host| host.host.clone()).collect();
+    state(vec![Job { hosts: names, ..job("train", JobState::Running, 0) }], hosts)
+}
+
+fn screen(state: &mut State, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw::draw(frame, state, NOW, true)).unwrap();
+    let text = terminal.backend().to_string();
+    assert_eq!(text.lines().count(), usize::from(height), "{text}");
+    text
+}
+
+fn press(state: &mut State, keys: &[KeyCode]) -> Action {
+    keys.iter().fold(Action::None, |_, key| state.key(KeyEvent::new(*key, KeyModifiers::NONE)))
+}
+
+fn letters(text: &str) -> Vec<KeyCode> {
+    text.chars().map(KeyCode::Char).collect()
+}
+
+const SIZES: [(u16, u16); 5] = [(80, 24), (200, 50), (40, 12), (20, 5), (1, 1)];
+
+#[test]
+fn every_state_is_drawn_at_every_size() {
+    let makers: [fn() -> State; 4] = [
+        || state(Vec::new(), Vec::new()),
+        || cluster(1, &[]),
+        || cluster(300, &[17, 40]),
+        || cluster(5000, &[4999]),
+    ];
+    for make in makers {
+        for (width, height) in SIZES {
+            let mut state = make();
+            for keys in [letters(""), letters("?"), letters("x"), vec![KeyCode::Enter], letters("/node-1")] {
+                press(&mut state, &keys);
+                screen(&mut state, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_line_says_who_is_degraded_and_since_when() {
+    for (width, height) in [(80, 24), (200, 50)] {
+        let text = screen(&mut cluster(300, &[17]), width, height);
+        assert!(
+            text.contains("1 of 300 hosts degraded: node-17 found 2 channels where others found 8."),
+            "{text}"
+        );
+        for part in [
+            "14 min ago",
+            "Hosts 300 · 1 degraded",
+            "Jobs 1",
+            "Firing findings 1",
+            "critical",
+            "X",
+            "2.00 GB/s",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+    let small = screen(&mut cluster(300, &[17]), 40, 12);
+    assert!(
+        small.contains("1 of 300 hosts degraded") && small.contains('X') && !small.contains("Jobs"),
+        "{small}"
+    );
+    let empty = screen(&mut state(Vec::new(), Vec::new()), 80, 24);
+    assert!(empty.contains("No job yet.") && empty.contains("none"), "{empty}");
+}
+
+#[test]
+fn few_hosts_have_names_and_a_thousand_have_a_cell_each() {
+    let text = screen(&mut cluster(12, &[3]), 80, 24);
+    assert!(text.contains("X node-3") && text.contains("node-11"), "{text}");
+    let degraded = [5, 500, 999];
+    let text = screen(&mut cluster(1000, &degraded), 200, 50);
+    let cells = text.matches('X').count() - text.matches("X critical").count();
+    assert_eq!(cells, degraded.len(), "{text}");
+    // Where not even a cell each fits, no degraded host is lost among the others of its cell.
+    let text = screen(&mut cluster(5000, &[4999]), 40, 12);
+    assert!(text.contains('X'), "{text}");
+}
+
+#[test]
+fn enter_opens_a_host_with_its_findings_and_what_to_do() {
+    let mut state = cluster(300, &[17]);
+    assert_eq!(press(&mut state, &letters("s")), Action::None);
+    assert_eq!(press(&mut state, &[KeyCode::Enter]), Action::Refresh);
+    assert_eq!(state.wanted_host().as_deref(), Some("node-17"), "worst first");
+    let text = screen(&mut state, 120, 40);
+    for part in ["Host node-17", "found 2 channels where others found 8", "what to do", "  1. ", "esc back"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    press(&mut state, &[KeyCode::Down, KeyCode::PageDown]);
+    assert!(!screen(&mut state, 120, 40).contains("found 8 channels, runs on 16"), "scrolled");
+    press(&mut state, &[KeyCode::Esc, KeyCode::BackTab, KeyCode::Enter]);
+    assert_eq!(state.open, Some(Open::Job("train".into())));
+    let text = screen(&mut state, 120, 40);
+    assert!(text.contains("Job train") && text.contains("300 hosts") && text.contains("node-17"), "{text}");
+}
+
+#[test]
+fn arrows_move_over_the_map_and_stop_at_its_ends() {
+    let mut state = cluster(300, &[]);
+    screen(&mut state, 80, 24);
+    let columns = state.map_columns;
+    assert!(columns > 1);
+    let cases: [(&[KeyCode], usize); 6] = [
+        (&[KeyCode::Left, KeyCode::Up], 0),
+        (&[KeyCode::Right], 1),
+        (&[KeyCode::Down], columns + 1),
+        (&[KeyCode::Up, KeyCode::Left], 0),
+        (&[KeyCode::End, KeyCode::Right], 299),
+        (&[KeyCode::Home], 0),
+    ];
+    for (keys, expected) in cases {
+        press(&mut state, keys);
+        assert_eq!(state.chosen(state::Pane::Hosts), expected, "{keys:?}");
+    }
+    press(&mut state, &[KeyCode::Right]);
+    assert!(screen(&mut state, 80, 24).contains("› node-1: 1.00 GB/s, 8 ranks"));
+}
+
+#[test]
+fn a_filter_keeps_what_it_names() {
+    let mut state = cluster(300, &[17, 40]);
+    press(&mut state, &letters("/NODE-17"));
+    assert!(screen(&mut state, 80, 24).contains("/NODE-17▏"));
+    // While it is typed, letters are no keys.
+    assert_eq!(press(&mut state, &letters("q")), Action::None);
+    press(&mut state, &[KeyCode::Backspace, KeyCode::Enter]);
+    let text = screen(&mut state, 80, 24);
+    // node-17, and node-170 to node-179.
+    assert!(text.contains("Hosts 11 of 300 · 1 degraded") && text.contains("filter “NODE-17”"), "{text}");
+    assert_eq!((state.jobs().len(), state.findings().len()), (1, 1), "{text}");
+    press(&mut state, &[KeyCode::Esc]);
+    assert_eq!(state.hosts().len(), 300);
+    press(&mut state, &letters("/channel_shortfall"));
+    assert!(state.findings().iter().all(|(finding, _)| finding.finding == FindingKind::ChannelShortfall));
+}
+
+#[test]
+fn a_daemon_that_is_away_is_said_with_since_when_and_what_was_known_stays() {
+    let mut state = cluster(12, &[3]);
+    state.take(Err("Connection refused".into()));
+    state.take(Err("Connection refused".into()));
+    let later = Timestamp(NOW.0 + 90_000_000_000);
+    let mut terminal = Terminal::new(TestBackend::new(160, 24)).unwrap();
+    terminal.draw(|frame| draw::draw(frame, &mut state, later, false)).unwrap();
+    let text = terminal.backend().to_string();
+    for part in ["No answer for 90 s", "2026-01-31T12:00:00", "Connection refused", "X node-3"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let snapshot = state.snapshot.clone();
+    state.take(Ok(snapshot));
+    assert!(!screen(&mut state, 160, 24).contains("No answer"));
+    assert_eq!(state.throughput.len(), 2);
+}
+
+#[test]
+fn q_and_ctrl_c_quit_and_r_asks_again() {
+    let mut state = cluster(1, &[]);
+    assert_eq!(press(&mut state, &letters("q")), Action::Quit);
+    assert_eq!(press(&mut state, &letters("r")), Action::Refresh);
+    let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    press(&mut state, &letters("/abc"));
+    assert_eq!(state.key(ctrl_c), Action::Quit);
+}
+
+#[test]
+fn without_colour_nothing_has_one() {
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| draw::draw(frame, &mut cluster(30, &[3]), NOW, false)).unwrap();
+    let plain = |cell: &ratatui::buffer::Cell| cell.fg == ratatui::style::Color::Reset;
+    assert!(terminal.backend().buffer().content().iter().all(plain));
+}
