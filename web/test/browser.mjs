@@ -268,15 +268,15 @@ const CHECKS = {
   async "hosts are filtered and sorted, and the address says how"({ open }) {
     const { page } = await open("huge", { at: "#/hosts" });
     await page.click("text=only in trouble");
-    await page.waitForFunction(() => document.querySelectorAll("#host-table tbody tr").length === 3);
-    assert.match(await page.locator("#host-table tbody tr").first().innerText(), /gpu-r39n06/);
+    await page.waitForFunction(() => document.querySelectorAll("#host-table [data-host]").length === 3);
+    assert.match(await page.locator("#host-table [data-host]").first().innerText(), /gpu-r39n06/);
     await page.click("#host-table thead >> text=NICs");
-    await page.waitForFunction(() => /^gpu-r05n14/.test(document.querySelector("#host-table tbody tr").innerText));
+    await page.waitForFunction(() => /^gpu-r05n14/.test(document.querySelector("#host-table [data-host]").innerText));
     await page.fill('.filters input[type="search"]', "r51");
-    await page.waitForFunction(() => document.querySelectorAll("#host-table tbody tr").length === 1);
+    await page.waitForFunction(() => document.querySelectorAll("#host-table [data-host]").length === 1);
     assert.match(page.url(), /#\/hosts\?q=r51&degraded=true&sort=nics$/);
     await page.reload();
-    await page.waitForFunction(() => document.querySelectorAll("#host-table tbody tr").length === 1);
+    await page.waitForFunction(() => document.querySelectorAll("#host-table [data-host]").length === 1);
   },
 
   async "what a panel shows can be taken elsewhere"({ open }) {

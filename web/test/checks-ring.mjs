@@ -44,7 +44,7 @@ export const ringChecks = ({ text, says }) => ({
     await page.waitForFunction(() => document.querySelectorAll("#traffic canvas").length === 2);
     await page.click("text=by communicator");
     await page.waitForFunction(() => document.querySelector("#traffic .chart-readout").innerText.includes("world/2"));
-    await page.click('.timeline [aria-label^="world/1"]');
+    await page.click('.timeline a:has(title:text("world/1"))');
     await says(page, ".page-head", /world\/1 .*ended/);
   },
 

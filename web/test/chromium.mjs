@@ -53,7 +53,7 @@ export async function settle(page) {
   await page.waitForTimeout(1_500);
 }
 
-/** Waits until nothing but numbers moves: no element has come or gone for half a second. */
+/** Waits until nothing but numbers moves: no element has come or gone for a third of a second. */
 export async function still(page) {
   await page.waitForSelector("main h1");
   await page.evaluate(
@@ -67,7 +67,7 @@ export async function still(page) {
         };
         const again = () => {
           clearTimeout(quiet);
-          quiet = setTimeout(done, 500);
+          quiet = setTimeout(done, 300);
         };
         const observer = new MutationObserver((all) => {
           if (all.some((one) => one.addedNodes.length > 0)) again();

@@ -2,6 +2,8 @@
 // simulated cluster that goes away and returns. ONLY=words runs the checks whose name has these words.
 
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { faults } from "./axe.mjs";
 import { launch, openPage, still } from "./chromium.mjs";
 import { pagesOf } from "./pages.mjs";
@@ -99,6 +101,43 @@ const DEMO = {
     }
   },
 
+  async "the rings of a communicator are held against those of the one it replaced"({ open, url }) {
+    const { items } = await json(url, "/api/v1/communicators?job=demo-training&limit=1000");
+    const now = items.find((one) => one.name === "world/1");
+    const before = items.find((one) => one.name === "world/0");
+    const page = await open(`#/communicators/${now.id}`);
+    await page.selectOption("#ring-panel .picker select", before.id);
+    await says(page, ".comparison", /^2 channels instead of 4/);
+    await page.waitForFunction(() => document.querySelectorAll("#ring-panel .ring").length === 2);
+    assert.match(page.url(), new RegExp(`compare=${before.id}`));
+  },
+
+  async "the command of every menu asks the daemon for what the panel shows"({ open, url, pages }) {
+    const commands = new Set();
+    const downloads = new Set();
+    const page = await open("#/");
+    for (const hash of [pages.overview, pages.job, pages.communicator, pages.host, pages.findings]) {
+      await page.goto(`${url}/${hash}`);
+      await page.waitForFunction(() => document.querySelectorAll(".export .command").length >= document.querySelectorAll("main .panel").length - 1);
+      for (const command of await page.$$eval(".export .command", (all) => all.map((one) => one.value))) commands.add(command);
+      for (const href of await page.$$eval(".export a[download]", (all) => all.map((one) => one.href))) downloads.add(href);
+    }
+    for (const href of downloads) assert.equal((await fetch(href)).status, 200, href);
+    assert.ok(commands.size > 10, `${commands.size} commands`);
+    for (const command of commands) {
+      const { stdout } = await promisify(execFile)("sh", ["-c", `${command} --fail`], { maxBuffer: 64e6 });
+      const answer = JSON.parse(stdout);
+      assert.ok(!("items" in answer) || Array.isArray(answer.items), command);
+    }
+  },
+
+  async "a job shows what is wrong with the hardware of its hosts"({ open, pages }) {
+    const page = await open(pages.job);
+    await says(page, "#findings", /nic1 of host-2 is down/);
+    await page.click("#findings .more a");
+    await says(page, "#firing", /nic1 of host-2 is down/);
+  },
+
   async "links of before there were pages lead to the new ones"({ open, url }) {
     const { items } = await json(url, "/api/v1/communicators?limit=1000");
     const page = await open(`#/job/demo-training/communicator/${items[0].id}/channel/1`);
@@ -149,6 +188,18 @@ const DEMO = {
       if (over > 0) found.push(`${name}: ${over} px too wide`);
     }
     assert.deepEqual(found, []);
+  },
+
+  // Last: by now there is a history to draw.
+  async "a job's traffic has a line for each host and each communicator"({ open, pages }) {
+    const page = await open(pages.job);
+    for (const [by, words] of [["by host", /host-0.*host-2.*host-3/], ["by communicator", /data-0\/1.*world\/1/], ["by primitive", /AllReduce/]]) {
+      await page.click(`#traffic >> text=${by}`);
+      await page.waitForFunction(() => document.querySelectorAll("#traffic canvas").length === 2);
+      await says(page, "#traffic .over-time .chart-readout", words);
+      // The last thing known of each, in words: lines of nothing would say so.
+      await page.waitForFunction(() => /[\d.]+ [kMG]B\/s/.test(document.querySelector("#traffic .over-time [role=img]").getAttribute("aria-label")));
+    }
   },
 };
 

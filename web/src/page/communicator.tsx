@@ -1,12 +1,16 @@
 import type { CommunicatorDetail } from "../api";
+import { causeWords } from "../pure/cause";
 import { group } from "../pure/findings";
-import { bandwidth, integer, list, moment, plural, since, words } from "../pure/format";
+import { bandwidth, integer, list, moment, plural, since } from "../pure/format";
 import { COMMUNICATOR_VIEWS, type CommunicatorView } from "../pure/route";
 import { API } from "../state/client";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
+import { communicatorMark } from "../view/communicator-mark";
+import { Export } from "../view/export";
+import { subjectRows } from "../view/finding-detail";
 import { FindingLine } from "../view/finding-line";
-import { Mark, type MarkKind } from "../view/mark";
+import { Mark } from "../view/mark";
 import { Fact, PageHead } from "../view/page-head";
 import { Panel } from "../view/panel";
 import { Purpose } from "../view/purpose";
@@ -48,10 +52,11 @@ export function CommunicatorPage() {
 
 /** What is firing about it: nothing where nothing is. */
 function Found({ comm: id }: { comm: string }) {
-  const groups = group(store.firing.value.items.filter((one) => one.comm === id));
+  const all = store.firing.value.items.filter((one) => one.comm === id);
+  const groups = group(all);
   if (groups.length === 0) return null;
   return (
-    <Panel id="findings" title="Findings">
+    <Panel id="findings" title="Findings" aside={<Export path={`findings?state=firing&comm=${encodeURIComponent(id)}`} name={`findings-${id}`} rows={() => subjectRows(all)} />}>
       <ul class="findings">
         {groups.slice(0, MAX_FOUND).map((one) => (
           <FindingLine key={one.key} group={one} />
@@ -62,8 +67,6 @@ function Found({ comm: id }: { comm: string }) {
   );
 }
 const MAX_FOUND = 6;
-
-const STATES: Record<CommunicatorDetail["state"], MarkKind> = { forming: "info", active: "ok", broken: "killed", ended: "ended" };
 
 function Head({ shown }: { shown: CommunicatorDetail }) {
   const { job, base, final_channels: final, hosts } = shown;
@@ -80,7 +83,7 @@ function Head({ shown }: { shown: CommunicatorDetail }) {
     >
       <Fact name="State">
         <b>
-          <Mark kind={STATES[shown.state]} /> {shown.state}
+          <Mark {...communicatorMark(shown)} /> {shown.state}
         </b>
         <small>{shown.ended === undefined ? `since ${since(Date.parse(shown.created), store.nowMs.value)}` : `ended at ${moment(Date.parse(shown.ended), store.nowMs.value)}`}</small>
         <Replaced shown={shown} />
@@ -94,7 +97,7 @@ function Head({ shown }: { shown: CommunicatorDetail }) {
       </Fact>
       <Fact name="Channels, found → in use">
         <b>{base === null && final === null ? "not known" : `${base ?? "–"} → ${final ?? "–"}`}</b>
-        {cause !== undefined && <small>{words(cause)}</small>}
+        {cause !== undefined && <small>{causeWords(cause)}</small>}
         {shown.culprits.length > 0 && <small class="bad">held back by {list(shown.culprits)}</small>}
       </Fact>
       <Fact name="Completed">

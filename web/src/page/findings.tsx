@@ -1,5 +1,5 @@
 import type { Finding, FindingKind, Severity } from "../api";
-import { group, kindName, KINDS, type FindingGroup } from "../pure/findings";
+import { concerns, group, kindName, KINDS, type FindingGroup } from "../pure/findings";
 import { integer, plural } from "../pure/format";
 import type { FindingsRoute } from "../pure/route";
 import { useList } from "../state/api";
@@ -18,7 +18,8 @@ export function FindingsPage() {
   const route = store.route.value as FindingsRoute;
   const path = pathOf(route);
   const { value, refused } = useList<Finding>(path, { on: "findings" });
-  const groups = group(value?.items ?? []).filter(({ first }) => route.severity === undefined || severe(first.severity, route.severity));
+  const items = [...(value?.items ?? []), ...onItsHosts(route)];
+  const groups = group(items).filter(({ first }) => route.severity === undefined || severe(first.severity, route.severity));
   const firing = groups.filter(({ first }) => first.state === "firing");
   const resolved = groups.filter(({ first }) => first.state === "resolved").sort(newestFirst);
   return (
@@ -27,18 +28,26 @@ export function FindingsPage() {
       {value === undefined && <p class="quiet">{refused ?? "Asking for the findings …"}</p>}
       {value !== undefined && route.state !== "resolved" && (
         <Panel id="firing" title={firing.length === 0 ? "Nothing is firing" : `${plural(firing.length, "conclusion")} firing`}
-          aside={<Export path={path} name="findings" rows={() => subjectRows(value.items)} />}>
+          aside={<Export path={path} name="findings" rows={() => subjectRows(items)} />}>
           <Lines groups={firing} open={route.id} empty={filtered(route) ? "Nothing fires that fits the filters." : "No host holds another back."} />
         </Panel>
       )}
       {value !== undefined && route.state !== "firing" && (
         <Panel id="history" title="History">
-          <Lines groups={resolved} open={route.id} empty="Nothing was resolved that fits." />
+          <Lines groups={resolved} open={route.id} empty={filtered(route) ? "Nothing was resolved that fits the filters." : "Nothing was resolved yet."} />
           {value.more && <p class="quiet">There are more than are shown here: narrow the filters.</p>}
         </Panel>
       )}
     </>
   );
+}
+
+/** Hardware belongs to no job: what fires about that of the job's hosts. */
+function onItsHosts({ job: id, state, kind, host }: FindingsRoute): Finding[] {
+  if (id === undefined || state === "resolved") return [];
+  const job = store.jobs.value.items.find((one) => one.id === id);
+  return store.firing.value.items.filter((one) =>
+    one.job === "" && concerns(one, job) && (kind === undefined || one.finding === kind) && (host === undefined || one.host === host));
 }
 
 function Lines({ groups, open, empty }: { groups: FindingGroup[]; open: string | undefined; empty: string }) {
@@ -62,8 +71,8 @@ function Filters({ route }: { route: FindingsRoute }) {
   const change = (next: Partial<FindingsRoute>) => store.replace({ ...route, id: undefined, ...next });
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
-      <Segments name="State" value={route.state ?? ""} choices={[["", "All"], ["firing", "Firing"], ["resolved", "Resolved"]]} onPick={(state) => change({ state: state || undefined })} />
-      <Segments name="Severity" value={route.severity ?? ""} choices={[["", "All"], ["warning", "Warning and worse"], ["critical", "Critical"]]}
+      <Segments name="State" value={route.state ?? ""} choices={[["", "Any state"], ["firing", "Firing"], ["resolved", "Resolved"]]} onPick={(state) => change({ state: state || undefined })} />
+      <Segments name="Severity" value={route.severity ?? ""} choices={[["", "Any severity"], ["warning", "Warning and worse"], ["critical", "Critical"]]}
         onPick={(severity) => change({ severity: severity || undefined })} />
       <Choice name="Kind" value={route.kind ?? ""} choices={KINDS.map((kind: FindingKind) => [kind, kindName(kind)])} onPick={(kind) => change({ kind: kind || undefined })} />
       <Choice name="Job" value={route.job ?? ""} choices={store.sortedJobs.value.map((job) => [job.id, job.id])} onPick={(job) => change({ job: job || undefined })} />

@@ -1,11 +1,12 @@
 import type { Finding, HostChannels, HostDetail } from "../api";
 import { group } from "../pure/findings";
 import { bandwidth, integer, moment, plural, since } from "../pure/format";
-import { historyRows, nicRows } from "../pure/tables";
+import { gpuRows, historyRows, hostRankRows, nicRows } from "../pure/tables";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { ChannelHistory } from "../view/channel-history";
 import { Export } from "../view/export";
+import { subjectRows } from "../view/finding-detail";
 import { FindingLine } from "../view/finding-line";
 import { Gpus } from "../view/gpus";
 import { HostRanks } from "../view/host-ranks";
@@ -40,11 +41,11 @@ export function HostPage({ host: name }: { host: string }) {
           )}
         </Panel>
         {host.hardware != null && (
-          <Panel id="gpus" title="GPUs">
+          <Panel id="gpus" title="GPUs" aside={<Export path={path} name={`gpus-${name}`} rows={() => gpuRows(host.hardware?.gpus ?? [])} />}>
             {host.hardware.gpus == null ? <p class="quiet">No driver answered: it has no GPU, or its agent may not ask for them.</p> : <Gpus gpus={host.hardware.gpus} />}
           </Panel>
         )}
-        <Panel id="host-ranks" title={plural(host.ranks.length, "rank")}>
+        <Panel id="host-ranks" title={plural(host.ranks.length, "rank")} aside={<Export path={path} name={`ranks-${name}`} rows={() => hostRankRows(host.ranks)} />}>
           <HostRanks host={name} ranks={host.ranks} names={names} />
         </Panel>
         <Panel id="channel-history" title="Channels it found" aside={<Export path={`${path}/channels?limit=1000`} name={`channels-${name}`} rows={() => historyRows(items)} />}>
@@ -108,7 +109,12 @@ function Found({ host, firing, resolved }: { host: string; firing: Finding[]; re
   const now = group(firing.filter((finding) => finding.state === "firing"));
   const past = group(resolved).slice(0, MAX_RESOLVED);
   return (
-    <Panel id="findings" title="Findings" aside={<a href={store.link({ page: "findings", host })}>All of {host}</a>}>
+    <Panel id="findings" title="Findings" aside={
+      <>
+        <a href={store.link({ page: "findings", host })}>All of {host}</a>
+        <Export path={`findings?host=${encodeURIComponent(host)}`} name={`findings-${host}`} rows={() => subjectRows([...firing, ...resolved])} />
+      </>
+    }>
       <ul class="findings" aria-label={`Findings on ${host}`}>
         {now.length === 0 && past.length === 0 && <li class="quiet">Nothing was ever found on it.</li>}
         {[...now, ...past].map((one) => (

@@ -57,7 +57,7 @@ export function HostsPage() {
       <Panel id="hosts" title={plural(hosts.length, "host")} aside={
         <>
           <ShadeChoice shade={shade} />
-          <Export path={path} name="hosts" rows={() => hostRows(hosts)} plot="plots/channels.{}" />
+          <Export path={path} name="hosts" rows={() => hostRows(hosts)} />
         </>
       }>
         {hosts.length === 0 ? <p class="quiet">No host fits.</p> : <HeatMap hosts={hosts} shade={shade} />}
@@ -90,11 +90,9 @@ function Table({ hosts, route }: { hosts: HostSummary[]; route: HostsRoute }) {
               ))}
             </tr>
           </thead>
-          <tbody>
-            {shown.map((host) => (
-              <Row key={host.host} host={host} />
-            ))}
-          </tbody>
+          {shown.map((host) => (
+            <Row key={host.host} host={host} />
+          ))}
         </table>
       </div>
       {hosts.length > FEW && (
@@ -109,14 +107,15 @@ function Table({ hosts, route }: { hosts: HostSummary[]; route: HostsRoute }) {
 function Row({ host }: { host: HostSummary }) {
   const nowMs = store.nowMs.peek();
   const mark = hostMark(host, nowMs);
+  const why = host.reasons[0] ?? mark.why;
   return (
-    <tr class={`is-${mark.kind}`} data-host={host.host}>
+    <tbody class={`is-${mark.kind}`} data-host={host.host}>
+    <tr>
       <th scope="row">
         <a href={store.link({ page: "host", host: host.host })}>{host.host}</a>
       </th>
       <td class="state">
         <Mark kind={mark.kind} /> {mark.label}
-        {(host.reasons[0] ?? mark.why) !== undefined && <small>{host.reasons[0] ?? mark.why}</small>}
       </td>
       <td class="number">{host.init_channels ?? "–"}</td>
       <td class="number wide">{host.final_channels ?? "–"}</td>
@@ -129,6 +128,12 @@ function Row({ host }: { host: HostSummary }) {
       <td class="wide">{host.jobs.join(", ") || "none"}</td>
       <td class="wide quiet">{since(Date.parse(host.last_seen), nowMs)}</td>
     </tr>
+    {why !== undefined && (
+      <tr class="why">
+        <td colSpan={COLUMNS.length}>{why}</td>
+      </tr>
+    )}
+    </tbody>
   );
 }
 

@@ -1,8 +1,8 @@
 import type { CommunicatorSummary, Finding, Job } from "../api";
-import { group } from "../pure/findings";
+import { concerns, group } from "../pure/findings";
 import { bandwidth, integer, moment, plural, since, size } from "../pure/format";
 import { communicatorLanes, findingLanes } from "../pure/lanes";
-import { communicatorRows } from "../pure/tables";
+import { communicatorRows, lifetimeRows } from "../pure/tables";
 import { useList } from "../state/api";
 import * as store from "../state/store";
 import { Communicators } from "../view/communicators";
@@ -28,17 +28,17 @@ export function JobPage({ id }: { id: string }) {
   const endMs = Math.min(store.range.value.toMs, job.state === "ended" ? Date.parse(job.last_seen) : Infinity);
   const fromMs = Math.min(Math.max(Math.min(store.range.value.fromMs, endMs - MIN_SPAN_MS), Date.parse(job.first_seen)), endMs - MIN_SPAN_MS);
   const range = { fromMs, toMs: endMs };
-  const findings = [...store.firing.value.items.filter((one) => one.job === id), ...(resolved.value?.items ?? [])];
+  const findings = [...store.firing.value.items.filter((one) => concerns(one, job)), ...(resolved.value?.items ?? [])];
   return (
     <>
       <Head job={job} />
       <div class="column">
-        <Findings job={id} />
+        <Findings job={job} />
         <Panel id="communicators" title={plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
           <Communicators items={items} />
         </Panel>
         <JobSeries job={id} fromMs={fromMs} endMs={endMs} />
-        <Panel id="timeline" title="Communicators and findings over time">
+        <Panel id="timeline" title="Communicators and findings over time" aside={<Export path={`communicators?${of}&limit=1000`} name={`timeline-${id}`} rows={() => lifetimeRows(items, findings)} />}>
           <Timeline
             range={range}
             nowMs={store.nowMs.value}

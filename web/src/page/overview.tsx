@@ -2,7 +2,7 @@ import { plural } from "../pure/format";
 import * as store from "../state/store";
 import { Export } from "../view/export";
 import { Findings } from "../view/findings";
-import { Hosts } from "../view/hosts";
+import { Hosts, MAX_LISTED } from "../view/hosts";
 import { JobsTable } from "../view/jobs-table";
 import { Panel } from "../view/panel";
 import { Throughput } from "../view/throughput";
@@ -14,6 +14,8 @@ const FEW_JOBS = 6;
 /** Everything at a glance: what fires, hosts, jobs, throughput. */
 export function OverviewPage() {
   const jobs = store.sortedJobs.value;
+  // The list of a few hosts leaves room below; the map of many does not.
+  const few = store.hosts.value.items.length <= MAX_LISTED;
   return (
     <div class="overview">
       <div class="column">
@@ -26,10 +28,11 @@ export function OverviewPage() {
             </p>
           )}
         </Panel>
+        {few && <Throughput />}
       </div>
       <div class="column">
         <Findings />
-        <Throughput />
+        {!few && <Throughput />}
       </div>
     </div>
   );

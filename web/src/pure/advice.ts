@@ -5,7 +5,16 @@ import { list } from "./format";
 
 /** One or two sentences, commands between backticks; undefined where there is nothing to do. */
 export function advice(finding: Finding): string | undefined {
-  const { finding: kind, host, cause } = finding;
+  const { finding: kind, host, cause, nic } = finding;
+  if (nic != null && (kind === "nic_degraded" || kind === "channel_shortfall" || kind === "channel_regression")) {
+    return (
+      `Look at ${nic} of ${host}, its cable and its switch port: \`ibstat ${nic}\`, \`ip -br link\`, \`dmesg -T | grep ${nic}\`. ` +
+      "Once mended, a job uses it when it next forms its communicators; until then take the host out if the job can do without."
+    );
+  }
+  if (kind === "gpu_missing") {
+    return `Look at the GPUs of ${host}: \`nvidia-smi -L\` and \`dmesg -T | grep -i xid\` there; one that fell off the bus comes back with a reset or a restart of the host.`;
+  }
   if (kind === "channel_shortfall" || kind === "channel_regression") {
     return (
       `Probably a NIC or a GPU link of ${host} is down or hidden: compare \`ip -br link\`, \`ibstat\` and ` +

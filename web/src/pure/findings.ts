@@ -1,6 +1,6 @@
 /** Findings as an operator reads them: one line a conclusion, however many hosts or ranks it holds for. Pure. */
 
-import type { Finding, FindingKind, Severity } from "../api";
+import type { Finding, FindingKind, Job, Severity } from "../api";
 import { byName } from "./health";
 
 export interface FindingGroup {
@@ -35,6 +35,12 @@ export function kindName(kind: FindingKind): string {
   return NAMES[kind] ?? kind.replaceAll("_", " ");
 }
 
+/** Of the job itself, or about the hardware of one of its hosts. */
+export function concerns(finding: Finding, job: Job | undefined): boolean {
+  if (job === undefined) return false;
+  return finding.job === job.id || (finding.job === "" && job.state !== "ended" && job.hosts.includes(finding.host));
+}
+
 /**
  * Groups equal conclusions of one job, over its hosts, ranks and communicators; worst first, then newest. What held at
  * another time is another line: two incidents of a minute are not one of an hour.
@@ -56,7 +62,7 @@ export function group(findings: Finding[]): FindingGroup[] {
     one.all.sort((a, b) => byName(a.host, b.host) || (a.rank ?? -1) - (b.rank ?? -1));
     one.first = one.all[0]!;
     one.hosts = [...new Set(one.all.map((finding) => finding.host))];
-    one.comms = [...new Set(one.all.map((finding) => finding.comm))];
+    one.comms = [...new Set(one.all.flatMap((finding) => (finding.comm === "" ? [] : [finding.comm])))];
   }
   return groups.sort(
     (a, b) =>

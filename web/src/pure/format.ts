@@ -18,9 +18,10 @@ function trimmed(value: number): string {
   return Number(value.toFixed(value < 10 ? 2 : 1)).toString();
 }
 
-/** Bytes per second as GB/s (10⁹); below 0.1 GB/s as MB/s or kB/s, so that a slow trickle does not read as nothing. */
+/** Bytes per second as GB/s (10⁹); from 1000 GB/s on as TB/s, below 0.1 GB/s as MB/s or kB/s: a slow trickle does not read as nothing. */
 export function bandwidth(bytesPerS: number): string {
   if (bytesPerS <= 0) return "0 GB/s";
+  if (bytesPerS >= 1e12) return `${significant(bytesPerS / 1e12)} TB/s`;
   if (bytesPerS >= 1e8) return `${significant(bytesPerS / 1e9)} GB/s`;
   if (bytesPerS >= 1e5) return `${significant(bytesPerS / 1e6)} MB/s`;
   return `${significant(bytesPerS / 1e3)} kB/s`;
@@ -29,8 +30,8 @@ export function bandwidth(bytesPerS: number): string {
 /** Ticks of an axis, all in the unit that suits the largest. */
 export function bandwidthTicks(ticks: number[]): string[] {
   const top = Math.max(0, ...ticks);
-  const [unit, name] = top >= 1e8 ? [1e9, "GB/s"] : top >= 1e5 ? [1e6, "MB/s"] : [1e3, "kB/s"];
-  return ticks.map((tick) => `${Number((tick / (unit as number)).toPrecision(3))} ${name}`);
+  const [unit, name] = top >= 1e12 ? [1e12, "TB/s"] : top >= 1e8 ? [1e9, "GB/s"] : top >= 1e5 ? [1e6, "MB/s"] : [1e3, "kB/s"];
+  return ticks.map((tick) => `${Number((tick / (unit as number)).toPrecision(4))} ${name}`);
 }
 
 function significant(value: number): string {

@@ -83,9 +83,9 @@ function idle(jobs: Job[], nowMs: number, end: string | undefined): Health {
   };
 }
 
-/** The host's worst reason, with its name in front unless the reason already begins with it. */
+/** The host's worst reason, that which says its own cause in front of others; with its name unless it has it already. */
 export function reason(host: HostSummary): string {
-  const words = (host.reasons[0] ?? "no reason given").replace(/[.\s]+$/, "");
+  const words = (host.reasons.find((one) => one.includes(" because ")) ?? host.reasons[0] ?? "no reason given").replace(/[.\s]+$/, "");
   return words.includes(host.host) ? words : `${host.host}: ${words}`;
 }
 

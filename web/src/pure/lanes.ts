@@ -5,6 +5,7 @@ import { byWeight } from "./choose";
 import { stem } from "./compare";
 import { kindName, type FindingGroup } from "./findings";
 import { list } from "./format";
+import { distinctNames } from "./names";
 
 export type Tone = "ok" | "ended" | "broken" | "info" | "warning" | "critical";
 
@@ -42,10 +43,11 @@ const MIN_SHARE = 0.004;
 
 /** Those of one name follow each other in one lane; what overlaps gets another. */
 export function communicatorLanes(communicators: CommunicatorSummary[], range: Range): Lanes {
+  const names = distinctNames(communicators);
   const seen = [...communicators].sort(byWeight).filter((one) => overlaps(Date.parse(one.created), endOf(one.ended), range));
   return pack(seen.map((one) => ({
     lane: stem(one.name) || `${one.n_ranks} ranks`,
-    bar: bar(one.id, one.name ?? one.id, Date.parse(one.created), endOf(one.ended), tone(one), range),
+    bar: bar(one.id, names.get(one.id)!, Date.parse(one.created), endOf(one.ended), tone(one), range),
   })));
 }
 

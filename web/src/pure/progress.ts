@@ -35,7 +35,9 @@ export function progress(ranks: Rank[]): Progress {
   const waiting = ranks.filter((rank) => alive(rank) && rank.operation?.state === "in_flight");
   const longest = Math.max(0, ...waiting.map((rank) => rank.operation!.duration_s));
   const killed = ranks.filter((rank) => rank.state === "killed");
-  const behind = longest >= WAIT_S ? behindOf(ranks) : new Map<number, number>();
+  const seen = longest >= WAIT_S ? behindOf(ranks) : new Map<number, number>();
+  // Hosts report at different times: that most are behind the few is believed only when it lasts.
+  const behind = longest < HANG_S && seen.size * 2 > ranks.filter(alive).length ? new Map<number, number>() : seen;
   const held = longest >= WAIT_S && (behind.size > 0 || killed.length > 0);
   const hung = !held && longest >= HANG_S && waiting.length === ranks.filter(alive).length;
   const stuck = held || hung;
@@ -115,10 +117,13 @@ function killedWords(killed: Rank[]): string {
   return `${ranksOn(killed)} were killed`;
 }
 
+/** More ranks are counted, not listed. */
+const MAX_RANGED = 16;
+
 function ranksOn(ranks: Rank[]): string {
-  const hosts = [...new Set(ranks.map((rank) => rank.host))];
-  const noun = ranks.length === 1 ? "rank" : "ranks";
-  return `${noun} ${rankRanges(ranks.map((rank) => rank.rank), 4)} on ${list(hosts, 3)}`;
+  const hosts = list([...new Set(ranks.map((rank) => rank.host))], 3);
+  if (ranks.length > MAX_RANGED) return `${plural(ranks.length, "rank")} on ${hosts}`;
+  return `${ranks.length === 1 ? "rank" : "ranks"} ${rankRanges(ranks.map((rank) => rank.rank), 4)} on ${hosts}`;
 }
 
 export function operationName(operation: Operation): string {

@@ -1,6 +1,6 @@
 /** Rows of the tables of a job, a communicator and a host, to be taken into a spreadsheet. Their heads are the API's words. Pure. */
 
-import type { CommunicatorSummary, HostChannels, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
+import type { CommunicatorSummary, Finding, Gpu, HostChannels, HostRank, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
 import { purposeBadge } from "./purpose";
 import type { CsvValue } from "./csv";
 
@@ -42,6 +42,25 @@ export function nicRows(nics: Nic[]): Rows {
     nic.channels.map((one) => `${one.comm}:${one.channels.join("/")}`).join(" "),
     nic.reasons.join("; "),
   ])];
+}
+
+export function gpuRows(gpus: Gpu[]): Rows {
+  const head = ["index", "name", "uuid", "pci", "numa_node", "memory_bytes"] as const;
+  return [[...head, "nics"], ...gpus.map((gpu) => [...head.map((name) => gpu[name]), gpu.nics.map((one) => `${one.nic}:${one.distance}`).join(" ")])];
+}
+
+export function hostRankRows(ranks: HostRank[]): Rows {
+  const head = ["job", "comm", "rank", "pid", "state", "init_channels", "final_channels"] as const;
+  return [[...head], ...ranks.map((one) => head.map((name) => one[name]))];
+}
+
+/** What lived when, as the timeline draws it. */
+export function lifetimeRows(communicators: CommunicatorSummary[], findings: Finding[]): Rows {
+  return [
+    ["what", "id", "name", "from", "to"],
+    ...communicators.map((one) => ["communicator", one.id, one.name, one.created, one.ended]),
+    ...findings.map((one) => [one.finding, one.id, one.message, one.first_seen, one.resolved_at]),
+  ];
 }
 
 export function historyRows(items: HostChannels[]): Rows {

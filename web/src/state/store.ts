@@ -4,6 +4,7 @@ import { computed, signal } from "@preact/signals";
 import type { CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job } from "../api";
 import { byUrgency, byWeight } from "../pure/choose";
 import { health } from "../pure/health";
+import { distinctNames } from "../pure/names";
 import { progress, type Trouble } from "../pure/progress";
 import { resolve } from "../pure/range";
 import { format, parse, type Place, type Span } from "../pure/route";
@@ -70,7 +71,7 @@ export const communicators = computed(() => {
 });
 export const sortedCommunicators = computed(() => [...communicators.value.items].sort(byWeight));
 /** Names by id, of the communicators of that job. */
-export const communicatorNames = computed(() => new Map(communicators.value.items.map((one) => [one.id, one.name ?? one.id])));
+export const communicatorNames = computed(() => distinctNames(communicators.value.items));
 
 /** The communicator that the address is about, else the first of the most urgent job: where waiting ranks are looked for. */
 export const communicatorId = computed((): string | undefined => {

@@ -1,6 +1,7 @@
 import { useRef } from "preact/hooks";
 import type { HostChannels } from "../api";
-import { integer, moment, plural, words } from "../pure/format";
+import { causeWords } from "../pure/cause";
+import { integer, moment, plural } from "../pure/format";
 import { fallen } from "../pure/history";
 import * as store from "../state/store";
 import { Mark } from "./mark";
@@ -111,7 +112,7 @@ function Rows({ items, fell, host }: { items: HostChannels[]; fell: Set<string>;
               </td>
               <td data-label="Base" class="number">{one.base ?? "–"}</td>
               <td data-label="Final" class="number">{one.final_channels ?? "–"}</td>
-              <td data-label="Cause">{words(one.cause)}</td>
+              <td data-label="Cause">{causeWords(one.cause)}</td>
             </tr>
           ))}
         </tbody>

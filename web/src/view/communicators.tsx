@@ -2,18 +2,19 @@ import { signal } from "@preact/signals";
 import type { CommunicatorSummary } from "../api";
 import { byWeight } from "../pure/choose";
 import { bandwidth, integer, list, moment, plural } from "../pure/format";
+import { distinctNames } from "../pure/names";
 import * as store from "../state/store";
-import { Mark, type MarkKind } from "./mark";
+import { communicatorMark } from "./communicator-mark";
+import { Mark } from "./mark";
 import { Purpose } from "./purpose";
 
 /** Rows before all are asked for. */
 const FEW = 24;
 const all = signal(false);
 
-const STATES: Record<CommunicatorSummary["state"], MarkKind> = { forming: "info", active: "ok", broken: "killed", ended: "ended" };
-
 /** The communicators of a job, those to look at first in front. */
 export function Communicators({ items }: { items: CommunicatorSummary[] }) {
+  const names = distinctNames(items);
   const sorted = [...items].sort(byWeight);
   const shown = all.value ? sorted : sorted.slice(0, FEW);
   if (sorted.length === 0) return <p class="quiet">None yet.</p>;
@@ -35,7 +36,7 @@ export function Communicators({ items }: { items: CommunicatorSummary[] }) {
           </thead>
           <tbody>
             {shown.map((one) => (
-              <Row key={one.id} one={one} />
+              <Row key={one.id} one={one} name={names.get(one.id)!} />
             ))}
           </tbody>
         </table>
@@ -52,17 +53,17 @@ export function Communicators({ items }: { items: CommunicatorSummary[] }) {
   );
 }
 
-function Row({ one }: { one: CommunicatorSummary }) {
+function Row({ one, name }: { one: CommunicatorSummary; name: string }) {
   const known = one.base !== null || one.final_channels !== null;
   return (
-    <tr class={`${one.degraded ? "degraded" : ""}${one.state === "ended" ? " over" : ""}`} data-comm={one.id}>
+    <tr class={`${one.degraded ? "degraded" : ""}${one.state !== "ended" && one.findings.critical > 0 ? " is-critical" : ""}${one.state === "ended" ? " over" : ""}`} data-comm={one.id}>
       <th scope="row">
-        <a href={store.link({ page: "communicator", comm: one.id })}>{one.name ?? one.id}</a>
+        <a href={store.link({ page: "communicator", comm: one.id })}>{name}</a>
         {one.coverage.state === "partly" && one.state !== "ended" && <small class="partly"> partly seen</small>}
       </th>
       <td data-label="For">{one.purpose == null ? <span class="quiet">–</span> : <Purpose of={one} />}</td>
       <td data-label="State" class="state">
-        <Mark kind={one.degraded && one.state === "active" ? "warning" : STATES[one.state]} /> {one.state}
+        <Mark {...communicatorMark(one)} /> {one.state}
         <small>{one.ended === undefined ? ` since ${moment(Date.parse(one.created), store.nowMs.value)}` : ` at ${moment(Date.parse(one.ended), store.nowMs.value)}`}</small>
       </td>
       <td data-label="Ranks" class="number" title={one.n_ranks_seen < one.n_ranks ? `${plural(one.n_ranks_seen, "rank")} heard of` : ""}>{integer(one.n_ranks)}</td>

@@ -1,7 +1,8 @@
 import type { Evidence, Finding, RunbookEntry } from "../api";
 import { advice } from "../pure/advice";
+import { causeWords } from "../pure/cause";
 import type { FindingGroup } from "../pure/findings";
-import { duration, integer, list, moment, words } from "../pure/format";
+import { duration, integer, list, moment } from "../pure/format";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "./export";
@@ -43,7 +44,7 @@ function Places({ group: { first, hosts, comms } }: { group: FindingGroup }) {
           <a class="chip" href={store.link({ page: "host", host: first.host, nic: first.nic })}>NIC {first.nic}</a>
         </li>
       )}
-      {comm !== undefined && comm !== "" && (
+      {comm !== undefined && (
         <>
           <li>
             <a class="chip" href={store.link({ page: "communicator", comm, host: first.host })}>
@@ -71,7 +72,7 @@ function Numbers({ finding, count }: { finding: Finding; count: number }) {
   const at = (time: string) => moment(Date.parse(time), nowMs);
   const endMs = finding.resolved_at == null ? nowMs : Date.parse(finding.resolved_at);
   const facts: [string, string | undefined][] = [
-    ["Cause", words(finding.cause)],
+    ["Cause", causeWords(finding.cause)],
     ["Held back by", finding.culprits === undefined || finding.culprits.length === 0 ? undefined : list(finding.culprits)],
     ["Rank", finding.rank == null ? undefined : String(finding.rank)],
     ["Channel", finding.channel == null ? undefined : String(finding.channel)],

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
+import { causeWords } from "../pure/cause";
 import type { FindingGroup } from "../pure/findings";
-import { duration, list, moment, plural, rankRanges, since, words } from "../pure/format";
+import { duration, list, moment, plural, rankRanges, since } from "../pure/format";
 import { kindName } from "../pure/findings";
 import type { FindingsRoute } from "../pure/route";
 import * as store from "../state/store";
@@ -24,9 +25,9 @@ export function FindingLine({ group, open, children }: { group: FindingGroup; op
         {also !== "" && <p class="also">The same on {also}.</p>}
         <p class="about">
           <span>{kindName(first.finding)}</span>
-          <span>cause: {words(first.cause)}</span>
+          <span>cause: {causeWords(first.cause)}</span>
           {first.culprits !== undefined && first.culprits.length > 0 && <span>held back by {list(first.culprits)}</span>}
-          {store.jobs.value.items.length > 1 && <span>{first.job}</span>}
+          {first.job !== "" && store.jobs.value.items.length > 1 && <span>{first.job}</span>}
           {comms.length > 1 && <span title={comms.map(nameOf).join(", ")}>{named(comms)}</span>}
           <span>
             {first.state === "firing"

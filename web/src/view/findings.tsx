@@ -1,5 +1,5 @@
-import type { Severity } from "../api";
-import { group, type FindingGroup } from "../pure/findings";
+import type { Job, Severity } from "../api";
+import { concerns, group, type FindingGroup } from "../pure/findings";
 import { integer } from "../pure/format";
 import * as store from "../state/store";
 import { Export } from "./export";
@@ -11,9 +11,9 @@ import { Panel } from "./panel";
 /** Lines shown of what is firing; the page of findings has the others. */
 const MAX_LINES = 8;
 
-/** What is firing, worst first, everywhere or in one job. */
-export function Findings({ job }: { job?: string }) {
-  const all = store.firing.value.items.filter((one) => job === undefined || one.job === job);
+/** What is firing, worst first, everywhere or in one job and on its hosts. */
+export function Findings({ job }: { job?: Job }) {
+  const all = store.firing.value.items.filter((one) => job === undefined || concerns(one, job));
   const firing = group(all);
   const more = firing.length - MAX_LINES;
   return (
@@ -23,7 +23,7 @@ export function Findings({ job }: { job?: string }) {
       aside={
         <>
           <GroupCounts groups={firing} />
-          <Export path={`findings?state=firing${job === undefined ? "" : `&job=${encodeURIComponent(job)}`}`} name="findings" rows={() => subjectRows(all)} />
+          <Export path={`findings?state=firing${job === undefined ? "" : `&job=${encodeURIComponent(job.id)}`}`} name="findings" rows={() => subjectRows(all)} />
         </>
       }
     >
@@ -34,7 +34,7 @@ export function Findings({ job }: { job?: string }) {
         ))}
       </ul>
       <p class="more">
-        <a href={store.link({ page: "findings", job })}>{more > 0 ? `${integer(more)} more, and the history` : "All findings and their history"}</a>
+        <a href={store.link({ page: "findings", job: job?.id })}>{more > 0 ? `${integer(more)} more, and the history` : "All findings and their history"}</a>
       </p>
     </Panel>
   );

@@ -17,6 +17,9 @@ export function HeatMap({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }
   const { heat, low, high } = scale(hosts, shade);
   const all = racks(hosts);
   const first = all[0]?.cells[0]?.host.host;
+  const nowMs = store.nowMs.peek();
+  const { from = "", to = "" } = store.route.value;
+  const span = `${from} ${to}`;
   const widest = Math.max(2, ...all.flatMap((rack) => rack.cells.map((cell) => cell.short.length)));
   return (
     <div class={`heat-map width-${widest} ${hosts.length > DENSE ? "many" : ""}`} onPointerLeave={() => (pointed.value = null)} onPointerOver={point} onFocusIn={point} onKeyDown={arrows}>
@@ -26,11 +29,8 @@ export function HeatMap({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }
             <span class="rack-name">{rack.label}</span>
             <span class="cells">
               {rack.cells.map(({ host, short }) => {
-                const mark = hostMark(host, store.nowMs.peek());
-                return (
-                  <Cell key={host.host} host={host.host} short={short} heat={heat(host)} mark={mark.kind} stop={host.host === first}
-                    href={store.link({ page: "host", host: host.host })} label={`${host.host}, ${mark.label}, ${shadeWords(host, shade)}`} />
-                );
+                const { kind, label } = hostMark(host, nowMs);
+                return <Cell key={host.host} host={host} short={short} heat={heat(host)} mark={kind} words={label} shade={shade} span={span} stop={host.host === first} />;
               })}
             </span>
           </div>
@@ -51,12 +51,15 @@ export function HeatMap({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }
 }
 
 interface CellProps {
-  host: string;
+  host: HostSummary;
   short: string;
   heat: number | null;
   mark: MarkKind;
-  href: string;
-  label: string;
+  /** The mark in words. */
+  words: string;
+  shade: Shade;
+  /** The time range that the cell's link keeps. */
+  span: string;
   /** Whether Tab stops here. */
   stop: boolean;
 }
@@ -68,15 +71,16 @@ const GLYPHS: Partial<Record<MarkKind, string>> = { critical: "â—†", warning: "â
 class Cell extends Component<CellProps> {
   override shouldComponentUpdate(next: CellProps): boolean {
     const now = this.props;
-    return next.heat !== now.heat || next.mark !== now.mark || next.short !== now.short || next.href !== now.href || next.stop !== now.stop;
+    return next.heat !== now.heat || next.mark !== now.mark || next.shade !== now.shade || next.short !== now.short || next.span !== now.span || next.stop !== now.stop;
   }
 
-  override render({ host, short, heat, mark, href, label, stop }: CellProps) {
+  override render({ host, short, heat, mark, words, shade, stop }: CellProps) {
     const glyph = GLYPHS[mark];
     return (
-      <a class={`cell ${heat === null ? "heat-unknown" : `heat-${heat}`} is-${mark}`} href={href} tabIndex={stop ? 0 : -1} aria-label={label} data-host={host}>
+      <a class={`cell ${heat === null ? "heat-unknown" : `heat-${heat}`} is-${mark}`} href={store.link({ page: "host", host: host.host })} tabIndex={stop ? 0 : -1}
+        aria-label={`${host.host}, ${words}, ${shadeWords(host, shade)}`} data-host={host.host}>
         {glyph !== undefined && <b aria-hidden="true">{glyph}</b>}
-        {short}
+        <span>{short}</span>
       </a>
     );
   }

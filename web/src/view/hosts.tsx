@@ -12,7 +12,7 @@ import { Export } from "./export";
 import { Panel } from "./panel";
 
 /** Above this many hosts the list is a grid, with the degraded ones named above it. */
-const MAX_LISTED = 24;
+export const MAX_LISTED = 24;
 /** Degraded hosts named above the grid. */
 const MAX_NAMED = 8;
 

@@ -1,9 +1,10 @@
-import { signal } from "@preact/signals";
+import { signal, useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Series, SeriesLine } from "../api";
 import { bandwidth, bandwidthTicks, plural, primitiveName, size } from "../pure/format";
-import { seriesQuery } from "../pure/range";
-import { heaviest, merge } from "../pure/series";
+import { byName } from "../pure/health";
+import { seriesQuery, stepS } from "../pure/range";
+import { heaviest, merge, settled } from "../pure/series";
 import { seriesRows } from "../pure/tables";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
@@ -44,12 +45,16 @@ function OverTime(props: { job: string; metric: string; rate: boolean; title: st
   const { job, metric, rate } = props;
   const range = seriesQuery(store.route.value, store.nowMs.value);
   const path = `series?job=${encodeURIComponent(job)}&metric=${metric}&by=${by.value}${rate ? "&rate=true" : ""}&${range}`;
-  const answer = useApi<Series>(path, { on: "never" });
-  const series = answer.value;
+  const everyMs = useComputed(() => Math.max(5_000, stepS(store.range.value) * 1000)).value;
+  const answer = useApi<Series>(path, { on: "never", everyMs });
+  const series = useMemo(() => (answer.value !== undefined && rate ? settled(answer.value, store.nowMs.peek()) : answer.value), [answer.value, rate]);
   const drawn = useMemo(() => (series === undefined ? undefined : heaviest(merge(series.lines, keyOf), COLOURS)), [series]);
   const names = store.communicatorNames.value;
   const label = (key: string) => (by.value === "comm" ? (names.get(key) ?? key) : by.value === "primitive" ? primitiveName(key) : key);
-  const lines = useMemo((): Line[] => (drawn?.lines ?? []).map(({ key, values }, i) => ({ label: key, values, colour: i })), [drawn]);
+  const lines = useMemo(
+    (): Line[] => (drawn?.lines ?? []).map(({ key, values }) => ({ label: label(key), values })).sort((a, b) => byName(a.label, b.label)).map((line, i) => ({ ...line, colour: i })),
+    [drawn, names],
+  );
   const times = useMemo(() => (series?.times_ms ?? []).map((ms) => ms / 1000), [series]);
   const say = rate ? bandwidth : size;
   if (answer.refused !== undefined && series === undefined) return <p class="quiet">{props.title}: {answer.refused}</p>;
@@ -78,12 +83,12 @@ function OverTime(props: { job: string; metric: string; rate: boolean; title: st
           ticks={rate ? bandwidthTicks : (ticks) => ticks.map((tick) => size(tick))}
           binary={!rate}
           leastTop={1000}
-          readout={(index) => lines.map((line) => `${label(line.label)} ${line.values[index] == null ? "not known" : say(line.values[index])}`).join(" · ")}
+          readout={(index) => lines.map((line) => `${line.label} ${line.values[index] == null ? "not known" : say(line.values[index])}`).join(" · ")}
         >
           {lines.map((line) => (
             <span key={line.label} class="key-word">
               <i class={`swatch line-${line.colour}`} aria-hidden="true" />
-              {label(line.label)}
+              {line.label}
             </span>
           ))}
           {drawn !== undefined && drawn.hidden > 0 && ` and ${plural(drawn.hidden, "line")} of less`}

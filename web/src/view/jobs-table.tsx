@@ -17,7 +17,7 @@ export function JobsTable({ jobs }: { jobs: Job[] }) {
             <th scope="col">State</th>
             <th scope="col" class="number narrow">Hosts</th>
             <th scope="col" class="number narrow">Ranks</th>
-            <th scope="col" class="number">Bandwidth</th>
+            <th scope="col" class="number narrow">Bandwidth</th>
             <th scope="col" class="number wide" title="Issued and not completed">Backlog</th>
             <th scope="col">Findings</th>
             <th scope="col" class="number wide">Since</th>
@@ -48,7 +48,7 @@ function Row({ job, nowMs }: { job: Job; nowMs: number }) {
       </td>
       <td class="number narrow">{integer(job.hosts.length)}</td>
       <td class="number narrow">{integer(job.world_size ?? job.n_processes)}</td>
-      <td class="number">{ended ? "–" : bandwidth(job.completed_bytes_per_s)}</td>
+      <td class="number narrow">{ended ? "–" : bandwidth(job.completed_bytes_per_s)}</td>
       <td class="number wide">{ended ? "–" : size(Math.max(0, job.issued_bytes - job.completed_bytes))}</td>
       <td>
         <Counts counts={job.findings} href={(severity) => store.link({ page: "findings", job: job.id, severity, state: "firing" })} />

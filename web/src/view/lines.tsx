@@ -107,7 +107,7 @@ function options(element: HTMLElement, latest: { current: Props }, onPoint: (ind
   return {
     width: element.clientWidth,
     height: HEIGHT_PX,
-    padding: [10, 8, 0, 0],
+    padding: [10, 26, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: {

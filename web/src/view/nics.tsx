@@ -2,7 +2,7 @@ import { useEffect } from "preact/hooks";
 import type { Finding, Hardware, Nic } from "../api";
 import { moment, rankRanges, size } from "../pure/format";
 import { about, byTrouble, closest, errorWords, explains, linkRate, nicTrouble, payloadWords, rateWords } from "../pure/hardware";
-import { kindName } from "../pure/findings";
+import { group, kindName } from "../pure/findings";
 import * as store from "../state/store";
 import { Mark } from "./mark";
 
@@ -103,7 +103,7 @@ function NicRow({ host, nic, hardware, names }: { host: string; nic: Nic; hardwa
 
 /** What is wrong with it, and which findings it explains. */
 function Why({ nic, hardware, findings }: { nic: Nic; hardware: Hardware; findings: Finding[] }) {
-  const mine = about(nic, findings);
+  const mine = group(about(nic, findings)).map(({ first }) => first);
   const words = nicTrouble(nic) === "down" ? explains(nic, findings, hardware) : "";
   if (nic.reasons.length === 0 && mine.length === 0 && words === "") return null;
   return (

@@ -43,7 +43,8 @@ export function RanksPanel() {
             </a>
           )}
           {store.watched.value !== undefined && (
-            <Export path={`communicators/${encodeURIComponent(store.watched.value.id)}`} name={`ranks-${store.watched.value.id}`} rows={() => rankRows(chosen)} />
+            <Export path={`communicators/${encodeURIComponent(store.watched.value.id)}`} name={`ranks-${store.watched.value.id}`} rows={() => rankRows(chosen)}
+              plot={`plots/channels.{}?comm=${encodeURIComponent(store.watched.value.id)}`} />
           )}
         </>
       }

@@ -1,7 +1,8 @@
 import { useMemo } from "preact/hooks";
 import type { CommunicatorDetail, Ring, Rings } from "../api";
+import { causeWords } from "../pure/cause";
 import { compare, type Comparison } from "../pure/compare";
-import { plural, words } from "../pure/format";
+import { plural } from "../pure/format";
 import { ringRows } from "../pure/tables";
 import { useApi } from "../state/api";
 import * as comm from "../state/communicator";
@@ -181,7 +182,7 @@ function Prediction() {
       </li>
       {steps.map((step) => (
         <li key={step.cause} title={step.text}>
-          <b>{step.channels}</b> {words(step.cause)}
+          <b>{step.channels}</b> {causeWords(step.cause)}
           {step.inferred && " (inferred)"}
         </li>
       ))}

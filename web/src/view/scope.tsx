@@ -3,7 +3,8 @@ import type { CommunicatorSummary } from "../api";
 import { bandwidth, integer, moment, plural } from "../pure/format";
 import { shownId } from "../state/communicator";
 import * as store from "../state/store";
-import { Mark, type MarkKind } from "./mark";
+import { communicatorMark } from "./communicator-mark";
+import { Mark } from "./mark";
 
 /** Cards shown before "all of them" is asked for. */
 const FEW = 8;
@@ -87,7 +88,7 @@ function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
       >
         <span class="card-name">
           <Mark kind={mark.kind} label={mark.label} />
-          {one.name ?? <code>{one.id}</code>}
+          {one.name === undefined ? <code>{one.id}</code> : store.communicatorNames.value.get(one.id)}
         </span>
         <span class="card-facts">
           <span>
@@ -105,13 +106,4 @@ function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
       </a>
     </li>
   );
-}
-
-function communicatorMark(one: CommunicatorSummary): { kind: MarkKind; label: string } {
-  if (one.state === "ended") return { kind: "ended", label: "ended" };
-  if (one.findings.critical > 0) return { kind: "critical", label: "critical" };
-  if (one.state === "broken") return { kind: "killed", label: "broken" };
-  if (one.degraded) return { kind: "warning", label: "degraded" };
-  if (one.state === "forming") return { kind: "stale", label: "forming" };
-  return { kind: "ok", label: "active" };
 }

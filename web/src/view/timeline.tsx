@@ -44,8 +44,8 @@ export function Timeline({ groups, range, nowMs }: { groups: TimelineGroup[]; ra
           {ticks(range, Math.max(2, Math.floor(roomPx / TICK_PX))).map(({ at, ms }) => (
             <g key={ms} class="tick" aria-hidden="true">
               <path d={`M${leftPx + at * roomPx} ${HEAD_PX - 4}V${heightPx}`} />
-              <text x={leftPx + Math.min(at * roomPx, roomPx - 40)} y="12">
-                {range.toMs - range.fromMs > 86_400_000 ? moment(ms, nowMs) : clock(ms).slice(0, ms % 60_000 === 0 ? 5 : 8)}
+              <text x={leftPx + at * roomPx} y="12">
+                {at * roomPx > roomPx - TICK_PX ? "" : range.toMs - range.fromMs > 86_400_000 ? moment(ms, nowMs) : clock(ms).slice(0, ms % 60_000 === 0 ? 5 : 8)}
               </text>
             </g>
           ))}

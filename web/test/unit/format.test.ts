@@ -8,11 +8,12 @@ test.each([
 
 test.each([
   [0, "0 GB/s"], [12.4e9, "12.4 GB/s"], [1e9, "1.00 GB/s"], [2.1e7, "21.0 MB/s"], [1.2e8, "0.12 GB/s"], [3.2e6, "3.20 MB/s"], [900, "0.90 kB/s"],
-  [1.629e12, "1629 GB/s"],
+  [1.629e12, "1.63 TB/s"], [1.629e13, "16.3 TB/s"], [4e14, "400 TB/s"],
 ])("%d bytes per second is %s", (bytes, words) => expect(bandwidth(bytes)).toBe(words));
 
 test("the ticks of an axis share a unit", () => {
   expect(bandwidthTicks([0, 4e7, 1.2e8])).toEqual(["0 GB/s", "0.04 GB/s", "0.12 GB/s"]);
+  expect(bandwidthTicks([0, 5e12, 1.25e13])).toEqual(["0 TB/s", "5 TB/s", "12.5 TB/s"]);
   expect(bandwidthTicks([0, 2.5e6])).toEqual(["0 MB/s", "2.5 MB/s"]);
 });
 

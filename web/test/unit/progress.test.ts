@@ -81,3 +81,16 @@ test("what was imported waits for nobody", () => {
   const imported = { state: "imported" as const };
   expect(progress([rank(0, imported), rank(1, imported)])).toMatchObject({ sentence: "Read from files, nothing runs here", stuck: false });
 });
+
+test("that most are behind a few is believed only when it lasts: hosts report at different times", () => {
+  const skewed = (duration_s: number) =>
+    progress([rank(0, { operation: operation({ duration_s }) }), ...[1, 2, 3].map((one) => rank(one, { operation: operation({ duration_s, seq_number: 6 }) }))]);
+  expect(skewed(8)).toMatchObject({ stuck: false, sentence: "1 of 4 ranks waits in AllReduce #7 for 8.0 s" });
+  expect([...skewed(41).behind.keys()]).toEqual([1, 2, 3]);
+});
+
+test("many late ranks are counted, not listed", () => {
+  const late = Array.from({ length: 20 }, (_, i) => rank(i, { operation: operation({ seq_number: 6 }) }));
+  const waiting = Array.from({ length: 30 }, (_, i) => rank(20 + i));
+  expect(progress([...late, ...waiting]).trouble?.words).toMatch(/^20 ranks on .* are behind by 1 operation; 30 of 50 ranks wait in AllReduce #7$/);
+});
