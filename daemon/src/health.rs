@@ -106,10 +106,11 @@ fn idle(jobs: &[Job], hosts: &[HostSummary], now: Timestamp) -> Health {
     }
 }
 
-/// The host's worst reason, with its name in front unless the reason names it.
+/// The host's worst reason, that which says its own cause in front of others; with its name unless the reason names it.
 #[must_use]
 pub fn reason(host: &HostSummary) -> String {
-    let given = host.reasons.first().map_or("no reason given", String::as_str);
+    let explained = host.reasons.iter().find(|one| one.contains(" because "));
+    let given = explained.or(host.reasons.first()).map_or("no reason given", String::as_str);
     let words = given.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     if words.contains(&host.host) { words.to_owned() } else { format!("{}: {words}", host.host) }
 }

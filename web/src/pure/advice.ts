@@ -7,8 +7,10 @@ import { list } from "./format";
 export function advice(finding: Finding): string | undefined {
   const { finding: kind, host, cause, nic } = finding;
   if (nic != null && (kind === "nic_degraded" || kind === "channel_shortfall" || kind === "channel_regression")) {
+    // RDMA devices are called mlx5_0, bnxt_re0, …; what else there is has no `ibstat`.
+    const look = /_(re)?\d+$/.test(nic) ? `ibstat ${nic}` : `ip -s link show ${nic}`;
     return (
-      `Look at ${nic} of ${host}, its cable and its switch port: \`ibstat ${nic}\`, \`ip -br link\`, \`dmesg -T | grep ${nic}\`. ` +
+      `Look at ${nic} of ${host}, its cable and its switch port: \`${look}\`, \`ip -br link\`, \`dmesg -T | grep ${nic}\`. ` +
       "Once mended, a job uses it when it next forms its communicators; until then take the host out if the job can do without."
     );
   }

@@ -6,7 +6,7 @@ import type { CommunicatorSummary } from "../api";
 const ID_CHARS = 6;
 
 /** By id. Programs give all groups of a kind one name: beside it then stands the only host, or the id. */
-export function distinctNames(all: CommunicatorSummary[]): Map<string, string> {
+export function distinctNames(all: Pick<CommunicatorSummary, "id" | "name" | "hosts">[]): Map<string, string> {
   const counts = new Map<string, number>();
   for (const { name } of all) if (name !== undefined) counts.set(name, (counts.get(name) ?? 0) + 1);
   return new Map(all.map(({ id, name, hosts }) => {

@@ -15,7 +15,7 @@ const MIN_SLOT_PX = 14;
 const MAX_SLOT_PX = 64;
 
 /** What the host found each time it joined a communicator: newest last in the picture, first in the table. */
-export function ChannelHistory({ items, host }: { items: HostChannels[]; host: string }) {
+export function ChannelHistory({ items, host, names }: { items: HostChannels[]; host: string; names: ReadonlyMap<string, string> }) {
   const sorted = [...items].sort((a, b) => a.created.localeCompare(b.created));
   const known = sorted.filter((one) => one.init_channels != null || one.final_channels != null);
   const fell = fallen(items);
@@ -23,7 +23,7 @@ export function ChannelHistory({ items, host }: { items: HostChannels[]; host: s
   return (
     <>
       {known.length > 1 && <Picture items={known} fell={fell} />}
-      <Rows items={[...sorted].reverse()} fell={fell} host={host} />
+      <Rows items={[...sorted].reverse()} fell={fell} host={host} names={names} />
     </>
   );
 }
@@ -79,7 +79,7 @@ function Stem({ one, fell, x, y }: { one: HostChannels; fell: boolean; x: number
   );
 }
 
-function Rows({ items, fell, host }: { items: HostChannels[]; fell: Set<string>; host: string }) {
+function Rows({ items, fell, host, names }: { items: HostChannels[]; fell: Set<string>; host: string; names: ReadonlyMap<string, string> }) {
   return (
     <div class="scroller tall" tabIndex={0} role="region" aria-label="Channel history">
       <table class="history-table stacking">
@@ -103,7 +103,7 @@ function Rows({ items, fell, host }: { items: HostChannels[]; fell: Set<string>;
                 {one.ended != null && <small> – {moment(Date.parse(one.ended), store.nowMs.value)}</small>}
               </td>
               <th scope="row">
-                <a href={store.link({ page: "communicator", comm: one.comm, host })}>{one.name ?? one.comm}</a>
+                <a href={store.link({ page: "communicator", comm: one.comm, host })}>{names.get(one.comm) ?? one.comm}</a>
               </th>
               <td data-label="Job"><a href={store.link({ page: "job", job: one.job })}>{one.job}</a></td>
               <td data-label="Ranks" class="number">{integer(one.n_ranks_here)} of {integer(one.n_ranks)}</td>

@@ -11,7 +11,8 @@ test("causes are words, known ones and those to come", () => {
 });
 
 test("the advice names the NIC where it is known", () => {
-  expect(advice(finding({ finding: "channel_shortfall", host: "host-2", nic: "mlx5_3" }))).toMatch(/^Look at mlx5_3 of host-2, its cable/);
+  expect(advice(finding({ finding: "channel_shortfall", host: "host-2", nic: "mlx5_3" }))).toMatch(/^Look at mlx5_3 of host-2, its cable.*`ibstat mlx5_3`/);
+  expect(advice(finding({ finding: "nic_degraded", host: "host-2", nic: "eth0" }))).toMatch(/`ip -s link show eth0`/);
   expect(advice(finding({ finding: "channel_shortfall", host: "host-2" }))).toMatch(/^Probably a NIC or a GPU link of host-2/);
 });
 
