@@ -157,3 +157,28 @@ impl Account {
 fn delta_of_none(now: &batch::Process) -> batch::Process {
     batch::Process { counters: Vec::new(), links: Vec::new(), last_completed: Vec::new(), ..now.clone() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operations(numbers: std::ops::Range<u64>) -> Vec<batch::Operation> {
+        numbers.map(|seq_number| batch::Operation { seq_number, ..batch::Operation::default() }).collect()
+    }
+
+    #[test]
+    fn completed_operations_beyond_what_a_batch_carries_are_counted() {
+        let mut account = Account::new("h/1/1".into());
+        assert_eq!(account.completed(operations(0..200)), 0);
+        assert_eq!(account.completed(operations(200..300)), 44);
+        assert_eq!(account.completed(operations(300..301)), 1);
+        let numbers = |account: &Account| -> Vec<u64> {
+            account.now.completed_operations.iter().map(|operation| operation.seq_number).collect()
+        };
+        assert_eq!(numbers(&account), (0..256).collect::<Vec<_>>(), "the oldest stay");
+        // The next batch has room again.
+        account.queued(1);
+        assert_eq!(account.completed(operations(301..557)), 0);
+        assert_eq!(numbers(&account), (301..557).collect::<Vec<_>>());
+    }
+}
