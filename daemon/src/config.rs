@@ -45,6 +45,9 @@ pub struct ServeArgs {
     /// How long history and ended processes are kept [default: 7d]
     #[arg(long, value_name = "DURATION")]
     pub retention: Option<String>,
+    /// How long history is kept as fine as it was sampled; older is kept by the minute [default: 2d]
+    #[arg(long, value_name = "DURATION")]
+    pub raw_retention: Option<String>,
     /// Largest batch taken from an agent, unpacked [default: 16MiB]
     #[arg(long, value_name = "SIZE")]
     pub body_limit: Option<String>,
@@ -94,6 +97,9 @@ pub struct ServeConfig {
     pub sample_interval: Duration,
     /// How long history and ended processes are kept. Default 7 days: Monday's job can be compared with last Monday's.
     pub retention: Duration,
+    /// How long samples are kept beside their rollups. Default 2 days: what happened last night, or before a day off, is
+    /// looked at to the second, and the rest takes a twentieth of the room.
+    pub raw_retention: Duration,
     /// Largest batch taken. Default 16 MiB: ten times what an agent of eight ranks sends at its start.
     pub body_limit_bytes: usize,
     /// Active communicators on /metrics. Default 1000: some 10 000 series, which Prometheus takes with ease.
@@ -130,6 +136,7 @@ impl Default for ServeConfig {
             data_dir,
             sample_interval: Duration::from_secs(1),
             retention: Duration::from_secs(7 * 24 * 3600),
+            raw_retention: Duration::from_secs(2 * 86_400),
             body_limit_bytes: 16 << 20,
             metrics_communicators: 1000,
             with_agent: true,
@@ -168,6 +175,7 @@ impl ServeConfig {
                 .get("sample_interval", sample_interval)
                 .unwrap_or(default.sample_interval),
             retention: settings.get("retention", retention).unwrap_or(default.retention),
+            raw_retention: settings.get("raw_retention", retention).unwrap_or(default.raw_retention),
             body_limit_bytes: settings.get("body_limit", size).unwrap_or(default.body_limit_bytes),
             metrics_communicators: settings
                 .get("metrics_communicators", parsed)
@@ -202,6 +210,7 @@ impl<'a> Settings<'a> {
             &args.data_dir,
             &args.sample_interval,
             &args.retention,
+            &args.raw_retention,
             &args.body_limit,
             &args.metrics_communicators,
             &args.with_agent,
@@ -402,12 +411,13 @@ const LISTS: [&str; 3] = ["cors_origins", "alertmanager", "webhook"];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "listen",
     "database_url",
     "data_dir",
     "sample_interval",
     "retention",
+    "raw_retention",
     "body_limit",
     "metrics_communicators",
     "with_agent",

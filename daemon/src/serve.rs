@@ -18,6 +18,7 @@ use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
 use crate::notify;
+use crate::store::Keep;
 
 /// A daemon that has its address and does not run yet.
 pub struct Server {
@@ -100,7 +101,8 @@ impl Server {
         let stop_keeping = CancellationToken::new();
         let hub = Arc::new(Hub::new(config.sample_interval));
         let own = Arc::new(OwnMetrics::new()?);
-        let keeping = KeeperConfig { url: config.database_url.clone(), retention: config.retention };
+        let keep = Keep { samples: config.raw_retention, all: config.retention };
+        let keeping = KeeperConfig { url: config.database_url.clone(), keep };
         let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
         let metrics =
             Metrics::new(Arc::clone(&hub), keeper.clone(), Arc::clone(&own), config.metrics_communicators)?;

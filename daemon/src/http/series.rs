@@ -63,7 +63,7 @@ pub(super) async fn read(app: &App, asked: &Asked) -> Result<Series, ApiError> {
     let mut lines = Lines::new(*shape);
     let is_whole = match app.keeper.state() {
         StoreState::Open(store) => store
-            .series(query, |point| lines.take(point, EVEN_GAP_MS))
+            .series(query, |point| lines.take(point, EVEN_GAP_MS + point.apart_ms))
             .await
             .map_err(|error| ApiError::unavailable("store-away", error.to_string()))?,
         StoreState::None => true,

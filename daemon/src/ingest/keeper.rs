@@ -12,7 +12,7 @@ use super::sweeper;
 use crate::clock;
 use crate::hub::Hub;
 use crate::metrics::OwnMetrics;
-use crate::store::{DatabaseUrl, Store, StoreError};
+use crate::store::{DatabaseUrl, Keep, Store, StoreError};
 
 /// A handle on the task that writes.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ pub struct Keeper {
 pub struct KeeperConfig {
     /// Where.
     pub url: DatabaseUrl,
-    /// Samples, and processes that ended, are deleted when older.
-    pub retention: Duration,
+    /// How long.
+    pub keep: Keep,
 }
 
 /// Whether the store can be used.
@@ -58,11 +58,11 @@ impl Keeper {
     ) -> Self {
         let (tickets, waiting) = mpsc::channel(TICKETS_MAX);
         let (state_tx, state) = watch::channel(StoreState::Opening);
-        let retention = config.retention;
+        let keep = config.keep;
         let task =
             Task { hub, config, metrics, waiting, state: state_tx, stop: stop.clone(), restored: false };
         tasks.spawn(task.run());
-        tasks.spawn(sweeper::run(state.clone(), retention, stop));
+        tasks.spawn(sweeper::run(state.clone(), keep, stop));
         Self { tickets, state }
     }
 

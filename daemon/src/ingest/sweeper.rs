@@ -1,4 +1,4 @@
-//! Deletes what is older than the retention, beside the keeper and never in its way.
+//! Makes old history coarser and deletes what is older than the retention, beside the keeper and never in its way.
 
 use std::time::Duration;
 
@@ -8,21 +8,32 @@ use tokio_util::sync::CancellationToken;
 
 use super::StoreState;
 use crate::clock;
+use crate::store::{Keep, Store};
 
 /// Sweeps whenever the store is open, until `stop`.
-pub(super) async fn run(state: watch::Receiver<StoreState>, retention: Duration, stop: CancellationToken) {
+pub(super) async fn run(state: watch::Receiver<StoreState>, keep: Keep, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let StoreState::Open(store) = state.borrow().clone() else { continue };
-        match stop.run_until_cancelled(store.sweep(clock::now(), retention)).await {
-            None => return,
-            Some(Ok(0)) => {}
-            Some(Ok(rows)) => tracing::info!(rows, "deleted what was older than the retention"),
-            Some(Err(error)) => tracing::warn!(%error, "could not delete what is older than the retention"),
+        if stop.run_until_cancelled(sweep(&store, keep)).await.is_none() {
+            return;
         }
     }
 }
 
-/// How often old rows are deleted.
+async fn sweep(store: &Store, keep: Keep) {
+    match store.roll_up(clock::now()).await {
+        Ok(true) => {}
+        Ok(false) => tracing::info!("rolled up a part of the history; the next part follows"),
+        Err(error) => tracing::warn!(%error, "could not roll up history; its samples stay"),
+    }
+    match store.sweep(clock::now(), keep).await {
+        Ok(0) => {}
+        Ok(rows) => tracing::info!(rows, "deleted what was older than the retention"),
+        Err(error) => tracing::warn!(%error, "could not delete what is older than the retention"),
+    }
+}
+
+/// How often history is rolled up and old rows are deleted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);

@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 3] = [
+const VERSIONS: [(i64, &str, &str, &str); 4] = [
     (
         1,
         "tables",
@@ -73,5 +73,11 @@ const VERSIONS: [(i64, &str, &str, &str); 3] = [
         "told",
         include_str!("../../../migrations/postgres/0003_told.sql"),
         include_str!("../../../migrations/sqlite/0003_told.sql"),
+    ),
+    (
+        4,
+        "rollups",
+        include_str!("../../../migrations/postgres/0004_rollups.sql"),
+        include_str!("../../../migrations/sqlite/0004_rollups.sql"),
     ),
 ];

@@ -5,8 +5,10 @@
 mod error;
 mod migrations;
 mod open;
+mod resolution;
 mod restore;
 mod retention;
+mod rollup;
 mod rows;
 mod series;
 mod told;
@@ -16,6 +18,7 @@ mod write;
 pub use error::StoreError;
 pub use open::Store;
 pub use restore::Restored;
+pub use retention::Keep;
 pub use rows::{
     AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow, WriteSet,
 };

@@ -2,20 +2,34 @@
 
 use std::time::Duration;
 
-use sqlx::Row as _;
+use sqlx::{AssertSqlSafe, Row as _};
 
+use super::resolution::Resolution;
 use super::{Store, StoreError, each};
 use crate::clock::Timestamp;
 
+/// How long to keep.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// Samples that are rolled up.
+    pub samples: Duration,
+    /// Everything.
+    pub all: Duration,
+}
+
 impl Store {
-    /// Deletes what is older than `keep`, in steps of bounded size. Returns the rows deleted.
+    /// Deletes what is older than it shall be kept, in steps of bounded size. Returns the rows deleted.
     ///
     /// # Errors
     /// What the driver says; what was deleted until then stays deleted.
-    pub async fn sweep(&self, now: Timestamp, keep: Duration) -> Result<u64, StoreError> {
-        let keep_ns = u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX);
-        let cutoff_ns = now.0.saturating_sub(keep_ns);
-        let mut deleted = self.sweep_samples((cutoff_ns / 1_000_000).cast_signed()).await?;
+    pub async fn sweep(&self, now: Timestamp, keep: Keep) -> Result<u64, StoreError> {
+        let cutoff_ns = before_ns(now, keep.all);
+        let cutoff_ms = (cutoff_ns / 1_000_000).cast_signed();
+        let samples_ms = (before_ns(now, keep.samples) / 1_000_000).cast_signed();
+        let mut deleted = self.sweep_samples(samples_ms, cutoff_ms).await?;
+        for resolution in Resolution::ROLLUPS {
+            deleted += self.sweep_history(resolution, cutoff_ms).await?;
+        }
         for step in STEPS {
             loop {
                 let rows = self.delete(step, cutoff_ns.cast_signed()).await?;
@@ -28,18 +42,31 @@ impl Store {
         Ok(deleted)
     }
 
-    /// One communicator after the other, a slice of time at once: both are prefixes of the primary key.
-    async fn sweep_samples(&self, cutoff_ms: i64) -> Result<u64, StoreError> {
+    /// Samples go when they are rolled up, or too old for anything. The mark comes first: who reads looks no further back.
+    async fn sweep_samples(&self, samples_ms: i64, all_ms: i64) -> Result<u64, StoreError> {
+        let marks = self.marks().await?;
+        let rolled_up_ms = marks.of(Resolution::Minute).unwrap_or(0);
+        let cutoff_ms = Resolution::Minute.floor_ms(samples_ms).min(rolled_up_ms).max(all_ms);
+        if marks.of(Resolution::Samples).is_none_or(|mark_ms| mark_ms < cutoff_ms) {
+            self.mark(Resolution::Samples, cutoff_ms).await?;
+        }
+        self.sweep_history(Resolution::Samples, cutoff_ms).await
+    }
+
+    /// One communicator after the other, a slice of time at once: both lead the primary key.
+    async fn sweep_history(&self, resolution: Resolution, cutoff_ms: i64) -> Result<u64, StoreError> {
+        let statement = format!("DELETE FROM {} comm = $1 AND ts_ms < $2", resolution.rows());
+        let slice_ms = SLICE_MS.max(resolution.bucket_ms());
         let mut deleted = 0;
         let mut comm = String::new();
-        while let Some((next, oldest_ms)) = self.oldest_sample(&comm).await? {
+        while let Some((next, oldest_ms)) = self.oldest(resolution, &comm).await? {
             if oldest_ms >= cutoff_ms {
                 comm = next;
                 continue;
             }
-            let until_ms = cutoff_ms.min(oldest_ms.saturating_add(SLICE_MS));
+            let until_ms = cutoff_ms.min(oldest_ms.saturating_add(slice_ms));
             each!(write self, |pool, _Db| {
-                deleted += sqlx::query("DELETE FROM samples WHERE comm = $1 AND ts_ms < $2")
+                deleted += sqlx::query(AssertSqlSafe(statement.as_str()))
                     .bind(next)
                     .bind(until_ms)
                     .execute(pool)
@@ -50,11 +77,12 @@ impl Store {
         Ok(deleted)
     }
 
-    /// The first communicator after `after` that has samples, and the time of its oldest.
-    async fn oldest_sample(&self, after: &str) -> Result<Option<(String, i64)>, StoreError> {
-        let query = "SELECT comm, ts_ms FROM samples WHERE comm > $1 ORDER BY comm, ts_ms LIMIT 1";
+    /// The first communicator after `after` that has history, and the time of its oldest row.
+    async fn oldest(&self, resolution: Resolution, after: &str) -> Result<Option<(String, i64)>, StoreError> {
+        let rows = resolution.rows();
+        let query = format!("SELECT comm, ts_ms FROM {rows} comm > $1 ORDER BY comm, ts_ms LIMIT 1");
         Ok(each!(read self, |pool| {
-            match sqlx::query(query).bind(after).fetch_optional(pool).await? {
+            match sqlx::query(AssertSqlSafe(query)).bind(after).fetch_optional(pool).await? {
                 Some(row) => Some((row.try_get("comm")?, row.try_get("ts_ms")?)),
                 None => None,
             }
@@ -68,9 +96,13 @@ impl Store {
     }
 }
 
+fn before_ns(now: Timestamp, keep: Duration) -> u64 {
+    now.0.saturating_sub(u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// Rows deleted in one statement: some milliseconds of the writer's time.
 const STEP_ROWS: i64 = 500;
-/// Samples of one communicator deleted in one statement.
+/// Time of which one communicator's samples are deleted in one statement.
 const SLICE_MS: i64 = 5 * 60 * 1000;
 /// What is deleted, each statement with the cutoff and the number of rows. What depends on another comes first.
 const STEPS: [&str; 10] = [

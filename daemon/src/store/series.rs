@@ -3,6 +3,8 @@
 use futures::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Row as _};
 
+use super::resolution::Resolution;
+use super::rollup::Marks;
 use super::{Store, StoreError, each};
 
 /// What the history has of each series.
@@ -82,11 +84,12 @@ pub struct SeriesQuery {
     pub host: Option<String>,
     /// Only this primitive.
     pub primitive: Option<String>,
-    /// From, inclusive, milliseconds since 1970. Samples up to [`SeriesQuery::LOOK_BACK_MS`] older are read too.
+    /// From, inclusive, milliseconds since 1970. Samples [`SeriesQuery::LOOK_BACK_MS`] older, and of rollups the bucket
+    /// before that, are read too.
     pub from_ms: i64,
     /// To, exclusive.
     pub to_ms: i64,
-    /// Time between the points that are made of them: samples need not be closer.
+    /// Time between the points that are made of them: samples need not be closer, so that rollups do from a minute on.
     pub step_ms: i64,
 }
 
@@ -108,8 +111,43 @@ pub struct SamplePoint<'a> {
     pub primitive: &'a str,
     /// When, milliseconds since 1970.
     pub ts_ms: i64,
+    /// How far apart samples were at least left when history was made coarser; 0: as they came.
+    pub apart_ms: i64,
     /// The value.
     pub value: i64,
+}
+
+/// Rows of one resolution, from and to (exclusive).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Segment {
+    resolution: Resolution,
+    from_ms: i64,
+    to_ms: i64,
+}
+
+impl SeriesQuery {
+    /// Where to read: rollups no coarser than the step, coarse ones first, and samples for what is not rolled up yet.
+    fn segments(&self, marks: &Marks) -> Vec<Segment> {
+        let coarsest_ms = if self.step_ms < Resolution::Minute.bucket_ms() { 0 } else { self.step_ms };
+        let fitting = || Resolution::ROLLUPS.into_iter().rev().filter(|one| one.bucket_ms() <= coarsest_ms);
+        let look_back_ms = Self::LOOK_BACK_MS + fitting().next().map_or(0, Resolution::bucket_ms);
+        let mut from_ms = self.from_ms - look_back_ms;
+        let mut segments = Vec::new();
+        let mut until = |resolution: Resolution, to_ms: i64| {
+            if to_ms > from_ms {
+                segments.push(Segment { resolution, from_ms, to_ms });
+                from_ms = to_ms;
+            }
+        };
+        for resolution in fitting() {
+            let rolled_up_ms = marks.of(resolution).unwrap_or(0);
+            until(resolution, resolution.floor_ms(self.to_ms).min(rolled_up_ms));
+        }
+        // Samples that are gone have left their minutes.
+        until(Resolution::Minute, self.to_ms.min(marks.of(Resolution::Samples).unwrap_or(0)));
+        until(Resolution::Samples, self.to_ms);
+        segments
+    }
 }
 
 impl Store {
@@ -123,37 +161,109 @@ impl Store {
         query: &SeriesQuery,
         mut take: impl FnMut(SamplePoint<'_>),
     ) -> Result<bool, StoreError> {
-        let value = query.metric.expression();
+        let mut room = SeriesQuery::SAMPLES_MAX;
+        for segment in query.segments(&self.marks().await?) {
+            if !self.segment(query, segment, &mut room, &mut take).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns false when there is no more room.
+    async fn segment(
+        &self,
+        query: &SeriesQuery,
+        segment: Segment,
+        room: &mut usize,
+        take: &mut impl FnMut(SamplePoint<'_>),
+    ) -> Result<bool, StoreError> {
+        let (value, rows) = (query.metric.expression(), segment.resolution.rows());
         let sql = format!(
-            "SELECT comm, ts_ms, host, primitive, {value} AS value FROM samples WHERE comm IN \
+            "SELECT comm, ts_ms, host, primitive, {value} AS value FROM {rows} comm IN \
              (SELECT id FROM communicators WHERE ($1 IS NULL OR id = $1) AND ($2 IS NULL OR job = $2)) \
              AND ts_ms >= $3 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR primitive = $6) \
              AND {value} IS NOT NULL ORDER BY comm, ts_ms"
         );
-        let mut room = SeriesQuery::SAMPLES_MAX;
+        let apart_ms = segment.resolution.bucket_ms();
         each!(read self, |pool| {
             let mut rows = sqlx::query(AssertSqlSafe(sql))
                 .bind(query.comm.clone())
                 .bind(query.job.clone())
-                .bind(query.from_ms - SeriesQuery::LOOK_BACK_MS)
-                .bind(query.to_ms)
+                .bind(segment.from_ms)
+                .bind(segment.to_ms)
                 .bind(query.host.clone())
                 .bind(query.primitive.clone())
                 .fetch(pool);
             while let Some(row) = rows.try_next().await? {
-                if room == 0 {
-                    return Ok(false);
-                }
-                room -= 1;
+                let Some(left) = room.checked_sub(1) else { return Ok(false) };
+                *room = left;
                 take(SamplePoint {
                     comm: row.try_get("comm")?,
                     host: row.try_get("host")?,
                     primitive: row.try_get("primitive")?,
                     ts_ms: row.try_get("ts_ms")?,
+                    apart_ms,
                     value: row.try_get("value")?,
                 });
             }
         });
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: i64 = 3_600_000;
+    const MINUTE_MS: i64 = 60_000;
+    const START_MS: i64 = 1_000 * HOUR_MS;
+
+    /// Segments as (resolution, from, to), minutes after the start, of a query over 3 h 20 min and some seconds.
+    fn check(step_ms: i64, marks: &[(Resolution, i64)], expected: &[(Resolution, i64, i64)]) {
+        let query = SeriesQuery {
+            metric: Metric::IssuedBytes,
+            job: None,
+            comm: None,
+            host: None,
+            primitive: None,
+            from_ms: START_MS,
+            to_ms: START_MS + 200 * MINUTE_MS + 30_000,
+            step_ms,
+        };
+        let at = |minutes: i64| START_MS + minutes * MINUTE_MS;
+        let marks = Marks::new(marks.iter().map(|(resolution, minutes)| (*resolution, at(*minutes))));
+        let segments = query.segments(&marks);
+        let found: Vec<_> = segments
+            .iter()
+            .map(|one| {
+                (one.resolution, (one.from_ms - START_MS) / MINUTE_MS, (one.to_ms - START_MS) / MINUTE_MS)
+            })
+            .collect();
+        assert_eq!(found, expected, "{step_ms}");
+        assert_eq!(segments.last().unwrap().to_ms, query.to_ms);
+    }
+
+    #[test]
+    fn coarse_first_and_samples_last() {
+        use Resolution::{Hour, Minute, Samples, TenMinutes};
+        let marks = [(Samples, -600), (Minute, 195), (TenMinutes, 190), (Hour, 180)];
+        check(1_000, &marks, &[(Samples, -5, 200)]);
+        check(59_999, &marks, &[(Samples, -5, 200)]);
+        check(MINUTE_MS, &marks, &[(Minute, -6, 195), (Samples, 195, 200)]);
+        check(10 * MINUTE_MS, &marks, &[(TenMinutes, -15, 190), (Minute, 190, 195), (Samples, 195, 200)]);
+        let hours = [(Hour, -65, 180), (TenMinutes, 180, 190), (Minute, 190, 195), (Samples, 195, 200)];
+        check(HOUR_MS, &marks, &hours);
+    }
+
+    #[test]
+    fn never_rolled_up_and_samples_gone() {
+        use Resolution::{Minute, Samples, TenMinutes};
+        check(HOUR_MS, &[], &[(Samples, -65, 200)]);
+        check(1_000, &[(Samples, 60), (Minute, 100)], &[(Minute, -5, 60), (Samples, 60, 200)]);
+        let all = [(Samples, 300), (Minute, 400), (TenMinutes, 400)];
+        check(1_000, &all, &[(Minute, -5, 200)]);
+        check(10 * MINUTE_MS, &all, &[(TenMinutes, -15, 200), (Minute, 200, 200)]);
     }
 }

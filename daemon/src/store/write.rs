@@ -91,7 +91,7 @@ impl From<&api::Finding> for FindingRow {
 }
 
 /// Splits rows into chunks of few different sizes, so that few different statements need preparing.
-fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+pub(super) fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let size = CHUNK_ROWS.into_iter().find(|size| *size <= rows.len())?;
         let (chunk, rest) = rows.split_at(size);
@@ -122,7 +122,7 @@ macro_rules! upsert {
         }
     };
 }
-use upsert;
+pub(super) use upsert;
 
 #[cfg(test)]
 mod tests {

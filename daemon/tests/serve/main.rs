@@ -21,4 +21,6 @@ mod levels;
 mod limits;
 mod metrics;
 mod notify;
+mod rollups;
 mod stores;
+mod upgrades;

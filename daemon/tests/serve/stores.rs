@@ -5,8 +5,8 @@ use std::time::Duration;
 use ringscope_daemon::api::{Finding, FindingKind, FindingState, Severity};
 use ringscope_daemon::clock::Timestamp;
 use ringscope_daemon::store::{
-    AgentRow, CommunicatorRow, CountersRow, Metric, ProcessRow, SamplePoint, SampleRow, SeriesQuery, Store,
-    WriteSet,
+    AgentRow, CommunicatorRow, CountersRow, Keep, Metric, ProcessRow, SamplePoint, SampleRow, SeriesQuery,
+    Store, WriteSet,
 };
 use ringscope_wire::batch::{Counters, Process};
 
@@ -146,17 +146,22 @@ async fn read(store: &Store, query: &SeriesQuery) -> Vec<Read> {
 }
 
 async fn sweep(store: &Store) {
-    let deleted = store.sweep(NOW, Duration::from_secs(30 * 60)).await.unwrap();
+    let half_an_hour = keep(30 * 60);
+    let deleted = store.sweep(NOW, half_an_hour).await.unwrap();
     // The process that ended an hour ago, and the sample of that time.
     assert_eq!(deleted, 2);
     let restored = store.restore().await.unwrap();
     assert_eq!(restored.processes.len(), 1);
-    assert_eq!(store.sweep(NOW, Duration::from_secs(30 * 60)).await.unwrap(), 0);
+    assert_eq!(store.sweep(NOW, half_an_hour).await.unwrap(), 0);
     let much_later = Timestamp(NOW.0 + 60 * MINUTE_NS);
-    assert!(store.sweep(much_later, Duration::from_secs(60)).await.unwrap() > 20);
+    assert!(store.sweep(much_later, keep(60)).await.unwrap() > 20);
     let restored = store.restore().await.unwrap();
     assert!(restored.processes.is_empty());
     assert_eq!(restored.findings.len(), 1, "a firing finding is never too old");
+}
+
+fn keep(s: u64) -> Keep {
+    Keep { samples: Duration::from_secs(s), all: Duration::from_secs(s) }
 }
 
 fn agent(agent_id: &str, last_seq: i64) -> AgentRow {
@@ -186,7 +191,7 @@ fn counters(key: &str, issued_calls: u64) -> CountersRow {
     }
 }
 
-fn communicator(id: &str) -> CommunicatorRow {
+pub(crate) fn communicator(id: &str) -> CommunicatorRow {
     CommunicatorRow {
         id: id.into(),
         job: "j1".into(),
@@ -195,7 +200,7 @@ fn communicator(id: &str) -> CommunicatorRow {
     }
 }
 
-fn sample(comm: &str, host: &str, ts_ms: i64, completed_bytes: i64) -> SampleRow {
+pub(crate) fn sample(comm: &str, host: &str, ts_ms: i64, completed_bytes: i64) -> SampleRow {
     SampleRow {
         comm: comm.into(),
         host: host.into(),

@@ -178,7 +178,8 @@ mod tests {
         let mut lines = Lines::new(shape);
         for (host, ts_ms, value) in points {
             let ts_ms = shape.from_ms + ts_ms;
-            let point = SamplePoint { comm: "c", host, primitive: "all_reduce", ts_ms, value: *value };
+            let point =
+                SamplePoint { comm: "c", host, primitive: "all_reduce", ts_ms, apart_ms: 0, value: *value };
             lines.take(point, 15_000);
         }
         lines.finish().unwrap()
@@ -248,7 +249,14 @@ mod tests {
         let mut lines = Lines::new(Shape { buckets: 5_000, by: By::Host, ..SHAPE });
         for host in 0..=200 {
             let host = host.to_string();
-            let point = SamplePoint { comm: "c", host: &host, primitive: "all_reduce", ts_ms: 0, value: 1 };
+            let point = SamplePoint {
+                comm: "c",
+                host: &host,
+                primitive: "all_reduce",
+                ts_ms: 0,
+                apart_ms: 0,
+                value: 1,
+            };
             lines.take(point, 0);
         }
         assert!(lines.finish().is_none());
