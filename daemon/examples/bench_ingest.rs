@@ -2,11 +2,14 @@
 //! batch in which every counter of every rank changed, over HTTP to a daemon in a process of its own.
 //!
 //! `cargo run --release -p ringscope --example bench_ingest -- [--seconds 10] [--rounds 3]
-//! [--store none|sqlite|postgres|all]`
+//! [--store none|sqlite|postgres|all] [--operations 0] [--history-hosts 1000]`
 //!
-//! Prints three tables, and one line of JSON: what taking the batches costs in each round (the stores take turns, for the
+//! `--operations` is how many completed operations each rank tells a second, as at the level `steps`. `--history-hosts` is
+//! of how many hosts a week of history is read back, from samples and from rollups; 0 leaves that out.
+//!
+//! Prints four tables, and one line of JSON: what taking the batches costs in each round (the stores take turns, for the
 //! machine's speed drifts), the medians of that against the limit, and, of the same daemons with everything in them,
-//! how long the largest answers take. A sample is one row of counters: a (rank,
+//! how long the largest answers take; and how long a week of history takes. A sample is one row of counters: a (rank,
 //! communicator, primitive). Postgres is a private cluster that this starts itself, with fsync on; SQLite works inside
 //! the daemon.
 
@@ -26,6 +29,8 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "bench_ingest/history.rs"]
+mod history;
 #[path = "bench_ingest/load.rs"]
 mod load;
 #[path = "bench_ingest/proc.rs"]
@@ -35,6 +40,7 @@ mod reads;
 mod sending;
 
 use std::io::BufRead as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -76,7 +82,9 @@ async fn main() {
         Some("postgres") => vec!["postgres"],
         Some(other) => panic!("no store is called {other}; there are none, sqlite, postgres and all"),
     };
-    let shape = Shape::default();
+    let number = |name: &str, default: u32| value(name).map_or(default, |text| text.parse().expect(name));
+    let shape = Shape { operations: number("--operations", 0), ..Shape::default() };
+    let history_hosts = number("--history-hosts", 1000);
     println!(
         "{} ranks on {} hosts, {} communicators x {} primitives per rank: {} samples, {} counters in {} batches a second, \
          {seconds} s; {} x {}",
@@ -109,17 +117,28 @@ async fn main() {
             println!("{:<9} {:<33} {:>7.1} {:>8.0}", figures.store, read.path, read.ms, read.kib);
         }
     }
-    println!("\n{}", json(&all));
+    let mut weeks = Vec::new();
+    for store in stores.iter().filter(|store| history_hosts > 0 && **store != "none") {
+        weeks.push(history::measure(store, history_hosts).await);
+    }
+    history::print(&weeks);
+    println!("\n{}", json(&all, &weeks));
+}
+
+/// An empty database of that kind, and the server if it needs one.
+fn database(store: &str, dir: &Path) -> (String, Option<Postgres>) {
+    let postgres = (store == "postgres").then(Postgres::start_durable);
+    let url = match &postgres {
+        Some(postgres) => postgres.url(),
+        None if store == "sqlite" => common::daemon::sqlite(dir),
+        None => "none".to_owned(),
+    };
+    (url, postgres)
 }
 
 async fn run(store: &'static str, shape: Shape, time: Duration) -> Figures {
     let dir = common::scratch("bench");
-    let postgres = (store == "postgres").then(Postgres::start_durable);
-    let url = match &postgres {
-        Some(postgres) => postgres.url(),
-        None if store == "sqlite" => format!("sqlite:{}", dir.join("bench.db").display()),
-        None => "none".to_owned(),
-    };
+    let (url, postgres) = database(store, &dir);
     let (child, base_url) = spawn_daemon(&url);
     let pid = child.0.id();
     let daemon = sending::Daemon::new(&base_url);
@@ -210,7 +229,7 @@ fn print_median(store: &str, all: &[Figures]) {
     println!("{store:<9} {median:.1} % ({min:.1} to {max:.1}){:16}{words}", "");
 }
 
-fn json(all: &[Figures]) -> serde_json::Value {
+fn json(all: &[Figures], weeks: &[history::Week]) -> serde_json::Value {
     let rows = all.iter().map(|figures| {
         serde_json::json!({
             "store": figures.store,
@@ -232,5 +251,6 @@ fn json(all: &[Figures]) -> serde_json::Value {
         "n_cpus": proc::n_cpus(),
         "limit_cpu_percent": LIMIT_CPU_PERCENT,
         "runs": rows.collect::<Vec<_>>(),
+        "history": weeks.iter().map(history::Week::json).collect::<Vec<_>>(),
     })
 }

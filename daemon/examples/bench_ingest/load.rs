@@ -19,7 +19,9 @@ pub(crate) struct Shape {
     /// Each over all ranks: the most series there can be.
     pub(crate) communicators: u32,
     pub(crate) primitives: u32,
-    channels: u32,
+    /// Completed operations told of each rank a second, as at the level `steps`; 0 at the level `counters`.
+    pub(crate) operations: u32,
+    pub(crate) channels: u32,
 }
 
 /// What the rounds gave.
@@ -32,13 +34,14 @@ pub(crate) struct Measured {
 /// One agent and its next batch.
 pub(crate) struct Agent {
     batch: Batch,
+    operations: u32,
     offset: Duration,
     facts_sent: bool,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { hosts: 125, ranks_per_host: 8, communicators: 8, primitives: 5, channels: 16 }
+        Self { hosts: 125, ranks_per_host: 8, communicators: 8, primitives: 5, operations: 0, channels: 16 }
     }
 }
 
@@ -64,6 +67,7 @@ pub(crate) fn agents(shape: Shape) -> Vec<Agent> {
                 processes: (0..shape.ranks_per_host).map(|local| process(shape, host, local)).collect(),
                 ..Batch::default()
             },
+            operations: shape.operations,
             // Agents are not in step.
             offset: Duration::from_secs(1) * host / shape.hosts,
             facts_sent: false,
@@ -126,6 +130,16 @@ impl Agent {
                 operation.seq_number += 120;
                 operation.issued_at_ns += 1_000_000_000;
             }
+            let n_communicators = process.last_completed.len().max(1);
+            let (seq, n) = (self.batch.seq_number, u64::from(self.operations));
+            process.completed_operations = (0..n)
+                .map(|number| Operation {
+                    seq_number: seq * n + number,
+                    issued_at_ns: self.batch.sent_at_ns + number * 1_000_000,
+                    completed_at_ns: Some(self.batch.sent_at_ns + (number + 1) * 1_000_000),
+                    ..operation(number % n_communicators as u64, OperationState::Completed)
+                })
+                .collect();
         }
     }
 
