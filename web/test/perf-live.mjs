@@ -100,10 +100,11 @@ async function live() {
     if (event.name === "ResourceSendRequest") paths.set(event.args.data.requestId, new URL(event.args.data.url).pathname);
     if (event.name === "ResourceFinish" && paths.get(event.args.data.requestId)?.startsWith("/api/")) answers.push(event.ts);
   }
-  const tasks = here.filter((event) => event.tid === main.tid && event.ph === "X" && /RunTask$/.test(event.name));
+  const tasks = here.filter((event) => event.tid === main.tid && event.ph === "X" && event.name === "RunTask");
   return bursts(answers).map(([from, to]) => {
-    const within = tasks.filter((task) => task.ts >= from && task.ts < to).map((task) => task.dur / 1000);
-    return { sum_ms: within.reduce((sum, ms) => sum + ms, 0), longest_ms: Math.max(0, ...within) };
+    const own = tasks.filter((task) => task.ts >= from && task.ts < to);
+    const within = own.map((task) => task.dur / 1000);
+    return { cpu_ms: own.reduce((sum, task) => sum + (task.tdur ?? 0) / 1000, 0), sum_ms: within.reduce((sum, ms) => sum + ms, 0), longest_ms: Math.max(0, ...within) };
   });
 }
 
@@ -146,6 +147,8 @@ function print(starts, updates, weight_bytes) {
     ["interactive after", "ms", starts.map((one) => one.interactive_ms), LIMITS.interactive_ms],
     ["a key is answered after", "ms", starts.map((one) => one.input_ms)],
     ["main thread per live update", "ms", updates.map((one) => one.sum_ms), LIMITS.update_ms],
+    // What of it the processor was at work: the rest the thread waited for other processes of this machine.
+    ["of it processor time", "ms", updates.map((one) => one.cpu_ms)],
     ["longest task of an update", "ms", updates.map((one) => one.longest_ms), LIMITS.update_ms],
     ["page weight, all files, gzip", "kB", [weight_bytes / 1000], LIMITS.weight_bytes / 1000],
     ["page weight, what is loaded", "kB", starts.map((one) => one.loaded_bytes / 1000), LIMITS.weight_bytes / 1000],
