@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
+use rustix::process::{Resource, Rlimit};
 use tokio::net::TcpListener;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::agent::{self, AgentConfig};
 use crate::clock;
 use crate::config::ServeConfig;
-use crate::http::{self, App, Guard};
+use crate::http::{self, App, Guard, Limits};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
@@ -43,9 +43,6 @@ pub enum ServeError {
     /// The metrics are wrong in themselves.
     #[error("the metrics cannot be registered: {0}")]
     Metrics(#[from] prometheus::Error),
-    /// The listener failed while it ran.
-    #[error("the HTTP server failed: {0}")]
-    Http(#[from] std::io::Error),
 }
 
 /// Runs the daemon until `shutdown`.
@@ -93,6 +90,7 @@ impl Server {
     /// A [`ServeError`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
         let Self { config, listener, local_addr } = self;
+        raise_file_limit();
         let tasks = TaskTracker::new();
         // The agent of this host ends first, so that its last batch is still taken.
         let stop = CancellationToken::new();
@@ -120,19 +118,13 @@ impl Server {
             stop: stop.clone(),
         };
         tracing::info!("listening on http://{local_addr}");
-        let listener = listener.tap_io(|stream| {
-            // Answers are small and somebody waits for each.
-            let _ = stream.set_nodelay(true);
-        });
-        let serving = axum::serve(listener, http::router(app, &config.cors_origins))
-            .with_graceful_shutdown(stop.clone().cancelled_owned());
-        let served = tokio::select! {
-            served = serving => served,
+        let router = http::router(app, &config.cors_origins);
+        tokio::select! {
+            () = http::serve(listener, router, Limits::default(), stop.clone()) => {}
             () = after(stop, REQUESTS_GRACE) => {
                 tracing::warn!("some requests did not end in time and are cut off");
-                Ok(())
             }
-        };
+        }
         stop_keeping.cancel();
         tasks.close();
         if tokio::time::timeout(STORE_GRACE, tasks.wait()).await.is_err() {
@@ -140,7 +132,16 @@ impl Server {
                 "the database did not take the last changes in time; agents will send them again"
             );
         }
-        Ok(served?)
+        Ok(())
+    }
+}
+
+/// Each connection needs a file descriptor, and the soft limit is often 1024, for programs that use `select`.
+fn raise_file_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
     }
 }
 
@@ -219,3 +220,15 @@ pub const GRACE: Duration = Duration::from_secs(5);
 const REQUESTS_GRACE: Duration = Duration::from_millis(1000);
 /// Of that, for the store.
 const STORE_GRACE: Duration = Duration::from_millis(1500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_files_as_may_be() {
+        raise_file_limit();
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}

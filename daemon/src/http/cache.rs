@@ -6,7 +6,7 @@
 //! - in a large model, where something is always heard, for [`KEPT_MAX`], but never after subscribers were told of a change:
 //!   who looks again because of an event sees it. Events come at most every 500 ms, so a URL costs two computations a second.
 //!
-//! Only views of the model go through here: no batch waits, and nothing that is stored is kept.
+//! History and pictures of it go through here too: they age no faster than the tick. No batch waits here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -241,55 +241,4 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 const VIEW_BYTES_MAX: usize = 8 << 20;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_client_can_unpack() {
-        for (accept, packing) in [
-            ("", Packing::None),
-            ("identity", Packing::None),
-            ("gzip, deflate", Packing::Gzip),
-            ("gzip;q=0.5, br", Packing::Brotli),
-            ("GZIP, br;q=0", Packing::Gzip),
-            ("br;q=0.0,gzip; q=0", Packing::None),
-        ] {
-            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accept))]);
-            assert_eq!(Packing::accepted(&headers), packing, "{accept}");
-        }
-    }
-
-    #[test]
-    fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
-        let views = Views::default();
-        let start = clock::monotonic();
-        let key = |index: usize| (Packing::Gzip, format!("/{index}"));
-        for index in 0..VIEWS_MAX + 10 {
-            views.slot(&key(index), start + Duration::from_secs(index as u64));
-        }
-        let n_kept = || views.0.lock().unwrap().by_key.len();
-        assert_eq!(n_kept(), VIEWS_MAX);
-        assert!(!views.0.lock().unwrap().by_key.contains_key(&key(9)));
-        for index in 100..120 {
-            views.note(&key(index), VIEW_BYTES_MAX);
-        }
-        let kept = views.0.lock().unwrap();
-        assert!(kept.bytes <= KEPT_BYTES_MAX, "{}", kept.bytes);
-        assert_eq!(kept.bytes, kept.by_key.values().map(|place| place.bytes).sum::<usize>());
-        assert!(kept.by_key.contains_key(&key(119)));
-    }
-
-    #[test]
-    fn an_answer_is_given_again_while_it_is_true_enough() {
-        let begun = clock::monotonic();
-        let version = Version { model: 7, told: 3, is_large: true };
-        let view = View { headers: HeaderMap::new(), body: Bytes::new(), begun, version };
-        let later = begun + Duration::from_millis(1);
-        assert!(view.serves(later, version), "nothing happened");
-        let heard = Version { model: 8, ..version };
-        assert!(view.serves(later, heard), "a large model may lag a little");
-        assert!(!view.serves(later, Version { told: 4, ..heard }), "subscribers look again");
-        assert!(!view.serves(later, Version { is_large: false, ..heard }), "a small one is looked at again");
-        assert!(view.serves(begun, Version { is_large: false, ..heard }), "who waited for it");
-    }
-}
+mod tests;

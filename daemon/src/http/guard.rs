@@ -18,6 +18,7 @@ use super::problem::ApiError;
 pub struct Guard {
     pub(super) views: Arc<Views>,
     computing: Arc<Semaphore>,
+    pub(super) computing_wait: Duration,
     streams: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
 }
@@ -27,6 +28,7 @@ impl Default for Guard {
         Self {
             views: Arc::default(),
             computing: Arc::new(Semaphore::new(COMPUTING_MAX)),
+            computing_wait: COMPUTING_WAIT,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
         }
@@ -37,7 +39,7 @@ impl Guard {
     /// The right to compute one view; waits for a while.
     pub(super) async fn computing(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let permit = Arc::clone(&self.computing).acquire_owned();
-        match tokio::time::timeout(COMPUTING_WAIT, permit).await {
+        match tokio::time::timeout(self.computing_wait, permit).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) | Err(_) => Err(ApiError::unavailable("busy", "too many views are asked for at once")),
         }

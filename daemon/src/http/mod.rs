@@ -3,6 +3,7 @@
 mod app;
 mod cache;
 mod communicators;
+mod connections;
 mod cors;
 mod events;
 mod findings;
@@ -26,6 +27,7 @@ mod trace;
 mod ui;
 
 pub use app::App;
+pub use connections::{Limits, serve};
 pub use guard::Guard;
 
 use std::time::Duration;

@@ -2,6 +2,8 @@
 
 use reqwest::{Response, StatusCode};
 use ringscope_daemon::config::ServeConfig;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, config, problem};
@@ -140,5 +142,30 @@ async fn streams_have_a_bound_and_make_room() {
     assert_eq!(daemon.get("/api/v1/jobs").await.status(), StatusCode::OK, "lists are answered still");
     drop(streams);
     until("room for another", async || daemon.get("/api/v1/events").await.status() == StatusCode::OK).await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uploads_have_a_bound_and_make_room() {
+    let daemon = Daemon::ready("none").await;
+    let import = async || {
+        let request = daemon.client.post(format!("{}/api/v1/import", daemon.url));
+        request.body("no log").send().await.unwrap()
+    };
+    let address = daemon.url.trim_start_matches("http://").to_owned();
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut upload = TcpStream::connect(&address).await.unwrap();
+        let head = "POST /api/v1/import HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf";
+        upload.write_all(head.as_bytes()).await.unwrap();
+        slow.push(upload);
+    }
+    until("no room", async || import().await.status() == StatusCode::SERVICE_UNAVAILABLE).await;
+    let refused = import().await;
+    assert!(refused.headers().contains_key("retry-after"));
+    problem(refused, 503, "8 files").await;
+    assert_eq!(daemon.get("/api/v1/jobs").await.status(), StatusCode::OK, "lists are answered still");
+    drop(slow);
+    until("room", async || import().await.status() == StatusCode::UNPROCESSABLE_ENTITY).await;
     daemon.stop().await;
 }
