@@ -41,3 +41,45 @@ async fn the_committed_document_is_what_is_served() {
          --test openapi, and `npm run types` in web/"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_be_left_out_is_never_null() {
+    let document = document().await;
+    let mut n_nullable = 0;
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        for part in std::iter::once(schema).chain(schema["allOf"].as_array().into_iter().flatten()) {
+            let required: Vec<&str> =
+                part["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            for (field, told) in part["properties"].as_object().into_iter().flatten() {
+                let kinds = std::iter::once(told).chain(told["oneOf"].as_array().into_iter().flatten());
+                let is_nullable = kinds.map(|kind| &kind["type"]).any(|kind| {
+                    *kind == "null" || kind.as_array().is_some_and(|kinds| kinds.contains(&"null".into()))
+                });
+                n_nullable += usize::from(is_nullable);
+                assert!(
+                    !is_nullable || required.contains(&&**field),
+                    "{name}.{field}: say `required = true`, or `nullable = false` if it is left out"
+                );
+            }
+        }
+    }
+    assert!(n_nullable > 20, "{n_nullable}");
+}
+
+/// Names, of which nothing can be said but that they are text.
+const NAMES: [&str; 6] = ["job", "host", "comm", "nic", "file", "id"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_parameter_says_what_it_may_be() {
+    let document = document().await;
+    let items = document["paths"].as_object().unwrap().iter();
+    let operations =
+        items.flat_map(|(path, item)| item.as_object().unwrap().values().map(move |one| (path, one)));
+    for (path, operation) in operations {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let is_bare = parameter["schema"] == serde_json::json!({ "type": "string" });
+            assert!(!is_bare || NAMES.contains(&name), "{name} of {path}");
+        }
+    }
+}

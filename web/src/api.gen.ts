@@ -15,7 +15,7 @@ export type Changed = {
 /** How many channels the library's rules give this communicator, and by which steps. */
 export type ChannelPrediction = {
   /** Whether the final count is among them. Absent: one of both is not known. */
-  explained?: boolean | null;
+  explained: boolean | null;
   /** Final counts that the rules allow, ascending: one where everything is known that they need. Empty: nothing can be said. */
   finals: (number)[];
   /** The steps from the lowest init to the final count, in the library's order. Where an input is not known: those that lead to the final count that the communicator has. */
@@ -50,7 +50,7 @@ export type CommunicatorState = "forming" | "active" | "broken" | "ended";
 /** A communicator in a list. */
 export type CommunicatorSummary = {
   /** Lowest init channel count of all ranks. Absent: not every rank has said. */
-  base?: number | null;
+  base: number | null;
   /** The library's own hash as its log prints it, e.g. `0x9f3b5c6d7e8f9a0b`. */
   comm_hash: string;
   /** Payload bytes completed. */
@@ -68,9 +68,9 @@ export type CommunicatorSummary = {
   /** Whether a finding of severity warning or above is firing. */
   degraded: boolean;
   /** When the last rank ended it. Absent: in use. */
-  ended?: string | null;
+  ended?: string;
   /** Agreed channel count. Absent: not known, or the ranks disagree. */
-  final_channels?: number | null;
+  final_channels: number | null;
   /** Firing findings by severity. */
   findings: FindingCounts;
   /** Hosts in order of their lowest rank. */
@@ -88,8 +88,9 @@ export type CommunicatorSummary = {
   /** Ranks heard of. */
   n_ranks_seen: number;
   /** Name that the program gave it (`ncclConfig_t.commName`). */
-  name?: string | null;
-  purpose?: Purpose | null;
+  name?: string;
+  /** What it is for, as far as its name or its shape tell. Absent: they do not. */
+  purpose?: Purpose;
   /** Whether it is in use. */
   state: CommunicatorState;
 };
@@ -137,7 +138,7 @@ export type Finding = {
   /** One word why, e.g. `nic_down`, `peer_limits`, `min_nchannels`, `unexplained`. */
   cause: string;
   /** Channel that is the subject. Absent: no single one. */
-  channel?: number | null;
+  channel?: number;
   /** Communicator id. Empty: about a host's hardware. */
   comm: string;
   /** Hosts that are to blame. Empty where the subject itself is. */
@@ -159,11 +160,11 @@ export type Finding = {
   /** The reason in words for an operator, with the numbers. */
   message: string;
   /** NIC that is the subject, or that explains it, e.g. `mlx5_3`. Absent: none. */
-  nic?: string | null;
+  nic?: string;
   /** Rank that is the subject. Absent: the whole host or communicator. */
-  rank?: number | null;
+  rank?: number;
   /** When it was seen to hold no more. Absent: firing. */
-  resolved_at?: string | null;
+  resolved_at?: string;
   /** How bad it is. */
   severity: Severity;
   /** Whether the condition holds now. */
@@ -188,17 +189,17 @@ export type Gpu = {
   /** Number that the driver gives it. */
   index: number;
   /** Memory. Absent: not said. */
-  memory_bytes?: number | null;
+  memory_bytes: number | null;
   /** Model. Absent: not said. */
-  name?: string | null;
+  name?: string;
   /** NICs by how close they are, closest first. */
   nics: (GpuNic)[];
   /** NUMA node. Absent: not known. */
-  numa_node?: number | null;
+  numa_node?: number;
   /** PCI address. */
   pci: string;
   /** Unique id. Absent: not said. */
-  uuid?: string | null;
+  uuid?: string;
 };
 
 /** How close a NIC is to a GPU. */
@@ -212,7 +213,7 @@ export type GpuNic = {
 /** What a host has, as its agent last read it. */
 export type Hardware = {
   /** Its GPUs, by index. Absent: no driver answered. */
-  gpus?: (Gpu)[] | null;
+  gpus?: (Gpu)[];
   /** Its NICs, RDMA devices first, by name and port. */
   nics: (Nic)[];
   /** When it was read. */
@@ -222,33 +223,33 @@ export type Hardware = {
 /** One rank in a ring, and how it reaches the next. */
 export type Hop = {
   /** Its GPU. Absent: none, or not known. */
-  gpu?: string | null;
+  gpu?: string;
   /** Whether the NIC reads the GPU's memory itself. Absent: no network hop. */
-  gpu_direct?: boolean | null;
+  gpu_direct?: boolean;
   /** Its host. */
   host: string;
   /** Next rank. */
   next: number;
   /** NIC of that hop. Absent: none, or not known. */
-  nic?: string | null;
+  nic: string | null;
   /** What is odd about it among its like. */
   odd?: (OddHop)[];
   /** Rank whose proxy carries the hop. Absent: none. */
-  proxy_rank?: number | null;
+  proxy_rank?: number;
   /** Rank in the communicator. */
   rank: number;
   /** NIC on which the next rank receives it. Absent: none, or not known. */
-  recv_nic?: string | null;
+  recv_nic?: string;
   /** Payload bytes that this rank has sent to the next one over the network, all primitives and channels. Absent: its collector does not ask for network steps, so nobody counted them. */
-  sent_bytes?: number | null;
+  sent_bytes: number | null;
   /** Transport to the next rank, e.g. `NET/Socket`. Absent: not known. */
-  transport?: string | null;
+  transport: string | null;
 };
 
 /** What a host found in one communicator. */
 export type HostChannels = {
   /** Lowest init of all ranks. Absent: not known. */
-  base?: number | null;
+  base: number | null;
   /** Why final is what it is, of its lowest rank here: one of the words of `Rank.causes`. */
   cause: string;
   /** Communicator id. */
@@ -256,11 +257,11 @@ export type HostChannels = {
   /** When its first rank called its init. */
   created: string;
   /** When its last rank ended it. Absent: in use. */
-  ended?: string | null;
+  ended?: string;
   /** Agreed channel count. Absent: not known. */
-  final_channels?: number | null;
+  final_channels: number | null;
   /** Lowest init of its ranks on this host. Absent: not known. */
-  init_channels?: number | null;
+  init_channels: number | null;
   /** Job. */
   job: string;
   /** Ranks of the communicator, and of those on this host. */
@@ -268,14 +269,15 @@ export type HostChannels = {
   /** Its ranks on this host. */
   n_ranks_here: number;
   /** Name that the program gave it. */
-  name?: string | null;
+  name?: string;
 };
 
 /** A host, whole. */
 export type HostDetail = HostSummary & {
   /** Findings of which it is the subject, firing first, newest first. */
   firing: (Finding)[];
-  hardware?: Hardware | null;
+  /** NICs and GPUs. Absent: nobody has read them. */
+  hardware?: Hardware;
   /** Its ranks in active communicators. */
   ranks: (HostRank)[];
 };
@@ -285,9 +287,9 @@ export type HostRank = {
   /** Communicator id. */
   comm: string;
   /** Channels in use. */
-  final_channels?: number | null;
+  final_channels: number | null;
   /** Channels that the node's search found. */
-  init_channels?: number | null;
+  init_channels: number | null;
   /** Job. */
   job: string;
   /** Process id. */
@@ -305,23 +307,23 @@ export type HostSummary = {
   /** Whether it is the subject of a firing finding of severity warning or above. */
   degraded: boolean;
   /** Final channels there. */
-  final_channels?: number | null;
+  final_channels: number | null;
   /** Firing findings of which it is the subject, by severity. */
   findings: FindingCounts;
   /** Name. */
   host: string;
   /** Init channels in its newest active communicator over several hosts (else its newest). Absent: not known. */
-  init_channels?: number | null;
+  init_channels: number | null;
   /** Jobs that have processes on it now. */
   jobs: (string)[];
   /** When something was last heard of it. */
   last_seen: string;
   /** Its GPUs. Absent: not known. */
-  n_gpus?: number | null;
+  n_gpus: number | null;
   /** Its NICs. Absent: nobody has read its hardware. */
-  n_nics?: number | null;
+  n_nics: number | null;
   /** NICs that are down, of those that its peers have up. */
-  n_nics_down?: number | null;
+  n_nics_down: number | null;
   /** Its live processes. */
   n_processes: number;
   /** Why, in words: the messages of those findings, worst first. Empty if not degraded. */
@@ -369,7 +371,7 @@ export type ImportedCommunicator = CommunicatorDetail & {
   /** Its rings, one a channel. */
   rings: (Ring)[];
   /** Version of the library. Absent: not said. */
-  version?: string | null;
+  version?: string;
 };
 
 /** A file that was read. */
@@ -383,11 +385,11 @@ export type ImportedFile = {
   /** Lines of text. */
   lines: number;
   /** Why it was not read, or not to its end. Absent: it was. */
-  problem?: string | null;
+  problem?: string;
   /** Communicators (logs), operations (Inspector, Flight Recorder), ranks (RAS) or elements (XML) read from it. */
   records: number;
   /** What was seen in it instead, if it is none of the kinds. */
-  seen?: string | null;
+  seen?: string;
   /** Lines or records that could not be read, by shape. */
   unparsed?: Record<string, number>;
 };
@@ -431,7 +433,7 @@ export type Job = {
   /** Whether it runs. */
   state: JobState;
   /** Ranks as the launcher says. Absent: not said. */
-  world_size?: number | null;
+  world_size: number | null;
 };
 
 /** The level of a job: what is wished for, and what its processes do. */
@@ -440,9 +442,9 @@ export type JobLevel = {
   job: string;
   /** The job's processes that have not ended. */
   processes: (ProcessLevel)[];
-  wish?: LevelChoice | null;
+  wish: LevelChoice | null;
   /** When it was. */
-  wished_at?: string | null;
+  wished_at: string | null;
 };
 
 /** Whether a job runs. */
@@ -464,42 +466,43 @@ export type Nic = {
   /** Counters of errors that are not 0, by name. */
   errors: (NicError)[];
   /** Network interface of an RDMA device. Absent: none, or not known. */
-  interface?: string | null;
+  interface?: string;
   /** How often its link went down since it counts. Absent: not counted. */
-  link_downs?: number | null;
+  link_downs: number | null;
   /** `InfiniBand` or `Ethernet`. */
   link_layer: string;
   /** Driver or board. Absent: not said. */
-  model?: string | null;
+  model?: string;
   /** Device, e.g. `mlx5_3`. */
   name: string;
   /** NUMA node. Absent: not known. */
-  numa_node?: number | null;
+  numa_node?: number;
   /** Payload bytes per second that communicators sent through it over the last seconds. Absent: nobody counted (see `Hop.sent_bytes`), or no communicator uses it. */
-  payload_bytes_per_s?: number | null;
+  payload_bytes_per_s: number | null;
   /** Whether the payload was divided evenly among the NICs that lead to the same peer, because only their sum is known. */
   payload_estimated: boolean;
   /** PCI address. Absent: not a PCI device. */
-  pci?: string | null;
+  pci?: string;
   /** Physical state, e.g. `LinkUp`, `Polling`. Absent: not said. */
-  physical_state?: string | null;
+  physical_state?: string;
   /** Port of an RDMA device, counting from 1; 0 for a network interface. */
   port: number;
   /** Rate of the link, bytes per second. Absent: not said. */
-  rate_bytes_per_s?: number | null;
+  rate_bytes_per_s: number | null;
   /** Whether it is an RDMA device; else a network interface. */
   rdma: boolean;
   /** What is wrong with it, in words. Empty: nothing. */
   reasons: (string)[];
   /** Bytes received. */
-  received_bytes?: number | null;
+  received_bytes: number | null;
   /** Bytes per second received. */
-  received_bytes_per_s?: number | null;
+  received_bytes_per_s: number | null;
   /** Bytes that the port has sent since it counts. Absent: not counted. */
-  sent_bytes?: number | null;
+  sent_bytes: number | null;
   /** Bytes per second sent over the last seconds. Absent: not known yet. */
-  sent_bytes_per_s?: number | null;
-  severity?: Severity | null;
+  sent_bytes_per_s: number | null;
+  /** Worst severity of the findings about it that fire. Absent: none does. */
+  severity?: Severity;
   /** State as the kernel says it, e.g. `ACTIVE`, `DOWN`, `up`. */
   state: string;
   /** Whether data can flow. */
@@ -558,7 +561,7 @@ export type Operation = {
   /** When it was called. */
   issued_at: string;
   /** Peer of send and recv, root of rooted collectives. */
-  peer?: number | null;
+  peer?: number;
   /** `all_reduce`, ... */
   primitive: string;
   /** Rank in the communicator. */
@@ -573,240 +576,11 @@ export type Operation = {
 export type OperationState = "queued" | "issued" | "in_flight" | "completed" | "failed" | "captured";
 
 /** One page of a list. */
-export type Page_CommunicatorSummary = {
+export type Page<T> = {
   /** The items, in a stable order. */
-  items: ({
-    /** Lowest init channel count of all ranks. Absent: not every rank has said. */
-    base?: number | null;
-    /** The library's own hash as its log prints it, e.g. `0x9f3b5c6d7e8f9a0b`. */
-    comm_hash: string;
-    /** Payload bytes completed. */
-    completed_bytes: number;
-    /** Completed bytes per second over the last seconds. */
-    completed_bytes_per_s: number;
-    /** How the end of its operations is known. */
-    completion: Completion;
-    /** How much of it is seen. */
-    coverage: Coverage;
-    /** When the first rank called its init. */
-    created: string;
-    /** Hosts that hold the others back; empty if none does. */
-    culprits: (string)[];
-    /** Whether a finding of severity warning or above is firing. */
-    degraded: boolean;
-    /** When the last rank ended it. Absent: in use. */
-    ended?: string | null;
-    /** Agreed channel count. Absent: not known, or the ranks disagree. */
-    final_channels?: number | null;
-    /** Firing findings by severity. */
-    findings: FindingCounts;
-    /** Hosts in order of their lowest rank. */
-    hosts: (string)[];
-    /** Short id: twelve hexadecimal digits, the same on every daemon for the same communicator. */
-    id: string;
-    /** Payload bytes issued by all ranks, all primitives. */
-    issued_bytes: number;
-    /** Job. */
-    job: string;
-    /** Number of NCCL nodes; hosts if the library did not say. */
-    n_nodes: number;
-    /** Number of ranks. */
-    n_ranks: number;
-    /** Ranks heard of. */
-    n_ranks_seen: number;
-    /** Name that the program gave it (`ncclConfig_t.commName`). */
-    name?: string | null;
-    purpose?: Purpose | null;
-    /** Whether it is in use. */
-    state: CommunicatorState;
-  })[];
+  items: (T)[];
   /** Give this as `cursor` to get the next page. Absent: this is the last one. */
-  next_cursor?: string | null;
-};
-
-/** One page of a list. */
-export type Page_Finding = {
-  /** The items, in a stable order. */
-  items: ({
-    /** One word why, e.g. `nic_down`, `peer_limits`, `min_nchannels`, `unexplained`. */
-    cause: string;
-    /** Channel that is the subject. Absent: no single one. */
-    channel?: number | null;
-    /** Communicator id. Empty: about a host's hardware. */
-    comm: string;
-    /** Hosts that are to blame. Empty where the subject itself is. */
-    culprits?: (string)[];
-    /** Lines of the library's logs, or files of the kernel, that prove it. */
-    evidence?: (Evidence)[];
-    /** What was found. */
-    finding: FindingKind;
-    /** When the condition was first seen. */
-    first_seen: string;
-    /** Host that is the subject. For a finding about a communicator as a whole: the host of its lowest rank. */
-    host: string;
-    /** Stable id: the same condition on the same subject keeps it. */
-    id: string;
-    /** Job. Empty: about a host's hardware, whatever runs there. */
-    job: string;
-    /** When it was last seen to hold. */
-    last_seen: string;
-    /** The reason in words for an operator, with the numbers. */
-    message: string;
-    /** NIC that is the subject, or that explains it, e.g. `mlx5_3`. Absent: none. */
-    nic?: string | null;
-    /** Rank that is the subject. Absent: the whole host or communicator. */
-    rank?: number | null;
-    /** When it was seen to hold no more. Absent: firing. */
-    resolved_at?: string | null;
-    /** How bad it is. */
-    severity: Severity;
-    /** Whether the condition holds now. */
-    state: FindingState;
-  })[];
-  /** Give this as `cursor` to get the next page. Absent: this is the last one. */
-  next_cursor?: string | null;
-};
-
-/** One page of a list. */
-export type Page_HostChannels = {
-  /** The items, in a stable order. */
-  items: ({
-    /** Lowest init of all ranks. Absent: not known. */
-    base?: number | null;
-    /** Why final is what it is, of its lowest rank here: one of the words of `Rank.causes`. */
-    cause: string;
-    /** Communicator id. */
-    comm: string;
-    /** When its first rank called its init. */
-    created: string;
-    /** When its last rank ended it. Absent: in use. */
-    ended?: string | null;
-    /** Agreed channel count. Absent: not known. */
-    final_channels?: number | null;
-    /** Lowest init of its ranks on this host. Absent: not known. */
-    init_channels?: number | null;
-    /** Job. */
-    job: string;
-    /** Ranks of the communicator, and of those on this host. */
-    n_ranks: number;
-    /** Its ranks on this host. */
-    n_ranks_here: number;
-    /** Name that the program gave it. */
-    name?: string | null;
-  })[];
-  /** Give this as `cursor` to get the next page. Absent: this is the last one. */
-  next_cursor?: string | null;
-};
-
-/** One page of a list. */
-export type Page_HostSummary = {
-  /** The items, in a stable order. */
-  items: ({
-    /** Completed bytes per second over the last seconds, all its ranks. */
-    completed_bytes_per_s: number;
-    /** Whether it is the subject of a firing finding of severity warning or above. */
-    degraded: boolean;
-    /** Final channels there. */
-    final_channels?: number | null;
-    /** Firing findings of which it is the subject, by severity. */
-    findings: FindingCounts;
-    /** Name. */
-    host: string;
-    /** Init channels in its newest active communicator over several hosts (else its newest). Absent: not known. */
-    init_channels?: number | null;
-    /** Jobs that have processes on it now. */
-    jobs: (string)[];
-    /** When something was last heard of it. */
-    last_seen: string;
-    /** Its GPUs. Absent: not known. */
-    n_gpus?: number | null;
-    /** Its NICs. Absent: nobody has read its hardware. */
-    n_nics?: number | null;
-    /** NICs that are down, of those that its peers have up. */
-    n_nics_down?: number | null;
-    /** Its live processes. */
-    n_processes: number;
-    /** Why, in words: the messages of those findings, worst first. Empty if not degraded. */
-    reasons: (string)[];
-  })[];
-  /** Give this as `cursor` to get the next page. Absent: this is the last one. */
-  next_cursor?: string | null;
-};
-
-/** One page of a list. */
-export type Page_Job = {
-  /** The items, in a stable order. */
-  items: ({
-    /** Communicators that are active now. */
-    active_communicators: number;
-    /** Payload bytes completed. */
-    completed_bytes: number;
-    /** Completed bytes per second over the last seconds. */
-    completed_bytes_per_s: number;
-    /** How much of its communicators in use is seen; the ranks of all of them together. */
-    coverage: Coverage;
-    /** What the collectors of this job dropped. */
-    dropped: BTreeMap;
-    /** Findings that are firing. */
-    findings: FindingCounts;
-    /** When the first of its processes started. */
-    first_seen: string;
-    /** Hosts, by name. */
-    hosts: (string)[];
-    /** Job id as the launcher named it. */
-    id: string;
-    /** Payload bytes issued by all ranks, all primitives. */
-    issued_bytes: number;
-    /** When something was last heard of it. */
-    last_seen: string;
-    /** Communicators ever seen. */
-    n_communicators: number;
-    /** Processes that ended without running their exit handlers. */
-    n_killed: number;
-    /** Processes seen. */
-    n_processes: number;
-    /** Whether it runs. */
-    state: JobState;
-    /** Ranks as the launcher says. Absent: not said. */
-    world_size?: number | null;
-  })[];
-  /** Give this as `cursor` to get the next page. Absent: this is the last one. */
-  next_cursor?: string | null;
-};
-
-/** One page of a list. */
-export type Page_Operation = {
-  /** The items, in a stable order. */
-  items: ({
-    /** Payload bytes. */
-    bytes: number;
-    /** Channels that have finished, of those that take part (0 of 0: the library has not said). */
-    channels_done: number;
-    /** Channels that take part. */
-    channels_expected: number;
-    /** Elements. */
-    count: number;
-    /** Name of the element type. */
-    datatype: string;
-    /** From call to completion; for one in flight until now, or until its process died; 0 where nobody can say. */
-    duration_s: number;
-    /** Host of that rank. */
-    host: string;
-    /** When it was called. */
-    issued_at: string;
-    /** Peer of send and recv, root of rooted collectives. */
-    peer?: number | null;
-    /** `all_reduce`, ... */
-    primitive: string;
-    /** Rank in the communicator. */
-    rank: number;
-    /** Counts the rank's calls of this primitive on this communicator from 0: equal numbers belong together. */
-    seq_number: number;
-    /** Where it stands. */
-    state: OperationState;
-  })[];
-  /** Give this as `cursor` to get the next page. Absent: this is the last one. */
-  next_cursor?: string | null;
+  next_cursor?: string;
 };
 
 /** Counters of one primitive, cumulative since the communicator was made. */
@@ -828,9 +602,9 @@ export type PrimitiveTotals = {
   /** Calls that the library refused or that can never complete. */
   failed_calls: number;
   /** Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of it does not ask for network steps. */
-  inter_bytes?: number | null;
+  inter_bytes: number | null;
   /** Bytes sent to ranks on the same host. Absent: see `inter_bytes`. */
-  intra_bytes?: number | null;
+  intra_bytes: number | null;
   /** Their payload bytes by NCCL's convention (all_gather: what one rank contributes). */
   issued_bytes: number;
   /** Calls handed to the library. */
@@ -868,10 +642,10 @@ export type Problem = {
 /** What one process does. */
 export type ProcessLevel = {
   /** Rank in the job. Absent: the launcher did not say. */
-  global_rank?: number | null;
+  global_rank: number | null;
   /** Host. */
   host: string;
-  level?: LevelChoice | null;
+  level: LevelChoice | null;
   /** Process id. */
   pid: number;
   /** Whether it was heard of lately. */
@@ -883,7 +657,7 @@ export type Proof = {
   /** Path of the file. */
   file: string;
   /** Number of the line, counting from 1. Absent: the file has no lines. */
-  line?: number | null;
+  line?: number;
   /** The line, cut; or what is there instead of one. */
   text: string;
 };
@@ -905,36 +679,37 @@ export type Rank = {
   /** How the end of its operations is known. */
   completion: Completion;
   /** Compute capability of its GPU times ten (90 is 9.0). Absent: not known. */
-  compute_capability?: number | null;
+  compute_capability?: number;
   /** Channels that it uses. Absent: the log does not say. */
-  final_channels?: number | null;
+  final_channels: number | null;
   /** Rank in the job, if the launcher says. */
-  global_rank?: number | null;
+  global_rank?: number;
   /** GPU as the library names it. Absent: none, or not known. */
-  gpu?: string | null;
+  gpu?: string;
   /** Whether its NICs read the GPU's memory themselves, on all its hops over the network. Absent: it has none. */
-  gpu_direct?: boolean | null;
+  gpu_direct?: boolean;
   /** Host. */
   host: string;
   /** Channels that its node's own search found. Absent: the log does not say. */
-  init_channels?: number | null;
+  init_channels: number | null;
   /** How much its collector asks the library for: `counters`, `channels`, `steps`. Absent: not known. */
-  level?: string | null;
+  level?: string;
   /** Version of the library, e.g. `2.27.3`. Absent: not known. */
-  library_version?: string | null;
+  library_version?: string;
   /** Index of its NCCL node within the communicator. Not always a host. Absent: not known. */
-  node?: number | null;
-  operation?: Operation | null;
+  node: number | null;
+  /** The operation that it is in; if in none, the last one it completed. */
+  operation?: Operation;
   /** Process id on it. */
   pid: number;
   /** Version of the profiler interface that the library speaks to its collector. Absent: it does not. */
-  profiler_version?: number | null;
+  profiler_version?: number;
   /** Rank in the communicator. */
   rank: number;
   /** The same between nodes. */
-  ring_bw_inter?: number | null;
+  ring_bw_inter?: number;
   /** Bandwidth inside the node that its ring search found, GB/s as the library prints it. Absent: not known. */
-  ring_bw_intra?: number | null;
+  ring_bw_intra?: number;
   /** Who has spoken of it: `calls`, `plugin`, `log`. */
   sources: (string)[];
   /** What has become of its process. */
@@ -965,7 +740,7 @@ export type Ring = {
   /** The hops in order, from rank 0 (or the lowest rank known). If not complete: the longest piece known. */
   order: (Hop)[];
   /** Why it is not complete, in words. Absent if complete. */
-  problem?: string | null;
+  problem?: string;
 };
 
 /** The rings of a communicator. */
@@ -993,19 +768,19 @@ export type RunbookEntry = {
 /** Something that was searched for. */
 export type SearchHit = {
   /** Communicator id. Absent: not one. */
-  comm?: string | null;
+  comm?: string;
   /** Where it is, in words, e.g. `job llm-7b, host-3`. */
   detail: string;
   /** Host. Absent: not one. */
-  host?: string | null;
+  host?: string;
   /** Job. Absent: belongs to none. */
-  job?: string | null;
+  job?: string;
   /** What it is. */
   kind: SearchKind;
   /** NIC on it. Absent: not one. */
-  nic?: string | null;
+  nic?: string;
   /** Rank in it. Absent: not one. */
-  rank?: number | null;
+  rank?: number;
   /** What to call it, e.g. `host-17`, `rank 12 of world`. */
   title: string;
 };
@@ -1030,9 +805,9 @@ export type Series = {
 /** One line of a series. */
 export type SeriesLine = {
   /** Communicator id. Absent: summed over communicators. */
-  comm?: string | null;
+  comm?: string;
   /** Host. Absent: summed over hosts. */
-  host?: string | null;
+  host?: string;
   /** Primitive. */
   primitive: string;
   /** One value a time; null where nothing is known. */
@@ -1057,9 +832,9 @@ export type TraceEvent = {
   /** What else is known. */
   args: Record<string, unknown>;
   /** Primitive. Absent: no operation. */
-  cat?: string | null;
+  cat?: string;
   /** How long, of `X`. */
-  dur?: number | null;
+  dur?: number;
   /** E.g. `AllReduce #1041`. */
   name: string;
   /** `X`: completed operation; `B`: one in flight; `C`: completed bytes of a host; `M`: name of a host or rank. */

@@ -17,9 +17,11 @@ pub struct CommunicatorSummary {
     pub job: String,
     /// Name that the program gave it (`ncclConfig_t.commName`).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub name: Option<String>,
     /// What it is for, as far as its name or its shape tell. Absent: they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub purpose: Option<Purpose>,
     /// Whether it is in use.
     pub state: CommunicatorState,
@@ -28,7 +30,7 @@ pub struct CommunicatorSummary {
     pub created: Timestamp,
     /// When the last rank ended it. Absent: in use.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub ended: Option<Timestamp>,
     /// Number of ranks.
     pub n_ranks: u32,
@@ -39,8 +41,10 @@ pub struct CommunicatorSummary {
     /// Hosts in order of their lowest rank.
     pub hosts: Vec<String>,
     /// Lowest init channel count of all ranks. Absent: not every rank has said.
+    #[schema(required = true)]
     pub base: Option<u32>,
     /// Agreed channel count. Absent: not known, or the ranks disagree.
+    #[schema(required = true)]
     pub final_channels: Option<u32>,
     /// Hosts that hold the others back; empty if none does.
     pub culprits: Vec<String>,
@@ -110,6 +114,7 @@ pub struct ChannelPrediction {
     /// be said.
     pub finals: Vec<u32>,
     /// Whether the final count is among them. Absent: one of both is not known.
+    #[schema(required = true)]
     pub explained: Option<bool>,
     /// The steps from the lowest init to the final count, in the library's order. Where an input is not known: those
     /// that lead to the final count that the communicator has.
@@ -164,6 +169,7 @@ pub struct Rank {
     pub rank: u32,
     /// Rank in the job, if the launcher says.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub global_rank: Option<u32>,
     /// Host.
     pub host: String,
@@ -171,12 +177,15 @@ pub struct Rank {
     pub pid: u32,
     /// GPU as the library names it. Absent: none, or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub gpu: Option<String>,
     /// What has become of its process.
     pub state: RankState,
     /// Channels that its node's own search found. Absent: the log does not say.
+    #[schema(required = true)]
     pub init_channels: Option<u32>,
     /// Channels that it uses. Absent: the log does not say.
+    #[schema(required = true)]
     pub final_channels: Option<u32>,
     /// The first of `causes`.
     pub cause: String,
@@ -185,21 +194,27 @@ pub struct Rank {
     /// `unpack_x2`, `nvls_raise`, `shared_parent`, `max_channels`, `rccl`, `unexplained`, `unknown`.
     pub causes: Vec<String>,
     /// Index of its NCCL node within the communicator. Not always a host. Absent: not known.
+    #[schema(required = true)]
     pub node: Option<u32>,
     /// Version of the library, e.g. `2.27.3`. Absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub library_version: Option<String>,
     /// Compute capability of its GPU times ten (90 is 9.0). Absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub compute_capability: Option<u32>,
     /// Bandwidth inside the node that its ring search found, GB/s as the library prints it. Absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub ring_bw_intra: Option<f64>,
     /// The same between nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub ring_bw_inter: Option<f64>,
     /// Whether its NICs read the GPU's memory themselves, on all its hops over the network. Absent: it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub gpu_direct: Option<bool>,
     /// Who has spoken of it: `calls`, `plugin`, `log`.
     pub sources: Vec<String>,
@@ -207,12 +222,15 @@ pub struct Rank {
     pub completion: Completion,
     /// How much its collector asks the library for: `counters`, `channels`, `steps`. Absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub level: Option<String>,
     /// Version of the profiler interface that the library speaks to its collector. Absent: it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub profiler_version: Option<u32>,
     /// The operation that it is in; if in none, the last one it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub operation: Option<Operation>,
 }
 
@@ -236,6 +254,7 @@ pub struct Ring {
     pub missing_ranks: Vec<u32>,
     /// Why it is not complete, in words. Absent if complete.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub problem: Option<String>,
     /// The hops in order, from rank 0 (or the lowest rank known). If not complete: the longest piece known.
     pub order: Vec<Hop>,
@@ -250,19 +269,25 @@ pub struct Hop {
     pub host: String,
     /// Its GPU. Absent: none, or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub gpu: Option<String>,
     /// Transport to the next rank, e.g. `NET/Socket`. Absent: not known.
+    #[schema(required = true)]
     pub transport: Option<String>,
     /// NIC of that hop. Absent: none, or not known.
+    #[schema(required = true)]
     pub nic: Option<String>,
     /// NIC on which the next rank receives it. Absent: none, or not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub recv_nic: Option<String>,
     /// Whether the NIC reads the GPU's memory itself. Absent: no network hop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub gpu_direct: Option<bool>,
     /// Rank whose proxy carries the hop. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub proxy_rank: Option<u32>,
     /// What is odd about it among its like.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -271,6 +296,7 @@ pub struct Hop {
     pub next: u32,
     /// Payload bytes that this rank has sent to the next one over the network, all primitives and channels. Absent: its
     /// collector does not ask for network steps, so nobody counted them.
+    #[schema(required = true)]
     pub sent_bytes: Option<u64>,
 }
 
@@ -332,9 +358,11 @@ pub struct PrimitiveTotals {
     /// Their bytes.
     pub replayed_bytes: u64,
     /// Bytes sent to ranks on the same host. Absent: see `inter_bytes`.
+    #[schema(required = true)]
     pub intra_bytes: Option<u64>,
     /// Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of
     /// it does not ask for network steps.
+    #[schema(required = true)]
     pub inter_bytes: Option<u64>,
     /// Issued and not completed.
     pub backlog_bytes: u64,

@@ -22,12 +22,15 @@ pub struct Finding {
     pub host: String,
     /// Rank that is the subject. Absent: the whole host or communicator.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub rank: Option<u32>,
     /// Channel that is the subject. Absent: no single one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub channel: Option<u32>,
     /// NIC that is the subject, or that explains it, e.g. `mlx5_3`. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub nic: Option<String>,
     /// Communicator id. Empty: about a host's hardware.
     pub comm: String,
@@ -49,7 +52,7 @@ pub struct Finding {
     pub last_seen: Timestamp,
     /// When it was seen to hold no more. Absent: firing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub resolved_at: Option<Timestamp>,
 }
 

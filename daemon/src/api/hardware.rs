@@ -16,6 +16,7 @@ pub struct Hardware {
     pub nics: Vec<Nic>,
     /// Its GPUs, by index. Absent: no driver answered.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub gpus: Option<Vec<Gpu>>,
 }
 
@@ -34,42 +35,55 @@ pub struct Nic {
     pub state: String,
     /// Physical state, e.g. `LinkUp`, `Polling`. Absent: not said.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub physical_state: Option<String>,
     /// Rate of the link, bytes per second. Absent: not said.
+    #[schema(required = true)]
     pub rate_bytes_per_s: Option<f64>,
     /// `InfiniBand` or `Ethernet`.
     pub link_layer: String,
     /// Network interface of an RDMA device. Absent: none, or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub interface: Option<String>,
     /// PCI address. Absent: not a PCI device.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub pci: Option<String>,
     /// NUMA node. Absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub numa_node: Option<u32>,
     /// Driver or board. Absent: not said.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub model: Option<String>,
     /// Bytes that the port has sent since it counts. Absent: not counted.
+    #[schema(required = true)]
     pub sent_bytes: Option<u64>,
     /// Bytes received.
+    #[schema(required = true)]
     pub received_bytes: Option<u64>,
     /// Bytes per second sent over the last seconds. Absent: not known yet.
+    #[schema(required = true)]
     pub sent_bytes_per_s: Option<f64>,
     /// Bytes per second received.
+    #[schema(required = true)]
     pub received_bytes_per_s: Option<f64>,
     /// Payload bytes per second that communicators sent through it over the last seconds. Absent: nobody counted (see
     /// `Hop.sent_bytes`), or no communicator uses it.
+    #[schema(required = true)]
     pub payload_bytes_per_s: Option<f64>,
     /// Whether the payload was divided evenly among the NICs that lead to the same peer, because only their sum is known.
     pub payload_estimated: bool,
     /// How often its link went down since it counts. Absent: not counted.
+    #[schema(required = true)]
     pub link_downs: Option<u64>,
     /// Counters of errors that are not 0, by name.
     pub errors: Vec<NicError>,
     /// Worst severity of the findings about it that fire. Absent: none does.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub severity: Option<Severity>,
     /// What is wrong with it, in words. Empty: nothing.
     pub reasons: Vec<String>,
@@ -104,16 +118,20 @@ pub struct Gpu {
     pub index: u32,
     /// Model. Absent: not said.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub name: Option<String>,
     /// Unique id. Absent: not said.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub uuid: Option<String>,
     /// PCI address.
     pub pci: String,
     /// NUMA node. Absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub numa_node: Option<u32>,
     /// Memory. Absent: not said.
+    #[schema(required = true)]
     pub memory_bytes: Option<u64>,
     /// NICs by how close they are, closest first.
     pub nics: Vec<GpuNic>,

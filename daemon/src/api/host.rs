@@ -22,16 +22,21 @@ pub struct HostSummary {
     /// Its live processes.
     pub n_processes: u32,
     /// Init channels in its newest active communicator over several hosts (else its newest). Absent: not known.
+    #[schema(required = true)]
     pub init_channels: Option<u32>,
     /// Final channels there.
+    #[schema(required = true)]
     pub final_channels: Option<u32>,
     /// Completed bytes per second over the last seconds, all its ranks.
     pub completed_bytes_per_s: f64,
     /// Its NICs. Absent: nobody has read its hardware.
+    #[schema(required = true)]
     pub n_nics: Option<u32>,
     /// NICs that are down, of those that its peers have up.
+    #[schema(required = true)]
     pub n_nics_down: Option<u32>,
     /// Its GPUs. Absent: not known.
+    #[schema(required = true)]
     pub n_gpus: Option<u32>,
     /// When something was last heard of it.
     #[schema(value_type = String, format = DateTime)]
@@ -50,6 +55,7 @@ pub struct HostDetail {
     pub firing: Vec<Finding>,
     /// NICs and GPUs. Absent: nobody has read them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub hardware: Option<Hardware>,
 }
 
@@ -60,6 +66,7 @@ pub struct HostChannels {
     pub comm: String,
     /// Name that the program gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub name: Option<String>,
     /// Job.
     pub job: String,
@@ -68,17 +75,20 @@ pub struct HostChannels {
     pub created: Timestamp,
     /// When its last rank ended it. Absent: in use.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub ended: Option<Timestamp>,
     /// Ranks of the communicator, and of those on this host.
     pub n_ranks: u32,
     /// Its ranks on this host.
     pub n_ranks_here: u32,
     /// Lowest init of its ranks on this host. Absent: not known.
+    #[schema(required = true)]
     pub init_channels: Option<u32>,
     /// Lowest init of all ranks. Absent: not known.
+    #[schema(required = true)]
     pub base: Option<u32>,
     /// Agreed channel count. Absent: not known.
+    #[schema(required = true)]
     pub final_channels: Option<u32>,
     /// Why final is what it is, of its lowest rank here: one of the words of `Rank.causes`.
     pub cause: String,
@@ -98,7 +108,9 @@ pub struct HostRank {
     /// What has become of its process.
     pub state: RankState,
     /// Channels that the node's search found.
+    #[schema(required = true)]
     pub init_channels: Option<u32>,
     /// Channels in use.
+    #[schema(required = true)]
     pub final_channels: Option<u32>,
 }

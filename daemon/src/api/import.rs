@@ -58,9 +58,11 @@ pub struct ImportedFile {
     pub unparsed: BTreeMap<String, u64>,
     /// Why it was not read, or not to its end. Absent: it was.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub problem: Option<String>,
     /// What was seen in it instead, if it is none of the kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub seen: Option<String>,
 }
 
@@ -112,6 +114,7 @@ pub struct ImportedCommunicator {
     pub hash_is_made_up: bool,
     /// Version of the library. Absent: not said.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub version: Option<String>,
     /// Its rings, one a channel.
     pub rings: Vec<Ring>,
@@ -167,6 +170,7 @@ pub struct Proof {
     pub file: String,
     /// Number of the line, counting from 1. Absent: the file has no lines.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub line: Option<u64>,
     /// The line, cut; or what is there instead of one.
     pub text: String,

@@ -20,6 +20,7 @@ pub struct Job {
     #[schema(value_type = String, format = DateTime)]
     pub last_seen: Timestamp,
     /// Ranks as the launcher says. Absent: not said.
+    #[schema(required = true)]
     pub world_size: Option<u32>,
     /// Processes seen.
     pub n_processes: u32,

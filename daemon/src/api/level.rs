@@ -74,9 +74,10 @@ pub struct JobLevel {
     /// Job id.
     pub job: String,
     /// What was wished for last. Absent: nothing since this daemon started.
+    #[schema(required = true)]
     pub wish: Option<LevelChoice>,
     /// When it was.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
     pub wished_at: Option<Timestamp>,
     /// The job's processes that have not ended.
     pub processes: Vec<ProcessLevel>,
@@ -90,9 +91,11 @@ pub struct ProcessLevel {
     /// Process id.
     pub pid: u32,
     /// Rank in the job. Absent: the launcher did not say.
+    #[schema(required = true)]
     pub global_rank: Option<u32>,
     /// What its collector does: `counters`, `channels`, `steps` or `off`. Absent: it has not said, or it is not in this
     /// process, or it has switched itself off after a fault.
+    #[schema(required = true)]
     pub level: Option<LevelChoice>,
     /// Whether it was heard of lately.
     pub state: RankState,

@@ -24,6 +24,7 @@ pub struct Operation {
     pub datatype: String,
     /// Peer of send and recv, root of rooted collectives.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub peer: Option<u32>,
     /// Where it stands.
     pub state: OperationState,

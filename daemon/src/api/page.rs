@@ -10,6 +10,7 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// Give this as `cursor` to get the next page. Absent: this is the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

@@ -14,18 +14,23 @@ pub struct SearchHit {
     pub detail: String,
     /// Job. Absent: belongs to none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub job: Option<String>,
     /// Communicator id. Absent: not one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub comm: Option<String>,
     /// Rank in it. Absent: not one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub rank: Option<u32>,
     /// Host. Absent: not one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub host: Option<String>,
     /// NIC on it. Absent: not one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub nic: Option<String>,
 }
 

@@ -25,9 +25,11 @@ pub struct SeriesLine {
     pub primitive: String,
     /// Host. Absent: summed over hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub host: Option<String>,
     /// Communicator id. Absent: summed over communicators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub comm: Option<String>,
     /// One value a time; null where nothing is known.
     pub values: Vec<Option<f64>>,

@@ -24,6 +24,7 @@ pub struct TraceEvent {
     pub name: String,
     /// Primitive. Absent: no operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub cat: Option<String>,
     /// `X`: completed operation; `B`: one in flight; `C`: completed bytes of a host; `M`: name of a host or rank.
     pub ph: String,
@@ -31,6 +32,7 @@ pub struct TraceEvent {
     pub ts: f64,
     /// How long, of `X`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub dur: Option<f64>,
     /// Host: its place among the communicator's, from 1.
     pub pid: u32,

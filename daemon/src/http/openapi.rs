@@ -1,7 +1,9 @@
 //! The OpenAPI document.
 
+mod parameters;
+
 use utoipa::OpenApi;
-use utoipa::openapi::{ContentBuilder, Ref, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::App;
@@ -13,7 +15,7 @@ pub(super) fn router() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
 }
 
-/// Gives every operation a name of its own, and the answers that any of its kind can have.
+/// Gives every operation a name of its own, the answers that any of its kind can have, and its parameters their schemas.
 pub(super) fn complete(document: &mut utoipa::openapi::OpenApi) {
     for (path, item) in &mut document.paths.paths {
         let operations = [("get", &mut item.get), ("put", &mut item.put), ("post", &mut item.post)];
@@ -22,6 +24,12 @@ pub(super) fn complete(document: &mut utoipa::openapi::OpenApi) {
             let words = path.trim_start_matches("/api/v1/").split(|c: char| !c.is_ascii_alphanumeric());
             let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
             operation.operation_id = Some(format!("{method}_{}", words.join("_")));
+            for parameter in operation.parameters.iter_mut().flatten() {
+                let RefOr::T(parameter) = parameter else { continue };
+                if let Some(schema) = parameters::schema(&parameter.name) {
+                    parameter.schema = Some(schema.into());
+                }
+            }
             let is_stream = path.ends_with("/events");
             let known = &mut operation.responses.responses;
             if method == "get" && !is_stream {

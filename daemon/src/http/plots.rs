@@ -3,13 +3,17 @@
 mod history;
 mod request;
 
+use std::ops::RangeInclusive;
+
 use axum::extract::State;
 use axum::response::Response;
 
 use self::request::Look;
+pub(super) use self::request::{HEIGHTS_PX, THEMES, WIDTHS_PX};
 use super::App;
 use super::problem::ApiError;
 use super::query::Params;
+use super::series::HistoryParams;
 use crate::api::Problem;
 use crate::plots::{ChannelsPlot, Format, RingPlot, RingsPlot};
 use crate::view;
@@ -25,8 +29,8 @@ macro_rules! plot {
         #[utoipa::path(get, path = $path, tag = "plots",
             params(
                 $($params)*
-                ("theme" = Option<String>, Query, description = "light or dark; light if not given."),
-                ("width" = Option<u32>, Query, description = "Width in pixels, 400 to 2400; 900 if not given."),
+                ("theme" = Option<String>, Query, description = "light if not given."),
+                ("width" = Option<u32>, Query, description = "Width in pixels; 900 if not given."),
                 ("download" = Option<bool>, Query, description = "Whether a browser is to save it."),
             ),
             responses(
@@ -54,32 +58,18 @@ plot!("Init and final channels of each host of a communicator.\n\nCulprits are m
     alike share a bar." channels,
     channels_svg "/api/v1/plots/channels.svg", channels_png "/api/v1/plots/channels.png",
     ("comm" = String, Query, description = "Communicator id."),
-    ("height" = Option<u32>, Query, description = "Height in pixels, 240 to 2400; 500 if not given."),
+    ("height" = Option<u32>, Query, description = "Height in pixels; 500 if not given."),
 );
 plot!("Completed bytes per second of each primitive over time.\n\nOf one communicator its bus bandwidth: what each link \
     of its rings carries." history::bandwidth,
     bandwidth_svg "/api/v1/plots/bandwidth.svg", bandwidth_png "/api/v1/plots/bandwidth.png",
-    ("job" = Option<String>, Query, description = "Only this job."),
-    ("comm" = Option<String>, Query, description = "Only this communicator."),
-    ("host" = Option<String>, Query, description = "Only this host."),
-    ("primitive" = Option<String>, Query, description = "Only this primitive."),
-    ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; 15 minutes \
-        before `to` if not given."),
-    ("to" = Option<String>, Query, description = "Last moment; now if not given."),
-    ("step" = Option<String>, Query, description = "Time between points, e.g. 10s."),
-    ("height" = Option<u32>, Query, description = "Height in pixels, 240 to 2400; 500 if not given."),
+    HistoryParams,
+    ("height" = Option<u32>, Query, description = "Height in pixels; 500 if not given."),
 );
 plot!("Issued against completed bytes over time.\n\nWhat is between the lines is the backlog." history::backlog,
     backlog_svg "/api/v1/plots/backlog.svg", backlog_png "/api/v1/plots/backlog.png",
-    ("job" = Option<String>, Query, description = "Only this job."),
-    ("comm" = Option<String>, Query, description = "Only this communicator."),
-    ("host" = Option<String>, Query, description = "Only this host."),
-    ("primitive" = Option<String>, Query, description = "Only this primitive."),
-    ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; 15 minutes \
-        before `to` if not given."),
-    ("to" = Option<String>, Query, description = "Last moment; now if not given."),
-    ("step" = Option<String>, Query, description = "Time between points, e.g. 10s."),
-    ("height" = Option<u32>, Query, description = "Height in pixels, 240 to 2400; 500 if not given."),
+    HistoryParams,
+    ("height" = Option<u32>, Query, description = "Height in pixels; 500 if not given."),
 );
 
 async fn rings(app: App, params: Params, format: Format) -> Result<Response, ApiError> {
@@ -88,15 +78,15 @@ async fn rings(app: App, params: Params, format: Format) -> Result<Response, Api
     let comm = request::comm(&params)?;
     let channel = match params.text("channel") {
         Some("all") => None,
-        _ => Some(params.number("channel", 0..=CHANNEL_MAX)?.unwrap_or(0)),
+        _ => Some(params.number("channel", CHANNELS)?.unwrap_or(0)),
     };
     let wanted = comm.clone();
     let found = app
         .read(move |model, diagnosis, now| {
             let detail = view::communicator(model, diagnosis, now, &wanted)?;
             let rings = view::rings(model, diagnosis, now, &wanted)?.rings;
-            let hosts = view::hosts(model, diagnosis, now);
-            let degraded = hosts.into_iter().filter(|host| host.degraded).map(|host| host.host).collect();
+            let degraded = view::hosts(model, diagnosis, now, |_, is_degraded| is_degraded);
+            let degraded = degraded.into_iter().map(|host| host.host).collect();
             Some((detail, rings, degraded))
         })
         .await?;
@@ -135,4 +125,4 @@ async fn channels(app: App, params: Params, format: Format) -> Result<Response, 
 }
 
 /// NCCL has at most 64 (MAXCHANNELS); the rest is room.
-const CHANNEL_MAX: u32 = 1023;
+pub(super) const CHANNELS: RangeInclusive<u32> = 0..=1023;

@@ -16,20 +16,32 @@ use crate::ingest::StoreState;
 use crate::store::{Metric, SeriesQuery};
 use ringscope_wire::Primitive;
 
+/// Of what, and of which time, for the document.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "Asked reads them, with words for every mistake")]
+pub(super) struct HistoryParams {
+    /// Only this job.
+    job: Option<String>,
+    /// Only this communicator.
+    comm: Option<String>,
+    /// Only this host.
+    host: Option<String>,
+    /// Only this primitive.
+    primitive: Option<String>,
+    /// First moment, RFC 3339 or milliseconds since 1970; 15 minutes before `to` if not given.
+    from: Option<String>,
+    /// Last moment; now if not given.
+    to: Option<String>,
+    /// Time between points, e.g. `10s`; so that there are at most 300 if not given.
+    step: Option<String>,
+}
+
 /// A counter over time, from the database.
 #[utoipa::path(get, path = "/api/v1/series", tag = "history",
     params(
-        ("metric" = String, Query, description = "issued_bytes, completed_bytes, issued_calls, completed_calls, \
-            intra_bytes, inter_bytes or backlog_bytes (issued and not completed)."),
-        ("job" = Option<String>, Query, description = "Only this job."),
-        ("comm" = Option<String>, Query, description = "Only this communicator."),
-        ("host" = Option<String>, Query, description = "Only this host."),
-        ("primitive" = Option<String>, Query, description = "Only this primitive."),
-        ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; 15 minutes \
-            before `to` if not given."),
-        ("to" = Option<String>, Query, description = "Last moment; now if not given."),
-        ("step" = Option<String>, Query, description = "Time between points, e.g. 10s; so that there are at most 300 \
-            if not given."),
+        ("metric" = String, Query, description = "The counter; backlog_bytes: issued and not completed."),
+        HistoryParams,
         ("rate" = Option<bool>, Query, description = "Per second instead of cumulative. Not of backlog_bytes."),
         ("by" = Option<By>, Query, description = "What is not summed beside primitives; primitive if not given: \
             nothing."),
@@ -105,8 +117,9 @@ impl Asked {
     ) -> Result<Self, ApiError> {
         let primitives = Primitive::ALL.map(|primitive| (primitive.label(), primitive));
         let primitive = params.word("primitive", &primitives)?;
-        let to_ms = time(params, "to")?.unwrap_or_else(|| now.unix_ms().cast_signed());
-        let from_ms = time(params, "from")?.unwrap_or(to_ms - RANGE_DEFAULT_MS);
+        let to_ms = params.time("to")?.unwrap_or(now).unix_ms().cast_signed();
+        let from_ms = params.time("from")?.map(|from| from.unix_ms().cast_signed());
+        let from_ms = from_ms.unwrap_or(to_ms - RANGE_DEFAULT_MS);
         if from_ms >= to_ms || from_ms < SeriesQuery::LOOK_BACK_MS {
             return Err(ApiError::bad_request("the parameter from must be before to, and after 1970"));
         }
@@ -147,15 +160,6 @@ impl Asked {
     }
 }
 
-/// A moment as a parameter gives it, milliseconds since 1970.
-pub(super) fn time(params: &Params, name: &str) -> Result<Option<i64>, ApiError> {
-    let Some(text) = params.text(name) else { return Ok(None) };
-    let ms = text.parse::<u64>().ok().or_else(|| Some(text.parse::<Timestamp>().ok()?.unix_ms()));
-    let ms = ms.and_then(|ms| i64::try_from(ms).ok()).filter(|ms| *ms < TIME_MAX_MS);
-    let allowed = "allowed: an RFC 3339 time, e.g. 2026-01-31T12:00:00Z, or milliseconds since 1970";
-    ms.map(Some).ok_or_else(|| wrong(name, text, allowed))
-}
-
 fn step(text: &str, range_ms: i64) -> Result<i64, ApiError> {
     let least_ms = (range_ms / POINTS_MAX).max(STEP_MIN_MS);
     let step = duration(text).or_else(|_| duration(&format!("{text}s")));
@@ -167,6 +171,8 @@ fn step(text: &str, range_ms: i64) -> Result<i64, ApiError> {
 
 const PARAMETERS: [&str; 11] =
     ["metric", "job", "comm", "host", "primitive", "from", "to", "step", "rate", "by", "by_host"];
+/// What [`step`] reads.
+pub(super) const STEP_PATTERN: &str = "^[0-9]+(ms|s|m|h|d)?$";
 /// Samples further apart than this were an idle time, not a slow sampler.
 const EVEN_GAP_MS: i64 = 15_000;
 /// So long it takes until what happened is in the store: the interval of samples and that of writing.
@@ -182,5 +188,3 @@ const STEP_DEFAULT_MIN_MS: i64 = 2000;
 /// History is no finer.
 const STEP_MIN_MS: i64 = 1000;
 const STEP_MAX_MS: i64 = 7 * 86_400_000;
-/// The year 9999.
-const TIME_MAX_MS: i64 = 253_402_300_800_000;

@@ -6,7 +6,6 @@ use axum::extract::{Path, State};
 use super::App;
 use super::problem::ApiError;
 use super::query::Params;
-use super::series::time;
 use crate::api::{Problem, Trace};
 use crate::clock::{self, Timestamp};
 use crate::view;
@@ -20,7 +19,7 @@ use crate::view;
         ("from" = Option<String>, Query, description = "First moment, RFC 3339 or milliseconds since 1970; all that is \
             kept if not given."),
         ("to" = Option<String>, Query, description = "Last moment; now if not given."),
-        ("format" = Option<String>, Query, description = "chrome, which is also what is given without."),
+        ("format" = Option<String>, Query, description = "chrome if not given: Perfetto reads it too."),
     ),
     responses(
         (status = 200, description = "The trace. What it lacks is said in otherData.", body = Trace),
@@ -33,14 +32,15 @@ pub(super) async fn trace(
     params: Params,
 ) -> Result<Json<Trace>, ApiError> {
     let params = params.allow(&["from", "to", "format"])?;
-    params.word("format", &[("chrome", ())])?;
-    let at = |ms: i64| Timestamp(ms.unsigned_abs().saturating_mul(1_000_000));
-    let from = time(&params, "from")?.map_or(Timestamp(0), at);
-    let to = time(&params, "to")?.map_or_else(clock::now, at);
+    params.word("format", &FORMATS)?;
+    let from = params.time("from")?.unwrap_or(Timestamp(0));
+    let to = params.time("to")?.unwrap_or_else(clock::now);
     if from > to {
         return Err(ApiError::bad_request("the parameter from must be before to"));
     }
     let wanted = id.clone();
-    let found = app.read(move |model, diagnosis, now| view::trace(model, diagnosis, now, &wanted, from, to));
+    let found = app.read(move |model, _, now| view::trace(model, now, &wanted, from, to));
     found.await?.map(Json).ok_or_else(|| ApiError::unknown("communicator", &id))
 }
+
+pub(super) const FORMATS: [(&str, ()); 1] = [("chrome", ())];

@@ -12,19 +12,11 @@ use serde_json::{Map, Value, json};
 use super::bandwidth::bus_factor;
 use crate::api::{Trace, TraceEvent};
 use crate::clock::Timestamp;
-use crate::diagnose::Diagnosis;
 use crate::model::{Communicator, Completed, Model, RankRef};
 
 /// The operations that ran between two times. `None`: no such communicator.
 #[must_use]
-pub fn trace(
-    model: &Model,
-    _diagnosis: &Diagnosis,
-    now: Timestamp,
-    id: &str,
-    from: Timestamp,
-    to: Timestamp,
-) -> Option<Trace> {
+pub fn trace(model: &Model, now: Timestamp, id: &str, from: Timestamp, to: Timestamp) -> Option<Trace> {
     let known = model.communicator(id.parse().ok()?)?;
     let (completed, forgotten) = model.completed(known.id());
     let mut by_rank: BTreeMap<u32, Vec<Completed>> = BTreeMap::new();

@@ -15,7 +15,7 @@ export function job(rest: Partial<Job> = {}): Job {
 export function host(name: string, rest: Partial<HostSummary> = {}): HostSummary {
   return {
     host: name, degraded: false, reasons: [], findings: COUNTS, jobs: ["train"], n_processes: 2, init_channels: 2,
-    final_channels: 4, completed_bytes_per_s: 0, last_seen: "2026-03-01T03:26:08Z", ...rest,
+    final_channels: 4, completed_bytes_per_s: 0, n_nics: null, n_nics_down: null, n_gpus: null, last_seen: "2026-03-01T03:26:08Z", ...rest,
   };
 }
 

@@ -51,7 +51,7 @@ test("errors that rise come first", () => {
 });
 
 test("the GPUs closest to a port", () => {
-  const gpu = (index: number, distance: string): Gpu => ({ index, pci: "", nics: [{ nic: "mlx5_0", distance }] });
+  const gpu = (index: number, distance: string): Gpu => ({ index, pci: "", memory_bytes: null, nics: [{ nic: "mlx5_0", distance }] });
   expect(closest(nic("mlx5_0"), [gpu(0, "PIX"), gpu(1, "SYS"), gpu(2, "PIX")])).toBe("GPU 0, 2 (PIX)");
   expect(closest(nic("mlx5_9"), [gpu(0, "PIX")])).toBe("");
 });

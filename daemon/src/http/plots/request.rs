@@ -1,5 +1,7 @@
 //! What all pictures are asked and answered with.
 
+use std::ops::RangeInclusive;
+
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 
@@ -18,10 +20,9 @@ pub(super) struct Look {
 
 impl Look {
     pub(super) fn from_params(params: &Params, name: &str, format: Format) -> Result<Self, ApiError> {
-        let themes = [("light", Theme::Light), ("dark", Theme::Dark)];
         let is_saved = params.boolean("download")?.unwrap_or(false);
         Ok(Self {
-            theme: params.word("theme", &themes)?.unwrap_or(Theme::Light),
+            theme: params.word("theme", &THEMES)?.unwrap_or(Theme::Light),
             size: Size {
                 width_px: params.number("width", WIDTHS_PX)?.unwrap_or(WIDTH_DEFAULT_PX),
                 height_px: params.number("height", HEIGHTS_PX)?.unwrap_or(HEIGHT_DEFAULT_PX),
@@ -54,7 +55,8 @@ pub(super) fn comm(params: &Params) -> Result<String, ApiError> {
     })
 }
 
-const WIDTHS_PX: std::ops::RangeInclusive<u32> = 400..=2400;
+pub(in crate::http) const THEMES: [(&str, Theme); 2] = [("light", Theme::Light), ("dark", Theme::Dark)];
+pub(in crate::http) const WIDTHS_PX: RangeInclusive<u32> = 400..=2400;
 const WIDTH_DEFAULT_PX: u32 = 900;
-const HEIGHTS_PX: std::ops::RangeInclusive<u32> = 240..=2400;
+pub(in crate::http) const HEIGHTS_PX: RangeInclusive<u32> = 240..=2400;
 const HEIGHT_DEFAULT_PX: u32 = 500;
