@@ -37,9 +37,7 @@ pub(super) async fn list(
         part: params.part("q")?,
     };
     let list = move |model: &Model, diagnosis: &Diagnosis, now| {
-        let mut hosts = view::hosts(model, diagnosis, now);
-        filter.keep(model, &mut hosts);
-        hosts
+        view::hosts(model, diagnosis, now, filter.keeps(model))
     };
     let hosts = app.read(list).await?;
     Ok(Json(paging.page(hosts, |host| host.host.clone())))

@@ -105,8 +105,8 @@ pub(super) fn of_jobs_and_hosts(state: &State, comms: &[CommunicatorId], now: Ti
     let updated_ns = ns(now);
     let all = view::jobs(model, diagnosis, now).into_iter().filter(|job| jobs.contains(&*job.id));
     set.jobs.extend(all.map(|job| job_row(job, updated_ns)));
-    let all = view::hosts(model, diagnosis, now).into_iter().filter(|host| hosts.contains(&*host.host));
-    set.hosts.extend(all.map(|host| host_row(&host, updated_ns)));
+    let known = view::hosts(model, diagnosis, now, |host, _| hosts.contains(host));
+    set.hosts.extend(known.iter().map(|host| host_row(host, updated_ns)));
 }
 
 fn rank_row(comm: &str, rank: &api::Rank, updated_ns: i64) -> RankRow {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::api::{self, HostSummary, JobState};
+use crate::api::{self, JobState};
 use crate::model::Model;
 
 /// Text to be found anywhere in another, whatever the case.
@@ -52,16 +52,16 @@ impl JobFilter {
 }
 
 impl HostFilter {
-    /// Leaves in the list what is asked for.
-    pub fn keep(&self, model: &Model, hosts: &mut Vec<HostSummary>) {
+    /// Whether a host is to be listed, by its name and whether it is degraded.
+    pub fn keeps(&self, model: &Model) -> impl Fn(&str, bool) -> bool {
         let of_job: Option<HashSet<&str>> = self.job.as_ref().map(|job| {
             let processes = model.job(job).into_iter().flat_map(|(_, job)| job.processes(model));
             processes.filter_map(|process| Some(&*process.identity()?.host)).collect()
         });
-        hosts.retain(|host| {
-            of_job.as_ref().is_none_or(|hosts| hosts.contains(&*host.host))
-                && self.degraded.is_none_or(|degraded| host.degraded == degraded)
-                && self.part.as_ref().is_none_or(|part| part.is_in(&host.host))
-        });
+        move |host, is_degraded| {
+            of_job.as_ref().is_none_or(|hosts| hosts.contains(host))
+                && self.degraded.is_none_or(|degraded| is_degraded == degraded)
+                && self.part.as_ref().is_none_or(|part| part.is_in(host))
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Hosts.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,13 +14,21 @@ use crate::clock::Timestamp;
 use crate::diagnose::{Diagnosis, NIC_DOWN};
 use crate::model::{Communicator, CommunicatorId, Hardware, Model, Name, Process, ProcessState};
 
-/// Every host, by name.
+/// The hosts that `keep` says by their name and whether they are degraded, by name. The others cost next to nothing.
 #[must_use]
-pub fn hosts(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Vec<HostSummary> {
+pub fn hosts(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    now: Timestamp,
+    keep: impl Fn(&str, bool) -> bool,
+) -> Vec<HostSummary> {
     let firing = firing_by(diagnosis, subject);
     let ages = Ages::of(model);
+    let has_bad =
+        |name: &str| firing.get(name).is_some_and(|firing| is_degraded(count(firing.iter().copied())));
     model
         .hosts()
+        .filter(|(name, _)| keep(name, has_bad(name)))
         .map(|(name, processes)| summary(model, &ages, &firing, now, name, &processes.collect::<Vec<_>>()))
         .collect()
 }
@@ -32,7 +41,7 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
     let firing = firing_by(diagnosis, subject);
     let ages = Ages::of(model);
     let summary = summary(model, &ages, &firing, now, name, &processes);
-    let in_use = |comm| ages.0.get(&comm).is_some_and(|age| age.0);
+    let in_use = |comm| ages.get(comm).is_some_and(|age| age.0);
     let about = firing.get(&**name).map(Vec::as_slice).unwrap_or_default();
     Some(HostDetail {
         hardware: hardware(model, name, &processes, in_use, about, now),
@@ -56,34 +65,39 @@ fn newest_first(firing: &[&Finding]) -> Vec<Finding> {
     firing
 }
 
-/// What the choice of a host's communicator needs, of all communicators at once: each is asked for by all its ranks.
-struct Ages(HashMap<CommunicatorId, Age>);
+/// What the choice of a host's communicator needs of each, looked at once: all its ranks ask for it.
+struct Ages<'a> {
+    model: &'a Model,
+    known: RefCell<HashMap<CommunicatorId, Age>>,
+}
 
 /// Orders communicators by how well they tell what their hosts can do: in use, over several hosts, new.
 type Age = (bool, bool, Timestamp, CommunicatorId);
 
-impl Ages {
-    fn of(model: &Model) -> Self {
-        let age = |known: &Communicator| {
-            let is_in_use =
-                matches!(known.state(model).0, CommunicatorState::Active | CommunicatorState::Broken);
-            let first = known.ranks(model).next();
-            let is_wide = known
-                .ranks(model)
-                .any(|rank| first.is_some_and(|first| rank.identity.host != first.identity.host));
-            (known.id(), (is_in_use, is_wide, known.created(model), known.id()))
-        };
-        Self(model.communicators().map(age).collect())
+impl<'a> Ages<'a> {
+    fn of(model: &'a Model) -> Self {
+        Self { model, known: RefCell::default() }
     }
 
-    fn get(&self, known: &Communicator) -> Option<Age> {
-        self.0.get(&known.id()).copied()
+    fn get(&self, id: CommunicatorId) -> Option<Age> {
+        if let Some(age) = self.known.borrow().get(&id) {
+            return Some(*age);
+        }
+        let age = self.look_at(self.model.communicator(id)?);
+        self.known.borrow_mut().insert(id, age);
+        Some(age)
+    }
+
+    fn look_at(&self, known: &Communicator) -> Age {
+        let model = self.model;
+        let is_in_use = matches!(known.state(model).0, CommunicatorState::Active | CommunicatorState::Broken);
+        (is_in_use, !known.is_one_host(model), known.created(model), known.id())
     }
 }
 
 fn summary(
     model: &Model,
-    ages: &Ages,
+    ages: &Ages<'_>,
     firing: &HashMap<&str, Vec<&Finding>>,
     now: Timestamp,
     name: &Name,
@@ -100,7 +114,7 @@ fn summary(
         .filter_map(|process| process.identity())
         .map(|identity| &identity.job)
         .collect();
-    let (init_channels, final_channels) = channels(model, ages, processes);
+    let (init_channels, final_channels) = channels(ages, processes);
     let hardware = model.hardware_of(name);
     let n_down = firing.iter().filter(|finding| is_nic_down(finding)).count();
     let heard = processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default();
@@ -151,11 +165,11 @@ fn rate(process: &Process, now: Timestamp) -> f64 {
 }
 
 /// Init and final channels of a host in the communicator that tells best.
-fn channels(model: &Model, ages: &Ages, processes: &[&Process]) -> (Option<u32>, Option<u32>) {
+fn channels(ages: &Ages<'_>, processes: &[&Process]) -> (Option<u32>, Option<u32>) {
     let ranks = || processes.iter().flat_map(|process| process.ranks());
     // One of which the channels are not known tells nothing.
     let told = ranks().filter(|rank| rank.facts.init_channels.is_some());
-    let told = told.filter_map(|rank| ages.get(model.communicator(rank.local.communicator()?)?));
+    let told = told.filter_map(|rank| ages.get(rank.local.communicator()?));
     let Some((.., best)) = told.max() else { return (None, None) };
     let here = || ranks().filter(|rank| rank.local.communicator() == Some(best)).map(|rank| rank.facts);
     (
@@ -165,14 +179,14 @@ fn channels(model: &Model, ages: &Ages, processes: &[&Process]) -> (Option<u32>,
 }
 
 /// The host's ranks in communicators in use, by job, newest communicator first, and rank.
-fn ranks(model: &Model, ages: &Ages, now: Timestamp, processes: &[&Process]) -> Vec<HostRank> {
+fn ranks(model: &Model, ages: &Ages<'_>, now: Timestamp, processes: &[&Process]) -> Vec<HostRank> {
     let mut found: Vec<(Age, HostRank)> = Vec::new();
     for process in processes {
         for rank in process.ranks() {
             let Some(known) = rank.local.communicator().and_then(|id| model.communicator(id)) else {
                 continue;
             };
-            let Some(age) = ages.get(known).filter(|age| age.0) else { continue };
+            let Some(age) = ages.get(known.id()).filter(|age| age.0) else { continue };
             found.push((
                 age,
                 HostRank {

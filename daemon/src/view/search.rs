@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::communicators::text;
 use crate::api::{CommunicatorState, SearchHit, SearchKind};
-use crate::model::{Communicator, Model, Name};
+use crate::model::{Communicator, Model, Name, Port};
 
 /// The best hits for `wanted`, at most `limit`. Nothing is found by nothing.
 #[must_use]
@@ -116,23 +116,25 @@ impl Best<'_> {
         }
     }
 
-    /// `mlx5_3`, `mlx5_3@host-17`: those that rings lead over, of each process in its newest communicator.
+    /// `mlx5_3`, `mlx5_3@host-17`: those that a host has, and those that rings lead over, of each process in its newest
+    /// communicator: not every host tells what it has, and some rings name several NICs as one.
     fn nics(&mut self, model: &Model) {
         let (wanted, _) = self.wanted.split_once('@').unwrap_or((self.wanted, ""));
-        let mut is_wanted: HashMap<&Name, bool> = HashMap::new();
+        // Names repeat: most are looked at once.
+        let mut known: HashMap<Name, bool> = HashMap::new();
+        let mut is_wanted = |nic: &Name| {
+            let contains = || nic.to_lowercase().contains(wanted);
+            !nic.is_empty() && *known.entry(nic.clone()).or_insert_with(contains)
+        };
         for (host, processes) in model.hosts() {
-            let mut nics: BTreeSet<&Name> = BTreeSet::new();
+            let ports = model.hardware_of(host).into_iter().flat_map(|hardware| hardware.nics.keys());
+            let mut nics: BTreeSet<Name> = ports.map(Port::label).filter(&mut is_wanted).collect();
             for process in processes.filter(|process| process.ended().is_none()) {
                 let newest = process.ranks().max_by_key(|rank| rank.facts.created);
-                for place in newest.iter().flat_map(|rank| rank.facts.rings.values()) {
-                    // Names are shared: most are looked at once.
-                    let wanted = || place.nic.to_lowercase().contains(wanted);
-                    if *is_wanted.entry(&place.nic).or_insert_with(wanted) && !place.nic.is_empty() {
-                        nics.insert(&place.nic);
-                    }
-                }
+                let places = newest.iter().flat_map(|rank| rank.facts.rings.values());
+                nics.extend(places.map(|place| &place.nic).filter(|nic| is_wanted(nic)).cloned());
             }
-            for nic in nics {
+            for nic in &nics {
                 self.nic(host, nic);
             }
         }
@@ -199,7 +201,8 @@ fn count(n: usize, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::build::{Cluster, at};
+    use crate::model::build::{Cluster, at, hardware, nic, reading};
+    use ringscope_wire::batch;
 
     fn cluster() -> Cluster {
         Cluster::new(&[("host-1", 1, 2), ("host-12", 1, 2), ("ghost-1", 1, 2)], 2)
@@ -231,6 +234,25 @@ mod tests {
         check("nothing like it", 9, &[]);
         check("", 9, &[]);
         check("train", 0, &[]);
+    }
+
+    #[test]
+    fn nics_that_no_ring_uses_are_found_too() {
+        let mut model = Model::new();
+        model.apply(&cluster().batch(1, 2), at(2));
+        let second_port = batch::Nic { port: 2, ..nic("mlx5_9") };
+        let nics = vec![nic("mlx5_0"), nic("mlx5_9"), second_port];
+        model.apply(
+            &reading(2, 2, vec![hardware("host-1", 2, nics.clone()), hardware("idle", 2, nics)]),
+            at(2),
+        );
+        let titles = |wanted: &str, limit| {
+            search(&model, wanted, limit).into_iter().map(|hit| hit.title).collect::<Vec<_>>()
+        };
+        assert_eq!(titles("MLX5_9", 9), ["mlx5_9@host-1", "mlx5_9@idle", "mlx5_9:2@host-1", "mlx5_9:2@idle"]);
+        assert_eq!(titles("mlx5_0@host-1", 2), ["mlx5_0@host-1", "mlx5_0@host-12"], "a NIC of both is one");
+        assert_eq!(titles("mlx5_0@idle", 9), ["mlx5_0@idle"], "a host without processes");
+        assert_eq!(titles("mlx5", 3).len(), 3, "bounded");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) fn look_at_everything(model: &Model, diagnosis: &Diagnosis, now: Time
         })
         .collect();
     let jobs = jobs(model, diagnosis, now);
-    let hosts = hosts(model, diagnosis, now);
+    let hosts = hosts(model, diagnosis, now, |_, _| true);
     json!({
         "communicators": whole,
         "job": jobs.iter().map(|known| job(model, diagnosis, now, &known.id)).collect::<Vec<_>>(),
@@ -124,7 +124,7 @@ fn what_is_not_there() {
 #[test]
 fn hosts_and_jobs() {
     let (model, diagnosis) = world(&sick());
-    let hosts = hosts(&model, &diagnosis, at(3));
+    let hosts = hosts(&model, &diagnosis, at(3), |_, _| true);
     let degraded: Vec<_> = hosts.iter().map(|known| (known.host.as_str(), known.degraded)).collect();
     assert_eq!(degraded, [("host-0", false), ("host-1", false), ("host-2", true)]);
     assert_eq!(
@@ -161,10 +161,10 @@ fn a_host_shows_its_newest_communicator_over_several_hosts() {
     let (mut model, diagnosis) = world(&wide);
     let narrow = Cluster::new(&[("host-0", 2, 12)], 24).again(2, 8, 10);
     model.apply(&narrow.batch(2, 11), at(11));
-    let found = hosts(&model, &diagnosis, at(11));
+    let found = hosts(&model, &diagnosis, at(11), |_, _| true);
     assert_eq!((found[0].init_channels, found[0].final_channels), (Some(2), Some(4)));
     let (model, diagnosis) = world(&narrow);
-    assert_eq!(hosts(&model, &diagnosis, at(11))[0].final_channels, Some(24));
+    assert_eq!(hosts(&model, &diagnosis, at(11), |_, _| true)[0].final_channels, Some(24));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn counters_and_bandwidth() {
         (
             communicators(model, &diagnosis, at(s), &CommunicatorFilter::default())[0].completed_bytes_per_s,
             jobs(model, &diagnosis, at(s))[0].completed_bytes_per_s,
-            hosts(model, &diagnosis, at(s))[0].completed_bytes_per_s,
+            hosts(model, &diagnosis, at(s), |_, _| true)[0].completed_bytes_per_s,
         )
     };
     assert_eq!(rates(&model, 23), (80_000.0, 80_000.0, 20_000.0));
