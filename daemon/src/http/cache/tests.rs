@@ -13,6 +13,7 @@ use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
 use crate::model::build::Cluster;
+use crate::store::Keep;
 use crate::view;
 
 #[test]
@@ -68,7 +69,8 @@ fn an_answer_is_given_again_while_it_is_true_enough() {
 fn app(guard: Guard) -> App {
     let stop = CancellationToken::new();
     let (hub, own) = (Arc::new(Hub::new(Duration::from_secs(1))), Arc::new(OwnMetrics::new().unwrap()));
-    let keeping = KeeperConfig { url: "none".parse().unwrap(), retention: Duration::from_secs(60) };
+    let kept = Duration::from_secs(60);
+    let keeping = KeeperConfig { url: "none".parse().unwrap(), keep: Keep { samples: kept, all: kept } };
     let keeper =
         Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &TaskTracker::new(), stop.clone());
     let metrics = Metrics::new(Arc::clone(&hub), keeper.clone(), Arc::clone(&own), 10).unwrap();
