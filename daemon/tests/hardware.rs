@@ -1,4 +1,4 @@
-//! Recorded hosts, read by a real agent and shown by a real daemon.
+//! Recorded hosts, read by a real agent and judged by a real daemon.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// A daemon whose agent pretends to be four hosts with these trees.
 struct Cluster {
     daemon: Daemon,
-    _dir: TempDir,
+    dir: TempDir,
     stop_agent: CancellationToken,
     agent: JoinSet<Result<(), AgentError>>,
 }
@@ -41,7 +41,7 @@ impl Cluster {
         };
         let (stop_agent, mut agent) = (CancellationToken::new(), JoinSet::new());
         agent.spawn(run(config, stop_agent.clone()));
-        Self { daemon, _dir: dir, stop_agent, agent }
+        Self { daemon, dir, stop_agent, agent }
     }
 
     async fn stop(mut self) {
@@ -80,6 +80,11 @@ impl Cluster {
             last = clock::now();
         }
     }
+
+    /// This alone fires in the end.
+    async fn comes_to(&self, expected: &str) {
+        eventually(expected, async || (self.firing().await == [expected]).then_some(())).await;
+    }
 }
 
 fn finding(finding: &Value) -> String {
@@ -100,6 +105,36 @@ async fn healthy_hosts_have_no_findings() {
     assert_eq!((host["n_nics"].as_u64(), host["n_nics_down"].as_u64()), (Some(8), Some(0)));
     assert_eq!(nics[2]["rate_bytes_per_s"].as_f64(), Some(50e9));
     assert!(host["hardware"]["gpus"].is_null(), "nobody has asked a driver");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_down_is_named_with_its_file_until_it_is_up() {
+    let cluster = Cluster::start(["healthy", "healthy", "port-down", "healthy"]).await;
+    cluster.comes_to("nic_degraded host-2 mlx5_3 nic_down").await;
+    let findings = cluster.daemon.json("/api/v1/findings?state=firing").await;
+    let evidence = &findings["items"][0]["evidence"][0];
+    assert_eq!(evidence["text"], "1: DOWN", "{findings}");
+    let said = std::fs::read_to_string(evidence["file"].as_str().unwrap()).unwrap();
+    assert_eq!(said, "1: DOWN\n");
+    unpack("healthy", &cluster.dir.join("host-2"));
+    eventually("the end of the finding", async || cluster.firing().await.is_empty().then_some(())).await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_at_half_its_rate_is_named() {
+    let cluster = Cluster::start(["half-rate", "healthy", "healthy", "healthy"]).await;
+    cluster.comes_to("nic_degraded host-0 mlx5_2 nic_slow").await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_that_has_flapped_is_not_named_and_one_that_flaps_is() {
+    let cluster = Cluster::start(["healthy", "flapping-1", "healthy", "healthy"]).await;
+    cluster.stays_quiet().await;
+    unpack("flapping-2", &cluster.dir.join("host-1"));
+    cluster.comes_to("nic_degraded host-1 mlx5_1 nic_flapping").await;
     cluster.stop().await;
 }
 
