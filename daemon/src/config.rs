@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::agent::{DEFAULT_DIR, DEFAULT_SYSFS, PretendedSysfs};
+use crate::agent::{DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_SYSFS, PretendedSysfs};
 use crate::notify::NotifyConfig;
 use crate::store::DatabaseUrl;
 
@@ -78,6 +78,9 @@ pub struct ServeArgs {
     /// Address at which people open the page, for links in messages [default: http://LISTEN]
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
+    /// How often this host's hardware is read; 0: never [default: 5s]
+    #[arg(long, value_name = "DURATION")]
+    pub agent_hardware_interval: Option<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -112,6 +115,8 @@ pub struct ServeConfig {
     pub agent_sysfs: PathBuf,
     /// Who is told of findings besides those who look. Default nobody.
     pub notify: NotifyConfig,
+    /// How often the agent of this process reads this host's hardware; zero: never. Default 5 s.
+    pub agent_hardware_interval: Duration,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -143,6 +148,7 @@ impl Default for ServeConfig {
             agent_dir: PathBuf::from(DEFAULT_DIR),
             agent_sysfs: PathBuf::from(DEFAULT_SYSFS),
             notify: NotifyConfig::default(),
+            agent_hardware_interval: DEFAULT_HARDWARE_INTERVAL,
             pretended_hosts: Vec::new(),
             cors_origins: Vec::new(),
         }
@@ -185,6 +191,9 @@ impl ServeConfig {
             cors_origins: settings.get("cors_origins", origins).unwrap_or(default.cors_origins),
             agent_sysfs: settings.get("agent_sysfs", directory).unwrap_or(default.agent_sysfs),
             notify: notify::notify(&mut settings),
+            agent_hardware_interval: settings
+                .get("agent_hardware_interval", or_never)
+                .unwrap_or(default.agent_hardware_interval),
             pretended_hosts: default.pretended_hosts,
             data_dir,
         };
@@ -218,6 +227,7 @@ impl<'a> Settings<'a> {
             &args.agent_sysfs,
             &args.notify_severity,
             &args.public_url,
+            &args.agent_hardware_interval,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several = LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook]);
@@ -360,6 +370,11 @@ fn sample_interval(text: &str) -> Result<Duration, String> {
     if interval < SAMPLE_INTERVAL_MIN { Err("expected 1s or more".to_owned()) } else { Ok(interval) }
 }
 
+/// A duration, or 0 for never.
+fn or_never(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
+}
+
 fn retention(text: &str) -> Result<Duration, String> {
     let retention = duration(text)?;
     if retention < RETENTION_MIN { Err("expected 1m or more".to_owned()) } else { Ok(retention) }
@@ -411,7 +426,7 @@ const LISTS: [&str; 3] = ["cors_origins", "alertmanager", "webhook"];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "listen",
     "database_url",
     "data_dir",
@@ -425,6 +440,7 @@ const NAMES: [&str; 13] = [
     "agent_sysfs",
     "notify_severity",
     "public_url",
+    "agent_hardware_interval",
 ];
 /// The database's name in `data_dir`.
 const DATABASE_FILE: &str = "ringscope.db";

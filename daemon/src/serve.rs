@@ -151,6 +151,7 @@ fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentCon
     config.with_agent.then(|| AgentConfig {
         dir: config.agent_dir.clone(),
         sysfs: config.agent_sysfs.clone(),
+        hardware_interval: config.agent_hardware_interval,
         pretended_hosts: config.pretended_hosts.clone(),
         ..AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"))
     })

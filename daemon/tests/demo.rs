@@ -81,12 +81,17 @@ fn findings_name_the_degraded_host(report: &Report) {
     assert!(firing("healed").is_empty(), "{:?}", firing("healed"));
     let degraded = firing("degraded");
     assert!(!degraded.is_empty() && degraded.iter().all(|one| one.host == "host-2"), "{degraded:?}");
-    // Whether its NIC is known to be the reason depends on when the agent last read it.
-    let says = |message: &str| {
-        message.starts_with("host-2 found 1 channel")
-            && message.ends_with(", the others 2: every rank runs on 2 channels instead of 4")
-    };
-    assert!(degraded.iter().any(|one| says(&one.message)), "{degraded:?}");
+    let words = "host-2 found 1 channel because nic1 is down, the others 2: every rank runs on 2 channels instead of 4";
+    let explained = degraded.iter().find(|one| one.message == words);
+    let explained = explained.unwrap_or_else(|| panic!("{degraded:?}"));
+    assert_eq!((explained.cause.as_str(), explained.nic.as_deref()), ("nic_down", Some("nic1")));
+    let of_nics: Vec<_> =
+        report.findings.iter().filter(|one| one.finding == FindingKind::NicDegraded).collect();
+    let of_nics: Vec<_> = of_nics
+        .iter()
+        .map(|one| (one.host.as_str(), one.nic.as_deref(), one.cause.as_str(), one.state))
+        .collect();
+    assert_eq!(of_nics, [("host-2", Some("nic1"), "nic_down", FindingState::Resolved)]);
 }
 
 fn a_floor_of_channels_is_explained(report: &Report) {

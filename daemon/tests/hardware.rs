@@ -26,8 +26,10 @@ struct Cluster {
 impl Cluster {
     async fn start(trees: [&str; 4]) -> Self {
         let dir = scratch("hardware");
-        let hosts = (0..).zip(trees).map(|(index, tree)| {
-            let (name, sysfs) = (format!("host-{index}"), dir.join(format!("host-{index}")));
+        let names =
+            (0..).map(|index| format!("host-{index}")).zip(trees).chain([(MARKER.to_owned(), "healthy")]);
+        let hosts = names.map(|(name, tree)| {
+            let sysfs = dir.join(&name);
             unpack(tree, &sysfs);
             (name, sysfs)
         });
@@ -61,23 +63,33 @@ impl Cluster {
         .await
     }
 
-    /// What fires, as `host nic cause`.
+    /// What fires, as `finding host nic cause`, but for the marker's.
     async fn firing(&self) -> Vec<String> {
+        let mut firing = self.all_firing().await;
+        firing.retain(|finding| *finding != MARKED);
+        firing
+    }
+
+    async fn all_firing(&self) -> Vec<String> {
         let findings = self.daemon.json("/api/v1/findings?state=firing").await;
         let mut firing: Vec<String> = findings["items"].as_array().unwrap().iter().map(finding).collect();
         firing.sort();
         firing
     }
 
-    /// Nothing fires over two readings of all hosts.
+    /// Nothing fires over three readings of all hosts, each of which was judged: what happens to the marker is seen.
     async fn stays_quiet(&self) {
-        let mut last = clock::Timestamp::default();
-        for _ in 0..2 {
+        for (tree, is_marked) in [("port-down", true), ("healthy", false), ("port-down", true)] {
+            let before = clock::now();
             for host in ["host-0", "host-1", "host-2", "host-3"] {
-                self.read_after(host, last).await;
+                self.read_after(host, before).await;
             }
+            unpack(tree, &self.dir.join(MARKER));
+            eventually("the judgement of all hosts", async || {
+                (self.all_firing().await.iter().any(|finding| finding == MARKED) == is_marked).then_some(())
+            })
+            .await;
             assert_eq!(self.firing().await, Vec::<String>::new());
-            last = clock::now();
         }
     }
 
@@ -86,6 +98,10 @@ impl Cluster {
         eventually(expected, async || (self.firing().await == [expected]).then_some(())).await;
     }
 }
+
+/// A host that is there to show when all hosts were judged.
+const MARKER: &str = "marker";
+const MARKED: &str = "nic_degraded marker mlx5_3 nic_down";
 
 fn finding(finding: &Value) -> String {
     let text = |name: &str| finding[name].as_str().unwrap_or("-").to_owned();
@@ -118,6 +134,30 @@ async fn a_port_that_is_down_is_named_with_its_file_until_it_is_up() {
     let said = std::fs::read_to_string(evidence["file"].as_str().unwrap()).unwrap();
     assert_eq!(said, "1: DOWN\n");
     unpack("healthy", &cluster.dir.join("host-2"));
+    eventually("the end of the finding", async || cluster.firing().await.is_empty().then_some(())).await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_nic_that_falls_off_its_bus_is_named_until_it_is_back() {
+    let cluster = Cluster::start(HEALTHY).await;
+    cluster.stays_quiet().await;
+    let host = cluster.daemon.json("/api/v1/nodes/host-1").await;
+    let interface = host["hardware"]["nics"][2]["interface"].as_str().unwrap();
+    let class = cluster.dir.join("host-1/class");
+    let links = [class.join("infiniband/mlx5_2"), class.join("net").join(interface)].map(|link| {
+        let target = std::fs::read_link(&link).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        (target, link)
+    });
+    cluster.comes_to("nic_degraded host-1 mlx5_2 nic_missing").await;
+    let host = cluster.daemon.json("/api/v1/nodes/host-1").await;
+    assert_eq!((host["n_nics"].as_u64(), host["n_nics_down"].as_u64()), (Some(8), Some(1)));
+    let nic = &host["hardware"]["nics"][2];
+    assert_eq!((nic["name"].as_str(), nic["state"].as_str()), (Some("mlx5_2"), Some("missing")));
+    for (target, link) in links {
+        std::os::unix::fs::symlink(target, link).unwrap();
+    }
     eventually("the end of the finding", async || cluster.firing().await.is_empty().then_some(())).await;
     cluster.stop().await;
 }

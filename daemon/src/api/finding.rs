@@ -89,7 +89,7 @@ pub enum FindingKind {
     RailMismatch,
     /// ringscope sees only a part of the communicator. Subject: communicator.
     PartlySeen,
-    /// A NIC is down, slower than its peers, flaps, or counts errors. Subject: host and NIC.
+    /// A NIC is down or missing, slower than its peers, flaps, or counts errors. Subject: host and NIC.
     NicDegraded,
     /// A host shows fewer GPUs than it did, or than its peers in the job. Subject: host.
     GpuMissing,

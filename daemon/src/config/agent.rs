@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{ConfigError, default_data_dir, directory, duration, environment, size};
+use super::{ConfigError, default_data_dir, directory, duration, environment, or_never, size};
 
 use crate::agent::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
@@ -95,10 +95,6 @@ fn check<T>(
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval.is_zero() { Err("expected more than 0, e.g. 250ms".to_owned()) } else { Ok(interval) }
-}
-
-fn or_never(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
 }
 
 fn pretended_hosts(file: &str) -> Result<Vec<PretendedSysfs>, String> {

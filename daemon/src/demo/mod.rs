@@ -34,6 +34,12 @@ pub const MIN_CHANNELS_JOB: &str = "demo-min-channels";
 /// Pretended hosts: four of the first job, two of the second.
 const HOSTS: usize = 6;
 
+/// How often the pretended hosts' NICs are read: short, as the phases are.
+const HARDWARE_INTERVAL: Duration = Duration::from_secs(1);
+/// Healthy, degraded, healed: how long each is when the demo goes on and on. The NIC goes down every six minutes: twice at
+/// most within the ten minutes in which three times is a link that flaps.
+const PHASES: [Duration; 3] = [Duration::from_secs(60), Duration::from_secs(120), Duration::from_secs(180)];
+
 /// Arguments of `ringscope demo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -108,6 +114,7 @@ pub async fn run(args: &DemoArgs, shutdown: CancellationToken) -> Result<(), Dem
     let installation = folder.installation()?;
     let hosts = folder.hosts()?;
     let config = ServeConfig {
+        agent_hardware_interval: HARDWARE_INTERVAL,
         pretended_hosts: hosts.iter().map(|host| (host.name.clone(), host.sysfs.clone())).collect(),
         ..ServeConfig::from_args(&serve_args(args, &folder))?
     };
@@ -140,20 +147,20 @@ async fn play(
     let client = Client::new(url);
     let mut stage = Stage::set(folder, hosts, installation, args.seconds)?;
     say(&format!("{TRAINING_JOB}: 8 ranks on 4 hosts; {MIN_CHANNELS_JOB}: 2 ranks on 2 hosts"));
-    let phases = async |stage: &mut Stage, duration| match args.healthy {
-        true => stage.healthy_phases(&client, duration).await,
-        false => stage.phases(&client, duration).await,
+    let phases = async |stage: &mut Stage, durations| match args.healthy {
+        true => stage.healthy_phases(&client, durations).await,
+        false => stage.phases(&client, durations).await,
     };
     let Some(seconds) = args.seconds else {
         if args.stay_degraded {
             match stage.stay_degraded(&client).await? {}
         }
         loop {
-            phases(&mut stage, Duration::from_secs(60)).await?;
+            phases(&mut stage, PHASES).await?;
         }
     };
     // The rest of the time is for the start, for stopping the jobs and for collecting the report.
-    let phases = phases(&mut stage, Duration::from_millis(seconds * 1000 * 28 / 100)).await?;
+    let phases = phases(&mut stage, [Duration::from_millis(seconds * 1000 * 28 / 100); 3]).await?;
     stage.stop().await?;
     settle(&client).await?;
     Ok(Some(report::collect(&client, phases).await?))
@@ -194,13 +201,13 @@ impl Stage {
         Ok(Self { training: start(&training)?, min_channels: start(&min_channels)?, hosts, epoch: 0 })
     }
 
-    /// Healthy, degraded, healed: each for `duration`.
-    async fn phases(&mut self, client: &Client, duration: Duration) -> Result<Vec<Phase>, DemoError> {
-        let mut phases = vec![self.phase(client, "healthy", duration).await?];
+    /// Healthy, degraded, healed.
+    async fn phases(&mut self, client: &Client, durations: [Duration; 3]) -> Result<Vec<Phase>, DemoError> {
+        let mut phases = vec![self.phase(client, "healthy", durations[0]).await?];
         self.degrade()?;
-        phases.push(self.phase(client, "degraded", duration).await?);
+        phases.push(self.phase(client, "degraded", durations[1]).await?);
         self.set_nic("host-2: nic1 is up again; the job re-forms its communicators", true)?;
-        phases.push(self.phase(client, "healed", duration).await?);
+        phases.push(self.phase(client, "healed", durations[2]).await?);
         Ok(phases)
     }
 
@@ -214,11 +221,15 @@ impl Stage {
     }
 
     /// Healthy throughout: three phases, each with communicators of its own.
-    async fn healthy_phases(&mut self, client: &Client, duration: Duration) -> Result<Vec<Phase>, DemoError> {
-        let mut phases = vec![self.phase(client, "healthy", duration).await?];
-        for _ in 0..2 {
+    async fn healthy_phases(
+        &mut self,
+        client: &Client,
+        durations: [Duration; 3],
+    ) -> Result<Vec<Phase>, DemoError> {
+        let mut phases = vec![self.phase(client, "healthy", durations[0]).await?];
+        for duration in &durations[1..] {
             self.re_form()?;
-            phases.push(self.phase(client, "healthy", duration).await?);
+            phases.push(self.phase(client, "healthy", *duration).await?);
         }
         Ok(phases)
     }

@@ -4,11 +4,13 @@
 mod fleet;
 mod gpus;
 mod nics;
+mod recall;
 mod suspects;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub(super) use recall::Recall;
 pub(super) use suspects::{Explanation, Suspects};
 
 use std::collections::BTreeMap;
@@ -16,12 +18,20 @@ use std::collections::BTreeMap;
 use self::fleet::Fleet;
 use super::judge::Judgement;
 use crate::api::{Evidence, FindingKind, Severity};
+use crate::clock::Timestamp;
 use crate::model::{Model, Name};
 
 /// The cause of a finding about a NIC that is down, and of one that this explains.
 pub const NIC_DOWN: &str = "nic_down";
+/// The same for a NIC that the host showed before and does not show any more.
+pub const NIC_MISSING: &str = "nic_missing";
 /// The same for a NIC that is slower than its like.
 const NIC_SLOW: &str = "nic_slow";
+/// The causes of other findings about hardware.
+const NIC_FLAPPING: &str = "nic_flapping";
+const NIC_ERRORS: &str = "nic_errors";
+const FEWER_THAN_BEFORE: &str = "fewer_than_before";
+const FEWER_THAN_PEERS: &str = "fewer_than_peers";
 /// The cause of findings about channels that a missing GPU explains.
 const GPU_MISSING: &str = "gpu_missing";
 
@@ -29,8 +39,15 @@ const GPU_MISSING: &str = "gpu_missing";
 /// Fewer come from links that are as good as the standard asks.
 const ERRORS_RISEN: u64 = 10;
 
-/// How often a link that flaps goes down in ten minutes. Once is a restart of a switch or a pulled cable.
-const FLAPS: u64 = 2;
+/// Every cause of a finding about hardware.
+const CAUSES: [&str; 7] =
+    [NIC_DOWN, NIC_MISSING, NIC_SLOW, NIC_FLAPPING, NIC_ERRORS, FEWER_THAN_BEFORE, FEWER_THAN_PEERS];
+/// Those that take channels from a communicator.
+const COSTS_CHANNELS: [&str; 5] = [NIC_DOWN, NIC_MISSING, NIC_SLOW, FEWER_THAN_BEFORE, FEWER_THAN_PEERS];
+
+/// How often a link that flaps goes down in ten minutes. Once is a pulled cable or a switch that restarts, twice a switch
+/// that restarts twice, as for an update; a bad cable or transceiver goes on.
+const FLAPS: u64 = 3;
 
 /// Hosts of a job from which on the number of GPUs that most of them show says what the others lack.
 const MIN_JOB_HOSTS: usize = 3;
@@ -55,7 +72,7 @@ pub(super) struct Trouble {
 }
 
 /// Every host of which the hardware is known, judged.
-pub(super) fn judge(model: &Model) -> BTreeMap<Name, Health> {
+pub(super) fn judge(model: &Model, recall: &mut Recall, now: Timestamp) -> BTreeMap<Name, Health> {
     let fleet = Fleet::of(model);
     let job_gpus = gpus::by_job(model);
     let health = |(host, hardware)| {
@@ -64,7 +81,9 @@ pub(super) fn judge(model: &Model) -> BTreeMap<Name, Health> {
         gpus::judge(model, &job_gpus, host, hardware, &mut health);
         (Name::clone(host), health)
     };
-    model.hardware().map(health).collect()
+    let mut judged = model.hardware().map(health).collect();
+    recall.add(model, &mut judged, now);
+    judged
 }
 
 impl Trouble {

@@ -24,7 +24,7 @@ mod words;
 mod tests;
 
 pub use facts::{Channels, HostChannels, Judged, RankChannels};
-pub use hardware::NIC_DOWN;
+pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED};
 
@@ -93,7 +93,7 @@ impl Diagnosis {
         // First look at all, then judge: they are compared with each other.
         let mut judge = BTreeSet::new();
         if is_of_all {
-            let hosts = self.hardware.look(model);
+            let hosts = self.hardware.look(model, now);
             judge.extend(self.ledger.lacking_channels(&hosts));
         }
         for id in changed {

@@ -1,13 +1,11 @@
 //! The hosts' hardware over time: what is wrong with it now, and whether what the store kept still holds.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::time::Duration;
 
-use super::hardware::{self, Explanation, Suspects, Trouble};
+use super::hardware::{self, Explanation, Recall, Suspects, Trouble};
 use super::ledger::{Ledger, Scope};
-use crate::api::{Finding, FindingKind, FindingState};
+use crate::api::Finding;
 use crate::clock::Timestamp;
-use crate::model::limits::HARDWARE_KEPT;
 use crate::model::{Model, Name};
 
 /// See the module.
@@ -16,26 +14,20 @@ pub(super) struct Watch {
     suspects: BTreeMap<Name, Suspects>,
     /// What is wrong, by host; every host of which the hardware is known has an entry.
     troubles: BTreeMap<Name, Vec<Trouble>>,
-    /// When findings were first settled.
-    began: Option<Timestamp>,
-    /// Hosts with findings that the store kept.
-    restored: BTreeSet<Name>,
+    recall: Recall,
 }
 
 impl Watch {
-    /// Notes a finding that the store kept: until the readings of the hosts have come in, nobody can say that it holds no more.
+    /// Takes a finding that the store kept.
     pub(super) fn restore(&mut self, finding: &Finding) {
-        let is_of_hardware = matches!(finding.finding, FindingKind::NicDegraded | FindingKind::GpuMissing);
-        if is_of_hardware && finding.state == FindingState::Firing {
-            self.restored.insert(finding.host.as_str().into());
-        }
+        self.recall.keep(finding);
     }
 
     /// Judges the hardware of all hosts. Returns those of which it explains other things than before.
-    pub(super) fn look(&mut self, model: &Model) -> BTreeSet<Name> {
+    pub(super) fn look(&mut self, model: &Model, now: Timestamp) -> BTreeSet<Name> {
         let mut suspects = BTreeMap::new();
         self.troubles.clear();
-        for (host, health) in hardware::judge(model) {
+        for (host, health) in hardware::judge(model, &mut self.recall, now) {
             if !health.suspects.is_empty() {
                 suspects.insert(host.clone(), health.suspects);
             }
@@ -53,15 +45,10 @@ impl Watch {
 
     /// Makes what was seen last the findings about hardware. Returns what is news.
     pub(super) fn settle(&mut self, ledger: &mut Ledger, now: Timestamp) -> Vec<Finding> {
-        let age = now.since(*self.began.get_or_insert(now));
         let troubles = std::mem::take(&mut self.troubles);
-        if !self.restored.is_empty() {
-            self.restored.retain(|host| match troubles.contains_key(host) {
-                true => age < READINGS_COME_IN,
-                false => age < HARDWARE_KEPT,
-            });
-        }
-        let gone: Vec<Name> = ledger.hosts().filter(|host| !troubles.contains_key(*host)).cloned().collect();
+        // Nobody has told of these lately; of some, not since this daemon started.
+        let is_gone = |host: &&Name| !troubles.contains_key(*host) && !self.recall.waits_for(host);
+        let gone: Vec<Name> = ledger.hosts().filter(is_gone).cloned().collect();
         let gone = gone.into_iter().map(|host| (host, Vec::new()));
         let holding_back = match troubles.values().any(|troubles| !troubles.is_empty()) {
             true => ledger.hosts_that_hold_back(),
@@ -70,8 +57,7 @@ impl Watch {
         let mut news = Vec::new();
         for (host, troubles) in gone.chain(troubles).collect::<Vec<_>>() {
             let scope = Scope::Hardware(host.clone());
-            let is_open = troubles.is_empty() && self.restored.contains(&host);
-            if !is_open && (!troubles.is_empty() || ledger.fires(&scope)) {
+            if !troubles.is_empty() || ledger.fires(&scope) {
                 let lacks = holding_back.contains(&*host);
                 let judgements =
                     troubles.into_iter().map(|trouble| trouble.judgement(&host, lacks)).collect();
@@ -82,6 +68,3 @@ impl Watch {
         news
     }
 }
-
-/// After this long the hosts that are there have told what they have, so that they can be compared: three readings.
-const READINGS_COME_IN: Duration = Duration::from_secs(15);

@@ -106,7 +106,8 @@ pub(crate) fn bytes_per_s(bits_per_s: u64) -> f64 {
 fn gpu(known: &model::Gpu, hardware: &model::Hardware) -> api::Gpu {
     let mut nics: Vec<(Distance, GpuNic)> = Vec::new();
     for (port, nic) in &hardware.nics {
-        let is_of_interest = !nic.pci.is_empty() && (!port.is_interface || !hardware.has_rdma());
+        let is_of_interest =
+            !nic.is_missing && !nic.pci.is_empty() && (!port.is_interface || !hardware.has_rdma());
         if is_of_interest && !nics.iter().any(|(_, other)| *other.nic == *port.nic) {
             let distance = Distance::between(&Place::of_gpu(known), &Place::of_nic(nic));
             nics.push((distance, GpuNic { nic: port.nic.to_string(), distance: distance.word().to_owned() }));

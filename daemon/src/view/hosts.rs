@@ -11,7 +11,7 @@ use crate::api::{
     CommunicatorState, Finding, FindingKind, HostDetail, HostRank, HostSummary, RankState, Severity,
 };
 use crate::clock::Timestamp;
-use crate::diagnose::{Diagnosis, NIC_DOWN};
+use crate::diagnose::{Diagnosis, NIC_DOWN, NIC_MISSING};
 use crate::model::{Communicator, CommunicatorId, Hardware, Model, Name, Process, ProcessState};
 
 /// The hosts that `keep` says by their name and whether they are degraded, by name. The others cost next to nothing.
@@ -136,7 +136,7 @@ fn summary(
 }
 
 fn is_nic_down(finding: &Finding) -> bool {
-    finding.finding == FindingKind::NicDegraded && finding.cause == NIC_DOWN
+    finding.finding == FindingKind::NicDegraded && [NIC_DOWN, NIC_MISSING].contains(&finding.cause.as_str())
 }
 
 fn number(n: usize) -> u32 {

@@ -94,11 +94,20 @@ async fn a_host_without_any_process_is_a_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_finding_about_hardware_outlives_a_restart_of_the_daemon() {
+    let lost = |host| hardware(SMALL.hosts[host], &NICS[..1], START_NS);
+    // One that the other host explains, and one that only the past does.
+    outlives_a_restart(sick, "n_nics_down", 1).await;
+    outlives_a_restart(lost, "n_nics", 1).await;
+}
+
+/// The second host is healthy, then as `trouble` says, also after the restart, when it shows `n` as `count`.
+async fn outlives_a_restart(trouble: impl Fn(usize) -> HostHardware, count: &str, n: u32) {
     let dir = TempDir::new("hardware");
     let daemon = Daemon::start(config(&sqlite(&dir.0))).await;
     daemon.until_ready().await;
     daemon.take(&told(0, 1, healthy(0))).await;
-    daemon.take(&told(1, 1, sick(1))).await;
+    daemon.take(&told(1, 1, healthy(1))).await;
+    daemon.take(&told(1, 2, trouble(1))).await;
     until_found(&daemon, FIRING, 1).await;
     let before = findings(&daemon, FIRING).await.remove(0);
     daemon.stop().await;
@@ -106,11 +115,13 @@ async fn a_finding_about_hardware_outlives_a_restart_of_the_daemon() {
     daemon.until_ready().await;
     let after = findings(&daemon, FIRING).await.remove(0);
     assert_eq!((&after["id"], &after["first_seen"]), (&before["id"], &before["first_seen"]));
-    // The hosts tell again, and it holds.
-    daemon.take(&told(1, 2, sick(1))).await;
+    // The hosts tell again, and it holds: it is judged anew, for it is seen later than before.
+    daemon.take(&told(1, 3, trouble(1))).await;
     daemon.take(&told(0, 2, healthy(0))).await;
-    until("the host's hardware", async || {
-        daemon.json("/api/v1/nodes/node-b").await["n_nics_down"] == json!(1)
+    until("the host's hardware", async || daemon.json("/api/v1/nodes/node-b").await[count] == json!(n)).await;
+    let told = daemon.json("/api/v1/nodes/node-b").await["last_seen"].clone();
+    until("another judgement", async || {
+        findings(&daemon, FIRING).await[0]["last_seen"].as_str() > told.as_str()
     })
     .await;
     assert_eq!(findings(&daemon, FIRING).await[0]["id"], before["id"]);

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::suspects::Suspect;
-use super::{GPU_MISSING, Health, MIN_JOB_HOSTS, Trouble, words};
+use super::{
+    COSTS_CHANNELS, FEWER_THAN_BEFORE, FEWER_THAN_PEERS, GPU_MISSING, Health, MIN_JOB_HOSTS, Trouble, words,
+};
 use crate::api::FindingKind;
 use crate::model::{Hardware, Model, Name, ProcessState};
 
@@ -40,11 +42,11 @@ pub(super) fn judge(model: &Model, usual: &ByJob<'_>, host: &Name, hardware: &Ha
     let of_jobs = jobs.into_iter().filter_map(|job| Some((*usual.get(job)?, job))).max();
     let (due, message, cause) = match of_jobs {
         Some((usual, job)) if usual > n && usual >= hardware.most_gpus => {
-            (usual, words::fewer_gpus_than_peers(host, n, usual, job), "fewer_than_peers")
+            (usual, words::fewer_gpus_than_peers(host, n, usual, job), FEWER_THAN_PEERS)
         }
         _ if hardware.most_gpus > n => {
             let before = hardware.most_gpus;
-            (before, words::fewer_gpus_than_before(host, n, before), "fewer_than_before")
+            (before, words::fewer_gpus_than_before(host, n, before), FEWER_THAN_BEFORE)
         }
         _ => return,
     };
@@ -53,7 +55,7 @@ pub(super) fn judge(model: &Model, usual: &ByJob<'_>, host: &Name, hardware: &Ha
         kind: FindingKind::GpuMissing,
         nic: None,
         cause,
-        costs_channels: true,
+        costs_channels: COSTS_CHANNELS.contains(&cause),
         message,
         evidence: Vec::new(),
     });

@@ -1,9 +1,12 @@
-//! NICs that are down, slow, flap or count errors.
+//! NICs that are down, missing or slow, flap or count errors.
 
 use super::fleet::{Fleet, Ports};
 use super::suspects::Suspect;
 use super::words::{self, Why};
-use super::{ERRORS_RISEN, FLAPS, Health, NIC_DOWN, NIC_SLOW, Trouble};
+use super::{
+    COSTS_CHANNELS, ERRORS_RISEN, FLAPS, Health, NIC_DOWN, NIC_ERRORS, NIC_FLAPPING, NIC_MISSING, NIC_SLOW,
+    Trouble,
+};
 use crate::api::{Evidence, FindingKind};
 use crate::model::{Hardware, Model, Name, Nic, Port};
 
@@ -36,10 +39,9 @@ impl Due {
     fn of(fleet: &Fleet<'_>, hardware: &Hardware, port: &Port, nic: &Nic) -> Self {
         let others = fleet.others(port, nic);
         let siblings = Ports::siblings(hardware, port, nic);
-        let was_up = nic.phases.iter().any(|phase| phase.up) || nic.best_rate_bits_per_s.is_some();
         let up = if others.are_up() {
             Some(Why::Others(others.n_up))
-        } else if was_up {
+        } else if nic.was_up() {
             Some(Why::Before)
         } else {
             let is_alone = others.n == 0 && !is_second(hardware, port, nic);
@@ -69,19 +71,16 @@ fn is_second(hardware: &Hardware, port: &Port, nic: &Nic) -> bool {
 }
 
 fn is_in_a_ring(model: &Model, host: &Name, port: &Port, nic: &Nic) -> bool {
-    let mut ranks =
-        model.host(host).into_iter().flat_map(|(_, processes)| processes).flat_map(|of| of.ranks());
-    ranks.any(|rank| {
-        let mut places = rank.facts.rings.values();
-        places.any(|place| nic.is_named(port, &place.nic) || nic.is_named(port, &place.recv_nic))
-    })
+    nic.is_in_a_ring(port, model.host(host).into_iter().flat_map(|(_, processes)| processes))
 }
 
 /// What is wrong with the port now: one finding, of the worst.
 fn trouble(host: &Name, hardware: &Hardware, port: &Port, nic: &Nic, due: &Due) -> Option<Trouble> {
     let label = port.label();
     let mut wrong: Vec<(&'static str, String, Vec<Evidence>)> = Vec::new();
-    if let Some(why) = due.up.as_ref().filter(|_| !nic.up) {
+    if nic.is_missing {
+        wrong.push((NIC_MISSING, words::missing(nic), vec![words::missing_line(nic)]));
+    } else if let Some(why) = due.up.as_ref().filter(|_| !nic.up) {
         wrong.push((NIC_DOWN, words::down(nic, why), vec![words::state_line(port, nic)]));
     }
     let slow = nic.rate_bits_per_s.filter(|_| nic.up).zip(due.rate.as_ref());
@@ -91,7 +90,7 @@ fn trouble(host: &Name, hardware: &Hardware, port: &Port, nic: &Nic, due: &Due) 
     let downs = nic.link_downs_lately(hardware.read_at);
     if downs >= FLAPS {
         wrong.push((
-            "nic_flapping",
+            NIC_FLAPPING,
             words::flapping(downs),
             words::downs_line(port, nic).into_iter().collect(),
         ));
@@ -99,14 +98,14 @@ fn trouble(host: &Name, hardware: &Hardware, port: &Port, nic: &Nic, due: &Due) 
     let errors: Vec<_> = nic.errors().filter(|error| error.risen >= ERRORS_RISEN).collect();
     if !errors.is_empty() {
         let lines = errors.iter().map(|error| words::error_line(port, nic, error)).collect();
-        wrong.push(("nic_errors", words::errors(&errors), lines));
+        wrong.push((NIC_ERRORS, words::errors(&errors), lines));
     }
     let cause = wrong.first()?.0;
     let what: Vec<String> = wrong.iter().map(|(_, words, _)| words.clone()).collect();
     Some(Trouble {
         kind: FindingKind::NicDegraded,
         cause,
-        costs_channels: cause == NIC_DOWN || cause == NIC_SLOW,
+        costs_channels: COSTS_CHANNELS.contains(&cause),
         message: format!("{label} of {host} {}", what.join("; it also ")),
         evidence: wrong
             .into_iter()
@@ -127,7 +126,10 @@ fn suspects(port: &Port, nic: &Nic, due: &Due) -> Vec<Suspect> {
             Suspect::new(port.label(), cause, (is, was), evidence, phase.since, until, first)
         };
         let slow = phase.rate_bits_per_s.zip(due.rate.as_ref()).filter(|(is, (usual, _))| is < usual);
-        if !phase.up && due.up.is_some() {
+        if phase.is_missing {
+            let line = words::missing_line(nic);
+            suspects.push(of(NIC_MISSING, "is missing".to_owned(), "was missing".to_owned(), line));
+        } else if !phase.up && due.up.is_some() {
             suspects.push(of(
                 NIC_DOWN,
                 "is down".to_owned(),

@@ -57,6 +57,11 @@ impl Suspect {
         Self { nic: None, cause, words, evidence: Vec::new(), from: Timestamp(0), until: None }
     }
 
+    /// A NIC of which a finding said before this daemon started that it is so.
+    pub(super) fn recalled(nic: Name, cause: &'static str, is: &str, evidence: Vec<Evidence>) -> Self {
+        Self { nic: Some(nic), evidence, ..Self::now(cause, is.to_owned()) }
+    }
+
     fn was_so(&self, at: Timestamp) -> bool {
         self.from <= at && self.until.is_none_or(|until| at < until)
     }
@@ -71,11 +76,11 @@ impl Suspects {
         self.0.is_empty()
     }
 
-    /// Why the host found fewer channels in a communicator that was made then. NICs that are down before slow ones, and
-    /// these before all else.
+    /// Why the host found fewer channels in a communicator that was made then. NICs that are missing or down before slow
+    /// ones, and these before all else.
     pub(in super::super) fn explain(&self, made: Timestamp) -> Option<Explanation> {
         let so = || self.0.iter().filter(|suspect| suspect.was_so(made));
-        let cause = [super::NIC_DOWN, super::NIC_SLOW, super::GPU_MISSING]
+        let cause = [super::NIC_MISSING, super::NIC_DOWN, super::NIC_SLOW, super::GPU_MISSING]
             .into_iter()
             .find(|cause| so().any(|suspect| suspect.cause == *cause))?;
         let all: Vec<&Suspect> = so().filter(|suspect| suspect.cause == cause).collect();

@@ -179,9 +179,9 @@ fn a_nic_that_is_slower_than_its_like() {
 
 #[test]
 fn a_nic_that_flaps_or_counts_errors() {
-    let found = "warning [nic_flapping] mlx5_0 of host-0 flaps: its link went down 2 times in ten minutes";
-    check(&[&[("host-0", &[downs(5)])], &[("host-0", &[downs(7)])]], &[found]);
-    check(&[&[("host-0", &[downs(5)])], &[("host-0", &[downs(6)])]], &[]);
+    let found = "warning [nic_flapping] mlx5_0 of host-0 flaps: its link went down 3 times in ten minutes";
+    check(&[&[("host-0", &[downs(5)])], &[("host-0", &[downs(8)])]], &[found]);
+    check(&[&[("host-0", &[downs(5)])], &[("host-0", &[downs(7)])]], &[]);
     check(&[&[("host-0", &[downs(500)])]], &[]);
     let found = "warning [nic_errors] mlx5_0 of host-0 counts errors: symbol_error rose by 10 in ten minutes";
     let errors = |value| errors("symbol_error", value);
@@ -274,17 +274,104 @@ fn what_the_store_kept_holds_until_the_hosts_have_told() {
     };
     let host = |name, nics| hardware(name, 0, nics);
     let mut sick = restart();
-    // Alone nothing says that the NIC was ever up.
-    assert!(sick.read(vec![host("host-0", vec![down(nic("mlx5_0"))])]).is_empty());
+    // Only what the store kept says that the NIC was ever up; it holds for as long as the NIC is down.
+    let same = |found: &Finding| {
+        assert_eq!(
+            (&found.id, found.first_seen, found.state),
+            (&kept[0].id, kept[0].first_seen, FindingState::Firing)
+        );
+    };
+    for _ in 0..5 {
+        sick.read(vec![host("host-0", vec![down(nic("mlx5_0"))])]).iter().for_each(same);
+        assert_eq!(sick.fires(), before.fires());
+    }
     let news = sick.read(vec![host("host-1", vec![nic("mlx5_0")])]);
-    assert_eq!((news[0].id.as_str(), news[0].first_seen), (kept[0].id.as_str(), kept[0].first_seen));
+    same(&news[0]);
+    let over = sick.read(vec![host("host-0", vec![nic("mlx5_0")])]);
+    assert_eq!((over[0].id.as_str(), over[0].state), (kept[0].id.as_str(), FindingState::Resolved));
     let mut healed = restart();
     let healthy = || vec![host("host-0", vec![nic("mlx5_0")])];
     let news: Vec<Finding> = (0..4).flat_map(|_| healed.read(healthy())).collect();
-    assert_eq!(news.iter().map(|one| one.state).collect::<Vec<_>>(), [FindingState::Resolved]);
+    let over = news.iter().filter(|one| one.state == FindingState::Resolved).count();
+    assert_eq!((over, healed.fires().len()), (1, 0), "{news:?}");
     let mut gone = restart();
     let later = at(100 + HARDWARE_KEPT.as_secs());
     assert_eq!(gone.diagnosis.update(&gone.model, None, later)[0].state, FindingState::Resolved);
+}
+
+#[test]
+fn a_nic_that_the_host_shows_no_more() {
+    let pci = |nic: Nic, pci: &str| Nic { pci: pci.to_owned(), ..nic };
+    let (one, two) = (pci(nic("mlx5_0"), "0000:3b:00.0"), pci(nic("mlx5_1"), "0000:5e:00.0"));
+    let (both, left) = ([one.clone(), two.clone()], [one.clone()]);
+    let found =
+        "warning [nic_missing] mlx5_1 of host-0 is missing: the host showed it before, at 0000:5e:00.0";
+    check(&[&[("host-0", &both)], &[("host-0", &left)]], &[found]);
+    check(&[&[("host-0", &both)], &[("host-0", &left)], &[("host-0", &left)]], &[found]);
+    check(&[&[("host-0", &both)], &[("host-0", &left)], &[("host-0", &both)]], &[]);
+    check(&[&[("host-0", &left)]], &[]);
+    // Another host's is not this one's.
+    check(&[&[("host-0", &both), ("host-1", &left)]], &[]);
+    // One that was never up is missed by nobody.
+    check(&[&[("host-0", &[one.clone(), down(two.clone())])], &[("host-0", &left)]], &[]);
+    // The card is there, under another name.
+    let renamed = [one.clone(), pci(nic("mlx5_bond_0"), "0000:5e:00.0")];
+    check(&[&[("host-0", &both)], &[("host-0", &renamed)], &[("host-0", &renamed)]], &[]);
+    // Interfaces come and go, where no ring goes through them.
+    check(
+        &[&[("host-0", &[interface("eth0"), interface("usb0")])], &[("host-0", &[interface("eth0")])]],
+        &[],
+    );
+    let lost =
+        |n: usize| (0..n).map(|i| if i % 2 == 0 { ("host-0", &both[..]) } else { ("host-0", &left[..]) });
+    let readings: Vec<_> = lost(7).map(|one| [one]).collect();
+    let readings: Vec<&[_]> = readings.iter().map(<[_; 1]>::as_slice).collect();
+    check(
+        &readings,
+        &["warning [nic_flapping] mlx5_1 of host-0 flaps: its link went down 3 times in ten minutes"],
+    );
+}
+
+#[test]
+fn an_interface_in_a_ring_that_the_host_shows_no_more() {
+    let mut world = World::default();
+    let mut batch = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4).batch(1, 0);
+    batch.processes[0].communicators[0].rings[0].nic = "eth0".to_owned();
+    world.model.apply(&batch, at(0));
+    world.seq_number = 1;
+    world.read(vec![hardware("host-0", 0, vec![interface("eth0"), interface("eth1")])]);
+    world.read(vec![hardware("host-0", 0, Vec::new())]);
+    assert_eq!(world.fires(), ["warning [nic_missing] eth0 of host-0 is missing: the host showed it before"]);
+}
+
+#[test]
+fn what_was_lost_before_a_restart_is_missed_after_it() {
+    let mut before = World::default();
+    let told = |nics: &[&str], gpus| HostHardware {
+        nics: nics.iter().map(|name| nic(name)).collect(),
+        ..with_gpus("host-0", gpus)
+    };
+    before.read(vec![told(&["mlx5_0", "mlx5_1"], 8)]);
+    let kept = before.read(vec![told(&["mlx5_0"], 7)]);
+    assert_eq!(kept.len(), 2);
+    let restart = || {
+        let mut world = World { s: 12, ..World::default() };
+        world.diagnosis.restore(kept.clone());
+        world
+    };
+    let mut world = restart();
+    for _ in 0..8 {
+        assert!(world.read(vec![told(&["mlx5_0"], 7)]).is_empty(), "nothing is new");
+        assert_eq!(world.fires(), before.fires());
+    }
+    let resolved =
+        |news: Vec<Finding>| news.iter().all(|one| one.state == FindingState::Resolved) && !news.is_empty();
+    assert!(resolved(world.read(vec![told(&["mlx5_0", "mlx5_1"], 8)])));
+    assert!(world.fires().is_empty());
+    // Healed while nobody looked: said when the hosts have told.
+    let mut world = restart();
+    let news = (0..4).flat_map(|_| world.read(vec![told(&["mlx5_0", "mlx5_1"], 8)])).collect();
+    assert!(resolved(news) && world.fires().is_empty());
 }
 
 /// Of four hosts the third found one channel.
@@ -357,15 +444,21 @@ fn slow_nics_several_nics_and_gpus_explain_too() {
         let found = world.about_channels(SHORTFALL)[0].clone();
         (found.cause, found.message.split(", ").next().unwrap().to_owned())
     };
+    let healthy = [nic("mlx5_0"), nic("mlx5_1"), nic("mlx5_2")];
     let slow = |name| at_gigabits(200, nic(name));
     let of = |cause: &str, words: &str| (cause.to_owned(), format!("host-2 found 1 channel because {words}"));
     let found = explained(all_hosts(&[nic("mlx5_0"), nic("mlx5_1"), slow("mlx5_2")]));
     assert_eq!(found, of("nic_slow", "mlx5_2 runs at 200 instead of 400 Gb/s"));
     let found = explained(all_hosts(&[slow("mlx5_0"), down(nic("mlx5_1")), down(nic("mlx5_2"))]));
     assert_eq!(found, of("nic_down", "mlx5_1 and mlx5_2 are down"));
+    let mut lost = World::with(&short(1));
+    lost.read(all_hosts(&healthy));
+    lost.make(&short(7).again(5, 8, 7));
+    lost.read(all_hosts(&healthy[..2]));
+    let causes: Vec<_> = lost.about_channels(SHORTFALL).iter().map(|one| one.cause.clone()).collect();
+    assert!(causes.contains(&"nic_missing".to_owned()), "{causes:?}");
     let gpus = |i: usize| with_gpus(&format!("host-{i}"), if i == 2 { 7 } else { 8 });
     assert_eq!(explained((0..4).map(gpus).collect()), of("gpu_missing", "it shows 7 GPUs instead of 8"));
-    let healthy = [nic("mlx5_0"), nic("mlx5_1"), nic("mlx5_2")];
     assert_eq!(explained(all_hosts(&healthy)).0, "fewer_channels");
 }
 

@@ -27,6 +27,12 @@ pub(super) fn down(nic: &Nic, why: &Why) -> String {
     format!("is down ({}{physical}{}), {why}", nic.state, nic.physical_state)
 }
 
+/// "is missing: the host showed it before, at 0000:3b:00.0".
+pub(super) fn missing(nic: &Nic) -> String {
+    let place = if nic.pci.is_empty() { String::new() } else { format!(", at {}", nic.pci) };
+    format!("is missing: the host showed it before{place}")
+}
+
 /// "runs at 100 instead of 200 Gb/s, which it has on most other hosts".
 pub(super) fn slow(is: u64, usual: u64, why: &Why) -> String {
     let why = match why {
@@ -63,12 +69,17 @@ pub(super) fn errors(errors: &[ErrorCount]) -> String {
 
 /// "host-3 shows 7 GPUs; it showed 8 before".
 pub(super) fn fewer_gpus_than_before(host: &Name, n: usize, before: usize) -> String {
-    format!("{host} shows {}; it showed {before} before", gpus(n))
+    format!("{}; it showed {before} before", shows(host, n))
 }
 
 /// "host-3 shows 7 GPUs; most hosts of job train show 8".
 pub(super) fn fewer_gpus_than_peers(host: &Name, n: usize, usual: usize, job: &Name) -> String {
-    format!("{host} shows {}; most hosts of job {job} show {usual}", gpus(n))
+    format!("{}; most hosts of job {job} show {usual}", shows(host, n))
+}
+
+/// "host-3 shows 7 GPUs".
+pub(super) fn shows(host: &str, n: usize) -> String {
+    format!("{host} shows {}", gpus(n))
 }
 
 fn gpus(n: usize) -> String {
@@ -80,6 +91,11 @@ pub(super) fn state_line(port: &Port, nic: &Nic) -> Evidence {
     let number = STATES.iter().find(|(_, word)| *word == &*nic.state).filter(|_| !port.is_interface);
     let text = number.map_or_else(|| nic.state.to_string(), |(number, word)| format!("{number}: {word}"));
     Evidence { file: nic.state_file.to_string(), line: 1, text }
+}
+
+/// The file that said the state.
+pub(super) fn missing_line(nic: &Nic) -> Evidence {
+    Evidence { file: nic.state_file.to_string(), line: 1, text: "no such file".to_owned() }
 }
 
 /// The file that says the rate.
