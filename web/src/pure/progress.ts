@@ -36,8 +36,8 @@ export function progress(ranks: Rank[]): Progress {
   const longest = Math.max(0, ...waiting.map((rank) => rank.operation!.duration_s));
   const killed = ranks.filter((rank) => rank.state === "killed");
   const seen = longest >= WAIT_S ? behindOf(ranks) : new Map<number, number>();
-  // Hosts report at different times: that most are behind the few is believed only when it lasts.
-  const behind = longest < HANG_S && seen.size * 2 > ranks.filter(alive).length ? new Map<number, number>() : seen;
+  // Hosts report at different times: that many are behind is believed only when it lasts.
+  const behind = longest < HANG_S && areMany(seen, ranks) ? new Map<number, number>() : seen;
   const held = longest >= WAIT_S && (behind.size > 0 || killed.length > 0);
   const hung = !held && longest >= HANG_S && waiting.length === ranks.filter(alive).length;
   const stuck = held || hung;
@@ -52,6 +52,14 @@ export function progress(ranks: Rank[]): Progress {
     ...(killed.length > 0 && !ranks.some(alive) ? { end: tell(false) } : {}),
     ...(stuck ? { trouble: { words: tell(false), hosts, advice: adviceOnWait(killed, late), sinceMs: Math.min(...waiting.map((rank) => Date.parse(rank.operation!.issued_at))) } } : {}),
   };
+}
+
+/** Hosts that one fault makes late at once, e.g. those of a switch. */
+const FEW_HOSTS = 4;
+
+function areMany(behind: Map<number, number>, ranks: Rank[]): boolean {
+  const hosts = new Set(ranks.filter((rank) => behind.has(rank.rank)).map((rank) => rank.host));
+  return hosts.size > FEW_HOSTS || behind.size * 2 > ranks.filter(alive).length;
 }
 
 interface Facts {

@@ -89,6 +89,17 @@ test("that most are behind a few is believed only when it lasts: hosts report at
   expect([...skewed(41).behind.keys()]).toEqual([1, 2, 3]);
 });
 
+test("so is that ranks of many hosts are, though most have come; those of one switch are believed at once", () => {
+  const skewed = (duration_s: number, hosts: number) => {
+    const late = Array.from({ length: 2 * hosts }, (_, i) => rank(i, { operation: operation({ duration_s, seq_number: 6 }) }));
+    const waiting = Array.from({ length: 30 }, (_, i) => rank(2 * hosts + i, { operation: operation({ duration_s }) }));
+    return progress([...late, ...waiting]).behind.size;
+  };
+  expect(skewed(8, 5)).toBe(0);
+  expect(skewed(41, 5)).toBe(10);
+  expect(skewed(8, 4)).toBe(8);
+});
+
 test("many late ranks are counted, not listed", () => {
   const late = Array.from({ length: 20 }, (_, i) => rank(i, { operation: operation({ seq_number: 6 }) }));
   const waiting = Array.from({ length: 30 }, (_, i) => rank(20 + i));
