@@ -117,8 +117,13 @@ const DEMO = {
     const downloads = new Set();
     const page = await open("#/");
     for (const hash of [pages.overview, pages.job, pages.communicator, pages.host, pages.findings]) {
+      // An address of another document first: else the panels of the page before would be counted.
+      await page.goto("about:blank");
       await page.goto(`${url}/${hash}`);
-      await page.waitForFunction(() => document.querySelectorAll(".export .command").length >= document.querySelectorAll("main .panel").length - 1);
+      await page.waitForFunction(() => {
+        const [panels, menus] = ["main .panel", ".export .command"].map((all) => document.querySelectorAll(all).length);
+        return panels > 0 && menus >= panels - 1 && document.querySelector("main .loading") === null;
+      });
       for (const command of await page.$$eval(".export .command", (all) => all.map((one) => one.value))) commands.add(command);
       for (const href of await page.$$eval(".export a[download]", (all) => all.map((one) => one.href))) downloads.add(href);
     }
