@@ -12,12 +12,14 @@ pub(crate) mod comm;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod hash;
+pub(crate) mod kernels;
 pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod net;
 pub(crate) mod profiler;
 pub(crate) mod run;
 pub(crate) mod topology;
+pub(crate) mod transport;
 pub(crate) mod types;
 #[cfg(test)]
 mod world;

@@ -18,6 +18,8 @@ pub(crate) enum Place {
     Recv,
     /// The operation's own memory.
     Scratch,
+    /// The operation's own memory for partial results, in accumulators.
+    Partial,
 }
 
 /// A run of bytes in one of an operation's buffers.

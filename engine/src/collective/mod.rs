@@ -1,5 +1,6 @@
 //! The ring algorithms: schedules as pure data, one file each, and the arithmetic they share.
 
+pub(crate) mod algorithm;
 pub(crate) mod all_gather;
 pub(crate) mod all_reduce;
 pub(crate) mod broadcast;
@@ -10,3 +11,4 @@ pub(crate) mod program;
 pub(crate) mod reduce;
 pub(crate) mod reduce_scatter;
 pub(crate) mod reduction;
+pub(crate) mod schedule;

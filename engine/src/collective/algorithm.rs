@@ -1,0 +1,40 @@
+//! Which algorithm an operation runs.
+
+#![allow(dead_code, reason = "the contract stands before its users")]
+
+/// How a collective is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Algorithm {
+    /// Every rank talks to its neighbours on the channel's ring.
+    Ring,
+    /// Two binary trees, each over half of the data.
+    Tree,
+    /// Recursive halving and doubling.
+    HalvingDoubling,
+    /// Inside each host first, then between hosts, then inside again.
+    Hierarchical,
+    /// Every rank talks to every other one: pairwise exchange; for reductions, each chunk has an owner that folds all
+    /// contributions in the order of the ranks.
+    Direct,
+    /// A fixed binary tree over (virtual) ranks: the same association of the same contributions on any number of
+    /// processes.
+    FixedTree,
+}
+
+impl Algorithm {
+    /// All, in the order of their names in `RSCCL_ALGO`.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Ring, Self::Tree, Self::HalvingDoubling, Self::Hierarchical, Self::Direct, Self::FixedTree];
+
+    /// Its name in `RSCCL_ALGO`, in messages and, in capitals, for a profiler.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Tree => "tree",
+            Self::HalvingDoubling => "halving-doubling",
+            Self::Hierarchical => "hierarchical",
+            Self::Direct => "direct",
+            Self::FixedTree => "fixed-tree",
+        }
+    }
+}

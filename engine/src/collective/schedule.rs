@@ -1,0 +1,86 @@
+//! What one rank does on one channel for one operation, as pure data: steps in program order.
+//!
+//! A schedule reads as if its steps ran one after the other. Whoever runs it keeps only the order that matters: steps
+//! that touch the same memory, and transfers of one direction with one peer, stay in program order; all else may
+//! overlap. So an algorithm says what moves where, and never what waits for what.
+//!
+//! Chunks are in elements. What is not yet the result of all contributions lives in [`Place::Partial`], whose elements
+//! are accumulators: `f32` for the floats of 16 and 8 bits, so that a result is rounded once; else the element type.
+
+#![allow(dead_code, reason = "the contract stands before its users")]
+
+use crate::memory::Place;
+
+/// A run of elements in one of an operation's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Which buffer.
+    pub(crate) place: Place,
+    /// Elements from its start.
+    pub(crate) start: usize,
+    /// Elements. A step over none does nothing, on both ends.
+    pub(crate) len: usize,
+}
+
+/// What becomes of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Stored as it is: the same form as it came in.
+    Store,
+    /// `into = with op data`.
+    Reduce {
+        /// The other operand, as long as the data; may be the same chunk as `into`.
+        with: Chunk,
+        /// Whether this was the last contribution: an average is divided, an accumulator becomes an element. `into` is
+        /// then not in [`Place::Partial`].
+        finish: bool,
+    },
+}
+
+/// One thing that a rank does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Sends a chunk, in the form that its place holds.
+    Send {
+        /// To which rank.
+        peer: usize,
+        /// What.
+        from: Chunk,
+    },
+    /// Receives as many elements as `into` has.
+    Recv {
+        /// From which rank.
+        peer: usize,
+        /// Whether accumulators arrive (the sender sends from [`Place::Partial`]).
+        partial: bool,
+        /// Where the outcome goes.
+        into: Chunk,
+        /// What becomes of them.
+        action: Action,
+    },
+    /// The same without a peer.
+    Local {
+        /// The data.
+        from: Chunk,
+        /// Where the outcome goes.
+        into: Chunk,
+        /// What becomes of it.
+        action: Action,
+    },
+}
+
+/// A schedule: pure, so that the same one is run, simulated, drawn and tested.
+pub(crate) trait Schedule {
+    /// The steps of `rank`, in program order; lazily, since a ring of 16 384 ranks has 10^9 of them.
+    fn steps(&self, rank: usize) -> Box<dyn Iterator<Item = Step> + '_>;
+}
+
+impl Step {
+    /// Elements that it sends.
+    pub(crate) fn sent(&self) -> usize {
+        match self {
+            Self::Send { from, .. } => from.len,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How bytes get from one rank to another: one small trait for each direction, one folder for each transport, with the
+//! same files in each.
+//!
+//! A connection carries parts of one channel, in order, from one rank to one other. Nothing here blocks: whoever drives
+//! a connection calls again, spins or sleeps. A part is a header and its payload; both ends cut transfers alike, so the
+//! receiver knows which header must come, and a different one means that the ranks called different things.
+
+#![allow(dead_code, reason = "the contract stands before its users")]
+
+use std::os::fd::BorrowedFd;
+
+use crate::error::Error;
+use crate::net::link::Header;
+
+/// A part to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    /// What it says about itself; `header.len` is the payload's length.
+    pub(crate) header: Header,
+    /// Stays where it is, unchanged, until it is released.
+    pub(crate) payload: &'a [u8],
+}
+
+/// How far a part got in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing moved: wait for the other end.
+    Idle,
+    /// Something moved; call again with the same part.
+    Moved,
+    /// The part is through: on the sending side the transport has all it needs, and the next one may be posted.
+    Done,
+}
+
+/// A connection's trouble.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The other end is gone.
+    Closed,
+    /// Another part came than the expected one.
+    Mismatch(Header),
+    /// The transport or the system is broken.
+    Broken(Error),
+}
+
+/// Where received data goes. A transport hands over what it has as it has it: bytes of its own memory, or of the
+/// sender's; or it asks for the memory to read into.
+pub(crate) trait Sink {
+    /// Takes the payload's bytes from `offset` on. Every byte is taken exactly once, in order; a slice ends at an
+    /// element's end unless it is the last (see [`Sink::grain`]).
+    fn take(&mut self, offset: usize, bytes: &[u8]);
+    /// The memory of the payload's bytes from `offset` on, where they are to be stored unchanged; none where they are
+    /// to be reduced. What was written there must be told by [`Sink::filled`].
+    fn space(&mut self, offset: usize) -> Option<&mut [u8]>;
+    /// `len` bytes of [`Sink::space`] from `offset` on have been written.
+    fn filled(&mut self, offset: usize, len: usize);
+    /// Bytes of one element as it arrives: slices for [`Sink::take`] are multiples of it.
+    fn grain(&self) -> usize;
+}
+
+/// The sending end of a connection.
+pub(crate) trait SendHalf: Send + std::fmt::Debug {
+    /// The rank at the other end.
+    fn peer(&self) -> usize;
+    /// Moves what can be moved of `part` now. Called with the same part until it is [`Progress::Done`].
+    fn post(&mut self, part: Part<'_>) -> Result<Progress, Fault>;
+    /// How many parts, of all that were ever posted, are released: their memory may be written again. Where the
+    /// transport copies, those that are done.
+    fn released(&mut self) -> Result<u64, Fault>;
+    /// A descriptor that becomes writable when [`SendHalf::post`] can move again; none if the transport rings the
+    /// communicator's doorbell instead.
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// For the connection log and the log lines.
+    fn describe(&self) -> Description;
+}
+
+/// The receiving end of a connection.
+pub(crate) trait RecvHalf: Send + std::fmt::Debug {
+    /// The rank at the other end.
+    fn peer(&self) -> usize;
+    /// Moves what has come of the part that `expected` describes into `sink`. Called with the same header and sink
+    /// until it is [`Progress::Done`].
+    fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault>;
+    /// A descriptor that becomes readable when [`RecvHalf::pull`] can move again; none if the transport rings the
+    /// communicator's doorbell instead.
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// For the connection log and the log lines.
+    fn describe(&self) -> Description;
+}
+
+/// What a connection is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Description {
+    /// Sockets: address of each end, the first one's.
+    Tcp {
+        /// This end.
+        local: std::net::SocketAddr,
+        /// The other end.
+        remote: std::net::SocketAddr,
+    },
+    /// Shared memory of one host.
+    Shm {
+        /// Whether the receiver reads the sender's buffers itself.
+        direct: bool,
+    },
+    /// Simulated.
+    Sim,
+}
