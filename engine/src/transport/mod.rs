@@ -7,6 +7,8 @@
 
 #![allow(dead_code, reason = "the contract stands before its users")]
 
+pub(crate) mod shm;
+
 use std::os::fd::BorrowedFd;
 
 use crate::error::Error;
