@@ -133,6 +133,14 @@ RSCCL_API(ncclResult_t, Bcast,
 RSCCL_API(ncclResult_t, Reduce,
           (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
            ncclComm_t comm, cudaStream_t stream));
+RSCCL_API(ncclResult_t, AlltoAll,
+          (const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream));
+RSCCL_API(ncclResult_t, Gather,
+          (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+           cudaStream_t stream));
+RSCCL_API(ncclResult_t, Scatter,
+          (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+           cudaStream_t stream));
 RSCCL_API(ncclResult_t, Send,
           (const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream));
 RSCCL_API(ncclResult_t, Recv,

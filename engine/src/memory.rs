@@ -56,6 +56,11 @@ impl Region {
         Ok(Self { base: base.cast_mut().cast(), len })
     }
 
+    /// Whether both begin at the same address.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        std::ptr::eq(self.base, other.base)
+    }
+
     /// A slice of the engine's own, to be read; the caller keeps it until the operation is over.
     pub(crate) fn of_slice(slice: &[u8]) -> Self {
         Self { base: slice.as_ptr().cast_mut(), len: slice.len() }

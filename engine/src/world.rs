@@ -130,26 +130,39 @@ impl Case {
                 Some((0..n_ranks).flat_map(|rank| buffer(data_type, rank, count)).collect())
             }
             Primitive::Broadcast { root } => Some(buffer(data_type, root, count)),
+            Primitive::AllToAll => Some((0..n_ranks).flat_map(|from| self.block(from, rank)).collect()),
+            Primitive::Gather { root } => {
+                (root == rank).then(|| (0..n_ranks).flat_map(|rank| buffer(data_type, rank, count)).collect())
+            }
+            Primitive::Scatter { root } => Some(self.block(root, rank)),
             Primitive::Send { .. } | Primitive::Recv { .. } => None,
         }
+    }
+
+    /// Block `index` of a rank's buffer.
+    fn block(&self, rank: usize, index: usize) -> Vec<u8> {
+        let block = self.count * self.data_type.size_bytes();
+        let whole = buffer(self.data_type, rank, self.count * (index + 1));
+        whole[index * block..].to_vec()
     }
 
     fn run(&self, comm: &Arc<Comm>) -> Vec<u8> {
         let Case { primitive, data_type, op, count, n_ranks, in_place } = *self;
         let block = count * data_type.size_bytes();
         let (sends, receives) = match primitive {
-            Primitive::AllGather => (1, n_ranks),
-            Primitive::ReduceScatter => (n_ranks, 1),
+            Primitive::AllGather | Primitive::Gather { .. } => (1, n_ranks),
+            Primitive::ReduceScatter | Primitive::Scatter { .. } => (n_ranks, 1),
+            Primitive::AllToAll => (n_ranks, n_ranks),
             _ => (1, 1),
         };
         let mut send = buffer(data_type, comm.rank, count * sends);
         let mut recv = vec![0xee; block * receives];
         let own = comm.rank * block;
-        let result = if in_place && primitive == Primitive::AllGather {
+        let result = if in_place && matches!(primitive, Primitive::AllGather | Primitive::Gather { .. }) {
             recv[own..own + block].copy_from_slice(&send);
             self.launch(comm, Region::of_slice(&recv[own..own + block]), Region::of_slice_mut(&mut recv));
             recv
-        } else if in_place && primitive == Primitive::ReduceScatter {
+        } else if in_place && matches!(primitive, Primitive::ReduceScatter | Primitive::Scatter { .. }) {
             let target = Region::of_slice_mut(&mut send[own..own + block]);
             self.launch(comm, Region::of_slice(&send), target);
             send[own..own + block].to_vec()
@@ -199,9 +212,20 @@ fn check(cases: &[Case]) {
     });
 }
 
-fn primitives(root: usize) -> [Primitive; 5] {
+fn primitives(root: usize) -> [Primitive; 8] {
     let (broadcast, reduce) = (Primitive::Broadcast { root }, Primitive::Reduce { root });
-    [Primitive::AllReduce, Primitive::AllGather, Primitive::ReduceScatter, broadcast, reduce]
+    let (gather, scatter) = (Primitive::Gather { root }, Primitive::Scatter { root });
+    let (all_gather, reduce_scatter) = (Primitive::AllGather, Primitive::ReduceScatter);
+    [
+        Primitive::AllReduce,
+        all_gather,
+        reduce_scatter,
+        broadcast,
+        reduce,
+        Primitive::AllToAll,
+        gather,
+        scatter,
+    ]
 }
 
 #[test]

@@ -130,7 +130,8 @@ fn every_function_has_both_names() {
         symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     let functions = "GetVersion GetUniqueId GetErrorString GetLastError MemAlloc MemFree CommInitRank CommInitRankConfig \
         CommInitAll CommSplit CommFinalize CommDestroy CommAbort CommGetAsyncError CommCount CommCuDevice CommUserRank \
-        CommRegister CommDeregister GroupStart GroupEnd AllReduce AllGather ReduceScatter Broadcast Bcast Reduce Send Recv";
+        CommRegister CommDeregister GroupStart GroupEnd AllReduce AllGather ReduceScatter Broadcast Bcast Reduce \
+        AlltoAll Gather Scatter Send Recv";
     let mut expected = BTreeSet::new();
     for function in functions.split_whitespace() {
         expected.insert(format!("nccl{function}"));

@@ -79,6 +79,40 @@ export! {
         })
     }
 
+    /// Every rank sends block j to rank j, and gets as many blocks, in rank order.
+    fn ncclAlltoAll / pncclAlltoAll(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, comm: Handle, stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe { enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |_| Ok(Primitive::AllToAll)) })
+    }
+
+    /// The root gets all ranks' blocks, in rank order.
+    fn ncclGather / pncclGather(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, root: c_int, comm: Handle,
+        stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe {
+            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+                Ok(Primitive::Gather { root: rank_of("root", root, comm)? })
+            })
+        })
+    }
+
+    /// Rank i gets block i of the root's buffer.
+    fn ncclScatter / pncclScatter(
+        send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, root: c_int, comm: Handle,
+        stream: StreamHandle,
+    ) -> c_int {
+        // SAFETY: the caller's buffers.
+        guard(|| unsafe {
+            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+                Ok(Primitive::Scatter { root: rank_of("root", root, comm)? })
+            })
+        })
+    }
+
     /// Sends to a peer that receives as much.
     fn ncclSend / pncclSend(
         send: *const c_void, count: usize, data_type: c_int, peer: c_int, comm: Handle, stream: StreamHandle,
@@ -172,13 +206,16 @@ fn region_bytes(
     let (Some(bytes), Some(all)) = (bytes, all) else {
         return Err(Error::InvalidArgument(format!("count {count} exceeds any memory")));
     };
-    let at = |rank: usize| if rank == comm.rank { bytes } else { 0 };
+    let at = |root: usize, bytes: usize| if root == comm.rank { bytes } else { 0 };
     Ok(match primitive {
         Primitive::AllReduce => (bytes, bytes),
         Primitive::AllGather => (bytes, all),
         Primitive::ReduceScatter => (all, bytes),
-        Primitive::Broadcast { root } => (at(root), bytes),
-        Primitive::Reduce { root } => (bytes, at(root)),
+        Primitive::Broadcast { root } => (at(root, bytes), bytes),
+        Primitive::Reduce { root } => (bytes, at(root, bytes)),
+        Primitive::AllToAll => (all, all),
+        Primitive::Gather { root } => (bytes, at(root, all)),
+        Primitive::Scatter { root } => (at(root, all), bytes),
         Primitive::Send { .. } => (bytes, 0),
         Primitive::Recv { .. } => (0, bytes),
     })

@@ -30,6 +30,18 @@ pub(crate) enum Primitive {
         /// Who gets the result.
         root: usize,
     },
+    /// `ncclAlltoAll`
+    AllToAll,
+    /// `ncclGather`
+    Gather {
+        /// Who gets all blocks.
+        root: usize,
+    },
+    /// `ncclScatter`
+    Scatter {
+        /// Whose blocks they are.
+        root: usize,
+    },
     /// `ncclSend`
     Send {
         /// To whom.
@@ -70,6 +82,9 @@ impl Primitive {
             Self::ReduceScatter => "reduce_scatter",
             Self::Broadcast { .. } => "broadcast",
             Self::Reduce { .. } => "reduce",
+            Self::AllToAll => "all_to_all",
+            Self::Gather { .. } => "gather",
+            Self::Scatter { .. } => "scatter",
             Self::Send { .. } => "send",
             Self::Recv { .. } => "recv",
         }
@@ -83,12 +98,15 @@ impl Primitive {
             Self::ReduceScatter => c"ReduceScatter",
             Self::Broadcast { .. } => c"Broadcast",
             Self::Reduce { .. } => c"Reduce",
+            Self::AllToAll => c"AlltoAll",
+            Self::Gather { .. } => c"Gather",
+            Self::Scatter { .. } => c"Scatter",
             Self::Send { .. } => c"Send",
             Self::Recv { .. } => c"Recv",
         }
     }
 
-    /// NCCL's `ncclFunc_t`; a message carries the sender's, so a receive looks for a send's.
+    /// NCCL 2.28's `ncclFunc_t` (`src/include/nccl_common.h`); a message carries the sender's, so a receive looks for a send's.
     pub(crate) fn code(self) -> u32 {
         match self {
             Self::Broadcast { .. } => 0,
@@ -97,15 +115,15 @@ impl Primitive {
             Self::ReduceScatter => 3,
             Self::AllReduce => 4,
             Self::Send { .. } | Self::Recv { .. } => 6,
+            Self::AllToAll => 8,
+            Self::Scatter { .. } => 9,
+            Self::Gather { .. } => 10,
         }
     }
 
     /// The name that belongs to a code.
     pub(crate) fn name_of(code: u32) -> &'static str {
-        ["broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce", "send_recv", "send", "recv"]
-            .get(code as usize)
-            .copied()
-            .unwrap_or("an unknown primitive")
+        FUNCTION_NAMES.get(code as usize).copied().unwrap_or("an unknown primitive")
     }
 
     /// The other rank, of a send or receive.
@@ -120,10 +138,41 @@ impl Primitive {
     pub(crate) fn root(self) -> usize {
         match self {
             Self::Broadcast { root } | Self::Reduce { root } => root,
+            Self::Gather { root } | Self::Scatter { root } => root,
             _ => 0,
         }
     }
+
+    /// Whether it is made of messages between pairs of ranks, so that rings are of no use.
+    pub(crate) fn is_pairwise(self) -> bool {
+        matches!(self, Self::AllToAll | Self::Gather { .. } | Self::Scatter { .. })
+    }
+
+    /// Whether `rank` sends a block to `peer`.
+    pub(crate) fn sends(self, rank: usize, peer: usize) -> bool {
+        match self {
+            Self::AllToAll => true,
+            Self::Gather { root } => peer == root,
+            Self::Scatter { root } => rank == root,
+            _ => false,
+        }
+    }
 }
+
+/// Names by `ncclFunc_t`.
+const FUNCTION_NAMES: [&str; 11] = [
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_reduce",
+    "send_recv",
+    "send",
+    "recv",
+    "all_to_all",
+    "scatter",
+    "gather",
+];
 
 impl Operation {
     /// Bytes of `count` elements.
@@ -134,7 +183,7 @@ impl Operation {
     /// Channels that it uses of `final_channels`: judged by the whole buffer that the ring carries.
     pub(crate) fn n_channels(&self, final_channels: usize) -> usize {
         match self.primitive {
-            Primitive::Send { .. } | Primitive::Recv { .. } => 1,
+            primitive if primitive.peer().is_some() || primitive.is_pairwise() => 1,
             Primitive::AllGather | Primitive::ReduceScatter => {
                 channels_used(self.bytes().saturating_mul(self.reduction.n_ranks), final_channels)
             }
@@ -160,8 +209,20 @@ impl Operation {
             Primitive::ReduceScatter => reduce_scatter::program(ring, &elements, self.count, size_bytes),
             Primitive::Broadcast { root } => broadcast::program(ring, &bytes, root, rank),
             Primitive::Reduce { root } => reduce::program(ring, &elements, size_bytes, root, rank),
-            Primitive::Send { .. } | Primitive::Recv { .. } => self.message(),
+            _ => self.message(),
         }
+    }
+
+    /// The block for `peer`, in the caller's send buffer.
+    pub(crate) fn block_to(&self, peer: usize) -> Span {
+        let index = if matches!(self.primitive, Primitive::Gather { .. }) { 0 } else { peer };
+        Span { place: Place::Send, offset: index * self.bytes(), len: self.bytes() }
+    }
+
+    /// Where the block of `peer` goes, in the caller's receive buffer.
+    pub(crate) fn block_from(&self, peer: usize) -> Span {
+        let index = if matches!(self.primitive, Primitive::Scatter { .. }) { 0 } else { peer };
+        Span { place: Place::Recv, offset: index * self.bytes(), len: self.bytes() }
     }
 
     /// A send or receive: the whole buffer, part by part.
@@ -182,7 +243,11 @@ impl Operation {
         let facts = match self.primitive {
             // A send and its receive agree on bytes alone, as in NCCL.
             Primitive::Send { .. } | Primitive::Recv { .. } => format!("{}", self.bytes()),
-            Primitive::AllGather | Primitive::Broadcast { .. } => {
+            Primitive::AllGather
+            | Primitive::Broadcast { .. }
+            | Primitive::AllToAll
+            | Primitive::Gather { .. }
+            | Primitive::Scatter { .. } => {
                 format!("{} {}", self.bytes(), self.primitive.root())
             }
             _ => format!("{} {:?} {}", self.count, self.reduction, self.primitive.root()),

@@ -11,9 +11,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::collective::operation::{Operation, Primitive};
+use crate::collective::program::{Program, Ready};
 use crate::comm::{Comm, Links};
 use crate::error::{Error, Result};
-use crate::memory::{Buffers, Place, Span};
+use crate::memory::{Buffers, Place, Region, Span};
 use crate::net::connect::RingLinks;
 use crate::net::control::{Failure, lock};
 use crate::net::link::{Header, Link};
@@ -61,6 +62,8 @@ struct Run<'a> {
     rings: Vec<Pipe>,
     sends: BTreeMap<usize, Pipe>,
     recvs: BTreeMap<usize, Pipe>,
+    /// Memory of its own that operations read from.
+    copies: Vec<Vec<u8>>,
     outcome: Option<Result<()>>,
 }
 
@@ -73,8 +76,15 @@ impl<'a> Run<'a> {
             pipe.with_staging(staging.next().unwrap_or_default())
         };
         let rings = links.rings.iter().map(ring).collect();
-        let mut run =
-            Self { launch, links, rings, sends: BTreeMap::new(), recvs: BTreeMap::new(), outcome: None };
+        let mut run = Self {
+            launch,
+            links,
+            rings,
+            sends: BTreeMap::new(),
+            recvs: BTreeMap::new(),
+            copies: Vec::new(),
+            outcome: None,
+        };
         if run.healthy()
             && let Err(error) = run.plan()
         {
@@ -174,6 +184,7 @@ impl<'a> Run<'a> {
                 Primitive::Recv { peer } if peer == comm.rank => from_self.push(operation),
                 Primitive::Send { peer } => self.plan_send(operation, peer)?,
                 Primitive::Recv { peer } => self.plan_recv(operation, peer),
+                primitive if primitive.is_pairwise() => self.plan_pairwise(operation)?,
                 _ => self.plan_collective(operation),
             }
         }
@@ -205,6 +216,56 @@ impl<'a> Run<'a> {
     }
 
     fn plan_send(&mut self, operation: &Operation, peer: usize) -> Result<()> {
+        let task = self.task(operation, operation.message(), 0);
+        self.send(peer, task)
+    }
+
+    fn plan_recv(&mut self, operation: &Operation, peer: usize) {
+        let task = self.task(operation, operation.message(), 0);
+        self.recv(peer, task);
+    }
+
+    /// One message per pair of ranks, over the connections of `ncclSend`; the own block is copied.
+    fn plan_pairwise(&mut self, operation: &Operation) -> Result<()> {
+        let (own, n_ranks) = (self.launch.comm.rank, self.launch.comm.n_ranks);
+        let source = self.source(operation);
+        if operation.primitive.sends(own, own) {
+            let mut buffers = Buffers::new(source, operation.recv, 0);
+            buffers.copy(operation.block_to(own), operation.block_from(own))?;
+        }
+        for distance in 1..n_ranks {
+            let (to, from) = ((own + distance) % n_ranks, (own + n_ranks - distance) % n_ranks);
+            if operation.primitive.sends(own, to) {
+                let mut program = Program::default();
+                program.send(operation.block_to(to), Ready::Now);
+                let mut task = self.task(operation, program, 0);
+                task.buffers = Buffers::new(source, operation.recv, 0);
+                self.send(to, task)?;
+            }
+            if operation.primitive.sends(from, own) {
+                let mut program = Program::default();
+                program.recv_copy(operation.block_from(from));
+                let task = self.task(operation, program, 0);
+                self.recv(from, task);
+            }
+        }
+        Ok(())
+    }
+
+    /// The send buffer; a copy of it where blocks that arrive would overwrite blocks that are still to be sent.
+    fn source(&mut self, operation: &Operation) -> Region {
+        if operation.primitive != Primitive::AllToAll || !operation.send.is_same(operation.recv) {
+            return operation.send;
+        }
+        let all = Span { place: Place::Send, offset: 0, len: operation.bytes() * self.launch.comm.n_ranks };
+        let copy = Buffers::new(operation.send, operation.recv, 0).read(all).map(<[u8]>::to_vec);
+        let copy = copy.unwrap_or_default();
+        let region = Region::of_slice(&copy);
+        self.copies.push(copy);
+        region
+    }
+
+    fn send(&mut self, peer: usize, task: Task) -> Result<()> {
         if !self.sends.contains_key(&peer) {
             let link = match self.links.sends.get(&peer) {
                 Some(link) => Arc::clone(link),
@@ -212,7 +273,6 @@ impl<'a> Run<'a> {
             };
             self.sends.insert(peer, Pipe::new(Some(link), None));
         }
-        let task = self.task(operation, operation.message(), 0);
         if let Some(pipe) = self.sends.get_mut(&peer) {
             pipe.push(task);
         }
@@ -226,18 +286,12 @@ impl<'a> Run<'a> {
         Ok(link)
     }
 
-    fn plan_recv(&mut self, operation: &Operation, peer: usize) {
-        let task = self.task(operation, operation.message(), 0);
+    fn recv(&mut self, peer: usize, task: Task) {
         let link = self.links.recvs.get(&peer).map(Arc::clone);
         self.recvs.entry(peer).or_insert_with(|| Pipe::new(None, link)).push(task);
     }
 
-    fn task(
-        &self,
-        operation: &Operation,
-        program: crate::collective::program::Program,
-        channel: usize,
-    ) -> Task {
+    fn task(&self, operation: &Operation, program: Program, channel: usize) -> Task {
         let buffers = Buffers::new(operation.send, operation.recv, program.scratch_bytes);
         let header = Header {
             function: operation.primitive.code(),
