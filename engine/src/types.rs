@@ -27,6 +27,10 @@ pub(crate) enum DataType {
     F64,
     /// `ncclBfloat16`
     Bf16,
+    /// `ncclFloat8e4m3`
+    F8e4m3,
+    /// `ncclFloat8e5m2`
+    F8e5m2,
 }
 
 /// A reduction operator (`ncclRedOp_t`).
@@ -46,7 +50,7 @@ pub(crate) enum RedOp {
 
 impl DataType {
     /// Every type, in the order of its C value.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::I8,
         Self::U8,
         Self::I32,
@@ -57,13 +61,12 @@ impl DataType {
         Self::F32,
         Self::F64,
         Self::Bf16,
+        Self::F8e4m3,
+        Self::F8e5m2,
     ];
 
-    /// From the C value; fp8 is not built yet.
+    /// From the C value.
     pub(crate) fn from_c(value: c_int) -> Result<Self> {
-        if value == 10 || value == 11 {
-            return Err(Error::InvalidArgument(format!("data type {value} (8-bit float) is not supported")));
-        }
         usize::try_from(value)
             .ok()
             .and_then(|index| Self::ALL.get(index).copied())
@@ -73,11 +76,17 @@ impl DataType {
     /// Bytes of one element.
     pub(crate) fn size_bytes(self) -> usize {
         match self {
-            Self::I8 | Self::U8 => 1,
+            Self::I8 | Self::U8 | Self::F8e4m3 | Self::F8e5m2 => 1,
             Self::F16 | Self::Bf16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
         }
+    }
+
+    /// Whether it has a fraction.
+    #[cfg(test)]
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Self::F8e4m3 | Self::F8e5m2 | Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
     /// The name that NCCL hands to profiler plugins (`ncclDatatypeToString`): `ncclUint8` has none there.
@@ -93,6 +102,8 @@ impl DataType {
             Self::F32 => c"ncclFloat32",
             Self::F64 => c"ncclFloat64",
             Self::Bf16 => c"ncclBfloat16",
+            Self::F8e4m3 => c"ncclFloat8e4m3",
+            Self::F8e5m2 => c"ncclFloat8e5m2",
         }
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::collective::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::collective::operation::{Operation, Primitive};
 use crate::collective::reduction::Reduction;
 use crate::comm::init::{Request, init};
 use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
+use crate::kernels::float8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};
+use crate::kernels::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::memory::Region;
 use crate::net::root;
 use crate::profiler::emit::OperationEvents;
@@ -72,6 +73,8 @@ fn encode(data_type: DataType, value: f64) -> Vec<u8> {
         DataType::U64 => (value as u64).to_ne_bytes().to_vec(),
         DataType::F16 => f32_to_f16(value as f32).to_ne_bytes().to_vec(),
         DataType::Bf16 => f32_to_bf16(value as f32).to_ne_bytes().to_vec(),
+        DataType::F8e4m3 => vec![f32_to_e4m3(value as f32)],
+        DataType::F8e5m2 => vec![f32_to_e5m2(value as f32)],
         DataType::F32 => (value as f32).to_ne_bytes().to_vec(),
         DataType::F64 => value.to_ne_bytes().to_vec(),
     }
@@ -81,6 +84,8 @@ fn decode(data_type: DataType, bytes: &[u8]) -> f64 {
     match data_type {
         DataType::F16 => f64::from(f16_to_f32(u16::from_ne_bytes(bytes.try_into().unwrap()))),
         DataType::Bf16 => f64::from(bf16_to_f32(u16::from_ne_bytes(bytes.try_into().unwrap()))),
+        DataType::F8e4m3 => f64::from(e4m3_to_f32(bytes[0])),
+        DataType::F8e5m2 => f64::from(e5m2_to_f32(bytes[0])),
         _ => (0..=u8::MAX)
             .map(f64::from)
             .find(|value| encode(data_type, *value) == bytes)
@@ -101,7 +106,7 @@ fn reduced(op: RedOp, data_type: DataType, n_ranks: usize, index: usize) -> f64 
         RedOp::Min => values.fold(f64::MAX, f64::min),
         RedOp::Avg => {
             let mean = values.sum::<f64>() / n_ranks as f64;
-            let float = matches!(data_type, DataType::F16 | DataType::Bf16 | DataType::F32 | DataType::F64);
+            let float = data_type.is_float();
             if float { mean } else { mean.floor() }
         }
     }

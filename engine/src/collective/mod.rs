@@ -4,7 +4,6 @@ pub(crate) mod algorithm;
 pub(crate) mod all_gather;
 pub(crate) mod all_reduce;
 pub(crate) mod broadcast;
-pub(crate) mod float16;
 pub(crate) mod hazards;
 pub(crate) mod operation;
 pub(crate) mod partition;

@@ -5,7 +5,25 @@
 //! at the end, and integer averages truncate. Memory has no alignment of its own.
 
 #![allow(dead_code, reason = "the contract stands before its users")]
+#![expect(unsafe_code, reason = "kernels work on raw memory")]
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod body;
+pub(crate) mod float16;
+pub(crate) mod float8;
+mod isa;
+mod scalar;
+mod select;
+#[cfg(test)]
+mod tests;
+mod vector;
+
+pub(crate) use isa::Variant;
+
+use crate::kernels::body::Job;
 use crate::types::{DataType, RedOp};
 
 /// In which form an operand is.
@@ -44,12 +62,86 @@ pub(crate) struct Fold {
 impl Fold {
     /// Whether partial results need accumulators wider than elements.
     pub(crate) fn is_wide(self) -> bool {
-        let small = matches!(self.data_type, DataType::F16 | DataType::Bf16);
+        let small =
+            matches!(self.data_type, DataType::F16 | DataType::Bf16 | DataType::F8e4m3 | DataType::F8e5m2);
         small && matches!(self.op, RedOp::Sum | RedOp::Avg | RedOp::Prod)
     }
 
     /// Bytes of one element in a form.
     pub(crate) fn bytes(self, form: Form) -> usize {
         if form == Form::Partial && self.is_wide() { 4 } else { self.data_type.size_bytes() }
+    }
+
+    /// The kernel for operands of these forms, to be kept for as many calls as there are.
+    pub(crate) fn kernel(self, shape: Shape) -> Kernel {
+        self.kernel_of(Variant::best(), shape)
+    }
+
+    /// The kernel of one variant, which the processor must have.
+    pub(crate) fn kernel_of(self, variant: Variant, shape: Shape) -> Kernel {
+        Kernel { function: select::fold(variant, self, shape), divisor: self.n_ranks }
+    }
+
+    /// `into = with op data`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    pub(crate) unsafe fn run(
+        self,
+        shape: Shape,
+        into: *mut u8,
+        with: *const u8,
+        data: *const u8,
+        count: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.kernel(shape).run(into, &[with, data], count) }
+    }
+
+    /// `into = from × scalar`, elements all, the scalar one too: rounded once. `into` may be `from`.
+    ///
+    /// # Safety
+    ///
+    /// `count` elements are valid at `into` and `from`, and one at `scalar`; they overlap exactly or not at all.
+    pub(crate) unsafe fn scale(self, into: *mut u8, from: *const u8, scalar: *const u8, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.scale_with(Variant::best(), into, from, scalar, count) }
+    }
+
+    unsafe fn scale_with(
+        self,
+        variant: Variant,
+        into: *mut u8,
+        from: *const u8,
+        scalar: *const u8,
+        count: usize,
+    ) {
+        let job = Job { into, sources: &[from], count, divisor: 1, scalar };
+        // SAFETY: the caller's promise.
+        unsafe { select::scale(variant, self.data_type)(&job) }
+    }
+}
+
+/// One fold over operands of known forms, chosen once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    function: select::Function,
+    divisor: usize,
+}
+
+impl Kernel {
+    /// `into = sources[0] op sources[1] op …`, left to right; the first source has the shape's form `with`, all others
+    /// `data`. One source is only brought into the form of `into`. The result has the bits of a fold source by source
+    /// with partial results between.
+    ///
+    /// # Safety
+    ///
+    /// `count` elements of their form are valid at `into` and at every source. `into` may be one of the sources, if of
+    /// the same form; it overlaps none otherwise.
+    pub(crate) unsafe fn run(&self, into: *mut u8, sources: &[*const u8], count: usize) {
+        let job = Job { into, sources, count, divisor: self.divisor, scalar: std::ptr::null() };
+        // SAFETY: the caller's promise; a variant is chosen only where the processor has it.
+        unsafe { (self.function)(&job) }
     }
 }

@@ -53,6 +53,9 @@ fn low_half(bits: u32) -> u16 {
 mod tests {
     use super::*;
 
+    type Widen = fn(u16) -> f32;
+    type Narrow = fn(f32) -> u16;
+
     #[test]
     fn every_f16_survives_the_way_through_f32() {
         for half in 0..=u16::MAX {
@@ -84,6 +87,22 @@ mod tests {
     fn f16_ties_go_to_even() {
         assert_eq!(f32_to_f16(1.0 + 1.0 / 2048.0), 0x3c00);
         assert_eq!(f32_to_f16(1.0 + 3.0 / 2048.0), 0x3c02);
+    }
+
+    #[test]
+    fn every_midpoint_rounds_to_even_and_its_neighbours_to_nearest() {
+        let formats: [(Widen, Narrow, u16); 2] =
+            [(f16_to_f32, f32_to_f16, 0x7bff), (bf16_to_f32, f32_to_bf16, 0x7f7f)];
+        for (widen, narrow, max) in formats {
+            for bits in 0..max {
+                let middle = f32::midpoint(widen(bits), widen(bits + 1));
+                let around =
+                    [(middle.next_down(), bits), (middle, bits + (bits & 1)), (middle.next_up(), bits + 1)];
+                for (value, want) in around {
+                    assert_eq!((narrow(value), narrow(-value)), (want, want | 0x8000), "{value}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,151 @@
+//! From a fold and its forms to the one function that does it.
+
+use crate::kernels::body::{Folded, FoldedNumbers, Job, Scaled, ScaledNumbers};
+use crate::kernels::isa::{Isa, Variant};
+use crate::kernels::scalar::Scalar;
+use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Max, Min, Number, Prod, Sum};
+use crate::kernels::{Fold, Form, Shape};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::{avx2::Avx2, avx512::Avx512};
+use crate::types::{DataType, RedOp};
+
+/// A kernel, as [`Isa::enter`] has it.
+pub(super) type Function = unsafe fn(&Job);
+
+/// The function for a fold of these forms.
+pub(super) fn fold(variant: Variant, fold: Fold, shape: Shape) -> Function {
+    match variant {
+        #[cfg(target_arch = "x86_64")]
+        Variant::Avx512 => fold_with::<Avx512>(fold, shape),
+        #[cfg(target_arch = "x86_64")]
+        Variant::Avx2 => fold_with::<Avx2>(fold, shape),
+        _ => fold_with::<Scalar>(fold, shape),
+    }
+}
+
+/// The function for a product with a scalar.
+pub(super) fn scale(variant: Variant, data_type: DataType) -> Function {
+    match variant {
+        #[cfg(target_arch = "x86_64")]
+        Variant::Avx512 => scale_with::<Avx512>(data_type),
+        #[cfg(target_arch = "x86_64")]
+        Variant::Avx2 => scale_with::<Avx2>(data_type),
+        _ => scale_with::<Scalar>(data_type),
+    }
+}
+
+fn fold_with<I: Isa>(fold: Fold, shape: Shape) -> Function
+where
+    F32: Codec<I::Lanes>,
+    F16: Codec<I::Lanes>,
+    Bf16: Codec<I::Lanes>,
+    E4m3: Codec<I::Lanes>,
+    E5m2: Codec<I::Lanes>,
+{
+    let divide = shape.finish && fold.op == RedOp::Avg;
+    match fold.data_type {
+        DataType::I8 => numbers::<I, i8>(fold.op, divide),
+        DataType::U8 => numbers::<I, u8>(fold.op, divide),
+        DataType::I32 => numbers::<I, i32>(fold.op, divide),
+        DataType::U32 => numbers::<I, u32>(fold.op, divide),
+        DataType::I64 => numbers::<I, i64>(fold.op, divide),
+        DataType::U64 => numbers::<I, u64>(fold.op, divide),
+        DataType::F64 => numbers::<I, f64>(fold.op, divide),
+        DataType::F32 => elements::<I, F32>(fold.op, divide),
+        DataType::F16 => floats::<I, F16>(fold, shape, divide),
+        DataType::Bf16 => floats::<I, Bf16>(fold, shape, divide),
+        DataType::F8e4m3 => floats::<I, E4m3>(fold, shape, divide),
+        DataType::F8e5m2 => floats::<I, E5m2>(fold, shape, divide),
+    }
+}
+
+fn scale_with<I: Isa>(data_type: DataType) -> Function
+where
+    F32: Codec<I::Lanes>,
+    F16: Codec<I::Lanes>,
+    Bf16: Codec<I::Lanes>,
+    E4m3: Codec<I::Lanes>,
+    E5m2: Codec<I::Lanes>,
+{
+    match data_type {
+        DataType::I8 => I::enter::<ScaledNumbers<i8>>,
+        DataType::U8 => I::enter::<ScaledNumbers<u8>>,
+        DataType::I32 => I::enter::<ScaledNumbers<i32>>,
+        DataType::U32 => I::enter::<ScaledNumbers<u32>>,
+        DataType::I64 => I::enter::<ScaledNumbers<i64>>,
+        DataType::U64 => I::enter::<ScaledNumbers<u64>>,
+        DataType::F64 => I::enter::<ScaledNumbers<f64>>,
+        DataType::F32 => I::enter::<Scaled<F32>>,
+        DataType::F16 => I::enter::<Scaled<F16>>,
+        DataType::Bf16 => I::enter::<Scaled<Bf16>>,
+        DataType::F8e4m3 => I::enter::<Scaled<E4m3>>,
+        DataType::F8e5m2 => I::enter::<Scaled<E5m2>>,
+    }
+}
+
+fn numbers<I: Isa, T: Number>(op: RedOp, divide: bool) -> Function {
+    match op {
+        RedOp::Avg if divide => I::enter::<FoldedNumbers<T, Sum, true>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<FoldedNumbers<T, Sum, false>>,
+        RedOp::Prod => I::enter::<FoldedNumbers<T, Prod, false>>,
+        RedOp::Min => I::enter::<FoldedNumbers<T, Min, false>>,
+        RedOp::Max => I::enter::<FoldedNumbers<T, Max, false>>,
+    }
+}
+
+/// Elements in, elements out.
+fn elements<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(op: RedOp, divide: bool) -> Function {
+    match op {
+        RedOp::Avg if divide => I::enter::<Folded<E, E, E, Sum, true>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<Folded<E, E, E, Sum, false>>,
+        RedOp::Prod => I::enter::<Folded<E, E, E, Prod, false>>,
+        RedOp::Min => I::enter::<Folded<E, E, E, Min, false>>,
+        RedOp::Max => I::enter::<Folded<E, E, E, Max, false>>,
+    }
+}
+
+/// Floats that are accumulated in `f32`, where the operator needs it.
+fn floats<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(fold: Fold, shape: Shape, divide: bool) -> Function
+where
+    F32: Codec<I::Lanes>,
+{
+    let op = fold.op;
+    if !fold.is_wide() {
+        return elements::<I, E>(op, divide);
+    }
+    match (shape.with, shape.data, shape.into) {
+        (Form::Element, Form::Element, Form::Element) => elements::<I, E>(op, divide),
+        (Form::Element, Form::Element, Form::Partial) => partials::<I, E, E>(op),
+        (Form::Element, Form::Partial, Form::Partial) => partials::<I, E, F32>(op),
+        (Form::Partial, Form::Element, Form::Partial) => partials::<I, F32, E>(op),
+        (Form::Partial, Form::Partial, Form::Partial) => partials::<I, F32, F32>(op),
+        (Form::Element, Form::Partial, Form::Element) => finished::<I, E, F32, E>(op, divide),
+        (Form::Partial, Form::Element, Form::Element) => finished::<I, F32, E, E>(op, divide),
+        (Form::Partial, Form::Partial, Form::Element) => finished::<I, F32, F32, E>(op, divide),
+    }
+}
+
+fn partials<I: Isa, First, Rest>(op: RedOp) -> Function
+where
+    First: Codec<I::Lanes> + Codec<f32>,
+    Rest: Codec<I::Lanes> + Codec<f32>,
+    F32: Codec<I::Lanes>,
+{
+    match op {
+        RedOp::Prod => I::enter::<Folded<First, Rest, F32, Prod, false>>,
+        _ => I::enter::<Folded<First, Rest, F32, Sum, false>>,
+    }
+}
+
+fn finished<I: Isa, First, Rest, E>(op: RedOp, divide: bool) -> Function
+where
+    First: Codec<I::Lanes> + Codec<f32>,
+    Rest: Codec<I::Lanes> + Codec<f32>,
+    E: Codec<I::Lanes> + Codec<f32>,
+{
+    match op {
+        RedOp::Prod => I::enter::<Folded<First, Rest, E, Prod, false>>,
+        _ if divide => I::enter::<Folded<First, Rest, E, Sum, true>>,
+        _ => I::enter::<Folded<First, Rest, E, Sum, false>>,
+    }
+}
