@@ -4,7 +4,11 @@ pub(crate) mod algorithm;
 pub(crate) mod all_gather;
 pub(crate) mod all_reduce;
 pub(crate) mod broadcast;
+pub(crate) mod catalog;
 pub(crate) mod hazards;
+#[cfg(test)]
+mod interpreter;
+pub(crate) mod layout;
 pub(crate) mod operation;
 pub(crate) mod partition;
 pub(crate) mod plan;
@@ -12,4 +16,5 @@ pub(crate) mod program;
 pub(crate) mod reduce;
 pub(crate) mod reduce_scatter;
 pub(crate) mod reduction;
+pub(crate) mod ring;
 pub(crate) mod schedule;

@@ -83,15 +83,16 @@ pub(crate) struct Plan {
 pub(crate) struct Memory {
     /// Element arithmetic.
     pub(crate) fold: Fold,
-    /// Bytes of the receive buffer.
-    pub(crate) recv_bytes: usize,
+    /// Whether the schedule's partial results have the indices of the results that they become, so that the receive
+    /// buffer may hold them: see [`catalog::partials_in_recv`](crate::collective::catalog::partials_in_recv).
+    pub(crate) partials_in_recv: bool,
     /// Where the send buffer begins, relative to the receive buffer, if they overlap.
     pub(crate) in_place: Option<i64>,
 }
 
 impl Plan {
     /// Compiles `steps`, each with its channel, in program order. Partial results live in the receive buffer where they
-    /// fit there and nothing else is lost by it.
+    /// may and nothing else is lost by it.
     ///
     /// # Errors
     /// The schedule reads its input after the result has been written over it.
@@ -104,7 +105,8 @@ impl Plan {
             steps().try_for_each(|(channel, step)| compiler.step(channel, step))?;
             Ok(compiler.plan)
         };
-        if memory.fold.is_wide() { run(false) } else { run(true).or_else(|_| run(false)) }
+        let may = memory.partials_in_recv && !memory.fold.is_wide();
+        if may { run(true).or_else(|_| run(false)) } else { run(false) }
     }
 
     /// What `part` waits for: queues, and how many of their parts must be done.
@@ -176,7 +178,7 @@ impl Compiler {
             self.hazards.read(self.range(with), with.place, by, &mut waits)?;
         }
         if direction != Direction::Send {
-            self.fits(into)?;
+            self.measure(into);
             self.hazards.write(self.range(into), into.place, by, &mut waits);
         }
         waits.forget(by.queue);
@@ -224,18 +226,16 @@ impl Compiler {
         self.memory.fold.bytes(form)
     }
 
-    /// Keeps account of the operation's own memory; partial results that the receive buffer has no room for are lost.
-    fn fits(&mut self, into: Chunk) -> Result<(), Clobbered> {
+    /// Keeps account of the operation's own memory.
+    fn measure(&mut self, into: Chunk) {
         let end = (into.start + into.len) * self.element_bytes(into.place);
         match into.place {
             Place::Scratch => self.plan.scratch_bytes = self.plan.scratch_bytes.max(end),
             Place::Partial if !self.partial_in_recv => {
                 self.plan.partial_bytes = self.plan.partial_bytes.max(end);
             }
-            Place::Partial if end > self.memory.recv_bytes => return Err(Clobbered),
             _ => {}
         }
-        Ok(())
     }
 
     fn span(&self, chunk: Chunk) -> Span {

@@ -64,8 +64,7 @@ fn compile_in_order(memory: Memory, steps: &[(u32, Step)]) -> Result<(Plan, Vec<
         for (queue, now) in compiler.plan.queues.iter().enumerate() {
             let first = before.get(queue).copied().unwrap_or(0);
             order.extend(
-                (first..now.parts.len())
-                    .map(|index| Access { queue: number(queue), index: number(index) }),
+                (first..now.parts.len()).map(|index| Access { queue: number(queue), index: number(index) }),
             );
         }
     }
@@ -89,8 +88,8 @@ fn step() -> impl Strategy<Value = Step> {
     let place = prop::sample::select(vec![Place::Send, Place::Recv, Place::Scratch]);
     let target = prop::sample::select(vec![Place::Recv, Place::Scratch]);
     let chunk = |place: Place, start: usize, len: usize| Chunk { place, start, len };
-    (0..3_usize, 0..3_usize, place, target, 0..40_usize, 0..40_usize, 0..300_000_usize, any::<bool>()).prop_map(
-        move |(kind, peer, place, target, start, other, len, reduce)| {
+    (0..3_usize, 0..3_usize, place, target, 0..40_usize, 0..40_usize, 0..300_000_usize, any::<bool>())
+        .prop_map(move |(kind, peer, place, target, start, other, len, reduce)| {
             let len = if len % 3 == 0 { len } else { len % 12 };
             let (from, into) = (chunk(place, start, len), chunk(target, other, len));
             let with = chunk(place, other, len);
@@ -100,8 +99,7 @@ fn step() -> impl Strategy<Value = Step> {
                 1 => Step::Recv { peer, partial: false, into, action },
                 _ => Step::Local { from, into, action },
             }
-        },
-    )
+        })
 }
 
 proptest! {
@@ -110,7 +108,7 @@ proptest! {
         steps in prop::collection::vec((0..2_u32, step()), 1..14),
         in_place in prop::option::of(-64_i64..64),
     ) {
-        let memory = Memory { fold: fold(DataType::I32), recv_bytes: usize::MAX >> 8, in_place };
+        let memory = Memory { fold: fold(DataType::I32), partials_in_recv: true, in_place };
         let Ok((plan, order)) = compile_in_order(memory, &steps) else { return Ok(()) };
         let touches = touches(&plan, memory, &order);
         for (at, later) in touches.iter().enumerate() {
@@ -135,7 +133,7 @@ fn chunk(place: Place, start: usize, len: usize) -> Chunk {
 
 #[test]
 fn wide_partials_and_elements_are_cut_at_the_same_elements() {
-    let memory = Memory { fold: fold(DataType::F16), recv_bytes: 0, in_place: None };
+    let memory = Memory { fold: fold(DataType::F16), partials_in_recv: true, in_place: None };
     let len = 1_000_000;
     let recv = |partial| Step::Recv {
         peer: 1,
@@ -143,7 +141,8 @@ fn wide_partials_and_elements_are_cut_at_the_same_elements() {
         into: chunk(Place::Partial, 0, len),
         action: Action::Reduce { with: chunk(Place::Send, 0, len), finish: false },
     };
-    let parts = |partial| Plan::compile(memory, || [(0, recv(partial))].into_iter()).unwrap().queues.remove(0).parts;
+    let parts =
+        |partial| Plan::compile(memory, || [(0, recv(partial))].into_iter()).unwrap().queues.remove(0).parts;
     let (narrow, wide) = (parts(false), parts(true));
     assert_eq!(narrow.len(), 8);
     assert!(narrow.iter().zip(&wide).all(|(narrow, wide)| 2 * narrow.from.len == wide.from.len));
@@ -156,21 +155,22 @@ fn partials_share_the_receive_buffer_only_where_nothing_is_lost() {
     let reduce = Action::Reduce { with: send, finish: false };
     let first = Step::Recv { peer: 1, partial: false, into: partial, action: reduce };
     let again = Step::Send { peer: 2, from: send };
-    let partial_bytes = |steps: &[Step], in_place, recv_bytes| {
-        let memory = Memory { fold: fold(DataType::I32), recv_bytes, in_place };
+    let partial_bytes = |steps: &[Step], in_place, partials_in_recv| {
+        let memory = Memory { fold: fold(DataType::I32), partials_in_recv, in_place };
         Plan::compile(memory, || steps.iter().map(|step| (0, *step))).map(|plan| plan.partial_bytes)
     };
-    assert_eq!(partial_bytes(&[first], None, 32), Ok(0));
-    assert_eq!(partial_bytes(&[first], None, 31), Ok(32), "too small");
-    assert_eq!(partial_bytes(&[first, again], None, 32), Ok(0));
-    assert_eq!(partial_bytes(&[first, again], Some(0), 32), Ok(32), "the input is still needed");
-    let result = Step::Recv { peer: 1, partial: false, into: chunk(Place::Recv, 0, 8), action: Action::Store };
-    assert_eq!(partial_bytes(&[result, again], Some(0), 32), Err(Clobbered));
+    assert_eq!(partial_bytes(&[first], None, true), Ok(0));
+    assert_eq!(partial_bytes(&[first], None, false), Ok(32), "it has other indices");
+    assert_eq!(partial_bytes(&[first, again], None, true), Ok(0));
+    assert_eq!(partial_bytes(&[first, again], Some(0), true), Ok(32), "the input is still needed");
+    let result =
+        Step::Recv { peer: 1, partial: false, into: chunk(Place::Recv, 0, 8), action: Action::Store };
+    assert_eq!(partial_bytes(&[result, again], Some(0), true), Err(Clobbered));
 }
 
 #[test]
 fn a_copy_onto_itself_is_no_work() {
-    let memory = Memory { fold: fold(DataType::U8), recv_bytes: 64, in_place: Some(16) };
+    let memory = Memory { fold: fold(DataType::U8), partials_in_recv: true, in_place: Some(16) };
     let copy = Step::Local {
         from: chunk(Place::Send, 0, 8),
         into: chunk(Place::Recv, 16, 8),

@@ -9,6 +9,8 @@
 
 #![allow(dead_code, reason = "the contract stands before its users")]
 
+use std::ops::Range;
+
 use crate::memory::Place;
 
 /// A run of elements in one of an operation's buffers.
@@ -75,7 +77,39 @@ pub(crate) trait Schedule {
     fn steps(&self, rank: usize) -> Box<dyn Iterator<Item = Step> + '_>;
 }
 
+impl Chunk {
+    /// The elements `range` of `place`.
+    pub(crate) fn new(place: Place, range: &Range<usize>) -> Self {
+        Self { place, start: range.start, len: range.len() }
+    }
+}
+
 impl Step {
+    /// Sends `from` to `peer`.
+    pub(crate) fn send(peer: usize, from: Chunk) -> Self {
+        Self::Send { peer, from }
+    }
+
+    /// Receives elements from `peer` and stores them.
+    pub(crate) fn store(peer: usize, into: Chunk) -> Self {
+        Self::Recv { peer, partial: false, into, action: Action::Store }
+    }
+
+    /// Receives from `peer`, and stores the fold of `with` and that.
+    pub(crate) fn reduce(peer: usize, partial: bool, into: Chunk, with: Chunk, finish: bool) -> Self {
+        Self::Recv { peer, partial, into, action: Action::Reduce { with, finish } }
+    }
+
+    /// Copies inside the rank.
+    pub(crate) fn copy(from: Chunk, into: Chunk) -> Self {
+        Self::Local { from, into, action: Action::Store }
+    }
+
+    /// Stores the fold of `with` and `from`, both of this rank.
+    pub(crate) fn fold(with: Chunk, from: Chunk, into: Chunk, finish: bool) -> Self {
+        Self::Local { from, into, action: Action::Reduce { with, finish } }
+    }
+
     /// Elements that it sends.
     pub(crate) fn sent(&self) -> usize {
         match self {

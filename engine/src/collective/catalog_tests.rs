@@ -1,0 +1,102 @@
+//! Every algorithm and primitive against the definition of the primitive, run by the interpreter.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::collective::interpreter::{World, digest, token};
+
+const PRIMITIVES: usize = 8;
+
+fn primitive(index: usize, root: usize) -> Primitive {
+    [
+        Primitive::AllReduce,
+        Primitive::AllGather,
+        Primitive::ReduceScatter,
+        Primitive::Broadcast { root },
+        Primitive::Reduce { root },
+        Primitive::AllToAll,
+        Primitive::Gather { root },
+        Primitive::Scatter { root },
+    ][index]
+}
+
+/// What a rank must end up with, if its receive buffer counts.
+fn expected(world: &World, rank: usize) -> Option<Vec<u64>> {
+    let (n, count) = (world.n_ranks(), world.count);
+    let n_virtual = n * world.n_virtual;
+    let sum = |element| (0..n_virtual).map(|rank| token(rank, element)).fold(0, u64::wrapping_add);
+    let (all, own) = (0..n * count, rank * count..(rank + 1) * count);
+    match world.primitive {
+        Primitive::AllReduce => Some((0..count).map(sum).collect()),
+        Primitive::Reduce { root } => (rank == root).then(|| (0..count).map(sum).collect()),
+        Primitive::ReduceScatter => Some(own.map(sum).collect()),
+        Primitive::AllGather => Some(all.map(|element| token(element / count, element)).collect()),
+        Primitive::Gather { root } => {
+            (rank == root).then(|| all.map(|element| token(element / count, element % count)).collect())
+        }
+        Primitive::Broadcast { root } => Some((0..count).map(|element| token(root, element)).collect()),
+        Primitive::Scatter { root } => Some(own.map(|element| token(root, element)).collect()),
+        _ => Some(all.map(|element| token(element / count, own.start + element % count)).collect()),
+    }
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let shape = (proptest::collection::vec(0..3usize, 1..10), 1..5usize, 1..4usize);
+    let count = prop_oneof![0..3usize, 0..40usize, Just(97), Just(64)];
+    let flags = (any::<bool>(), any::<bool>());
+    let kind = (0..Algorithm::ALL.len(), 0..PRIMITIVES, any::<proptest::sample::Index>());
+    (shape, count, flags, kind, 1..30usize).prop_filter_map(
+        "not supported",
+        |(shape, count, flags, kind, piece)| {
+            let (nodes, n_channels, n_virtual) = shape;
+            let (algorithm, index, root) = kind;
+            let primitive = primitive(index, root.index(nodes.len()));
+            let in_place = flags.1 && n_virtual == 1 && primitive != Primitive::AllToAll;
+            let algorithm = Algorithm::ALL[algorithm];
+            let world = World {
+                algorithm,
+                primitive,
+                count,
+                nodes: number_nodes(&nodes),
+                n_channels,
+                n_virtual,
+                piece,
+                wide: flags.0,
+                in_place,
+            };
+            world.on_channels(|scope| supports(algorithm, primitive, scope))[0].then_some(world)
+        },
+    )
+}
+
+/// Nodes are numbered by their first rank.
+fn number_nodes(labels: &[usize]) -> Vec<usize> {
+    let mut seen: Vec<usize> = Vec::new();
+    let number = |label: &usize| {
+        seen.iter().position(|other| other == label).unwrap_or_else(|| {
+            seen.push(*label);
+            seen.len() - 1
+        })
+    };
+    labels.iter().map(number).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn every_schedule_gives_what_its_primitive_says(world in worlds(), seed in any::<u64>()) {
+        let results = world.run(u64::wrapping_add, seed);
+        for (rank, result) in results.iter().enumerate() {
+            if let Some(expected) = expected(&world, rank) {
+                let expected: Vec<_> = expected.into_iter().map(Some).collect();
+                prop_assert_eq!(result, &expected, "rank {}", rank);
+            }
+        }
+    }
+
+    #[test]
+    fn the_association_does_not_depend_on_the_order_of_events(world in worlds(), seeds in any::<[u64; 2]>()) {
+        prop_assert_eq!(world.run(digest, seeds[0]), world.run(digest, seeds[1]));
+    }
+}

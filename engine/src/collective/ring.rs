@@ -1,0 +1,222 @@
+//! Ring: every rank receives from the one before it and sends to the one after it, in the order of the channel's ring.
+//!
+//! With n ranks, S the bytes of the whole buffer, and p a rank's place in the ring; block b belongs to rank b.
+//!
+//! | primitive | steps | sent by each rank |
+//! |---|---|---|
+//! | `reduce_scatter` | n−1 | S less its own block |
+//! | `all_gather` | n−1 | S less the next rank's block |
+//! | `all_reduce` | 2(n−1) | the sum of both: 2(n−1)/n·S where n divides |
+//! | `broadcast` | n−1 hops, pipelined | S; the last rank before the root nothing |
+//! | `reduce` | n−1 hops, pipelined | S; the root nothing |
+//!
+//! The partial sum of block b starts at the rank after b and ends at b, which folds in its own contribution last. On its
+//! first hop travel elements, later accumulators: where those are w times as wide, a rank of a reduce-scatter sends the
+//! previous rank's block, and w times all others but that and its own.
+//!
+//! No rank can send less than (n−1)/n·S in either half of an all-reduce, since that much of the result depends on the
+//! others (Patarasuk and Yuan, 2009). Latency grows with n: a ring is for large buffers.
+
+use std::ops::Range;
+
+use crate::collective::layout::{Layout, Partials, Scope, pieces};
+use crate::collective::operation::Primitive;
+use crate::collective::schedule::{Chunk, Schedule, Step};
+use crate::memory::Place;
+
+/// Blocks kept while they are passed on: one is sent while the next arrives.
+const BLOCK_SLOTS: usize = 2;
+/// Pieces kept while they are passed on; more than two, so that one late hop does not stop the chain.
+const PIECE_SLOTS: usize = 4;
+
+/// The ring algorithm on one channel.
+#[derive(Debug)]
+pub(crate) struct Ring<'a> {
+    primitive: Primitive,
+    order: &'a [usize],
+    layout: Layout,
+    wide: bool,
+    piece: usize,
+}
+
+/// A rank's place in a circle of ranks; members are named by their index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circle<'a> {
+    members: &'a [usize],
+    position: usize,
+}
+
+/// What a reduce-scatter in a circle folds, and into what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Folding {
+    /// Where the own contribution is: [`Place::Send`], or [`Place::Partial`] at its own indices.
+    pub(super) own: Place,
+    /// Where the sums in between are kept.
+    pub(super) partials: Partials,
+    /// Where the outcome starts in the receive buffer, counted from the start of the whole; none leaves it a partial.
+    pub(super) result_origin: Option<usize>,
+}
+
+impl<'a> Ring<'a> {
+    /// Of `count` elements, as the API counts them.
+    pub(crate) fn new(primitive: Primitive, count: usize, scope: &Scope<'a>) -> Self {
+        Self {
+            primitive,
+            order: scope.order,
+            layout: Layout::new(primitive, count, scope),
+            wide: scope.wide,
+            piece: scope.piece,
+        }
+    }
+
+    fn reduce_scatter(&self, circle: Circle<'a>, rank: usize) -> impl Iterator<Item = Step> + 'a {
+        let scatters = self.primitive == Primitive::ReduceScatter;
+        let has_room = !scatters && !self.wide;
+        let partials = if has_room { Partials::InPlace } else { self.layout.block_slots(BLOCK_SLOTS) };
+        let origin = if scatters { self.layout.whole_start(rank) } else { 0 };
+        let folding = Folding { own: Place::Send, partials, result_origin: Some(origin) };
+        let (layout, order) = (self.layout, self.order);
+        reduce_scatter(circle, move |member| layout.block(order[member]), folding)
+    }
+
+    fn gather_own(&self, circle: Circle<'a>, rank: usize) -> impl Iterator<Item = Step> + 'a {
+        let (layout, order) = (self.layout, self.order);
+        let own = layout.block(rank);
+        let from = layout.contribution(rank, &own);
+        let copy = Step::copy(from, layout.result(rank, &own));
+        std::iter::once(copy).chain(all_gather(circle, from, move |member| layout.block(order[member])))
+    }
+
+    fn broadcast(&self, circle: Circle<'a>, root: usize, rank: usize) -> impl Iterator<Item = Step> + 'a {
+        let layout = self.layout;
+        let share = layout.share();
+        let is_root = rank == root;
+        let copy = Step::copy(layout.contribution(rank, &share), layout.result(rank, &share));
+        let passed = pieces(share, self.piece).flat_map(move |piece| {
+            let result = layout.result(rank, &piece);
+            let source = if is_root { layout.contribution(rank, &piece) } else { result };
+            let recv = (!is_root).then(|| Step::store(circle.prev(), result));
+            let send = (circle.next() != root).then(|| Step::send(circle.next(), source));
+            recv.into_iter().chain(send)
+        });
+        is_root.then_some(copy).into_iter().chain(passed)
+    }
+
+    fn reduce(&self, circle: Circle<'a>, root: usize, rank: usize) -> impl Iterator<Item = Step> + 'a {
+        let layout = self.layout;
+        let share = layout.share();
+        let slots = layout.piece_slots(PIECE_SLOTS, self.piece.min(layout.total()));
+        pieces(share, self.piece).enumerate().flat_map(move |(turn, piece)| {
+            let own = layout.contribution(rank, &piece);
+            let sum = slots.chunk(&piece, turn);
+            let into = if rank == root { layout.result(rank, &piece) } else { sum };
+            let is_first = circle.prev() == root;
+            let partial = circle.before_prev() != root;
+            let recv = (!is_first).then(|| Step::reduce(circle.prev(), partial, into, own, rank == root));
+            let send = (rank != root).then(|| Step::send(circle.next(), if is_first { own } else { sum }));
+            recv.into_iter().chain(send)
+        })
+    }
+}
+
+impl Schedule for Ring<'_> {
+    fn steps(&self, rank: usize) -> Box<dyn Iterator<Item = Step> + '_> {
+        let circle = Circle::new(self.order, rank);
+        match self.primitive {
+            Primitive::AllReduce => {
+                let (layout, order) = (self.layout, self.order);
+                let scattered = self.reduce_scatter(circle, rank);
+                let own = layout.result(rank, &layout.block(rank));
+                Box::new(scattered.chain(all_gather(circle, own, move |member| layout.block(order[member]))))
+            }
+            Primitive::ReduceScatter => Box::new(self.reduce_scatter(circle, rank)),
+            Primitive::Broadcast { root } => Box::new(self.broadcast(circle, root, rank)),
+            Primitive::Reduce { root } => Box::new(self.reduce(circle, root, rank)),
+            _ => Box::new(self.gather_own(circle, rank)),
+        }
+    }
+}
+
+impl<'a> Circle<'a> {
+    /// The place of `rank` among `members`.
+    pub(super) fn new(members: &'a [usize], rank: usize) -> Self {
+        let position = members.iter().position(|member| *member == rank).unwrap_or(0);
+        Self { members, position }
+    }
+
+    /// Index of the member `steps` behind; at most twice around.
+    fn behind(&self, steps: usize) -> usize {
+        let n = self.members.len();
+        let index = self.position + 2 * n - steps;
+        if index >= 2 * n {
+            index - 2 * n
+        } else if index >= n {
+            index - n
+        } else {
+            index
+        }
+    }
+
+    fn prev(&self) -> usize {
+        self.members[self.behind(1)]
+    }
+
+    fn before_prev(&self) -> usize {
+        self.members[self.behind(2)]
+    }
+
+    fn next(&self) -> usize {
+        self.members[self.behind(self.members.len() - 1)]
+    }
+}
+
+/// Ring reduce-scatter: in step j a member sends the sum of the block of the member j+1 behind it, and folds its
+/// contribution into that of the one before; its own block is last.
+pub(super) fn reduce_scatter<'a>(
+    circle: Circle<'a>,
+    block: impl Fn(usize) -> Range<usize> + 'a,
+    folding: Folding,
+) -> impl Iterator<Item = Step> + 'a {
+    let n_steps = circle.members.len() - 1;
+    (0..n_steps).flat_map(move |step| {
+        let (sent, kept) = (block(circle.behind(step + 1)), block(circle.behind(step + 2)));
+        let from = match step {
+            0 => folding.own(&sent),
+            _ => folding.partials.chunk(&sent, step - 1),
+        };
+        let last = step + 1 == n_steps;
+        let into = if last { folding.outcome(&kept) } else { folding.partials.chunk(&kept, step) };
+        let partial = step > 0 || folding.own == Place::Partial;
+        let finish = last && folding.result_origin.is_some();
+        let recv = Step::reduce(circle.prev(), partial, into, folding.own(&kept), finish);
+        [Step::send(circle.next(), from), recv]
+    })
+}
+
+/// Ring all-gather into the receive buffer: in step j a member passes on the block of the member j behind it; its `own`
+/// may lie elsewhere.
+pub(super) fn all_gather<'a>(
+    circle: Circle<'a>,
+    own: Chunk,
+    block: impl Fn(usize) -> Range<usize> + 'a,
+) -> impl Iterator<Item = Step> + 'a {
+    (0..circle.members.len() - 1).flat_map(move |step| {
+        let (sent, kept) = (block(circle.behind(step)), block(circle.behind(step + 1)));
+        let from = if step == 0 { own } else { Chunk::new(Place::Recv, &sent) };
+        let send = Step::send(circle.next(), from);
+        [send, Step::store(circle.prev(), Chunk::new(Place::Recv, &kept))]
+    })
+}
+
+impl Folding {
+    fn own(&self, range: &Range<usize>) -> Chunk {
+        Chunk::new(self.own, range)
+    }
+
+    fn outcome(&self, range: &Range<usize>) -> Chunk {
+        match self.result_origin {
+            Some(origin) => Chunk { place: Place::Recv, start: range.start - origin, len: range.len() },
+            None => Chunk::new(Place::Partial, range),
+        }
+    }
+}
