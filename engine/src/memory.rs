@@ -67,6 +67,7 @@ impl Region {
     }
 
     /// A slice of the engine's own, to be written; the caller keeps it until the operation is over.
+    #[cfg(test)]
     pub(crate) fn of_slice_mut(slice: &mut [u8]) -> Self {
         Self { base: slice.as_mut_ptr(), len: slice.len() }
     }

@@ -190,6 +190,7 @@ impl Case {
             primitive,
             count,
             reduction: Reduction { data_type, op, n_ranks },
+            pre_mul: None,
             send,
             recv,
             sequence: comm.next_collective(),

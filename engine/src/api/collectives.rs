@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use crate::api::fence::{export, guard};
 use crate::collective::operation::{Operation, Primitive};
 use crate::collective::reduction::Reduction;
+use crate::comm::operators::PreMul;
 use crate::comm::{Comm, registry};
 use crate::error::{Error, Result};
 use crate::memory::Region;
@@ -174,14 +175,15 @@ unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive
     let stream = stream::find(args.stream.addr())?;
     let primitive = primitive(&comm)?;
     let data_type = DataType::from_c(args.data_type)?;
-    let reduction = Reduction { data_type, op: RedOp::from_c(args.op)?, n_ranks: comm.n_ranks };
+    let (op, pre_mul) = operator(args.op, data_type, &comm)?;
+    let reduction = Reduction { data_type, op, n_ranks: comm.n_ranks };
     let (sent, received) = region_bytes(primitive, args.count, data_type, &comm)?;
     // SAFETY: the caller's contract.
     let send = unsafe { Region::new(args.send, sent, "sendbuff") }?;
     // SAFETY: the caller's contract.
     let recv = unsafe { Region::new(args.recv, received, "recvbuff") }?;
     let (count, events) = (args.count, OperationEvents::default());
-    let operation = Operation { primitive, count, reduction, send, recv, sequence: 0, events };
+    let operation = Operation { primitive, count, reduction, pre_mul, send, recv, sequence: 0, events };
     let call = Call {
         primitive,
         count,
@@ -191,6 +193,21 @@ unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive
         recv_buff: args.recv.addr(),
     };
     group::add(Pending { comm, stream, operation, call })
+}
+
+/// The operator of a value: a sum with a factor, if the caller has made it.
+fn operator(value: c_int, data_type: DataType, comm: &Comm) -> Result<(RedOp, Option<PreMul>)> {
+    if let Ok(op) = RedOp::from_c(value) {
+        return Ok((op, None));
+    }
+    let pre_mul = comm.operators.find(value)?;
+    if pre_mul.data_type != data_type {
+        return Err(Error::InvalidArgument(format!(
+            "op {value} was made for {:?}, the call is on {data_type:?}",
+            pre_mul.data_type
+        )));
+    }
+    Ok((RedOp::Sum, Some(pre_mul)))
 }
 
 /// Bytes that the primitive uses of the two buffers on this rank.

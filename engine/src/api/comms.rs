@@ -1,16 +1,19 @@
-//! Communicators.
+//! Communicators: how they begin and end.
 
 #![expect(unsafe_code, reason = "exported C functions")]
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use crate::api::config::{self, Config};
-use crate::api::fence::{export, guard};
-use crate::api::place::Out;
+use crate::api::fence::{Progress, export, guard};
+use crate::api::place::{self, Out};
 use crate::comm::init::{self, Request};
-use crate::comm::{CommConfig, registry, split};
+use crate::comm::making::Making;
+use crate::comm::split::{self, Choice, NO_COLOR};
+use crate::comm::{Comm, CommConfig, registry, shrink};
 use crate::config::Settings;
-use crate::error::{Error, Result, SUCCESS};
+use crate::error::{Error, Result};
 use crate::net::nic;
 use crate::net::root;
 use crate::net::unique_id::UNIQUE_ID_BYTES;
@@ -18,6 +21,11 @@ use crate::run::group;
 
 /// `ncclComm_t`
 type Handle = *mut c_void;
+
+/// `NCCL_SHRINK_ABORT`; the default is 0.
+const SHRINK_ABORT: c_int = 1;
+/// Communicators of one `ncclCommInitAll` at most: each has threads of its own.
+const MAX_ALL: usize = 1024;
 
 /// `ncclUniqueId`
 #[repr(C)]
@@ -32,20 +40,21 @@ export! {
         guard(|| {
             // SAFETY: the caller's place.
             let place = unsafe { Out::new(id, "uniqueId") }?;
-            let settings = Settings::from_env()?;
-            let id = root::start(nic::bootstrap_address(&settings)?, settings.timeout)?;
-            place.set(UniqueId { internal: id.to_bytes() });
+            place.set(UniqueId { internal: unique_id(&Settings::from_env()?)? });
             Ok(())
         })
     }
 
     /// Joins a communicator.
     fn ncclCommInitRank / pncclCommInitRank(comm: *mut Handle, n_ranks: c_int, id: UniqueId, rank: c_int) -> c_int {
-        // SAFETY: the caller's place.
-        guard(|| init_rank("ncclCommInitRank", unsafe { Out::new(comm, "comm") }?, n_ranks, id, rank, None))
+        guard(|| {
+            // SAFETY: the caller's place.
+            let place = unsafe { Out::new(comm, "comm") }?;
+            init_rank("ncclCommInitRank", place, n_ranks, id, rank, CommConfig::default())
+        })
     }
 
-    /// Joins a communicator. `blocking` of 0 is taken as 1: the call returns when the communicator is ready.
+    /// Joins a communicator; returns at once if the configuration says so.
     fn ncclCommInitRankConfig / pncclCommInitRankConfig(
         comm: *mut Handle, n_ranks: c_int, id: UniqueId, rank: c_int, config: *const Config,
     ) -> c_int {
@@ -53,33 +62,81 @@ export! {
             // SAFETY: the caller's place.
             let place = unsafe { Out::new(comm, "comm") }?;
             // SAFETY: the caller's configuration.
-            let config = unsafe { config::read(config) }?;
+            let config = unsafe { config::read(config) }?.unwrap_or_default();
             init_rank("ncclCommInitRankConfig", place, n_ranks, id, rank, config)
         })
     }
 
-    /// Not offered: a CPU process has no devices to make ranks of.
-    fn ncclCommInitAll / pncclCommInitAll(_comms: *mut Handle, _n_devices: c_int, _devices: *const c_int) -> c_int {
-        guard(|| Err(Error::InvalidUsage("ncclCommInitAll needs devices; use ncclCommInitRank per rank".to_owned())))
+    /// Joins a communicator that has several ids. One root serves all ranks here: the first id's.
+    fn ncclCommInitRankScalable / pncclCommInitRankScalable(
+        comm: *mut Handle, n_ranks: c_int, rank: c_int, n_ids: c_int, ids: *const UniqueId, config: *const Config,
+    ) -> c_int {
+        guard(|| {
+            // SAFETY: the caller's place.
+            let place = unsafe { Out::new(comm, "newcomm") }?;
+            if n_ids < 1 || n_ids > n_ranks.max(1) {
+                return Err(Error::InvalidArgument(format!("nId {n_ids}: give 1 to nranks ({n_ranks}) ids")));
+            }
+            // SAFETY: the caller's array of `n_ids`.
+            let ids = unsafe { place::array(ids, n_ids, "commIds") }?;
+            // SAFETY: the caller's configuration.
+            let config = unsafe { config::read(config) }?.unwrap_or_default();
+            init_rank("ncclCommInitRankScalable", place, n_ranks, ids[0], rank, config)
+        })
     }
 
-    /// Waits for all issued work.
+    /// Makes all ranks of a communicator in this process. A device is an index among its ranks on a host, so the list
+    /// names every one of 0 to `n_devices` - 1; NULL names them in order.
+    fn ncclCommInitAll / pncclCommInitAll(comms: *mut Handle, n_devices: c_int, devices: *const c_int) -> c_int {
+        guard(|| {
+            // SAFETY: the caller's array of `n_devices`; `init_all` writes no more.
+            unsafe { init_all(comms, n_devices, devices) }
+        })
+    }
+
+    /// Waits for all issued work, in the background on a communicator that does not block. Nothing can be issued after.
     fn ncclCommFinalize / pncclCommFinalize(comm: Handle) -> c_int {
         guard(|| {
-            let comm = registry::find(comm.addr())?;
-            comm.flush();
-            comm.check()
+            let found = registry::finalize(comm.addr())?;
+            if found.is_revoked() {
+                return Err(Error::InvalidUsage("ncclCommFinalize after ncclCommRevoke: destroy it instead".to_owned()));
+            }
+            if found.is_blocking() {
+                found.flush();
+                return found.check().map(|()| Progress::Done);
+            }
+            let busy = registry::busy(comm.addr());
+            group::init_in_background(Box::new(move || {
+                found.flush();
+                drop(busy);
+                Ok(())
+            }))
         })
     }
 
     /// Waits for all issued work, then frees. Never hangs on a communicator that has failed.
     fn ncclCommDestroy / pncclCommDestroy(comm: Handle) -> c_int {
-        guard(|| if comm.is_null() { Ok(()) } else { registry::remove(comm.addr()).map(|comm| comm.destroy()) })
+        guard(|| end(comm, Comm::destroy))
     }
 
-    /// Ends what is in flight with an error, and frees.
+    /// Ends what is in flight, or an init that is in progress, with an error, and frees.
     fn ncclCommAbort / pncclCommAbort(comm: Handle) -> c_int {
-        guard(|| if comm.is_null() { Ok(()) } else { registry::remove(comm.addr()).map(|comm| comm.abort()) })
+        guard(|| end(comm, Comm::abort))
+    }
+
+    /// Ends what is in flight with an error, here and on the peers; then only destroy, split and shrink are left.
+    fn ncclCommRevoke / pncclCommRevoke(comm: Handle, flags: c_int) -> c_int {
+        guard(|| {
+            let comm = registry::find(comm.addr())?;
+            if flags != 0 {
+                return Err(Error::InvalidArgument(format!("revokeFlags {flags}: only NCCL_REVOKE_DEFAULT (0) exists")));
+            }
+            comm.revoke();
+            if comm.is_blocking() {
+                comm.flush();
+            }
+            Ok(if comm.turns.is_idle() { Progress::Done } else { Progress::Started })
+        })
     }
 
     /// Splits by color; collective over the parent.
@@ -89,65 +146,54 @@ export! {
         guard(|| {
             // SAFETY: the caller's place.
             let place = unsafe { Out::new(new_comm, "newcomm") }?;
+            let parent = registry::find(comm.addr())?;
             // SAFETY: the caller's configuration.
-            let config = unsafe { config::read(config) }?;
-            let (parent, settings) = (registry::find(comm.addr())?, Settings::from_env()?);
-            group::init(Box::new(move || {
-                let child = split::split(&parent, color, key, config, settings)?;
-                place.set(std::ptr::without_provenance_mut(child.map_or(0, registry::insert)));
-                Ok(())
-            }))
+            let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
+            let (choice, settings) = (Choice::new(color, key)?, Settings::from_env()?);
+            let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: color == NO_COLOR };
+            child.make(move |making| split::split(&parent, choice, config, settings, making))
         })
     }
 
-    /// Whether the communicator has failed.
-    fn ncclCommGetAsyncError / pncclCommGetAsyncError(comm: Handle, error: *mut c_int) -> c_int {
-        guard(|| {
-            // SAFETY: the caller's place.
-            let place = unsafe { Out::new(error, "asyncError") }?;
-            place.set(registry::find(comm.addr())?.check().err().map_or(SUCCESS, |error| error.code()));
-            Ok(())
-        })
-    }
-
-    /// The number of ranks.
-    fn ncclCommCount / pncclCommCount(comm: Handle, count: *mut c_int) -> c_int {
-        // SAFETY: the caller's place.
-        guard(|| tell(unsafe { Out::new(count, "count") }?, registry::find(comm.addr())?.n_ranks))
-    }
-
-    /// The rank's index on its host, which stands for its device.
-    fn ncclCommCuDevice / pncclCommCuDevice(comm: Handle, device: *mut c_int) -> c_int {
-        // SAFETY: the caller's place.
-        guard(|| tell(unsafe { Out::new(device, "device") }?, registry::find(comm.addr())?.device()))
-    }
-
-    /// This process's rank.
-    fn ncclCommUserRank / pncclCommUserRank(comm: Handle, rank: *mut c_int) -> c_int {
-        // SAFETY: the caller's place.
-        guard(|| tell(unsafe { Out::new(rank, "rank") }?, registry::find(comm.addr())?.rank))
-    }
-
-    /// Nothing to register on a CPU; the handle is the buffer.
-    fn ncclCommRegister / pncclCommRegister(
-        comm: Handle, buffer: *mut c_void, _size: usize, handle: *mut *mut c_void,
+    /// A communicator of the ranks that are not excluded; only those call it.
+    fn ncclCommShrink / pncclCommShrink(
+        comm: Handle, excluded: *const c_int, n_excluded: c_int, new_comm: *mut Handle, config: *const Config,
+        flags: c_int,
     ) -> c_int {
         guard(|| {
-            registry::find(comm.addr())?;
             // SAFETY: the caller's place.
-            unsafe { Out::new(handle, "handle") }?.set(buffer);
-            Ok(())
+            let place = unsafe { Out::new(new_comm, "newcomm") }?;
+            let parent = registry::find(comm.addr())?;
+            if flags & !SHRINK_ABORT != 0 {
+                return Err(Error::InvalidArgument(format!(
+                    "shrinkFlags {flags}: use NCCL_SHRINK_DEFAULT (0) or NCCL_SHRINK_ABORT (1)"
+                )));
+            }
+            if n_excluded < 1 {
+                return Err(Error::InvalidArgument(format!("excludeRanksCount {n_excluded}: name at least one rank")));
+            }
+            // SAFETY: the caller's array of `n_excluded`.
+            let members = shrink::survivors(&parent, unsafe { place::array(excluded, n_excluded, "excludeRanksList") }?)?;
+            // SAFETY: the caller's configuration.
+            let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
+            let (settings, abort) = (Settings::from_env()?, flags == SHRINK_ABORT);
+            let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: false };
+            child.make(move |making| shrink::shrink(&parent, &members, abort, config, settings, making).map(Some))
         })
-    }
-
-    /// Nothing to deregister.
-    fn ncclCommDeregister / pncclCommDeregister(comm: Handle, _handle: *mut c_void) -> c_int {
-        guard(|| registry::find(comm.addr()).map(drop))
     }
 }
 
-fn tell(place: Out<c_int>, value: usize) -> Result<()> {
-    place.set(c_int::try_from(value).unwrap_or(c_int::MAX));
+fn unique_id(settings: &Settings) -> Result<[u8; UNIQUE_ID_BYTES]> {
+    Ok(root::start(nic::bootstrap_address(settings)?, settings.timeout)?.to_bytes())
+}
+
+fn end(comm: Handle, how: impl FnOnce(&Comm)) -> Result<()> {
+    if comm.is_null() {
+        return Ok(());
+    }
+    if let Some(comm) = registry::remove(comm.addr())? {
+        how(&comm);
+    }
     Ok(())
 }
 
@@ -157,17 +203,81 @@ fn init_rank(
     n_ranks: c_int,
     id: UniqueId,
     rank: c_int,
-    config: Option<CommConfig>,
-) -> Result<()> {
+    config: CommConfig,
+) -> Result<Progress> {
     let out_of_range = || Error::InvalidArgument(format!("rank {rank} of {n_ranks} ranks"));
-    let rank = usize::try_from(rank).map_err(|_| out_of_range())?;
     let n_ranks = usize::try_from(n_ranks).map_err(|_| out_of_range())?;
+    let rank = usize::try_from(rank).ok().filter(|rank| *rank < n_ranks).ok_or_else(out_of_range)?;
     let settings = Settings::from_env()?;
-    let config = config.unwrap_or_default();
+    let child = Child { place, parent: None, blocking: config.blocking, none: false };
     let request = Request { api, id: id.internal, rank, n_ranks, config, split: None };
-    group::init(Box::new(move || {
-        let handle = registry::insert(init::init(request, settings)?);
-        place.set(std::ptr::without_provenance_mut(handle));
-        Ok(())
-    }))
+    child.make(move |making| init::init_as(request, settings, making).map(Some))
+}
+
+/// # Safety
+/// `comms`, and `devices` unless it is NULL, are arrays of `n_devices`.
+unsafe fn init_all(comms: *mut Handle, n_devices: c_int, devices: *const c_int) -> Result<Progress> {
+    let n_ranks = usize::try_from(n_devices).ok().filter(|count| (1..=MAX_ALL).contains(count));
+    let n_ranks = n_ranks.ok_or_else(|| {
+        Error::InvalidArgument(format!("ndev {n_devices}: a process makes 1 to {MAX_ALL} ranks"))
+    })?;
+    if !devices.is_null() {
+        // SAFETY: the caller's array.
+        let devices = unsafe { place::array(devices, n_devices, "devlist") }?;
+        let named = |device: c_int| devices.contains(&device);
+        if !(0..n_devices).all(named) {
+            let text = format!("devlist {devices:?}: name each of 0 to {} once", n_devices - 1);
+            return Err(Error::InvalidArgument(text));
+        }
+    }
+    // SAFETY: the caller's array.
+    let places = unsafe { place::places(comms, n_ranks, "comms") }?;
+    let id = UniqueId { internal: unique_id(&Settings::from_env()?)? };
+    group::start();
+    for (rank, place) in (0..n_devices).zip(places) {
+        if let Err(error) = init_rank("ncclCommInitAll", place, n_devices, id, rank, CommConfig::default()) {
+            group::poison(error);
+        }
+    }
+    group::end()
+}
+
+/// A communicator that a call is to make.
+struct Child {
+    /// For its handle.
+    place: Out<Handle>,
+    parent: Option<usize>,
+    blocking: Option<bool>,
+    /// Whether this rank gets none.
+    none: bool,
+}
+
+impl Child {
+    /// Makes it now, or at the end of the thread's group, or in the background.
+    fn make(
+        self,
+        make: impl FnOnce(&Arc<Making>) -> Result<Option<Arc<Comm>>> + Send + 'static,
+    ) -> Result<Progress> {
+        let making = Making::new();
+        if self.blocking.unwrap_or(true) {
+            let made = move || {
+                let child = make(&making)?;
+                self.place.set(std::ptr::without_provenance_mut(child.map_or(0, registry::insert)));
+                Ok(())
+            };
+            return group::init(Box::new(made)).map(|()| Progress::Done);
+        }
+        let busy = self.parent.map(registry::busy);
+        let handle = if self.none { 0 } else { registry::reserve(Arc::clone(&making)) };
+        self.place.set(std::ptr::without_provenance_mut(handle));
+        group::init_in_background(Box::new(move || {
+            match make(&making) {
+                Ok(Some(comm)) => registry::settle(&making, Ok(comm)),
+                Ok(None) => {}
+                Err(error) => registry::settle(&making, Err(error)),
+            }
+            drop(busy);
+            Ok(())
+        }))
+    }
 }

@@ -96,7 +96,15 @@ pub(crate) unsafe fn read(config: *const Config) -> Result<Option<CommConfig>> {
     if min_ctas.zip(max_ctas).is_some_and(|(min, max)| min > max) {
         return Err(Error::InvalidArgument("ncclConfig_t: minCTAs is above maxCTAs".to_owned()));
     }
-    Ok(Some(CommConfig { name, min_ctas, max_ctas }))
+    let blocking = match own.blocking {
+        UNDEFINED => None,
+        0 => Some(false),
+        1 => Some(true),
+        other => {
+            return Err(Error::InvalidArgument(format!("ncclConfig_t: blocking is {other}, not 0 or 1")));
+        }
+    };
+    Ok(Some(CommConfig { name, min_ctas, max_ctas, blocking }))
 }
 
 fn count(name: &str, value: c_int) -> Result<Option<usize>> {

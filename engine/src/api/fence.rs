@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use crate::error::{Error, Result, SUCCESS};
+use crate::error::{Error, IN_PROGRESS, Result, SUCCESS};
 use crate::log::{self, Level, subsystem};
 use crate::net::control::lock;
 use crate::run::group;
@@ -18,12 +18,30 @@ thread_local! {
     static SHOWN: RefCell<CString> = RefCell::default();
 }
 
+/// How far a call has come when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// All is done that the function promises.
+    Done,
+    /// The rest is done in the background: see `ncclCommGetAsyncError`.
+    Started,
+}
+
+impl From<()> for Progress {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
+
 /// Runs `call`; its result code.
-pub(crate) fn guard(call: impl FnOnce() -> Result<()>) -> c_int {
+pub(crate) fn guard<T: Into<Progress>>(call: impl FnOnce() -> Result<T>) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|_| Err(Error::Internal("the library panicked".to_owned())));
     match result {
-        Ok(()) => SUCCESS,
+        Ok(progress) => match progress.into() {
+            Progress::Done => SUCCESS,
+            Progress::Started => IN_PROGRESS,
+        },
         Err(error) => {
             let error = group::poison(error);
             log::write(Level::Warn, subsystem::ALL, 0, &error.to_string());

@@ -31,7 +31,7 @@ export! {
 
     /// The text of the communicator's first error, or of the process's last one; valid until this thread's next call.
     fn ncclGetLastError / pncclGetLastError(comm: *mut c_void) -> *const c_char {
-        show(registry::find(comm.addr()).ok().and_then(|comm| comm.last_error()))
+        show(registry::last_error(comm.addr()))
     }
 
     /// Host memory.
@@ -64,5 +64,16 @@ export! {
     /// Ends a group; the outermost one submits.
     fn ncclGroupEnd / pncclGroupEnd() -> c_int {
         guard(group::end)
+    }
+
+    /// Not offered: what an operation would take is not predicted yet. The group ends, and nothing of it is done.
+    fn ncclGroupSimulateEnd / pncclGroupSimulateEnd(_info: *mut c_void) -> c_int {
+        guard(|| {
+            group::cancel()?;
+            Err::<(), _>(Error::InvalidUsage(
+                "ncclGroupSimulateEnd: no prediction; the group's calls were dropped, use ncclGroupEnd to run them"
+                    .to_owned(),
+            ))
+        })
     }
 }

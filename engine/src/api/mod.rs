@@ -6,5 +6,7 @@ pub mod comms;
 pub mod config;
 pub mod fence;
 pub mod info;
+pub mod members;
+pub mod operators;
 pub(crate) mod place;
 pub mod streams;

@@ -1,6 +1,8 @@
-//! Fence: writing results through the caller's pointers.
+//! Fence: reading arrays and writing results through the caller's pointers.
 
 #![expect(unsafe_code, reason = "results go to addresses that C callers hand over")]
+
+use std::ffi::c_int;
 
 use crate::error::{Error, Result};
 
@@ -29,4 +31,29 @@ impl<T> Out<T> {
         // SAFETY: by the contract of `new`.
         unsafe { self.0.write(value) }
     }
+}
+
+/// The caller's array of `count` values.
+///
+/// # Safety
+/// NULL, or valid for reads of `count` values while the result is used.
+pub(crate) unsafe fn array<'a, T>(address: *const T, count: c_int, name: &str) -> Result<&'a [T]> {
+    let count = usize::try_from(count).unwrap_or(0);
+    if address.is_null() {
+        return Err(Error::InvalidArgument(format!("{name} is NULL")));
+    }
+    // SAFETY: by this function's contract; NULL is refused.
+    Ok(unsafe { std::slice::from_raw_parts(address, count) })
+}
+
+/// The places of the caller's array of `count` results.
+///
+/// # Safety
+/// Each as [`Out::new`] asks for.
+pub(crate) unsafe fn places<T>(address: *mut T, count: usize, name: &str) -> Result<Vec<Out<T>>> {
+    if address.is_null() {
+        return Err(Error::InvalidArgument(format!("{name} is NULL")));
+    }
+    // SAFETY: inside the array, by this function's contract.
+    (0..count).map(|index| unsafe { Out::new(address.wrapping_add(index), name) }).collect()
 }

@@ -6,6 +6,7 @@ use crate::collective::partition::{channels_used, part};
 use crate::collective::program::{Program, Ready};
 use crate::collective::reduction::Reduction;
 use crate::collective::{all_gather, all_reduce, broadcast, reduce, reduce_scatter};
+use crate::comm::operators::PreMul;
 use crate::hash;
 use crate::memory::{Place, Region, Span};
 use crate::profiler::emit::OperationEvents;
@@ -63,6 +64,8 @@ pub(crate) struct Operation {
     pub(crate) count: usize,
     /// Element type, operator and number of ranks.
     pub(crate) reduction: Reduction,
+    /// What the contribution is multiplied by first.
+    pub(crate) pre_mul: Option<PreMul>,
     /// What is sent.
     pub(crate) send: Region,
     /// What is received.

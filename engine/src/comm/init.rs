@@ -1,11 +1,15 @@
 //! The birth of a communicator, in NCCL's order: gather the peers, search, agree on channels, connect, agree that all
 //! have connected.
 
+use std::net::TcpListener;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
+use crate::comm::making::Making;
+use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
 use crate::comm::{Comm, CommConfig, Counters, Links};
 use crate::config::Settings;
@@ -48,14 +52,26 @@ struct Verdict {
 
 /// Makes the communicator; every rank calls it.
 pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
+    init_as(request, settings, &Making::new())
+}
+
+/// Makes the communicator under a handle that exists already.
+pub(crate) fn init_as(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
+    let outcome = make(request, settings, making);
+    making.done();
+    outcome
+}
+
+fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
     let id = UniqueId::from_bytes(&request.id)?;
     if request.rank >= request.n_ranks {
         return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
     }
     let nics = nic::usable(&settings)?;
-    let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout)?;
-    let peers = bootstrap.all_gather(&own_info(&request, &settings, &nics)?)?;
-    let birth = Birth::new(request, settings, id, peers);
+    let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
+    let rendezvous = rendezvous(&nics)?;
+    let peers = bootstrap.all_gather(&own_info(&request, &settings, &nics, &rendezvous)?)?;
+    let birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(bandwidth(&nics));
     birth.log_rings();
@@ -74,10 +90,21 @@ pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
     {
         return Err(Error::from_code(code, format!("rank {rank}: {text}")));
     }
-    birth.finish(connected, acceptors, profiler)
+    birth.finish(connected, acceptors, profiler, rendezvous)
 }
 
-fn own_info(request: &Request, settings: &Settings, nics: &[Nic]) -> Result<PeerInfo> {
+fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
+    let address = nics.first().map(|nic| nic.address);
+    let address = address.ok_or_else(|| Error::Internal("a rank without a NIC".to_owned()))?;
+    nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))
+}
+
+fn own_info(
+    request: &Request,
+    settings: &Settings,
+    nics: &[Nic],
+    rendezvous: &TcpListener,
+) -> Result<PeerInfo> {
     let nic = |nic: &Nic| {
         Ok(PeerNic { name: nic.name.clone(), address: nic.address, listen: nic.listen_address()? })
     };
@@ -86,6 +113,7 @@ fn own_info(request: &Request, settings: &Settings, nics: &[Nic]) -> Result<Peer
         host: settings.host.clone(),
         host_hash: hash::hash(settings.host_id.as_bytes()),
         pid: std::process::id(),
+        rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
         nics: nics.iter().map(nic).collect::<Result<_>>()?,
     })
 }
@@ -105,11 +133,17 @@ struct Birth {
     base: usize,
     rings: Vec<RingPlace>,
     identity: lines::Identity,
-    tag: Box<u64>,
+    making: Arc<Making>,
 }
 
 impl Birth {
-    fn new(request: Request, settings: Settings, id: UniqueId, peers: Vec<PeerInfo>) -> Self {
+    fn new(
+        request: Request,
+        settings: Settings,
+        id: UniqueId,
+        peers: Vec<PeerInfo>,
+        making: &Arc<Making>,
+    ) -> Self {
         let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
         let topology = Topology::new(&hashes);
         let usable: Vec<usize> = peers.iter().map(|peer| peer.nics.len()).collect();
@@ -118,17 +152,27 @@ impl Birth {
         let count = channels::final_channels(base, Comm::limits(&settings, &request.config));
         let place = |channel| RingPlace::new(topology.ring(channel % base), request.rank);
         let rings = (0..count).map(place).collect();
-        let tag = Box::new(0);
         let identity = lines::Identity {
             api: request.api,
-            handle: std::ptr::from_ref(&*tag).addr(),
+            handle: making.handle(),
             rank: request.rank,
             n_ranks: request.n_ranks,
             device: topology.local_rank(request.rank),
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
         };
-        Self { request, settings, id, peers, topology, init_channels, base, rings, identity, tag }
+        Self {
+            request,
+            settings,
+            id,
+            peers,
+            topology,
+            init_channels,
+            base,
+            rings,
+            identity,
+            making: Arc::clone(making),
+        }
     }
 
     fn info(&self, subsystem: u64, text: &str) {
@@ -265,6 +309,7 @@ impl Birth {
         connected: Connected,
         acceptors: Vec<Acceptor>,
         profiler: Option<Context>,
+        rendezvous: TcpListener,
     ) -> Result<Arc<Comm>> {
         let health = Arc::new(Health::new()?);
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
@@ -288,7 +333,10 @@ impl Birth {
             profiler: Mutex::new(profiler.map(Arc::new)),
             watcher: Mutex::new(None),
             last_error: Mutex::new(None),
-            _tag: self.tag,
+            operators: Operators::default(),
+            rendezvous,
+            revoked: AtomicBool::new(false),
+            _making: self.making,
         });
         *lock(&comm.watcher) = watcher;
         comm.info(subsystem::INIT, &lines::init(&comm.identity, "COMPLETE"));

@@ -2,17 +2,24 @@
 
 pub(crate) mod exit;
 pub(crate) mod init;
+pub(crate) mod making;
+pub(crate) mod operators;
 pub(crate) mod registry;
+pub(crate) mod rendezvous;
+pub(crate) mod shrink;
 pub(crate) mod split;
 pub(crate) mod turns;
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::channels::Limits;
 use crate::collective::operation::{Operation, Primitive};
+use crate::comm::making::Making;
+use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
 use crate::config::Settings;
 use crate::error::{Error, Result};
@@ -35,6 +42,8 @@ pub(crate) struct CommConfig {
     pub(crate) min_ctas: Option<usize>,
     /// `maxCTAs`
     pub(crate) max_ctas: Option<usize>,
+    /// `blocking`; calls that need the peers return `ncclInProgress` if false.
+    pub(crate) blocking: Option<bool>,
 }
 
 /// A communicator's data connections.
@@ -79,8 +88,12 @@ pub(crate) struct Comm {
     profiler: Mutex<Option<Arc<Context>>>,
     watcher: Mutex<Option<JoinHandle<()>>>,
     last_error: Mutex<Option<String>>,
+    /// Operators that its caller has made.
+    pub(crate) operators: Operators,
+    rendezvous: TcpListener,
+    revoked: AtomicBool,
     /// Its address is the `ncclComm_t`.
-    _tag: Box<u64>,
+    _making: Arc<Making>,
 }
 
 #[derive(Debug, Default)]
@@ -147,6 +160,7 @@ impl Comm {
     }
 
     /// The number of a collective that profilers do not see.
+    #[cfg(test)]
     pub(crate) fn next_collective(&self) -> u64 {
         take(&mut lock(&self.counters).collectives)
     }
@@ -183,6 +197,28 @@ impl Comm {
         }
         self.flush();
         self.close("Abort");
+    }
+
+    /// `ncclCommRevoke`: what is in flight ends with an error, here and on the peers; no more can be issued.
+    pub(crate) fn revoke(&self) {
+        self.revoked.store(true, Ordering::Release);
+        let what = format!("{} revoked the communicator", self.names[self.rank]);
+        self.health.fail(Failure { code: 6, what });
+    }
+
+    /// Whether this rank has revoked it.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// Whether calls on it wait for the peers.
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.config.blocking.unwrap_or(true)
+    }
+
+    /// What a child inherits where the caller gives no configuration of its own.
+    pub(crate) fn config(&self) -> &CommConfig {
+        &self.config
     }
 
     /// At the process's exit: leaves, unless something is still in flight.

@@ -1,102 +1,96 @@
-//! `ncclCommSplit`: the parent's own all-gather carries colors and keys, then each new communicator's unique id.
+//! `ncclCommSplit`: the parent's ranks meet at its rank 0 to tell colors and keys; then each color meets at its first
+//! rank.
 
 use std::sync::Arc;
 
-use crate::collective::operation::{Operation, Primitive};
-use crate::collective::reduction::Reduction;
+use serde::{Deserialize, Serialize};
+
 use crate::comm::init::{self, Request};
-use crate::comm::{Comm, CommConfig, lock};
+use crate::comm::making::Making;
+use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::hash;
-use crate::memory::Region;
-use crate::net::nic;
-use crate::net::root;
-use crate::net::unique_id::UNIQUE_ID_BYTES;
-use crate::profiler::emit::OperationEvents;
-use crate::run::launch::{self, Launch};
-use crate::types::{DataType, RedOp};
+use crate::net::bootstrap::Bootstrap;
 
 /// `NCCL_SPLIT_NOCOLOR`
 pub(crate) const NO_COLOR: i32 = -1;
 
-/// What a rank tells the others: color and key.
-const CHOICE_BYTES: usize = 8;
+/// What a rank asks for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Choice {
+    /// Ranks of one color become one communicator.
+    pub(crate) color: i32,
+    /// Orders them.
+    pub(crate) key: i32,
+}
+
+impl Choice {
+    /// Checked arguments.
+    pub(crate) fn new(color: i32, key: i32) -> Result<Self> {
+        if color < 0 && color != NO_COLOR {
+            let text = format!("color {color}: colors are 0 or more, or NCCL_SPLIT_NOCOLOR");
+            return Err(Error::InvalidArgument(text));
+        }
+        Ok(Self { color, key })
+    }
+}
 
 /// Makes this rank's new communicator; none for [`NO_COLOR`].
 pub(crate) fn split(
-    parent: &Arc<Comm>,
-    color: i32,
-    key: i32,
-    config: Option<CommConfig>,
+    parent: &Comm,
+    choice: Choice,
+    config: CommConfig,
     settings: Settings,
+    making: &Arc<Making>,
 ) -> Result<Option<Arc<Comm>>> {
-    if color < 0 && color != NO_COLOR {
-        return Err(Error::InvalidArgument(format!(
-            "color {color}: colors are 0 or more, or NCCL_SPLIT_NOCOLOR"
-        )));
+    if parent.is_revoked() {
+        return split_by(parent, choice, config, settings, making);
     }
     parent.check()?;
-    let mut counters = lock(&parent.counters);
-    counters.splits += 1;
-    let count = counters.splits;
-    drop(counters);
-    let mut choice = [0_u8; CHOICE_BYTES];
-    choice[..4].copy_from_slice(&color.to_le_bytes());
-    choice[4..].copy_from_slice(&key.to_le_bytes());
-    let choices: Vec<(i32, i32)> =
-        gather(parent, &choice)?.chunks_exact(CHOICE_BYTES).map(parse_choice).collect();
+    parent.health.needed_by(making);
+    // A parent that failed meanwhile says more than the connections that its failure cut.
+    split_by(parent, choice, config, settings, making).map_err(|error| parent.check().err().unwrap_or(error))
+}
+
+fn split_by(
+    parent: &Comm,
+    choice: Choice,
+    config: CommConfig,
+    settings: Settings,
+    making: &Arc<Making>,
+) -> Result<Option<Arc<Comm>>> {
+    let Choice { color, key } = choice;
+    let count = parent.next_child();
+    let id = parent.meet(0, &format!("split {count}"))?;
+    let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, making)?;
+    let choices = meeting.all_gather(&choice)?;
+    drop(meeting);
     let members = members(&choices, color);
     let rank = members.iter().position(|member| *member == parent.rank).filter(|_| color != NO_COLOR);
-    let own_id = match rank {
-        Some(0) => root::start(nic::bootstrap_address(&settings)?, settings.timeout)?.to_bytes(),
-        _ => [0; UNIQUE_ID_BYTES],
-    };
-    let ids = gather(parent, &own_id)?;
     let Some(rank) = rank else { return Ok(None) };
-    let id = ids.chunks_exact(UNIQUE_ID_BYTES).nth(members[0]).and_then(|id| id.try_into().ok());
-    let id = id.ok_or_else(|| Error::Internal("a split's id is missing".to_owned()))?;
-    let comm_hash = hash::split_hash(parent.identity.comm_hash, count, color);
     let request = Request {
         api: "ncclCommSplit",
-        id,
+        id: parent.meet(members[0], &format!("split {count} color {color}"))?.to_bytes(),
         rank,
         n_ranks: members.len(),
-        config: config.unwrap_or_else(|| parent.config.clone()),
-        split: Some((parent.identity.handle, count, color, key, comm_hash)),
+        config,
+        split: Some((
+            parent.identity.handle,
+            count,
+            color,
+            key,
+            hash::split_hash(parent.identity.comm_hash, count, color),
+        )),
     };
-    init::init(request, settings).map(Some)
+    init::init_as(request, settings, making).map(Some)
 }
 
 /// The ranks of a color, by key and then by rank.
-fn members(choices: &[(i32, i32)], color: i32) -> Vec<usize> {
-    let mut members: Vec<usize> = (0..choices.len()).filter(|rank| choices[*rank].0 == color).collect();
-    members.sort_by_key(|rank| (choices[*rank].1, *rank));
+fn members(choices: &[Choice], color: i32) -> Vec<usize> {
+    let mut members: Vec<usize> = (0..choices.len()).filter(|rank| choices[*rank].color == color).collect();
+    members.sort_by_key(|rank| (choices[*rank].key, *rank));
     members
-}
-
-fn parse_choice(bytes: &[u8]) -> (i32, i32) {
-    let word =
-        |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| i32::from_le_bytes(*word));
-    (word(0), word(4))
-}
-
-/// An all-gather over the parent, on this thread, unseen by profilers.
-fn gather(parent: &Arc<Comm>, own: &[u8]) -> Result<Vec<u8>> {
-    let mut all = vec![0_u8; own.len() * parent.n_ranks];
-    let mut operation = Operation {
-        primitive: Primitive::AllGather,
-        count: own.len(),
-        reduction: Reduction { data_type: DataType::U8, op: RedOp::Sum, n_ranks: parent.n_ranks },
-        send: Region::of_slice(own),
-        recv: Region::of_slice_mut(&mut all),
-        sequence: 0,
-        events: OperationEvents::default(),
-    };
-    operation.sequence = parent.next_collective();
-    let ticket = parent.turns.issue();
-    launch::run(&[Launch { comm: Arc::clone(parent), ticket, operations: vec![operation] }])?;
-    Ok(all)
 }
 
 #[cfg(test)]
@@ -105,6 +99,13 @@ mod tests {
 
     #[test]
     fn members_are_ordered_by_key_then_rank() {
-        assert_eq!(members(&[(1, 5), (0, 0), (1, 5), (1, -1)], 1), [3, 0, 2]);
+        let choices = [(1, 5), (0, 0), (1, 5), (1, -1)].map(|(color, key)| Choice { color, key });
+        assert_eq!(members(&choices, 1), [3, 0, 2]);
+    }
+
+    #[test]
+    fn colors_are_not_negative() {
+        assert!(Choice::new(NO_COLOR, -7).is_ok() && Choice::new(0, 0).is_ok());
+        assert!(Choice::new(-2, 0).is_err());
     }
 }

@@ -5,11 +5,12 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::comm::making::Making;
 use crate::error::{Error, Result};
 use crate::net::link::Link;
 use crate::net::wake::Wake;
@@ -46,6 +47,7 @@ pub(crate) struct Health {
     failed: Condvar,
     suspicion: Mutex<Option<Failure>>,
     inbound: Mutex<Vec<Link>>,
+    children: Mutex<Vec<Weak<Making>>>,
     judge_gone: AtomicBool,
     leaving: AtomicBool,
     /// Wakes the thread that runs operations.
@@ -69,6 +71,7 @@ impl Health {
             failed: Condvar::new(),
             suspicion: Mutex::new(None),
             inbound: Mutex::new(Vec::new()),
+            children: Mutex::default(),
             judge_gone: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             runner: Wake::new()?,
@@ -85,8 +88,22 @@ impl Health {
     pub(crate) fn fail(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
         self.failed.notify_all();
+        for child in std::mem::take(&mut *lock(&self.children)).iter().filter_map(Weak::upgrade) {
+            child.call_off();
+        }
         self.runner.set();
         self.watcher.set();
+    }
+
+    /// The making of `child` needs all ranks, so a failure calls it off.
+    pub(crate) fn needed_by(&self, child: &Arc<Making>) {
+        let mut children = lock(&self.children);
+        children.retain(|child| child.strong_count() > 0);
+        children.push(Arc::downgrade(child));
+        drop(children);
+        if self.failure().is_some() {
+            child.call_off();
+        }
     }
 
     /// Tells rank 0 of a suspicion and waits for its word; without one, the suspicion stands. Returns the failure that

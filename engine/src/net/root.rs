@@ -3,7 +3,7 @@
 //! Each rank connects, proves the secret and gives its rank; then, round by round, every rank hands in a blob and gets
 //! all of them. A rank that is missing, or that goes away, fails the round for all, with its number.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub(crate) enum Answer {
 
 /// A stranger who connects and says nothing is dropped after this.
 const JOIN_WAIT: Duration = Duration::from_secs(5);
+/// Tells a rank that it is known.
+const WELCOME: u8 = 1;
 /// Connections being greeted at once at most.
 const MAX_GREETED: usize = 1024;
 /// Ranks named in a message at most.
@@ -48,10 +50,15 @@ pub(crate) fn start(address: std::net::IpAddr, timeout: Duration) -> Result<Uniq
         nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))?;
     let root = listener.local_addr().map_err(|error| Error::system("getsockname", &error))?;
     let id = UniqueId { root, secret: new_secret()? };
-    let server = move || serve(&listener, id.secret, timeout);
-    let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
-    thread.map_err(|error| Error::system("starting the bootstrap thread", &error))?;
+    start_on(listener, id.secret, timeout)?;
     Ok(id)
+}
+
+/// Starts a root on a listener that ranks know already. It takes connections until all ranks have joined.
+pub(crate) fn start_on(listener: TcpListener, secret: Secret, timeout: Duration) -> Result<()> {
+    let server = move || serve(&listener, secret, timeout);
+    let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
+    thread.map(drop).map_err(|error| Error::system("starting the bootstrap thread", &error))
 }
 
 /// Waits for the first rank without limit (the id may travel long), for the others `timeout` after it.
@@ -64,14 +71,18 @@ fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
     let gate = std::thread::Builder::new().name("rsccl-gate".to_owned());
     let gate = gate.spawn(move || greet_all(&listener, secret, &greeted, &stopped));
     let mut ranks = Vec::new();
-    match gather_ranks(&joined, &mut ranks, timeout) {
+    let gathered = gather_ranks(&joined, &mut ranks, timeout);
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    // One last connection lets the gate's accept return. It is shut before any rank is answered, so that the next root
+    // on the same listener gets all of its own callers.
+    let woken = address.and_then(TcpStream::connect);
+    if let (Ok(_), Ok(gate)) = (woken, gate) {
+        let _ = gate.join();
+    }
+    match gathered {
         Ok(()) => serve_rounds(&mut ranks, timeout),
         Err(why) => fail(&mut ranks, &why),
     }
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    // One last connection lets the gate's accept return.
-    let _ = address.map(TcpStream::connect);
-    drop(gate);
 }
 
 type Joined = (Join, TcpStream);
@@ -106,6 +117,7 @@ fn greet(mut stream: TcpStream, secret: &Secret) -> Option<Joined> {
     }
     let join = frame::recv(&stream).ok()?;
     stream.set_nodelay(true).ok()?;
+    stream.write_all(&[WELCOME]).ok()?;
     Some((join, stream))
 }
 
@@ -182,6 +194,6 @@ fn answer(ranks: &mut [Option<TcpStream>], answer: &Answer) {
     // Rank 0 last: as a rule the root lives in its process, which may end as soon as it has its own answer.
     for stream in ranks.iter_mut().rev().flatten() {
         let _ = stream.set_write_timeout(Some(JOIN_WAIT));
-        let _ = std::io::Write::write_all(stream, &bytes);
+        let _ = stream.write_all(&bytes);
     }
 }

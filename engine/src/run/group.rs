@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
+use crate::api::fence::Progress;
 use crate::collective::operation::Operation;
 use crate::comm::Comm;
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ struct Group {
     depth: usize,
     pending: Vec<Pending>,
     inits: Vec<Init>,
+    /// Inits that do not block.
+    background: Vec<Init>,
     events: Option<GroupEvents>,
     error: Option<Error>,
 }
@@ -53,7 +56,7 @@ pub(crate) fn start() {
 }
 
 /// `ncclGroupEnd`; submits at the outermost one.
-pub(crate) fn end() -> Result<()> {
+pub(crate) fn end() -> Result<Progress> {
     let group = GROUP.with_borrow_mut(|group| {
         if group.depth == 0 {
             return Err(Error::InvalidUsage("ncclGroupEnd without ncclGroupStart".to_owned()));
@@ -61,15 +64,35 @@ pub(crate) fn end() -> Result<()> {
         group.depth -= 1;
         Ok((group.depth == 0).then(|| std::mem::take(group)))
     })?;
-    let Some(group) = group else { return Ok(()) };
+    let Some(group) = group else { return Ok(Progress::Done) };
     let events = group.events.unwrap_or_default();
     events.ending();
     let result = match group.error {
         Some(error) => Err(error),
-        None => run_inits(group.inits).and_then(|()| submit(group.pending)),
+        None => run_all(group.background, group.inits, group.pending),
     };
     events.stop();
     result
+}
+
+fn run_all(background: Vec<Init>, inits: Vec<Init>, pending: Vec<Pending>) -> Result<Progress> {
+    let progress = if background.is_empty() { Progress::Done } else { Progress::Started };
+    background.into_iter().try_for_each(start_init)?;
+    run_inits(inits).and_then(|()| submit(pending)).map(|()| progress)
+}
+
+/// Ends the thread's group and drops what is in it.
+pub(crate) fn cancel() -> Result<()> {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            return Err(Error::InvalidUsage("ncclGroupSimulateEnd without ncclGroupStart".to_owned()));
+        }
+        group.depth -= 1;
+        if group.depth == 0 {
+            *group = Group::default();
+        }
+        Ok(())
+    })
 }
 
 /// Adds a call to the thread's group. Calls without effect, or of one rank, are not told to a profiler, as in NCCL.
@@ -87,7 +110,7 @@ pub(crate) fn add(mut pending: Pending) -> Result<()> {
         }
         group.pending.push(pending);
     });
-    end()
+    end().map(drop)
 }
 
 /// Defers an init to the end of the thread's group, or runs it now outside of one.
@@ -101,6 +124,24 @@ pub(crate) fn init(init: Init) -> Result<()> {
             Ok(())
         })
         .or_else(|init| init())
+}
+
+/// The same for an init that runs in the background; it deals with its own outcome.
+pub(crate) fn init_in_background(init: Init) -> Result<Progress> {
+    let now = GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            return Some(init);
+        }
+        group.background.push(init);
+        None
+    });
+    now.map_or(Ok(()), start_init).map(|()| Progress::Started)
+}
+
+fn start_init(init: Init) -> Result<()> {
+    let thread = std::thread::Builder::new().name("rsccl-init".to_owned());
+    let thread = thread.spawn(move || drop(init()));
+    thread.map(drop).map_err(|error| Error::system("starting a thread for an init", &error))
 }
 
 /// A failed call fails its group. Returns the error itself.

@@ -20,6 +20,7 @@ use crate::net::control::{Failure, lock};
 use crate::net::link::{Header, Link};
 use crate::net::wake;
 use crate::run::pipe::{Fault, Pipe, Task};
+use crate::run::source::Sources;
 
 /// A poll ends by itself after this, in case a wake was lost: a safety net, not a rhythm.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
@@ -62,8 +63,7 @@ struct Run<'a> {
     rings: Vec<Pipe>,
     sends: BTreeMap<usize, Pipe>,
     recvs: BTreeMap<usize, Pipe>,
-    /// Memory of its own that operations read from.
-    copies: Vec<Vec<u8>>,
+    sources: Sources,
     outcome: Option<Result<()>>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
             rings,
             sends: BTreeMap::new(),
             recvs: BTreeMap::new(),
-            copies: Vec::new(),
+            sources: Sources::default(),
             outcome: None,
         };
         if run.healthy()
@@ -184,8 +184,14 @@ impl<'a> Run<'a> {
                 Primitive::Recv { peer } if peer == comm.rank => from_self.push(operation),
                 Primitive::Send { peer } => self.plan_send(operation, peer)?,
                 Primitive::Recv { peer } => self.plan_recv(operation, peer),
-                primitive if primitive.is_pairwise() => self.plan_pairwise(operation)?,
-                _ => self.plan_collective(operation),
+                primitive if primitive.is_pairwise() => {
+                    let source = self.sources.of(operation, comm.n_ranks)?;
+                    self.plan_pairwise(operation, source)?;
+                }
+                _ => {
+                    let source = self.sources.of(operation, comm.n_ranks)?;
+                    self.plan_collective(operation, source);
+                }
             }
         }
         if to_self.len() != from_self.len() {
@@ -199,36 +205,35 @@ impl<'a> Run<'a> {
         to_self.iter().zip(&from_self).try_for_each(|(send, recv)| copy_to_self(send, recv))
     }
 
-    fn plan_collective(&mut self, operation: &Operation) {
+    fn plan_collective(&mut self, operation: &Operation, source: Region) {
         let comm = &self.launch.comm;
         if comm.n_ranks == 1 {
             let mut alone = Pipe::new(None, None);
-            alone.push(self.task(operation, operation.copy_of_one_rank(), 0));
+            alone.push(self.task(operation, source, operation.copy_of_one_rank(), 0));
             self.rings.push(alone);
             return;
         }
         let n_channels = operation.n_channels(self.rings.len());
         for channel in 0..n_channels {
             let program = operation.program(&comm.rings[channel], channel, n_channels, comm.rank);
-            let task = self.task(operation, program, channel);
+            let task = self.task(operation, source, program, channel);
             self.rings[channel].push(task);
         }
     }
 
     fn plan_send(&mut self, operation: &Operation, peer: usize) -> Result<()> {
-        let task = self.task(operation, operation.message(), 0);
+        let task = self.task(operation, operation.send, operation.message(), 0);
         self.send(peer, task)
     }
 
     fn plan_recv(&mut self, operation: &Operation, peer: usize) {
-        let task = self.task(operation, operation.message(), 0);
+        let task = self.task(operation, operation.send, operation.message(), 0);
         self.recv(peer, task);
     }
 
     /// One message per pair of ranks, over the connections of `ncclSend`; the own block is copied.
-    fn plan_pairwise(&mut self, operation: &Operation) -> Result<()> {
+    fn plan_pairwise(&mut self, operation: &Operation, source: Region) -> Result<()> {
         let (own, n_ranks) = (self.launch.comm.rank, self.launch.comm.n_ranks);
-        let source = self.source(operation);
         if operation.primitive.sends(own, own) {
             let mut buffers = Buffers::new(source, operation.recv, 0);
             buffers.copy(operation.block_to(own), operation.block_from(own))?;
@@ -238,31 +243,17 @@ impl<'a> Run<'a> {
             if operation.primitive.sends(own, to) {
                 let mut program = Program::default();
                 program.send(operation.block_to(to), Ready::Now);
-                let mut task = self.task(operation, program, 0);
-                task.buffers = Buffers::new(source, operation.recv, 0);
+                let task = self.task(operation, source, program, 0);
                 self.send(to, task)?;
             }
             if operation.primitive.sends(from, own) {
                 let mut program = Program::default();
                 program.recv_copy(operation.block_from(from));
-                let task = self.task(operation, program, 0);
+                let task = self.task(operation, source, program, 0);
                 self.recv(from, task);
             }
         }
         Ok(())
-    }
-
-    /// The send buffer; a copy of it where blocks that arrive would overwrite blocks that are still to be sent.
-    fn source(&mut self, operation: &Operation) -> Region {
-        if operation.primitive != Primitive::AllToAll || !operation.send.is_same(operation.recv) {
-            return operation.send;
-        }
-        let all = Span { place: Place::Send, offset: 0, len: operation.bytes() * self.launch.comm.n_ranks };
-        let copy = Buffers::new(operation.send, operation.recv, 0).read(all).map(<[u8]>::to_vec);
-        let copy = copy.unwrap_or_default();
-        let region = Region::of_slice(&copy);
-        self.copies.push(copy);
-        region
     }
 
     fn send(&mut self, peer: usize, task: Task) -> Result<()> {
@@ -291,8 +282,8 @@ impl<'a> Run<'a> {
         self.recvs.entry(peer).or_insert_with(|| Pipe::new(None, link)).push(task);
     }
 
-    fn task(&self, operation: &Operation, program: Program, channel: usize) -> Task {
-        let buffers = Buffers::new(operation.send, operation.recv, program.scratch_bytes);
+    fn task(&self, operation: &Operation, source: Region, program: Program, channel: usize) -> Task {
+        let buffers = Buffers::new(source, operation.recv, program.scratch_bytes);
         let header = Header {
             function: operation.primitive.code(),
             sequence: operation.sequence,

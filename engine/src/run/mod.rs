@@ -3,4 +3,5 @@
 pub(crate) mod group;
 pub(crate) mod launch;
 pub(crate) mod pipe;
+pub(crate) mod source;
 pub(crate) mod stream;

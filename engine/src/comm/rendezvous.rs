@@ -1,0 +1,59 @@
+//! Where the ranks of a communicator meet to make another one of it: every rank keeps a listener for that, whose address
+//! all know. So a split or a shrink needs no data connection, and works on a communicator that has failed.
+//!
+//! The secret of a meeting is derived from the parent's, so only its ranks can come.
+
+use std::net::TcpListener;
+
+use crate::comm::Comm;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::net::control::lock;
+use crate::net::root;
+use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId};
+
+impl Comm {
+    /// The id of a meeting at `host`'s listener, which `host` opens; all ranks that come give the same `topic`.
+    pub(crate) fn meet(&self, host: usize, topic: &str) -> Result<UniqueId> {
+        let id = UniqueId { root: self.peers[host].rendezvous, secret: derive(&self.secret, topic) };
+        if host == self.rank {
+            root::start_on(self.listener()?, id.secret, self.settings.timeout)?;
+        }
+        Ok(id)
+    }
+
+    /// The number of a split or shrink of this communicator, the same on all its ranks.
+    pub(crate) fn next_child(&self) -> i32 {
+        let mut counters = lock(&self.counters);
+        counters.splits += 1;
+        counters.splits
+    }
+
+    fn listener(&self) -> Result<TcpListener> {
+        self.rendezvous.try_clone().map_err(|error| Error::system("dup of the rendezvous listener", &error))
+    }
+}
+
+fn derive(parent: &Secret, topic: &str) -> Secret {
+    let mut secret = [0; SECRET_BYTES];
+    for (index, half) in secret.as_chunks_mut().0.iter_mut().enumerate() {
+        let index = [u8::try_from(index).unwrap_or(0)];
+        let fed = [&parent[..], &index, topic.as_bytes()].concat();
+        *half = hash::hash(&fed).to_le_bytes();
+    }
+    secret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_differ_by_topic_and_parent() {
+        let secrets = [derive(&[1; 16], "split 1"), derive(&[1; 16], "split 2"), derive(&[2; 16], "split 1")];
+        assert_ne!(secrets[0], secrets[1]);
+        assert_ne!(secrets[0], secrets[2]);
+        assert_ne!(secrets[0][..8], secrets[0][8..]);
+        assert_eq!(secrets[0], derive(&[1; 16], "split 1"));
+    }
+}

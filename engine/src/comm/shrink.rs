@@ -1,0 +1,72 @@
+//! `ncclCommShrink`: the ranks that stay meet at the first of them. Those that are excluded take no part, and may be dead.
+
+use std::sync::Arc;
+
+use crate::comm::init::{self, Request};
+use crate::comm::making::Making;
+use crate::comm::{Comm, CommConfig};
+use crate::config::Settings;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::net::control::Failure;
+
+/// The ranks that stay, ascending.
+pub(crate) fn survivors(parent: &Comm, excluded: &[i32]) -> Result<Vec<usize>> {
+    let mut stays = vec![true; parent.n_ranks];
+    for rank in excluded {
+        let place = usize::try_from(*rank).ok().and_then(|rank| stays.get_mut(rank));
+        let place = place.ok_or_else(|| {
+            Error::InvalidArgument(format!("excludeRanksList: {rank} is no rank of {} ranks", parent.n_ranks))
+        })?;
+        if !std::mem::take(place) {
+            return Err(Error::InvalidArgument(format!("excludeRanksList: {rank} is there twice")));
+        }
+    }
+    if !stays[parent.rank] {
+        return Err(Error::InvalidUsage(format!(
+            "rank {} is in excludeRanksList: the ranks that leave do not call ncclCommShrink",
+            parent.rank
+        )));
+    }
+    Ok((0..parent.n_ranks).filter(|rank| stays[*rank]).collect())
+}
+
+/// Makes the communicator of the ranks that stay. With `abort`, what is in flight on the parent ends with an error first;
+/// without, the parent must not have failed, and its work is waited for.
+pub(crate) fn shrink(
+    parent: &Comm,
+    members: &[usize],
+    abort: bool,
+    config: CommConfig,
+    settings: Settings,
+    making: &Arc<Making>,
+) -> Result<Arc<Comm>> {
+    if abort {
+        let what = format!("{} shrank the communicator with NCCL_SHRINK_ABORT", parent.names[parent.rank]);
+        parent.health.fail(Failure { code: 6, what });
+    } else if !parent.is_revoked() {
+        parent.check()?;
+    }
+    parent.flush();
+    let rank = members.iter().position(|member| *member == parent.rank);
+    let rank = rank.ok_or_else(|| Error::Internal("a rank shrinks itself away".to_owned()))?;
+    let count = parent.next_child();
+    let topic = format!("shrink {count} to {members:?}");
+    let color = i32::try_from(hash::hash(topic.as_bytes()) >> 33).unwrap_or_default();
+    let key = i32::try_from(parent.rank).unwrap_or_default();
+    let request = Request {
+        api: "ncclCommShrink",
+        id: parent.meet(members[0], &topic)?.to_bytes(),
+        rank,
+        n_ranks: members.len(),
+        config,
+        split: Some((
+            parent.identity.handle,
+            count,
+            color,
+            key,
+            hash::split_hash(parent.identity.comm_hash, count, color),
+        )),
+    };
+    init::init_as(request, settings, making)
+}
