@@ -6,7 +6,7 @@
 //!
 //! How a communicator uses it:
 //!
-//! 1. before the ranks gather: `connect::Endpoint::new(secret)` listens; `endpoint.announcement()` goes into `PeerInfo`
+//! 1. before the ranks gather: `connect::Endpoint::new()` listens; `endpoint.announcement()` goes into `PeerInfo`
 //!    as `Option<Announcement>` (none where shared memory is switched off);
 //! 2. after it: `connect::members(&announcements, &host_hashes, rank)` are the ranks that share memory with this one,
 //!    the same on each of them; `connect::join(endpoint, &Plan { .. })` connects to all of them and returns a `Host`;
@@ -17,3 +17,39 @@
 //!    `bell.ringer()`, which is cheap to clone. One thread at a time may prepare;
 //! 5. `host.flat()` exchanges small blocks of all members: `flat.start(header, own)`, then `flat.poll(&header)` until
 //!    it is `Progress::Done`; `flat.arrived()` blocks are there, in rank order, and `flat.block(member)` is one of them.
+
+#![allow(dead_code, reason = "the contract stands before its users")]
+
+pub(crate) mod arena;
+pub(crate) mod available;
+pub(crate) mod connect;
+pub(crate) mod direct;
+pub(crate) mod doorbell;
+pub(crate) mod flat;
+pub(crate) mod host;
+pub(crate) mod map;
+pub(crate) mod peer;
+pub(crate) mod recv;
+pub(crate) mod region;
+pub(crate) mod ring;
+pub(crate) mod send;
+#[cfg(test)]
+mod tests;
+pub(crate) mod unix;
+
+/// From which payload sizes on, in bytes, the receiver reads the sender's memory instead of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuning {
+    /// Between ranks of one process.
+    pub(crate) own_bytes: usize,
+    /// Memory of `ncclMemAlloc`, which the receiver maps.
+    pub(crate) map_bytes: usize,
+    /// Any memory, which the receiver has the kernel read, where it may.
+    pub(crate) read_bytes: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { own_bytes: 8 * 1024, map_bytes: 32 * 1024, read_bytes: 32 * 1024 }
+    }
+}

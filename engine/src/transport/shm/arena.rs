@@ -1,0 +1,183 @@
+//! A rank's arena: one memfd that the rank writes and its host's other ranks read.
+//!
+//! Layout: the doorbell's line; the flags by which the owner tells each member whether it can read that member's memory;
+//! the directory, which says where the ring to a member on a channel starts; the flat slots; then rings, each made when
+//! it is opened. Only what is used exists.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Error, Result};
+use crate::net::control::lock;
+use crate::transport::shm::flat;
+use crate::transport::shm::map::{self, Mapping, PAGE_BYTES};
+use crate::transport::shm::ring::RING_BYTES;
+
+/// Bytes of a cache line, and of what is kept from sharing one.
+pub(crate) const LINE_BYTES: usize = 64;
+/// Channels of a communicator at most, with those for point-to-point: twice NCCL's limit of 64.
+pub(crate) const MAX_CHANNELS: usize = 128;
+/// Where the doorbell is.
+pub(crate) const DOORBELL: usize = 0;
+const READS: usize = PAGE_BYTES;
+
+/// What a reader has found out about the owner of some memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// Nothing yet.
+    Unknown,
+    /// It can read that process's memory.
+    Yes,
+    /// The system does not let it.
+    No,
+}
+
+/// Where things are in the arenas of a host with so many members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    n_members: usize,
+}
+
+impl Layout {
+    /// For `n_members` ranks.
+    pub(crate) fn new(n_members: usize) -> Self {
+        Self { n_members }
+    }
+
+    /// The flat slots.
+    pub(crate) fn flat(self) -> usize {
+        (self.directory() + self.n_members * MAX_CHANNELS * 8).next_multiple_of(PAGE_BYTES)
+    }
+
+    /// Bytes before the first ring.
+    pub(crate) fn head_bytes(self) -> usize {
+        (self.flat() + flat::SLOTS_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+
+    fn directory(self) -> usize {
+        (READS + self.n_members * 4).next_multiple_of(LINE_BYTES)
+    }
+
+    fn entry(self, member: usize, channel: u32) -> Result<usize> {
+        let channel = channel as usize;
+        if member >= self.n_members || channel >= MAX_CHANNELS {
+            return Err(Error::Internal(format!("no ring for member {member} on channel {channel}")));
+        }
+        Ok(self.directory() + (member * MAX_CHANNELS + channel) * 8)
+    }
+}
+
+/// An arena, the own one or a peer's.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    fd: OwnedFd,
+    layout: Layout,
+    head: Arc<Mapping>,
+    /// Bytes in use; only the owner's counts.
+    end: Mutex<usize>,
+}
+
+impl Arena {
+    /// This rank's.
+    pub(crate) fn new(layout: Layout) -> Result<Self> {
+        let fd = map::memfd("rsccl-arena")?;
+        map::reserve(&fd, 0, layout.head_bytes(), "a communicator's arena")?;
+        Self::mapped(fd, layout)
+    }
+
+    /// A peer's, from the descriptor that it sent.
+    pub(crate) fn of_peer(fd: OwnedFd, layout: Layout) -> Result<Self> {
+        if !map::is_safe(&fd, layout.head_bytes()) {
+            return Err(Error::Internal("a peer's arena is too small or not sealed".to_owned()));
+        }
+        Self::mapped(fd, layout)
+    }
+
+    fn mapped(fd: OwnedFd, layout: Layout) -> Result<Self> {
+        let head = Arc::new(Mapping::new(&fd, 0, layout.head_bytes(), "an arena's head")?);
+        Ok(Self { fd, layout, head, end: Mutex::new(layout.head_bytes()) })
+    }
+
+    /// To be sent to the peers.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Everything but the rings.
+    pub(crate) fn head(&self) -> &Arc<Mapping> {
+        &self.head
+    }
+
+    /// Makes the ring to `member` on `channel` and enters it in the directory.
+    pub(crate) fn make_ring(&self, member: usize, channel: u32) -> Result<Mapping> {
+        let entry = self.head.long(self.layout.entry(member, channel)?);
+        let mut end = lock(&self.end);
+        if entry.load(Ordering::Relaxed) != 0 {
+            return Err(Error::Internal(format!("the ring on channel {channel} is open already")));
+        }
+        map::reserve(&self.fd, *end, RING_BYTES, &format!("a ring on channel {channel}"))?;
+        let ring = Mapping::new(&self.fd, *end, RING_BYTES, "a ring")?;
+        entry.store(*end as u64, Ordering::Release);
+        *end += RING_BYTES;
+        Ok(ring)
+    }
+
+    /// The owner's ring to `member` on `channel`; none while it has not made it.
+    pub(crate) fn find_ring(&self, member: usize, channel: u32) -> Result<Option<Mapping>> {
+        let start = self.head.long(self.layout.entry(member, channel)?).load(Ordering::Acquire);
+        let Ok(start @ 1..) = usize::try_from(start) else { return Ok(None) };
+        let inside = start.checked_add(RING_BYTES).is_some_and(|end| map::is_safe(&self.fd, end));
+        if !inside || !start.is_multiple_of(PAGE_BYTES) {
+            return Err(Error::Internal(format!("a peer's ring lies outside its arena, at {start}")));
+        }
+        Mapping::new(&self.fd, start, RING_BYTES, "a ring").map(Some)
+    }
+
+    /// Tells `member` whether the owner can read its memory.
+    pub(crate) fn set_reads(&self, member: usize, reads: bool) {
+        self.head.word(READS + member * 4).store(if reads { 1 } else { 2 }, Ordering::Release);
+    }
+
+    /// Whether the owner can read the memory of `member`.
+    pub(crate) fn reads(&self, member: usize) -> Reads {
+        match self.head.word(READS + member * 4).load(Ordering::Acquire) {
+            0 => Reads::Unknown,
+            1 => Reads::Yes,
+            _ => Reads::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_found_once_they_are_made() {
+        let layout = Layout::new(3);
+        let own = Arena::new(layout).unwrap();
+        let peer = Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), layout).unwrap();
+        assert!(peer.find_ring(2, 7).unwrap().is_none());
+        let ring = own.make_ring(2, 7).unwrap();
+        ring.write(100, b"here");
+        assert_eq!(peer.find_ring(2, 7).unwrap().unwrap().read(100, 4), b"here");
+        assert!(own.make_ring(2, 7).is_err());
+        assert!(own.make_ring(3, 0).is_err() && own.make_ring(0, 128).is_err());
+    }
+
+    #[test]
+    fn an_arena_of_another_size_is_refused() {
+        let own = Arena::new(Layout::new(2)).unwrap();
+        assert!(Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), Layout::new(500)).is_err());
+    }
+
+    #[test]
+    fn what_an_owner_can_read_is_told() {
+        let own = Arena::new(Layout::new(2)).unwrap();
+        assert_eq!(own.reads(1), Reads::Unknown);
+        own.set_reads(1, true);
+        own.set_reads(0, false);
+        assert_eq!((own.reads(0), own.reads(1)), (Reads::No, Reads::Yes));
+    }
+}

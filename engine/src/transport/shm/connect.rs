@@ -1,0 +1,301 @@
+//! Brings the ranks of a host together: each hands its arena and its bell to all others.
+//!
+//! Each rank listens on a random abstract name that it announces to the communicator; of two, the higher rank calls. A
+//! caller must belong to the same user and know the communicator's secret. The listener is gone when all have come; the
+//! connections stay, for the memory that ranks show each other later.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Deadline;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::net::unique_id::{SECRET_BYTES, Secret, new_secret};
+use crate::net::wake;
+use crate::transport::shm::arena::{Arena, Layout};
+use crate::transport::shm::direct::{self, Nonce};
+use crate::transport::shm::doorbell::Doorbell;
+use crate::transport::shm::host::Host;
+use crate::transport::shm::peer::{Parts, Peer};
+use crate::transport::shm::{Tuning, unix};
+
+/// Connections that have not greeted yet at most; the oldest gives way.
+const MAX_STRANGERS: usize = 256;
+/// A full listener is called again after this long: its owner takes calls as fast as it can.
+const RETRY: Duration = Duration::from_millis(1);
+const GREETING_BYTES: usize = 8 + SECRET_BYTES + 8 + 8 + size_of::<Nonce>();
+const MAGIC: [u8; 8] = *b"rsccl\0m\x01";
+
+/// What a rank tells all others: where it can be called, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Announcement {
+    name: String,
+    /// Equal where ranks can share memory: same boot, network namespace and user.
+    domain: u64,
+}
+
+/// Where this rank is called.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    listener: OwnedFd,
+    announcement: Announcement,
+    nonce: Box<Nonce>,
+}
+
+/// What to connect.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    /// This rank.
+    pub(crate) rank: usize,
+    /// The ranks that share memory, ascending, with this one: see [`members`].
+    pub(crate) members: Vec<usize>,
+    /// Of all ranks of the communicator.
+    pub(crate) announcements: &'a [Option<Announcement>],
+    /// The communicator's secret.
+    pub(crate) secret: Secret,
+    /// How long all of it may take.
+    pub(crate) timeout: Duration,
+    /// From which sizes on payloads are not copied into slots.
+    pub(crate) tuning: Tuning,
+}
+
+impl Endpoint {
+    /// A new one, with a name that nobody can guess.
+    pub(crate) fn new() -> Result<Self> {
+        let secret = new_secret()?;
+        let name = format!("rsccl-{:032x}", u128::from_le_bytes(secret));
+        let listener = unix::listen(name.as_bytes())?;
+        let announcement = Announcement { name, domain: domain() };
+        Ok(Self { listener, announcement, nonce: Box::new(new_secret()?) })
+    }
+
+    /// What the others must know.
+    pub(crate) fn announcement(&self) -> Announcement {
+        self.announcement.clone()
+    }
+}
+
+/// The ranks that share memory with `rank`, itself among them, ascending: those with its host's hash and domain. All of
+/// them find the same.
+pub(crate) fn members(announcements: &[Option<Announcement>], hosts: &[u64], rank: usize) -> Vec<usize> {
+    let domain = |rank: usize| announcements[rank].as_ref().map(|announcement| announcement.domain);
+    let Some(own) = domain(rank) else { return vec![rank] };
+    (0..announcements.len())
+        .filter(|other| hosts[*other] == hosts[rank] && domain(*other) == Some(own))
+        .collect()
+}
+
+/// Connects to all members; each of them calls this.
+pub(crate) fn join(endpoint: Endpoint, plan: &Plan<'_>) -> Result<Host> {
+    let deadline = Deadline::after(plan.timeout);
+    let layout = Layout::new(plan.members.len());
+    let arena = Arena::new(layout)?;
+    let bell = Doorbell::new(Arc::clone(arena.head()))?;
+    let mut gathering =
+        Gathering { plan, layout, arena, bell, endpoint, met: Vec::new(), strangers: Vec::new() };
+    for rank in plan.members.iter().copied().filter(|rank| *rank < plan.rank) {
+        gathering.call(rank, deadline)?;
+    }
+    while gathering.met.len() + 1 < plan.members.len() {
+        if deadline.passed() {
+            return Err(gathering.missing());
+        }
+        gathering.wait(deadline.left())?;
+        gathering.accept();
+        gathering.listen()?;
+    }
+    gathering.finish()
+}
+
+/// A greeting: who calls, and a number in its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Greeting {
+    rank: usize,
+    nonce_address: u64,
+    nonce: Nonce,
+}
+
+struct Gathering<'a> {
+    plan: &'a Plan<'a>,
+    layout: Layout,
+    arena: Arena,
+    bell: Doorbell,
+    endpoint: Endpoint,
+    met: Vec<Arc<Peer>>,
+    strangers: Vec<OwnedFd>,
+}
+
+impl Gathering<'_> {
+    fn call(&mut self, rank: usize, deadline: Deadline) -> Result<()> {
+        let announcement = self.plan.announcements.get(rank).and_then(Option::as_ref);
+        let name = announcement.map(|announcement| announcement.name.as_bytes());
+        let name = name.ok_or_else(|| Error::Internal(format!("rank {rank} shares no memory")))?;
+        let lost = |error: rustix::io::Errno| {
+            Error::Remote(format!("cannot share memory with rank {rank}: {}", std::io::Error::from(error)))
+        };
+        while !deadline.passed() {
+            if let Some(socket) = unix::call(name).map_err(lost)? {
+                self.greet(&socket).map_err(lost)?;
+                self.strangers.push(socket);
+                return Ok(());
+            }
+            wake::sleep(&mut [], RETRY)?;
+        }
+        Err(Error::Remote(format!("rank {rank} took no calls within {} s", self.plan.timeout.as_secs())))
+    }
+
+    fn greet(&self, socket: &OwnedFd) -> rustix::io::Result<()> {
+        let nonce_address = self.endpoint.nonce.as_ptr().addr() as u64;
+        let greeting = Greeting { rank: self.plan.rank, nonce_address, nonce: *self.endpoint.nonce };
+        let fds = [self.arena.fd(), self.bell.event()];
+        // The first message of a socket always finds room.
+        match unix::send(socket, &greeting.to_bytes(&self.plan.secret), &fds)? {
+            true => Ok(()),
+            false => Err(rustix::io::Errno::AGAIN),
+        }
+    }
+
+    fn wait(&self, wait: Duration) -> Result<()> {
+        let mut fds = vec![PollFd::new(&self.endpoint.listener, PollFlags::IN)];
+        fds.extend(self.strangers.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        wake::sleep(&mut fds, wait)
+    }
+
+    fn accept(&mut self) {
+        let own = rustix::process::geteuid();
+        while let Some(socket) = unix::accept(&self.endpoint.listener) {
+            if unix::credentials(&socket).is_some_and(|peer| peer.uid == own) {
+                if self.strangers.len() >= MAX_STRANGERS.max(self.plan.members.len()) {
+                    self.strangers.remove(0);
+                }
+                self.strangers.push(socket);
+            }
+        }
+    }
+
+    fn listen(&mut self) -> Result<()> {
+        for socket in std::mem::take(&mut self.strangers) {
+            let mut bytes = [0; GREETING_BYTES];
+            match unix::recv(&socket, &mut bytes) {
+                Ok(None) => self.strangers.push(socket),
+                Ok(Some((GREETING_BYTES, fds))) => {
+                    if let Some(greeting) = Greeting::from_bytes(&bytes, &self.plan.secret) {
+                        self.meet(greeting, socket, fds)?;
+                    }
+                }
+                // Not one of ours: closed.
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, greeting: Greeting, socket: OwnedFd, fds: Vec<OwnedFd>) -> Result<()> {
+        let member = |rank| self.plan.members.iter().position(|member| *member == rank);
+        let known = self.met.iter().any(|peer| peer.rank == greeting.rank) || greeting.rank == self.plan.rank;
+        let (Some(member), Some(own_member), false) = (member(greeting.rank), member(self.plan.rank), known)
+        else {
+            return Ok(());
+        };
+        let Ok([arena, event]) = <[OwnedFd; 2]>::try_from(fds) else { return Ok(()) };
+        if greeting.rank > self.plan.rank {
+            let _ = self.greet(&socket);
+        }
+        let pid = unix::credentials(&socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+        let can_be_read = pid != 0 && direct::can_read(pid, greeting.nonce_address, &greeting.nonce);
+        self.arena.set_reads(member, can_be_read);
+        let place = (greeting.rank, member);
+        let arena = Arena::of_peer(arena, self.layout)?;
+        self.met.push(Arc::new(Peer::new(Parts {
+            place,
+            own_member,
+            arena,
+            event,
+            pid,
+            can_be_read,
+            socket,
+        })));
+        Ok(())
+    }
+
+    fn missing(&self) -> Error {
+        let met = |rank: &usize| *rank == self.plan.rank || self.met.iter().any(|peer| peer.rank == *rank);
+        let missing: Vec<_> = self.plan.members.iter().filter(|rank| !met(rank)).collect();
+        Error::Remote(format!(
+            "ranks {missing:?} of this host did not share memory within {} s",
+            self.plan.timeout.as_secs()
+        ))
+    }
+
+    fn finish(mut self) -> Result<Host> {
+        self.met.sort_by_key(|peer| peer.rank);
+        let own_member = self.plan.members.iter().position(|member| *member == self.plan.rank);
+        let own_member =
+            own_member.ok_or_else(|| Error::Internal("not a member of its own host".to_owned()))?;
+        Ok(Host::new(self.arena, self.bell, self.met, own_member, self.plan.tuning, self.endpoint.nonce))
+    }
+}
+
+impl Greeting {
+    fn to_bytes(self, secret: &Secret) -> [u8; GREETING_BYTES] {
+        let mut bytes = [0; GREETING_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..24].copy_from_slice(secret);
+        bytes[24..32].copy_from_slice(&(self.rank as u64).to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.nonce_address.to_le_bytes());
+        bytes[40..].copy_from_slice(&self.nonce);
+        bytes
+    }
+
+    /// Back from the bytes; nothing if they are a stranger's.
+    fn from_bytes(bytes: &[u8; GREETING_BYTES], secret: &Secret) -> Option<Self> {
+        let long = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        if bytes[..8] != MAGIC || bytes[8..24] != *secret {
+            return None;
+        }
+        let rank = usize::try_from(long(24)?).ok()?;
+        Some(Self { rank, nonce_address: long(32)?, nonce: *bytes[40..].first_chunk()? })
+    }
+}
+
+/// What two processes must have in common to reach each other's sockets and memory.
+fn domain() -> u64 {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let user = rustix::process::geteuid().as_raw();
+    let identity = format!("{}{}{user}", String::from_utf8_lossy(&boot), network.display());
+    hash::hash(identity.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_secret_opens() {
+        let greeting = Greeting { rank: 7, nonce_address: 0x7000_0000_1234, nonce: [9; 16] };
+        let bytes = greeting.to_bytes(&[1; 16]);
+        assert_eq!(Greeting::from_bytes(&bytes, &[1; 16]), Some(greeting));
+        assert_eq!(Greeting::from_bytes(&bytes, &[2; 16]), None);
+    }
+
+    #[test]
+    fn members_share_host_and_domain() {
+        let of = |domain| Some(Announcement { name: String::new(), domain });
+        let announcements = [of(1), of(2), of(1), None, of(1)];
+        let hosts = [5, 5, 5, 5, 6];
+        let found: Vec<_> = (0..5).map(|rank| members(&announcements, &hosts, rank)).collect();
+        assert_eq!(found, [vec![0, 2], vec![1], vec![0, 2], vec![3], vec![4]]);
+    }
+
+    #[test]
+    fn endpoints_have_names_of_their_own() {
+        let (one, other) = (Endpoint::new().unwrap(), Endpoint::new().unwrap());
+        assert_ne!(one.announcement().name, other.announcement().name);
+        assert_eq!(one.announcement().domain, other.announcement().domain);
+    }
+}

@@ -1,0 +1,122 @@
+//! The shortest way for a small collective of one host: every rank shows its block to all, and reads everybody's.
+//!
+//! Steps: write the own block into the own arena, then its round with release; read the others' blocks as their rounds
+//! come. Each rank reads n−1 blocks, so n·(n−1) blocks move, in one step.
+//!
+//! Two slots are enough: a rank that begins round r has seen every other rank's round r−1, so all have left round r−2,
+//! whose slot it now overwrites. This holds only because every member takes part in every round.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::net::link::{HEADER_BYTES, Header};
+use crate::transport::shm::arena::LINE_BYTES;
+use crate::transport::shm::doorbell::Ringer;
+use crate::transport::shm::map::Mapping;
+use crate::transport::{Fault, Progress};
+
+/// Bytes of a block at most. From there on the copies that the rings save cost more than their steps.
+pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+/// Bytes of one rank's slots.
+pub(crate) const SLOTS_BYTES: usize = 2 * STRIDE_BYTES;
+const STRIDE_BYTES: usize = LINE_BYTES + BLOCK_BYTES;
+const HEADER: usize = 8;
+/// Blocks that fit into the header's line travel there: one line instead of two.
+const INLINE: usize = HEADER + HEADER_BYTES;
+const INLINE_BYTES: usize = LINE_BYTES - INLINE;
+
+/// One member's slots, and how to wake it; none for this rank.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// The head of its arena.
+    pub(crate) head: Arc<Mapping>,
+    /// Of the others.
+    pub(crate) ringer: Option<Ringer>,
+}
+
+/// All members' slots. Members are the host's ranks of the communicator, ascending.
+#[derive(Debug)]
+pub(crate) struct Flat {
+    seats: Vec<Seat>,
+    /// Where the slots are in an arena's head.
+    start: usize,
+    own: usize,
+    round: u64,
+    arrived: usize,
+    len: usize,
+}
+
+impl Flat {
+    /// Over the slots at `start` of each head; `own` is this rank's seat.
+    pub(crate) fn new(seats: Vec<Seat>, own: usize, start: usize) -> Self {
+        let arrived = seats.len();
+        Self { seats, start, own, round: 0, arrived, len: 0 }
+    }
+
+    /// Members.
+    pub(crate) fn n_members(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Begins the next round: shows `block`, which may be overwritten on return. The round before must be over.
+    pub(crate) fn start(&mut self, header: &Header, block: &[u8]) -> Result<()> {
+        if self.arrived < self.seats.len() || block.len() > BLOCK_BYTES {
+            return Err(Error::Internal(format!(
+                "a flat exchange of {} bytes while {} of {} blocks have arrived",
+                block.len(),
+                self.arrived,
+                self.seats.len()
+            )));
+        }
+        (self.round, self.arrived, self.len) = (self.round + 1, 0, block.len());
+        let (slot, head) = (self.slot(), &self.seats[self.own].head);
+        head.write(slot + data(block.len()), block);
+        head.write(slot + HEADER, &header.to_bytes());
+        head.long(slot).store(self.round, Ordering::Release);
+        self.seats.iter().filter_map(|seat| seat.ringer.as_ref()).for_each(Ringer::ring);
+        Ok(())
+    }
+
+    /// Looks for further blocks. [`Progress::Done`] when all have arrived: the round is over as soon as the caller has
+    /// read them. A member that exchanges something else is a mismatch.
+    pub(crate) fn poll(&mut self, header: &Header) -> std::result::Result<Progress, Fault> {
+        let (slot, before) = (self.slot(), self.arrived);
+        while let Some(seat) = self.seats.get(self.arrived) {
+            if seat.head.long(slot).load(Ordering::Acquire) != self.round {
+                let moved = self.arrived > before;
+                return Ok(if moved { Progress::Moved } else { Progress::Idle });
+            }
+            let theirs = seat.head.read(slot + HEADER, HEADER_BYTES);
+            if theirs != header.to_bytes() {
+                let theirs = theirs.first_chunk().and_then(Header::from_bytes);
+                return Err(theirs.map_or_else(malformed, Fault::Mismatch));
+            }
+            self.arrived += 1;
+        }
+        Ok(Progress::Done)
+    }
+
+    /// Members, from the first on, whose blocks have arrived.
+    pub(crate) fn arrived(&self) -> usize {
+        self.arrived
+    }
+
+    /// A member's block of this round; it must have arrived. The next [`Flat::start`] but one lets it go.
+    pub(crate) fn block(&self, member: usize) -> &[u8] {
+        debug_assert!(member < self.arrived, "block {member} of {}", self.arrived);
+        self.seats[member].head.read(self.slot() + data(self.len), self.len)
+    }
+
+    fn slot(&self) -> usize {
+        self.start + (self.round % 2) as usize * STRIDE_BYTES
+    }
+}
+
+fn data(len: usize) -> usize {
+    if len <= INLINE_BYTES { INLINE } else { LINE_BYTES }
+}
+
+fn malformed() -> Fault {
+    Fault::Broken(Error::Internal("a flat slot has no header".to_owned()))
+}

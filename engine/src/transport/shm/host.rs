@@ -1,0 +1,85 @@
+//! What a rank shares with the other ranks of its host, once they are connected.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::transport::shm::Tuning;
+use crate::transport::shm::arena::{Arena, Layout};
+use crate::transport::shm::direct::Nonce;
+use crate::transport::shm::doorbell::Doorbell;
+use crate::transport::shm::flat::{Flat, Seat};
+use crate::transport::shm::peer::Peer;
+use crate::transport::shm::recv::Receiver;
+use crate::transport::shm::ring::Producer;
+use crate::transport::shm::send::Sender;
+
+/// A rank's arena and its peers on the host. All of it is gone when this and what was opened from it are dropped, also
+/// when the process is killed.
+#[derive(Debug)]
+pub(crate) struct Host {
+    arena: Arena,
+    bell: Doorbell,
+    peers: Vec<Arc<Peer>>,
+    own_member: usize,
+    tuning: Tuning,
+    /// Peers read it while they connect.
+    _nonce: Box<Nonce>,
+}
+
+impl Host {
+    /// From what was connected; `peers` by rank.
+    pub(crate) fn new(
+        arena: Arena,
+        bell: Doorbell,
+        peers: Vec<Arc<Peer>>,
+        own_member: usize,
+        tuning: Tuning,
+        nonce: Box<Nonce>,
+    ) -> Self {
+        Self { arena, bell, peers, own_member, tuning, _nonce: nonce }
+    }
+
+    /// Whether `rank` shares memory with this one.
+    pub(crate) fn reaches(&self, rank: usize) -> bool {
+        self.peers.iter().any(|peer| peer.rank == rank)
+    }
+
+    /// Ranks that share memory, this one among them.
+    pub(crate) fn n_members(&self) -> usize {
+        self.peers.len() + 1
+    }
+
+    /// What this rank sleeps on.
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        &self.bell
+    }
+
+    /// The sending end of `channel` to the rank `peer`; once per channel and peer.
+    pub(crate) fn open_send(&self, channel: u32, peer: usize) -> Result<Sender> {
+        let peer = self.peer(peer)?;
+        let ring = Producer::new(self.arena.make_ring(peer.member, channel)?);
+        Ok(Sender::new(peer, ring, self.tuning))
+    }
+
+    /// The receiving end of `channel` from the rank `peer`; once per channel and peer. Idle until the peer opens its
+    /// end.
+    pub(crate) fn open_recv(&self, channel: u32, peer: usize) -> Result<Receiver> {
+        Ok(Receiver::new(self.peer(peer)?, channel))
+    }
+
+    /// The flat exchange of all members; one per communicator, as its rounds are counted.
+    pub(crate) fn flat(&self) -> Flat {
+        let seat = |peer: &Arc<Peer>| Seat {
+            head: Arc::clone(peer.arena.head()),
+            ringer: Some(peer.ringer.clone()),
+        };
+        let mut seats: Vec<Seat> = self.peers.iter().map(seat).collect();
+        seats.insert(self.own_member, Seat { head: Arc::clone(self.arena.head()), ringer: None });
+        Flat::new(seats, self.own_member, Layout::new(self.n_members()).flat())
+    }
+
+    fn peer(&self, rank: usize) -> Result<Arc<Peer>> {
+        let found = self.peers.iter().find(|peer| peer.rank == rank);
+        found.cloned().ok_or_else(|| Error::Internal(format!("rank {rank} shares no memory with this one")))
+    }
+}

@@ -1,0 +1,156 @@
+//! Another rank of this host: its arena, its bell, how its memory can be read, and the memory it has shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Error, Result};
+use crate::net::control::lock;
+use crate::transport::Fault;
+use crate::transport::shm::arena::{Arena, Reads};
+use crate::transport::shm::doorbell::Ringer;
+use crate::transport::shm::map::{self, Mapping};
+use crate::transport::shm::region::{self, Region};
+use crate::transport::shm::unix;
+
+/// Regions that a peer is shown at most: each is a mapping there. Further ones go by other ways.
+const MAX_SHOWN: usize = 256;
+/// Bytes of a message that shows a region or takes it back: number, kind, length.
+const MESSAGE_BYTES: usize = 16;
+const SHOW: u32 = 1;
+const FORGET: u32 = 2;
+
+/// Another rank of this host.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// Its rank.
+    pub(crate) rank: usize,
+    /// Its index among the host's ranks.
+    pub(crate) member: usize,
+    /// Its arena.
+    pub(crate) arena: Arena,
+    /// Wakes it.
+    pub(crate) ringer: Ringer,
+    /// Its process; 0 if that cannot be seen from here.
+    pub(crate) pid: i32,
+    /// Whether it is a rank of this very process.
+    pub(crate) is_own_process: bool,
+    /// Whether this process can read that one's memory.
+    pub(crate) can_be_read: bool,
+    /// This rank's index among the host's ranks.
+    pub(crate) own_member: usize,
+    socket: OwnedFd,
+    shown: Mutex<BTreeSet<u32>>,
+    mapped: Mutex<BTreeMap<u32, Result<Arc<Mapping>>>>,
+}
+
+/// What a peer is made from.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// Rank and index of the peer.
+    pub(crate) place: (usize, usize),
+    /// This rank's index.
+    pub(crate) own_member: usize,
+    /// The peer's.
+    pub(crate) arena: Arena,
+    /// The peer's.
+    pub(crate) event: OwnedFd,
+    /// The peer's process.
+    pub(crate) pid: i32,
+    /// Whether that can be read.
+    pub(crate) can_be_read: bool,
+    /// To the peer.
+    pub(crate) socket: OwnedFd,
+}
+
+impl Peer {
+    /// A peer that has been greeted.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let own = i32::try_from(std::process::id()).is_ok_and(|own| own == parts.pid);
+        Self {
+            rank: parts.place.0,
+            member: parts.place.1,
+            ringer: Ringer::new(Arc::clone(parts.arena.head()), parts.event),
+            arena: parts.arena,
+            pid: parts.pid,
+            is_own_process: own,
+            can_be_read: parts.can_be_read,
+            own_member: parts.own_member,
+            socket: parts.socket,
+            shown: Mutex::default(),
+            mapped: Mutex::default(),
+        }
+    }
+
+    /// Whether the peer has found that it can read this process's memory.
+    pub(crate) fn reads_us(&self) -> bool {
+        self.arena.reads(self.own_member) == Reads::Yes
+    }
+
+    /// Makes sure that the peer has been shown `region`; false if it cannot be now.
+    pub(crate) fn show(&self, region: &Region) -> bool {
+        let mut shown = lock(&self.shown);
+        if shown.contains(&region.id()) {
+            return true;
+        }
+        self.forget(&mut shown);
+        let done = shown.len() < MAX_SHOWN && self.tell(SHOW, region.id(), region.len(), Some(region));
+        if done {
+            shown.insert(region.id());
+        }
+        done
+    }
+
+    /// The mapping of region `id` of the peer, which has shown it before it spoke of it.
+    pub(crate) fn mapping(&self, id: u32) -> std::result::Result<Arc<Mapping>, Fault> {
+        let mut mapped = lock(&self.mapped);
+        while !mapped.contains_key(&id) {
+            let mut bytes = [0; MESSAGE_BYTES];
+            let got = unix::recv(&self.socket, &mut bytes).map_err(|_| Fault::Closed)?;
+            let (len, fds) = got.ok_or_else(|| self.broken("speaks of memory that it has not shown"))?;
+            self.hear(&mut mapped, &bytes[..len], fds).map_err(Fault::Broken)?;
+        }
+        let found = mapped.get(&id).cloned();
+        found.ok_or_else(|| self.broken("has lost its memory"))?.map_err(Fault::Broken)
+    }
+
+    /// A fault of the peer's.
+    pub(crate) fn broken(&self, what: &str) -> Fault {
+        Fault::Broken(Error::Internal(format!("rank {} {what}", self.rank)))
+    }
+
+    fn hear(
+        &self,
+        mapped: &mut BTreeMap<u32, Result<Arc<Mapping>>>,
+        bytes: &[u8],
+        fds: Vec<OwnedFd>,
+    ) -> Result<()> {
+        let malformed = || Error::Internal(format!("rank {} shows memory in a wrong way", self.rank));
+        let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
+        let long = |at: usize| bytes.get(at..)?.first_chunk().map(|long| u64::from_le_bytes(*long));
+        let (kind, id, len) = (word(0), word(4).ok_or_else(malformed)?, long(8));
+        if kind == Some(FORGET) {
+            mapped.remove(&id);
+            return Ok(());
+        }
+        let len = len.and_then(|len| usize::try_from(len).ok()).ok_or_else(malformed)?;
+        let fd = fds.into_iter().next().filter(|fd| map::is_safe(fd, len)).ok_or_else(malformed)?;
+        // Without address space for it, that is remembered, and the memory is read another way.
+        mapped.insert(id, Mapping::new(fd, 0, len, "a peer's memory").map(Arc::new));
+        Ok(())
+    }
+
+    /// Takes back what has been freed. Where there is no room for the message, the next time.
+    fn forget(&self, shown: &mut BTreeSet<u32>) {
+        shown.retain(|id| region::exists(*id) || !self.tell(FORGET, *id, 0, None));
+    }
+
+    fn tell(&self, kind: u32, id: u32, len: usize, region: Option<&Region>) -> bool {
+        let mut bytes = [0; MESSAGE_BYTES];
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[4..8].copy_from_slice(&id.to_le_bytes());
+        bytes[8..].copy_from_slice(&(len as u64).to_le_bytes());
+        let fds: Vec<_> = region.map(Region::fd).into_iter().collect();
+        unix::send(&self.socket, &bytes, &fds).unwrap_or(false)
+    }
+}

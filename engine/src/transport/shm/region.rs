@@ -1,0 +1,149 @@
+//! Fence: the memory of `ncclMemAlloc`, which peers of the same host can map and read in place.
+//!
+//! Each allocation is a memfd of its own, so that a peer that is shown one sees nothing else. Small ones, and all where
+//! no descriptor is left, are ordinary memory: they work as well, with one copy more.
+
+#![expect(unsafe_code, reason = "memory is handed out and taken back as raw pointers")]
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::error::{Error, Result};
+use crate::transport::shm::map::{self, Mapping, PAGE_BYTES};
+
+/// Smaller allocations are never read in place, so a descriptor for each would be wasted.
+const MIN_REGION_BYTES: usize = 32 * 1024;
+/// Of ordinary memory: a cache line.
+const ALIGNMENT: usize = 64;
+
+/// Every allocation that can be shared, by its address.
+static REGIONS: RwLock<BTreeMap<usize, Arc<Region>>> = RwLock::new(BTreeMap::new());
+static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+
+/// An allocation that can be shared.
+#[derive(Debug)]
+pub(crate) struct Region {
+    id: u32,
+    fd: OwnedFd,
+    map: Mapping,
+}
+
+impl Region {
+    /// Names it in this process, for good.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// To be sent to peers.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Its bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    fn new(size_bytes: usize) -> Result<Self> {
+        let len = size_bytes.checked_next_multiple_of(PAGE_BYTES);
+        let len = len.ok_or_else(|| Error::System(format!("cannot allocate {size_bytes} bytes")))?;
+        let fd = map::memfd("rsccl-memory")?;
+        map::reserve(&fd, 0, len, "ncclMemAlloc")?;
+        let map = Mapping::new(&fd, 0, len, "ncclMemAlloc")?;
+        Ok(Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), fd, map })
+    }
+}
+
+/// Memory for the caller of `ncclMemAlloc`, aligned to a cache line at least; also for no bytes.
+pub(crate) fn allocate(size_bytes: usize) -> Result<*mut c_void> {
+    if size_bytes >= MIN_REGION_BYTES
+        && let Ok(region) = Region::new(size_bytes)
+    {
+        let base = region.map.base();
+        let mut regions = REGIONS.write().unwrap_or_else(PoisonError::into_inner);
+        regions.insert(base.addr().get(), Arc::new(region));
+        return Ok(base.as_ptr().cast());
+    }
+    let mut memory = std::ptr::null_mut();
+    // SAFETY: a valid place, and an alignment that is a power of two.
+    let code = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, size_bytes.max(1)) };
+    if code == 0 { Ok(memory) } else { Err(Error::System(format!("cannot allocate {size_bytes} bytes"))) }
+}
+
+/// Takes memory back; NULL is fine. Its pages are free at once, also if a peer still maps them.
+///
+/// # Safety
+/// `memory` came from [`allocate`], is not used any more, and is freed once.
+pub(crate) unsafe fn free(memory: *mut c_void) {
+    let region = REGIONS.write().unwrap_or_else(PoisonError::into_inner).remove(&memory.addr());
+    match region {
+        Some(region) => map::discard(&region.fd, region.len()),
+        // SAFETY: what is no region came from `posix_memalign`, or is NULL.
+        None => unsafe { libc::free(memory) },
+    }
+}
+
+/// The region that holds `bytes`, and where in it they start.
+pub(crate) fn find(bytes: &[u8]) -> Option<(Arc<Region>, usize)> {
+    let address = bytes.as_ptr().addr();
+    let regions = REGIONS.read().unwrap_or_else(PoisonError::into_inner);
+    let (start, region) = regions.range(..=address).next_back()?;
+    let offset = address - start;
+    region.map.holds(offset, bytes.len()).then(|| (Arc::clone(region), offset))
+}
+
+/// Whether a region still exists.
+pub(crate) fn exists(id: u32) -> bool {
+    let regions = REGIONS.read().unwrap_or_else(PoisonError::into_inner);
+    regions.values().any(|region| region.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<'a>(memory: *mut c_void, len: usize) -> &'a mut [u8] {
+        // SAFETY: the tests ask for what they allocated, before they free it.
+        unsafe { std::slice::from_raw_parts_mut(memory.cast(), len) }
+    }
+
+    fn release(memory: *mut c_void) {
+        // SAFETY: each test frees what it allocated, once.
+        unsafe { free(memory) };
+    }
+
+    #[test]
+    fn large_memory_is_found_by_any_part_of_it() {
+        let memory = allocate(100_000).unwrap();
+        let own = bytes(memory, 100_000);
+        own.fill(3);
+        let (region, offset) = find(&own[70_000..100_000]).unwrap();
+        assert_eq!((offset, exists(region.id())), (70_000, true));
+        let peer = Mapping::new(region.fd(), 0, region.len(), "a test").unwrap();
+        assert_eq!(peer.read(offset, 30_000), vec![3; 30_000]);
+        release(memory);
+        assert!(!exists(region.id()));
+        assert_eq!(peer.read(offset, 30_000), vec![0; 30_000]);
+    }
+
+    #[test]
+    fn small_and_no_memory_works_and_is_not_shared() {
+        for size in [0, 1, 1000] {
+            let memory = allocate(size).unwrap();
+            assert!(!memory.is_null() && memory.addr().is_multiple_of(ALIGNMENT));
+            bytes(memory, size).fill(1);
+            assert!(find(bytes(memory, size)).is_none());
+            release(memory);
+        }
+        release(std::ptr::null_mut());
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        // Overflows before anything is asked of the kernel.
+        assert!(allocate(usize::MAX).unwrap_err().to_string().contains(&usize::MAX.to_string()));
+    }
+}
