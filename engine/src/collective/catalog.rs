@@ -3,10 +3,15 @@
 #![allow(dead_code, reason = "the contract stands before its users")]
 
 use crate::collective::algorithm::Algorithm;
+use crate::collective::direct::Direct;
+use crate::collective::fixed_tree::FixedTree;
+use crate::collective::halving_doubling::HalvingDoubling;
+use crate::collective::hierarchical::Hierarchical;
 use crate::collective::layout::{Layout, Scope};
 use crate::collective::operation::Primitive;
 use crate::collective::ring::Ring;
 use crate::collective::schedule::{Schedule, Step};
+use crate::collective::tree::Tree;
 
 /// A schedule of one rank's own data: the result of any primitive in a communicator of one rank.
 #[derive(Debug)]
@@ -32,8 +37,15 @@ pub(crate) fn schedule<'a>(
     if scope.n_ranks == 1 && scope.n_virtual == 1 {
         return Box::new(Copy(Layout::new(primitive, count, scope)));
     }
-    let _ = algorithm;
-    Box::new(Ring::new(primitive, count, scope))
+    let algorithm = [algorithm, Algorithm::Ring].into_iter().find(|one| supports(*one, primitive, scope));
+    match algorithm {
+        Some(Algorithm::Ring) => Box::new(Ring::new(primitive, count, scope)),
+        Some(Algorithm::Tree) => Box::new(Tree::new(primitive, count, scope)),
+        Some(Algorithm::HalvingDoubling) => Box::new(HalvingDoubling::new(primitive, count, scope)),
+        Some(Algorithm::Hierarchical) => Box::new(Hierarchical::new(count, scope)),
+        Some(Algorithm::FixedTree) => Box::new(FixedTree::new(primitive, count, scope)),
+        Some(Algorithm::Direct) | None => Box::new(Direct::new(primitive, count, scope)),
+    }
 }
 
 /// Whether the schedule's partial results have the indices of the results that they become, so that the receive buffer may
@@ -44,19 +56,19 @@ pub(crate) fn partials_in_recv(algorithm: Algorithm, primitive: Primitive) -> bo
 
 /// Whether `algorithm` can carry out `primitive`.
 pub(crate) fn supports(algorithm: Algorithm, primitive: Primitive, scope: &Scope<'_>) -> bool {
+    use Primitive::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+    let folds = matches!(primitive, AllReduce | ReduceScatter | Reduce { .. });
+    let one_each = scope.n_virtual == 1;
     match algorithm {
-        Algorithm::Ring => {
-            scope.n_virtual == 1
-                && matches!(
-                    primitive,
-                    Primitive::AllReduce
-                        | Primitive::AllGather
-                        | Primitive::ReduceScatter
-                        | Primitive::Broadcast { .. }
-                        | Primitive::Reduce { .. }
-                )
+        Algorithm::Ring => one_each && (folds || matches!(primitive, AllGather | Broadcast { .. })),
+        Algorithm::Tree => one_each && matches!(primitive, AllReduce | Broadcast { .. } | Reduce { .. }),
+        Algorithm::HalvingDoubling => {
+            let by_blocks = matches!(primitive, ReduceScatter | AllGather) && scope.n_ranks.is_power_of_two();
+            one_each && (primitive == AllReduce || by_blocks)
         }
-        _ => false,
+        Algorithm::Hierarchical => one_each && primitive == AllReduce,
+        Algorithm::Direct => primitive.peer().is_none() && (one_each || folds),
+        Algorithm::FixedTree => folds,
     }
 }
 

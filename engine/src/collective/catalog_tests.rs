@@ -82,7 +82,7 @@ fn number_nodes(labels: &[usize]) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn every_schedule_gives_what_its_primitive_says(world in worlds(), seed in any::<u64>()) {
@@ -98,5 +98,95 @@ proptest! {
     #[test]
     fn the_association_does_not_depend_on_the_order_of_events(world in worlds(), seeds in any::<[u64; 2]>()) {
         prop_assert_eq!(world.run(digest, seeds[0]), world.run(digest, seeds[1]));
+    }
+}
+
+fn fixed_order(
+    algorithm: Algorithm,
+    n_ranks: usize,
+    n_virtual: usize,
+    n_channels: usize,
+) -> Vec<Option<u64>> {
+    let world = World {
+        algorithm,
+        primitive: Primitive::AllReduce,
+        count: 29,
+        nodes: vec![0; n_ranks],
+        n_channels,
+        n_virtual,
+        piece: 5,
+        wide: true,
+        in_place: false,
+    };
+    let results = world.run(digest, 1);
+    assert!(results.iter().all(|result| *result == results[0]), "{world:?}");
+    results[0].clone()
+}
+
+#[test]
+fn a_fixed_order_has_the_same_bits_on_any_number_of_processes_and_channels() {
+    for algorithm in [Algorithm::Direct, Algorithm::FixedTree] {
+        for n_virtual in [6, 8, 9, 12] {
+            let reference = fixed_order(algorithm, n_virtual, 1, 1);
+            for n_ranks in (1..n_virtual).filter(|n_ranks| n_virtual % n_ranks == 0) {
+                for n_channels in [1, 3] {
+                    let result = fixed_order(algorithm, n_ranks, n_virtual / n_ranks, n_channels);
+                    assert_eq!(
+                        result, reference,
+                        "{algorithm:?}: {n_virtual} on {n_ranks}, {n_channels} channels"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_owner_sum_folds_from_left_to_right() {
+    let folded = |element| (1..8).fold(token(0, element), |sum, rank| digest(sum, token(rank, element)));
+    let expected: Vec<_> = (0..29).map(|element| Some(folded(element))).collect();
+    assert_eq!(fixed_order(Algorithm::Direct, 4, 2, 2), expected);
+}
+
+#[test]
+fn the_fixed_tree_folds_halves_of_halves() {
+    let pair = |first, element| digest(token(first, element), token(first + 1, element));
+    let four = |first, element| digest(pair(first, element), pair(first + 2, element));
+    let folded = |element| digest(four(0, element), pair(4, element));
+    let expected: Vec<_> = (0..29).map(|element| Some(folded(element))).collect();
+    assert_eq!(fixed_order(Algorithm::FixedTree, 3, 2, 1), expected);
+}
+
+#[test]
+fn rings_and_trees_of_one_host_fold_alike_on_any_number_of_channels() {
+    for algorithm in [Algorithm::Ring, Algorithm::Tree] {
+        let reference = fixed_order(algorithm, 5, 1, 1);
+        for n_channels in 2..5 {
+            assert_eq!(fixed_order(algorithm, 5, 1, n_channels), reference, "{algorithm:?} {n_channels}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_carried_out_by_another_algorithm() {
+    for algorithm in Algorithm::ALL {
+        for index in 0..PRIMITIVES {
+            let world = World {
+                algorithm,
+                primitive: primitive(index, 1),
+                count: 7,
+                nodes: vec![0, 0, 1],
+                n_channels: 2,
+                n_virtual: 1,
+                piece: 3,
+                wide: false,
+                in_place: false,
+            };
+            let results = world.run(u64::wrapping_add, 3);
+            for (rank, result) in results.into_iter().enumerate() {
+                let expected = expected(&world, rank);
+                assert!(expected.is_none_or(|all| all.into_iter().map(Some).eq(result)), "{world:?} {rank}");
+            }
+        }
     }
 }

@@ -224,6 +224,8 @@ impl Rank {
 struct Heads<'a> {
     plans: &'a [Plan],
     done: Vec<Vec<usize>>,
+    /// Queues of local work and of receives.
+    doers: Vec<(usize, usize)>,
     /// The queue that sends to a queue.
     senders: HashMap<(usize, usize), (usize, usize)>,
 }
@@ -232,10 +234,13 @@ impl<'a> Heads<'a> {
     fn new(plans: &'a [Plan]) -> Self {
         let done = plans.iter().map(|plan| vec![0; plan.queues.len()]).collect();
         let mut sends = HashMap::new();
+        let mut doers = Vec::new();
         for (rank, plan) in plans.iter().enumerate() {
             for (index, queue) in plan.queues.iter().enumerate() {
                 if queue.direction == Direction::Send {
                     sends.insert((rank, queue.peer, queue.channel), (rank, index));
+                } else {
+                    doers.push((rank, index));
                 }
             }
         }
@@ -249,7 +254,7 @@ impl<'a> Heads<'a> {
             }
         }
         assert!(sends.is_empty(), "nobody receives {sends:?}");
-        Self { plans, done, senders }
+        Self { plans, done, doers, senders }
     }
 
     fn head(&self, rank: usize, queue: usize) -> &'a Part {
@@ -268,18 +273,12 @@ impl<'a> Heads<'a> {
 
     /// A random part that can be done now: local work, or a receive whose sender is ready.
     fn pick(&self, random: &mut Random) -> Option<(usize, usize)> {
-        let mut ready = Vec::new();
-        for (rank, plan) in self.plans.iter().enumerate() {
-            for (index, queue) in plan.queues.iter().enumerate() {
-                let sender = self.sender(rank, index);
-                let met = sender.is_none_or(|(peer, from)| self.is_ready(peer, from));
-                if queue.direction != Direction::Send && met && self.is_ready(rank, index) {
-                    ready.push((rank, index));
-                }
-            }
-        }
-        let choice = random.below(ready.len().max(1));
-        ready.get(choice).copied()
+        let first = random.below(self.doers.len().max(1));
+        let (before, after) = self.doers.split_at(first);
+        after.iter().chain(before).copied().find(|(rank, queue)| {
+            let sender = self.sender(*rank, *queue);
+            self.is_ready(*rank, *queue) && sender.is_none_or(|(peer, from)| self.is_ready(peer, from))
+        })
     }
 
     fn advance(&mut self, rank: usize, queue: usize) {

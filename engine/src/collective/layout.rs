@@ -157,6 +157,13 @@ impl Partials {
     }
 }
 
+/// Ranks of each node, ascending; nodes are numbered from 0.
+pub(crate) fn groups(nodes: &[usize]) -> Vec<Vec<usize>> {
+    let mut groups = vec![Vec::new(); nodes.iter().max().map_or(0, |node| node + 1)];
+    nodes.iter().enumerate().for_each(|(rank, node)| groups[*node].push(rank));
+    groups
+}
+
 /// `range` in pieces of at most `piece` elements.
 pub(crate) fn pieces(range: Range<usize>, piece: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let end = range.end;

@@ -5,7 +5,11 @@ pub(crate) mod all_gather;
 pub(crate) mod all_reduce;
 pub(crate) mod broadcast;
 pub(crate) mod catalog;
+pub(crate) mod direct;
+pub(crate) mod fixed_tree;
+pub(crate) mod halving_doubling;
 pub(crate) mod hazards;
+pub(crate) mod hierarchical;
 #[cfg(test)]
 mod interpreter;
 pub(crate) mod layout;
@@ -18,3 +22,4 @@ pub(crate) mod reduce_scatter;
 pub(crate) mod reduction;
 pub(crate) mod ring;
 pub(crate) mod schedule;
+pub(crate) mod tree;

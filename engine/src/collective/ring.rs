@@ -51,6 +51,8 @@ pub(super) struct Circle<'a> {
 pub(super) struct Folding {
     /// Where the own contribution is: [`Place::Send`], or [`Place::Partial`] at its own indices.
     pub(super) own: Place,
+    /// Where that of the member before is.
+    pub(super) prev: Place,
     /// Where the sums in between are kept.
     pub(super) partials: Partials,
     /// Where the outcome starts in the receive buffer, counted from the start of the whole; none leaves it a partial.
@@ -74,7 +76,7 @@ impl<'a> Ring<'a> {
         let has_room = !scatters && !self.wide;
         let partials = if has_room { Partials::InPlace } else { self.layout.block_slots(BLOCK_SLOTS) };
         let origin = if scatters { self.layout.whole_start(rank) } else { 0 };
-        let folding = Folding { own: Place::Send, partials, result_origin: Some(origin) };
+        let folding = Folding { own: Place::Send, prev: Place::Send, partials, result_origin: Some(origin) };
         let (layout, order) = (self.layout, self.order);
         reduce_scatter(circle, move |member| layout.block(order[member]), folding)
     }
@@ -157,7 +159,13 @@ impl<'a> Circle<'a> {
         }
     }
 
-    fn prev(&self) -> usize {
+    /// This rank's index.
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Whom it receives from.
+    pub(super) fn prev(&self) -> usize {
         self.members[self.behind(1)]
     }
 
@@ -186,7 +194,7 @@ pub(super) fn reduce_scatter<'a>(
         };
         let last = step + 1 == n_steps;
         let into = if last { folding.outcome(&kept) } else { folding.partials.chunk(&kept, step) };
-        let partial = step > 0 || folding.own == Place::Partial;
+        let partial = step > 0 || folding.prev == Place::Partial;
         let finish = last && folding.result_origin.is_some();
         let recv = Step::reduce(circle.prev(), partial, into, folding.own(&kept), finish);
         [Step::send(circle.next(), from), recv]
