@@ -178,6 +178,7 @@ unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive
     let (op, pre_mul) = operator(args.op, data_type, &comm)?;
     let reduction = Reduction { data_type, op, n_ranks: comm.n_ranks };
     let (sent, received) = region_bytes(primitive, args.count, data_type, &comm)?;
+    check_overlap(args, primitive, (sent, received), &comm)?;
     // SAFETY: the caller's contract.
     let send = unsafe { Region::new(args.send, sent, "sendbuff") }?;
     // SAFETY: the caller's contract.
@@ -208,6 +209,33 @@ fn operator(value: c_int, data_type: DataType, comm: &Comm) -> Result<(RedOp, Op
         )));
     }
     Ok((RedOp::Sum, Some(pre_mul)))
+}
+
+/// Buffers lie apart, or as `nccl.h` says that an operation in place has them.
+fn check_overlap(
+    args: &Args,
+    primitive: Primitive,
+    (sent, received): (usize, usize),
+    comm: &Comm,
+) -> Result<()> {
+    let (send, recv) = (args.send.addr(), args.recv.addr());
+    let apart = send.saturating_add(sent) <= recv || recv.saturating_add(received) <= send;
+    // The block of this rank: all of a smaller buffer, where the other one has a block for each rank.
+    let block = comm.rank * sent.min(received);
+    let (in_place, rule) = match primitive {
+        Primitive::AllGather => (send == recv + block, "sendbuff = recvbuff + rank * sendcount"),
+        Primitive::Gather { .. } => (send == recv + block, "sendbuff = recvbuff + root * count"),
+        Primitive::ReduceScatter => (recv == send + block, "recvbuff = sendbuff + rank * recvcount"),
+        Primitive::Scatter { .. } => (recv == send + block, "recvbuff = sendbuff + root * count"),
+        _ => (send == recv, "sendbuff = recvbuff"),
+    };
+    if sent == 0 || received == 0 || apart || in_place {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "{}: sendbuff {send:#x} ({sent} bytes) and recvbuff {recv:#x} ({received} bytes) overlap; in place is {rule}",
+        primitive.name()
+    )))
 }
 
 /// Bytes that the primitive uses of the two buffers on this rank.

@@ -98,9 +98,6 @@ export! {
     fn ncclCommFinalize / pncclCommFinalize(comm: Handle) -> c_int {
         guard(|| {
             let found = registry::finalize(comm.addr())?;
-            if found.is_revoked() {
-                return Err(Error::InvalidUsage("ncclCommFinalize after ncclCommRevoke: destroy it instead".to_owned()));
-            }
             if found.is_blocking() {
                 found.flush();
                 return found.check().map(|()| Progress::Done);

@@ -51,6 +51,7 @@ struct Verdict {
 }
 
 /// Makes the communicator; every rank calls it.
+#[cfg(test)]
 pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
     init_as(request, settings, &Making::new())
 }

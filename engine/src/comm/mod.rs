@@ -103,6 +103,8 @@ struct Counters {
     sends: HashMap<usize, u64>,
     recvs: HashMap<usize, u64>,
     splits: i32,
+    /// By the ranks that stay: ranks that have left do not count.
+    shrinks: HashMap<Vec<usize>, i32>,
 }
 
 impl Comm {

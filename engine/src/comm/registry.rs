@@ -18,7 +18,7 @@ enum Slot {
     /// A communicator that does not exist yet.
     Making(Arc<Making>),
     /// One whose init has failed: it can be asked why, and given back. The making keeps the handle from being reused.
-    Failed(Error, Arc<Making>),
+    Failed { error: Error, _making: Arc<Making> },
     /// A communicator.
     Ready {
         comm: Arc<Comm>,
@@ -61,7 +61,7 @@ pub(crate) fn settle(making: &Arc<Making>, outcome: Result<Arc<Comm>>) {
     };
     *slot = match outcome {
         Ok(comm) => Slot::Ready { comm, busy: 0, finalized: false },
-        Err(error) => Slot::Failed(error, Arc::clone(making)),
+        Err(error) => Slot::Failed { error, _making: Arc::clone(making) },
     };
 }
 
@@ -85,7 +85,7 @@ fn ready(slot: Option<&Slot>, handle: usize) -> Result<Arc<Comm>> {
     match slot {
         Some(Slot::Ready { comm, .. }) => Ok(Arc::clone(comm)),
         Some(Slot::Making(_)) => Err(in_progress(handle)),
-        Some(Slot::Failed(error, _)) => Err(error.clone()),
+        Some(Slot::Failed { error, .. }) => Err(error.clone()),
         None => Err(unknown(handle)),
     }
 }
@@ -94,7 +94,7 @@ fn ready(slot: Option<&Slot>, handle: usize) -> Result<Arc<Comm>> {
 pub(crate) fn state(handle: usize) -> Result<c_int> {
     let comm = match lock(&COMMS).get(&handle) {
         Some(Slot::Making(_)) => return Ok(IN_PROGRESS),
-        Some(Slot::Failed(error, _)) => return Ok(error.code()),
+        Some(Slot::Failed { error, .. }) => return Ok(error.code()),
         Some(Slot::Ready { busy, .. }) if *busy > 0 => return Ok(IN_PROGRESS),
         Some(Slot::Ready { comm, .. }) => Arc::clone(comm),
         None => return Err(unknown(handle)),
@@ -109,7 +109,7 @@ pub(crate) fn state(handle: usize) -> Result<c_int> {
 pub(crate) fn last_error(handle: usize) -> Option<String> {
     let comm = match lock(&COMMS).get(&handle)? {
         Slot::Making(_) => return None,
-        Slot::Failed(error, _) => return Some(error.to_string()),
+        Slot::Failed { error, .. } => return Some(error.to_string()),
         Slot::Ready { comm, .. } => Arc::clone(comm),
     };
     comm.last_error()
@@ -118,6 +118,11 @@ pub(crate) fn last_error(handle: usize) -> Option<String> {
 /// Marks a communicator as finalized; only once.
 pub(crate) fn finalize(handle: usize) -> Result<Arc<Comm>> {
     let comm = find(handle)?;
+    if comm.is_revoked() {
+        return Err(Error::InvalidUsage(
+            "ncclCommFinalize after ncclCommRevoke: destroy it instead".to_owned(),
+        ));
+    }
     if let Some(Slot::Ready { finalized, .. }) = lock(&COMMS).get_mut(&handle) {
         *finalized = true;
     }
@@ -154,7 +159,7 @@ pub(crate) fn remove(handle: usize) -> Result<Option<Arc<Comm>>> {
     let slot = lock(&COMMS).remove(&handle);
     match slot.ok_or_else(|| unknown(handle))? {
         Slot::Ready { comm, .. } => Ok(Some(comm)),
-        Slot::Failed(..) => Ok(None),
+        Slot::Failed { .. } => Ok(None),
         Slot::Making(making) => {
             making.call_off();
             Ok(None)

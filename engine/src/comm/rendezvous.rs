@@ -22,11 +22,19 @@ impl Comm {
         Ok(id)
     }
 
-    /// The number of a split or shrink of this communicator, the same on all its ranks.
-    pub(crate) fn next_child(&self) -> i32 {
+    /// The number of a split, the same on all ranks.
+    pub(crate) fn next_split(&self) -> i32 {
         let mut counters = lock(&self.counters);
         counters.splits += 1;
         counters.splits
+    }
+
+    /// The number of a shrink to `members`, the same on all of them.
+    pub(crate) fn next_shrink(&self, members: &[usize]) -> i32 {
+        let mut counters = lock(&self.counters);
+        let count = counters.shrinks.entry(members.to_vec()).or_default();
+        *count += 1;
+        *count
     }
 
     fn listener(&self) -> Result<TcpListener> {

@@ -50,7 +50,7 @@ pub(crate) fn shrink(
     parent.flush();
     let rank = members.iter().position(|member| *member == parent.rank);
     let rank = rank.ok_or_else(|| Error::Internal("a rank shrinks itself away".to_owned()))?;
-    let count = parent.next_child();
+    let count = parent.next_shrink(members);
     let topic = format!("shrink {count} to {members:?}");
     let color = i32::try_from(hash::hash(topic.as_bytes()) >> 33).unwrap_or_default();
     let key = i32::try_from(parent.rank).unwrap_or_default();

@@ -61,7 +61,7 @@ fn split_by(
     making: &Arc<Making>,
 ) -> Result<Option<Arc<Comm>>> {
     let Choice { color, key } = choice;
-    let count = parent.next_child();
+    let count = parent.next_split();
     let id = parent.meet(0, &format!("split {count}"))?;
     let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, making)?;
     let choices = meeting.all_gather(&choice)?;

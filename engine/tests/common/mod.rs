@@ -23,6 +23,11 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// The folder of the C files.
+pub(crate) fn source_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
+}
+
 /// Compiles a C file of tests/c.
 pub(crate) fn compile(source: &str, output: &Path, arguments: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

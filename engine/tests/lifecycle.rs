@@ -1,0 +1,61 @@
+//! Communicators from birth to death, as real processes (tests/c/lifecycle.c).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Job, compile, folder, plain};
+
+/// What each rank says to `command`.
+fn said(command: &str, n_ranks: usize) -> Vec<String> {
+    let program = folder(&format!("lifecycle-{command}")).join("lifecycle");
+    compile("lifecycle.c", &program, &["-lrsccl", "-pthread"]);
+    let job = Job { program: &program, n_ranks, command: &[command], environment: &plain };
+    job.start().into_iter().map(common::Rank::rest).collect()
+}
+
+fn all_done(command: &str, n_ranks: usize) {
+    assert_eq!(said(command, n_ranks), vec!["DONE\n"; n_ranks], "{command} of {n_ranks} ranks");
+}
+
+#[test]
+fn communicators_are_made_in_the_background() {
+    all_done("background", 4);
+}
+
+#[test]
+fn an_init_is_aborted() {
+    all_done("abort-init", 1);
+}
+
+#[test]
+fn a_communicator_shrinks_around_a_dead_rank() {
+    assert_eq!(said("shrink-dead", 4), ["DONE\n", "DONE\n", "DONE\n", ""]);
+}
+
+#[test]
+fn a_revoked_communicator_can_be_split() {
+    all_done("revoke", 3);
+}
+
+#[test]
+fn another_thread_aborts_an_operation() {
+    all_done("abort-operation", 2);
+}
+
+#[test]
+fn several_communicators_and_streams_in_any_order() {
+    all_done("several", 3);
+}
+
+#[test]
+fn one_process_is_all_ranks() {
+    all_done("init-all", 1);
+}
+
+#[test]
+fn mistakes_are_named() {
+    for n_ranks in [2, 3] {
+        all_done("mistakes", n_ranks);
+    }
+}
