@@ -23,3 +23,6 @@ pub(crate) mod transport;
 pub(crate) mod types;
 #[cfg(test)]
 mod world;
+
+#[doc(hidden)]
+pub use kernels::bench as kernel_bench;

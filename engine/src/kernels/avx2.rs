@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use crate::kernels::body::{Body, Job};
 use crate::kernels::float8::{E4M3, E5M2, Layout};
 use crate::kernels::isa::Isa;
-use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Vector};
+use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, StreamedF32, Vector};
 
 /// Entered where [`super::isa::Variant::Avx2`] is available.
 pub(super) struct Avx2;
@@ -86,6 +86,23 @@ impl Codec<__m256> for F32 {
     unsafe fn store(into: *mut u8, value: __m256) {
         // SAFETY: eight elements are writable.
         unsafe { _mm256_storeu_ps(into.cast(), value) }
+    }
+}
+
+impl Codec<__m256> for StreamedF32 {
+    const SIZE_BYTES: usize = 4;
+    const ALIGN_BYTES: usize = 32;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> __m256 {
+        // SAFETY: the same promise.
+        unsafe { F32::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(into: *mut u8, value: __m256) {
+        // SAFETY: eight elements are writable, at an aligned address.
+        unsafe { _mm256_stream_ps(into.cast(), value) }
     }
 }
 
@@ -178,12 +195,17 @@ unsafe fn low_halves(lanes: __m256i) -> __m128i {
     unsafe { _mm_packus_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256::<1>(lanes)) }
 }
 
+#[inline(always)]
+unsafe fn splat(bits: u32) -> __m256i {
+    // SAFETY: the caller has the features.
+    unsafe { _mm256_set1_epi32(bits.cast_signed()) }
+}
+
 /// See [`super::float8`]. `SHIFT` is the layout's, which an immediate has to be.
 #[inline(always)]
 unsafe fn narrow<const SHIFT: i32>(layout: Layout, value: __m256) -> __m128i {
     // SAFETY: the caller has the features.
     unsafe {
-        let splat = |bits: u32| _mm256_set1_epi32(bits.cast_signed());
         let bits = _mm256_castps_si256(value);
         let sign = _mm256_and_si256(_mm256_srli_epi32::<24>(bits), splat(0x80));
         let clamped = _mm256_min_epi32(_mm256_and_si256(bits, splat(0x7fff_ffff)), splat(layout.max));

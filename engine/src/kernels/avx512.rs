@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 use crate::kernels::body::{Body, Job};
 use crate::kernels::float8::{E4M3, E5M2, Layout};
 use crate::kernels::isa::Isa;
-use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Vector};
+use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, StreamedF32, Vector};
 
 /// Entered where [`super::isa::Variant::Avx512`] is available.
 pub(super) struct Avx512;
@@ -88,6 +88,23 @@ impl Codec<__m512> for F32 {
     unsafe fn store(into: *mut u8, value: __m512) {
         // SAFETY: sixteen elements are writable.
         unsafe { _mm512_storeu_ps(into.cast(), value) }
+    }
+}
+
+impl Codec<__m512> for StreamedF32 {
+    const SIZE_BYTES: usize = 4;
+    const ALIGN_BYTES: usize = 64;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> __m512 {
+        // SAFETY: the same promise.
+        unsafe { F32::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(into: *mut u8, value: __m512) {
+        // SAFETY: sixteen elements are writable, at an aligned address.
+        unsafe { _mm512_stream_ps(into.cast(), value) }
     }
 }
 
@@ -179,12 +196,17 @@ impl Codec<__m512> for E5m2 {
     }
 }
 
+#[inline(always)]
+unsafe fn splat(bits: u32) -> __m512i {
+    // SAFETY: the caller has the features.
+    unsafe { _mm512_set1_epi32(bits.cast_signed()) }
+}
+
 /// See [`super::float8`]. `SHIFT` is the layout's, which an immediate has to be.
 #[inline(always)]
 unsafe fn narrow<const SHIFT: u32>(layout: Layout, value: __m512) -> __m128i {
     // SAFETY: the caller has the features.
     unsafe {
-        let splat = |bits: u32| _mm512_set1_epi32(bits.cast_signed());
         let bits = _mm512_castps_si512(value);
         let sign = _mm512_and_si512(_mm512_srli_epi32::<24>(bits), splat(0x80));
         let clamped = _mm512_min_epi32(_mm512_and_si512(bits, splat(0x7fff_ffff)), splat(layout.max));

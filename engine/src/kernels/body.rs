@@ -55,6 +55,13 @@ where
         let mut at = 0;
         // SAFETY: each step stays below `count`; the rest is the caller's promise.
         unsafe {
+            let aligned = <Into as Codec<V>>::ALIGN_BYTES;
+            while at < job.count
+                && !(job.into.addr() + at * <Into as Codec<V>>::SIZE_BYTES).is_multiple_of(aligned)
+            {
+                Self::step::<f32, 1>(job, at);
+                at += 1;
+            }
             while at + UNROLL * V::LANES <= job.count {
                 Self::step::<V, UNROLL>(job, at);
                 at += UNROLL * V::LANES;
@@ -83,9 +90,11 @@ impl<First, Rest, Into, O: Operator, const DIVIDE: bool> Folded<First, Rest, Int
         let [first, rest @ ..] = job.sources else { return };
         // SAFETY: the caller keeps `at + N * LANES` below `count`, and has the features of `V`.
         unsafe {
-            let mut sums: [V; N] = std::array::from_fn(|lane| {
-                First::load(first.add((at + lane * V::LANES) * First::SIZE_BYTES))
-            });
+            // Loops, not closures: those are not always inlined into code of this instruction set.
+            let mut sums = [V::splat(0.0); N];
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum = First::load(first.add((at + lane * V::LANES) * First::SIZE_BYTES));
+            }
             for source in rest {
                 for (lane, sum) in sums.iter_mut().enumerate() {
                     let other = Rest::load(source.add((at + lane * V::LANES) * Rest::SIZE_BYTES));
@@ -123,7 +132,9 @@ impl<V, T: Number, O: Operator, const DIVIDE: bool> Body<V> for FoldedNumbers<T,
                     }
                 }
                 if DIVIDE {
-                    sums.as_mut().iter_mut().for_each(|sum| *sum = sum.divided(job.divisor));
+                    for sum in sums.as_mut() {
+                        *sum = sum.divided(job.divisor);
+                    }
                 }
                 job.into.add(offset).cast::<T::Block>().write_unaligned(sums);
             }

@@ -11,7 +11,9 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod bench;
 mod body;
+pub(crate) mod copy;
 pub(crate) mod float16;
 pub(crate) mod float8;
 mod isa;
@@ -79,7 +81,11 @@ impl Fold {
 
     /// The kernel of one variant, which the processor must have.
     pub(crate) fn kernel_of(self, variant: Variant, shape: Shape) -> Kernel {
-        Kernel { function: select::fold(variant, self, shape), divisor: self.n_ranks }
+        Kernel {
+            function: select::fold(variant, self, shape),
+            streamed: select::streamed(variant, self, shape),
+            divisor: self.n_ranks,
+        }
     }
 
     /// `into = with op data`.
@@ -127,6 +133,7 @@ impl Fold {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     function: select::Function,
+    streamed: Option<select::Function>,
     divisor: usize,
 }
 
@@ -143,5 +150,20 @@ impl Kernel {
         let job = Job { into, sources, count, divisor: self.divisor, scalar: std::ptr::null() };
         // SAFETY: the caller's promise; a variant is chosen only where the processor has it.
         unsafe { (self.function)(&job) }
+    }
+
+    /// The same, past the caches where there is a kernel for it: see [`copy`]. What was written is visible to whoever
+    /// sees a later store of this thread.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    pub(crate) unsafe fn run_streamed(&self, into: *mut u8, sources: &[*const u8], count: usize) {
+        let job = Job { into, sources, count, divisor: self.divisor, scalar: std::ptr::null() };
+        // An address between elements never gets to the alignment that such stores need.
+        let streamed = self.streamed.filter(|_| into.addr().is_multiple_of(size_of::<f32>()));
+        // SAFETY: the caller's promise; a variant is chosen only where the processor has it.
+        unsafe { streamed.unwrap_or(self.function)(&job) }
+        copy::fence();
     }
 }

@@ -6,7 +6,7 @@ use crate::kernels::body::{Body, Job};
 use crate::kernels::float8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};
 use crate::kernels::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::kernels::isa::Isa;
-use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Number, Vector};
+use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Number, StreamedF32, Vector};
 
 /// What every processor runs.
 pub(super) struct Scalar;
@@ -79,6 +79,7 @@ macro_rules! codecs {
 
 codecs! {
     F32: f32, std::convert::identity, std::convert::identity;
+    StreamedF32: f32, std::convert::identity, std::convert::identity;
     F16: u16, f16_to_f32, f32_to_f16;
     Bf16: u16, bf16_to_f32, f32_to_bf16;
     E4m3: u8, e4m3_to_f32, f32_to_e4m3;
@@ -121,29 +122,26 @@ macro_rules! integers {
     )*};
 }
 
-// The quotient of two integers of 32 bits is exact in `f64` once truncated: it differs from a whole number by at least
-// 2^-32 of itself. That vectorises, and a divisor beyond the type (more than 127 ranks of `i8`) still divides.
-macro_rules! through_f64 {
-    ($type:ty) => {
+// A quotient of whole numbers is no nearer to the next one than the inverse of its dividend, and a float with more bits
+// than the dividend tells them apart: truncated, it is exact. That vectorises, and a divisor beyond the type (more than
+// 127 ranks of `i8`) still divides.
+macro_rules! through {
+    ($float:ty, $type:ty) => {
         |value: $type, by: usize| {
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "not beyond the dividend"
-            )]
-            let quotient = (f64::from(value) / by as f64) as $type;
-            quotient
+            let quotient = <$float>::from(value) / by.max(1) as $float;
+            // SAFETY: it is finite, and not beyond the dividend.
+            unsafe { quotient.to_int_unchecked::<$type>() }
         }
     };
 }
 
 integers! {
-    i8, through_f64!(i8);
-    u8, through_f64!(u8);
-    i32, through_f64!(i32);
-    u32, through_f64!(u32);
-    i64, |value: i64, by: usize| value / by as i64;
-    u64, |value: u64, by: usize| value / by as u64;
+    i8, through!(f32, i8);
+    u8, through!(f32, u8);
+    i32, through!(f64, i32);
+    u32, through!(f64, u32);
+    i64, |value: i64, by: usize| value / by.max(1) as i64;
+    u64, |value: u64, by: usize| value / by.max(1) as u64;
 }
 
 impl Number for f64 {

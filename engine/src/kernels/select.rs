@@ -3,7 +3,7 @@
 use crate::kernels::body::{Folded, FoldedNumbers, Job, Scaled, ScaledNumbers};
 use crate::kernels::isa::{Isa, Variant};
 use crate::kernels::scalar::Scalar;
-use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Max, Min, Number, Prod, Sum};
+use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Max, Min, Number, Prod, StreamedF32, Sum};
 use crate::kernels::{Fold, Form, Shape};
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::{avx2::Avx2, avx512::Avx512};
@@ -20,6 +20,33 @@ pub(super) fn fold(variant: Variant, fold: Fold, shape: Shape) -> Function {
         #[cfg(target_arch = "x86_64")]
         Variant::Avx2 => fold_with::<Avx2>(fold, shape),
         _ => fold_with::<Scalar>(fold, shape),
+    }
+}
+
+/// The function for a fold of these forms that stores past the caches, for the type that has one.
+pub(super) fn streamed(variant: Variant, fold: Fold, shape: Shape) -> Option<Function> {
+    let divide = shape.finish && fold.op == RedOp::Avg;
+    match (variant, fold.data_type) {
+        #[cfg(target_arch = "x86_64")]
+        (Variant::Avx512, DataType::F32) => Some(streamed_with::<Avx512>(fold.op, divide)),
+        #[cfg(target_arch = "x86_64")]
+        (Variant::Avx2, DataType::F32) => Some(streamed_with::<Avx2>(fold.op, divide)),
+        _ => None,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn streamed_with<I: Isa>(op: RedOp, divide: bool) -> Function
+where
+    F32: Codec<I::Lanes>,
+    StreamedF32: Codec<I::Lanes>,
+{
+    match op {
+        RedOp::Avg if divide => I::enter::<Folded<F32, F32, StreamedF32, Sum, true>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<Folded<F32, F32, StreamedF32, Sum, false>>,
+        RedOp::Prod => I::enter::<Folded<F32, F32, StreamedF32, Prod, false>>,
+        RedOp::Min => I::enter::<Folded<F32, F32, StreamedF32, Min, false>>,
+        RedOp::Max => I::enter::<Folded<F32, F32, StreamedF32, Max, false>>,
     }
 }
 

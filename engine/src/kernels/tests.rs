@@ -215,6 +215,36 @@ fn every_variant_gives_the_bits_of_the_scalar_one() {
     }
 }
 
+#[test]
+fn streamed_folds_give_the_same_bits() {
+    let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
+    for fold in folds().filter(|fold| matches!(fold.data_type, DataType::F32 | DataType::F16)) {
+        let size = fold.data_type.size_bytes();
+        let mut bits = Bits(11);
+        let (left, right) = (bits.operand(size, 200), bits.operand(size, 200));
+        for (variant, count) in
+            Variant::available().flat_map(|variant| (0..=200).map(move |count| (variant, count)))
+        {
+            let kernel = fold.kernel_of(variant, shape);
+            let sources = [&left[..size * count], &right[..size * count]];
+            let want = fold_at(kernel, (size, usize::MAX), &sources, count, 0);
+            let offset = count % 19;
+            let mut memory = vec![0x5a; offset + size * count + 80];
+            let into = memory[offset..].as_mut_ptr();
+            // SAFETY: `count` elements each.
+            unsafe { kernel.run_streamed(into, &sources.map(<[u8]>::as_ptr), count) };
+            assert_same(
+                fold,
+                Form::Element,
+                &memory[offset..offset + size * count],
+                &want,
+                &(variant, count),
+            );
+            assert!(memory[offset + size * count..].iter().all(|byte| *byte == 0x5a), "written outside");
+        }
+    }
+}
+
 /// One source, only brought into another form.
 fn converted(variant: Variant, data_type: DataType, from: Form, into: Form, bytes: &[u8]) -> Vec<u8> {
     let fold = Fold { data_type, op: RedOp::Sum, n_ranks: 1 };

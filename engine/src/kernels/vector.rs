@@ -27,6 +27,8 @@ pub(super) trait Vector: Copy {
 pub(super) trait Codec<V> {
     /// Bytes of one element.
     const SIZE_BYTES: usize;
+    /// What the address of a stored vector is a multiple of.
+    const ALIGN_BYTES: usize = 1;
     /// Reads `V::LANES` elements.
     unsafe fn load(from: *const u8) -> V;
     /// Writes `V::LANES` elements.
@@ -35,6 +37,8 @@ pub(super) trait Codec<V> {
 
 /// `f32`, which is also the accumulator of the smaller floats.
 pub(super) struct F32;
+/// `f32` whose stores go past the caches; [`super::copy`] says when that pays.
+pub(super) struct StreamedF32;
 /// IEEE 754 binary16.
 pub(super) struct F16;
 /// The upper half of an `f32`.
