@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "the contract stands before its users")]
 
+use serde::{Deserialize, Serialize};
+
 /// How a collective is carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Algorithm {
     /// Every rank talks to its neighbours on the channel's ring.
     Ring,

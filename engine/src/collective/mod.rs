@@ -5,6 +5,7 @@ pub(crate) mod all_gather;
 pub(crate) mod all_reduce;
 pub(crate) mod broadcast;
 pub(crate) mod catalog;
+pub(crate) mod choose;
 pub(crate) mod direct;
 pub(crate) mod fixed_tree;
 pub(crate) mod halving_doubling;

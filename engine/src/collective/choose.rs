@@ -1,0 +1,287 @@
+//! Which algorithm an operation takes, and over how many channels at most: a table, measured by `cargo xtask tune`.
+//!
+//! The first row that fits and whose algorithm can carry out the primitive decides. The rows of a file named by
+//! `RSCCL_TUNING` come before the built-in ones:
+//!
+//! ```json
+//! {"rows": [{"primitive": "all_reduce", "hosts": "one", "ranks": [2, 4], "up_to_bytes": 65536,
+//!            "algorithm": "halving-doubling", "channels": 1, "source": "measured on host a, 2 cores"}]}
+//! ```
+//!
+//! A row without `up_to_bytes` or `channels` has no limit. All ranks must have the same table; one that has not, gives an
+//! operation another algorithm than its peers, which they report as a mismatch.
+
+#![allow(dead_code, reason = "the contract stands before its users")]
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::channels::MAX_CHANNELS;
+use crate::collective::algorithm::Algorithm;
+use crate::collective::catalog::supports;
+use crate::collective::layout::Scope;
+use crate::collective::operation::Primitive;
+use crate::error::{Error, Result};
+
+/// Where the ranks of a communicator are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Hosts {
+    /// All on one.
+    One,
+    /// On more than one.
+    Several,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Row {
+    /// A primitive's name.
+    pub(crate) primitive: Cow<'static, str>,
+    /// Where the ranks are.
+    pub(crate) hosts: Hosts,
+    /// Fewest and most ranks.
+    pub(crate) ranks: [usize; 2],
+    /// Most bytes of the whole buffer: all blocks, of a primitive that has blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) up_to_bytes: Option<usize>,
+    /// What it then takes.
+    pub(crate) algorithm: Algorithm,
+    /// Most channels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) channels: Option<usize>,
+    /// Why: a measurement, or a publication.
+    pub(crate) source: Cow<'static, str>,
+}
+
+/// All rules, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    rows: Vec<Row>,
+}
+
+/// What the table says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    /// The algorithm, which supports the primitive.
+    pub(crate) algorithm: Algorithm,
+    /// Most channels, if limited.
+    pub(crate) channels: Option<usize>,
+}
+
+/// Rows of a table at most: more than any measurement distinguishes.
+const MAX_ROWS: usize = 4096;
+
+impl Table {
+    /// The built-in rows.
+    pub(crate) fn built_in() -> Self {
+        Self { rows: BUILT_IN.to_vec() }
+    }
+
+    /// The rows of a file, then the built-in ones.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not such a table.
+    pub(crate) fn load(path: &Path) -> Result<Self> {
+        let wrong = |what: String| {
+            Error::InvalidUsage(format!(
+                "RSCCL_TUNING: {}: {what}; cargo xtask tune prints such a file",
+                path.display()
+            ))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        Self::parse(&text).map_err(wrong)
+    }
+
+    /// The rows of a JSON text, then the built-in ones.
+    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
+        let mut table: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if table.rows.len() > MAX_ROWS {
+            return Err(format!("{} rows are more than {MAX_ROWS}", table.rows.len()));
+        }
+        for (index, row) in table.rows.iter().enumerate() {
+            row.check().map_err(|what| format!("row {}: {what}", index + 1))?;
+        }
+        table.rows.extend_from_slice(&BUILT_IN);
+        Ok(table)
+    }
+
+    /// For a primitive whose whole buffer has `bytes`.
+    pub(crate) fn choose(&self, primitive: Primitive, bytes: usize, scope: &Scope<'_>) -> Pick {
+        let fits =
+            |row: &&Row| row.fits(primitive, bytes, scope) && supports(row.algorithm, primitive, scope);
+        let row = self.rows.iter().find(fits);
+        let ring = supports(Algorithm::Ring, primitive, scope);
+        let otherwise = if ring { Algorithm::Ring } else { Algorithm::Direct };
+        Pick {
+            algorithm: row.map_or(otherwise, |row| row.algorithm),
+            channels: row.and_then(|row| row.channels),
+        }
+    }
+}
+
+impl Row {
+    fn fits(&self, primitive: Primitive, bytes: usize, scope: &Scope<'_>) -> bool {
+        let one = scope.nodes.windows(2).all(|pair| pair[0] == pair[1]);
+        self.primitive == primitive.name()
+            && (self.hosts == Hosts::One) == one
+            && (self.ranks[0]..=self.ranks[1]).contains(&scope.n_ranks)
+            && self.up_to_bytes.is_none_or(|most| bytes <= most)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        if !PRIMITIVES.contains(&self.primitive.as_ref()) {
+            return Err(format!("primitive \"{}\" is none of {}", self.primitive, PRIMITIVES.join(", ")));
+        }
+        if self.ranks[0] > self.ranks[1] {
+            return Err(format!("ranks {:?} are not [fewest, most]", self.ranks));
+        }
+        if self.channels.is_some_and(|channels| !(1..=MAX_CHANNELS).contains(&channels)) {
+            return Err(format!("channels must be 1 to {MAX_CHANNELS}"));
+        }
+        Ok(())
+    }
+}
+
+/// The algorithm in the mode that folds in the order of the (virtual) ranks; none where nothing is folded. Of the two
+/// forms the fixed tree sends less, so it is the default; the owner-sum is the reference.
+pub(crate) fn in_rank_order(primitive: Primitive, wanted: Option<Algorithm>) -> Option<Algorithm> {
+    let folds =
+        matches!(primitive, Primitive::AllReduce | Primitive::ReduceScatter | Primitive::Reduce { .. });
+    folds.then(|| if wanted == Some(Algorithm::Direct) { Algorithm::Direct } else { Algorithm::FixedTree })
+}
+
+const PRIMITIVES: [&str; 8] =
+    ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter"];
+
+const ANY: usize = usize::MAX;
+
+const fn row(
+    primitive: &'static str,
+    hosts: Hosts,
+    ranks: [usize; 2],
+    up_to_bytes: Option<usize>,
+    algorithm: Algorithm,
+    source: &'static str,
+) -> Row {
+    Row {
+        primitive: Cow::Borrowed(primitive),
+        hosts,
+        ranks,
+        up_to_bytes,
+        algorithm,
+        channels: None,
+        source: Cow::Borrowed(source),
+    }
+}
+
+const OMPI: &str =
+    "Open MPI, coll_tuned_decision_fixed.c (1.x-4.0): recursive doubling below 10 kB, rings above";
+const MPICH: &str = "MPICH, REDUCE_SCATTER_COMMUTATIVE_LONG_MSG_SIZE and ALLGATHER_LONG_MSG_SIZE: 512 KiB";
+const HOPS: &str = "derived: 2 log2(n) steps instead of 2(n-1), and each host is entered once per half";
+const CROSSINGS: &str =
+    "derived: 2(k-1)/k S leave a host of m ranks instead of 2(km-1)/(km) S, in m + 2k steps";
+const PAIR: &str =
+    "derived: with two ranks every algorithm sends the same; a ring has no copy before its fold";
+
+/// Until `cargo xtask tune` has measured: limits that others publish, and what follows from bytes and steps alone.
+const BUILT_IN: [Row; 10] = [
+    row("all_reduce", Hosts::One, [1, 2], None, Algorithm::Ring, PAIR),
+    row("all_reduce", Hosts::One, [3, ANY], Some(10_000), Algorithm::HalvingDoubling, OMPI),
+    row("all_reduce", Hosts::Several, [2, ANY], Some(10_000), Algorithm::Tree, HOPS),
+    row("all_reduce", Hosts::Several, [2, ANY], None, Algorithm::Hierarchical, CROSSINGS),
+    row("reduce_scatter", Hosts::One, [4, ANY], Some(524_288), Algorithm::HalvingDoubling, MPICH),
+    row("all_gather", Hosts::One, [4, ANY], Some(524_288), Algorithm::HalvingDoubling, MPICH),
+    row("broadcast", Hosts::One, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
+    row("broadcast", Hosts::Several, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
+    row("reduce", Hosts::One, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
+    row("reduce", Hosts::Several, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(table: &Table, primitive: Primitive, bytes: usize, nodes: &[usize]) -> Pick {
+        let order: Vec<usize> = (0..nodes.len()).collect();
+        let scope = Scope {
+            n_ranks: nodes.len(),
+            nodes,
+            order: &order,
+            channel: 0,
+            n_channels: 1,
+            wide: false,
+            n_virtual: 1,
+            piece: 1,
+        };
+        table.choose(primitive, bytes, &scope)
+    }
+
+    #[test]
+    fn the_first_row_that_fits_decides() {
+        let table = Table::built_in();
+        let cases = [
+            (Primitive::AllReduce, 4, vec![0; 2], Algorithm::Ring),
+            (Primitive::AllReduce, 4, vec![0; 4], Algorithm::HalvingDoubling),
+            (Primitive::AllReduce, 10_001, vec![0; 4], Algorithm::Ring),
+            (Primitive::AllReduce, 1 << 20, vec![0, 0, 1, 1], Algorithm::Hierarchical),
+            (Primitive::AllReduce, 4, vec![0, 0, 1, 1], Algorithm::Tree),
+            (Primitive::ReduceScatter, 4, vec![0; 4], Algorithm::HalvingDoubling),
+            (Primitive::ReduceScatter, 4, vec![0; 5], Algorithm::Ring),
+            (Primitive::Broadcast { root: 1 }, 4, vec![0; 5], Algorithm::Tree),
+            (Primitive::AllToAll, 4, vec![0; 5], Algorithm::Direct),
+        ];
+        for (primitive, bytes, nodes, algorithm) in cases {
+            let pick = choose(&table, primitive, bytes, &nodes);
+            assert_eq!(pick.algorithm, algorithm, "{primitive:?} {bytes} {nodes:?}");
+        }
+    }
+
+    #[test]
+    fn rows_of_a_file_come_first_and_survive_being_written() {
+        let text = r#"{"rows": [{"primitive": "all_reduce", "hosts": "one", "ranks": [2, 4], "up_to_bytes": 65536,
+            "algorithm": "fixed-tree", "channels": 3, "source": "measured"}]}"#;
+        let table = Table::parse(text).unwrap();
+        let pick = choose(&table, Primitive::AllReduce, 65_536, &[0, 0]);
+        assert_eq!(pick, Pick { algorithm: Algorithm::FixedTree, channels: Some(3) });
+        assert_eq!(choose(&table, Primitive::AllReduce, 65_537, &[0, 0]).algorithm, Algorithm::Ring);
+        let own = Table { rows: table.rows[..1].to_vec() };
+        assert_eq!(Table::parse(&serde_json::to_string(&own).unwrap()).unwrap(), table);
+    }
+
+    #[test]
+    fn a_wrong_table_says_what_is_wrong_where() {
+        let with = |field: &str, value: &str| {
+            let mut row = serde_json::json!({"primitive": "reduce", "hosts": "one", "ranks": [2, 4],
+                "algorithm": "ring", "source": "a test"});
+            row[field] = serde_json::from_str(value).unwrap();
+            Table::parse(&serde_json::json!({"rows": [row]}).to_string()).unwrap_err()
+        };
+        assert!(with("primitive", "\"allreduce\"").contains("row 1: primitive \"allreduce\" is none of"));
+        assert!(with("ranks", "[4, 2]").contains("row 1: ranks [4, 2]"));
+        assert!(with("channels", "65").contains("row 1: channels must be 1 to 64"));
+        assert!(with("algorithm", "\"rings\"").contains("unknown variant `rings`"));
+        assert!(with("speed", "1").contains("unknown field `speed`"));
+        let error = Table::load(Path::new("/nowhere/table.json")).unwrap_err().to_string();
+        assert!(error.contains("RSCCL_TUNING: /nowhere/table.json: No such file"), "{error}");
+    }
+
+    #[test]
+    fn names_are_those_of_the_table_in_the_code() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(serde_json::to_string(&algorithm).unwrap(), format!("\"{}\"", algorithm.name()));
+        }
+        assert!(Table::built_in().rows.iter().all(|row| row.check().is_ok()));
+    }
+
+    #[test]
+    fn a_fixed_order_prefers_the_tree() {
+        assert_eq!(in_rank_order(Primitive::AllReduce, None), Some(Algorithm::FixedTree));
+        assert_eq!(in_rank_order(Primitive::AllReduce, Some(Algorithm::Direct)), Some(Algorithm::Direct));
+        assert_eq!(in_rank_order(Primitive::AllGather, None), None);
+    }
+}
