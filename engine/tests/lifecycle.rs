@@ -54,6 +54,11 @@ fn one_process_is_all_ranks() {
 }
 
 #[test]
+fn nothing_stays_open() {
+    all_done("leaks", 3);
+}
+
+#[test]
 fn mistakes_are_named() {
     for n_ranks in [2, 3] {
         all_done("mistakes", n_ranks);

@@ -1,7 +1,9 @@
 /* Communicators from birth to death: in the background, split, shrunk, revoked, aborted, several at once. */
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "job.h"
@@ -207,6 +209,45 @@ static void several(void) {
   CHECK(ncclCommDestroy(comm));
 }
 
+static int open_files(void) {
+  int count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  EXPECT(folder);
+  while (readdir(folder)) count++;
+  closedir(folder);
+  return count;
+}
+
+/* What was made of a communicator leaves nothing open; a root's thread may take a moment to end. */
+static void leaks(void) {
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  expect_sum(comm, stream, 1, n_ranks);
+  int before = open_files();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  for (int round = 0; round < 30; round++) {
+    ncclComm_t child;
+    int last = n_ranks - 1;
+    config.blocking = round % 2;
+    ncclResult_t code = ncclCommSplit(comm, 0, rank, &child, &config);
+    EXPECT(code == (round % 2 ? ncclSuccess : ncclInProgress) && settled(child) == ncclSuccess);
+    expect_sum(child, stream, 1, n_ranks);
+    if (round % 3) CHECK(ncclCommDestroy(child));
+    else {
+      CHECK(rscclStreamSynchronize(stream));
+      CHECK(ncclCommAbort(child));
+    }
+    while (settled(comm) != ncclSuccess) sched_yield();
+    if (rank == last) continue;
+    CHECK(ncclCommShrink(comm, &last, 1, &child, NULL, NCCL_SHRINK_DEFAULT));
+    expect_sum(child, stream, 1, n_ranks - 1);
+    CHECK(ncclCommDestroy(child));
+  }
+  time_t deadline = time(NULL) + 20;
+  while (open_files() > before && time(NULL) < deadline) sched_yield();
+  EXPECT(open_files() == before);
+  CHECK(ncclCommDestroy(comm));
+}
+
 /* One process is all ranks. */
 static void init_all(void) {
   enum { ALL = 3 };
@@ -326,7 +367,8 @@ int main(int argc, char** argv) {
   if (argc < 5) return 2;
   static const struct { const char* name; void (*run)(void); } commands[] = {
       {"background", background}, {"abort-init", abort_init}, {"shrink-dead", shrink_dead}, {"revoke", revoke_it},
-      {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes}};
+      {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes},
+      {"leaks", leaks}};
   parse_arguments(argv);
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (!strcmp(argv[4], commands[i].name)) {
