@@ -21,6 +21,8 @@ pub(crate) enum Bench {
     Log,
     /// Milliseconds that a reading of 64 processes costs the agent
     Agent,
+    /// Microseconds of an all-reduce beside other libraries and beside what the memory allows; `-- --help` has options
+    Collective,
     /// What the page costs a browser with a thousand simulated hosts: start, live update, weight
     Page,
 }
@@ -48,6 +50,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         }
         Bench::Log => example("ringscope", "bench_log", arguments),
         Bench::Agent => example("ringscope", "bench_agent", arguments),
+        Bench::Collective => crate::collective::bench(arguments),
         Bench::Page => crate::screens::bench(arguments),
     }
 }

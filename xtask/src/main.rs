@@ -2,10 +2,12 @@
 
 mod bench;
 mod build;
+mod collective;
 mod dashboards;
 mod fuzz;
 mod gpu_bundle;
 mod nccl;
+mod peers;
 mod process;
 mod python;
 mod screens;

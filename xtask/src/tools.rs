@@ -32,19 +32,27 @@ pub(crate) const CHROMIUM: Tool = Tool { program: "chromium", folders: &[], apt_
 pub(crate) const NPM: Tool = Tool { program: "npm", folders: &[], apt_package: "npm" };
 /// A C compiler, for the test programs that are C on purpose.
 pub(crate) const CC: Tool = Tool { program: "cc", folders: &[], apt_package: "gcc" };
+/// A C++ compiler, for the peers whose API is C++.
+pub(crate) const CXX: Tool = Tool { program: "c++", folders: &[], apt_package: "g++" };
+/// Open MPI's launcher.
+pub(crate) const MPIRUN: Tool = Tool { program: "mpirun", folders: &[], apt_package: "openmpi-bin" };
+/// Open MPI's compiler; its package brings the headers.
+pub(crate) const MPICC: Tool = Tool { program: "mpicc", folders: &[], apt_package: "libopenmpi-dev" };
 
 /// Installs the tools that are missing through apt, or fails with the command that does.
 pub(crate) fn ensure(tools: &[Tool]) -> Result<()> {
     let missing: Vec<&str> =
         tools.iter().filter(|tool| !tool.is_there()).map(|tool| tool.apt_package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
+}
+
+/// Installs packages through apt, or fails with the command that does.
+pub(crate) fn install(missing: &[&str]) -> Result<()> {
     let install = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     say(&format!("missing: {}; {install}", missing.join(", ")));
     let mut update = command("apt-get", ["update", "-qq"]);
     let mut apt = command("apt-get", ["install", "-y", "-qq", "--no-install-recommends"]);
-    apt.args(&missing).env("DEBIAN_FRONTEND", "noninteractive");
+    apt.args(missing).env("DEBIAN_FRONTEND", "noninteractive");
     let installed = run(&mut update).and_then(|()| run(&mut apt));
     if let Err(error) = installed {
         bail!("{error:#}; install them yourself as root: {install}");
