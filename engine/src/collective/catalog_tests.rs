@@ -4,21 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::collective::interpreter::{World, digest, token};
-
-const PRIMITIVES: usize = 8;
-
-fn primitive(index: usize, root: usize) -> Primitive {
-    [
-        Primitive::AllReduce,
-        Primitive::AllGather,
-        Primitive::ReduceScatter,
-        Primitive::Broadcast { root },
-        Primitive::Reduce { root },
-        Primitive::AllToAll,
-        Primitive::Gather { root },
-        Primitive::Scatter { root },
-    ][index]
-}
+use crate::collective::world_strategy::{PRIMITIVES, primitive, worlds};
 
 /// What a rank must end up with, if its receive buffer counts.
 fn expected(world: &World, rank: usize) -> Option<Vec<u64>> {
@@ -38,47 +24,6 @@ fn expected(world: &World, rank: usize) -> Option<Vec<u64>> {
         Primitive::Scatter { root } => Some(own.map(|element| token(root, element)).collect()),
         _ => Some(all.map(|element| token(element / count, own.start + element % count)).collect()),
     }
-}
-
-fn worlds() -> impl Strategy<Value = World> {
-    let shape = (proptest::collection::vec(0..3usize, 1..10), 1..5usize, 1..4usize);
-    let count = prop_oneof![0..3usize, 0..40usize, Just(97), Just(64)];
-    let flags = (any::<bool>(), any::<bool>());
-    let kind = (0..Algorithm::ALL.len(), 0..PRIMITIVES, any::<proptest::sample::Index>());
-    (shape, count, flags, kind, 1..30usize).prop_filter_map(
-        "not supported",
-        |(shape, count, flags, kind, piece)| {
-            let (nodes, n_channels, n_virtual) = shape;
-            let (algorithm, index, root) = kind;
-            let primitive = primitive(index, root.index(nodes.len()));
-            let in_place = flags.1 && n_virtual == 1 && primitive != Primitive::AllToAll;
-            let algorithm = Algorithm::ALL[algorithm];
-            let world = World {
-                algorithm,
-                primitive,
-                count,
-                nodes: number_nodes(&nodes),
-                n_channels,
-                n_virtual,
-                piece,
-                wide: flags.0,
-                in_place,
-            };
-            world.on_channels(|scope| supports(algorithm, primitive, scope))[0].then_some(world)
-        },
-    )
-}
-
-/// Nodes are numbered by their first rank.
-fn number_nodes(labels: &[usize]) -> Vec<usize> {
-    let mut seen: Vec<usize> = Vec::new();
-    let number = |label: &usize| {
-        seen.iter().position(|other| other == label).unwrap_or_else(|| {
-            seen.push(*label);
-            seen.len() - 1
-        })
-    };
-    labels.iter().map(number).collect()
 }
 
 proptest! {

@@ -4,6 +4,7 @@ pub(crate) mod algorithm;
 pub(crate) mod all_gather;
 pub(crate) mod all_reduce;
 pub(crate) mod broadcast;
+pub(crate) mod bytes;
 pub(crate) mod catalog;
 pub(crate) mod choose;
 pub(crate) mod direct;
@@ -24,3 +25,5 @@ pub(crate) mod reduction;
 pub(crate) mod ring;
 pub(crate) mod schedule;
 pub(crate) mod tree;
+#[cfg(test)]
+mod world_strategy;

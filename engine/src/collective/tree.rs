@@ -156,6 +156,11 @@ impl Family {
         self.parents[rank]
     }
 
+    /// A rank's children.
+    pub(super) fn children(&self, rank: usize) -> &[usize] {
+        &self.children[rank]
+    }
+
     /// Whether a rank has no children.
     pub(super) fn is_leaf(&self, rank: usize) -> bool {
         self.children[rank].is_empty()
