@@ -10,6 +10,7 @@ mod nccl;
 mod peers;
 mod process;
 mod python;
+mod rig;
 mod screens;
 mod soak;
 mod test;
@@ -81,6 +82,8 @@ enum Command {
         #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u32).range(60..))]
         seconds: u32,
     },
+    /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
+    Rig(rig::Args),
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -106,12 +109,16 @@ fn main() -> ExitCode {
         Command::Screens { out, stages } => screens::shoot(out, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
+        Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            process::say(&format!("error: {error:#}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(error),
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape of an error's handler")]
+fn failed(error: anyhow::Error) -> ExitCode {
+    process::say(&format!("error: {error:#}"));
+    ExitCode::FAILURE
 }

@@ -3,11 +3,13 @@
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, command, npm, run, target_dir};
-use crate::{dashboards, nccl, python, tools};
+use crate::{dashboards, nccl, python, rig, tools};
 
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[
         tools::CC,
+        tools::IP,
+        tools::NFT,
         tools::POSTGRES,
         tools::PROMETHEUS,
         tools::ALERTMANAGER,
@@ -25,6 +27,7 @@ pub(crate) fn run_all() -> Result<()> {
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut cargo(["build", "--workspace", "--locked"]))?;
     run(&mut cargo(["build", "-p", "ringscope", "--example", "simulate", "--locked"]))?;
+    rig::test()?;
     run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
     run(&mut cargo(["test", "--workspace", "--locked"]))
 }

@@ -38,6 +38,12 @@ pub(crate) const CXX: Tool = Tool { program: "c++", folders: &[], apt_package: "
 pub(crate) const MPIRUN: Tool = Tool { program: "mpirun", folders: &[], apt_package: "openmpi-bin" };
 /// Open MPI's compiler; its package brings the headers.
 pub(crate) const MPICC: Tool = Tool { program: "mpicc", folders: &[], apt_package: "libopenmpi-dev" };
+/// ip; its package brings tc and ss too.
+pub(crate) const IP: Tool = Tool { program: "ip", folders: &[], apt_package: "iproute2" };
+/// nft, for losing packets.
+pub(crate) const NFT: Tool = Tool { program: "nft", folders: &[], apt_package: "nftables" };
+/// unshare; its package brings setpriv too.
+pub(crate) const UNSHARE: Tool = Tool { program: "unshare", folders: &[], apt_package: "util-linux" };
 
 /// Installs the tools that are missing through apt, or fails with the command that does.
 pub(crate) fn ensure(tools: &[Tool]) -> Result<()> {

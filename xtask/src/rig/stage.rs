@@ -1,0 +1,92 @@
+//! What an experiment stands on: the built programs, a folder, a network, a daemon.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::confine;
+use super::daemon::Daemon;
+use super::network::{Network, host_name};
+use super::report::Report;
+use crate::process::{cargo, root, run, say, target_dir};
+
+/// Which build runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Build {
+    /// What `cargo xtask test` has built.
+    Debug,
+    /// For figures.
+    Release,
+}
+
+/// Builds daemon, collector, engine and the rank program; the folder that they are in.
+pub(crate) fn build(build: Build) -> Result<PathBuf> {
+    let mut cargo =
+        cargo(["build", "-p", "ringscope", "-p", "ringscope-collector", "-p", "ringscope-engine"]);
+    let folder = target_dir().join(match build {
+        Build::Debug => "debug",
+        Build::Release => "release",
+    });
+    if matches!(build, Build::Release) {
+        cargo.arg("--release");
+    }
+    run(&mut cargo)?;
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O2", "-I"]).arg(root().join("engine/include"));
+    cc.arg(root().join("xtask/src/rig/rank.c")).arg("-o").arg(folder.join(RANK)).arg("-L").arg(&folder);
+    cc.args(["-lrsccl", "-Wl,-rpath,$ORIGIN"]);
+    run(&mut cc)?;
+    Ok(folder)
+}
+
+/// A network with ringscope on it.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    /// Folder of the built programs.
+    pub(crate) programs: PathBuf,
+    /// Where logs are left.
+    pub(crate) folder: PathBuf,
+    /// The hosts.
+    pub(crate) network: Network,
+    /// ringscope.
+    pub(crate) daemon: Daemon,
+    is_kept: bool,
+}
+
+impl Stage {
+    /// Builds the network, and starts the daemon and the agents.
+    pub(crate) fn set(
+        programs: &Path,
+        name: &str,
+        n_hosts: usize,
+        rate_mbit: u32,
+        keep: bool,
+    ) -> Result<Self> {
+        let folder = target_dir().join("rig").join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let network = Network::build(n_hosts, rate_mbit)?;
+        let daemon = Daemon::start(programs, &folder, &network, n_hosts)?;
+        say(&format!("{name}: {n_hosts} hosts at {rate_mbit} Mbit/s a NIC; logs in {}", folder.display()));
+        Ok(Self { programs: programs.to_owned(), folder, network, daemon, is_kept: keep })
+    }
+
+    /// Takes it down; if so wished, shows what was found and lets it stand.
+    pub(crate) fn clear(self, report: &Report) -> Result<()> {
+        if self.is_kept {
+            report.print(false)?;
+            say(&format!("it stands until Ctrl-C; enter a host with: {}", confine::entrance(&host_name(0))));
+            loop {
+                std::thread::sleep(Duration::from_secs(3600));
+            }
+        }
+        drop(self.daemon);
+        self.network.clear()
+    }
+}
+
+/// Name of the rank program.
+pub(crate) const RANK: &str = "rig-rank";
