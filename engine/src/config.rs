@@ -7,15 +7,20 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::collective::algorithm::Algorithm;
 use crate::error::{Error, Result};
 
 /// How long init waits for peers, and how long a peer may be silent, before it counts as lost. 30 s is longer than
 /// any scheduler hiccup and shorter than an engineer's patience.
 const DEFAULT_TIMEOUT_S: u64 = 30;
+/// Up to 1 MiB the hand-over to another thread costs more than the caller gains by going on meanwhile.
+const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// Where Linux shows network interfaces.
 const SYSFS_NET: &str = "/sys/class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 13] = [
+const REPORTED: [&str; 15] = [
+    "RSCCL_ALGO",
+    "RSCCL_INLINE_BYTES",
     "RSCCL_HOST",
     "NCCL_HOSTID",
     "RSCCL_NICS",
@@ -59,6 +64,10 @@ pub(crate) struct Settings {
     pub(crate) max_channels: Option<usize>,
     /// `RSCCL_TIMEOUT_S`.
     pub(crate) timeout: Duration,
+    /// `RSCCL_INLINE_BYTES`: calls up to this size run on the caller's thread, if nothing is before them.
+    pub(crate) inline_bytes: usize,
+    /// `RSCCL_ALGO`, for what it can carry out.
+    pub(crate) algorithm: Option<Algorithm>,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
@@ -107,6 +116,8 @@ impl Settings {
                 &mut mistakes,
             ),
             timeout: timeout(&lookup, &mut mistakes),
+            inline_bytes: inline_bytes(&lookup, &mut mistakes),
+            algorithm: algorithm(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
             reported: REPORTED
@@ -186,6 +197,25 @@ fn timeout(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) 
             Duration::from_secs(DEFAULT_TIMEOUT_S)
         }
     }
+}
+
+fn inline_bytes(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
+    let Some(text) = lookup("RSCCL_INLINE_BYTES") else { return DEFAULT_INLINE_BYTES };
+    text.trim().parse().unwrap_or_else(|_| {
+        mistakes.push(format!("RSCCL_INLINE_BYTES: \"{text}\" is not a number of bytes"));
+        DEFAULT_INLINE_BYTES
+    })
+}
+
+fn algorithm(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Algorithm> {
+    let text = lookup("RSCCL_ALGO")?;
+    let named = |algorithm: &Algorithm| algorithm.name().eq_ignore_ascii_case(text.trim());
+    let found = Algorithm::ALL.into_iter().find(named);
+    if found.is_none() {
+        let names = Algorithm::ALL.map(Algorithm::name).join(", ");
+        mistakes.push(format!("RSCCL_ALGO: \"{text}\" is none of {names}"));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use std::ffi::c_void;
 
 use crate::error::{Error, Result};
+use crate::kernels::{Fold, Shape};
 
 /// Which buffer of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,70 +57,169 @@ impl Region {
         Ok(Self { base: base.cast_mut().cast(), len })
     }
 
-    /// Whether both begin at the same address.
-    pub(crate) fn is_same(self, other: Self) -> bool {
-        std::ptr::eq(self.base, other.base)
+    /// Where this begins relative to `other`, if they overlap.
+    pub(crate) fn offset_in(self, other: Self) -> Option<i64> {
+        let (own, others) = (self.base.addr(), other.base.addr());
+        let apart = own >= others.saturating_add(other.len) || others >= own.saturating_add(self.len);
+        let offset = i64::try_from(own).ok()? - i64::try_from(others).ok()?;
+        (!apart).then_some(offset)
     }
 
+    #[cfg(test)]
     /// A slice of the engine's own, to be read; the caller keeps it until the operation is over.
     pub(crate) fn of_slice(slice: &[u8]) -> Self {
         Self { base: slice.as_ptr().cast_mut(), len: slice.len() }
     }
 
     /// A slice of the engine's own, to be written; the caller keeps it until the operation is over.
-    #[cfg(test)]
     pub(crate) fn of_slice_mut(slice: &mut [u8]) -> Self {
         Self { base: slice.as_mut_ptr(), len: slice.len() }
     }
 }
 
-/// The buffers of one operation, as one channel uses them.
+/// The buffers of one operation.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     send: Region,
     recv: Region,
+    scratch: Region,
+    partial: Region,
+    own: Own,
+}
+
+/// Memory of the engine's own, kept from operation to operation: fresh memory costs page faults.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
     scratch: Vec<u8>,
+    partial: Vec<u8>,
+    input: Vec<u8>,
+}
+
+/// Memory kept between operations at most, of each kind; more is given back.
+const KEPT_BYTES: usize = 64 << 20;
+
+impl Own {
+    /// What is worth keeping.
+    fn kept(mut self) -> Self {
+        for memory in [&mut self.scratch, &mut self.partial, &mut self.input] {
+            if memory.len() > KEPT_BYTES {
+                *memory = Vec::new();
+            }
+        }
+        self
+    }
+}
+
+/// Makes `memory` at least `len` bytes long; new memory is the kernel's zero pages, not written here.
+fn grow(memory: &mut Vec<u8>, len: usize) {
+    if memory.len() < len {
+        *memory = vec![0; len];
+    }
 }
 
 impl Buffers {
-    /// The caller's buffers and `scratch_bytes` of the operation's own.
-    pub(crate) fn new(send: Region, recv: Region, scratch_bytes: usize) -> Self {
-        Self { send, recv, scratch: vec![0; scratch_bytes] }
+    /// The caller's buffers, and as much of the engine's own as the operation needs.
+    pub(crate) fn new(
+        send: Region,
+        recv: Region,
+        mut own: Own,
+        scratch_bytes: usize,
+        partial_bytes: usize,
+    ) -> Self {
+        grow(&mut own.scratch, scratch_bytes);
+        grow(&mut own.partial, partial_bytes);
+        let scratch = Region::of_slice_mut(&mut own.scratch);
+        let partial = Region::of_slice_mut(&mut own.partial);
+        Self { send, recv, scratch, partial, own }
+    }
+
+    /// Goes on with a copy of the send buffer, which is returned.
+    pub(crate) fn keep_input(&mut self) -> Result<&mut [u8]> {
+        let whole = Span { place: Place::Send, offset: 0, len: self.send.len };
+        let mut input = std::mem::take(&mut self.own.input);
+        grow(&mut input, whole.len);
+        input.get_mut(..whole.len).ok_or_else(|| outside(whole))?.copy_from_slice(self.read(whole)?);
+        self.own.input = input;
+        self.send = Region { len: whole.len, ..Region::of_slice_mut(&mut self.own.input) };
+        self.write(whole)
+    }
+
+    /// The engine's own memory, for a later operation.
+    pub(crate) fn take_own(&mut self) -> Own {
+        std::mem::take(&mut self.own).kept()
     }
 
     /// The bytes of `span`.
     pub(crate) fn read(&self, span: Span) -> Result<&[u8]> {
-        if span.place == Place::Scratch {
-            return self.scratch.get(span.offset..span.offset + span.len).ok_or_else(|| outside(span));
-        }
         let start = self.address(span)?;
-        // SAFETY: inside the region that `Region::new`'s caller vouched for; `&self` keeps `write` away meanwhile.
+        // SAFETY: inside a region that `Region::new`'s caller vouched for, or of the engine's own; `&self` keeps `write`
+        // away meanwhile.
         Ok(unsafe { std::slice::from_raw_parts(start, span.len) })
     }
 
     /// The bytes of `span`, to be written.
     pub(crate) fn write(&mut self, span: Span) -> Result<&mut [u8]> {
-        if span.place == Place::Scratch {
-            return self.scratch.get_mut(span.offset..span.offset + span.len).ok_or_else(|| outside(span));
-        }
         let start = self.address(span)?;
-        // SAFETY: inside the region that `Region::new`'s caller vouched for; `&mut self` keeps other slices away.
+        // SAFETY: inside a region that `Region::new`'s caller vouched for, or of the engine's own; `&mut self` keeps
+        // other slices away.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, span.len) })
     }
 
     /// Copies `from` to `to`, which has the same length and may be the same memory.
     pub(crate) fn copy(&mut self, from: Span, to: Span) -> Result<()> {
-        let source = self.read(from)?.as_ptr();
-        let target = self.write(to)?;
-        if !std::ptr::eq(source, target.as_ptr()) {
-            // SAFETY: `read` and `write` checked both spans; `copy` allows them to overlap, as in-place use does.
-            unsafe { std::ptr::copy(source, target.as_mut_ptr(), from.len.min(to.len)) };
+        let (source, target) = (self.address(from)?, self.address(to)?);
+        if !std::ptr::eq(source, target) {
+            // SAFETY: `address` checked both spans; `copy` allows them to overlap, as in-place use does.
+            unsafe { std::ptr::copy(source, target, from.len.min(to.len)) };
         }
         Ok(())
     }
 
+    /// `into = with op data`, for as many elements as `into` has; spans are the same memory or do not overlap.
+    pub(crate) fn fold(
+        &mut self,
+        fold: Fold,
+        shape: Shape,
+        into: Span,
+        with: Span,
+        data: &[u8],
+    ) -> Result<()> {
+        let count = into.len / fold.bytes(shape.into);
+        if with.len != count * fold.bytes(shape.with) || data.len() != count * fold.bytes(shape.data) {
+            return Err(Error::Internal(format!("{into:?}, {with:?} and {} bytes do not match", data.len())));
+        }
+        let (target, operand) = (self.address(into)?, self.address(with)?);
+        // SAFETY: all three hold `count` elements of their form, as just checked.
+        unsafe { fold.run(shape, target, operand, data.as_ptr(), count) };
+        Ok(())
+    }
+
+    /// The same with data that are in these buffers themselves.
+    pub(crate) fn fold_own(
+        &mut self,
+        fold: Fold,
+        shape: Shape,
+        into: Span,
+        with: Span,
+        data: Span,
+    ) -> Result<()> {
+        let count = into.len / fold.bytes(shape.into);
+        if with.len != count * fold.bytes(shape.with) || data.len != count * fold.bytes(shape.data) {
+            return Err(Error::Internal(format!("{into:?}, {with:?} and {data:?} do not match")));
+        }
+        let (target, operand, data) = (self.address(into)?, self.address(with)?, self.address(data)?);
+        // SAFETY: all three hold `count` elements of their form, as just checked.
+        unsafe { fold.run(shape, target, operand, data, count) };
+        Ok(())
+    }
+
     fn address(&self, span: Span) -> Result<*mut u8> {
-        let region = if span.place == Place::Send { self.send } else { self.recv };
+        let region = match span.place {
+            Place::Send => self.send,
+            Place::Recv => self.recv,
+            Place::Scratch => self.scratch,
+            Place::Partial => self.partial,
+        };
         if span.offset.checked_add(span.len).is_none_or(|end| end > region.len) {
             return Err(outside(span));
         }

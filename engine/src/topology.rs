@@ -26,6 +26,8 @@ pub(crate) struct PeerInfo {
     pub(crate) host_hash: u64,
     /// Its process.
     pub(crate) pid: u32,
+    /// The machine that it runs on; ranks of different pretended hosts may share one.
+    pub(crate) machine: u64,
     /// Where it waits for ranks that make another communicator of this one.
     pub(crate) rendezvous: SocketAddr,
     /// The NICs it can use now; never empty.

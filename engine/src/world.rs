@@ -6,16 +6,16 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::collective::operation::{Operation, Primitive};
-use crate::collective::reduction::Reduction;
 use crate::comm::init::{Request, init};
 use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
+use crate::kernels::Fold;
 use crate::kernels::float8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};
 use crate::kernels::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::memory::Region;
 use crate::net::root;
 use crate::profiler::emit::OperationEvents;
-use crate::run::launch::{self, Launch};
+use crate::run::drive::{self, Launch};
 use crate::types::{DataType, RedOp};
 
 const OPS: [RedOp; 5] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg];
@@ -189,7 +189,7 @@ impl Case {
         let operation = Operation {
             primitive,
             count,
-            reduction: Reduction { data_type, op, n_ranks },
+            fold: Fold { data_type, op, n_ranks },
             pre_mul: None,
             send,
             recv,
@@ -197,7 +197,7 @@ impl Case {
             events: OperationEvents::default(),
         };
         let ticket = comm.turns.issue();
-        launch::run(&[Launch { comm: Arc::clone(comm), ticket, operations: vec![operation] }]).unwrap();
+        drive::run(&[Launch { comm: Arc::clone(comm), ticket, operations: vec![operation] }]).unwrap();
     }
 }
 
@@ -252,6 +252,46 @@ fn every_type_with_every_operator() {
         }
     }
     check(&cases);
+}
+
+/// Bytes that are sent and received, over all ranks and in all, as the connections count them.
+fn traffic(n_ranks: usize, case: Case) -> (Vec<u64>, u64) {
+    let counts = world(n_ranks, |comm| {
+        case.run(&comm);
+        let bytes = |is_send| {
+            let ends = comm.traffic().into_iter().filter(move |end| end.is_send == is_send);
+            ends.map(|end| end.payload_bytes).sum::<u64>()
+        };
+        (bytes(true), bytes(false))
+    });
+    let received = counts.iter().map(|(_, received)| received).sum();
+    (counts.into_iter().map(|(sent, _)| sent).collect(), received)
+}
+
+#[test]
+fn connections_carry_what_the_formula_says() {
+    let (n_ranks, count) = (4, 100_000);
+    let case = |primitive| Case {
+        primitive,
+        data_type: DataType::F32,
+        op: RedOp::Sum,
+        count,
+        n_ranks,
+        in_place: false,
+    };
+    let bytes = count as u64 * 4;
+    for (primitive, per_rank) in [
+        (Primitive::AllReduce, vec![2 * 3 * bytes / 4; 4]),
+        (Primitive::AllGather, vec![3 * bytes; 4]),
+        (Primitive::ReduceScatter, vec![3 * bytes; 4]),
+        (Primitive::AllToAll, vec![3 * bytes; 4]),
+        (Primitive::Gather { root: 2 }, vec![bytes, bytes, 0, bytes]),
+        (Primitive::Scatter { root: 2 }, vec![0, 0, 3 * bytes, 0]),
+    ] {
+        let (sent, received) = traffic(n_ranks, case(primitive));
+        assert_eq!(sent, per_rank, "{primitive:?}");
+        assert_eq!(received, per_rank.iter().sum::<u64>(), "{primitive:?}");
+    }
 }
 
 proptest! {

@@ -6,10 +6,10 @@ use std::ffi::{c_int, c_void};
 
 use crate::api::fence::{export, guard};
 use crate::collective::operation::{Operation, Primitive};
-use crate::collective::reduction::Reduction;
 use crate::comm::operators::PreMul;
 use crate::comm::{Comm, registry};
 use crate::error::{Error, Result};
+use crate::kernels::Fold;
 use crate::memory::Region;
 use crate::profiler::emit::{Call, OperationEvents};
 use crate::run::group::{self, Pending};
@@ -176,7 +176,7 @@ unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive
     let primitive = primitive(&comm)?;
     let data_type = DataType::from_c(args.data_type)?;
     let (op, pre_mul) = operator(args.op, data_type, &comm)?;
-    let reduction = Reduction { data_type, op, n_ranks: comm.n_ranks };
+    let fold = Fold { data_type, op, n_ranks: comm.n_ranks };
     let (sent, received) = region_bytes(primitive, args.count, data_type, &comm)?;
     check_overlap(args, primitive, (sent, received), &comm)?;
     // SAFETY: the caller's contract.
@@ -184,7 +184,7 @@ unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive
     // SAFETY: the caller's contract.
     let recv = unsafe { Region::new(args.recv, received, "recvbuff") }?;
     let (count, events) = (args.count, OperationEvents::default());
-    let operation = Operation { primitive, count, reduction, pre_mul, send, recv, sequence: 0, events };
+    let operation = Operation { primitive, count, fold, pre_mul, send, recv, sequence: 0, events };
     let call = Call {
         primitive,
         count,

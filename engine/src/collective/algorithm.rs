@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "the contract stands before its users")]
 
+use std::ffi::CStr;
+
 use serde::{Deserialize, Serialize};
 
 /// How a collective is carried out.
@@ -40,4 +42,25 @@ impl Algorithm {
             Self::FixedTree => "fixed-tree",
         }
     }
+
+    /// Its name for a profiler: NCCL's where NCCL has the algorithm.
+    pub(crate) fn profiler_name(self) -> &'static CStr {
+        match self {
+            Self::Ring => c"RING",
+            Self::Tree => c"TREE",
+            Self::HalvingDoubling => c"HALVING_DOUBLING",
+            Self::Hierarchical => c"HIERARCHICAL",
+            Self::Direct => c"DIRECT",
+            Self::FixedTree => c"FIXED_TREE",
+        }
+    }
+}
+
+/// How one operation is carried out; the same on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// By which algorithm.
+    pub(crate) algorithm: Algorithm,
+    /// Over how many channels.
+    pub(crate) n_channels: usize,
 }

@@ -1,9 +1,6 @@
-//! The ring algorithms: schedules as pure data, one file each, and the arithmetic they share.
+//! Algorithms as pure schedules, one file each, and the plans that they are compiled into.
 
 pub(crate) mod algorithm;
-pub(crate) mod all_gather;
-pub(crate) mod all_reduce;
-pub(crate) mod broadcast;
 pub(crate) mod bytes;
 pub(crate) mod catalog;
 pub(crate) mod choose;
@@ -18,10 +15,6 @@ pub(crate) mod layout;
 pub(crate) mod operation;
 pub(crate) mod partition;
 pub(crate) mod plan;
-pub(crate) mod program;
-pub(crate) mod reduce;
-pub(crate) mod reduce_scatter;
-pub(crate) mod reduction;
 pub(crate) mod ring;
 pub(crate) mod schedule;
 pub(crate) mod tree;

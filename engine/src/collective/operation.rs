@@ -2,15 +2,15 @@
 
 use std::ffi::CStr;
 
-use crate::collective::partition::{channels_used, part};
-use crate::collective::program::{Program, Ready};
-use crate::collective::reduction::Reduction;
-use crate::collective::{all_gather, all_reduce, broadcast, reduce, reduce_scatter};
+use crate::collective::algorithm::Choice;
+use crate::collective::partition::channels_used;
+use crate::collective::schedule::{Action, Chunk, Step};
 use crate::comm::operators::PreMul;
 use crate::hash;
-use crate::memory::{Place, Region, Span};
+use crate::kernels::Fold;
+use crate::memory::{Place, Region};
 use crate::profiler::emit::OperationEvents;
-use crate::topology::RingPlace;
+use crate::types::{DataType, RedOp};
 
 /// Which primitive; roots and peers are ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) struct Operation {
     /// NCCL's `count` argument: elements, of one rank's block for all-gather and reduce-scatter.
     pub(crate) count: usize,
     /// Element type, operator and number of ranks.
-    pub(crate) reduction: Reduction,
+    pub(crate) fold: Fold,
     /// What the contribution is multiplied by first.
     pub(crate) pre_mul: Option<PreMul>,
     /// What is sent.
@@ -137,6 +137,11 @@ impl Primitive {
         }
     }
 
+    /// Whether elements are combined, and not only moved.
+    pub(crate) fn reduces(self) -> bool {
+        matches!(self, Self::AllReduce | Self::ReduceScatter | Self::Reduce { .. })
+    }
+
     /// The root, or 0.
     pub(crate) fn root(self) -> usize {
         match self {
@@ -150,20 +155,12 @@ impl Primitive {
     pub(crate) fn is_pairwise(self) -> bool {
         matches!(self, Self::AllToAll | Self::Gather { .. } | Self::Scatter { .. })
     }
-
-    /// Whether `rank` sends a block to `peer`.
-    pub(crate) fn sends(self, rank: usize, peer: usize) -> bool {
-        match self {
-            Self::AllToAll => true,
-            Self::Gather { root } => peer == root,
-            Self::Scatter { root } => rank == root,
-            _ => false,
-        }
-    }
 }
 
+/// Values of `ncclFunc_t` that are used.
+pub(crate) const N_FUNCTIONS: usize = 11;
 /// Names by `ncclFunc_t`.
-const FUNCTION_NAMES: [&str; 11] = [
+const FUNCTION_NAMES: [&str; N_FUNCTIONS] = [
     "broadcast",
     "reduce",
     "all_gather",
@@ -180,7 +177,22 @@ const FUNCTION_NAMES: [&str; 11] = [
 impl Operation {
     /// Bytes of `count` elements.
     pub(crate) fn bytes(&self) -> usize {
-        self.count * self.reduction.data_type.size_bytes()
+        self.count * self.fold.data_type.size_bytes()
+    }
+
+    /// Element type and operator as the data are moved: what is not reduced is moved as bytes, as NCCL does, so that
+    /// ranks may call it by different types of the same bytes.
+    pub(crate) fn moved_as(&self) -> Fold {
+        if self.primitive.reduces() {
+            self.fold
+        } else {
+            Fold { data_type: DataType::U8, op: RedOp::Max, ..self.fold }
+        }
+    }
+
+    /// [`Operation::count`] in elements as they are moved.
+    pub(crate) fn moved_count(&self) -> usize {
+        if self.primitive.reduces() { self.count } else { self.bytes() }
     }
 
     /// Channels that it uses of `final_channels`: judged by the whole buffer that the ring carries.
@@ -188,80 +200,35 @@ impl Operation {
         match self.primitive {
             primitive if primitive.peer().is_some() || primitive.is_pairwise() => 1,
             Primitive::AllGather | Primitive::ReduceScatter => {
-                channels_used(self.bytes().saturating_mul(self.reduction.n_ranks), final_channels)
+                channels_used(self.bytes().saturating_mul(self.fold.n_ranks), final_channels)
             }
             _ => channels_used(self.bytes(), final_channels),
         }
     }
 
-    /// The steps of a collective on channel `channel` of `n_channels`.
-    pub(crate) fn program(
-        &self,
-        ring: &RingPlace,
-        channel: usize,
-        n_channels: usize,
-        rank: usize,
-    ) -> Program {
-        let size_bytes = self.reduction.data_type.size_bytes();
-        let elements = part(self.count, n_channels, channel);
-        // All-gather and broadcast do not look at elements, so they cut bytes, as NCCL does.
-        let bytes = part(self.bytes(), n_channels, channel);
+    /// A send or receive: the whole buffer.
+    pub(crate) fn message(&self) -> Option<Step> {
+        let whole = |place| Chunk { place, start: 0, len: self.bytes() };
         match self.primitive {
-            Primitive::AllReduce => all_reduce::program(ring, &elements, size_bytes),
-            Primitive::AllGather => all_gather::program(ring, &bytes, self.bytes()),
-            Primitive::ReduceScatter => reduce_scatter::program(ring, &elements, self.count, size_bytes),
-            Primitive::Broadcast { root } => broadcast::program(ring, &bytes, root, rank),
-            Primitive::Reduce { root } => reduce::program(ring, &elements, size_bytes, root, rank),
-            _ => self.message(),
-        }
-    }
-
-    /// The block for `peer`, in the caller's send buffer.
-    pub(crate) fn block_to(&self, peer: usize) -> Span {
-        let index = if matches!(self.primitive, Primitive::Gather { .. }) { 0 } else { peer };
-        Span { place: Place::Send, offset: index * self.bytes(), len: self.bytes() }
-    }
-
-    /// Where the block of `peer` goes, in the caller's receive buffer.
-    pub(crate) fn block_from(&self, peer: usize) -> Span {
-        let index = if matches!(self.primitive, Primitive::Scatter { .. }) { 0 } else { peer };
-        Span { place: Place::Recv, offset: index * self.bytes(), len: self.bytes() }
-    }
-
-    /// A send or receive: the whole buffer, part by part.
-    pub(crate) fn message(&self) -> Program {
-        let mut program = Program::default();
-        let whole = |place| Span { place, offset: 0, len: self.bytes() };
-        match self.primitive {
-            Primitive::Send { .. } => program.send(whole(Place::Send), Ready::Now),
-            _ => {
-                program.recv_copy(whole(Place::Recv));
+            Primitive::Send { peer } => Some(Step::Send { peer, from: whole(Place::Send) }),
+            Primitive::Recv { peer } => {
+                let (into, action) = (whole(Place::Recv), Action::Store);
+                Some(Step::Recv { peer, partial: false, into, action })
             }
+            _ => None,
         }
-        program
     }
 
     /// What all ranks must agree on, beside the primitive.
-    pub(crate) fn signature(&self) -> u64 {
+    pub(crate) fn signature(&self, choice: Choice) -> u64 {
         let facts = match self.primitive {
             // A send and its receive agree on bytes alone, as in NCCL.
             Primitive::Send { .. } | Primitive::Recv { .. } => format!("{}", self.bytes()),
-            Primitive::AllGather
-            | Primitive::Broadcast { .. }
-            | Primitive::AllToAll
-            | Primitive::Gather { .. }
-            | Primitive::Scatter { .. } => {
-                format!("{} {}", self.bytes(), self.primitive.root())
+            primitive if primitive.reduces() => {
+                format!("{} {:?} {} {choice:?}", self.count, self.fold, primitive.root())
             }
-            _ => format!("{} {:?} {}", self.count, self.reduction, self.primitive.root()),
+            primitive => format!("{} {} {choice:?}", self.bytes(), primitive.root()),
         };
         hash::hash(facts.as_bytes())
-    }
-
-    /// The average of one rank, and any reduction of one rank, is its data; so the result of each primitive in a
-    /// communicator of one rank is a copy.
-    pub(crate) fn copy_of_one_rank(&self) -> Program {
-        let whole = |place| Span { place, offset: 0, len: self.bytes() };
-        Program { copies: vec![(whole(Place::Send), whole(Place::Recv))], ..Program::default() }
     }
 }

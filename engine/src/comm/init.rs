@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
+use crate::comm::links::Links;
 use crate::comm::making::Making;
 use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
-use crate::comm::{Comm, CommConfig, Counters, Links};
+use crate::comm::{Comm, CommConfig, Counters};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::hash;
@@ -19,13 +20,16 @@ use crate::log::connections::{self, Hop};
 use crate::log::{self, Level, lines, subsystem};
 use crate::net::acceptor::Acceptor;
 use crate::net::bootstrap::Bootstrap;
-use crate::net::connect::{Connected, Plan, Target, connect};
+use crate::net::connect::{Plan, Target, connect};
 use crate::net::control::{Health, lock};
 use crate::net::nic::{self, Nic};
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::watch::{self, ControlPeer, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
+use crate::run::engine::Engine;
 use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
+use crate::transport::tcp::recv::TcpRecv;
+use crate::transport::tcp::send::TcpSend;
 
 /// What a communicator is made from.
 #[derive(Clone, Debug)]
@@ -114,6 +118,7 @@ fn own_info(
         host: settings.host.clone(),
         host_hash: hash::hash(settings.host_id.as_bytes()),
         pid: std::process::id(),
+        machine: machine(),
         rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
         nics: nics.iter().map(nic).collect::<Result<_>>()?,
     })
@@ -255,32 +260,40 @@ impl Birth {
         Target { rank, address: self.peers[rank].nics[self.nic(rank, channel)].listen, from }
     }
 
-    fn connect(&self, acceptors: &mut [Acceptor]) -> Result<Connected> {
+    fn connect(&self, acceptors: &mut [Acceptor]) -> Result<(Links, Vec<ControlPeer>)> {
         let lonely = self.identity.n_ranks == 1;
-        let rings = if lonely { &[][..] } else { &self.rings[..] };
-        let next = rings.iter().enumerate().map(|(channel, ring)| self.target(ring.next(), channel));
+        let rings = || (0_u32..).zip(if lonely { &[][..] } else { &self.rings[..] });
+        let send = |(channel, ring): (u32, &RingPlace)| (channel, self.target(ring.next(), channel as usize));
         let first = self.identity.rank == 0;
         let plan = Plan {
             rank: self.identity.rank,
             secret: self.id.secret,
-            next: next.collect(),
-            prev: rings.iter().map(RingPlace::prev).collect(),
+            sends: rings().map(send).collect(),
+            recvs: rings().map(|(channel, ring)| (channel, ring.prev())).collect(),
             judge: (!first).then(|| self.target(0, 0)),
             control_callers: if first { self.identity.n_ranks - 1 } else { 0 },
             timeout: self.settings.timeout,
         };
         let connected = connect(&plan, acceptors)?;
-        self.log_hops(&connected)?;
-        Ok(connected)
+        let mut links = Links::default();
+        for ((channel, target), stream) in plan.sends.iter().zip(connected.sends) {
+            links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(stream, target.rank)));
+        }
+        for ((channel, peer), stream) in plan.recvs.iter().zip(connected.recvs) {
+            links.recvs.connect(*channel, *peer, Box::new(TcpRecv::new(stream, *peer)));
+        }
+        self.log_hops(&links)?;
+        Ok((links, connected.control))
     }
 
-    fn log_hops(&self, connected: &Connected) -> Result<()> {
+    fn log_hops(&self, links: &Links) -> Result<()> {
         let own = self.identity.rank;
         let place = |rank| (rank, self.topology.local_rank(rank));
         let mut hops = Vec::new();
-        for (channel, links) in connected.rings.iter().enumerate() {
+        for (send, recv) in links.sends.iter().zip(links.recvs.iter()) {
+            let channel = send.channel as usize;
             let nic = self.nic(own, channel);
-            let (prev, next) = (links.prev.peer, links.next.peer);
+            let (prev, next) = (recv.peer, send.peer);
             self.info(
                 subsystem::INIT | subsystem::NET,
                 &lines::hop(channel, 0, place(prev), place(own), "receive", nic),
@@ -290,15 +303,17 @@ impl Birth {
                 &lines::hop(channel, 0, place(own), place(next), "send", nic),
             );
             let name = &self.peers[own].nics[nic].name;
-            let hop = |direction| Hop {
+            let hop = |direction, peer| Hop {
                 comm_hash: self.identity.comm_hash,
                 rank: own,
                 channel,
+                peer,
                 direction,
                 nic: name,
             };
-            hops.push((hop("send"), &*links.next));
-            hops.push((hop("recv"), &*links.prev));
+            let halves = (send.half.as_ref(), recv.half.as_ref());
+            hops.extend(halves.0.map(|half| (hop("send", next), half.describe())));
+            hops.extend(halves.1.map(|half| (hop("recv", prev), half.describe())));
         }
         self.info(subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0");
         let path = self.settings.connection_log.as_deref().map(|path| log::expand(path, &self.settings.host));
@@ -307,7 +322,7 @@ impl Birth {
 
     fn finish(
         self,
-        connected: Connected,
+        (links, control): (Links, Vec<ControlPeer>),
         acceptors: Vec<Acceptor>,
         profiler: Option<Context>,
         rendezvous: TcpListener,
@@ -315,7 +330,7 @@ impl Birth {
         let health = Arc::new(Health::new()?);
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Vec<String> = self.peers.iter().map(name).collect();
-        let watcher = self.watch(connected.control, acceptors, &names, &health)?;
+        let watcher = self.watch(control, acceptors, &names, &health)?;
         let comm = Arc::new(Comm {
             rank: self.identity.rank,
             n_ranks: self.identity.n_ranks,
@@ -323,7 +338,10 @@ impl Birth {
             names,
             topology: self.topology,
             rings: self.rings,
-            links: Mutex::new(Links { rings: connected.rings, ..Links::default() }),
+            engine: Mutex::new(Engine::new(links)),
+            crowded: self.peers.iter().filter(|peer| peer.machine == machine()).count() > cores(),
+            base_channels: self.base,
+            profiled: profiler.is_some(),
             health,
             turns: Turns::default(),
             peers: self.peers,
@@ -344,7 +362,7 @@ impl Birth {
         Ok(comm)
     }
 
-    /// A communicator of one rank has nobody to watch. The first NIC's listener stays, for peers' sends.
+    /// A communicator of one rank has nobody to watch. The listeners stay, for peers' later connections.
     fn watch(
         &self,
         peers: Vec<ControlPeer>,
@@ -352,19 +370,31 @@ impl Birth {
         names: &[String],
         health: &Arc<Health>,
     ) -> Result<Option<std::thread::JoinHandle<()>>> {
-        let first = acceptors.into_iter().next().filter(|_| self.identity.n_ranks > 1);
-        let Some(acceptor) = first else { return Ok(None) };
+        if self.identity.n_ranks == 1 {
+            return Ok(None);
+        }
         let watch = Watch {
             rank: self.identity.rank,
             names: names.to_vec(),
             peers,
-            acceptor,
+            acceptors,
             timeout: self.settings.timeout,
             health: Arc::clone(health),
         };
         let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
         started.map(Some)
     }
+}
+
+/// The running machine, whatever hosts are pretended on it: what its ranks share are its cores.
+fn machine() -> u64 {
+    let boot_id = std::fs::read("/proc/sys/kernel/random/boot_id");
+    hash::hash(&boot_id.unwrap_or_default())
+}
+
+/// Cores that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// GB/s in the search lines: the slowest NIC's.

@@ -1,36 +1,38 @@
 //! A communicator: its ranks, rings and connections, and the handle that the API knows it by.
 
+pub(crate) mod choice;
 pub(crate) mod exit;
 pub(crate) mod init;
+pub(crate) mod links;
 pub(crate) mod making;
 pub(crate) mod operators;
+pub(crate) mod plans;
 pub(crate) mod registry;
 pub(crate) mod rendezvous;
 pub(crate) mod shrink;
 pub(crate) mod split;
 pub(crate) mod turns;
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::{TcpListener, TcpStream};
+use std::collections::HashMap;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::channels::Limits;
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::{N_FUNCTIONS, Operation, Primitive};
+use crate::comm::links::Traffic;
 use crate::comm::making::Making;
 use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::log::{self, Level, lines, subsystem};
-use crate::net::connect::{RingLinks, Target, call_peer};
 use crate::net::control::{Failure, Health, lock};
-use crate::net::hello::{Hello, Purpose};
-use crate::net::link::Link;
 use crate::net::unique_id::Secret;
 use crate::profiler::emit::Call;
 use crate::profiler::plugin::Context;
+use crate::run::engine::Engine;
 use crate::topology::{PeerInfo, RingPlace, Topology};
 
 /// What the caller's `ncclConfig_t` asks for.
@@ -44,19 +46,6 @@ pub(crate) struct CommConfig {
     pub(crate) max_ctas: Option<usize>,
     /// `blocking`; calls that need the peers return `ncclInProgress` if false.
     pub(crate) blocking: Option<bool>,
-}
-
-/// A communicator's data connections.
-#[derive(Debug, Default)]
-pub(crate) struct Links {
-    /// Per channel; none in a communicator of one rank.
-    pub(crate) rings: Vec<RingLinks>,
-    /// By receiver, for `ncclSend`; made at first use.
-    pub(crate) sends: BTreeMap<usize, Arc<Link>>,
-    /// By sender, for `ncclRecv`; made by the sender.
-    pub(crate) recvs: BTreeMap<usize, Arc<Link>>,
-    /// Memory for received parts, kept between operations: at most one step per channel.
-    pub(crate) staging: Vec<Vec<u8>>,
 }
 
 /// A communicator.
@@ -74,8 +63,12 @@ pub(crate) struct Comm {
     pub(crate) topology: Topology,
     /// This rank's place on each final channel.
     pub(crate) rings: Vec<RingPlace>,
-    /// Data connections.
-    pub(crate) links: Mutex<Links>,
+    /// Data connections, and what runs over them.
+    pub(crate) engine: Mutex<Engine>,
+    /// Whether its ranks outnumber the cores of the machine that they share with this one.
+    pub(crate) crowded: bool,
+    base_channels: usize,
+    profiled: bool,
     /// Whether it has failed.
     pub(crate) health: Arc<Health>,
     /// The order of its launches.
@@ -99,7 +92,7 @@ pub(crate) struct Comm {
 #[derive(Debug, Default)]
 struct Counters {
     collectives: u64,
-    per_function: HashMap<u32, u64>,
+    per_function: [u64; N_FUNCTIONS],
     sends: HashMap<usize, u64>,
     recvs: HashMap<usize, u64>,
     splits: i32,
@@ -114,8 +107,8 @@ impl Comm {
     }
 
     /// `all_reduce #17 on comm 0x…`
-    pub(crate) fn label(&self, operation: &Operation) -> String {
-        format!("{} #{} on {}", operation.primitive.name(), operation.sequence, self.name())
+    pub(crate) fn label(&self, primitive: Primitive, sequence: u64) -> String {
+        format!("{} #{sequence} on {}", primitive.name(), self.name())
     }
 
     /// This rank's index on its node, which stands for its CUDA device.
@@ -125,6 +118,9 @@ impl Comm {
 
     /// The failure, as the error of a call.
     pub(crate) fn check(&self) -> Result<()> {
+        if !self.health.has_failed() {
+            return Ok(());
+        }
         let Some(failure) = self.health.failure() else { return Ok(()) };
         let error = failure.error(&self.name());
         lock(&self.last_error).get_or_insert_with(|| error.to_string());
@@ -142,6 +138,16 @@ impl Comm {
         lock(&self.last_error).get_or_insert_with(|| error.to_string());
     }
 
+    /// Calls up to this size run on the caller's thread.
+    pub(crate) fn inline_bytes(&self) -> usize {
+        self.settings.inline_bytes
+    }
+
+    /// Whether a profiler listens.
+    pub(crate) fn is_profiled(&self) -> bool {
+        self.profiled
+    }
+
     /// The profiler's context, while the communicator lives.
     pub(crate) fn profiler(&self) -> Option<Arc<Context>> {
         lock(&self.profiler).clone()
@@ -155,10 +161,12 @@ impl Comm {
             Primitive::Recv { peer } => take(counters.recvs.entry(peer).or_default()),
             _ => take(&mut counters.collectives),
         };
-        let of_function = take(counters.per_function.entry(operation.primitive.code()).or_default());
+        let of_function = counters.per_function.get_mut(operation.primitive.code() as usize).map_or(0, take);
         drop(counters);
-        let n_channels = operation.n_channels(self.rings.len());
-        operation.events.enqueue(call, of_function, n_channels);
+        if operation.events.is_wanted() {
+            let choice = self.choose(operation);
+            operation.events.enqueue(call, of_function, choice);
+        }
     }
 
     /// The number of a collective that profilers do not see.
@@ -167,17 +175,9 @@ impl Comm {
         take(&mut lock(&self.counters).collectives)
     }
 
-    /// A connection to `peer` for sends.
-    pub(crate) fn call(&self, peer: usize) -> Result<TcpStream> {
-        let own = &self.peers[self.rank].nics[0];
-        let target = Target { rank: peer, address: self.peers[peer].nics[0].listen, from: own.address };
-        let hello = Hello { purpose: Purpose::Send, rank: self.rank };
-        let stream = call_peer(&target, hello, &self.secret, self.settings.timeout).map_err(|error| {
-            Error::Remote(format!("cannot connect to {} for a send: {error}", self.names[peer]))
-        })?;
-        let place = |rank| (rank, self.topology.local_rank(rank));
-        self.info(subsystem::INIT, &lines::hop(0, 1, place(self.rank), place(peer), "send", 0));
-        Ok(stream)
+    /// What each connection has carried. Waits for whoever drives the communicator.
+    pub(crate) fn traffic(&self) -> Vec<Traffic> {
+        lock(&self.engine).links.traffic()
     }
 
     /// Waits until all that was issued is over.
@@ -241,7 +241,10 @@ impl Comm {
         self.dismiss_watcher();
         // The flush is over, so no operation holds the context: this is the plugin's finalize.
         drop(lock(&self.profiler).take());
-        *lock(&self.links) = Links::default();
+        for traffic in self.traffic() {
+            self.info(subsystem::NET, &lines::traffic(self.rank, &traffic));
+        }
+        *lock(&self.engine) = Engine::default();
         self.info(subsystem::INIT, &lines::gone(&self.identity, how));
     }
 

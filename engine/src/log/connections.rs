@@ -1,4 +1,4 @@
-//! The connection log: one JSON line per ring connection, read from its socket, so that a reader can hold the rings of
+//! The connection log: one JSON line per ring connection, with the addresses of its socket if it has one, so that a reader can hold the rings of
 //! the log against what was really connected.
 
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::net::link::Link;
+use crate::transport::Description;
 
 /// One line.
 #[derive(Debug, Serialize)]
@@ -16,8 +16,11 @@ struct Line<'a> {
     channel: usize,
     peer: usize,
     direction: &'a str,
-    local: String,
-    remote: String,
+    transport: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote: Option<String>,
     nic: &'a str,
 }
 
@@ -30,6 +33,8 @@ pub(crate) struct Hop<'a> {
     pub(crate) rank: usize,
     /// The channel.
     pub(crate) channel: usize,
+    /// The rank at the other end.
+    pub(crate) peer: usize,
     /// `send` or `recv`.
     pub(crate) direction: &'a str,
     /// The own NIC.
@@ -37,10 +42,10 @@ pub(crate) struct Hop<'a> {
 }
 
 /// Appends the lines of `hops` to the file at `path`.
-pub(crate) fn append(path: &str, hops: &[(Hop<'_>, &Link)]) -> Result<()> {
+pub(crate) fn append(path: &str, hops: &[(Hop<'_>, Description)]) -> Result<()> {
     let mut text = Vec::new();
-    for (hop, link) in hops {
-        serde_json::to_writer(&mut text, &line(hop, link)?)
+    for (hop, description) in hops {
+        serde_json::to_writer(&mut text, &line(hop, description))
             .map_err(|error| Error::Internal(format!("the connection log: {error}")))?;
         text.push(b'\n');
     }
@@ -49,20 +54,22 @@ pub(crate) fn append(path: &str, hops: &[(Hop<'_>, &Link)]) -> Result<()> {
         .map_err(|error| Error::system(format_args!("RSCCL_CONNECTION_LOG: {path}"), &error))
 }
 
-fn line<'a>(hop: &Hop<'a>, link: &Link) -> Result<Line<'a>> {
-    let address = |address: std::io::Result<std::net::SocketAddr>| {
-        address
-            .map(|address| address.to_string())
-            .map_err(|error| Error::system("a ring socket's address", &error))
+fn line<'a>(hop: &Hop<'a>, description: &Description) -> Line<'a> {
+    let (transport, local, remote) = match description {
+        Description::Tcp { local, remote } => ("tcp", Some(local.to_string()), Some(remote.to_string())),
+        Description::Shm { direct: true } => ("shm-direct", None, None),
+        Description::Shm { direct: false } => ("shm", None, None),
+        Description::Sim => ("sim", None, None),
     };
-    Ok(Line {
+    Line {
         comm: format!("{:#x}", hop.comm_hash),
         rank: hop.rank,
         channel: hop.channel,
-        peer: link.peer,
+        peer: hop.peer,
         direction: hop.direction,
-        local: address(link.stream.local_addr())?,
-        remote: address(link.stream.peer_addr())?,
+        transport,
+        local,
+        remote,
         nic: hop.nic,
-    })
+    }
 }

@@ -4,6 +4,7 @@
 //! the node. The tree's `Pattern 1` line repeats the ring's count, because readers take the lower of both; no tree is
 //! built yet.
 
+use crate::comm::links::{P2P_CHANNEL, Traffic};
 use std::fmt::Write;
 
 /// NCCL's version that this library speaks the interface of.
@@ -137,6 +138,15 @@ pub(crate) fn counts(channels: usize) -> String {
     format!(
         "{channels} coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 1 p2p channels per peer"
     )
+}
+
+/// What a connection has carried by its end; not NCCL's.
+pub(crate) fn traffic(rank: usize, traffic: &Traffic) -> String {
+    let Traffic { channel, peer, is_send, payload_bytes, parts } = *traffic;
+    let (from, to) = if is_send { (rank, peer) } else { (peer, rank) };
+    let verb = if is_send { "sent" } else { "received" };
+    let channel = if channel == P2P_CHANNEL { "p2p".to_owned() } else { format!("{channel:02}") };
+    format!("Traffic channel {channel} : {from} -> {to} {verb} {payload_bytes} bytes in {parts} parts")
 }
 
 #[cfg(test)]

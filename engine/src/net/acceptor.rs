@@ -125,7 +125,7 @@ mod tests {
         let silent = TcpStream::connect(address).unwrap();
         let mut wrong = TcpStream::connect(address).unwrap();
         wrong.write_all(&[0; HELLO_BYTES]).unwrap();
-        let hello = Hello { purpose: Purpose::Send, rank: 1 };
+        let hello = Hello { purpose: Purpose::Data(1), rank: 1 };
         let mut peer = TcpStream::connect(address).unwrap();
         peer.write_all(&hello.to_bytes(&[3; 16])).unwrap();
         let greeted = acceptor.step();

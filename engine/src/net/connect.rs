@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -11,10 +10,10 @@ use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::net::acceptor::Acceptor;
 use crate::net::hello::{Hello, Purpose};
-use crate::net::link::Link;
 use crate::net::unique_id::Secret;
 use crate::net::wake;
 use crate::net::watch::ControlPeer;
+use crate::transport::tcp::connect::tune;
 
 /// Where a connection goes.
 #[derive(Clone, Copy, Debug)]
@@ -27,15 +26,6 @@ pub(crate) struct Target {
     pub(crate) from: IpAddr,
 }
 
-/// The two ends that a rank has in one channel's ring.
-#[derive(Debug)]
-pub(crate) struct RingLinks {
-    /// To the next rank.
-    pub(crate) next: Arc<Link>,
-    /// From the previous rank.
-    pub(crate) prev: Arc<Link>,
-}
-
 /// What to connect.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -43,10 +33,10 @@ pub(crate) struct Plan {
     pub(crate) rank: usize,
     /// The communicator's secret.
     pub(crate) secret: Secret,
-    /// Per channel, the next rank.
-    pub(crate) next: Vec<Target>,
-    /// Per channel, the previous rank.
-    pub(crate) prev: Vec<usize>,
+    /// Channels and the ranks that this one sends to there.
+    pub(crate) sends: Vec<(u32, Target)>,
+    /// Channels and the ranks that this one receives from there.
+    pub(crate) recvs: Vec<(u32, usize)>,
     /// Rank 0, on the others.
     pub(crate) judge: Option<Target>,
     /// Control connections that will come: n−1 on rank 0.
@@ -58,8 +48,10 @@ pub(crate) struct Plan {
 /// What has been connected.
 #[derive(Debug)]
 pub(crate) struct Connected {
-    /// Per channel.
-    pub(crate) rings: Vec<RingLinks>,
+    /// In the plan's order.
+    pub(crate) sends: Vec<TcpStream>,
+    /// In the plan's order.
+    pub(crate) recvs: Vec<TcpStream>,
     /// The control connections.
     pub(crate) control: Vec<ControlPeer>,
 }
@@ -67,16 +59,15 @@ pub(crate) struct Connected {
 /// Calls everybody first, which the kernels answer, then takes the calls: no order among ranks is needed.
 pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor]) -> Result<Connected> {
     let deadline = Deadline::after(plan.timeout);
-    let mut next = Vec::new();
-    for (channel, target) in (0_u32..).zip(&plan.next) {
-        let stream = call(target, plan, Purpose::Ring(channel), deadline)?;
-        next.push(Link { stream, peer: target.rank });
+    let mut sends = Vec::new();
+    for (channel, target) in &plan.sends {
+        sends.push(call(target, plan, Purpose::Data(*channel), deadline)?);
     }
     let judge = plan.judge.map(|target| {
         call(&target, plan, Purpose::Control, deadline)
             .map(|stream| ControlPeer { rank: target.rank, stream })
     });
-    let mut arrivals = Arrivals { prev: plan.prev.iter().map(|_| None).collect(), control: Vec::new() };
+    let mut arrivals = Arrivals { recvs: plan.recvs.iter().map(|_| None).collect(), control: Vec::new() };
     arrivals.control.extend(judge.transpose()?);
     let control_wanted = arrivals.control.len() + plan.control_callers;
     while !arrivals.complete(control_wanted) {
@@ -86,13 +77,8 @@ pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor]) -> Result<Connect
         arrivals.wait(acceptors, deadline.left())?;
         arrivals.take(plan, acceptors);
     }
-    let prev = arrivals.prev.into_iter().flatten();
-    let rings = next
-        .into_iter()
-        .zip(prev)
-        .map(|(next, prev)| RingLinks { next: Arc::new(next), prev: Arc::new(prev) })
-        .collect();
-    Ok(Connected { rings, control: arrivals.control })
+    let recvs = arrivals.recvs.into_iter().flatten().collect();
+    Ok(Connected { sends, recvs, control: arrivals.control })
 }
 
 /// One connection, bound to the own NIC's address; non-blocking on return.
@@ -106,9 +92,8 @@ pub(crate) fn call_peer(
     socket.bind(&SocketAddr::new(target.from, 0).into())?;
     socket.connect_timeout(&target.address.into(), wait.max(Duration::from_millis(1)))?;
     let mut stream = TcpStream::from(socket);
-    stream.set_nodelay(true)?;
     stream.write_all(&hello.to_bytes(secret))?;
-    stream.set_nonblocking(true)?;
+    tune(&stream)?;
     Ok(stream)
 }
 
@@ -121,13 +106,13 @@ fn call(target: &Target, plan: &Plan, purpose: Purpose, deadline: Deadline) -> R
 }
 
 struct Arrivals {
-    prev: Vec<Option<Link>>,
+    recvs: Vec<Option<TcpStream>>,
     control: Vec<ControlPeer>,
 }
 
 impl Arrivals {
     fn complete(&self, control_wanted: usize) -> bool {
-        self.prev.iter().all(Option::is_some) && self.control.len() >= control_wanted
+        self.recvs.iter().all(Option::is_some) && self.control.len() >= control_wanted
     }
 
     fn wait(&self, acceptors: &[Acceptor], wait: Duration) -> Result<()> {
@@ -137,25 +122,24 @@ impl Arrivals {
 
     fn take(&mut self, plan: &Plan, acceptors: &mut [Acceptor]) {
         for (hello, stream) in acceptors.iter_mut().flat_map(Acceptor::step) {
-            let _ = stream.set_nodelay(true);
+            let _ = tune(&stream);
             match hello.purpose {
-                Purpose::Ring(channel) => self.take_ring(plan, channel as usize, hello.rank, stream),
+                Purpose::Data(channel) => self.take_data(plan, channel, hello.rank, stream),
                 Purpose::Control => self.control.push(ControlPeer { rank: hello.rank, stream }),
-                Purpose::Send => {}
             }
         }
     }
 
-    fn take_ring(&mut self, plan: &Plan, channel: usize, peer: usize, stream: TcpStream) {
-        if plan.prev.get(channel) == Some(&peer) {
-            self.prev[channel] = Some(Link { stream, peer });
+    fn take_data(&mut self, plan: &Plan, channel: u32, peer: usize, stream: TcpStream) {
+        if let Some(at) = plan.recvs.iter().position(|wanted| *wanted == (channel, peer)) {
+            self.recvs[at] = Some(stream);
         }
     }
 
     fn missing(&self, plan: &Plan) -> Error {
-        let channel = self.prev.iter().position(Option::is_none);
-        let whom = match channel {
-            Some(channel) => format!("rank {} did not connect channel {channel}", plan.prev[channel]),
+        let missing = self.recvs.iter().position(Option::is_none).map(|at| plan.recvs[at]);
+        let whom = match missing {
+            Some((channel, rank)) => format!("rank {rank} did not connect channel {channel}"),
             None => "a rank did not make its control connection".to_owned(),
         };
         Error::Remote(format!("{whom} within {} s", plan.timeout.as_secs()))

@@ -4,6 +4,7 @@
 //! names the rank that died and not the neighbour through which it noticed.
 
 use std::ffi::c_int;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::making::Making;
 use crate::error::{Error, Result};
-use crate::net::link::Link;
 use crate::net::wake::Wake;
 
 /// How long a rank that noticed trouble waits for rank 0's word before it blames its neighbour.
@@ -40,13 +40,26 @@ pub(crate) enum Control {
     Failed(Failure),
 }
 
+/// A connection that a peer has made for its sends.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    /// The channel.
+    pub(crate) channel: u32,
+    /// The rank at the other end.
+    pub(crate) peer: usize,
+    /// Tuned.
+    pub(crate) stream: TcpStream,
+}
+
 /// What the threads of a communicator share.
 #[derive(Debug)]
 pub(crate) struct Health {
     failure: Mutex<Option<Failure>>,
     failed: Condvar,
     suspicion: Mutex<Option<Failure>>,
-    inbound: Mutex<Vec<Link>>,
+    has_failed: AtomicBool,
+    inbound: Mutex<Vec<Inbound>>,
+    has_inbound: AtomicBool,
     children: Mutex<Vec<Weak<Making>>>,
     judge_gone: AtomicBool,
     leaving: AtomicBool,
@@ -70,13 +83,20 @@ impl Health {
             failure: Mutex::new(None),
             failed: Condvar::new(),
             suspicion: Mutex::new(None),
+            has_failed: AtomicBool::new(false),
             inbound: Mutex::new(Vec::new()),
+            has_inbound: AtomicBool::new(false),
             children: Mutex::default(),
             judge_gone: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             runner: Wake::new()?,
             watcher: Wake::new()?,
         })
+    }
+
+    /// Whether there is a failure: one load, for those who look often.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
     }
 
     /// The failure, if there is one.
@@ -87,6 +107,7 @@ impl Health {
     /// Adopts a failure, unless there is one already, and wakes everybody.
     pub(crate) fn fail(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
+        self.has_failed.store(true, Ordering::Release);
         self.failed.notify_all();
         for child in std::mem::take(&mut *lock(&self.children)).iter().filter_map(Weak::upgrade) {
             child.call_off();
@@ -143,13 +164,20 @@ impl Health {
     }
 
     /// A peer's connection for its sends has come.
-    pub(crate) fn add_inbound(&self, link: Link) {
-        lock(&self.inbound).push(link);
+    pub(crate) fn add_inbound(&self, inbound: Inbound) {
+        lock(&self.inbound).push(inbound);
+        self.has_inbound.store(true, Ordering::Release);
         self.runner.set();
     }
 
+    /// Whether connections have come: one load.
+    pub(crate) fn has_inbound(&self) -> bool {
+        self.has_inbound.load(Ordering::Acquire)
+    }
+
     /// Connections that have come since the last call.
-    pub(crate) fn take_inbound(&self) -> Vec<Link> {
+    pub(crate) fn take_inbound(&self) -> Vec<Inbound> {
+        self.has_inbound.store(false, Ordering::Release);
         std::mem::take(&mut *lock(&self.inbound))
     }
 }

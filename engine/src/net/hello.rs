@@ -9,10 +9,8 @@ const MAGIC: [u8; 8] = *b"rsccl\0h\x01";
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A ring's hop on this channel; data flows from the caller.
-    Ring(u32),
-    /// `ncclSend` of the caller.
-    Send,
+    /// Data on this channel, from the caller.
+    Data(u32),
     /// Control, to rank 0.
     Control,
 }
@@ -30,8 +28,7 @@ impl Hello {
     /// As it is sent.
     pub(crate) fn to_bytes(self, secret: &Secret) -> [u8; HELLO_BYTES] {
         let (kind, channel) = match self.purpose {
-            Purpose::Ring(channel) => (0_u32, channel),
-            Purpose::Send => (1, 0),
+            Purpose::Data(channel) => (0_u32, channel),
             Purpose::Control => (2, 0),
         };
         let mut bytes = [0; HELLO_BYTES];
@@ -50,8 +47,7 @@ impl Hello {
             return None;
         }
         let purpose = match word(24)? {
-            0 => Purpose::Ring(word(28)?),
-            1 => Purpose::Send,
+            0 => Purpose::Data(word(28)?),
             2 => Purpose::Control,
             _ => return None,
         };
@@ -65,7 +61,7 @@ mod tests {
 
     #[test]
     fn only_the_secret_opens() {
-        let hello = Hello { purpose: Purpose::Ring(7), rank: 3 };
+        let hello = Hello { purpose: Purpose::Data(7), rank: 3 };
         let bytes = hello.to_bytes(&[1; 16]);
         assert_eq!(Hello::from_bytes(&bytes, &[1; 16]), Some(hello));
         assert_eq!(Hello::from_bytes(&bytes, &[2; 16]), None);

@@ -1,15 +1,4 @@
-//! One connection of the data plane: data flows one way, in messages with a header.
-
-use std::net::TcpStream;
-
-/// A connection to or from a peer; non-blocking.
-#[derive(Debug)]
-pub(crate) struct Link {
-    /// The socket.
-    pub(crate) stream: TcpStream,
-    /// The rank at the other end.
-    pub(crate) peer: usize,
-}
+//! What every part on a data connection says about itself.
 
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 32;

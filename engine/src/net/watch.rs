@@ -13,11 +13,11 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::clock::{self, Deadline};
 use crate::net::acceptor::Acceptor;
-use crate::net::control::{Control, Failure, Health};
+use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
 use crate::net::hello::Purpose;
-use crate::net::link::Link;
 use crate::net::wake;
+use crate::transport::tcp::connect::tune;
 
 /// Bytes of an unfinished message at most.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
@@ -43,7 +43,7 @@ pub(crate) struct Watch {
     /// On rank 0 all others, elsewhere rank 0.
     pub(crate) peers: Vec<ControlPeer>,
     /// Where peers connect for their sends.
-    pub(crate) acceptor: Acceptor,
+    pub(crate) acceptors: Vec<Acceptor>,
     /// Silence that counts as death.
     pub(crate) timeout: Duration,
     /// The communicator's.
@@ -66,7 +66,7 @@ struct Watcher {
     rank: usize,
     names: Vec<String>,
     peers: Vec<Watched>,
-    acceptor: Acceptor,
+    acceptors: Vec<Acceptor>,
     timeout: Duration,
     beat: Duration,
     health: Arc<Health>,
@@ -83,7 +83,7 @@ impl Watcher {
             rank: watch.rank,
             names: watch.names,
             peers: watch.peers.into_iter().map(watched).collect(),
-            acceptor: watch.acceptor,
+            acceptors: watch.acceptors,
             timeout: watch.timeout.saturating_sub(beat),
             beat,
             health: watch.health,
@@ -144,7 +144,7 @@ impl Watcher {
     }
 
     fn sleep(&self, wait: Duration) {
-        let mut fds: Vec<PollFd<'_>> = self.acceptor.poll_fds().collect();
+        let mut fds: Vec<PollFd<'_>> = self.acceptors.iter().flat_map(Acceptor::poll_fds).collect();
         fds.push(PollFd::new(&self.health.watcher, PollFlags::IN));
         let present = self.peers.iter().filter(|peer| !peer.gone);
         fds.extend(present.map(|peer| PollFd::new(&peer.peer.stream, PollFlags::IN)));
@@ -152,9 +152,12 @@ impl Watcher {
     }
 
     fn accept(&mut self) {
-        for (hello, stream) in self.acceptor.step() {
-            if hello.purpose == Purpose::Send && hello.rank < self.names.len() {
-                self.health.add_inbound(Link { stream, peer: hello.rank });
+        for (hello, stream) in self.acceptors.iter_mut().flat_map(Acceptor::step) {
+            if let Purpose::Data(channel) = hello.purpose
+                && hello.rank < self.names.len()
+                && tune(&stream).is_ok()
+            {
+                self.health.add_inbound(Inbound { channel, peer: hello.rank, stream });
             }
         }
     }

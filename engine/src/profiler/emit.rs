@@ -8,7 +8,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use crate::clock;
+use crate::collective::algorithm::Choice;
 use crate::collective::operation::Primitive;
+use crate::comm::links::P2P_CHANNEL;
 use crate::profiler::abi::{
     Coll, CollApi, Descriptor, Details, GroupApi, KernelCh, P2p, P2pApi, ProxyOp, ProxyStep, StateArgs,
     event, state,
@@ -109,11 +111,11 @@ impl OperationEvents {
     }
 
     /// The task: begins and ends as the operation is enqueued. `sequence` counts per function.
-    pub(crate) fn enqueue(&mut self, call: &Call, sequence: u64, n_channels: usize) {
+    pub(crate) fn enqueue(&mut self, call: &Call, sequence: u64, choice: Choice) {
         let own = if call.primitive.peer().is_some() { event::P2P } else { event::COLL };
         let Some(context) = &self.context else { return };
         if self.mask & (own | event::KERNEL_CH | TRANSFERS) != 0 {
-            let (kind, details) = task_details(call, sequence, n_channels);
+            let (kind, details) = task_details(call, sequence, choice);
             let parent = self.api.unwrap_or(Handle::NONE).pointer();
             let handle = context.start(Descriptor { kind, parent, rank: self.rank, details });
             context.stop(handle);
@@ -121,31 +123,64 @@ impl OperationEvents {
         }
     }
 
-    /// A channel begins its work.
-    pub(crate) fn channel(
-        &self,
-        channel: usize,
-        send: Option<Transfers>,
-        recv: Option<Transfers>,
-    ) -> ChannelEvents {
-        let mut events = ChannelEvents { operation: self.clone(), ..ChannelEvents::default() };
-        let kernel_ch = KernelCh { channel_id: byte(channel), p_timer: clock::monotonic_ns() };
-        events.kernel = self.start(event::KERNEL_CH, event::KERNEL_CH, self.task, Details { kernel_ch });
-        events.send = send.and_then(|transfers| self.proxy(channel, transfers, 1));
-        events.recv = recv.and_then(|transfers| self.proxy(channel, transfers, 0));
-        events
+    /// Whether a profiler asked for any event of the operation.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.context.is_some()
     }
 
-    fn proxy(&self, channel: usize, transfers: Transfers, is_send: c_int) -> Option<Handle> {
+    /// A channel begins its work.
+    pub(crate) fn kernel_start(&self, channel: u32) -> Option<Handle> {
+        let kernel_ch = KernelCh { channel_id: channel_id(channel), p_timer: clock::monotonic_ns() };
+        self.start(event::KERNEL_CH, event::KERNEL_CH, self.task, Details { kernel_ch })
+    }
+
+    /// A channel has done its work.
+    pub(crate) fn kernel_stop(&self, kernel: Option<Handle>) {
+        self.record(kernel, state::KERNEL_CH_STOP, StateArgs { p_timer: clock::monotonic_ns() });
+        self.stop(kernel);
+    }
+
+    /// A connection begins to carry the operation in one direction.
+    pub(crate) fn proxy_op(&self, channel: u32, transfers: Transfers, is_send: bool) -> Option<Handle> {
         let proxy_op = ProxyOp {
             pid: int(std::process::id() as usize),
-            channel_id: byte(channel),
+            channel_id: channel_id(channel),
             peer: int(transfers.peer),
             n_steps: int(transfers.n_steps),
             chunk_size: int(transfers.chunk_bytes),
-            is_send,
+            is_send: c_int::from(is_send),
         };
         self.start(event::PROXY_OP, TRANSFERS, self.task, Details { proxy_op })
+    }
+
+    /// A part begins.
+    pub(crate) fn proxy_step(&self, op: Option<Handle>, index: u32) -> Option<Handle> {
+        let proxy_step = ProxyStep { step: int(index as usize) };
+        let wanted = event::PROXY_STEP | event::NET_PLUGIN;
+        self.start(event::PROXY_STEP, wanted, op, Details { proxy_step })
+    }
+
+    /// A part of `bytes` is being sent.
+    pub(crate) fn sending(&self, step: Option<Handle>, bytes: usize) {
+        self.record(step, state::SEND_WAIT, StateArgs { trans_size: bytes });
+    }
+
+    /// A part of `bytes` has been received.
+    pub(crate) fn received(&self, step: Option<Handle>, bytes: usize) {
+        self.record(step, state::RECV_FLUSH_WAIT, StateArgs { trans_size: bytes });
+    }
+
+    fn record(&self, handle: Option<Handle>, state: c_int, args: StateArgs) {
+        if let (Some(context), Some(handle)) = (&self.context, handle) {
+            context.record(handle, state, Some(args));
+        }
+    }
+
+    /// An event is over.
+    pub(crate) fn stop(&self, handle: Option<Handle>) {
+        if let (Some(context), Some(handle)) = (&self.context, handle) {
+            context.stop(handle);
+        }
     }
 
     fn start(&self, kind: u64, wanted: u64, parent: Option<Handle>, details: Details) -> Option<Handle> {
@@ -166,74 +201,6 @@ pub(crate) struct Transfers {
     pub(crate) chunk_bytes: usize,
 }
 
-/// The events of one operation on one channel.
-#[derive(Debug, Default)]
-pub(crate) struct ChannelEvents {
-    operation: OperationEvents,
-    kernel: Option<Handle>,
-    send: Option<Handle>,
-    recv: Option<Handle>,
-    send_step: Option<Handle>,
-    recv_step: Option<Handle>,
-}
-
-impl ChannelEvents {
-    /// A send of `bytes` begins.
-    pub(crate) fn send_start(&mut self, index: usize, bytes: usize) {
-        self.send_step = self.step(self.send, index);
-        self.record(self.send_step, state::SEND_WAIT, StateArgs { trans_size: bytes });
-    }
-
-    /// Whether a send has begun and not ended.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.send_step.is_some()
-    }
-
-    /// It has been handed to the network whole.
-    pub(crate) fn send_stop(&mut self) {
-        let step = self.send_step.take();
-        self.stop(step);
-    }
-
-    /// A receive begins.
-    pub(crate) fn recv_start(&mut self, index: usize) {
-        self.recv_step = self.step(self.recv, index);
-    }
-
-    /// It has come whole.
-    pub(crate) fn recv_stop(&mut self, bytes: usize) {
-        let step = self.recv_step.take();
-        self.record(step, state::RECV_FLUSH_WAIT, StateArgs { trans_size: bytes });
-        self.stop(step);
-    }
-
-    /// The channel has finished the operation.
-    pub(crate) fn finish(&self) {
-        self.stop(self.send);
-        self.stop(self.recv);
-        self.record(self.kernel, state::KERNEL_CH_STOP, StateArgs { p_timer: clock::monotonic_ns() });
-        self.stop(self.kernel);
-    }
-
-    fn step(&self, parent: Option<Handle>, index: usize) -> Option<Handle> {
-        let proxy_step = ProxyStep { step: int(index) };
-        let wanted = event::PROXY_STEP | event::NET_PLUGIN;
-        self.operation.start(event::PROXY_STEP, wanted, parent, Details { proxy_step })
-    }
-
-    fn record(&self, handle: Option<Handle>, state: c_int, args: StateArgs) {
-        if let (Some(context), Some(handle)) = (&self.operation.context, handle) {
-            context.record(handle, state, Some(args));
-        }
-    }
-
-    fn stop(&self, handle: Option<Handle>) {
-        if let (Some(context), Some(handle)) = (&self.operation.context, handle) {
-            context.stop(handle);
-        }
-    }
-}
-
 fn api_details(call: &Call) -> (u64, Details) {
     let (func, datatype) = (call.primitive.nccl_name().as_ptr(), call.data_type.profiler_name().as_ptr());
     let (count, stream, graph_captured) = (call.count, call.stream as *mut c_void, false);
@@ -248,9 +215,9 @@ fn api_details(call: &Call) -> (u64, Details) {
     }
 }
 
-fn task_details(call: &Call, seq_number: u64, n_channels: usize) -> (u64, Details) {
+fn task_details(call: &Call, seq_number: u64, choice: Choice) -> (u64, Details) {
     let func = call.primitive.nccl_name().as_ptr();
-    let n_channels = byte(n_channels);
+    let n_channels = byte(choice.n_channels);
     let parent_group = std::ptr::null_mut();
     if let Some(peer) = call.primitive.peer() {
         let buff = if call.send_buff == 0 { call.recv_buff } else { call.send_buff };
@@ -278,7 +245,7 @@ fn task_details(call: &Call, seq_number: u64, n_channels: usize) -> (u64, Detail
         datatype: data_type.profiler_name().as_ptr(),
         n_channels,
         n_warps: 1,
-        algo: c"RING".as_ptr(),
+        algo: choice.algorithm.profiler_name().as_ptr(),
         proto: c"SIMPLE".as_ptr(),
         parent_group,
     };
@@ -287,6 +254,11 @@ fn task_details(call: &Call, seq_number: u64, n_channels: usize) -> (u64, Detail
 
 fn int(value: usize) -> c_int {
     c_int::try_from(value).unwrap_or(c_int::MAX)
+}
+
+/// Sends and receives are the first channel's, as far as a profiler can tell.
+fn channel_id(channel: u32) -> u8 {
+    if channel == P2P_CHANNEL { 0 } else { byte(channel as usize) }
 }
 
 fn byte(value: usize) -> u8 {

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::api::fence::Progress;
 use crate::collective::operation::Operation;
@@ -14,7 +15,7 @@ use crate::comm::Comm;
 use crate::error::{Error, Result};
 use crate::net::control::lock;
 use crate::profiler::emit::{Call, GroupEvents, OperationEvents};
-use crate::run::launch::{self, Launch};
+use crate::run::drive::{self, Launch};
 use crate::run::stream::{Moment, Stream};
 
 /// A call that waits for its group's end.
@@ -97,6 +98,10 @@ pub(crate) fn cancel() -> Result<()> {
 
 /// Adds a call to the thread's group. Calls without effect, or of one rank, are not told to a profiler, as in NCCL.
 pub(crate) fn add(mut pending: Pending) -> Result<()> {
+    if GROUP.with_borrow(|group| group.depth == 0) && !pending.comm.is_profiled() {
+        pending.comm.check()?;
+        return if pending.call.count == 0 { Ok(()) } else { submit_one(pending) };
+    }
     start();
     GROUP.with_borrow_mut(|group| {
         if pending.call.count == 0 {
@@ -165,6 +170,10 @@ fn run_inits(mut inits: Vec<Init>) -> Result<()> {
     })
 }
 
+/// How long a call's own thread waits for its peers: longer than a message between hosts takes, shorter than what a
+/// caller would notice of a call that should return at once.
+const PATIENCE: Duration = Duration::from_micros(200);
+
 struct Batch {
     stream: Arc<Stream>,
     launches: Vec<Launch>,
@@ -172,15 +181,45 @@ struct Batch {
     joined: Vec<Arc<Stream>>,
 }
 
-fn submit(pending: Vec<Pending>) -> Result<()> {
-    if pending.is_empty() {
-        return Ok(());
-    }
+fn submit(mut pending: Vec<Pending>) -> Result<()> {
     for pending in &pending {
         pending.comm.check()?;
     }
-    let _submitting = lock(&SUBMITTING);
-    batches(pending).into_iter().try_for_each(enqueue)
+    match pending.len() {
+        0 => Ok(()),
+        1 => pending.pop().map_or(Ok(()), submit_one),
+        _ => {
+            let _submitting = lock(&SUBMITTING);
+            batches(pending).into_iter().try_for_each(enqueue)
+        }
+    }
+}
+
+/// A single call. If it is small and nothing is before it, it runs here and now, as far as it gets; what is left is for
+/// the stream's thread, so that a thread which drives several communicators never waits for its own next call.
+fn submit_one(pending: Pending) -> Result<()> {
+    let Pending { comm, stream, mut operation, call } = pending;
+    let submitting = lock(&SUBMITTING);
+    comm.number(&mut operation, &call);
+    let here = operation.bytes() <= comm.inline_bytes() && comm.turns.is_idle() && stream.try_begin();
+    let ticket = comm.turns.issue();
+    if !here {
+        let launch = Launch { comm, ticket, operations: vec![operation] };
+        return enqueue(Batch { stream, launches: vec![launch], joined: Vec::new() });
+    }
+    drop(submitting);
+    let turn = comm.turns.take(ticket);
+    if let Some(outcome) = drive::start(&comm, std::slice::from_ref(&operation), PATIENCE) {
+        drop(turn);
+        stream.finish(outcome);
+        return Ok(());
+    }
+    turn.leave();
+    let comm = Arc::clone(&comm);
+    stream.hand_over(Box::new(move || {
+        let _turn = comm.turns.go_on();
+        drive::resume(&comm)
+    }))
 }
 
 fn batches(pending: Vec<Pending>) -> Vec<Batch> {
@@ -231,7 +270,7 @@ fn enqueue(batch: Batch) -> Result<()> {
     let launches = batch.launches;
     batch.stream.enqueue(Box::new(move || {
         arrivals.iter().for_each(|arrival| arrival.wait());
-        let result = launch::run(&launches);
+        let result = drive::run(&launches);
         finished.reach();
         result
     }))

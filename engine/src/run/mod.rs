@@ -1,7 +1,11 @@
-//! Running operations: pipes over connections, the loop that drives them, streams and groups.
+//! Running operations: jobs over connections, the loop that drives them, streams and groups.
 
+pub(crate) mod drive;
+pub(crate) mod engine;
 pub(crate) mod group;
-pub(crate) mod launch;
-pub(crate) mod pipe;
+pub(crate) mod job;
+pub(crate) mod pace;
+pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod stream;
+pub(crate) mod trace;

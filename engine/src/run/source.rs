@@ -1,48 +1,22 @@
-//! What an operation reads from, where that is not the caller's send buffer as it is: contributions that are multiplied
-//! first, and an all-to-all in place, whose blocks would be overwritten before they are sent.
+//! Contributions that are multiplied before they are reduced (`ncclRedOpCreatePreMulSum`).
 //!
-//! Made when the operation runs, in the stream's order, and kept until its launch is over.
+//! Made when the operation runs, in the stream's order.
 
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
 
-use crate::collective::operation::{Operation, Primitive};
 use crate::comm::operators::{PreMul, Scalar};
 use crate::error::Result;
 use crate::kernels::Fold;
-use crate::memory::{Buffers, Place, Region, Span};
+use crate::memory::{Buffers, Own, Place, Region, Span};
 use crate::types::RedOp;
-
-/// The memory of one launch.
-#[derive(Debug, Default)]
-pub(crate) struct Sources(Vec<Vec<u8>>);
-
-impl Sources {
-    /// What the operation reads from.
-    pub(crate) fn of(&mut self, operation: &Operation, n_ranks: usize) -> Result<Region> {
-        let overwritten =
-            operation.primitive == Primitive::AllToAll && operation.send.is_same(operation.recv);
-        if !overwritten && operation.pre_mul.is_none() {
-            return Ok(operation.send);
-        }
-        let blocks = matches!(operation.primitive, Primitive::AllToAll | Primitive::ReduceScatter);
-        let len = operation.bytes() * if blocks { n_ranks } else { 1 };
-        let mut copy = read(operation.send, len)?;
-        if let Some(operator) = operation.pre_mul {
-            multiply(&mut copy, operator)?;
-        }
-        let region = Region::of_slice(&copy);
-        self.0.push(copy);
-        Ok(region)
-    }
-}
 
 fn read(region: Region, len: usize) -> Result<Vec<u8>> {
     let whole = Span { place: Place::Send, offset: 0, len };
-    Buffers::new(region, region, 0).read(whole).map(<[u8]>::to_vec)
+    Buffers::new(region, region, Own::default(), 0, 0).read(whole).map(<[u8]>::to_vec)
 }
 
-/// Products are rounded to the element type, as in NCCL.
-fn multiply(elements: &mut [u8], operator: PreMul) -> Result<()> {
+/// Multiplies elements in place. Products are rounded to the element type, as in NCCL.
+pub(crate) fn multiply(elements: &mut [u8], operator: PreMul) -> Result<()> {
     let size_bytes = operator.data_type.size_bytes();
     let scalar = match operator.scalar {
         Scalar::Immediate(bytes) => bytes[..size_bytes].to_vec(),

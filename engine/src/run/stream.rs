@@ -1,11 +1,12 @@
-//! What a `cudaStream_t` means on a CPU: a worker thread that runs operations in the order they were enqueued.
+//! What a `cudaStream_t` means on a CPU: operations run in the order they were enqueued, one at a time, by whoever is
+//! there: the caller of a small one on an idle stream, who waits for the stream, or the stream's worker thread.
 //!
 //! The NULL stream is one default stream of the process. Calls return once their operation is enqueued;
 //! [`Stream::synchronize`] waits for all of it and returns the first error since the last synchronize.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::net::control::lock;
@@ -29,6 +30,10 @@ struct Queue {
     enqueued: u64,
     finished: u64,
     error: Option<Error>,
+    /// Somebody runs the work that was taken last: the worker, or a caller.
+    running: bool,
+    /// Threads that wait for a change.
+    sleepers: usize,
     has_worker: bool,
     closing: bool,
 }
@@ -67,29 +72,56 @@ pub(crate) fn destroy(handle: usize) -> Result<()> {
 impl Stream {
     /// Appends work, and starts the worker if there is none.
     pub(crate) fn enqueue(self: &Arc<Self>, work: Work) -> Result<()> {
-        let full = |queue: &mut Queue| queue.waiting.len() >= MAX_QUEUED;
-        let mut queue =
-            self.changed.wait_while(lock(&self.queue), full).unwrap_or_else(PoisonError::into_inner);
-        if !queue.has_worker {
-            let stream = Arc::clone(self);
-            let worker = std::thread::Builder::new().name("rsccl-stream".to_owned());
-            worker
-                .spawn(move || stream.run())
-                .map_err(|error| Error::system("starting a stream's thread", &error))?;
-            queue.has_worker = true;
+        let mut queue = lock(&self.queue);
+        while queue.waiting.len() >= MAX_QUEUED {
+            queue = self.wait(queue);
         }
+        self.start_worker(&mut queue)?;
         queue.waiting.push_back(work);
         queue.enqueued += 1;
-        self.changed.notify_all();
+        self.tell(&queue);
         Ok(())
     }
 
-    /// Waits for all that was enqueued before; returns the first error since the last call.
+    /// Makes the caller the one who runs the stream's next work, if nothing is queued or running.
+    pub(crate) fn try_begin(&self) -> bool {
+        let mut queue = lock(&self.queue);
+        let idle = queue.finished == queue.enqueued;
+        if idle {
+            queue.enqueued += 1;
+            queue.running = true;
+        }
+        idle
+    }
+
+    /// What [`Stream::try_begin`] began is over.
+    pub(crate) fn finish(&self, outcome: Result<()>) {
+        let mut queue = lock(&self.queue);
+        queue.finish(outcome);
+        self.tell(&queue);
+    }
+
+    /// What [`Stream::try_begin`] began is gone on with by `rest`, before anything else on the stream.
+    pub(crate) fn hand_over(self: &Arc<Self>, rest: Work) -> Result<()> {
+        let mut queue = lock(&self.queue);
+        let started = self.start_worker(&mut queue);
+        queue.running = false;
+        queue.waiting.push_front(rest);
+        self.tell(&queue);
+        started
+    }
+
+    /// Waits for all that was enqueued before; returns the first error since the last call. Runs itself what the worker
+    /// has not begun.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        let queue = lock(&self.queue);
+        let mut queue = lock(&self.queue);
         let target = queue.enqueued;
-        let unfinished = |queue: &mut Queue| queue.finished < target;
-        let mut queue = self.changed.wait_while(queue, unfinished).unwrap_or_else(PoisonError::into_inner);
+        while queue.finished < target {
+            queue = match queue.take() {
+                Some(work) => self.run_one(queue, work),
+                None => self.wait(queue),
+            };
+        }
         queue.error.take().map_or(Ok(()), Err)
     }
 
@@ -99,26 +131,73 @@ impl Stream {
         queue.finished == queue.enqueued
     }
 
-    fn run(&self) {
-        while let Some(work) = self.next() {
-            let result = catch_unwind(AssertUnwindSafe(work))
-                .unwrap_or_else(|_| Err(Error::Internal("an operation panicked".to_owned())));
-            let mut queue = lock(&self.queue);
-            queue.finished += 1;
-            if let Err(error) = result {
-                queue.error.get_or_insert(error);
-            }
+    fn start_worker(self: &Arc<Self>, queue: &mut Queue) -> Result<()> {
+        if queue.has_worker {
+            return Ok(());
+        }
+        let stream = Arc::clone(self);
+        let worker = std::thread::Builder::new().name("rsccl-stream".to_owned());
+        worker
+            .spawn(move || stream.work())
+            .map_err(|error| Error::system("starting a stream's thread", &error))?;
+        queue.has_worker = true;
+        Ok(())
+    }
+
+    fn work(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            queue = match queue.take() {
+                Some(work) => self.run_one(queue, work),
+                None if queue.closing && queue.waiting.is_empty() => break,
+                None => self.wait(queue),
+            };
+        }
+        queue.has_worker = false;
+    }
+
+    fn run_one<'a>(&'a self, queue: MutexGuard<'a, Queue>, work: Work) -> MutexGuard<'a, Queue> {
+        drop(queue);
+        let outcome = catch_unwind(AssertUnwindSafe(work))
+            .unwrap_or_else(|_| Err(Error::Internal("an operation panicked".to_owned())));
+        let mut queue = lock(&self.queue);
+        queue.finish(outcome);
+        self.tell(&queue);
+        queue
+    }
+
+    fn wait<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        queue.sleepers += 1;
+        queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        queue.sleepers -= 1;
+        queue
+    }
+
+    /// A notification is a system call, even where nobody sleeps.
+    fn tell(&self, queue: &Queue) {
+        if queue.sleepers > 0 {
             self.changed.notify_all();
         }
     }
+}
 
-    fn next(&self) -> Option<Work> {
-        let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.closing;
-        let mut queue =
-            self.changed.wait_while(lock(&self.queue), idle).unwrap_or_else(PoisonError::into_inner);
-        let work = queue.waiting.pop_front();
-        queue.has_worker = work.is_some();
-        work
+impl Queue {
+    /// The next work, if none is running; it runs from now on.
+    fn take(&mut self) -> Option<Work> {
+        if self.running {
+            return None;
+        }
+        let work = self.waiting.pop_front()?;
+        self.running = true;
+        Some(work)
+    }
+
+    fn finish(&mut self, outcome: Result<()>) {
+        self.running = false;
+        self.finished += 1;
+        if let Err(error) = outcome {
+            self.error.get_or_insert(error);
+        }
     }
 }
 

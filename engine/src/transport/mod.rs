@@ -8,6 +8,7 @@
 #![allow(dead_code, reason = "the contract stands before its users")]
 
 pub(crate) mod shm;
+pub(crate) mod tcp;
 
 use std::os::fd::BorrowedFd;
 

@@ -1,0 +1,217 @@
+//! The loop that drives operations: all lanes of one or more communicators at once, looking, yielding and sleeping.
+//!
+//! A launch is what one group (or one call) asks of one communicator. Launches of one communicator take turns in the
+//! order they were issued, on whatever streams. Whoever drives, whether the caller, a stream's thread or who waits for a
+//! stream, holds the communicator's engine for so long; a launch that one of them leaves unfinished, another resumes.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::collective::operation::{Operation, Primitive};
+use crate::comm::Comm;
+use crate::error::{Error, Result};
+use crate::net::control::{Failure, lock};
+use crate::net::link::Header;
+use crate::net::wake;
+use crate::run::engine::{Engine, Trouble};
+use crate::run::pace::{Next, Pace};
+use crate::transport::Fault;
+
+/// What one group asks of one communicator.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    /// Of which communicator.
+    pub(crate) comm: Arc<Comm>,
+    /// Its place among the communicator's launches.
+    pub(crate) ticket: u64,
+    /// In the order of the calls.
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// Runs launches together; the first error, if any. Every launch's turn is over on return.
+pub(crate) fn run(launches: &[Launch]) -> Result<()> {
+    let _turns: Vec<_> = launches.iter().map(|launch| launch.comm.turns.take(launch.ticket)).collect();
+    let mut runs: Vec<Run<'_>> =
+        launches.iter().map(|launch| Run::begin(&launch.comm, &launch.operations)).collect();
+    drive(&mut runs, None);
+    runs.into_iter().filter_map(|mut run| run.outcome.take()).collect()
+}
+
+/// Begins a launch whose turn it is, and drives it until it is over or nothing has moved for `patience`. Nothing: it is
+/// to be resumed.
+pub(crate) fn start(comm: &Comm, operations: &[Operation], patience: Duration) -> Option<Result<()>> {
+    let mut run = Run::begin(comm, operations);
+    drive(std::slice::from_mut(&mut run), Some(patience));
+    run.outcome.take()
+}
+
+/// Drives a launch that [`start`] left, to its end.
+pub(crate) fn resume(comm: &Comm) -> Result<()> {
+    let mut run = Run { comm, engine: lock(&comm.engine), outcome: None };
+    drive(std::slice::from_mut(&mut run), None);
+    run.outcome.take().unwrap_or(Ok(()))
+}
+
+fn drive(runs: &mut [Run<'_>], patience: Option<Duration>) {
+    let crowded = runs.iter().any(|run| run.comm.crowded);
+    let mut pace = Pace::new(crowded, patience);
+    loop {
+        let moved = look(runs);
+        if runs.iter().all(|run| run.outcome.is_some()) {
+            return;
+        }
+        if moved {
+            pace.moved();
+            continue;
+        }
+        match pace.next() {
+            Next::Spin => std::hint::spin_loop(),
+            Next::Yield => std::thread::yield_now(),
+            Next::Sleep(most) => {
+                if sleep(runs, most) {
+                    pace.moved();
+                }
+            }
+            Next::GiveUp => return,
+        }
+    }
+}
+
+fn look(runs: &mut [Run<'_>]) -> bool {
+    let open = runs.iter_mut().filter(|run| run.outcome.is_none());
+    open.fold(false, |moved, run| run.step() | moved)
+}
+
+/// Sleeps until something may move; whether something had moved already.
+fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
+    runs.iter().for_each(|run| run.comm.health.runner.reset());
+    // What came before the reset is seen by this look, and what comes after it ends the sleep.
+    if look(runs) || runs.iter().all(|run| run.outcome.is_some()) {
+        return true;
+    }
+    let open = || runs.iter().filter(|run| run.outcome.is_none());
+    let mut fds: Vec<PollFd<'_>> = open().flat_map(Run::poll_fds).collect();
+    let slept = wake::sleep(&mut fds, most);
+    drop(fds);
+    if let Err(error) = slept {
+        runs.iter_mut().for_each(|run| run.break_off(&error));
+    }
+    false
+}
+
+struct Run<'a> {
+    comm: &'a Comm,
+    engine: MutexGuard<'a, Engine>,
+    outcome: Option<Result<()>>,
+}
+
+impl<'a> Run<'a> {
+    fn begin(comm: &'a Comm, operations: &[Operation]) -> Self {
+        let mut run = Self { comm, engine: lock(&comm.engine), outcome: None };
+        if run.healthy()
+            && let Err(error) = run.engine.begin(comm, operations)
+        {
+            run.break_off(&error);
+        }
+        run
+    }
+
+    /// One round; whether anything moved.
+    fn step(&mut self) -> bool {
+        if !self.healthy() {
+            return false;
+        }
+        self.take_inbound();
+        match self.engine.round() {
+            Ok(moved) => {
+                if self.engine.is_over() {
+                    self.end(Ok(()));
+                }
+                moved
+            }
+            Err(trouble) => {
+                self.blame(trouble);
+                false
+            }
+        }
+    }
+
+    /// Whether the communicator has not failed; otherwise the run is over.
+    fn healthy(&mut self) -> bool {
+        if !self.comm.health.has_failed() {
+            return true;
+        }
+        if let Some(failure) = self.comm.health.failure() {
+            let error = failure.error(&self.current_label());
+            self.end(Err(error));
+        }
+        false
+    }
+
+    /// The operation that the run is at.
+    fn current_label(&self) -> String {
+        let label = |(primitive, sequence)| self.comm.label(primitive, sequence);
+        self.engine.current().map_or_else(|| self.comm.name(), label)
+    }
+
+    fn blame(&mut self, trouble: Trouble) {
+        let label = self.comm.label(trouble.primitive, trouble.sequence);
+        match trouble.fault {
+            Fault::Closed => {
+                let what = format!("{} closed the connection", self.comm.names[trouble.peer]);
+                let failure = self.comm.health.suspect(Failure { code: 6, what });
+                self.end(Err(failure.error(&label)));
+            }
+            Fault::Mismatch(header) => {
+                let error = mismatch(trouble.peer, &header, trouble.primitive, trouble.sequence);
+                self.break_off(&error);
+            }
+            Fault::Broken(error) => self.break_off(&error),
+        }
+    }
+
+    fn break_off(&mut self, error: &Error) {
+        let failure = self.comm.health.suspect(Failure {
+            code: error.code(),
+            what: format!("{error} (seen by {})", self.comm.names[self.comm.rank]),
+        });
+        let label = self.current_label();
+        self.end(Err(failure.error(&label)));
+    }
+
+    fn end(&mut self, outcome: Result<()>) {
+        if let Err(error) = &outcome {
+            self.comm.set_last_error(error);
+        }
+        self.engine.end();
+        self.outcome = Some(outcome);
+    }
+
+    fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let wake = PollFd::new(&self.comm.health.runner, PollFlags::IN);
+        self.engine.poll_fds().chain(std::iter::once(wake))
+    }
+
+    fn take_inbound(&mut self) {
+        if !self.comm.health.has_inbound() {
+            return;
+        }
+        for inbound in self.comm.health.take_inbound() {
+            let half = self.comm.open_recv(inbound.stream, inbound.peer);
+            self.engine.links.recvs.connect(inbound.channel, inbound.peer, half);
+        }
+    }
+}
+
+/// A message that is not the one expected means that the ranks called different things.
+fn mismatch(peer: usize, got: &Header, primitive: Primitive, sequence: u64) -> Error {
+    let theirs = format!("{} #{}", Primitive::name_of(got.function), got.sequence);
+    let why = if (got.function, got.sequence) == (primitive.code(), sequence) {
+        "with another count, data type, operator, root or algorithm".to_owned()
+    } else {
+        format!("instead of {} #{sequence}", Primitive::name_of(primitive.code()))
+    };
+    Error::InvalidUsage(format!("rank {peer} called {theirs} {why}"))
+}

@@ -1,0 +1,198 @@
+//! What one communicator is running: the jobs of one launch, and a lane for each connection that they use.
+//!
+//! A lane carries its jobs' parts in the order of the operations. Lanes do not wait for each other except through what
+//! parts wait for, so the order of sends and receives within a group is free.
+
+use std::collections::VecDeque;
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::collective::operation::{Operation, Primitive};
+use crate::collective::plan::Direction;
+use crate::comm::Comm;
+use crate::comm::links::Links;
+use crate::comm::plans::Plans;
+use crate::error::{Error, Result};
+use crate::memory::{Buffers, Own, Place, Span};
+use crate::run::job::{Job, Spare};
+use crate::transport::{Fault, RecvHalf, SendHalf};
+
+/// Jobs whose memory is kept for later ones at most.
+const MAX_SPARES: usize = 16;
+
+/// A communicator's connections, and what runs over them.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    /// Connections.
+    pub(crate) links: Links,
+    plans: Plans,
+    jobs: Vec<Job>,
+    spares: Vec<Spare>,
+    /// The first [`Engine::n_lanes`] are in use.
+    lanes: Vec<Lane>,
+    n_lanes: usize,
+}
+
+/// One connection's queues, or one job's own work.
+#[derive(Debug)]
+struct Lane {
+    direction: Direction,
+    slot: usize,
+    /// Job and queue.
+    work: VecDeque<(usize, usize)>,
+}
+
+/// What went wrong, and where.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    /// What.
+    pub(crate) fault: Fault,
+    /// With which rank.
+    pub(crate) peer: usize,
+    /// In which primitive.
+    pub(crate) primitive: Primitive,
+    /// Which operation of its kind.
+    pub(crate) sequence: u64,
+}
+
+impl Engine {
+    /// Over these connections.
+    pub(crate) fn new(links: Links) -> Self {
+        Self { links, ..Self::default() }
+    }
+
+    /// Prepares the operations of one launch.
+    pub(crate) fn begin(&mut self, comm: &Comm, operations: &[Operation]) -> Result<()> {
+        let mut own = false;
+        for operation in operations {
+            if operation.primitive.peer() == Some(comm.rank) {
+                own = true;
+            } else {
+                self.add(comm, operation)?;
+            }
+        }
+        if own { copy_to_self(comm.rank, operations) } else { Ok(()) }
+    }
+
+    fn add(&mut self, comm: &Comm, operation: &Operation) -> Result<()> {
+        let planned = self.plans.find(comm, &mut self.links, operation)?;
+        let index = self.jobs.len();
+        for (queue, (slot, of_plan)) in planned.slots.iter().zip(&planned.plan.queues).enumerate() {
+            // The first job's queues are all different, and own work is every job's own.
+            let is_new = index == 0 || of_plan.direction == Direction::Local;
+            let lane = self.lane(of_plan.direction, *slot, is_new);
+            self.lanes[lane].work.push_back((index, queue));
+        }
+        let spare = self.spares.pop().unwrap_or_default();
+        self.jobs.push(Job::new(operation, planned, spare)?);
+        Ok(())
+    }
+
+    fn lane(&mut self, direction: Direction, slot: usize, is_new: bool) -> usize {
+        let used = &self.lanes[..self.n_lanes];
+        let same = |lane: &Lane| (lane.direction, lane.slot) == (direction, slot);
+        if !is_new && let Some(known) = used.iter().position(same) {
+            return known;
+        }
+        let at = self.n_lanes;
+        self.n_lanes += 1;
+        match self.lanes.get_mut(at) {
+            Some(lane) => (lane.direction, lane.slot) = (direction, slot),
+            None => self.lanes.push(Lane { direction, slot, work: VecDeque::new() }),
+        }
+        at
+    }
+
+    /// One round over all lanes; whether anything moved.
+    pub(crate) fn round(&mut self) -> std::result::Result<bool, Trouble> {
+        let mut moved = false;
+        for lane in &mut self.lanes[..self.n_lanes] {
+            while let Some((job, queue)) = lane.work.front().copied() {
+                let job = &mut self.jobs[job];
+                moved |= job.step(queue, &mut self.links).map_err(|fault| trouble(fault, job, queue))?;
+                if !job.is_done(queue) {
+                    break;
+                }
+                lane.work.pop_front();
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Whether nothing is left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lanes[..self.n_lanes].iter().all(|lane| lane.work.is_empty())
+    }
+
+    /// Ready for the next launch; what memory is worth keeping stays.
+    pub(crate) fn end(&mut self) {
+        self.lanes[..self.n_lanes].iter_mut().for_each(|lane| lane.work.clear());
+        self.n_lanes = 0;
+        self.spares.extend(self.jobs.drain(..).map(Job::into_spare));
+        self.spares.truncate(MAX_SPARES);
+    }
+
+    /// The operation that the launch is at: primitive and number.
+    pub(crate) fn current(&self) -> Option<(Primitive, u64)> {
+        let open = self.lanes[..self.n_lanes].iter().filter_map(|lane| lane.work.front());
+        let job = self.jobs.get(open.map(|(job, _)| *job).min()?)?;
+        Some((job.primitive, job.sequence))
+    }
+
+    /// What lanes wait for; connections without a descriptor ring the doorbell.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.lanes[..self.n_lanes].iter().filter_map(|lane| self.poll_fd(lane))
+    }
+
+    fn poll_fd(&self, lane: &Lane) -> Option<PollFd<'_>> {
+        let (job, queue) = *lane.work.front()?;
+        if !self.jobs[job].is_ready(queue) {
+            return None;
+        }
+        match lane.direction {
+            Direction::Send => {
+                let half = self.links.sends.get(lane.slot)?.half.as_deref()?;
+                Some(PollFd::from_borrowed_fd(SendHalf::wait_fd(half)?, PollFlags::OUT))
+            }
+            Direction::Recv => {
+                let half = self.links.recvs.get(lane.slot)?.half.as_deref()?;
+                Some(PollFd::from_borrowed_fd(RecvHalf::wait_fd(half)?, PollFlags::IN))
+            }
+            Direction::Local => None,
+        }
+    }
+}
+
+fn trouble(fault: Fault, job: &Job, queue: usize) -> Trouble {
+    let peer = job.planned().plan.queues[queue].peer;
+    Trouble { fault, peer, primitive: job.primitive, sequence: job.sequence }
+}
+
+/// Sends to itself meet receives from itself, in their order.
+fn copy_to_self(rank: usize, operations: &[Operation]) -> Result<()> {
+    let sends = operations.iter().filter(|operation| operation.primitive == Primitive::Send { peer: rank });
+    let recvs = operations.iter().filter(|operation| operation.primitive == Primitive::Recv { peer: rank });
+    let (n_sends, n_recvs) = (sends.clone().count(), recvs.clone().count());
+    if n_sends != n_recvs {
+        return Err(Error::InvalidUsage(format!(
+            "a group of rank {rank} has {n_sends} sends to itself and {n_recvs} receives from itself"
+        )));
+    }
+    sends.zip(recvs).try_for_each(|(send, recv)| copy_message(send, recv))
+}
+
+fn copy_message(send: &Operation, recv: &Operation) -> Result<()> {
+    if send.bytes() != recv.bytes() {
+        return Err(Error::InvalidUsage(format!(
+            "a send to itself of {} bytes meets a receive of {} bytes",
+            send.bytes(),
+            recv.bytes()
+        )));
+    }
+    let kernels = [&send.events, &recv.events].map(|events| (events, events.kernel_start(0)));
+    let mut buffers = Buffers::new(send.send, recv.recv, Own::default(), 0, 0);
+    let whole = |place| Span { place, offset: 0, len: send.bytes() };
+    buffers.copy(whole(Place::Send), whole(Place::Recv))?;
+    kernels.iter().for_each(|(events, kernel)| events.kernel_stop(*kernel));
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! One operation that is being run: how far each queue of its plan is.
+
+use std::sync::Arc;
+
+use crate::collective::operation::{Operation, Primitive};
+use crate::collective::plan::{Direction, Outcome, Part, Plan};
+use crate::comm::links::{End, Links};
+use crate::comm::plans::Planned;
+use crate::error::Result;
+use crate::kernels::Fold;
+use crate::memory::{Buffers, Own};
+use crate::net::link::Header;
+use crate::run::sink::Target;
+use crate::run::source::multiply;
+use crate::run::trace::Trace;
+use crate::transport::{self, Fault, Progress, RecvHalf, SendHalf};
+
+/// Parts of this size or less go on one after the other; after a larger one, the other connections have their turn.
+const SMALL_PART_BYTES: usize = 16 * 1024;
+
+/// An operation that is being run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// Which primitive.
+    pub(crate) primitive: Primitive,
+    /// Which operation of its kind.
+    pub(crate) sequence: u64,
+    planned: Arc<Planned>,
+    fold: Fold,
+    header: Header,
+    buffers: Buffers,
+    counters: Vec<Counter>,
+    trace: Option<Box<Trace>>,
+}
+
+/// How far a queue is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    /// Parts that the transport has whole, or has delivered whole.
+    posted: u32,
+    /// Parts whose memory may be written again.
+    done: u32,
+    /// Parts of earlier operations on the same connection.
+    base: u64,
+}
+
+/// What a job is built on and leaves to the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    own: Own,
+    counters: Vec<Counter>,
+}
+
+impl Job {
+    /// Ready to begin.
+    pub(crate) fn new(operation: &Operation, planned: Arc<Planned>, spare: Spare) -> Result<Self> {
+        let Spare { own, mut counters } = spare;
+        let Plan { scratch_bytes, partial_bytes, .. } = planned.plan;
+        counters.clear();
+        counters.resize(planned.plan.queues.len(), Counter::default());
+        let mut buffers = Buffers::new(operation.send, operation.recv, own, scratch_bytes, partial_bytes);
+        if planned.keeps_input {
+            let input = buffers.keep_input()?;
+            operation.pre_mul.map_or(Ok(()), |operator| multiply(input, operator))?;
+        }
+        let header = Header {
+            function: operation.primitive.code(),
+            sequence: operation.sequence,
+            signature: planned.signature,
+            part: 0,
+            len: 0,
+        };
+        Ok(Self {
+            primitive: operation.primitive,
+            sequence: operation.sequence,
+            fold: operation.moved_as(),
+            trace: Trace::new(&operation.events, &planned.plan),
+            planned,
+            header,
+            buffers,
+            counters,
+        })
+    }
+
+    /// What the next job may use again.
+    pub(crate) fn into_spare(mut self) -> Spare {
+        Spare { own: self.buffers.take_own(), counters: self.counters }
+    }
+
+    /// The plan's queues and the connection of each.
+    pub(crate) fn planned(&self) -> &Arc<Planned> {
+        &self.planned
+    }
+
+    /// Whether a queue is over.
+    pub(crate) fn is_done(&self, queue: usize) -> bool {
+        self.counters[queue].done as usize == self.planned.plan.queues[queue].parts.len()
+    }
+
+    /// Whether a queue's next part may move.
+    pub(crate) fn is_ready(&self, queue: usize) -> bool {
+        head(&self.planned.plan, &self.counters, queue).is_some()
+    }
+
+    /// Moves what can be moved of a queue; whether anything was.
+    pub(crate) fn step(&mut self, queue: usize, links: &mut Links) -> std::result::Result<bool, Fault> {
+        let slot = self.planned.slots[queue];
+        match self.planned.plan.queues[queue].direction {
+            Direction::Send => links.sends.get_mut(slot).map_or(Ok(false), |end| self.send(queue, end)),
+            Direction::Recv => links.recvs.get_mut(slot).map_or(Ok(false), |end| self.recv(queue, end)),
+            Direction::Local => self.work(queue),
+        }
+    }
+
+    fn send(&mut self, queue: usize, end: &mut End<dyn SendHalf>) -> std::result::Result<bool, Fault> {
+        if end.half.is_none() {
+            return Ok(false);
+        }
+        let mut moved = false;
+        if self.counters[queue].posted == 0 {
+            self.counters[queue].base = end.parts;
+        }
+        while self.post(queue, end, &mut moved)? {}
+        let counter = &mut self.counters[queue];
+        if counter.done < counter.posted
+            && let Some(half) = &mut end.half
+        {
+            let released = half.released()?.saturating_sub(counter.base);
+            let done = u32::try_from(released).unwrap_or(u32::MAX).min(counter.posted);
+            moved |= done > counter.done;
+            counter.done = done;
+        }
+        Ok(moved)
+    }
+
+    /// Posts the next part; whether to go on with the one after it.
+    fn post(
+        &mut self,
+        queue: usize,
+        end: &mut End<dyn SendHalf>,
+        moved: &mut bool,
+    ) -> std::result::Result<bool, Fault> {
+        let Self { planned, counters, buffers, trace, header, .. } = self;
+        let (Some(part), Some(half)) = (head(&planned.plan, counters, queue), &mut end.half) else {
+            return Ok(false);
+        };
+        let index = counters[queue].posted;
+        let len = part.from.len;
+        if let Some(trace) = trace {
+            trace.send_start(&planned.plan, queue, index, len);
+        }
+        let payload = buffers.read(part.from).map_err(Fault::Broken)?;
+        match half.post(transport::Part { header: header_of(header, index, len), payload })? {
+            Progress::Idle => return Ok(false),
+            Progress::Moved => {
+                *moved = true;
+                return Ok(false);
+            }
+            Progress::Done => *moved = true,
+        }
+        counters[queue].posted += 1;
+        end.count(len);
+        if let Some(trace) = trace {
+            trace.send_stop(&planned.plan, queue, index);
+        }
+        Ok(len <= SMALL_PART_BYTES)
+    }
+
+    fn recv(&mut self, queue: usize, end: &mut End<dyn RecvHalf>) -> std::result::Result<bool, Fault> {
+        let mut moved = false;
+        while self.pull(queue, end, &mut moved)? {}
+        Ok(moved)
+    }
+
+    /// Takes what has come of the next part; whether to go on with the one after it.
+    fn pull(
+        &mut self,
+        queue: usize,
+        end: &mut End<dyn RecvHalf>,
+        moved: &mut bool,
+    ) -> std::result::Result<bool, Fault> {
+        let Self { planned, counters, buffers, trace, header, fold, .. } = self;
+        let (Some(part), Some(half)) = (head(&planned.plan, counters, queue), &mut end.half) else {
+            return Ok(false);
+        };
+        let index = counters[queue].posted;
+        let len = part.from.len;
+        let mut target = Target::new(buffers, *fold, part);
+        let progress = half.pull(&header_of(header, index, len), &mut target)?;
+        if let Some(error) = target.error() {
+            return Err(Fault::Broken(error));
+        }
+        if progress == Progress::Idle {
+            return Ok(false);
+        }
+        *moved = true;
+        if let Some(trace) = trace {
+            trace.recv_start(&planned.plan, queue, index);
+        }
+        if progress == Progress::Moved {
+            return Ok(false);
+        }
+        let counter = &mut counters[queue];
+        counter.posted += 1;
+        counter.done += 1;
+        end.count(len);
+        if let Some(trace) = trace {
+            trace.recv_stop(&planned.plan, queue, index, len);
+        }
+        Ok(len <= SMALL_PART_BYTES)
+    }
+
+    fn work(&mut self, queue: usize) -> std::result::Result<bool, Fault> {
+        let Self { planned, counters, buffers, trace, fold, .. } = self;
+        let mut moved = false;
+        while let Some(part) = head(&planned.plan, counters, queue) {
+            let index = counters[queue].posted;
+            if let Some(trace) = trace {
+                trace.work_start(&planned.plan, queue);
+            }
+            let worked = match part.outcome {
+                Outcome::Store => buffers.copy(part.from, part.into),
+                Outcome::Reduce { with, shape } => buffers.fold_own(*fold, shape, part.into, with, part.from),
+            };
+            worked.map_err(Fault::Broken)?;
+            counters[queue].posted += 1;
+            counters[queue].done += 1;
+            moved = true;
+            if let Some(trace) = trace {
+                trace.work_stop(&planned.plan, queue, index);
+            }
+            if part.from.len > SMALL_PART_BYTES {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+}
+
+/// A queue's next part, if all that it waits for is done.
+fn head<'a>(plan: &'a Plan, counters: &[Counter], queue: usize) -> Option<&'a Part> {
+    let part = plan.queues[queue].parts.get(counters[queue].posted as usize)?;
+    let ready = |(queue, count): &(u32, u32)| counters[*queue as usize].done >= *count;
+    plan.waits(part).iter().all(ready).then_some(part)
+}
+
+/// Parts and their lengths fit into 32 bits: a part is at most 512 KiB.
+fn header_of(header: &Header, part: u32, len: usize) -> Header {
+    Header { part, len: u32::try_from(len).unwrap_or(0), ..*header }
+}

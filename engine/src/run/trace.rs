@@ -1,0 +1,142 @@
+//! What a profiler is told of a running operation: one KernelCh per channel, one ProxyOp per connection and direction,
+//! one ProxyStep per part.
+//!
+//! A channel's events begin with its first part. Nothing of this exists without a profiler.
+
+use crate::collective::plan::{Direction, Plan, Queue};
+use crate::profiler::emit::{OperationEvents, Transfers};
+use crate::profiler::plugin::Handle;
+
+/// The events of one operation.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    events: OperationEvents,
+    channels: Vec<Channel>,
+    /// Per queue.
+    queues: Vec<Proxy>,
+}
+
+#[derive(Debug)]
+struct Channel {
+    id: u32,
+    kernel: Option<Handle>,
+    begun: bool,
+    /// Parts that are not done.
+    left: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Proxy {
+    op: Option<Handle>,
+    step: Option<Handle>,
+    begun: bool,
+}
+
+impl Trace {
+    /// For an operation; nothing without a profiler.
+    pub(crate) fn new(events: &OperationEvents, plan: &Plan) -> Option<Box<Self>> {
+        if !events.is_wanted() {
+            return None;
+        }
+        let mut channels: Vec<Channel> = Vec::new();
+        for queue in &plan.queues {
+            match channels.iter_mut().find(|channel| channel.id == queue.channel) {
+                Some(channel) => channel.left += queue.parts.len(),
+                None => {
+                    let left = queue.parts.len();
+                    channels.push(Channel { id: queue.channel, kernel: None, begun: false, left });
+                }
+            }
+        }
+        let queues = vec![Proxy::default(); plan.queues.len()];
+        Some(Box::new(Self { events: events.clone(), channels, queues }))
+    }
+
+    /// A send of `bytes` begins; later calls for the same part are nothing new.
+    pub(crate) fn send_start(&mut self, plan: &Plan, queue: usize, index: u32, bytes: usize) {
+        if !self.queues[queue].begun {
+            self.step_start(plan, queue, index);
+            self.events.sending(self.queues[queue].step, bytes);
+        }
+    }
+
+    /// It has been handed to the transport whole.
+    pub(crate) fn send_stop(&mut self, plan: &Plan, queue: usize, index: u32) {
+        self.step_stop(plan, queue, index);
+    }
+
+    /// A receive has begun; later calls for the same part are nothing new.
+    pub(crate) fn recv_start(&mut self, plan: &Plan, queue: usize, index: u32) {
+        if !self.queues[queue].begun {
+            self.step_start(plan, queue, index);
+        }
+    }
+
+    /// It has come whole.
+    pub(crate) fn recv_stop(&mut self, plan: &Plan, queue: usize, index: u32, bytes: usize) {
+        self.events.received(self.queues[queue].step, bytes);
+        self.step_stop(plan, queue, index);
+    }
+
+    /// Own work begins.
+    pub(crate) fn work_start(&mut self, plan: &Plan, queue: usize) {
+        self.channel_start(plan, plan.queues[queue].channel);
+    }
+
+    /// It is done.
+    pub(crate) fn work_stop(&mut self, plan: &Plan, queue: usize, _index: u32) {
+        self.part_done(plan, queue);
+    }
+
+    fn step_start(&mut self, plan: &Plan, queue: usize, index: u32) {
+        self.channel_start(plan, plan.queues[queue].channel);
+        let proxy = &mut self.queues[queue];
+        proxy.begun = true;
+        proxy.step = self.events.proxy_step(proxy.op, index);
+    }
+
+    fn step_stop(&mut self, plan: &Plan, queue: usize, index: u32) {
+        let proxy = &mut self.queues[queue];
+        proxy.begun = false;
+        self.events.stop(proxy.step.take());
+        if index as usize + 1 == plan.queues[queue].parts.len() {
+            self.events.stop(proxy.op.take());
+        }
+        self.part_done(plan, queue);
+    }
+
+    fn channel_start(&mut self, plan: &Plan, id: u32) {
+        let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id && !channel.begun)
+        else {
+            return;
+        };
+        channel.begun = true;
+        channel.kernel = self.events.kernel_start(id);
+        let transfers = plan.queues.iter().zip(&mut self.queues);
+        for (queue, proxy) in transfers.filter(|(queue, _)| queue.channel == id) {
+            proxy.op = proxy_op(&self.events, queue);
+        }
+    }
+
+    fn part_done(&mut self, plan: &Plan, queue: usize) {
+        let id = plan.queues[queue].channel;
+        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id) {
+            channel.left -= 1;
+            if channel.left == 0 {
+                self.events.kernel_stop(channel.kernel);
+            }
+        }
+    }
+}
+
+fn proxy_op(events: &OperationEvents, queue: &Queue) -> Option<Handle> {
+    if queue.direction == Direction::Local {
+        return None;
+    }
+    let transfers = Transfers {
+        peer: queue.peer,
+        n_steps: queue.parts.len(),
+        chunk_bytes: queue.parts.iter().map(|part| part.from.len).max().unwrap_or(0),
+    };
+    events.proxy_op(queue.channel, transfers, queue.direction == Direction::Send)
+}

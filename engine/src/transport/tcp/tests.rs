@@ -1,0 +1,105 @@
+//! Parts through a real socket, whole and in pieces, stored and taken.
+
+use std::net::{TcpListener, TcpStream};
+
+use super::connect::tune;
+use super::recv::TcpRecv;
+use super::send::TcpSend;
+use crate::net::link::Header;
+use crate::transport::{Fault, Part, Progress, RecvHalf, SendHalf, Sink};
+
+/// Stores, or takes in elements of `grain` bytes.
+struct Target {
+    bytes: Vec<u8>,
+    grain: Option<usize>,
+    filled: usize,
+}
+
+impl Sink for Target {
+    fn take(&mut self, offset: usize, bytes: &[u8]) {
+        assert_eq!((offset, bytes.len() % self.grain.unwrap()), (self.filled, 0));
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.filled += bytes.len();
+    }
+
+    fn space(&mut self, offset: usize) -> Option<&mut [u8]> {
+        self.grain.is_none().then(|| &mut self.bytes[offset..])
+    }
+
+    fn filled(&mut self, offset: usize, len: usize) {
+        assert_eq!(offset, self.filled);
+        self.filled += len;
+    }
+
+    fn grain(&self) -> usize {
+        self.grain.unwrap_or(1)
+    }
+}
+
+fn pair() -> (TcpSend, TcpRecv) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (taker, _) = listener.accept().unwrap();
+    tune(&caller).unwrap();
+    tune(&taker).unwrap();
+    (TcpSend::new(caller, 1), TcpRecv::new(taker, 0))
+}
+
+fn header(part: u32, len: usize) -> Header {
+    Header { function: 4, sequence: 9, signature: 7, part, len: u32::try_from(len).unwrap() }
+}
+
+fn through(sender: &mut TcpSend, receiver: &mut TcpRecv, part: u32, grain: Option<usize>, len: usize) {
+    let payload: Vec<u8> = (0..251).cycle().take(len).collect();
+    let mut target = Target { bytes: vec![0; len], grain, filled: 0 };
+    let (mut sent, mut received) = (Progress::Idle, Progress::Idle);
+    while sent != Progress::Done || received != Progress::Done {
+        if sent != Progress::Done {
+            sent = sender.post(Part { header: header(part, len), payload: &payload }).unwrap();
+        }
+        if received != Progress::Done {
+            received = receiver.pull(&header(part, len), &mut target).unwrap();
+        }
+    }
+    assert_eq!((target.filled, &target.bytes), (len, &payload));
+}
+
+#[test]
+fn parts_arrive_whole_and_in_order() {
+    let (mut sender, mut receiver) = pair();
+    for (part, (grain, len)) in
+        (0..).zip([(None, 1), (Some(8), 8), (Some(8), 1_000_000), (None, 3_000_001), (Some(2), 262_146)])
+    {
+        through(&mut sender, &mut receiver, part, grain, len);
+        assert_eq!(sender.released().unwrap(), u64::from(part) + 1);
+    }
+}
+
+#[test]
+fn another_part_than_the_expected_one_is_a_mismatch() {
+    let (mut sender, mut receiver) = pair();
+    let sent = sender.post(Part { header: header(3, 4), payload: &[0; 4] }).unwrap();
+    assert_eq!(sent, Progress::Done);
+    let mut target = Target { bytes: vec![0; 4], grain: None, filled: 0 };
+    let fault = loop {
+        match receiver.pull(&header(2, 4), &mut target) {
+            Ok(_) => {}
+            Err(fault) => break fault,
+        }
+    };
+    assert!(matches!(fault, Fault::Mismatch(other) if other == header(3, 4)));
+}
+
+#[test]
+fn the_end_of_the_peer_is_its_closing() {
+    let (sender, mut receiver) = pair();
+    drop(sender);
+    let mut target = Target { bytes: vec![0; 4], grain: None, filled: 0 };
+    let fault = loop {
+        match receiver.pull(&header(0, 4), &mut target) {
+            Ok(progress) => assert_eq!(progress, Progress::Idle),
+            Err(fault) => break fault,
+        }
+    };
+    assert!(matches!(fault, Fault::Closed));
+}
