@@ -84,6 +84,9 @@ enum Command {
     },
     /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
     Rig(rig::Args),
+    /// Measure the engine's algorithms and channels against each other, and print the table that it chooses by, as
+    /// RSCCL_TUNING takes it
+    Tune(collective::Tune),
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Fuzz { seconds } => fuzz::run_all(seconds),
         Command::Screens { out, stages } => screens::shoot(out, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
+        Command::Tune(tune) => tune.run(),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
         Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),
     };

@@ -1,5 +1,6 @@
 //! Who is measured: a library with a transport and its settings, and how its ranks are started.
 
+use std::borrow::Cow;
 use std::process::Command;
 
 use super::machine;
@@ -59,17 +60,19 @@ impl Library {
 }
 
 /// A library with a transport and settings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Contender {
     /// Which.
     pub(crate) library: Library,
     /// How its ranks reach each other.
     pub(crate) transport: Transport,
     /// What tells it from the same library with other settings; empty for the only one.
-    pub(crate) variant: &'static str,
+    pub(crate) variant: Cow<'static, str>,
     /// Arguments of the launcher.
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
+    /// More of the environment.
+    settings: Vec<(&'static str, String)>,
 }
 
 /// The engine's two rows: buffers from malloc and from the library.
@@ -77,18 +80,22 @@ pub(crate) const MALLOC: &str = "malloc";
 /// See [`MALLOC`].
 pub(crate) const MEM_ALLOC: &str = "ncclMemAlloc";
 
-const fn contender(
+fn contender(
     library: Library,
     transport: Transport,
     variant: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
 ) -> Contender {
-    Contender { library, transport, variant, arguments, environment }
+    let variant = Cow::Borrowed(variant);
+    Contender { library, transport, variant, arguments, environment, settings: Vec::new() }
 }
 
+/// Over TCP every rank of the engine is a host of its own, by name: so it takes the table's rows for several hosts.
+const EACH_A_HOST: (&str, &str) = ("BENCH_EACH_A_HOST", "1");
 /// Over loopback the engine takes that for its only NIC, as the others are told to.
 const LOOPBACK: (&str, &str) = ("RSCCL_NICS", "lo=127.0.0.1");
+const NO_SHM: (&str, &str) = ("NCCL_SHM_DISABLE", "1");
 /// Intel MPI sends nothing through shared memory only if its collectives are made of messages.
 const INTEL_TCP: &[(&str, &str)] = &[
     ("I_MPI_FABRICS", "ofi"),
@@ -101,7 +108,7 @@ const INTEL_TCP: &[(&str, &str)] = &[
 const INTEL_SHM: &[(&str, &str)] =
     &[("I_MPI_FABRICS", "shm"), ("CCL_ATL_TRANSPORT", "mpi"), ("CCL_LOG_LEVEL", "error")];
 
-const ALL: [Contender; 16] = {
+fn all() -> [Contender; 16] {
     use Library::{Gloo, IntelMpi, Limit, OneCcl, OpenMpi, Rsccl};
     use Transport::{Shm, Tcp};
     [
@@ -121,8 +128,14 @@ const ALL: [Contender; 16] = {
         contender(Limit, Shm, SUM_STREAM, &[], &[("BENCH_WORK", "sum"), ("BENCH_STORE", "stream")]),
         contender(Limit, Shm, COPY, &[], &[("BENCH_WORK", "copy"), ("BENCH_STORE", "plain")]),
         contender(Limit, Shm, COPY_STREAM, &[], &[("BENCH_WORK", "copy"), ("BENCH_STORE", "stream")]),
-        contender(Rsccl, Tcp, MALLOC, &[], &[LOOPBACK, NO_SHM]),
-        contender(Rsccl, Tcp, MEM_ALLOC, &[], &[LOOPBACK, NO_SHM, ("BENCH_MEMORY", "ncclMemAlloc")]),
+        contender(Rsccl, Tcp, MALLOC, &[], &[LOOPBACK, NO_SHM, EACH_A_HOST]),
+        contender(
+            Rsccl,
+            Tcp,
+            MEM_ALLOC,
+            &[],
+            &[LOOPBACK, NO_SHM, EACH_A_HOST, ("BENCH_MEMORY", "ncclMemAlloc")],
+        ),
         contender(
             OpenMpi,
             Tcp,
@@ -134,8 +147,7 @@ const ALL: [Contender; 16] = {
         contender(OneCcl, Tcp, "", &[], INTEL_TCP),
         contender(Gloo, Tcp, "", &[], &[("BENCH_ADDRESS", "127.0.0.1")]),
     ]
-};
-const NO_SHM: (&str, &str) = ("NCCL_SHM_DISABLE", "1");
+}
 /// The limit's parts: sums and copies, with either kind of store.
 pub(crate) const SUM: &str = "sum";
 /// See [`SUM`].
@@ -147,15 +159,26 @@ pub(crate) const COPY_STREAM: &str = "copy, streaming";
 
 /// Those whose program is there.
 pub(crate) fn wanted(options: &Options, programs: &Programs, transport: Transport) -> Vec<Contender> {
-    ALL.into_iter()
+    all()
+        .into_iter()
         .filter(|one| one.transport == transport && programs.has(one.library) && options.wants(&one.name()))
         .collect()
 }
 
 impl Contender {
+    /// The engine with its own buffers and some settings.
+    pub(crate) fn rsccl(transport: Transport, name: String, settings: Vec<(&'static str, String)>) -> Self {
+        let environment: &'static [(&str, &str)] = match transport {
+            Transport::Shm => &[LOOPBACK],
+            Transport::Tcp => &[LOOPBACK, NO_SHM, EACH_A_HOST],
+        };
+        let variant = Cow::Owned(name);
+        Self { library: Library::Rsccl, transport, variant, arguments: &[], environment, settings }
+    }
+
     /// Its name in tables.
     pub(crate) fn name(&self) -> String {
-        match self.variant {
+        match self.variant.as_ref() {
             "" => self.library.name().to_owned(),
             variant => format!("{} ({variant})", self.library.name()),
         }
@@ -167,7 +190,8 @@ impl Contender {
         words.push(programs.path(self.library).display().to_string());
         let isolation = congestion.filter(|_| self.transport == Transport::Tcp);
         let mut command = isolation.map_or_else(|| plain(&words), |name| machine::isolated(name, &words));
-        command.envs(self.environment.iter().copied()).env("BENCH_RANKS", n_ranks.to_string());
+        command.envs(self.environment.iter().copied()).envs(self.settings.iter().cloned());
+        command.env("BENCH_RANKS", n_ranks.to_string());
         if matches!(self.library, Library::IntelMpi | Library::OneCcl) {
             command.env("I_MPI_ROOT", &programs.intel).env("CCL_ROOT", &programs.intel);
         }
@@ -197,5 +221,8 @@ fn plain(words: &[String]) -> Command {
 }
 
 /// Starts a program once per rank; it is `$0`.
-const EACH_RANK: &str =
-    "rank=0; while [ $rank -lt $BENCH_RANKS ]; do BENCH_RANK=$rank \"$0\" & rank=$((rank + 1)); done; wait";
+const EACH_RANK: &str = "rank=0; while [ $rank -lt $BENCH_RANKS ]; do
+    if [ \"$BENCH_EACH_A_HOST\" ]; then export RSCCL_HOST=bench-$rank; fi
+    BENCH_RANK=$rank \"$0\" &
+    rank=$((rank + 1))
+done; wait";

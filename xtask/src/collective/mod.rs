@@ -11,11 +11,14 @@ mod report;
 mod rounds;
 mod statistics;
 mod team;
+mod tune;
 
 use anyhow::Result;
 use clap::Parser as _;
 
 use options::Options;
+
+pub(crate) use tune::Tune;
 
 /// `cargo xtask bench collective -- ARGUMENTS`.
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {

@@ -85,7 +85,7 @@ impl Options {
 }
 
 /// Of `4`, `4B`, `16KiB`, `256MiB`, the bytes; whole floats.
-fn parse_size(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "" | "B" => 1,

@@ -68,12 +68,7 @@ impl Cell {
 
 /// Measures everything that is asked for.
 pub(crate) fn run(options: &Options, programs: &Programs) -> Result<Results> {
-    let mut results = Results {
-        machine: Machine::this(options),
-        rounds: options.n_rounds(),
-        cells: Vec::new(),
-        missing: programs.missing.clone(),
-    };
+    let mut results = Results::new(options, programs);
     for &transport in &options.transports {
         let contenders = contender::wanted(options, programs, transport);
         for &n_ranks in &options.ranks {
@@ -88,14 +83,15 @@ pub(crate) fn run(options: &Options, programs: &Programs) -> Result<Results> {
 }
 
 /// The teams of one transport and number of ranks.
-struct Field<'a> {
+pub(crate) struct Field<'a> {
     options: &'a Options,
     n_ranks: usize,
     teams: Vec<Team>,
 }
 
 impl<'a> Field<'a> {
-    fn start(
+    /// Starts a team of each contender that can be started.
+    pub(crate) fn start(
         options: &'a Options,
         programs: &Programs,
         contenders: &[Contender],
@@ -105,7 +101,7 @@ impl<'a> Field<'a> {
         let congestion = results.machine.congestion.clone();
         let mut teams = Vec::new();
         for contender in contenders {
-            match Team::start(*contender, programs, n_ranks, congestion.as_deref()) {
+            match Team::start(contender.clone(), programs, n_ranks, congestion.as_deref()) {
                 Ok(team) => teams.push(team),
                 Err(error) => results.leave_out(contender, n_ranks, &error),
             }
@@ -113,7 +109,8 @@ impl<'a> Field<'a> {
         Self { options, n_ranks, teams }
     }
 
-    fn measure(mut self, results: &mut Results) {
+    /// Every size.
+    pub(crate) fn measure(mut self, results: &mut Results) {
         for bytes in self.options.sizes_bytes() {
             let orders = self.calibrate(bytes, results);
             self.rounds(&orders, results);
@@ -173,6 +170,16 @@ impl<'a> Field<'a> {
 }
 
 impl Results {
+    /// None yet.
+    pub(crate) fn new(options: &Options, programs: &Programs) -> Self {
+        Self {
+            machine: Machine::this(options),
+            rounds: options.n_rounds(),
+            cells: Vec::new(),
+            missing: programs.missing.clone(),
+        }
+    }
+
     fn leave_out(&mut self, contender: &Contender, n_ranks: usize, error: &anyhow::Error) {
         let name = format!("{} over {:?}, {n_ranks} ranks", contender.name(), contender.transport);
         say(&format!("without {name}: {error:#}"));
