@@ -18,8 +18,9 @@ const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// Where Linux shows network interfaces.
 const SYSFS_NET: &str = "/sys/class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 15] = [
+const REPORTED: [&str; 16] = [
     "RSCCL_ALGO",
+    "RSCCL_DETERMINISTIC",
     "RSCCL_INLINE_BYTES",
     "RSCCL_HOST",
     "NCCL_HOSTID",
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) inline_bytes: usize,
     /// `RSCCL_ALGO`, for what it can carry out.
     pub(crate) algorithm: Option<Algorithm>,
+    /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks.
+    pub(crate) rank_order: bool,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
@@ -118,6 +121,7 @@ impl Settings {
             timeout: timeout(&lookup, &mut mistakes),
             inline_bytes: inline_bytes(&lookup, &mut mistakes),
             algorithm: algorithm(&lookup, &mut mistakes),
+            rank_order: rank_order(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
             reported: REPORTED
@@ -218,6 +222,15 @@ fn algorithm(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String
     found
 }
 
+fn rank_order(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> bool {
+    let Some(text) = lookup("RSCCL_DETERMINISTIC") else { return false };
+    let known = text.trim() == "rank-order";
+    if !known {
+        mistakes.push(format!("RSCCL_DETERMINISTIC: \"{text}\" is not rank-order"));
+    }
+    known
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +247,14 @@ mod tests {
             parse(&[("RSCCL_MIN_NCHANNELS", "8"), ("NCCL_MIN_NCHANNELS", "4"), ("NCCL_MAX_NCHANNELS", "16")]);
         let settings = settings.unwrap();
         assert_eq!((settings.min_channels, settings.max_channels), (Some(8), Some(16)));
+    }
+
+    #[test]
+    fn rank_order_is_the_only_determinism() {
+        assert!(!parse(&[]).unwrap().rank_order);
+        assert!(parse(&[("RSCCL_DETERMINISTIC", "rank-order")]).unwrap().rank_order);
+        let text = parse(&[("RSCCL_DETERMINISTIC", "1")]).unwrap_err().to_string();
+        assert!(text.contains("RSCCL_DETERMINISTIC: \"1\" is not rank-order"), "{text}");
     }
 
     #[test]

@@ -190,6 +190,7 @@ impl Case {
             primitive,
             count,
             fold: Fold { data_type, op, n_ranks },
+            n_virtual: 1,
             pre_mul: None,
             send,
             recv,

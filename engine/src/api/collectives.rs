@@ -28,7 +28,7 @@ export! {
         stream: StreamHandle,
     ) -> c_int {
         // SAFETY: the caller's buffers.
-        guard(|| unsafe { enqueue(&Args { send, recv, count, data_type, op, comm, stream }, |_| Ok(Primitive::AllReduce)) })
+        guard(|| unsafe { enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op, comm, stream }, |_| Ok(Primitive::AllReduce)) })
     }
 
     /// Every rank gets all ranks' blocks, in rank order.
@@ -36,7 +36,7 @@ export! {
         send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, comm: Handle, stream: StreamHandle,
     ) -> c_int {
         // SAFETY: the caller's buffers.
-        guard(|| unsafe { enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |_| Ok(Primitive::AllGather)) })
+        guard(|| unsafe { enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op: 0, comm, stream }, |_| Ok(Primitive::AllGather)) })
     }
 
     /// Reduces all ranks' buffers; rank r gets block r of the result.
@@ -46,7 +46,7 @@ export! {
     ) -> c_int {
         // SAFETY: the caller's buffers.
         guard(|| unsafe {
-            enqueue(&Args { send, recv, count, data_type, op, comm, stream }, |_| Ok(Primitive::ReduceScatter))
+            enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op, comm, stream }, |_| Ok(Primitive::ReduceScatter))
         })
     }
 
@@ -74,7 +74,7 @@ export! {
     ) -> c_int {
         // SAFETY: the caller's buffers.
         guard(|| unsafe {
-            enqueue(&Args { send, recv, count, data_type, op, comm, stream }, |comm| {
+            enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op, comm, stream }, |comm| {
                 Ok(Primitive::Reduce { root: rank_of("root", root, comm)? })
             })
         })
@@ -85,7 +85,7 @@ export! {
         send: *const c_void, recv: *mut c_void, count: usize, data_type: c_int, comm: Handle, stream: StreamHandle,
     ) -> c_int {
         // SAFETY: the caller's buffers.
-        guard(|| unsafe { enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |_| Ok(Primitive::AllToAll)) })
+        guard(|| unsafe { enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op: 0, comm, stream }, |_| Ok(Primitive::AllToAll)) })
     }
 
     /// The root gets all ranks' blocks, in rank order.
@@ -95,7 +95,7 @@ export! {
     ) -> c_int {
         // SAFETY: the caller's buffers.
         guard(|| unsafe {
-            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+            enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op: 0, comm, stream }, |comm| {
                 Ok(Primitive::Gather { root: rank_of("root", root, comm)? })
             })
         })
@@ -108,7 +108,7 @@ export! {
     ) -> c_int {
         // SAFETY: the caller's buffers.
         guard(|| unsafe {
-            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+            enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op: 0, comm, stream }, |comm| {
                 Ok(Primitive::Scatter { root: rank_of("root", root, comm)? })
             })
         })
@@ -121,7 +121,7 @@ export! {
         let recv = std::ptr::null_mut();
         // SAFETY: the caller's buffers.
         guard(|| unsafe {
-            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+            enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op: 0, comm, stream }, |comm| {
                 Ok(Primitive::Send { peer: rank_of("peer", peer, comm)? })
             })
         })
@@ -134,21 +134,31 @@ export! {
         let send = std::ptr::null();
         // SAFETY: the caller's buffers.
         guard(|| unsafe {
-            enqueue(&Args { send, recv, count, data_type, op: 0, comm, stream }, |comm| {
+            enqueue(&Args { send, recv, count, n_virtual: 1, data_type, op: 0, comm, stream }, |comm| {
                 Ok(Primitive::Recv { peer: rank_of("peer", peer, comm)? })
             })
         })
     }
 }
 
-struct Args {
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    data_type: c_int,
-    op: c_int,
-    comm: Handle,
-    stream: StreamHandle,
+/// A collective call.
+pub(crate) struct Args {
+    /// `sendbuff`
+    pub(crate) send: *const c_void,
+    /// `recvbuff`
+    pub(crate) recv: *mut c_void,
+    /// `count`
+    pub(crate) count: usize,
+    /// Contributions in the send buffer, one after another.
+    pub(crate) n_virtual: usize,
+    /// `ncclDataType_t`
+    pub(crate) data_type: c_int,
+    /// `ncclRedOp_t`; any where nothing is reduced.
+    pub(crate) op: c_int,
+    /// `ncclComm_t`
+    pub(crate) comm: Handle,
+    /// `cudaStream_t`
+    pub(crate) stream: StreamHandle,
 }
 
 unsafe fn broadcast(
@@ -160,7 +170,7 @@ unsafe fn broadcast(
     comm: Handle,
     stream: StreamHandle,
 ) -> Result<()> {
-    let args = Args { send, recv, count, data_type, op: 0, comm, stream };
+    let args = Args { send, recv, count, n_virtual: 1, data_type, op: 0, comm, stream };
     // SAFETY: the caller's buffers.
     unsafe { enqueue(&args, |comm| Ok(Primitive::Broadcast { root: rank_of("root", root, comm)? })) }
 }
@@ -169,22 +179,32 @@ unsafe fn broadcast(
 ///
 /// # Safety
 /// The buffers are valid, for what `primitive` needs of them, until the operation has completed.
-unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive>) -> Result<()> {
+pub(crate) unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Result<Primitive>) -> Result<()> {
     let comm = registry::find(args.comm.addr())?;
     comm.check()?;
     let stream = stream::find(args.stream.addr())?;
     let primitive = primitive(&comm)?;
     let data_type = DataType::from_c(args.data_type)?;
     let (op, pre_mul) = operator(args.op, data_type, &comm)?;
-    let fold = Fold { data_type, op, n_ranks: comm.n_ranks };
-    let (sent, received) = region_bytes(primitive, args.count, data_type, &comm)?;
+    let fold = Fold { data_type, op, n_ranks: comm.n_ranks * args.n_virtual };
+    let (sent, received) = region_bytes(primitive, args, data_type, &comm)?;
     check_overlap(args, primitive, (sent, received), &comm)?;
     // SAFETY: the caller's contract.
     let send = unsafe { Region::new(args.send, sent, "sendbuff") }?;
     // SAFETY: the caller's contract.
     let recv = unsafe { Region::new(args.recv, received, "recvbuff") }?;
     let (count, events) = (args.count, OperationEvents::default());
-    let operation = Operation { primitive, count, fold, pre_mul, send, recv, sequence: 0, events };
+    let operation = Operation {
+        primitive,
+        count,
+        n_virtual: args.n_virtual,
+        fold,
+        pre_mul,
+        send,
+        recv,
+        sequence: 0,
+        events,
+    };
     let call = Call {
         primitive,
         count,
@@ -227,7 +247,7 @@ fn check_overlap(
         Primitive::Gather { .. } => (send == recv + block, "sendbuff = recvbuff + root * count"),
         Primitive::ReduceScatter => (recv == send + block, "recvbuff = sendbuff + rank * recvcount"),
         Primitive::Scatter { .. } => (recv == send + block, "recvbuff = sendbuff + root * count"),
-        _ => (send == recv, "sendbuff = recvbuff"),
+        _ => (send == recv && sent == received, "sendbuff = recvbuff"),
     };
     if sent == 0 || received == 0 || apart || in_place {
         return Ok(());
@@ -241,19 +261,22 @@ fn check_overlap(
 /// Bytes that the primitive uses of the two buffers on this rank.
 fn region_bytes(
     primitive: Primitive,
-    count: usize,
+    args: &Args,
     data_type: DataType,
     comm: &Comm,
 ) -> Result<(usize, usize)> {
+    let count = args.count;
     let bytes = count.checked_mul(data_type.size_bytes());
-    let all =
-        bytes.and_then(|bytes| bytes.checked_mul(comm.n_ranks)).filter(|all| isize::try_from(*all).is_ok());
-    let (Some(bytes), Some(all)) = (bytes, all) else {
+    let all = bytes
+        .and_then(|bytes| bytes.checked_mul(comm.n_ranks.max(args.n_virtual)))
+        .filter(|all| isize::try_from(*all).is_ok());
+    let (Some(bytes), Some(_)) = (bytes, all) else {
         return Err(Error::InvalidArgument(format!("count {count} exceeds any memory")));
     };
+    let all = bytes * comm.n_ranks;
     let at = |root: usize, bytes: usize| if root == comm.rank { bytes } else { 0 };
     Ok(match primitive {
-        Primitive::AllReduce => (bytes, bytes),
+        Primitive::AllReduce => (bytes * args.n_virtual, bytes),
         Primitive::AllGather => (bytes, all),
         Primitive::ReduceScatter => (all, bytes),
         Primitive::Broadcast { root } => (at(root, bytes), bytes),

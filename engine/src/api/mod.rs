@@ -10,3 +10,4 @@ pub mod members;
 pub mod operators;
 pub(crate) mod place;
 pub mod streams;
+pub mod virtual_ranks;

@@ -31,6 +31,11 @@ impl Algorithm {
     pub(crate) const ALL: [Self; 6] =
         [Self::Ring, Self::Tree, Self::HalvingDoubling, Self::Hierarchical, Self::Direct, Self::FixedTree];
 
+    /// Whether contributions are folded in an order that depends on nothing but the (virtual) ranks.
+    pub(crate) fn keeps_rank_order(self) -> bool {
+        matches!(self, Self::Direct | Self::FixedTree)
+    }
+
     /// Its name in `RSCCL_ALGO`, in messages and, in capitals, for a profiler.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -62,7 +62,9 @@ pub(crate) struct Operation {
     pub(crate) primitive: Primitive,
     /// NCCL's `count` argument: elements, of one rank's block for all-gather and reduce-scatter.
     pub(crate) count: usize,
-    /// Element type, operator and number of ranks.
+    /// Contributions in the send buffer, one after another; 1 but for `rscclAllReduceVirtual`.
+    pub(crate) n_virtual: usize,
+    /// Element type, operator and number of (virtual) ranks.
     pub(crate) fold: Fold,
     /// What the contribution is multiplied by first.
     pub(crate) pre_mul: Option<PreMul>,

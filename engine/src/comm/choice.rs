@@ -26,8 +26,10 @@ impl Comm {
         let n_channels = operation.n_channels(self.rings.len());
         let order = self.rings.first().map_or(&[][..], |ring| &ring.order);
         let scope = self.scope(operation, order, 0, n_channels);
+        let ordered = operation.n_virtual > 1 || self.settings.rank_order && operation.primitive.reduces();
         let wanted = self.settings.algorithm.into_iter().chain([Algorithm::Ring]);
-        let found = wanted.into_iter().find(|algorithm| supports(*algorithm, operation.primitive, &scope));
+        let mut wanted = wanted.filter(|algorithm| !ordered || algorithm.keeps_rank_order());
+        let found = wanted.find(|algorithm| supports(*algorithm, operation.primitive, &scope));
         Choice { algorithm: found.unwrap_or(Algorithm::Direct), n_channels }
     }
 
@@ -61,7 +63,7 @@ impl Comm {
             channel,
             n_channels,
             wide: fold.is_wide(),
-            n_virtual: 1,
+            n_virtual: operation.n_virtual,
             piece: STEP_BYTES / fold.bytes(Form::Partial).max(fold.bytes(Form::Element)),
         }
     }

@@ -20,6 +20,7 @@ const MAX_PARTS: usize = 256 * 1024;
 struct Key {
     primitive: Primitive,
     count: usize,
+    n_virtual: usize,
     fold: Fold,
     in_place: Option<i64>,
     pre_mul: bool,
@@ -57,6 +58,7 @@ impl Plans {
         let key = Key {
             primitive: operation.primitive,
             count: operation.count,
+            n_virtual: operation.n_virtual,
             fold: operation.fold,
             in_place: operation.send.offset_in(operation.recv).filter(|_| operation.pre_mul.is_none()),
             pre_mul: operation.pre_mul.is_some(),
