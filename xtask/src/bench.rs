@@ -55,7 +55,8 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
     }
 }
 
-fn example(package: &str, name: &str, arguments: &[String]) -> Result<()> {
+/// Runs an example of a package with optimization.
+pub(crate) fn example(package: &str, name: &str, arguments: &[String]) -> Result<()> {
     let mut command = cargo(["run", "--release", "-p", package, "--example", name, "--"]);
     crate::process::run(command.args(arguments))
 }

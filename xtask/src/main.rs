@@ -87,6 +87,12 @@ enum Command {
     /// Measure the engine's algorithms and channels against each other, and print the table that it chooses by, as
     /// RSCCL_TUNING takes it
     Tune(collective::Tune),
+    /// Simulate a collective over hosts with NICs; `cargo xtask simulate -- --help` has its arguments and examples
+    Simulate {
+        /// Arguments of the simulation
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -112,6 +118,7 @@ fn main() -> ExitCode {
         Command::Screens { out, stages } => screens::shoot(out, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
+        Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
         Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),
     };

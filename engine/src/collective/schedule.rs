@@ -110,6 +110,14 @@ impl Step {
         Self::Local { from, into, action: Action::Reduce { with, finish } }
     }
 
+    /// Whether it is over no elements, and so does nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Send { from, .. } => from.len == 0,
+            Self::Recv { into, .. } | Self::Local { into, .. } => into.len == 0,
+        }
+    }
+
     /// Elements that it sends.
     pub(crate) fn sent(&self) -> usize {
         match self {

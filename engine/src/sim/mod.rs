@@ -1,0 +1,96 @@
+//! Schedules over a simulated fabric: when each rank is done, how many bytes each link and port carries, whether every
+//! result is right, and who waits for whom when a rank is lost.
+//!
+//! The same schedules run here as over real transports. There is no clock and no thread: time is a number, equal input
+//! gives equal output, and 16 384 ranks fit into one process. What is simulated: latency and bandwidth of each port, in
+//! the order of asking; the cost of reducing; the order that the schedule's data and connections impose. What is not:
+//! bounded buffers of transports, their cutting of large transfers, congestion inside the network.
+
+pub mod closed_form;
+mod dataflow;
+pub mod experiment;
+pub mod fabric;
+mod memory;
+mod ordered;
+pub mod outcome;
+#[cfg(test)]
+mod tests;
+mod time;
+mod value;
+
+use std::time::Duration;
+
+use dataflow::follow;
+use fabric::Fabric;
+use outcome::{Outcome, port_uses};
+use time::Picos;
+use value::Meaning;
+
+use crate::collective::operation::Primitive;
+use crate::collective::schedule::Schedule;
+
+/// One operation to be simulated.
+pub(crate) struct Job<'a> {
+    fabric: &'a Fabric,
+    /// One for each channel.
+    schedules: &'a [Box<dyn Schedule + 'a>],
+    meaning: Meaning,
+    /// Bytes of an element, and of an accumulator.
+    element_bytes: usize,
+    partial_bytes: usize,
+    reduce_picos_per_byte: f64,
+    lose: Option<(usize, Picos)>,
+}
+
+impl<'a> Job<'a> {
+    /// `primitive` over `count` elements of 4 bytes, as its call counts them.
+    pub(crate) fn new(
+        fabric: &'a Fabric,
+        schedules: &'a [Box<dyn Schedule + 'a>],
+        primitive: Primitive,
+        count: usize,
+    ) -> Self {
+        Self {
+            fabric,
+            schedules,
+            meaning: Meaning::new(primitive, count, fabric.n_ranks(), 1),
+            element_bytes: 4,
+            partial_bytes: 4,
+            reduce_picos_per_byte: time::picos_per_byte(fabric.reduced_bytes_per_s),
+            lose: None,
+        }
+    }
+
+    /// The same with a rank that is lost at a time: nothing that it had not ended by then happens.
+    pub(crate) fn losing(mut self, rank: usize, at: Duration) -> Self {
+        self.lose = Some((rank, time::from_duration(at)));
+        self
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.fabric.n_ranks()
+    }
+
+    fn bytes(&self, len: usize, partial: bool) -> u64 {
+        (len * if partial { self.partial_bytes } else { self.element_bytes }) as u64
+    }
+}
+
+/// Runs one operation.
+pub(crate) fn simulate(job: &Job<'_>) -> Outcome {
+    let pass = follow(job);
+    let (ports, fates) = if pass.flaw.is_some() || pass.in_order && pass.is_complete() && job.lose.is_none() {
+        (pass.ports, pass.fates)
+    } else {
+        ordered::run(job)
+    };
+    let mut links = pass.links;
+    links.sort_unstable_by_key(|link| (link.from, link.to));
+    Outcome {
+        fates,
+        links,
+        ports: port_uses(job.fabric, &ports),
+        n_transfers: pass.n_transfers,
+        flaw: pass.flaw,
+    }
+}
