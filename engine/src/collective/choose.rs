@@ -23,6 +23,7 @@ use crate::collective::algorithm::Algorithm;
 use crate::collective::catalog::supports;
 use crate::collective::layout::Scope;
 use crate::collective::operation::Primitive;
+use crate::config;
 use crate::error::{Error, Result};
 
 /// Where the ranks of a communicator are.
@@ -80,6 +81,14 @@ impl Table {
     /// The built-in rows.
     pub(crate) fn built_in() -> Self {
         Self { rows: BUILT_IN.to_vec() }
+    }
+
+    /// The rows of the file that `RSCCL_TUNING` names, if it does, then the built-in ones.
+    ///
+    /// # Errors
+    /// As [`Table::load`].
+    pub(crate) fn from_env() -> Result<Self> {
+        config::tuning_file().map_or_else(|| Ok(Self::built_in()), |path| Self::load(&path))
     }
 
     /// The rows of a file, then the built-in ones.

@@ -43,6 +43,12 @@ pub(crate) struct Layout {
     n_ranks: usize,
     channel: usize,
     n_channels: usize,
+    /// Elements of a block, less one of the first `longer` blocks.
+    size: usize,
+    longer: usize,
+    /// Start and length of the channel's slice of a block of `size`, and of `size` + 1. Kept, since a ring asks for a
+    /// block in every step, and divisions would cost more than all else.
+    slices: [(usize, usize); 2],
 }
 
 /// Where partial results lie.
@@ -64,13 +70,25 @@ pub(crate) enum Partials {
 impl Layout {
     /// Of `count` elements, as the API counts them.
     pub(crate) fn new(primitive: Primitive, count: usize, scope: &Scope<'_>) -> Self {
-        Self {
+        let (n_ranks, channel, n_channels) = (scope.n_ranks, scope.channel, scope.n_channels);
+        let mut layout = Self {
             primitive,
             count,
-            n_ranks: scope.n_ranks,
-            channel: scope.channel,
-            n_channels: scope.n_channels,
+            n_ranks,
+            channel,
+            n_channels,
+            size: count,
+            longer: 0,
+            slices: [(0, 0); 2],
+        };
+        if !layout.has_rank_blocks() {
+            (layout.size, layout.longer) = (count / n_ranks, count % n_ranks);
         }
+        layout.slices = [0, 1].map(|more| {
+            let slice = part(layout.size + more, n_channels, channel);
+            (slice.start, slice.len())
+        });
+        layout
     }
 
     /// Elements of the whole.
@@ -86,7 +104,9 @@ impl Layout {
 
     /// The channel's slice of a rank's block: NCCL's blocks where the primitive has them, else a balanced cut.
     pub(crate) fn block(&self, rank: usize) -> Range<usize> {
-        self.slice(&self.whole_block(rank))
+        let (start, len) = self.slices[usize::from(rank < self.longer)];
+        let start = self.whole_start(rank) + start;
+        start..start + len
     }
 
     /// The channel's slice of the whole, where no blocks matter.
@@ -115,27 +135,19 @@ impl Layout {
 
     /// Where a rank's block starts in the whole.
     pub(crate) fn whole_start(&self, rank: usize) -> usize {
-        self.whole_block(rank).start
+        rank * self.size + rank.min(self.longer)
     }
 
     /// `n` slots of this channel, each as long as its longest block.
     pub(crate) fn block_slots(&self, n: usize) -> Partials {
         // Earlier blocks are never shorter.
-        let slice = part(self.whole_block(0).len(), self.n_channels, self.channel);
-        Partials::Slots { start: n * slice.start, len: slice.len(), n }
+        let (start, len) = self.slices[usize::from(self.longer > 0)];
+        Partials::Slots { start: n * start, len, n }
     }
 
     /// `n` slots of this channel, each of `piece` elements.
     pub(crate) fn piece_slots(&self, n: usize, piece: usize) -> Partials {
         Partials::Slots { start: self.channel * n * piece, len: piece, n }
-    }
-
-    fn whole_block(&self, rank: usize) -> Range<usize> {
-        if self.has_rank_blocks() {
-            rank * self.count..(rank + 1) * self.count
-        } else {
-            part(self.count, self.n_ranks, rank)
-        }
     }
 
     fn has_rank_blocks(&self) -> bool {

@@ -14,6 +14,9 @@
 //! first hop travel elements, later accumulators: where those are w times as wide, a rank of a reduce-scatter sends the
 //! previous rank's block, and w times all others but that and its own.
 //!
+//! The order in which an element is folded is that of its channel's ring. On one host all channels have the same ring, so
+//! results do not depend on their number; on several hosts rings differ, and results may.
+//!
 //! No rank can send less than (n−1)/n·S in either half of an all-reduce, since that much of the result depends on the
 //! others (Patarasuk and Yuan, 2009). Latency grows with n: a ring is for large buffers.
 
@@ -226,5 +229,31 @@ impl Folding {
             Some(origin) => Chunk { place: Place::Recv, start: range.start - origin, len: range.len() },
             None => Chunk::new(Place::Partial, range),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_of_16384_ranks_has_its_steps_one_by_one() {
+        let order: Vec<usize> = (0..16_384).collect();
+        let scope = Scope {
+            n_ranks: order.len(),
+            nodes: &[],
+            order: &order,
+            channel: 0,
+            n_channels: 1,
+            wide: false,
+            n_virtual: 1,
+            piece: 1 << 16,
+        };
+        let ring = Ring::new(Primitive::AllReduce, 1 << 30, &scope);
+        let block = (1 << 30) / order.len();
+        let first = Chunk { place: Place::Send, start: 4_999 * block, len: block };
+        assert_eq!(ring.steps(5_000).next(), Some(Step::send(5_001, first)));
+        assert_eq!(ring.steps(5_000).count(), 2 * 2 * 16_383);
+        assert_eq!(ring.steps(5_000).map(|step| step.sent()).sum::<usize>(), 2 * 16_383 * block);
     }
 }
