@@ -8,6 +8,8 @@
 #![allow(dead_code, reason = "the contract stands before its users")]
 
 pub(crate) mod shm;
+#[cfg(test)]
+pub(crate) mod sim;
 pub(crate) mod tcp;
 
 use std::os::fd::BorrowedFd;
