@@ -9,13 +9,16 @@ mod clock;
 mod confine;
 mod daemon;
 mod formulas;
+mod hops;
 mod job;
 mod n1;
 mod n2;
+mod n3;
 mod n4;
 mod network;
 mod queues;
 mod report;
+mod speeds;
 mod stage;
 
 use std::path::PathBuf;
@@ -65,6 +68,8 @@ enum What {
     N1,
     /// Channel shortfall: a NIC is down, the culprit is named and bandwidth halves
     N2,
+    /// Congestion: a link gets half its rate, and is named
+    N3,
     /// A hang: a stopped rank and a cut link, told apart and named
     N4,
     /// All of them
@@ -120,10 +125,12 @@ fn experiments(args: &Args, programs: &std::path::Path) -> Result<ExitCode> {
         What::List => {}
         What::N1 => n1::run(programs, &n1::FULL, args.keep, &mut report)?,
         What::N2 => n2::run(programs, &n2::FULL, args.keep, &mut report)?,
+        What::N3 => n3::run(programs, args.keep, &mut report)?,
         What::N4 => n4::run(programs, args.keep, &mut report)?,
         What::All => {
             n1::run(programs, &n1::FULL, args.keep, &mut report)?;
             n2::run(programs, &n2::FULL, args.keep, &mut report)?;
+            n3::run(programs, args.keep, &mut report)?;
             n4::run(programs, args.keep, &mut report)?;
         }
         What::Quick => {

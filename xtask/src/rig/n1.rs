@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use super::accounts::{Flows, Kernel};
 use super::clock::eventually;
 use super::formulas::{ELEMENT_BYTES, Primitive, Rings};
+use super::hops::hops;
 use super::job::{Job, Spec};
 use super::network::WIRE_PER_PAYLOAD;
 use super::report::Report;
@@ -162,19 +163,6 @@ fn shown(primitives: &Value) -> Split {
         }
     }
     split
-}
-
-/// Bytes that the daemon shows from each rank to its next ones.
-fn hops(rings: &Value) -> Result<Flows> {
-    let mut hops = Flows::new();
-    for ring in rings["rings"].as_array().context("rings")? {
-        for hop in ring["order"].as_array().context("order")? {
-            let rank = |which: &str| hop[which].as_u64().and_then(|rank| usize::try_from(rank).ok());
-            let pair = (rank("rank").context("rank")?, rank("next").context("next")?);
-            hops.insert(pair, hop["sent_bytes"].as_u64().unwrap_or(0));
-        }
-    }
-    Ok(hops)
 }
 
 /// The kernel's count at both ends of each link: the same, and the formula's but for the engine's headers.

@@ -71,6 +71,11 @@ impl Network {
         ip(&["-n", &host_name(host), "link", "set", &nic(index), if up { "up" } else { "down" }])
     }
 
+    /// Gives what a host sends through a NIC another rate.
+    pub(crate) fn set_sending_rate(&self, host: usize, index: usize, rate_mbit: u32) -> Result<()> {
+        tbf(host, index, End::Host, rate_mbit, "change")
+    }
+
     /// A program on a host, which has a name of its own too.
     pub(crate) fn command_on(&self, host: usize, program: &Path) -> Command {
         let name = host_name(host);
