@@ -1,4 +1,4 @@
-//! Version, error texts, memory.
+//! Version, error texts.
 
 #![expect(unsafe_code, reason = "exported C functions")]
 
@@ -7,12 +7,9 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::api::fence::{export, guard, show};
 use crate::api::place::Out;
 use crate::comm::registry;
-use crate::error::{Error, describe};
+use crate::error::describe;
 use crate::log::lines::VERSION_CODE;
 use crate::run::group;
-
-/// Alignment of `ncclMemAlloc`: a cache line.
-const ALIGNMENT: usize = 64;
 
 export! {
     /// NCCL's version that this library speaks: 22809.
@@ -32,28 +29,6 @@ export! {
     /// The text of the communicator's first error, or of the process's last one; valid until this thread's next call.
     fn ncclGetLastError / pncclGetLastError(comm: *mut c_void) -> *const c_char {
         show(registry::last_error(comm.addr()))
-    }
-
-    /// Host memory.
-    fn ncclMemAlloc / pncclMemAlloc(address: *mut *mut c_void, size: usize) -> c_int {
-        guard(|| {
-            // SAFETY: the caller's place.
-            let place = unsafe { Out::new(address, "ptr") }?;
-            let mut memory = std::ptr::null_mut();
-            // SAFETY: a valid place, and an alignment that is a power of two.
-            let code = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, size.max(1)) };
-            if code != 0 {
-                return Err(Error::System(format!("cannot allocate {size} bytes")));
-            }
-            place.set(memory);
-            Ok(())
-        })
-    }
-
-    /// Frees what `ncclMemAlloc` gave; NULL is fine.
-    fn ncclMemFree / pncclMemFree(address: *mut c_void) -> c_int {
-        // SAFETY: from `ncclMemAlloc`, or NULL.
-        guard(|| { unsafe { libc::free(address) }; Ok(()) })
     }
 
     /// Begins a group.

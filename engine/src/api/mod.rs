@@ -7,6 +7,7 @@ pub mod config;
 pub mod fence;
 pub mod info;
 pub mod members;
+pub mod memory;
 pub mod operators;
 pub(crate) mod place;
 pub mod streams;
