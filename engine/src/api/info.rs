@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::api::fence::{export, guard, show};
 use crate::api::place::Out;
 use crate::comm::registry;
-use crate::error::describe;
+use crate::error::{Error, describe};
 use crate::log::lines::VERSION_CODE;
 use crate::run::group;
 

@@ -22,6 +22,9 @@ pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 pub(crate) const SLOTS_BYTES: usize = 2 * STRIDE_BYTES;
 const STRIDE_BYTES: usize = LINE_BYTES + BLOCK_BYTES;
 const HEADER: usize = 8;
+/// Blocks for which the next round's lines are fetched ahead: one of 1 KiB takes 0.56 µs instead of 0.70 µs between two
+/// cores of a Sapphire Rapids; below it costs more than it brings, above the lines would not stay.
+const CLAIMED_BYTES: std::ops::RangeInclusive<usize> = 256..=4096;
 /// Blocks that fit into the header's line travel there: one line instead of two.
 const INLINE: usize = HEADER + HEADER_BYTES;
 const INLINE_BYTES: usize = LINE_BYTES - INLINE;
@@ -93,6 +96,11 @@ impl Flat {
                 return Err(theirs.map_or_else(malformed, Fault::Mismatch));
             }
             self.arrived += 1;
+        }
+        if self.arrived > before && CLAIMED_BYTES.contains(&self.len) {
+            // All have left the other slot, and read this one now: its lines can come back meanwhile.
+            let next = self.start + (self.round + 1) as usize % 2 * STRIDE_BYTES;
+            self.seats[self.own].head.claim(next, LINE_BYTES + self.len);
         }
         Ok(Progress::Done)
     }

@@ -14,6 +14,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::Resource;
 
 use crate::error::{Error, Result};
+#[cfg(target_arch = "x86_64")]
+use crate::transport::shm::arena::LINE_BYTES;
 use crate::transport::shm::available;
 
 /// Bytes of a page: offsets of mappings are multiples of it. Larger pages are multiples of it only on other
@@ -147,6 +149,20 @@ impl Mapping {
         let target = unsafe { self.base.add(offset) };
         // SAFETY: as above; in use by nobody else by the protocol of who called.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.as_ptr(), bytes.len()) };
+    }
+
+    /// Asks for the lines of `len` bytes at `offset` for writing, without waiting for them. A hint.
+    pub(crate) fn claim(&self, offset: usize, len: usize) {
+        assert!(self.holds(offset, len), "{len} bytes at {offset} of {}", self.len);
+        #[cfg(target_arch = "x86_64")]
+        for line in (offset..offset + len).step_by(LINE_BYTES) {
+            // SAFETY: inside the mapping, as just checked.
+            let line = unsafe { self.base.add(line) };
+            // SAFETY: a hint that reads and writes nothing; where the processor does not know it, it does nothing.
+            unsafe {
+                std::arch::asm!("prefetchw [{}]", in(reg) line.as_ptr(), options(nostack, preserves_flags));
+            }
+        }
     }
 
     /// Whether `len` bytes at `offset` lie inside.

@@ -14,33 +14,49 @@ use crate::transport::shm::{Tuning, region};
 use crate::transport::{Description, Progress, RecvHalf, SendHalf};
 
 /// Runs `body` as ranks 0 and 1, each a process, and wants both to end well.
-fn pair(tuning: Tuning, body: impl Fn(usize, Host)) {
-    assert_eq!(pair_status(tuning, body), 0, "status of rank 1");
+pub(super) fn pair(tuning: Tuning, body: impl Fn(usize, Host)) {
+    group(2, tuning, body);
 }
 
-/// Runs `body` as ranks 0 and 1, each a process, and wants rank 0 to end well; the wait status of rank 1.
-fn pair_status(tuning: Tuning, body: impl Fn(usize, Host)) -> i32 {
-    let (endpoints, announcements) = endpoints(2);
-    let [first, second] = <[Endpoint; 2]>::try_from(endpoints).unwrap();
-    let run = |rank: usize, endpoint: Endpoint| {
-        let joined = connect::join(endpoint, &plan(rank, &announcements, tuning)).unwrap();
+/// Runs `body` as every rank, each a process, and wants all to end well.
+pub(super) fn group(n_ranks: usize, tuning: Tuning, body: impl Fn(usize, Host)) {
+    assert_eq!(statuses(n_ranks, tuning, body), vec![0; n_ranks - 1], "statuses of the others");
+}
+
+/// Runs `body` as every rank, each a process, and wants rank 0, this one, to end well; the wait statuses of the others.
+fn statuses(n_ranks: usize, tuning: Tuning, body: impl Fn(usize, Host)) -> Vec<i32> {
+    let (endpoints, announcements) = endpoints(n_ranks);
+    let mut endpoints: Vec<Option<Endpoint>> = endpoints.into_iter().map(Some).collect();
+    let run = |rank: usize, endpoint: Option<Endpoint>| {
+        let joined = connect::join(endpoint.unwrap(), &plan(rank, &announcements, tuning)).unwrap();
         body(rank, joined);
     };
-    // SAFETY: the child runs only `run` and ends without returning to the test harness.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        drop(first);
-        let ended = catch_unwind(AssertUnwindSafe(|| run(1, second)));
-        // SAFETY: ends the child at once, without the harness's cleanup.
-        unsafe { libc::_exit(i32::from(ended.is_err())) };
+    let mut children = Vec::new();
+    for rank in 1..n_ranks {
+        // SAFETY: the child runs only `run` and ends without returning to the test harness.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let own = endpoints[rank].take();
+            endpoints.clear();
+            let ended = catch_unwind(AssertUnwindSafe(|| run(rank, own)));
+            // SAFETY: ends the child at once, without the harness's cleanup.
+            unsafe { libc::_exit(i32::from(ended.is_err())) };
+        }
+        assert!(child > 0, "fork");
+        children.push(child);
     }
-    assert!(child > 0, "fork");
-    drop(second);
-    let ended = catch_unwind(AssertUnwindSafe(|| run(0, first)));
+    let own = endpoints[0].take();
+    endpoints.clear();
+    let ended = catch_unwind(AssertUnwindSafe(|| run(0, own)));
+    let statuses = children.into_iter().map(wait).collect();
+    assert!(ended.is_ok(), "rank 0 {ended:?}, others {statuses:?}");
+    statuses
+}
+
+fn wait(child: libc::pid_t) -> i32 {
     let mut status = 0;
     // SAFETY: the test's own child.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert!(ended.is_ok(), "rank 0 {ended:?}, rank 1 {status:#x}");
     status
 }
 
@@ -134,7 +150,7 @@ fn flat_rounds_between_processes_lose_no_ring() {
 
 #[test]
 fn a_killed_peer_leaves_rings_that_do_not_move_and_a_sleep_that_ends() {
-    let status = pair_status(SLOTS_ONLY, |rank, host| {
+    let statuses = statuses(2, SLOTS_ONLY, |rank, host| {
         if rank == 1 {
             // SAFETY: ends this process of the test's own.
             unsafe { libc::raise(libc::SIGKILL) };
@@ -151,5 +167,5 @@ fn a_killed_peer_leaves_rings_that_do_not_move_and_a_sleep_that_ends() {
         let pulled = receiver.pull(&header(0, 8), &mut Target::new(8, false)).unwrap();
         assert_eq!(pulled, Progress::Idle);
     });
-    assert_eq!(status, libc::SIGKILL);
+    assert_eq!(statuses, [libc::SIGKILL]);
 }
