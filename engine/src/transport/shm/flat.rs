@@ -99,8 +99,7 @@ impl Flat {
         }
         if self.arrived > before && CLAIMED_BYTES.contains(&self.len) {
             // All have left the other slot, and read this one now: its lines can come back meanwhile.
-            let next = self.start + (self.round + 1) as usize % 2 * STRIDE_BYTES;
-            self.seats[self.own].head.claim(next, LINE_BYTES + self.len);
+            self.seats[self.own].head.claim(self.slot_of(self.round + 1), LINE_BYTES + self.len);
         }
         Ok(Progress::Done)
     }
@@ -117,7 +116,11 @@ impl Flat {
     }
 
     fn slot(&self) -> usize {
-        self.start + (self.round % 2) as usize * STRIDE_BYTES
+        self.slot_of(self.round)
+    }
+
+    fn slot_of(&self, round: u64) -> usize {
+        self.start + (round % 2) as usize * STRIDE_BYTES
     }
 }
 

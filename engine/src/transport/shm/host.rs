@@ -64,7 +64,7 @@ impl Host {
     /// The receiving end of `channel` from the rank `peer`; once per channel and peer. Idle until the peer opens its
     /// end.
     pub(crate) fn open_recv(&self, channel: u32, peer: usize) -> Result<Receiver> {
-        Ok(Receiver::new(self.peer(peer)?, channel))
+        Ok(Receiver::new(self.peer(peer)?, channel, self.tuning))
     }
 
     /// The flat exchange of all members; one per communicator, as its rounds are counted.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::net::link::Header;
+use crate::transport::shm::Tuning;
 use crate::transport::shm::direct;
 use crate::transport::shm::peer::Peer;
 use crate::transport::shm::ring::{Carried, Consumer, Direct};
@@ -18,6 +19,7 @@ const STAGING_BYTES: usize = 128 * 1024;
 pub(crate) struct Receiver {
     peer: Arc<Peer>,
     channel: u32,
+    tuning: Tuning,
     /// None until the sender has made it.
     ring: Option<Consumer>,
     /// Bytes of the expected part that are done.
@@ -27,8 +29,8 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Idle until the sender has opened its end.
-    pub(crate) fn new(peer: Arc<Peer>, channel: u32) -> Self {
-        Self { peer, channel, ring: None, offset: 0, staging: Vec::new() }
+    pub(crate) fn new(peer: Arc<Peer>, channel: u32, tuning: Tuning) -> Self {
+        Self { peer, channel, tuning, ring: None, offset: 0, staging: Vec::new() }
     }
 
     fn ring(&mut self) -> Result<Option<&mut Consumer>, Fault> {
@@ -149,6 +151,6 @@ impl RecvHalf for Receiver {
     }
 
     fn describe(&self) -> Description {
-        Description::Shm { direct: self.peer.is_own_process || self.peer.can_be_read }
+        Description::Shm { direct: self.tuning.is_direct(&self.peer, self.peer.can_be_read) }
     }
 }

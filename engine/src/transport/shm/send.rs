@@ -96,6 +96,6 @@ impl SendHalf for Sender {
     }
 
     fn describe(&self) -> Description {
-        Description::Shm { direct: self.peer.is_own_process || self.peer.reads_us() }
+        Description::Shm { direct: self.tuning.is_direct(&self.peer, self.peer.reads_us()) }
     }
 }
