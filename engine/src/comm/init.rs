@@ -27,6 +27,7 @@ use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::watch::{self, ControlPeer, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::engine::Engine;
+use crate::run::home::{self, Home};
 use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
@@ -118,7 +119,7 @@ fn own_info(
         host: settings.host.clone(),
         host_hash: hash::hash(settings.host_id.as_bytes()),
         pid: std::process::id(),
-        machine: machine(),
+        machine: home::machine(),
         rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
         nics: nics.iter().map(nic).collect::<Result<_>>()?,
     })
@@ -330,6 +331,7 @@ impl Birth {
         let health = Arc::new(Health::new()?);
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Vec<String> = self.peers.iter().map(name).collect();
+        let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
         let watcher = self.watch(control, acceptors, &names, &health)?;
         let comm = Arc::new(Comm {
             rank: self.identity.rank,
@@ -339,7 +341,8 @@ impl Birth {
             topology: self.topology,
             rings: self.rings,
             engine: Mutex::new(Engine::new(links)),
-            crowded: self.peers.iter().filter(|peer| peer.machine == machine()).count() > cores(),
+            crowded: home::is_crowded(&self.peers),
+            home: home.filter(|_| self.request.split.is_none()),
             base_channels: self.base,
             profiled: profiler.is_some(),
             health,
@@ -384,17 +387,6 @@ impl Birth {
         let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
         started.map(Some)
     }
-}
-
-/// The running machine, whatever hosts are pretended on it: what its ranks share are its cores.
-fn machine() -> u64 {
-    let boot_id = std::fs::read("/proc/sys/kernel/random/boot_id");
-    hash::hash(&boot_id.unwrap_or_default())
-}
-
-/// Cores that this process may use.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// GB/s in the search lines: the slowest NIC's.

@@ -33,6 +33,7 @@ use crate::net::unique_id::Secret;
 use crate::profiler::emit::Call;
 use crate::profiler::plugin::Context;
 use crate::run::engine::Engine;
+use crate::run::home::Home;
 use crate::topology::{PeerInfo, RingPlace, Topology};
 
 /// What the caller's `ncclConfig_t` asks for.
@@ -67,6 +68,8 @@ pub(crate) struct Comm {
     pub(crate) engine: Mutex<Engine>,
     /// Whether its ranks outnumber the cores of the machine that they share with this one.
     pub(crate) crowded: bool,
+    /// Its core of the machine, where ranks share one and have cores enough.
+    pub(crate) home: Option<Home>,
     base_channels: usize,
     profiled: bool,
     /// Whether it has failed.

@@ -16,6 +16,7 @@ use crate::net::control::{Failure, lock};
 use crate::net::link::Header;
 use crate::net::wake;
 use crate::run::engine::{Engine, Trouble};
+use crate::run::home::Home;
 use crate::run::pace::{Next, Pace};
 use crate::transport::Fault;
 
@@ -95,6 +96,8 @@ fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
     let mut fds: Vec<PollFd<'_>> = open().flat_map(Run::poll_fds).collect();
     let slept = wake::sleep(&mut fds, most);
     drop(fds);
+    // Whoever has woken this thread may have drawn it to its core.
+    runs.iter().find_map(|run| run.comm.home).into_iter().for_each(Home::keep_apart);
     if let Err(error) = slept {
         runs.iter_mut().for_each(|run| run.break_off(&error));
     }

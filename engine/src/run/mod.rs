@@ -3,6 +3,7 @@
 pub(crate) mod drive;
 pub(crate) mod engine;
 pub(crate) mod group;
+pub(crate) mod home;
 pub(crate) mod job;
 pub(crate) mod pace;
 pub(crate) mod sink;

@@ -1,0 +1,117 @@
+//! Ranks of one machine on different cores.
+//!
+//! A message through a socket wakes its receiver on the sender's core, or near it: two ranks that answer each other end
+//! up on one core, where each must sleep before the other can look, and a microsecond becomes half a millisecond. So a
+//! thread that wakes on another rank's core moves to its own one. It is moved, not bound: its set of cores is the same
+//! afterwards, and a core that is no other rank's is left to the scheduler.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use crate::hash;
+use crate::topology::PeerInfo;
+
+/// Which of the cores that a thread may use is its rank's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// Among the ranks on the machine.
+    pub(crate) index: usize,
+    /// Ranks on the machine, no more than cores.
+    pub(crate) n_ranks: usize,
+    /// The same for all ranks of a job, and different for others on the machine.
+    pub(crate) seed: u64,
+}
+
+/// The running machine, whatever hosts are pretended on it: what its ranks share are its cores.
+pub(crate) fn machine() -> u64 {
+    let boot_id = std::fs::read("/proc/sys/kernel/random/boot_id");
+    hash::hash(&boot_id.unwrap_or_default())
+}
+
+/// Whether the ranks on this machine outnumber the cores that this process may use.
+pub(crate) fn is_crowded(peers: &[PeerInfo]) -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    here(peers).count() > cores
+}
+
+fn here(peers: &[PeerInfo]) -> impl Iterator<Item = &PeerInfo> {
+    let machine = machine();
+    peers.iter().filter(move |peer| peer.machine == machine)
+}
+
+impl Home {
+    /// Of `rank` among `peers`; none where it is alone, or where there are fewer cores than ranks. Communicators that
+    /// are split off leave their ranks where the whole one has them.
+    pub(crate) fn of(rank: usize, peers: &[PeerInfo], seed: u64) -> Option<Self> {
+        let index = here(peers).position(|peer| peer.rank == rank)?;
+        let n_ranks = here(peers).count();
+        (n_ranks > 1 && !is_crowded(peers)).then_some(Self { index, n_ranks, seed })
+    }
+
+    /// Moves the calling thread if it runs on another rank's core. If the kernel refuses, it stays.
+    pub(crate) fn keep_apart(self) {
+        let Ok(allowed) = sched_getaffinity(None) else { return };
+        let cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        let Some(own) = self.move_to(cores, allowed.count() as usize, sched_getcpu()) else { return };
+        let mut alone = CpuSet::new();
+        alone.set(own);
+        if sched_setaffinity(None, &alone).is_ok() {
+            // It was allowed a moment ago.
+            let _ = sched_setaffinity(None, &allowed);
+        }
+    }
+
+    /// The core to move to, if `here` is another rank's.
+    fn move_to(self, cores: impl Iterator<Item = usize> + Clone, n: usize, here: usize) -> Option<usize> {
+        if self.n_ranks < 2 || n < self.n_ranks {
+            return None;
+        }
+        let first = usize::try_from(self.seed % n as u64).ok()?;
+        let at = cores.clone().position(|core| core == here)?;
+        // Ranks' cores follow each other, around the end.
+        let owner = (at + n - first) % n;
+        let is_others = owner < self.n_ranks && owner != self.index;
+        is_others.then(|| cores.clone().nth((first + self.index) % n)).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CORES: [usize; 4] = [0, 1, 4, 5];
+
+    fn moves(index: usize, n_ranks: usize, seed: u64, here: usize) -> Option<usize> {
+        Home { index, n_ranks, seed }.move_to(CORES.into_iter(), CORES.len(), here)
+    }
+
+    #[test]
+    fn only_from_another_ranks_core_and_to_the_own_one() {
+        assert_eq!(moves(0, 2, 0, 1), Some(0));
+        assert_eq!(moves(1, 2, 0, 0), Some(1));
+        assert_eq!(moves(1, 2, 0, 1), None);
+        assert_eq!(moves(1, 2, 0, 4), None);
+        assert_eq!(moves(1, 4, 3, 5), Some(0));
+        assert_eq!(moves(0, 1, 0, 1), None);
+        assert_eq!(moves(0, 5, 0, 1), None);
+    }
+
+    #[test]
+    fn every_rank_has_a_core_of_its_own() {
+        for seed in 0..8 {
+            let own =
+                |index| CORES.into_iter().filter(|here| moves(index, 4, seed, *here).is_none()).collect();
+            let mut all: Vec<Vec<usize>> = (0..4).map(own).collect();
+            all.sort();
+            assert_eq!(all, [[0], [1], [4], [5]]);
+        }
+    }
+
+    #[test]
+    fn a_thread_may_use_the_same_cores_afterwards() {
+        let before = sched_getaffinity(None).unwrap();
+        for index in 0..2 {
+            Home { index, n_ranks: 2, seed: 0 }.keep_apart();
+        }
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+}
