@@ -18,7 +18,10 @@ const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// Where Linux shows network interfaces.
 const SYSFS_NET: &str = "/sys/class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 16] = [
+const REPORTED: [&str; 19] = [
+    "RSCCL_SHM_DISABLE",
+    "NCCL_SHM_DISABLE",
+    "RSCCL_TUNING",
     "RSCCL_ALGO",
     "RSCCL_DETERMINISTIC",
     "RSCCL_INLINE_BYTES",
@@ -71,6 +74,10 @@ pub(crate) struct Settings {
     pub(crate) algorithm: Option<Algorithm>,
     /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks.
     pub(crate) rank_order: bool,
+    /// Whether ranks of one host share memory: unless `RSCCL_SHM_DISABLE` or `NCCL_SHM_DISABLE` is 1.
+    pub(crate) shm: bool,
+    /// `RSCCL_TUNING`: a file of rules that come before the built-in ones.
+    pub(crate) tuning: Option<PathBuf>,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
@@ -122,6 +129,10 @@ impl Settings {
             inline_bytes: inline_bytes(&lookup, &mut mistakes),
             algorithm: algorithm(&lookup, &mut mistakes),
             rank_order: rank_order(&lookup, &mut mistakes),
+            shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"]
+                .iter()
+                .any(|name| lookup(name).as_deref() == Some("1")),
+            tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
             reported: REPORTED

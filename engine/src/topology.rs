@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::transport::shm::connect::Announcement;
+
 /// A usable NIC of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PeerNic {
@@ -26,6 +28,8 @@ pub(crate) struct PeerInfo {
     pub(crate) host_hash: u64,
     /// Its process.
     pub(crate) pid: u32,
+    /// Where ranks of its host can share memory with it; nowhere, if that is switched off.
+    pub(crate) shm: Option<Announcement>,
     /// The machine that it runs on; ranks of different pretended hosts may share one.
     pub(crate) machine: u64,
     /// Where it waits for ranks that make another communicator of this one.

@@ -31,6 +31,7 @@ fn rings_in_the_log_are_the_sockets_of_the_connection_log() {
             ("NCCL_DEBUG_SUBSYS".to_owned(), "INIT,GRAPH,ENV".to_owned()),
             ("NCCL_DEBUG_FILE".to_owned(), path("log")),
             ("RSCCL_CONNECTION_LOG".to_owned(), path("connections")),
+            ("RSCCL_SHM_DISABLE".to_owned(), "1".to_owned()),
         ]
     };
     let job = Job { program: &program, n_ranks: 4, command: &["init"], environment: &environment };

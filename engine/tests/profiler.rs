@@ -63,6 +63,7 @@ fn a_plugin_hears_everything_and_the_bytes_are_right() {
         vec![
             ("NCCL_PROFILER_PLUGIN".to_owned(), plugin.to_string_lossy().into_owned()),
             ("PLUGIN_LOG".to_owned(), log.clone()),
+            ("RSCCL_ALGO".to_owned(), "ring".to_owned()),
         ]
     };
     let (n_ranks, count) = (4_u64, 64 * 1024_u64);

@@ -144,6 +144,11 @@ impl Primitive {
         matches!(self, Self::AllReduce | Self::ReduceScatter | Self::Reduce { .. })
     }
 
+    /// Whether `count` is that of one of many blocks.
+    pub(crate) fn has_blocks(self) -> bool {
+        matches!(self, Self::AllGather | Self::ReduceScatter) || self.is_pairwise()
+    }
+
     /// The root, or 0.
     pub(crate) fn root(self) -> usize {
         match self {

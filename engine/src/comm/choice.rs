@@ -27,10 +27,20 @@ impl Comm {
         let order = self.rings.first().map_or(&[][..], |ring| &ring.order);
         let scope = self.scope(operation, order, 0, n_channels);
         let ordered = operation.n_virtual > 1 || self.settings.rank_order && operation.primitive.reduces();
-        let wanted = self.settings.algorithm.into_iter().chain([Algorithm::Ring]);
-        let mut wanted = wanted.filter(|algorithm| !ordered || algorithm.keeps_rank_order());
-        let found = wanted.find(|algorithm| supports(*algorithm, operation.primitive, &scope));
-        Choice { algorithm: found.unwrap_or(Algorithm::Direct), n_channels }
+        let primitive = operation.primitive;
+        let fits = |algorithm: &Algorithm| {
+            supports(*algorithm, primitive, &scope) && (!ordered || algorithm.keeps_rank_order())
+        };
+        if let Some(algorithm) = self.settings.algorithm.filter(fits) {
+            return Choice { algorithm, n_channels };
+        }
+        if ordered {
+            return Choice { algorithm: Algorithm::Direct, n_channels };
+        }
+        let blocks = if primitive.has_blocks() { self.n_ranks } else { 1 };
+        let pick = self.tuning.choose(primitive, operation.bytes().saturating_mul(blocks), &scope);
+        let n_channels = pick.channels.map_or(n_channels, |most| most.min(n_channels));
+        Choice { algorithm: pick.algorithm, n_channels }
     }
 
     /// All steps of this rank, each with its channel.
@@ -70,15 +80,24 @@ impl Comm {
 
     /// A connection to `peer` for what this rank sends on `channel`.
     pub(crate) fn open_send(&self, channel: u32, peer: usize) -> Result<Box<dyn SendHalf>> {
+        let place = |rank| (rank, self.topology.local_rank(rank));
+        let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
+        let log = |nic| {
+            let line = lines::hop(shown, 1, place(self.rank), place(peer), "send", nic);
+            self.info(subsystem::INIT, &line);
+        };
+        if let Some(host) = self.host.as_ref().filter(|host| host.reaches(peer)) {
+            let half = host.open_send(channel, peer)?;
+            log(None);
+            return Ok(Box::new(half));
+        }
         let (own, other) = (self.nic_of(self.rank, channel), self.nic_of(peer, channel));
         let target = Target { rank: peer, address: other.listen, from: own.address };
         let hello = Hello { purpose: Purpose::Data(channel), rank: self.rank };
         let stream = call_peer(&target, hello, &self.secret, self.settings.timeout).map_err(|error| {
             Error::Remote(format!("cannot connect to {} for a send: {error}", self.names[peer]))
         })?;
-        let place = |rank| (rank, self.topology.local_rank(rank));
-        let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
-        self.info(subsystem::INIT, &lines::hop(shown, 1, place(self.rank), place(peer), "send", 0));
+        log(Some(self.nic_index(self.rank, channel)));
         Ok(Box::new(TcpSend::new(stream, peer)))
     }
 
@@ -87,10 +106,19 @@ impl Comm {
         Box::new(TcpRecv::new(stream, peer))
     }
 
+    /// The receiving end for `peer`, if it shares memory with this rank: no call of the peer is needed.
+    pub(crate) fn open_shared_recv(&self, channel: u32, peer: usize) -> Result<Option<Box<dyn RecvHalf>>> {
+        let Some(host) = self.host.as_ref().filter(|host| host.reaches(peer)) else { return Ok(None) };
+        Ok(Some(Box::new(host.open_recv(channel, peer)?)))
+    }
+
     /// The NIC of `rank` on `channel`.
     fn nic_of(&self, rank: usize, channel: u32) -> &PeerNic {
-        let nics = &self.peers[rank].nics;
+        &self.peers[rank].nics[self.nic_index(rank, channel)]
+    }
+
+    fn nic_index(&self, rank: usize, channel: u32) -> usize {
         let channel = if channel == P2P_CHANNEL { 0 } else { channel as usize };
-        &nics[(channel % self.base_channels) % nics.len()]
+        (channel % self.base_channels) % self.peers[rank].nics.len()
     }
 }

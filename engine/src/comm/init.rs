@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
+use crate::collective::choose::Table;
 use crate::comm::links::Links;
 use crate::comm::making::Making;
 use crate::comm::operators::Operators;
@@ -29,8 +30,11 @@ use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::engine::Engine;
 use crate::run::home::{self, Home};
 use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
+use crate::transport::shm::connect::Endpoint;
+use crate::transport::shm::host::Host;
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
+use crate::transport::{Description, shm};
 
 /// What a communicator is made from.
 #[derive(Clone, Debug)]
@@ -76,7 +80,10 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let nics = nic::usable(&settings)?;
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
     let rendezvous = rendezvous(&nics)?;
-    let peers = bootstrap.all_gather(&own_info(&request, &settings, &nics, &rendezvous)?)?;
+    let endpoint = if settings.shm { Some(Endpoint::new()?) } else { None };
+    let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
+    let peers =
+        bootstrap.all_gather(&own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?)?;
     let birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(bandwidth(&nics));
@@ -87,7 +94,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     }
     let profiler = birth.profiler();
     let mut acceptors = acceptors(nics, &id)?;
-    let connected = birth.connect(&mut acceptors);
+    let connected = birth.connect(&mut acceptors, endpoint);
     let error = connected.as_ref().err().map(|error| (error.code(), error.to_string()));
     let verdicts = bootstrap.all_gather(&Verdict { error })?;
     let connected = connected?;
@@ -96,7 +103,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     {
         return Err(Error::from_code(code, format!("rank {rank}: {text}")));
     }
-    birth.finish(connected, acceptors, profiler, rendezvous)
+    birth.finish(connected, acceptors, profiler, rendezvous, tuning)
 }
 
 fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
@@ -110,6 +117,7 @@ fn own_info(
     settings: &Settings,
     nics: &[Nic],
     rendezvous: &TcpListener,
+    endpoint: Option<&Endpoint>,
 ) -> Result<PeerInfo> {
     let nic = |nic: &Nic| {
         Ok(PeerNic { name: nic.name.clone(), address: nic.address, listen: nic.listen_address()? })
@@ -119,6 +127,7 @@ fn own_info(
         host: settings.host.clone(),
         host_hash: hash::hash(settings.host_id.as_bytes()),
         pid: std::process::id(),
+        shm: endpoint.map(Endpoint::announcement),
         machine: home::machine(),
         rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
         nics: nics.iter().map(nic).collect::<Result<_>>()?,
@@ -127,6 +136,13 @@ fn own_info(
 
 fn acceptors(nics: Vec<Nic>, id: &UniqueId) -> Result<Vec<Acceptor>> {
     nics.into_iter().map(|nic| Acceptor::new(nic.listener, id.secret)).collect()
+}
+
+/// What has been connected.
+struct Connections {
+    links: Links,
+    control: Vec<ControlPeer>,
+    host: Option<Host>,
 }
 
 /// A communicator that is being made.
@@ -261,7 +277,9 @@ impl Birth {
         Target { rank, address: self.peers[rank].nics[self.nic(rank, channel)].listen, from }
     }
 
-    fn connect(&self, acceptors: &mut [Acceptor]) -> Result<(Links, Vec<ControlPeer>)> {
+    fn connect(&self, acceptors: &mut [Acceptor], endpoint: Option<Endpoint>) -> Result<Connections> {
+        let host = self.share_memory(endpoint)?;
+        let reaches = |rank: usize| host.as_ref().is_some_and(|host| host.reaches(rank));
         let lonely = self.identity.n_ranks == 1;
         let rings = || (0_u32..).zip(if lonely { &[][..] } else { &self.rings[..] });
         let send = |(channel, ring): (u32, &RingPlace)| (channel, self.target(ring.next(), channel as usize));
@@ -269,8 +287,11 @@ impl Birth {
         let plan = Plan {
             rank: self.identity.rank,
             secret: self.id.secret,
-            sends: rings().map(send).collect(),
-            recvs: rings().map(|(channel, ring)| (channel, ring.prev())).collect(),
+            sends: rings().filter(|(_, ring)| !reaches(ring.next())).map(send).collect(),
+            recvs: rings()
+                .filter(|(_, ring)| !reaches(ring.prev()))
+                .map(|(channel, ring)| (channel, ring.prev()))
+                .collect(),
             judge: (!first).then(|| self.target(0, 0)),
             control_callers: if first { self.identity.n_ranks - 1 } else { 0 },
             timeout: self.settings.timeout,
@@ -283,25 +304,59 @@ impl Birth {
         for ((channel, peer), stream) in plan.recvs.iter().zip(connected.recvs) {
             links.recvs.connect(*channel, *peer, Box::new(TcpRecv::new(stream, *peer)));
         }
+        if let Some(host) = &host {
+            for (channel, ring) in rings().filter(|(_, ring)| reaches(ring.next())) {
+                links.sends.connect(channel, ring.next(), Box::new(host.open_send(channel, ring.next())?));
+            }
+            for (channel, ring) in rings().filter(|(_, ring)| reaches(ring.prev())) {
+                links.recvs.connect(channel, ring.prev(), Box::new(host.open_recv(channel, ring.prev())?));
+            }
+        }
         self.log_hops(&links)?;
-        Ok((links, connected.control))
+        Ok(Connections { links, control: connected.control, host })
+    }
+
+    /// With the ranks of this host that can.
+    fn share_memory(&self, endpoint: Option<Endpoint>) -> Result<Option<Host>> {
+        let hashes: Vec<u64> = self.peers.iter().map(|peer| peer.host_hash).collect();
+        let announcements: Vec<_> = self.peers.iter().map(|peer| peer.shm.clone()).collect();
+        let members = shm::connect::members(&announcements, &hashes, self.identity.rank);
+        let Some(endpoint) = endpoint.filter(|_| members.len() > 1) else { return Ok(None) };
+        let plan = shm::connect::Plan {
+            rank: self.identity.rank,
+            members,
+            announcements: &announcements,
+            secret: self.id.secret,
+            timeout: self.settings.timeout,
+            tuning: shm::Tuning::default(),
+        };
+        shm::connect::join(endpoint, &plan).map(Some)
     }
 
     fn log_hops(&self, links: &Links) -> Result<()> {
         let own = self.identity.rank;
         let place = |rank| (rank, self.topology.local_rank(rank));
         let mut hops = Vec::new();
-        for (send, recv) in links.sends.iter().zip(links.recvs.iter()) {
+        let mut sends: Vec<_> = links.sends.iter().collect();
+        sends.sort_by_key(|end| end.channel);
+        let mut recvs: Vec<_> = links.recvs.iter().collect();
+        recvs.sort_by_key(|end| end.channel);
+        for (send, recv) in sends.into_iter().zip(recvs) {
             let channel = send.channel as usize;
             let nic = self.nic(own, channel);
             let (prev, next) = (recv.peer, send.peer);
+            let over = |description: Option<Description>| {
+                matches!(description, Some(Description::Tcp { .. })).then_some(nic)
+            };
+            let from = over(recv.half.as_ref().map(|half| half.describe()));
+            let to = over(send.half.as_ref().map(|half| half.describe()));
             self.info(
                 subsystem::INIT | subsystem::NET,
-                &lines::hop(channel, 0, place(prev), place(own), "receive", nic),
+                &lines::hop(channel, 0, place(prev), place(own), "receive", from),
             );
             self.info(
                 subsystem::INIT | subsystem::NET,
-                &lines::hop(channel, 0, place(own), place(next), "send", nic),
+                &lines::hop(channel, 0, place(own), place(next), "send", to),
             );
             let name = &self.peers[own].nics[nic].name;
             let hop = |direction, peer| Hop {
@@ -323,12 +378,17 @@ impl Birth {
 
     fn finish(
         self,
-        (links, control): (Links, Vec<ControlPeer>),
+        connections: Connections,
         acceptors: Vec<Acceptor>,
         profiler: Option<Context>,
         rendezvous: TcpListener,
+        tuning: Table,
     ) -> Result<Arc<Comm>> {
+        let Connections { links, control, host } = connections;
         let health = Arc::new(Health::new()?);
+        if let Some(host) = &host {
+            let _ = health.bell.set(host.doorbell().ringer());
+        }
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Vec<String> = self.peers.iter().map(name).collect();
         let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
@@ -344,6 +404,8 @@ impl Birth {
             crowded: home::is_crowded(&self.peers),
             home: home.filter(|_| self.request.split.is_none()),
             base_channels: self.base,
+            host,
+            tuning,
             profiled: profiler.is_some(),
             health,
             turns: Turns::default(),

@@ -2,8 +2,9 @@
 
 use crate::transport::{RecvHalf, SendHalf};
 
-/// The channel of `ncclSend` and `ncclRecv`, whose order is that of each pair of ranks and not the collectives'.
-pub(crate) const P2P_CHANNEL: u32 = 0xffff;
+/// The channel of `ncclSend` and `ncclRecv`, whose order is that of each pair of ranks and not the collectives': the first after
+/// theirs ([`MAX_CHANNELS`](crate::channels::MAX_CHANNELS)).
+pub(crate) const P2P_CHANNEL: u32 = 64;
 
 /// One end of a connection.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::channels::Limits;
+use crate::collective::choose::Table;
 use crate::collective::operation::{N_FUNCTIONS, Operation, Primitive};
 use crate::comm::links::Traffic;
 use crate::comm::making::Making;
@@ -35,6 +36,7 @@ use crate::profiler::plugin::Context;
 use crate::run::engine::Engine;
 use crate::run::home::Home;
 use crate::topology::{PeerInfo, RingPlace, Topology};
+use crate::transport::shm::host::Host;
 
 /// What the caller's `ncclConfig_t` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +73,9 @@ pub(crate) struct Comm {
     /// Its core of the machine, where ranks share one and have cores enough.
     pub(crate) home: Option<Home>,
     base_channels: usize,
+    /// The ranks that share memory with this one.
+    pub(crate) host: Option<Host>,
+    tuning: Table,
     profiled: bool,
     /// Whether it has failed.
     pub(crate) health: Arc<Health>,

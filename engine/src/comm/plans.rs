@@ -115,7 +115,15 @@ fn slots(comm: &Comm, links: &mut Links, plan: &Plan) -> Result<Vec<usize>> {
                 }
                 index
             }
-            Direction::Recv => links.recvs.index(queue.channel, queue.peer),
+            Direction::Recv => {
+                let index = links.recvs.index(queue.channel, queue.peer);
+                if links.recvs.get(index).is_some_and(|end| end.half.is_none())
+                    && let Some(half) = comm.open_shared_recv(queue.channel, queue.peer)?
+                {
+                    links.recvs.connect(queue.channel, queue.peer, half);
+                }
+                index
+            }
             Direction::Local => usize::MAX,
         });
     }

@@ -117,20 +117,23 @@ pub(crate) fn ring(channel: usize, prev: usize, rank: usize, next: usize) -> Str
     format!("Ring {channel:02} : {prev} -> {rank} -> {next}")
 }
 
-/// A hop: sender and receiver as (rank, index on its node).
+/// A hop: sender and receiver as (rank, index on its node); without a NIC, through shared memory.
 pub(crate) fn hop(
     channel: usize,
     connection: u8,
     from: (usize, usize),
     to: (usize, usize),
     direction: &str,
-    nic: usize,
+    nic: Option<usize>,
 ) -> String {
     let ((sender, sender_device), (receiver, receiver_device)) = (from, to);
-    format!(
-        "Channel {channel:02}/{connection} : {sender}[{sender_device}] -> {receiver}[{receiver_device}] [{direction}] \
-         via NET/Socket/{nic}"
-    )
+    let hop = format!(
+        "Channel {channel:02}/{connection} : {sender}[{sender_device}] -> {receiver}[{receiver_device}]"
+    );
+    match nic {
+        Some(nic) => format!("{hop} [{direction}] via NET/Socket/{nic}"),
+        None => format!("{hop} via SHM/direct/direct"),
+    }
 }
 
 /// The counts.
@@ -175,7 +178,11 @@ mod tests {
             ),
             (channel(0, 8, &[0, 1, 3, 2]), "Channel 00/08 : 0 1 3 2"),
             (ring(3, 0, 1, 2), "Ring 03 : 0 -> 1 -> 2"),
-            (hop(0, 0, (1, 1), (2, 0), "send", 1), "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/1"),
+            (
+                hop(0, 0, (1, 1), (2, 0), "send", Some(1)),
+                "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/1",
+            ),
+            (hop(0, 0, (1, 1), (2, 2), "send", None), "Channel 00/0 : 1[1] -> 2[2] via SHM/direct/direct"),
             (
                 counts(8),
                 "8 coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 1 p2p channels per peer",

@@ -6,7 +6,7 @@
 use std::ffi::c_int;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::comm::making::Making;
 use crate::error::{Error, Result};
 use crate::net::wake::Wake;
+use crate::transport::shm::doorbell::Ringer;
 
 /// How long a rank that noticed trouble waits for rank 0's word before it blames its neighbour.
 const VERDICT_WAIT: Duration = Duration::from_millis(1500);
@@ -65,6 +66,8 @@ pub(crate) struct Health {
     leaving: AtomicBool,
     /// Wakes the thread that runs operations.
     pub(crate) runner: Wake,
+    /// The same, where it sleeps on shared memory.
+    pub(crate) bell: OnceLock<Ringer>,
     /// Wakes the thread that watches.
     pub(crate) watcher: Wake,
 }
@@ -90,8 +93,14 @@ impl Health {
             judge_gone: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             runner: Wake::new()?,
+            bell: OnceLock::new(),
             watcher: Wake::new()?,
         })
+    }
+
+    fn wake_runner(&self) {
+        self.runner.set();
+        self.bell.get().into_iter().for_each(Ringer::ring);
     }
 
     /// Whether there is a failure: one load, for those who look often.
@@ -112,7 +121,7 @@ impl Health {
         for child in std::mem::take(&mut *lock(&self.children)).iter().filter_map(Weak::upgrade) {
             child.call_off();
         }
-        self.runner.set();
+        self.wake_runner();
         self.watcher.set();
     }
 
@@ -167,7 +176,7 @@ impl Health {
     pub(crate) fn add_inbound(&self, inbound: Inbound) {
         lock(&self.inbound).push(inbound);
         self.has_inbound.store(true, Ordering::Release);
-        self.runner.set();
+        self.wake_runner();
     }
 
     /// Whether connections have come: one load.

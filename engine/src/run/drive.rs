@@ -19,6 +19,8 @@ use crate::run::engine::{Engine, Trouble};
 use crate::run::home::Home;
 use crate::run::pace::{Next, Pace};
 use crate::transport::Fault;
+use crate::transport::shm::doorbell::{Mode, Nap};
+use crate::transport::shm::host::Host;
 
 /// What one group asks of one communicator.
 #[derive(Debug)]
@@ -88,13 +90,30 @@ fn look(runs: &mut [Run<'_>]) -> bool {
 /// Sleeps until something may move; whether something had moved already.
 fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
     runs.iter().for_each(|run| run.comm.health.runner.reset());
-    // What came before the reset is seen by this look, and what comes after it ends the sleep.
+    let comms: Vec<&Comm> = runs.iter().map(|run| run.comm).collect();
+    let needs_fds = runs.len() > 1 || runs.iter().any(|run| run.engine.poll_fds().next().is_some());
+    let mode = if needs_fds { Mode::BellAndFds } else { Mode::Bell };
+    let bells = || comms.iter().filter_map(|comm| comm.host.as_ref()).map(Host::doorbell);
+    let mut naps: Vec<Nap<'_>> = bells().map(|bell| bell.prepare(mode)).collect();
+    // What came before is seen by this look, and what comes after it ends the sleep.
     if look(runs) || runs.iter().all(|run| run.outcome.is_some()) {
         return true;
     }
     let open = || runs.iter().filter(|run| run.outcome.is_none());
     let mut fds: Vec<PollFd<'_>> = open().flat_map(Run::poll_fds).collect();
-    let slept = wake::sleep(&mut fds, most);
+    let slept = match naps.pop() {
+        None => wake::sleep(&mut fds, most),
+        Some(nap) => {
+            // The nap adds its own bell's descriptor.
+            let others: Vec<_> = bells().take(naps.len()).collect();
+            fds.extend(others.iter().map(|bell| PollFd::from_borrowed_fd(bell.event(), PollFlags::IN)));
+            let slept = nap.sleep(&fds, most);
+            for bell in others {
+                let _ = rustix::io::read(bell.event(), &mut [0_u8; 8]);
+            }
+            slept
+        }
+    };
     drop(fds);
     // Whoever has woken this thread may have drawn it to its core.
     runs.iter().find_map(|run| run.comm.home).into_iter().for_each(Home::keep_apart);
