@@ -32,6 +32,8 @@ pub(crate) struct PeerInfo {
     pub(crate) shm: Option<Announcement>,
     /// The machine that it runs on; ranks of different pretended hosts may share one.
     pub(crate) machine: u64,
+    /// The cores that it may use: bit i of word w is core 64 w + i.
+    pub(crate) cores: Vec<u64>,
     /// Where it waits for ranks that make another communicator of this one.
     pub(crate) rendezvous: SocketAddr,
     /// The NICs it can use now; never empty.

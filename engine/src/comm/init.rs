@@ -129,6 +129,7 @@ fn own_info(
         pid: std::process::id(),
         shm: endpoint.map(Endpoint::announcement),
         machine: home::machine(),
+        cores: home::cores(),
         rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
         nics: nics.iter().map(nic).collect::<Result<_>>()?,
     })

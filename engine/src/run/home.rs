@@ -27,13 +27,32 @@ pub(crate) fn machine() -> u64 {
     hash::hash(&boot_id.unwrap_or_default())
 }
 
-/// Whether the ranks on this machine outnumber the cores that this process may use.
+/// The cores that this thread may use, as [`PeerInfo::cores`].
+pub(crate) fn cores() -> Vec<u64> {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let word = |first| (0..64).filter(|bit| allowed.is_set(first + bit)).fold(0, |word, bit| word | 1 << bit);
+    let mut words: Vec<u64> = (0..CpuSet::MAX_CPU).step_by(64).map(word).collect();
+    words.truncate(words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1));
+    words
+}
+
+/// Whether the ranks on this machine outnumber the cores that they may use between them. A launcher may have given each
+/// its own, or all the same ones; a quota of processor time counts as so many cores for all.
 pub(crate) fn is_crowded(peers: &[PeerInfo]) -> bool {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let own = sched_getaffinity(None).map_or(0, |allowed| allowed.count() as usize);
+    let quota = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = if quota < own { quota } else { union(here(peers).map(|peer| peer.cores.as_slice())) };
     here(peers).count() > cores
 }
 
-fn here(peers: &[PeerInfo]) -> impl Iterator<Item = &PeerInfo> {
+/// How many cores there are in any of the sets.
+fn union<'a>(sets: impl Iterator<Item = &'a [u64]> + Clone) -> usize {
+    let n_words = sets.clone().map(<[u64]>::len).max().unwrap_or(0);
+    let of_word = |word| sets.clone().fold(0, |all, set| all | set.get(word).copied().unwrap_or(0));
+    (0..n_words).map(|word| of_word(word).count_ones() as usize).sum()
+}
+
+fn here(peers: &[PeerInfo]) -> impl Iterator<Item = &PeerInfo> + Clone {
     let machine = machine();
     peers.iter().filter(move |peer| peer.machine == machine)
 }
@@ -93,6 +112,14 @@ mod tests {
         assert_eq!(moves(1, 4, 3, 5), Some(0));
         assert_eq!(moves(0, 1, 0, 1), None);
         assert_eq!(moves(0, 5, 0, 1), None);
+    }
+
+    #[test]
+    fn cores_of_all_ranks_count_once() {
+        let count = |sets: &[&[u64]]| union(sets.iter().copied());
+        assert_eq!(count(&[&[0b01], &[0b10]]), 2);
+        assert_eq!(count(&[&[0b11], &[0b11], &[0, 1]]), 3);
+        assert_eq!(count(&[]), 0);
     }
 
     #[test]
