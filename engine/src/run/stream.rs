@@ -22,6 +22,8 @@ pub(crate) type Work = Box<dyn FnOnce() -> Result<()> + Send>;
 pub(crate) struct Stream {
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Where the worker waits: what it cannot take must not wake it.
+    takeable: Condvar,
 }
 
 #[derive(Default)]
@@ -32,8 +34,9 @@ struct Queue {
     error: Option<Error>,
     /// Somebody runs the work that was taken last: the worker, or a caller.
     running: bool,
-    /// Threads that wait for a change.
+    /// Threads that wait for a change, the worker aside.
     sleepers: usize,
+    worker_sleeps: bool,
     has_worker: bool,
     closing: bool,
 }
@@ -65,7 +68,7 @@ pub(crate) fn destroy(handle: usize) -> Result<()> {
     let stream =
         stream.ok_or_else(|| Error::InvalidArgument(format!("{handle:#x} is no stream to destroy")))?;
     lock(&stream.queue).closing = true;
-    stream.changed.notify_all();
+    stream.takeable.notify_one();
     Ok(())
 }
 
@@ -150,7 +153,7 @@ impl Stream {
             queue = match queue.take() {
                 Some(work) => self.run_one(queue, work),
                 None if queue.closing && queue.waiting.is_empty() => break,
-                None => self.wait(queue),
+                None => self.wait_for_work(queue),
             };
         }
         queue.has_worker = false;
@@ -173,8 +176,18 @@ impl Stream {
         queue
     }
 
+    fn wait_for_work<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        queue.worker_sleeps = true;
+        queue = self.takeable.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        queue.worker_sleeps = false;
+        queue
+    }
+
     /// A notification is a system call, even where nobody sleeps.
     fn tell(&self, queue: &Queue) {
+        if queue.worker_sleeps && !queue.running && !queue.waiting.is_empty() {
+            self.takeable.notify_one();
+        }
         if queue.sleepers > 0 {
             self.changed.notify_all();
         }
