@@ -106,12 +106,14 @@ impl Rings {
             let share = part(count, n_channels, channel);
             let share_bytes = part(ELEMENT_BYTES * count, n_channels, channel) as u64;
             for (place, rank) in order.iter().enumerate() {
-                let (next, after) = (order[(place + 1) % n_ranks], order[(place + 2) % n_ranks]);
+                let next = order[(place + 1) % n_ranks];
                 let sends = match primitive {
-                    // Chunks are numbered by rank: all but that of the next rank in the first half, and all but that of
-                    // the one after it in the second.
+                    // Block b belongs to rank b: all but the own one in the first half, all but the next rank's in the
+                    // second. Of each block, a channel carries its slice.
                     Primitive::AllReduce => {
-                        bytes(2 * share - part(share, n_ranks, next) - part(share, n_ranks, after))
+                        let slice = |block: usize| part(part(count, n_ranks, block), n_channels, channel);
+                        let all: usize = (0..n_ranks).map(slice).sum();
+                        bytes(2 * all - slice(*rank) - slice(next))
                     }
                     Primitive::ReduceScatter => bytes((n_ranks - 1) * share),
                     Primitive::AllGather => (n_ranks - 1) as u64 * share_bytes,
