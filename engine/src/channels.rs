@@ -1,6 +1,6 @@
 //! How many channels a communicator has: NCCL's rule (`ncclTopoPostset`, 2.28), as pure functions.
 //!
-//! Each node finds its *init* channels (here: one per usable NIC); `base` is the minimum over all ranks; it is doubled,
+//! Each node finds its *init* channels (`topology::search`); `base` is the minimum over all ranks; it is doubled,
 //! then lowered by the MAX settings, then raised by the MIN settings. MAX comes before MIN on purpose, as in NCCL.
 //! Channel `c` at or above `base` is a copy of `c % base`. Every rank computes the final count alone, so settings that
 //! differ between ranks give counts that differ, which [`disagreement`] turns into an error that names them.
@@ -22,19 +22,6 @@ pub(crate) struct Limits {
     pub(crate) min_ctas: Option<usize>,
     /// `config.maxCTAs`.
     pub(crate) max_ctas: Option<usize>,
-}
-
-/// The init channels of every rank: the fewest usable NICs among the ranks of its node, or a constant in a
-/// communicator of one node.
-pub(crate) fn init_channels(nodes: &[usize], usable_nics: &[usize]) -> Vec<usize> {
-    if nodes.iter().all(|node| *node == nodes[0]) {
-        return vec![SINGLE_NODE_INIT_CHANNELS; nodes.len()];
-    }
-    let fewest = |node: usize| {
-        let of_node = nodes.iter().zip(usable_nics).filter(|(other, _)| **other == node);
-        of_node.map(|(_, nics)| *nics).min().unwrap_or(1).clamp(1, MAX_CHANNELS / 2)
-    };
-    nodes.iter().map(|node| fewest(*node)).collect()
 }
 
 /// The base that all ranks agree on.
@@ -85,16 +72,6 @@ mod tests {
 
     fn limits(min: Option<usize>, max: Option<usize>) -> Limits {
         Limits { min_channels: min, max_channels: max, ..Limits::default() }
-    }
-
-    #[test]
-    fn a_node_has_as_many_init_channels_as_its_poorest_rank_has_nics() {
-        assert_eq!(init_channels(&[0, 0, 1, 1], &[4, 3, 4, 4]), [3, 3, 4, 4]);
-    }
-
-    #[test]
-    fn one_node_has_the_constant() {
-        assert_eq!(init_channels(&[0, 0], &[7, 1]), [2, 2]);
     }
 
     #[test]

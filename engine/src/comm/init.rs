@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::channels;
 use crate::collective::choose::Table;
+use crate::collective::tree::Family;
 use crate::comm::links::Links;
 use crate::comm::making::Making;
 use crate::comm::operators::Operators;
@@ -29,6 +30,10 @@ use crate::net::watch::{self, ControlPeer, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::engine::Engine;
 use crate::run::home::{self, Home};
+use crate::topology::place;
+use crate::topology::print;
+use crate::topology::processor::Processor;
+use crate::topology::ranks::{Placement, Way};
 use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
 use crate::transport::shm::connect::Endpoint;
 use crate::transport::shm::host::Host;
@@ -77,16 +82,18 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     if request.rank >= request.n_ranks {
         return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
     }
-    let nics = nic::usable(&settings)?;
+    let mut nics = nic::usable(&settings)?;
+    let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
     let rendezvous = rendezvous(&nics)?;
     let endpoint = if settings.shm { Some(Endpoint::new()?) } else { None };
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
-    let peers =
-        bootstrap.all_gather(&own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?)?;
+    let mut info = own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?;
+    info.placement = found.placement;
+    let peers = bootstrap.all_gather(&info)?;
     let birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
-    birth.log_search(bandwidth(&nics));
+    birth.log_search(&found.notes);
     birth.log_rings();
     let finals = bootstrap.all_gather(&birth.rings.len())?;
     if let Some(text) = channels::disagreement(&finals) {
@@ -120,7 +127,14 @@ fn own_info(
     endpoint: Option<&Endpoint>,
 ) -> Result<PeerInfo> {
     let nic = |nic: &Nic| {
-        Ok(PeerNic { name: nic.name.clone(), address: nic.address, listen: nic.listen_address()? })
+        Ok(PeerNic {
+            name: nic.name.clone(),
+            address: nic.address,
+            listen: nic.listen_address()?,
+            speed_mbit: nic.speed_mbit,
+            port: nic.port,
+            seat: nic.seat.clone(),
+        })
     };
     Ok(PeerInfo {
         rank: request.rank,
@@ -132,6 +146,7 @@ fn own_info(
         cores: home::cores(),
         rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
         nics: nics.iter().map(nic).collect::<Result<_>>()?,
+        placement: Placement::default(),
     })
 }
 
@@ -153,8 +168,6 @@ struct Birth {
     id: UniqueId,
     peers: Vec<PeerInfo>,
     topology: Topology,
-    init_channels: Vec<usize>,
-    base: usize,
     rings: Vec<RingPlace>,
     identity: lines::Identity,
     making: Arc<Making>,
@@ -168,13 +181,9 @@ impl Birth {
         peers: Vec<PeerInfo>,
         making: &Arc<Making>,
     ) -> Self {
-        let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
-        let topology = Topology::new(&hashes);
-        let usable: Vec<usize> = peers.iter().map(|peer| peer.nics.len()).collect();
-        let init_channels = channels::init_channels(&topology.nodes, &usable);
-        let base = channels::base(&init_channels);
-        let count = channels::final_channels(base, Comm::limits(&settings, &request.config));
-        let place = |channel| RingPlace::new(topology.ring(channel % base), request.rank);
+        let topology = Topology::search(&peers);
+        let count = channels::final_channels(topology.base, Comm::limits(&settings, &request.config));
+        let place = |channel| RingPlace::new(topology.ring(channel), request.rank);
         let rings = (0..count).map(place).collect();
         let identity = lines::Identity {
             api: request.api,
@@ -185,18 +194,7 @@ impl Birth {
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
         };
-        Self {
-            request,
-            settings,
-            id,
-            peers,
-            topology,
-            init_channels,
-            base,
-            rings,
-            identity,
-            making: Arc::clone(making),
-        }
+        Self { request, settings, id, peers, topology, rings, identity, making: Arc::clone(making) }
     }
 
     fn info(&self, subsystem: u64, text: &str) {
@@ -216,19 +214,24 @@ impl Birth {
         self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
     }
 
-    /// The search result of this rank's node, for the ring and again for the tree.
-    fn log_search(&self, bandwidth: f32) {
+    /// The node's graph, and what the search found in it, for the ring and again for the tree.
+    fn log_search(&self, notes: &[String]) {
+        let rank = self.identity.rank;
+        for note in notes.iter().chain(&place::dump(&self.settings, &self.peers, &self.topology, rank)) {
+            self.info(subsystem::GRAPH | subsystem::ENV, note);
+        }
         if !log::enabled(Level::Info, subsystem::GRAPH) {
             return;
         }
-        let node = self.topology.nodes[self.identity.rank];
-        let members = self.topology.members[node].len();
-        let row = |channel: usize| (0..members).map(|index| (channel + index) % members).collect();
-        let rows: Vec<Vec<usize>> = (0..self.init_channels[self.identity.rank]).map(row).collect();
-        let own_nics = self.peers[self.identity.rank].nics.len();
-        let nics = (self.topology.n_nodes() > 1).then_some(own_nics);
+        let node = self.topology.nodes[rank];
+        let inter = self.topology.n_nodes() > 1;
+        let system = self.topology.system(&self.peers, node);
+        let ranks = &self.topology.members[node];
+        for line in print::system(&system, &Processor::of_machine(), ranks, inter) {
+            self.info(subsystem::GRAPH, &line);
+        }
         for pattern in [4, 1] {
-            for line in lines::search(pattern, &rows, nics, bandwidth) {
+            for line in print::graph(&self.topology.graphs[node], pattern, inter) {
                 self.info(subsystem::GRAPH, &line);
             }
         }
@@ -243,6 +246,8 @@ impl Birth {
                 self.info(subsystem::INIT, &lines::channel(channel, count, &ring.order));
             }
         }
+        let families = [0, 1].map(|tree| Family::new(tree, 0, &self.topology.nodes));
+        self.info(subsystem::INIT, &lines::trees(count, self.identity.rank, &families));
         for (channel, ring) in self.rings.iter().enumerate() {
             self.info(subsystem::GRAPH, &lines::ring(channel, ring.prev(), self.identity.rank, ring.next()));
         }
@@ -268,14 +273,14 @@ impl Birth {
         plugin.init(about)
     }
 
-    /// The NIC of `rank` on `channel`.
-    fn nic(&self, rank: usize, channel: usize) -> usize {
-        (channel % self.base) % self.peers[rank].nics.len()
-    }
-
     fn target(&self, rank: usize, channel: usize) -> Target {
-        let from = self.peers[self.identity.rank].nics[self.nic(self.identity.rank, channel)].address;
-        Target { rank, address: self.peers[rank].nics[self.nic(rank, channel)].listen, from }
+        let own = self.identity.rank;
+        let from = self.peers[own].nics[self.topology.nic(own, channel, Way::Out)].address;
+        Target {
+            rank,
+            address: self.peers[rank].nics[self.topology.nic(rank, channel, Way::In)].listen,
+            from,
+        }
     }
 
     fn connect(&self, acceptors: &mut [Acceptor], endpoint: Option<Endpoint>) -> Result<Connections> {
@@ -344,33 +349,37 @@ impl Birth {
         recvs.sort_by_key(|end| end.channel);
         for (send, recv) in sends.into_iter().zip(recvs) {
             let channel = send.channel as usize;
-            let nic = self.nic(own, channel);
+            let nic = |way| self.topology.nic(own, channel, way);
+            let (into, out) = (nic(Way::In), nic(Way::Out));
             let (prev, next) = (recv.peer, send.peer);
-            let over = |description: Option<Description>| {
+            let over = |description: Option<Description>, nic| {
                 matches!(description, Some(Description::Tcp { .. })).then_some(nic)
             };
-            let from = over(recv.half.as_ref().map(|half| half.describe()));
-            let to = over(send.half.as_ref().map(|half| half.describe()));
-            self.info(
-                subsystem::INIT | subsystem::NET,
-                &lines::hop(channel, 0, place(prev), place(own), "receive", from),
-            );
+            let from = over(recv.half.as_ref().map(|half| half.describe()), into);
+            let to = over(send.half.as_ref().map(|half| half.describe()), out);
+            // Of shared memory, only the sender writes a line, as in NCCL.
+            if from.is_some() {
+                self.info(
+                    subsystem::INIT | subsystem::NET,
+                    &lines::hop(channel, 0, place(prev), place(own), "receive", from),
+                );
+            }
             self.info(
                 subsystem::INIT | subsystem::NET,
                 &lines::hop(channel, 0, place(own), place(next), "send", to),
             );
-            let name = &self.peers[own].nics[nic].name;
-            let hop = |direction, peer| Hop {
+            let name = |nic: usize| self.peers[own].nics[nic].name.as_str();
+            let hop = |direction, peer, nic| Hop {
                 comm_hash: self.identity.comm_hash,
                 rank: own,
                 channel,
                 peer,
                 direction,
-                nic: name,
+                nic: name(nic),
             };
             let halves = (send.half.as_ref(), recv.half.as_ref());
-            hops.extend(halves.0.map(|half| (hop("send", next), half.describe())));
-            hops.extend(halves.1.map(|half| (hop("recv", prev), half.describe())));
+            hops.extend(halves.0.map(|half| (hop("send", next, out), half.describe())));
+            hops.extend(halves.1.map(|half| (hop("recv", prev, into), half.describe())));
         }
         self.info(subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0");
         let path = self.settings.connection_log.as_deref().map(|path| log::expand(path, &self.settings.host));
@@ -404,7 +413,6 @@ impl Birth {
             engine: Mutex::new(Engine::new(links)),
             crowded: home::is_crowded(&self.peers),
             home: home.filter(|_| self.request.split.is_none()),
-            base_channels: self.base,
             host,
             tuning,
             profiled: profiler.is_some(),
@@ -450,10 +458,4 @@ impl Birth {
         let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
         started.map(Some)
     }
-}
-
-/// GB/s in the search lines: the slowest NIC's.
-fn bandwidth(nics: &[Nic]) -> f32 {
-    let slowest = nics.iter().map(|nic| nic.speed_mbit).min().unwrap_or(0);
-    slowest as f32 / 8000.0
 }

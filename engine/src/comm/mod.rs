@@ -72,7 +72,6 @@ pub(crate) struct Comm {
     pub(crate) crowded: bool,
     /// Its core of the machine, where ranks share one and have cores enough.
     pub(crate) home: Option<Home>,
-    base_channels: usize,
     /// The ranks that share memory with this one.
     pub(crate) host: Option<Host>,
     tuning: Table,

@@ -1,9 +1,10 @@
 //! The log's lines, in the wording of NCCL 2.28 (`src/init.cc`, `src/graph/*.cc`, `src/transport/net.cc`).
 //!
 //! `busId` is 0, since a CPU rank has no PCI device; in the rows of the search, a GPU's local id is its rank's index on
-//! the node. The tree's `Pattern 1` line repeats the ring's count, because readers take the lower of both; no tree is
-//! built yet.
+//! the node. The tree's `Pattern 1` line repeats the ring's count, because readers take the lower of both; trees do not
+//! depend on the search.
 
+use crate::collective::tree::Family;
 use crate::comm::links::{P2P_CHANNEL, Traffic};
 use std::fmt::Write;
 
@@ -12,6 +13,9 @@ pub(crate) const VERSION_CODE: i32 = 22809;
 
 /// Characters of a rank 0 channel line at most, as in NCCL 2.23+.
 const MAX_CHANNEL_LINE: usize = 128;
+
+/// Children that a line of trees shows at least, as in NCCL.
+const TREE_ARITY: usize = 3;
 
 /// The version.
 pub(crate) fn version() -> String {
@@ -70,25 +74,6 @@ pub(crate) fn nics<'a>(nics: impl Iterator<Item = (&'a str, std::net::IpAddr)>) 
     })
 }
 
-/// A search result, as `ncclTopoPrintGraph` writes it: its head line and one row per channel.
-pub(crate) fn search(pattern: u8, rows: &[Vec<usize>], nics: Option<usize>, bandwidth: f32) -> Vec<String> {
-    let (inner, outer) = if nics.is_some() { ("LOC", "SYS") } else { ("LOC", "PIX") };
-    let head = format!(
-        "Pattern {pattern}, crossNic 0, nChannels {}, bw {bandwidth:.6}/{bandwidth:.6}, type {inner}/{outer}, \
-         sameChannels 1",
-        rows.len()
-    );
-    let row = |(channel, row): (usize, &Vec<usize>)| {
-        let net = nics.map_or(String::new(), |nics| format!(" NET/0-{:x}", channel % nics));
-        let gpus = row.iter().fold(String::new(), |mut text, gpu| {
-            let _ = write!(text, " GPU/0-{gpu:x}");
-            text
-        });
-        format!("{channel:2} :{net}{gpus}{net}")
-    };
-    std::iter::once(head).chain(rows.iter().enumerate().map(row)).collect()
-}
-
 /// Where a rank is, after the gather.
 pub(crate) fn place(identity: &Identity, n_nodes: usize, local_ranks: usize) -> String {
     let Identity { handle, rank, n_ranks, device, .. } = identity;
@@ -112,6 +97,20 @@ pub(crate) fn channel(channel: usize, channels: usize, order: &[usize]) -> Strin
     line
 }
 
+/// A rank's children and parent in the tree of each channel. Each channel carries both trees, each for a half of the
+/// elements; as in NCCL, the first half of the channels shows the first tree.
+pub(crate) fn trees(channels: usize, rank: usize, families: &[Family; 2]) -> String {
+    let id = |rank: Option<usize>| rank.map_or_else(|| "-1".to_owned(), |rank| rank.to_string());
+    (0..channels).fold(String::from("Trees"), |mut line, channel| {
+        let family = &families[usize::from(channel >= channels.div_ceil(2))];
+        let children = family.children(rank);
+        let width = children.len().max(TREE_ARITY);
+        let below: Vec<String> = (0..width).map(|index| id(children.get(index).copied())).collect();
+        let _ = write!(line, " [{channel}] {}->{rank}->{}", below.join("/"), id(family.parent(rank)));
+        line
+    })
+}
+
 /// A rank's neighbours on a ring.
 pub(crate) fn ring(channel: usize, prev: usize, rank: usize, next: usize) -> String {
     format!("Ring {channel:02} : {prev} -> {rank} -> {next}")
@@ -127,12 +126,10 @@ pub(crate) fn hop(
     nic: Option<usize>,
 ) -> String {
     let ((sender, sender_device), (receiver, receiver_device)) = (from, to);
-    let hop = format!(
-        "Channel {channel:02}/{connection} : {sender}[{sender_device}] -> {receiver}[{receiver_device}]"
-    );
+    let hop = format!("{sender}[{sender_device}] -> {receiver}[{receiver_device}]");
     match nic {
-        Some(nic) => format!("{hop} [{direction}] via NET/Socket/{nic}"),
-        None => format!("{hop} via SHM/direct/direct"),
+        Some(nic) => format!("Channel {channel:02}/{connection} : {hop} [{direction}] via NET/Socket/{nic}"),
+        None => format!("Channel {channel:02} : {hop} via SHM/direct/direct"),
     }
 }
 
@@ -182,7 +179,7 @@ mod tests {
                 hop(0, 0, (1, 1), (2, 0), "send", Some(1)),
                 "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/1",
             ),
-            (hop(0, 0, (1, 1), (2, 2), "send", None), "Channel 00/0 : 1[1] -> 2[2] via SHM/direct/direct"),
+            (hop(0, 0, (1, 1), (2, 2), "send", None), "Channel 00 : 1[1] -> 2[2] via SHM/direct/direct"),
             (
                 counts(8),
                 "8 coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 1 p2p channels per peer",
@@ -208,16 +205,17 @@ mod tests {
     }
 
     #[test]
-    fn search_rows_name_nic_and_gpus() {
-        let lines = search(4, &[vec![0, 1], vec![1, 0]], Some(2), 1.25);
-        assert_eq!(
-            lines,
-            [
-                "Pattern 4, crossNic 0, nChannels 2, bw 1.250000/1.250000, type LOC/SYS, sameChannels 1",
-                " 0 : NET/0-0 GPU/0-0 GPU/0-1 NET/0-0",
-                " 1 : NET/0-1 GPU/0-1 GPU/0-0 NET/0-1",
-            ]
-        );
+    fn trees_show_children_and_parent() {
+        let families = [0, 1].map(|tree| Family::new(tree, 0, &[0, 1, 2, 3]));
+        let line = trees(2, 0, &families);
+        let shape = |part: &str| {
+            part.ends_with("->0->-1") && part.split("->").next().unwrap().matches('/').count() == 2
+        };
+        let parts: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!((parts[0], parts[1], parts[3]), ("Trees", "[0]", "[1]"), "{line}");
+        assert!(shape(parts[2]) && shape(parts[4]), "the root has no parent: {line}");
+        let both: usize = (1..4).map(|rank| trees(1, rank, &families).matches("->-1").count()).sum();
+        assert_eq!(both, 0, "all others have one");
     }
 
     #[test]

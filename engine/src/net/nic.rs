@@ -1,13 +1,14 @@
 //! Which NICs can be used now. Judged afresh at every communicator's init: a NIC may go down between two.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::config::{NicSpec, Settings};
 use crate::error::{Error, Result};
 use crate::net::interfaces;
+use crate::topology::seat::Seat;
+use crate::topology::sysfs::Sysfs;
 
 /// Connections that may wait to be accepted on a NIC: more than the 64 channels of a communicator, plus the control
 /// connections of its ranks on rank 0; the kernel lowers it to `somaxconn`.
@@ -24,6 +25,10 @@ pub(crate) struct Nic {
     pub(crate) address: IpAddr,
     /// 10⁶ bits per second.
     pub(crate) speed_mbit: u32,
+    /// The port of its card, from 1; 0 where it does not tell.
+    pub(crate) port: u32,
+    /// Where it is in the machine.
+    pub(crate) seat: Seat,
     /// Where peers connect to.
     pub(crate) listener: std::net::TcpListener,
 }
@@ -45,10 +50,11 @@ pub(crate) fn usable(settings: &Settings) -> Result<Vec<Nic>> {
             interfaces::machine_nics().map_err(|error| Error::system("listing the interfaces", &error))?
         }
     };
+    let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
     let mut refused = Vec::new();
     let mut nics = Vec::new();
     for spec in listed {
-        match open(&spec, &settings.sysfs_net) {
+        match open(&spec, &mut sysfs) {
             Ok(nic) => nics.push(nic),
             Err(why) => refused.push(format!("{}: {why}", spec.name)),
         }
@@ -81,27 +87,22 @@ pub(crate) fn listen(address: IpAddr) -> std::io::Result<std::net::TcpListener> 
     Ok(socket.into())
 }
 
-fn open(spec: &NicSpec, sysfs_net: &Path) -> std::result::Result<Nic, String> {
-    if let Some(state) = down_state(&sysfs_net.join(&spec.name)) {
+/// A NIC of which the machine knows nothing can be used, as a pretended one.
+fn open(spec: &NicSpec, sysfs: &mut Sysfs) -> std::result::Result<Nic, String> {
+    let facts = sysfs.nic(&spec.name);
+    if let Some(state) = facts.down {
         return Err(format!("operstate is {state}"));
     }
     let listener =
         listen(spec.address).map_err(|error| format!("cannot listen on {}: {error}", spec.address))?;
-    let speed_mbit = speed(&sysfs_net.join(&spec.name));
-    Ok(Nic { name: spec.name.clone(), address: spec.address, speed_mbit, listener })
-}
-
-/// The state of an interface that cannot be used. "up" can, and so can "unknown" (loopback and many virtual devices
-/// never say more); so can a NIC without the file.
-fn down_state(device: &Path) -> Option<String> {
-    let state = std::fs::read_to_string(device.join("operstate")).ok()?;
-    let state = state.trim();
-    (!matches!(state, "up" | "unknown" | "")).then(|| state.to_owned())
-}
-
-fn speed(device: &Path) -> u32 {
-    let text = std::fs::read_to_string(device.join("speed")).unwrap_or_default();
-    text.trim().parse().ok().filter(|speed| *speed > 0).unwrap_or(DEFAULT_SPEED_MBIT)
+    Ok(Nic {
+        name: spec.name.clone(),
+        address: spec.address,
+        speed_mbit: facts.speed_mbit.unwrap_or(DEFAULT_SPEED_MBIT),
+        port: facts.port,
+        seat: facts.seat,
+        listener,
+    })
 }
 
 #[cfg(test)]

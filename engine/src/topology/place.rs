@@ -1,0 +1,101 @@
+//! What a rank finds out about its own place, and what it writes down about its node.
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::config::Settings;
+use crate::net::nic::Nic;
+use crate::topology::processor::Processor;
+use crate::topology::ranks::{PeerInfo, Placement, Topology};
+use crate::topology::seat::Seat;
+use crate::topology::sysfs::{self, Cores, Sysfs};
+use crate::topology::xml::{self, Host};
+
+/// A rank's place, and what the log says about how it was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The place.
+    pub(crate) placement: Placement,
+    /// Lines for the log.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Where this rank is: its cores, and what the topology and graph files say. A topology file also says where the NICs
+/// are, by name. A file that cannot be used is noted, and the machine is searched instead, as without one.
+pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Found {
+    let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
+    let numa = sysfs::home(&sysfs.numa_nodes(), &own_cores());
+    let mut found = Found::default();
+    found.placement.seat = Seat { numa, pci: Vec::new() };
+    found.placement.cross_nic = settings.topology.cross_nic;
+    if let (count @ 1.., Some(file)) = sysfs.bad() {
+        found.notes.push(format!("{count} values of the machine make no sense, as in {}", file.display()));
+    }
+    if let Some(path) = &settings.topology.topology_file {
+        match read(path).and_then(|text| xml::read_topology(&text).map_err(|error| error.to_string())) {
+            Ok(file) => {
+                found.notes.push(format!("Loading topology file {path}"));
+                place_nics(&file, nics);
+                found.placement.seats = file.gpus.into_iter().map(|(_, seat)| seat).collect();
+            }
+            Err(why) => found.notes.push(format!("Could not use topology file {path}: {why}")),
+        }
+    }
+    if let Some(path) = &settings.topology.graph_file {
+        match read(path).and_then(|text| xml::read_graphs(&text).map_err(|error| error.to_string())) {
+            Ok(channels) => {
+                found.notes.push(format!("Search 0 : {} channels loaded from XML graph", channels.len()));
+                found.placement.channels = channels;
+            }
+            Err(why) => found.notes.push(format!("Could not use graph file {path}: {why}")),
+        }
+    }
+    found
+}
+
+/// Writes the node's topology and graph, if this rank was told to, as NCCL does before the ranks agree. Returns what the
+/// log says about it; a file that cannot be written is no reason to stop.
+pub(crate) fn dump(settings: &Settings, peers: &[PeerInfo], topology: &Topology, rank: usize) -> Vec<String> {
+    let told = &settings.topology;
+    let node = topology.nodes[rank];
+    let inter = topology.n_nodes() > 1;
+    let mut notes = Vec::new();
+    let mut write = |name: &str, path: &str, text: String| {
+        notes.push(match std::fs::write(path, text) {
+            Ok(()) => format!("{name} set by environment to {path}"),
+            Err(error) => format!("{name}: cannot write {path}: {error}"),
+        });
+    };
+    if let Some(path) = told.topology_dump.as_ref().filter(|_| told.topology_dump_rank == rank) {
+        let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
+        let host = Host {
+            hash: peers[rank].host_hash,
+            cpu: &Processor::of_machine(),
+            numa_nodes: &sysfs.numa_nodes(),
+            ranks: &topology.members[node],
+        };
+        write("NCCL_TOPO_DUMP_FILE", path, xml::write_topology(&topology.system(peers, node), &host));
+    }
+    if let Some(path) = told.graph_dump.as_ref().filter(|_| told.graph_dump_rank == rank) {
+        write("NCCL_GRAPH_DUMP_FILE", path, xml::write_graphs(&topology.graphs[node], inter));
+    }
+    notes
+}
+
+fn place_nics(file: &xml::TopologyFile, nics: &mut [Nic]) {
+    for nic in nics {
+        let Some(told) = file.nics.iter().find(|told| told.name == nic.name) else { continue };
+        nic.speed_mbit = told.speed_mbit.unwrap_or(nic.speed_mbit);
+        (nic.port, nic.seat) = (told.port, told.seat.clone());
+    }
+}
+
+fn read(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+/// The cores that this thread, and what it starts, may run on.
+fn own_cores() -> Cores {
+    let Ok(set) = sched_getaffinity(None) else { return Cores::new() };
+    let cores = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
+    cores.filter_map(|core| u32::try_from(core).ok()).collect()
+}

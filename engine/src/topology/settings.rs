@@ -1,0 +1,110 @@
+//! The settings of topology and search. Each has ringscope's name and NCCL's; ringscope's comes first.
+
+use crate::topology::search::CrossNic;
+
+/// What the environment says about files and search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TopologySettings {
+    /// `TOPO_FILE`: says where ranks and NICs are, in place of the machine.
+    pub(crate) topology_file: Option<String>,
+    /// `GRAPH_FILE`: says the channels, in place of the search.
+    pub(crate) graph_file: Option<String>,
+    /// `TOPO_DUMP_FILE`: where the topology is written.
+    pub(crate) topology_dump: Option<String>,
+    /// `TOPO_DUMP_FILE_RANK`: who writes it; 0.
+    pub(crate) topology_dump_rank: usize,
+    /// `GRAPH_DUMP_FILE`: where the graph is written.
+    pub(crate) graph_dump: Option<String>,
+    /// `GRAPH_DUMP_FILE_RANK`: who writes it; 0.
+    pub(crate) graph_dump_rank: usize,
+    /// `CROSS_NIC`: whether a channel may leave by another NIC than it came in by; 2 as in NCCL, only where that is
+    /// better.
+    pub(crate) cross_nic: CrossNic,
+}
+
+impl TopologySettings {
+    /// The names that the log reports.
+    pub(crate) const NAMES: [&'static str; 7] = [
+        "CROSS_NIC",
+        "TOPO_FILE",
+        "GRAPH_FILE",
+        "TOPO_DUMP_FILE",
+        "TOPO_DUMP_FILE_RANK",
+        "GRAPH_DUMP_FILE",
+        "GRAPH_DUMP_FILE_RANK",
+    ];
+
+    /// From `lookup`.
+    pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+        let find = |name: &str| {
+            let names = [format!("RSCCL_{name}"), format!("NCCL_{name}")];
+            names.into_iter().find_map(|name| lookup(&name).map(|text| (name, text)))
+        };
+        let text = |name: &str| find(name).map(|(_, text)| text);
+        let mut rank = |name: &str| {
+            let Some((name, text)) = find(name) else { return 0 };
+            text.trim().parse().unwrap_or_else(|_| {
+                mistakes.push(format!("{name}: \"{text}\" is not a rank"));
+                0
+            })
+        };
+        let (topology_dump_rank, graph_dump_rank) =
+            (rank("TOPO_DUMP_FILE_RANK"), rank("GRAPH_DUMP_FILE_RANK"));
+        let cross_nic = match find("CROSS_NIC") {
+            None => CrossNic::default(),
+            Some((name, text)) => match text.trim() {
+                "0" => CrossNic::Never,
+                "1" => CrossNic::Always,
+                "2" => CrossNic::IfBetter,
+                _ => {
+                    mistakes.push(format!("{name}: \"{text}\" is not 0, 1 or 2"));
+                    CrossNic::default()
+                }
+            },
+        };
+        Self {
+            topology_file: text("TOPO_FILE"),
+            graph_file: text("GRAPH_FILE"),
+            topology_dump: text("TOPO_DUMP_FILE"),
+            topology_dump_rank,
+            graph_dump: text("GRAPH_DUMP_FILE"),
+            graph_dump_rank,
+            cross_nic,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> (TopologySettings, Vec<String>) {
+        let mut mistakes = Vec::new();
+        let find =
+            |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        (TopologySettings::parse(find, &mut mistakes), mistakes)
+    }
+
+    #[test]
+    fn both_names_count_and_the_own_one_comes_first() {
+        let (settings, mistakes) = parse(&[
+            ("NCCL_CROSS_NIC", "1"),
+            ("RSCCL_CROSS_NIC", "0"),
+            ("NCCL_TOPO_FILE", "a.xml"),
+            ("RSCCL_GRAPH_DUMP_FILE_RANK", "3"),
+        ]);
+        assert!(mistakes.is_empty(), "{mistakes:?}");
+        assert_eq!((settings.cross_nic, settings.graph_dump_rank), (CrossNic::Never, 3));
+        assert_eq!(settings.topology_file.as_deref(), Some("a.xml"));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let (settings, mistakes) = parse(&[("NCCL_CROSS_NIC", "yes"), ("RSCCL_TOPO_DUMP_FILE_RANK", "all")]);
+        assert_eq!(settings.cross_nic, CrossNic::IfBetter);
+        assert_eq!(
+            mistakes,
+            ["RSCCL_TOPO_DUMP_FILE_RANK: \"all\" is not a rank", "NCCL_CROSS_NIC: \"yes\" is not 0, 1 or 2"]
+        );
+    }
+}
