@@ -3,6 +3,8 @@
 //! and never guesses what an attribute that is missing would have said. Source of the schema: NCCL `src/graph/xml.cc`,
 //! `src/graph/search.cc`.
 
+#[cfg(test)]
+mod engine_tests;
 mod graphs;
 mod topology;
 mod tree;

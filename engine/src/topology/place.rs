@@ -99,3 +99,36 @@ fn own_cores() -> Cores {
     let cores = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
     cores.filter_map(|core| u32::try_from(core).ok()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::thread::sched_setaffinity;
+
+    use super::*;
+
+    fn machine(numa_nodes: &[String]) -> std::path::PathBuf {
+        let root = std::env::temp_dir().join(format!("rsccl-place-{}", std::process::id()));
+        for (id, cores) in numa_nodes.iter().enumerate() {
+            let folder = root.join(format!("devices/system/node/node{id}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("cpulist"), format!("{cores}\n")).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn a_rank_is_where_its_thread_may_run() {
+        let allowed = own_cores();
+        let core = *allowed.first().unwrap();
+        let root = machine(&["60000".to_owned(), core.to_string()]);
+        let settings =
+            Settings::parse(|name| (name == "RSCCL_SYSFS").then(|| root.to_string_lossy().into_owned()));
+        let mut alone = CpuSet::new();
+        alone.set(core as usize);
+        // This thread belongs to this test.
+        sched_setaffinity(None, &alone).unwrap();
+        let found = find(&settings.unwrap(), &mut []);
+        std::fs::remove_dir_all(root).unwrap();
+        assert_eq!((found.placement.seat.numa, found.notes), (Some(1), vec![]));
+    }
+}

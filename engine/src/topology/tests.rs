@@ -2,9 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
 use crate::topology::graph::{Part, PathType, System};
 use crate::topology::ranks::{Placement, Way};
-use crate::topology::search::CrossNic;
+use crate::topology::search::{Channel, CrossNic};
 use crate::topology::seat::Seat;
 use crate::topology::sysfs::{self, NicFacts, Sysfs};
 use crate::topology::{PeerInfo, PeerNic, Topology};
@@ -97,7 +102,7 @@ fn hosts(machines: &[&Machine], numas: &[Option<u32>], cross_nic: CrossNic) -> V
 /// `NIC:ranks:NIC` of each channel of a node.
 fn rows(peers: &[PeerInfo], topology: &Topology, node: usize) -> Vec<String> {
     let nics = &peers[topology.members[node][0]].nics;
-    let row = |channel: &crate::topology::search::Channel| {
+    let row = |channel: &Channel| {
         let order: Vec<String> = channel.order.iter().map(usize::to_string).collect();
         format!("{}:{}:{}", nics[channel.enter].name, order.join(" "), nics[channel.exit].name)
     };
@@ -290,4 +295,78 @@ fn paths_have_the_types_of_nccl() {
         (path(Part::Rank(1), Part::Nic(7)).bandwidth - 48.0).abs() < 1e-6,
         "PCI is narrower than the NIC"
     );
+}
+
+/// A NIC at a NUMA node: its number, its speed.
+type MadeUpNic = (Option<u32>, u32);
+
+fn made_up(nodes: &[(Vec<Option<u32>>, Vec<MadeUpNic>)], cross_nic: CrossNic) -> Vec<PeerInfo> {
+    let machine = Machine::new("loopback");
+    let mut peers = Vec::new();
+    for (numas, nics) in nodes {
+        let first = peers.len();
+        host(&mut peers, &machine, numas, cross_nic);
+        for peer in &mut peers[first..] {
+            let template = peer.nics.remove(0);
+            peer.nics = nics
+                .iter()
+                .enumerate()
+                .map(|(index, (numa, speed_mbit))| PeerNic {
+                    name: format!("nic{index}"),
+                    speed_mbit: *speed_mbit,
+                    seat: Seat { numa: *numa, pci: Vec::new() },
+                    ..template.clone()
+                })
+                .collect();
+        }
+    }
+    peers
+}
+
+proptest! {
+    #[test]
+    fn rings_pass_every_rank_once_and_use_each_nic_once(
+        nodes in vec(
+            (vec(option::of(0..3_u32), 1..9), vec((option::of(0..3_u32), select(vec![10, 10_000, 25_000, 400_000])), 1..9)),
+            1..6,
+        ),
+        cross in select(vec![CrossNic::Never, CrossNic::Always, CrossNic::IfBetter]),
+    ) {
+        let peers = made_up(&nodes, cross);
+        let topology = Topology::search(&peers);
+        prop_assert!(topology.base >= 1);
+        for graph in &topology.graphs {
+            prop_assert!(graph.channels.len() >= topology.base);
+            for end in [|channel: &Channel| channel.enter, |channel: &Channel| channel.exit] {
+                let mut nics: Vec<usize> = graph.channels.iter().map(end).collect();
+                nics.sort_unstable();
+                nics.dedup();
+                prop_assert!(nodes.len() == 1 || nics.len() == graph.channels.len(), "{:?}", graph);
+            }
+            prop_assert!(cross != CrossNic::Never || graph.cross_nic == 0);
+        }
+        for channel in 0..2 * topology.base {
+            let mut ring = topology.ring(channel);
+            ring.sort_unstable();
+            prop_assert!(ring.into_iter().eq(0..peers.len()));
+        }
+    }
+
+    #[test]
+    fn hops_stay_on_their_rail_where_all_nodes_are_alike(
+        numas in vec(option::of(0..2_u32), 1..9),
+        nics in vec((option::of(0..2_u32), select(vec![10_000, 25_000])), 1..9),
+        n_nodes in 2..6_usize,
+        cross in select(vec![CrossNic::Never, CrossNic::IfBetter]),
+    ) {
+        let peers = made_up(&vec![(numas, nics); n_nodes], cross);
+        let topology = Topology::search(&peers);
+        for channel in 0..topology.base {
+            let ring = topology.ring(channel);
+            for (from, to) in ring.iter().zip(ring.iter().cycle().skip(1)) {
+                let ends = (topology.nic(*from, channel, Way::Out), topology.nic(*to, channel, Way::In));
+                prop_assert!(topology.nodes[*from] == topology.nodes[*to] || ends.0 == ends.1);
+            }
+        }
+    }
 }
