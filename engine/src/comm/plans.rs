@@ -94,9 +94,11 @@ fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Resu
         in_place: key.in_place,
     };
     let compile = |memory| Plan::compile(memory, || comm.steps(operation, choice).into_iter());
+    // Two ranks that exchange blocks in place would each wait for the other to receive before they overwrite what they send.
+    let exchanges = operation.primitive == Primitive::AllToAll && key.in_place.is_some();
     let (plan, keeps_input) = match compile(memory) {
-        Ok(plan) => (plan, key.pre_mul),
-        Err(_) => (compile(Memory { in_place: None, ..memory }).map_err(|_| unsound(operation))?, true),
+        Ok(plan) if !exchanges => (plan, key.pre_mul),
+        _ => (compile(Memory { in_place: None, ..memory }).map_err(|_| unsound(operation))?, true),
     };
     let slots = slots(comm, links, &plan)?;
     let signature = operation.signature(choice);
