@@ -1,7 +1,7 @@
 //! A connection inside one process, for tests of whatever drives transports: bounded, late at random, and lost on demand.
 //!
-//! Every call may do nothing or move only some bytes; a seed decides, so a failure can be repeated. Nothing is woken:
-//! whoever drives it polls. Payload is copied, so a part is released once it is through.
+//! Every call may do nothing or move only some bytes; a seed decides, so a failure can be repeated. An end is
+//! woken when there is something for it to do, though its next calls may do nothing yet. Payload is copied, so a part is released once it is through.
 
 mod connect;
 mod recv;
@@ -9,3 +9,5 @@ mod send;
 mod tests;
 
 pub(crate) use connect::{Terms, connect};
+pub(crate) use recv::Receiver;
+pub(crate) use send::Sender;

@@ -49,7 +49,7 @@ impl RecvHalf for Receiver {
         let len = expected.len as usize;
         let missing = HEADER_BYTES - self.header.len();
         let max = if missing > 0 { missing } else { len - self.done - self.rest.len() };
-        let bytes = self.pipe.lock().get(max).ok_or(Fault::Closed)?;
+        let bytes = self.pipe.get(max).ok_or(Fault::Closed)?;
         if missing == 0 {
             self.take_payload(&bytes, sink);
         } else {
@@ -71,7 +71,7 @@ impl RecvHalf for Receiver {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+        Some(self.pipe.filled())
     }
 
     fn describe(&self) -> Description {

@@ -31,7 +31,7 @@ impl SendHalf for Sender {
         let header = part.header.to_bytes();
         let left = header.get(self.done..).unwrap_or(&part.payload[self.done.saturating_sub(HEADER_BYTES)..]);
         let left = if left.is_empty() { part.payload } else { left };
-        let n = self.pipe.lock().put(left).ok_or(Fault::Closed)?;
+        let n = self.pipe.put(left).ok_or(Fault::Closed)?;
         self.done += n;
         if self.done < HEADER_BYTES + part.payload.len() {
             return Ok(if n == 0 { Progress::Idle } else { Progress::Moved });
@@ -46,7 +46,7 @@ impl SendHalf for Sender {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+        Some(self.pipe.room())
     }
 
     fn describe(&self) -> Description {
