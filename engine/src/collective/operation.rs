@@ -203,13 +203,14 @@ impl Operation {
     }
 
     /// Channels that it uses of `final_channels`: judged by the whole buffer that the ring carries.
-    pub(crate) fn n_channels(&self, final_channels: usize) -> usize {
+    pub(crate) fn n_channels(&self, final_channels: usize, channel_bytes: usize) -> usize {
+        let used = |bytes| channels_used(bytes, final_channels, channel_bytes);
         match self.primitive {
             primitive if primitive.peer().is_some() || primitive.is_pairwise() => 1,
             Primitive::AllGather | Primitive::ReduceScatter => {
-                channels_used(self.bytes().saturating_mul(self.fold.n_ranks), final_channels)
+                used(self.bytes().saturating_mul(self.fold.n_ranks))
             }
-            _ => channels_used(self.bytes(), final_channels),
+            _ => used(self.bytes()),
         }
     }
 

@@ -2,10 +2,6 @@
 
 use std::ops::Range;
 
-/// A channel's share is at least this many bytes, so that small operations do not pay for many channels: one message
-/// of this size costs about as much as its system calls.
-const MIN_CHANNEL_BYTES: usize = 64 * 1024;
-
 /// Part `index` of `total` elements cut into `parts`: sizes differ by at most one, the larger ones first.
 pub(crate) fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
     let (size, larger) = (total / parts, total % parts);
@@ -13,9 +9,9 @@ pub(crate) fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
     start..start + size + usize::from(index < larger)
 }
 
-/// How many of `final_channels` an operation that moves `bytes` uses.
-pub(crate) fn channels_used(bytes: usize, final_channels: usize) -> usize {
-    bytes.div_ceil(MIN_CHANNEL_BYTES).clamp(1, final_channels)
+/// How many of `final_channels` an operation that moves `bytes` uses, each for `channel_bytes` unless it is the last one.
+pub(crate) fn channels_used(bytes: usize, final_channels: usize, channel_bytes: usize) -> usize {
+    bytes.div_ceil(channel_bytes).clamp(1, final_channels)
 }
 
 #[cfg(test)]
@@ -40,8 +36,8 @@ mod tests {
 
     #[test]
     fn small_operations_use_few_channels() {
-        assert_eq!(channels_used(1, 8), 1);
-        assert_eq!(channels_used(65 * 1024, 8), 2);
-        assert_eq!(channels_used(1 << 20, 8), 8);
+        assert_eq!(channels_used(1, 8, 64 * 1024), 1);
+        assert_eq!(channels_used(65 * 1024, 8, 64 * 1024), 2);
+        assert_eq!(channels_used(1 << 20, 8, 64 * 1024), 8);
     }
 }

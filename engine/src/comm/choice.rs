@@ -1,8 +1,12 @@
 //! How a communicator carries out an operation: algorithm, channels, steps, connections.
 
+#[cfg(test)]
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 
 use crate::collective::algorithm::{Algorithm, Choice};
+#[cfg(test)]
+use crate::collective::bytes::sent;
 use crate::collective::catalog::{schedule, supports};
 use crate::collective::layout::Scope;
 use crate::collective::operation::Operation;
@@ -15,7 +19,7 @@ use crate::kernels::Form;
 use crate::log::{lines, subsystem};
 use crate::net::connect::{Target, call_peer};
 use crate::net::hello::{Hello, Purpose};
-use crate::topology::ranks::Way;
+use crate::topology::PeerNic;
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
 use crate::transport::{RecvHalf, SendHalf};
@@ -23,7 +27,7 @@ use crate::transport::{RecvHalf, SendHalf};
 impl Comm {
     /// The algorithm and the channels of an operation, the same on all ranks.
     pub(crate) fn choose(&self, operation: &Operation) -> Choice {
-        let n_channels = operation.n_channels(self.rings.len());
+        let n_channels = operation.n_channels(self.rings.len(), self.settings.channel_bytes);
         let order = self.rings.first().map_or(&[][..], |ring| &ring.order);
         let scope = self.scope(operation, order, 0, n_channels);
         let ordered = operation.n_virtual > 1 || self.settings.rank_order && operation.primitive.reduces();
@@ -56,6 +60,21 @@ impl Comm {
             steps.extend(schedule.steps(self.rank).map(|step| (channel, step)));
         }
         steps
+    }
+
+    /// What `rank` sends on each channel to each other rank, in bytes and closed form.
+    #[cfg(test)]
+    pub(crate) fn closed_form(&self, operation: &Operation, rank: usize) -> BTreeMap<(u32, usize), u64> {
+        let choice = self.choose(operation);
+        let (count, primitive) = (operation.moved_count(), operation.primitive);
+        let mut links = BTreeMap::new();
+        for (channel, ring) in (0_u32..).zip(&self.rings).take(choice.n_channels) {
+            let scope = self.scope(operation, &ring.order, channel as usize, choice.n_channels);
+            for (peer, sent) in sent(choice.algorithm, primitive, count, &scope, rank) {
+                links.insert((channel, peer), sent.bytes(operation.moved_as()) as u64);
+            }
+        }
+        links
     }
 
     fn scope<'a>(
@@ -91,15 +110,13 @@ impl Comm {
             log(None);
             return Ok(Box::new(half));
         }
-        let nic = self.topology.nic(self.rank, shown, Way::In);
-        let other = &self.peers[peer].nics[self.topology.nic(peer, shown, Way::In)];
-        let own = &self.peers[self.rank].nics[nic];
+        let (own, other) = (self.nic_of(self.rank, channel), self.nic_of(peer, channel));
         let target = Target { rank: peer, address: other.listen, from: own.address };
         let hello = Hello { purpose: Purpose::Data(channel), rank: self.rank };
         let stream = call_peer(&target, hello, &self.secret, self.settings.timeout).map_err(|error| {
             Error::Remote(format!("cannot connect to {} for a send: {error}", self.names[peer]))
         })?;
-        log(Some(nic));
+        log(Some(self.nic_index(self.rank, channel)));
         Ok(Box::new(TcpSend::new(stream, peer)))
     }
 
@@ -112,5 +129,15 @@ impl Comm {
     pub(crate) fn open_shared_recv(&self, channel: u32, peer: usize) -> Result<Option<Box<dyn RecvHalf>>> {
         let Some(host) = self.host.as_ref().filter(|host| host.reaches(peer)) else { return Ok(None) };
         Ok(Some(Box::new(host.open_recv(channel, peer)?)))
+    }
+
+    /// The NIC of `rank` on `channel`.
+    fn nic_of(&self, rank: usize, channel: u32) -> &PeerNic {
+        &self.peers[rank].nics[self.nic_index(rank, channel)]
+    }
+
+    fn nic_index(&self, rank: usize, channel: u32) -> usize {
+        let channel = if channel == P2P_CHANNEL { 0 } else { channel as usize };
+        (channel % self.base_channels) % self.peers[rank].nics.len()
     }
 }

@@ -1,0 +1,11 @@
+//! Whole communicators against the definitions of their primitives: ranks are threads of this process, on pretended hosts,
+//! over sockets, shared memory, both, or simulated connections that are late at random.
+//!
+//! `matrix` holds results and bytes to what they must be. `PROPTEST_CASES` makes
+//! the random part of `matrix` longer.
+
+mod case;
+mod matrix;
+mod numbers;
+mod ranks;
+mod reference;
