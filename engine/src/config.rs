@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::collective::algorithm::Algorithm;
 use crate::error::{Error, Result};
+use crate::topology::settings::TopologySettings;
 
 /// How long init waits for peers, and how long a peer may be silent, before it counts as lost. 30 s is longer than
 /// any scheduler hiccup and shorter than an engineer's patience.
@@ -17,10 +18,12 @@ const DEFAULT_TIMEOUT_S: u64 = 30;
 const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// One message of this size costs about as much as its system calls, so small operations do not pay for many channels.
 const DEFAULT_CHANNEL_BYTES: usize = 64 * 1024;
-/// Where Linux shows network interfaces.
-const SYSFS_NET: &str = "/sys/class/net";
+/// Where Linux shows the machine.
+const SYSFS: &str = "/sys";
+/// Where network interfaces are in it.
+const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 20] = [
+const REPORTED: [&str; 21] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -31,6 +34,7 @@ const REPORTED: [&str; 20] = [
     "RSCCL_HOST",
     "NCCL_HOSTID",
     "RSCCL_NICS",
+    "RSCCL_SYSFS",
     "RSCCL_SYSFS_NET",
     "RSCCL_SOCKET_IFNAME",
     "RSCCL_TIMEOUT_S",
@@ -61,8 +65,12 @@ pub(crate) struct Settings {
     pub(crate) host_id: String,
     /// `RSCCL_NICS`; without it, the machine's interfaces.
     pub(crate) nics: Option<Vec<NicSpec>>,
-    /// `RSCCL_SYSFS_NET`, for tests with a made-up tree.
+    /// `RSCCL_SYSFS`, for tests with a made-up machine; else the folder that `RSCCL_SYSFS_NET` is `class/net` of.
+    pub(crate) sysfs: PathBuf,
+    /// `RSCCL_SYSFS_NET`, for tests with made-up NICs.
     pub(crate) sysfs_net: PathBuf,
+    /// Files and search.
+    pub(crate) topology: TopologySettings,
     /// `RSCCL_SOCKET_IFNAME`: the NIC that carries bootstrap.
     pub(crate) socket_ifname: Option<String>,
     /// `RSCCL_MIN_NCHANNELS`, else `NCCL_MIN_NCHANNELS`.
@@ -118,7 +126,9 @@ impl Settings {
             host_id: lookup("NCCL_HOSTID").unwrap_or_else(|| host.clone()),
             host,
             nics: lookup("RSCCL_NICS").map(|text| keep(parse_nics(&text), &mut mistakes)),
-            sysfs_net: lookup("RSCCL_SYSFS_NET").map_or_else(|| PathBuf::from(SYSFS_NET), PathBuf::from),
+            sysfs_net: sysfs_net(&lookup),
+            sysfs: sysfs(&lookup),
+            topology: TopologySettings::parse(&lookup, &mut mistakes),
             socket_ifname: lookup("RSCCL_SOCKET_IFNAME"),
             min_channels: channel_count(
                 &lookup,
@@ -141,10 +151,7 @@ impl Settings {
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
-            reported: REPORTED
-                .iter()
-                .filter_map(|name| lookup(name).map(|value| ((*name).to_owned(), value)))
-                .collect(),
+            reported: reported(&lookup),
         };
         if mistakes.is_empty() { Ok(settings) } else { Err(Error::InvalidUsage(mistakes.join("; "))) }
     }
@@ -170,6 +177,26 @@ pub(crate) fn tuning_file() -> Option<PathBuf> {
 #[expect(clippy::disallowed_methods, reason = "this module is where the environment is read")]
 fn read(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn reported(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let twins =
+        TopologySettings::NAMES.iter().flat_map(|name| ["RSCCL", "NCCL"].map(|of| format!("{of}_{name}")));
+    let names = REPORTED.iter().map(|name| (*name).to_owned()).chain(twins);
+    names.filter_map(|name| lookup(&name).map(|value| (name, value))).collect()
+}
+
+fn sysfs_net(lookup: impl Fn(&str) -> Option<String>) -> PathBuf {
+    lookup("RSCCL_SYSFS_NET").map_or_else(|| sysfs(lookup).join(CLASS_NET), PathBuf::from)
+}
+
+fn sysfs(lookup: impl Fn(&str) -> Option<String>) -> PathBuf {
+    let of_net = || {
+        let net = PathBuf::from(lookup("RSCCL_SYSFS_NET")?);
+        net.ends_with(CLASS_NET).then(|| net.ancestors().nth(2).map(PathBuf::from))?
+    };
+    let told = lookup("RSCCL_SYSFS").map(PathBuf::from);
+    told.or_else(of_net).unwrap_or_else(|| PathBuf::from(SYSFS))
 }
 
 /// The real name is cut at its first dot, as NCCL cuts it.
@@ -288,6 +315,21 @@ mod tests {
     fn host_id_defaults_to_host() {
         let settings = parse(&[("RSCCL_HOST", "host-2")]).unwrap();
         assert_eq!((settings.host.as_str(), settings.host_id.as_str()), ("host-2", "host-2"));
+    }
+
+    #[test]
+    fn a_made_up_machine_has_the_made_up_interfaces() {
+        let paths = |pairs: &[(&str, &str)]| {
+            let settings = parse(pairs).unwrap();
+            (settings.sysfs.display().to_string(), settings.sysfs_net.display().to_string())
+        };
+        let check = |pairs: &[(&str, &str)], sysfs: &str, net: &str| {
+            assert_eq!(paths(pairs), (sysfs.to_owned(), net.to_owned()));
+        };
+        check(&[], "/sys", "/sys/class/net");
+        check(&[("RSCCL_SYSFS", "/a")], "/a", "/a/class/net");
+        check(&[("RSCCL_SYSFS_NET", "/a/sys/class/net")], "/a/sys", "/a/sys/class/net");
+        check(&[("RSCCL_SYSFS_NET", "/flat")], "/sys", "/flat");
     }
 
     #[test]

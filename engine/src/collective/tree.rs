@@ -40,7 +40,7 @@ pub(crate) struct Tree {
 
 /// Who is whose parent in one tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Family {
+pub(crate) struct Family {
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
 }
@@ -125,7 +125,7 @@ impl Schedule for Tree {
 
 impl Family {
     /// Tree 0 or 1 over all ranks, with `root` at the root of both.
-    pub(super) fn new(tree: usize, root: usize, nodes: &[usize]) -> Self {
+    pub(crate) fn new(tree: usize, root: usize, nodes: &[usize]) -> Self {
         let mut hosts = groups(nodes);
         hosts.rotate_left(nodes[root]);
         for host in &mut hosts {
@@ -152,12 +152,12 @@ impl Family {
     }
 
     /// A rank's parent.
-    pub(super) fn parent(&self, rank: usize) -> Option<usize> {
+    pub(crate) fn parent(&self, rank: usize) -> Option<usize> {
         self.parents[rank]
     }
 
     /// A rank's children.
-    pub(super) fn children(&self, rank: usize) -> &[usize] {
+    pub(crate) fn children(&self, rank: usize) -> &[usize] {
         &self.children[rank]
     }
 

@@ -19,7 +19,7 @@ use crate::kernels::Form;
 use crate::log::{lines, subsystem};
 use crate::net::connect::{Target, call_peer};
 use crate::net::hello::{Hello, Purpose};
-use crate::topology::PeerNic;
+use crate::topology::ranks::Way;
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
 use crate::transport::{RecvHalf, SendHalf};
@@ -110,13 +110,15 @@ impl Comm {
             log(None);
             return Ok(Box::new(half));
         }
-        let (own, other) = (self.nic_of(self.rank, channel), self.nic_of(peer, channel));
+        let nic = self.topology.nic(self.rank, shown, Way::In);
+        let other = &self.peers[peer].nics[self.topology.nic(peer, shown, Way::In)];
+        let own = &self.peers[self.rank].nics[nic];
         let target = Target { rank: peer, address: other.listen, from: own.address };
         let hello = Hello { purpose: Purpose::Data(channel), rank: self.rank };
         let stream = call_peer(&target, hello, &self.secret, self.settings.timeout).map_err(|error| {
             Error::Remote(format!("cannot connect to {} for a send: {error}", self.names[peer]))
         })?;
-        log(Some(self.nic_index(self.rank, channel)));
+        log(Some(nic));
         Ok(Box::new(TcpSend::new(stream, peer)))
     }
 
@@ -129,15 +131,5 @@ impl Comm {
     pub(crate) fn open_shared_recv(&self, channel: u32, peer: usize) -> Result<Option<Box<dyn RecvHalf>>> {
         let Some(host) = self.host.as_ref().filter(|host| host.reaches(peer)) else { return Ok(None) };
         Ok(Some(Box::new(host.open_recv(channel, peer)?)))
-    }
-
-    /// The NIC of `rank` on `channel`.
-    fn nic_of(&self, rank: usize, channel: u32) -> &PeerNic {
-        &self.peers[rank].nics[self.nic_index(rank, channel)]
-    }
-
-    fn nic_index(&self, rank: usize, channel: u32) -> usize {
-        let channel = if channel == P2P_CHANNEL { 0 } else { channel as usize };
-        (channel % self.base_channels) % self.peers[rank].nics.len()
     }
 }
