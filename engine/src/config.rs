@@ -11,9 +11,12 @@ use crate::collective::algorithm::Algorithm;
 use crate::error::{Error, Result};
 use crate::topology::settings::TopologySettings;
 
-/// How long init waits for peers, and how long a peer may be silent, before it counts as lost. 30 s is longer than
+/// How long init waits for peers, how long a peer may be silent, and how long an operation may stand still, before that is an
+/// error. 30 s is longer than
 /// any scheduler hiccup and shorter than an engineer's patience.
 const DEFAULT_TIMEOUT_S: u64 = 30;
+/// `RSCCL_TIMEOUT_S=0`: three years, which every clock and every system call can add and count.
+const FOREVER: Duration = Duration::from_secs(100_000_000);
 /// Up to 1 MiB the hand-over to another thread costs more than the caller gains by going on meanwhile.
 const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// One message of this size costs about as much as its system calls, so small operations do not pay for many channels.
@@ -243,10 +246,10 @@ fn channel_count(
 fn timeout(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Duration {
     let Some(text) = lookup("RSCCL_TIMEOUT_S") else { return Duration::from_secs(DEFAULT_TIMEOUT_S) };
     match text.trim().parse::<u64>() {
-        Ok(seconds) if seconds >= 1 => Duration::from_secs(seconds),
+        Ok(0) => FOREVER,
+        Ok(seconds) if seconds <= FOREVER.as_secs() => Duration::from_secs(seconds),
         _ => {
-            mistakes
-                .push(format!("RSCCL_TIMEOUT_S: \"{text}\" is not a whole number of seconds of at least 1"));
+            mistakes.push(format!("RSCCL_TIMEOUT_S: \"{text}\" is not a number of seconds (0: no limit)"));
             Duration::from_secs(DEFAULT_TIMEOUT_S)
         }
     }
@@ -340,9 +343,15 @@ mod tests {
     }
 
     #[test]
+    fn no_timeout_is_a_long_one() {
+        assert_eq!(parse(&[("RSCCL_TIMEOUT_S", "0")]).unwrap().timeout, FOREVER);
+        assert_eq!(parse(&[]).unwrap().timeout, Duration::from_secs(30));
+    }
+
+    #[test]
     fn all_mistakes_are_named_at_once() {
         let error =
-            parse(&[("RSCCL_NICS", "mlx5_0"), ("RSCCL_TIMEOUT_S", "0"), ("NCCL_MIN_NCHANNELS", "many")]);
+            parse(&[("RSCCL_NICS", "mlx5_0"), ("RSCCL_TIMEOUT_S", "-1"), ("NCCL_MIN_NCHANNELS", "many")]);
         let text = error.unwrap_err().to_string();
         for name in ["RSCCL_NICS", "RSCCL_TIMEOUT_S", "NCCL_MIN_NCHANNELS"] {
             assert!(text.contains(name), "{text}");

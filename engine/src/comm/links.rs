@@ -107,6 +107,11 @@ impl Links {
 }
 
 impl<H: ?Sized> End<H> {
+    /// Channel, peer, and parts that went through.
+    pub(crate) fn place(&self) -> (u32, usize, u64) {
+        (self.channel, self.peer, self.parts)
+    }
+
     /// A part went through.
     pub(crate) fn count(&mut self, payload_bytes: usize) {
         self.parts += 1;

@@ -18,6 +18,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::channels::Limits;
 use crate::collective::choose::Table;
@@ -145,6 +146,11 @@ impl Comm {
         lock(&self.last_error).get_or_insert_with(|| error.to_string());
     }
 
+    /// How long a peer may be silent, and an operation may stand still.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
     /// Calls up to this size run on the caller's thread.
     pub(crate) fn inline_bytes(&self) -> usize {
         self.settings.inline_bytes
@@ -168,6 +174,7 @@ impl Comm {
             Primitive::Recv { peer } => take(counters.recvs.entry(peer).or_default()),
             _ => take(&mut counters.collectives),
         };
+        self.health.activity.set_issued(counters.collectives);
         let of_function = counters.per_function.get_mut(operation.primitive.code() as usize).map_or(0, take);
         drop(counters);
         if operation.events.is_wanted() {

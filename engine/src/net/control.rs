@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::making::Making;
 use crate::error::{Error, Result};
+use crate::net::account::{Account, Activity};
 use crate::net::wake::Wake;
 use crate::transport::shm::doorbell::Ringer;
 
@@ -33,8 +34,8 @@ pub(crate) struct Failure {
 pub(crate) enum Control {
     /// Are you there? Rank 0 asks.
     Ping,
-    /// I am.
-    Pong,
+    /// I am, and this far.
+    Pong(Account),
     /// I am done with this communicator; my silence from now on is no failure.
     Leave,
     /// To rank 0: I suspect this. From rank 0: it is so.
@@ -63,6 +64,8 @@ pub(crate) struct Health {
     has_inbound: AtomicBool,
     children: Mutex<Vec<Weak<Making>>>,
     judge_gone: AtomicBool,
+    /// What this rank is at.
+    pub(crate) activity: Activity,
     leaving: AtomicBool,
     /// Wakes the thread that runs operations.
     pub(crate) runner: Wake,
@@ -91,6 +94,7 @@ impl Health {
             has_inbound: AtomicBool::new(false),
             children: Mutex::default(),
             judge_gone: AtomicBool::new(false),
+            activity: Activity::default(),
             leaving: AtomicBool::new(false),
             runner: Wake::new()?,
             bell: OnceLock::new(),
@@ -141,7 +145,7 @@ impl Health {
     pub(crate) fn suspect(&self, suspicion: Failure) -> Failure {
         *lock(&self.suspicion) = Some(suspicion.clone());
         self.watcher.set();
-        let wait = if self.judge_gone.load(Ordering::Acquire) { Duration::ZERO } else { VERDICT_WAIT };
+        let wait = if self.is_judge_gone() { Duration::ZERO } else { VERDICT_WAIT };
         let undecided = |failure: &mut Option<Failure>| failure.is_none();
         let waited = self.failed.wait_timeout_while(lock(&self.failure), wait, undecided);
         let verdict = waited.unwrap_or_else(PoisonError::into_inner).0.clone();
@@ -159,6 +163,11 @@ impl Health {
     /// Rank 0 has left: nobody will answer a suspicion.
     pub(crate) fn set_judge_gone(&self) {
         self.judge_gone.store(true, Ordering::Release);
+    }
+
+    /// Whether nobody judges any more.
+    pub(crate) fn is_judge_gone(&self) -> bool {
+        self.judge_gone.load(Ordering::Acquire)
     }
 
     /// Asks the watcher to say farewell and end.

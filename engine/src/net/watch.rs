@@ -1,8 +1,9 @@
 //! The watcher: one thread per communicator that notices death.
 //!
 //! Rank 0 keeps a control connection to every rank. The end of one means that its process is gone; a peer whose watcher
-//! has been silent for the timeout is stopped or cut off. Rank 0 tells all. A slow caller is not silent: its watcher
-//! answers while its other threads compute. The watcher also takes the connections that peers make for their sends.
+//! has been silent for the timeout is stopped or cut off. A slow caller is not silent: its watcher answers while
+//! its other threads compute, and says with each answer what operations wait for. When one has stood still for the timeout,
+//! rank 0 finds where the waiting begins (see `verdict`). Rank 0 tells all. The watcher also takes the connections that peers make for their sends.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,9 +14,11 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::clock::{self, Deadline};
 use crate::net::acceptor::Acceptor;
+use crate::net::account::{self, Account};
 use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
 use crate::net::hello::Purpose;
+use crate::net::verdict::{Known, verdict};
 use crate::net::wake;
 use crate::transport::tcp::connect::tune;
 
@@ -44,7 +47,7 @@ pub(crate) struct Watch {
     pub(crate) peers: Vec<ControlPeer>,
     /// Where peers connect for their sends.
     pub(crate) acceptors: Vec<Acceptor>,
-    /// Silence that counts as death.
+    /// Silence that counts as death, and stillness that counts as failure.
     pub(crate) timeout: Duration,
     /// The communicator's.
     pub(crate) health: Arc<Health>,
@@ -54,7 +57,9 @@ struct Watched {
     peer: ControlPeer,
     buffer: Vec<u8>,
     heard: Instant,
+    account: Option<Account>,
     gone: bool,
+    left: bool,
 }
 
 /// Starts the watcher.
@@ -67,7 +72,10 @@ struct Watcher {
     names: Vec<String>,
     peers: Vec<Watched>,
     acceptors: Vec<Acceptor>,
-    timeout: Duration,
+    /// How long a peer may be silent.
+    silence: Duration,
+    /// How long an operation may stand still.
+    stillness: Duration,
     beat: Duration,
     health: Arc<Health>,
     announced: bool,
@@ -76,15 +84,17 @@ struct Watcher {
 impl Watcher {
     fn new(watch: Watch) -> Self {
         let heard = clock::now();
-        let watched = |peer| Watched { peer, buffer: Vec::new(), heard, gone: false };
-        // Four beats fit into the timeout; more than one per second would only wake idle processes.
-        let beat = (watch.timeout / 4).min(Duration::from_secs(1));
+        let watched =
+            |peer| Watched { peer, buffer: Vec::new(), heard, account: None, gone: false, left: false };
+        let beat = account::beat(watch.timeout);
         Self {
             rank: watch.rank,
             names: watch.names,
             peers: watch.peers.into_iter().map(watched).collect(),
             acceptors: watch.acceptors,
-            timeout: watch.timeout.saturating_sub(beat),
+            // A beat passes until it is noticed, and one more until an account of it has come.
+            silence: watch.timeout.saturating_sub(beat),
+            stillness: watch.timeout.saturating_sub(2 * beat),
             beat,
             health: watch.health,
             announced: false,
@@ -135,10 +145,29 @@ impl Watcher {
             self.tell_all(&Control::Ping);
         }
         let silent =
-            |peer: &&Watched| !peer.gone && now.saturating_duration_since(peer.heard) >= self.timeout;
+            |peer: &&Watched| !peer.gone && now.saturating_duration_since(peer.heard) >= self.silence;
         if let Some(peer) = self.peers.iter().find(silent) {
             let silence = now.saturating_duration_since(peer.heard).as_secs_f32();
             let what = format!("{} has not answered for {silence:.1} s", self.names[peer.peer.rank]);
+            self.health.fail(Failure { code: 6, what });
+        } else if self.rank == 0 {
+            self.judge(now);
+        }
+    }
+
+    /// Asks the accounts why nothing moves. A rank that is silent is not judged by an old one: its silence will tell.
+    fn judge(&self, now: Instant) {
+        let mut known = vec![Known::Here(self.health.activity.account()); self.names.len()];
+        for peer in &self.peers {
+            let is_fresh = now.saturating_duration_since(peer.heard) <= 2 * self.beat;
+            known[peer.peer.rank] = match &peer.account {
+                _ if peer.left => Known::Left,
+                Some(account) if is_fresh => Known::Here(account.clone()),
+                _ => return,
+            };
+        }
+        let stillness_ms = u64::try_from(self.stillness.as_millis()).unwrap_or(u64::MAX);
+        if let Some(what) = verdict(&known, &self.names, stillness_ms) {
             self.health.fail(Failure { code: 6, what });
         }
     }
@@ -184,11 +213,11 @@ impl Watcher {
         let peer = &mut self.peers[index];
         peer.heard = clock::now();
         match message {
-            Control::Ping => peer.tell(&Control::Pong),
-            Control::Pong => {}
+            Control::Ping => peer.tell(&Control::Pong(self.health.activity.account())),
+            Control::Pong(account) => peer.account = Some(account),
             Control::Failed(failure) => self.health.fail(failure),
             Control::Leave => {
-                peer.gone = true;
+                (peer.gone, peer.left) = (true, true);
                 let _ = peer.peer.stream.shutdown(Shutdown::Write);
                 if self.rank != 0 {
                     self.health.set_judge_gone();

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
+use crate::clock;
 use crate::collective::operation::{Operation, Primitive};
 use crate::comm::Comm;
 use crate::error::{Error, Result};
+use crate::net::account::{self, Stuck};
 use crate::net::control::{Failure, lock};
 use crate::net::link::Header;
 use crate::net::wake;
@@ -52,7 +54,7 @@ pub(crate) fn start(comm: &Comm, operations: &[Operation], patience: Duration) -
 
 /// Drives a launch that [`start`] left, to its end.
 pub(crate) fn resume(comm: &Comm) -> Result<()> {
-    let mut run = Run { comm, engine: lock(&comm.engine), outcome: None };
+    let mut run = Run { comm, engine: lock(&comm.engine), outcome: None, still_since_ns: None };
     drive(std::slice::from_mut(&mut run), None);
     run.outcome.take().unwrap_or(Ok(()))
 }
@@ -89,6 +91,10 @@ fn look(runs: &mut [Run<'_>]) -> bool {
 
 /// Sleeps until something may move; whether something had moved already.
 fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
+    let most = runs
+        .iter_mut()
+        .filter(|run| run.outcome.is_none())
+        .fold(most, |most, run| most.min(run.note_stillness()));
     runs.iter().for_each(|run| run.comm.health.runner.reset());
     let comms: Vec<&Comm> = runs.iter().map(|run| run.comm).collect();
     let needs_fds = runs.len() > 1 || runs.iter().any(|run| run.engine.poll_fds().next().is_some());
@@ -127,11 +133,14 @@ struct Run<'a> {
     comm: &'a Comm,
     engine: MutexGuard<'a, Engine>,
     outcome: Option<Result<()>>,
+    /// When it was seen first that nothing moves.
+    still_since_ns: Option<u64>,
 }
 
 impl<'a> Run<'a> {
     fn begin(comm: &'a Comm, operations: &[Operation]) -> Self {
-        let mut run = Self { comm, engine: lock(&comm.engine), outcome: None };
+        let mut run = Self { comm, engine: lock(&comm.engine), outcome: None, still_since_ns: None };
+        comm.health.activity.begin();
         if run.healthy()
             && let Err(error) = run.engine.begin(comm, operations)
         {
@@ -148,6 +157,9 @@ impl<'a> Run<'a> {
         self.take_inbound();
         match self.engine.round() {
             Ok(moved) => {
+                if moved {
+                    self.note_movement();
+                }
                 if self.engine.is_over() {
                     self.end(Ok(()));
                 }
@@ -204,11 +216,52 @@ impl<'a> Run<'a> {
     }
 
     fn end(&mut self, outcome: Result<()>) {
+        self.note_movement();
+        self.comm.health.activity.end();
         if let Err(error) = &outcome {
             self.comm.set_last_error(error);
         }
         self.engine.end();
         self.outcome = Some(outcome);
+    }
+
+    fn note_movement(&mut self) {
+        if self.still_since_ns.take().is_some() {
+            self.comm.health.activity.set_stuck(None);
+        }
+    }
+
+    /// Tells the watcher once nothing has moved for a beat; returns when to tell it again.
+    fn note_stillness(&mut self) -> Duration {
+        let timeout = self.comm.timeout();
+        let now = clock::monotonic_ns();
+        let still = Duration::from_nanos(now - *self.still_since_ns.get_or_insert(now));
+        let beat = account::beat(timeout);
+        if still >= beat {
+            self.comm.health.activity.set_stuck(Some(self.stuck(still)));
+        }
+        if still >= timeout && self.comm.health.is_judge_gone() {
+            self.give_up(still);
+        }
+        beat
+    }
+
+    fn stuck(&self, still: Duration) -> Stuck {
+        let Some((primitive, sequence)) = self.engine.current() else { return Stuck::default() };
+        Stuck {
+            operation: format!("{} #{sequence}", primitive.name()),
+            collective: primitive.peer().is_none().then_some(sequence),
+            still_ms: u64::try_from(still.as_millis()).unwrap_or(u64::MAX),
+            ends: self.engine.ends(),
+        }
+    }
+
+    /// Rank 0 has left, so that nobody knows more than this rank: whom it waits for itself.
+    fn give_up(&mut self, still: Duration) {
+        let peer = self.engine.ends().iter().find(|end| end.waits).map(|end| end.peer);
+        let whom = peer.map_or("a rank", |peer| self.comm.names[peer].as_str());
+        let what = format!("nothing has come from {whom} for {:.1} s", still.as_secs_f32());
+        self.break_off(&Error::Remote(what));
     }
 
     fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {

@@ -14,6 +14,7 @@ use crate::comm::links::Links;
 use crate::comm::plans::Plans;
 use crate::error::{Error, Result};
 use crate::memory::{Buffers, Own, Place, Span};
+use crate::net::account::{EndState, MAX_TOLD};
 use crate::run::job::{Job, Spare};
 use crate::transport::{Fault, RecvHalf, SendHalf};
 
@@ -137,6 +138,23 @@ impl Engine {
         let open = self.lanes[..self.n_lanes].iter().filter_map(|lane| lane.work.front());
         let job = self.jobs.get(open.map(|(job, _)| *job).min()?)?;
         Some((job.primitive, job.sequence))
+    }
+
+    /// The state of each connection that the launch uses, and whether it waits for that.
+    pub(crate) fn ends(&self) -> Vec<EndState> {
+        self.lanes[..self.n_lanes].iter().filter_map(|lane| self.end_state(lane)).take(MAX_TOLD).collect()
+    }
+
+    fn end_state(&self, lane: &Lane) -> Option<EndState> {
+        let waiting = |(job, queue): &(usize, usize)| self.jobs[*job].waits_for_peer(*queue);
+        let waits = lane.work.front().is_some_and(waiting);
+        let is_send = lane.direction == Direction::Send;
+        let (channel, peer, parts) = match lane.direction {
+            Direction::Send => self.links.sends.get(lane.slot)?.place(),
+            Direction::Recv => self.links.recvs.get(lane.slot)?.place(),
+            Direction::Local => return None,
+        };
+        Some(EndState { channel, peer, is_send, waits, parts })
     }
 
     /// What lanes wait for; connections without a descriptor ring the doorbell.

@@ -102,6 +102,12 @@ impl Job {
         head(&self.planned.plan, &self.counters, queue).is_some()
     }
 
+    /// Whether a queue waits for the peer, and not for other queues.
+    pub(crate) fn waits_for_peer(&self, queue: usize) -> bool {
+        let counter = &self.counters[queue];
+        self.is_ready(queue) || counter.done < counter.posted
+    }
+
     /// Moves what can be moved of a queue; whether anything was.
     pub(crate) fn step(&mut self, queue: usize, links: &mut Links) -> std::result::Result<bool, Fault> {
         let slot = self.planned.slots[queue];

@@ -54,6 +54,13 @@ pub(crate) fn rank_program(folder: &Path) -> PathBuf {
     program
 }
 
+/// The program in which something goes wrong.
+pub(crate) fn fault_program(folder: &Path) -> PathBuf {
+    let program = folder.join("faults");
+    compile("faults.c", &program, &["-lrsccl"]);
+    program
+}
+
 /// A unique id in hexadecimal; its root lives in this process.
 pub(crate) fn unique_id() -> String {
     // SAFETY: the library's initialisers do nothing.

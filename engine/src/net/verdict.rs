@@ -1,0 +1,225 @@
+//! Who is to blame when nothing moves: rank 0 follows what each rank waits for to the rank or the connection at which
+//! the waiting begins. Pure: accounts in, a sentence out.
+
+use std::collections::BTreeSet;
+
+use crate::net::account::{Account, EndState, Stuck};
+
+/// Ranks named in a message at most.
+const NAMED_RANKS: usize = 16;
+
+/// What rank 0 knows of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Its latest account.
+    Here(Account),
+    /// It has left the communicator.
+    Left,
+}
+
+/// Why nothing has moved for `timeout_ms` somewhere; nothing while every chain of waiting ends at a rank that moves.
+pub(crate) fn verdict(ranks: &[Known], names: &[String], timeout_ms: u64) -> Option<String> {
+    let case = Case { ranks, names, timeout_ms };
+    let first = (0..ranks.len()).find(|rank| case.stuck(*rank).is_some())?;
+    let reached = case.reached(first);
+    let moves = |rank: &usize| case.is_busy(*rank) && case.stuck(*rank).is_none();
+    if reached.iter().any(moves) {
+        return None;
+    }
+    let absent: Vec<usize> = reached.iter().copied().filter(|rank| case.stuck(*rank).is_none()).collect();
+    if !absent.is_empty() {
+        return Some(case.absence(first, &absent));
+    }
+    Some(case.broken_connection(&reached).unwrap_or_else(|| case.circle(&reached)))
+}
+
+struct Case<'a> {
+    ranks: &'a [Known],
+    names: &'a [String],
+    timeout_ms: u64,
+}
+
+impl<'a> Case<'a> {
+    fn account(&self, rank: usize) -> Option<&'a Account> {
+        match self.ranks.get(rank) {
+            Some(Known::Here(account)) => Some(account),
+            _ => None,
+        }
+    }
+
+    /// In what a rank has been stuck for the timeout.
+    fn stuck(&self, rank: usize) -> Option<&'a Stuck> {
+        let stuck = self.account(rank)?.stuck.as_ref();
+        stuck.filter(|stuck| stuck.still_ms >= self.timeout_ms)
+    }
+
+    fn is_busy(&self, rank: usize) -> bool {
+        self.account(rank).is_some_and(|account| account.busy)
+    }
+
+    fn waits(&self, rank: usize) -> impl Iterator<Item = &'a EndState> {
+        let ends = self.stuck(rank).map_or(&[][..], |stuck| &stuck.ends);
+        ends.iter().filter(|end| end.waits)
+    }
+
+    /// All ranks that `first` waits for, through others too, and itself.
+    fn reached(&self, first: usize) -> BTreeSet<usize> {
+        let mut reached = BTreeSet::from([first]);
+        let mut open = vec![first];
+        while let Some(rank) = open.pop() {
+            open.extend(self.waits(rank).map(|end| end.peer).filter(|peer| reached.insert(*peer)));
+        }
+        reached
+    }
+
+    fn absence(&self, first: usize, absent: &[usize]) -> String {
+        let Some(stuck) = self.stuck(first) else { return String::new() };
+        let operation = &stuck.operation;
+        let not_issued = |rank: &&usize| {
+            let issued = self.account(**rank).map(|account| account.issued);
+            issued.zip(stuck.collective).is_some_and(|(issued, wanted)| issued <= wanted)
+        };
+        let late: Vec<usize> = absent.iter().filter(not_issued).copied().collect();
+        let (who, what) = if !late.is_empty() {
+            (late, format!("has not called {operation}"))
+        } else if absent.iter().any(|rank| self.ranks.get(*rank) == Some(&Known::Left)) {
+            (absent.to_vec(), "has left the communicator".to_owned())
+        } else {
+            (absent.to_vec(), "is in no operation that moves".to_owned())
+        };
+        let waiting = (0..self.ranks.len()).filter(|rank| self.stuck(*rank).is_some()).collect::<Vec<_>>();
+        format!("{} {what}: {} {}", self.name_all(&who), numbers(&waiting), waited(stuck))
+    }
+
+    /// A connection into which more went than came out, or at both of whose ends ranks wait.
+    fn broken_connection(&self, reached: &BTreeSet<usize>) -> Option<String> {
+        let found = reached.iter().find_map(|to| {
+            let lost = self.waits(*to).find(|end| !end.is_send && self.lost(*to, end));
+            lost.map(|end| (end.peer, *to, end.channel))
+        });
+        let (from, to, channel) = found?;
+        Some(format!(
+            "nothing gets from {} to {} on channel {channel}: {} {}",
+            self.names[from],
+            self.names[to],
+            numbers(&[to]),
+            waited(self.stuck(to)?)
+        ))
+    }
+
+    fn lost(&self, to: usize, end: &EndState) -> bool {
+        let same = |other: &&EndState| (other.is_send, other.peer, other.channel) == (true, to, end.channel);
+        let other = self.stuck(end.peer).and_then(|stuck| stuck.ends.iter().find(same));
+        other.is_some_and(|other| other.waits || other.parts > end.parts)
+    }
+
+    fn circle(&self, reached: &BTreeSet<usize>) -> String {
+        let one = |rank: &usize| {
+            let stuck = self.stuck(*rank)?;
+            let peers: BTreeSet<usize> = self.waits(*rank).map(|end| end.peer).collect();
+            let peers: Vec<usize> = peers.into_iter().collect();
+            Some(format!("{} in {} for {}", self.names.get(*rank)?, stuck.operation, numbers(&peers)))
+        };
+        let each: Vec<String> = reached.iter().filter_map(one).take(NAMED_RANKS).collect();
+        format!("ranks wait for each other: {}", each.join("; "))
+    }
+
+    fn name_all(&self, ranks: &[usize]) -> String {
+        let names = ranks.iter().take(NAMED_RANKS).filter_map(|rank| self.names.get(*rank));
+        names.map(String::as_str).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+fn waited(stuck: &Stuck) -> String {
+    format!("waited in {} for {:.1} s", stuck.operation, stuck.still_ms as f64 / 1000.0)
+}
+
+/// `rank 0, 2, 3`
+fn numbers(ranks: &[usize]) -> String {
+    let shown: Vec<String> = ranks.iter().take(NAMED_RANKS).map(usize::to_string).collect();
+    let more = if ranks.len() > NAMED_RANKS { ", …" } else { "" };
+    format!("rank {}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(peer: usize, is_send: bool, waits: bool, parts: u64) -> EndState {
+        EndState { channel: 1, peer, is_send, waits, parts }
+    }
+
+    fn stuck(still_ms: u64, ends: Vec<EndState>) -> Known {
+        let stuck = Stuck { operation: "all_reduce #7".to_owned(), collective: Some(7), still_ms, ends };
+        Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
+    }
+
+    fn idle(issued: u64) -> Known {
+        Known::Here(Account { issued, stuck: None, busy: false })
+    }
+
+    fn say(ranks: &[Known]) -> Option<String> {
+        let names: Vec<String> = (0..ranks.len()).map(|rank| format!("rank {rank} (host)")).collect();
+        verdict(ranks, &names, 2000)
+    }
+
+    #[test]
+    fn the_late_rank_is_named_and_not_the_neighbour() {
+        // 0 waits for 1, and 1 for 2, which has not called.
+        let ranks =
+            [stuck(2000, vec![end(1, false, true, 3)]), stuck(2500, vec![end(2, false, true, 3)]), idle(7)];
+        let text = say(&ranks).unwrap();
+        assert_eq!(
+            text,
+            "rank 2 (host) has not called all_reduce #7: rank 0, 1 waited in all_reduce #7 for 2.0 s"
+        );
+    }
+
+    #[test]
+    fn who_moves_is_waited_for() {
+        let waiting = stuck(3000, vec![end(1, false, true, 3)]);
+        assert_eq!(say(&[waiting.clone(), stuck(100, vec![end(0, true, true, 3)])]), None);
+        let moving = Known::Here(Account { issued: 8, stuck: None, busy: true });
+        assert_eq!(say(&[waiting, moving]), None);
+    }
+
+    #[test]
+    fn before_the_timeout_nobody_is_blamed() {
+        assert_eq!(say(&[stuck(1999, vec![end(1, false, true, 3)]), idle(7)]), None);
+    }
+
+    #[test]
+    fn a_connection_that_swallows_is_named() {
+        let ranks = [
+            stuck(2000, vec![end(1, true, false, 9), end(1, false, true, 4)]),
+            stuck(2000, vec![end(0, false, true, 8), end(0, true, false, 4)]),
+        ];
+        let text = say(&ranks).unwrap();
+        assert!(
+            text.starts_with("nothing gets from rank 0 (host) to rank 1 (host) on channel 1: "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_connection_that_is_full_and_empty_at_once_is_named() {
+        let ranks = [stuck(2000, vec![end(1, true, true, 8)]), stuck(2000, vec![end(0, false, true, 8)])];
+        assert!(say(&ranks).unwrap().contains("nothing gets from rank 0 (host) to rank 1 (host)"));
+    }
+
+    #[test]
+    fn who_wait_for_each_other_are_all_named() {
+        let ranks = [stuck(2000, vec![end(1, false, true, 8)]), stuck(2000, vec![end(0, false, true, 8)])];
+        let text = say(&ranks).unwrap();
+        assert_eq!(
+            text,
+            "ranks wait for each other: rank 0 (host) in all_reduce #7 for rank 1; rank 1 (host) in all_reduce #7 for rank 0"
+        );
+    }
+
+    #[test]
+    fn who_has_left_is_named() {
+        let text = say(&[stuck(2000, vec![end(1, false, true, 8)]), Known::Left]).unwrap();
+        assert!(text.starts_with("rank 1 (host) has left the communicator"), "{text}");
+    }
+}
