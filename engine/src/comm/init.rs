@@ -101,9 +101,9 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     }
     let profiler = birth.profiler();
     let mut acceptors = acceptors(nics, &id)?;
-    let connected = birth.connect(&mut acceptors, endpoint);
+    let connected = birth.connect(&mut acceptors, endpoint, &bootstrap);
     let error = connected.as_ref().err().map(|error| (error.code(), error.to_string()));
-    let verdicts = bootstrap.all_gather(&Verdict { error })?;
+    let verdicts = bootstrap.all_gather_last(&Verdict { error })?;
     let connected = connected?;
     if let Some((rank, (code, text))) =
         verdicts.into_iter().enumerate().find_map(|(rank, verdict)| Some((rank, verdict.error?)))
@@ -283,8 +283,13 @@ impl Birth {
         }
     }
 
-    fn connect(&self, acceptors: &mut [Acceptor], endpoint: Option<Endpoint>) -> Result<Connections> {
-        let host = self.share_memory(endpoint)?;
+    fn connect(
+        &self,
+        acceptors: &mut [Acceptor],
+        endpoint: Option<Endpoint>,
+        bootstrap: &Bootstrap,
+    ) -> Result<Connections> {
+        let host = self.share_memory(endpoint, bootstrap)?;
         let reaches = |rank: usize| host.as_ref().is_some_and(|host| host.reaches(rank));
         let lonely = self.identity.n_ranks == 1;
         let rings = || (0_u32..).zip(if lonely { &[][..] } else { &self.rings[..] });
@@ -302,7 +307,7 @@ impl Birth {
             control_callers: if first { self.identity.n_ranks - 1 } else { 0 },
             timeout: self.settings.timeout,
         };
-        let connected = connect(&plan, acceptors)?;
+        let connected = connect(&plan, acceptors, bootstrap)?;
         let mut links = Links::default();
         for ((channel, target), stream) in plan.sends.iter().zip(connected.sends) {
             links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(stream, target.rank)));
@@ -323,7 +328,7 @@ impl Birth {
     }
 
     /// With the ranks of this host that can.
-    fn share_memory(&self, endpoint: Option<Endpoint>) -> Result<Option<Host>> {
+    fn share_memory(&self, endpoint: Option<Endpoint>, bootstrap: &Bootstrap) -> Result<Option<Host>> {
         let hashes: Vec<u64> = self.peers.iter().map(|peer| peer.host_hash).collect();
         let announcements: Vec<_> = self.peers.iter().map(|peer| peer.shm.clone()).collect();
         let members = shm::connect::members(&announcements, &hashes, self.identity.rank);
@@ -336,7 +341,7 @@ impl Birth {
             timeout: self.settings.timeout,
             tuning: shm::Tuning::default(),
         };
-        shm::connect::join(endpoint, &plan).map(Some)
+        shm::connect::join(endpoint, &plan, Some(bootstrap)).map(Some)
     }
 
     fn log_hops(&self, links: &Links) -> Result<()> {

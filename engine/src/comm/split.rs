@@ -64,7 +64,7 @@ fn split_by(
     let count = parent.next_split();
     let id = parent.meet(0, &format!("split {count}"))?;
     let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, making)?;
-    let choices = meeting.all_gather(&choice)?;
+    let choices = meeting.all_gather_last(&choice)?;
     drop(meeting);
     let members = members(&choices, color);
     let rank = members.iter().position(|member| *member == parent.rank).filter(|_| color != NO_COLOR);

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
-use crate::net::hello::{HELLO_BYTES, Hello};
+use crate::net::hello::{HELLO_BYTES, Hello, Refusal, other_protocol};
 use crate::net::unique_id::Secret;
 
 /// A peer says hello with its first packet; only strangers take longer.
@@ -23,6 +23,8 @@ pub(crate) struct Acceptor {
     listener: TcpListener,
     secret: Secret,
     pending: Vec<Pending>,
+    /// The protocol of a rank that speaks another one.
+    other_protocol: Option<u8>,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl Acceptor {
         listener
             .set_nonblocking(true)
             .map_err(|error| Error::system("setting a listener non-blocking", &error))?;
-        Ok(Self { listener, secret, pending: Vec::new() })
+        Ok(Self { listener, secret, pending: Vec::new(), other_protocol: None })
     }
 
     /// What to poll for.
@@ -56,9 +58,11 @@ impl Acceptor {
         for mut pending in self.pending.drain(..) {
             match pending.read() {
                 Greeting::Whole => {
-                    // A wrong secret: the stream is dropped, and so closed.
-                    if let Some(hello) = Hello::from_bytes(&pending.bytes, &self.secret) {
-                        greeted.push((hello, pending.stream));
+                    // Who is not let in is dropped, and so closed.
+                    match Hello::from_bytes(&pending.bytes, &self.secret) {
+                        Ok(hello) => greeted.push((hello, pending.stream)),
+                        Err(Refusal::Protocol(theirs)) => self.other_protocol = Some(theirs),
+                        Err(Refusal::Stranger) => {}
                     }
                 }
                 Greeting::Partial if !pending.deadline.passed() => waiting.push(pending),
@@ -67,6 +71,12 @@ impl Acceptor {
         }
         self.pending = waiting;
         greeted
+    }
+
+    /// An error if a rank has called that speaks another protocol.
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |theirs| Err(Error::InvalidUsage(other_protocol("a rank of this communicator", theirs)));
+        self.other_protocol.map_or(Ok(()), wrong)
     }
 
     /// The listener alone again.
@@ -132,5 +142,33 @@ mod tests {
         assert_eq!(greeted.iter().map(|(hello, _)| *hello).collect::<Vec<_>>(), [hello]);
         assert_eq!(acceptor.pending(), 1);
         drop(silent);
+    }
+
+    #[test]
+    fn a_rank_of_another_protocol_is_an_error_and_no_stranger() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(listener, [3; 16]).unwrap();
+        let mut bytes = Hello { purpose: Purpose::Control, rank: 1 }.to_bytes(&[3; 16]);
+        bytes[7] = 1;
+        TcpStream::connect(address).unwrap().write_all(&bytes).unwrap();
+        assert!(acceptor.step().is_empty());
+        let text = acceptor.check().unwrap_err().to_string();
+        assert!(text.contains("speaks protocol 1, this is 2"), "{text}");
+    }
+
+    #[test]
+    fn many_silent_strangers_give_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(listener, [3; 16]).unwrap();
+        let mut strangers = Vec::new();
+        for _ in 0..MAX_PENDING + 50 {
+            strangers.push(TcpStream::connect(address).unwrap());
+            assert!(acceptor.step().is_empty() && acceptor.pending() <= MAX_PENDING);
+        }
+        let mut peer = TcpStream::connect(address).unwrap();
+        peer.write_all(&Hello { purpose: Purpose::Control, rank: 1 }.to_bytes(&[3; 16])).unwrap();
+        assert_eq!(acceptor.step().len(), 1);
     }
 }

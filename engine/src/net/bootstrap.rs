@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -12,8 +13,10 @@ use crate::clock::Deadline;
 use crate::comm::making::Making;
 use crate::error::{Error, Result};
 use crate::net::frame;
-use crate::net::root::{Answer, Join};
+use crate::net::hello::PROTOCOL;
+use crate::net::root::{Answer, Join, Offer};
 use crate::net::unique_id::UniqueId;
+use crate::net::wake;
 
 /// The root gives up first and says which rank is missing; a rank waits this much longer to hear it.
 const GRACE: Duration = Duration::from_secs(5);
@@ -62,7 +65,37 @@ impl Bootstrap {
 
     /// Hands in `own`; returns everybody's, in rank order.
     pub(crate) fn all_gather<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>> {
-        frame::send(&self.stream, own).map_err(|error| self.lost(&error))?;
+        self.offer(own, false)
+    }
+
+    /// The last round: the root ends with it, and from then on does not care for who goes away.
+    pub(crate) fn all_gather_last<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>> {
+        self.offer(own, true)
+    }
+
+    /// What to poll for while this rank waits for something else.
+    pub(crate) fn poll_fd(&self) -> PollFd<'_> {
+        PollFd::new(&self.stream, PollFlags::IN)
+    }
+
+    /// Whether the others are still there, between two rounds: the root has nothing else to say then.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut fds = [self.poll_fd()];
+        wake::sleep(&mut fds, Duration::ZERO)?;
+        if fds.iter().all(|fd| fd.revents().is_empty()) { Ok(()) } else { self.answer::<()>().map(drop) }
+    }
+
+    fn offer<T: Serialize + DeserializeOwned>(&self, own: &T, is_last: bool) -> Result<Vec<T>> {
+        let sent = frame::send(&self.stream, &Offer { is_last, blob: own });
+        // A root that has failed has said why before it closed.
+        let answer = self.answer();
+        if answer.is_ok() {
+            sent.map_err(|error| self.lost(&error))?;
+        }
+        answer
+    }
+
+    fn answer<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         match frame::recv(&self.stream).map_err(|error| self.lost(&error))? {
             Answer::All(all) => all.iter().map(|blob| self.parse(blob)).collect(),
             Answer::Failed(why) => Err(Error::Remote(format!("initialisation failed: {why}"))),
@@ -73,7 +106,7 @@ impl Bootstrap {
         self.stream.set_nodelay(true)?;
         self.stream.set_read_timeout(Some(timeout + GRACE))?;
         (&self.stream).write_all(&self.id.secret)?;
-        frame::send(&self.stream, &Join { rank, n_ranks })?;
+        frame::send(&self.stream, &Join { rank, n_ranks, protocol: PROTOCOL })?;
         (&self.stream).read_exact(&mut [0])
     }
 

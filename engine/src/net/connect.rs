@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::net::acceptor::Acceptor;
+use crate::net::bootstrap::Bootstrap;
 use crate::net::hello::{Hello, Purpose};
 use crate::net::unique_id::Secret;
 use crate::net::wake;
@@ -56,8 +57,10 @@ pub(crate) struct Connected {
     pub(crate) control: Vec<ControlPeer>,
 }
 
+/// Ends as soon as the bootstrap root says that a rank is lost.
+///
 /// Calls everybody first, which the kernels answer, then takes the calls: no order among ranks is needed.
-pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor]) -> Result<Connected> {
+pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor], bootstrap: &Bootstrap) -> Result<Connected> {
     let deadline = Deadline::after(plan.timeout);
     let mut sends = Vec::new();
     for (channel, target) in &plan.sends {
@@ -74,8 +77,10 @@ pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor]) -> Result<Connect
         if deadline.passed() {
             return Err(arrivals.missing(plan));
         }
-        arrivals.wait(acceptors, deadline.left())?;
+        arrivals.wait(acceptors, bootstrap, deadline.left())?;
+        bootstrap.check()?;
         arrivals.take(plan, acceptors);
+        acceptors.iter().try_for_each(Acceptor::check)?;
     }
     let recvs = arrivals.recvs.into_iter().flatten().collect();
     Ok(Connected { sends, recvs, control: arrivals.control })
@@ -115,8 +120,9 @@ impl Arrivals {
         self.recvs.iter().all(Option::is_some) && self.control.len() >= control_wanted
     }
 
-    fn wait(&self, acceptors: &[Acceptor], wait: Duration) -> Result<()> {
+    fn wait(&self, acceptors: &[Acceptor], bootstrap: &Bootstrap, wait: Duration) -> Result<()> {
         let mut fds: Vec<_> = acceptors.iter().flat_map(Acceptor::poll_fds).collect();
+        fds.push(bootstrap.poll_fd());
         wake::sleep(&mut fds, wait)
     }
 

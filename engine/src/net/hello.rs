@@ -1,10 +1,12 @@
 //! The first bytes on every connection between two ranks: who calls, and what for.
 
-use crate::net::unique_id::{SECRET_BYTES, Secret};
+use crate::net::unique_id::{SECRET_BYTES, Secret, is_secret};
 
-/// Bytes of a hello: magic, secret, kind, channel, rank.
+/// Bytes of a hello: magic, protocol, secret, kind, channel, rank.
 pub(crate) const HELLO_BYTES: usize = 8 + SECRET_BYTES + 12;
-const MAGIC: [u8; 8] = *b"rsccl\0h\x01";
+/// What is said over the connections of a job: every change of it counts one up.
+pub(crate) const PROTOCOL: u8 = 2;
+const MAGIC: [u8; 7] = *b"rsccl\0h";
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,20 @@ pub(crate) struct Hello {
     pub(crate) rank: usize,
 }
 
+/// Why a caller is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// No caller of this library's, or without the secret: of no interest.
+    Stranger,
+    /// A rank of the job, which speaks another protocol.
+    Protocol(u8),
+}
+
+/// What to do about ranks that speak another protocol.
+pub(crate) fn other_protocol(who: &str, theirs: u8) -> String {
+    format!("{who} speaks protocol {theirs}, this is {PROTOCOL}: all ranks need the same librsccl.so")
+}
+
 impl Hello {
     /// As it is sent.
     pub(crate) fn to_bytes(self, secret: &Secret) -> [u8; HELLO_BYTES] {
@@ -32,7 +48,8 @@ impl Hello {
             Purpose::Control => (2, 0),
         };
         let mut bytes = [0; HELLO_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[..7].copy_from_slice(&MAGIC);
+        bytes[7] = PROTOCOL;
         bytes[8..24].copy_from_slice(secret);
         bytes[24..28].copy_from_slice(&kind.to_le_bytes());
         bytes[28..32].copy_from_slice(&channel.to_le_bytes());
@@ -40,12 +57,19 @@ impl Hello {
         bytes
     }
 
-    /// Back from the bytes; nothing if they are a stranger's.
-    pub(crate) fn from_bytes(bytes: &[u8; HELLO_BYTES], secret: &Secret) -> Option<Self> {
-        let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        if bytes[..8] != MAGIC || bytes[8..24] != *secret {
-            return None;
+    /// Back from the bytes.
+    pub(crate) fn from_bytes(bytes: &[u8; HELLO_BYTES], secret: &Secret) -> Result<Self, Refusal> {
+        if bytes[..7] != MAGIC || !is_secret(&bytes[8..24], secret) {
+            return Err(Refusal::Stranger);
         }
+        if bytes[7] != PROTOCOL {
+            return Err(Refusal::Protocol(bytes[7]));
+        }
+        Self::parse(bytes).ok_or(Refusal::Stranger)
+    }
+
+    fn parse(bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let purpose = match word(24)? {
             0 => Purpose::Data(word(28)?),
             2 => Purpose::Control,
@@ -63,7 +87,11 @@ mod tests {
     fn only_the_secret_opens() {
         let hello = Hello { purpose: Purpose::Data(7), rank: 3 };
         let bytes = hello.to_bytes(&[1; 16]);
-        assert_eq!(Hello::from_bytes(&bytes, &[1; 16]), Some(hello));
-        assert_eq!(Hello::from_bytes(&bytes, &[2; 16]), None);
+        assert_eq!(Hello::from_bytes(&bytes, &[1; 16]), Ok(hello));
+        assert_eq!(Hello::from_bytes(&bytes, &[2; 16]), Err(Refusal::Stranger));
+        let mut old = bytes;
+        old[7] = 1;
+        assert_eq!(Hello::from_bytes(&old, &[1; 16]), Err(Refusal::Protocol(1)));
+        assert_eq!(Hello::from_bytes(&old, &[2; 16]), Err(Refusal::Stranger));
     }
 }

@@ -3,19 +3,23 @@
 //! Each rank connects, proves the secret and gives its rank; then, round by round, every rank hands in a blob and gets
 //! all of them. A rank that is missing, or that goes away, fails the round for all, with its number.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::net::frame;
-use crate::net::nic;
-use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId, new_secret};
+use crate::net::hello::{PROTOCOL, other_protocol};
+use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId, is_secret, new_secret};
+use crate::net::{nic, wake};
 
 /// What a rank says first, after the secret.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,6 +28,22 @@ pub(crate) struct Join {
     pub(crate) rank: usize,
     /// The number of ranks it was told.
     pub(crate) n_ranks: usize,
+    /// What it speaks. The first form did not say.
+    #[serde(default = "first_protocol")]
+    pub(crate) protocol: u8,
+}
+
+fn first_protocol() -> u8 {
+    1
+}
+
+/// What a rank hands in in each round.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Offer<T> {
+    /// No round follows; all ranks say the same.
+    pub(crate) is_last: bool,
+    /// For all ranks.
+    pub(crate) blob: T,
 }
 
 /// What the root answers in each round.
@@ -41,6 +61,8 @@ const JOIN_WAIT: Duration = Duration::from_secs(5);
 const WELCOME: u8 = 1;
 /// Connections being greeted at once at most.
 const MAX_GREETED: usize = 1024;
+/// While ranks join, those that have joined are looked at so often.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Ranks named in a message at most.
 const NAMED_RANKS: usize = 16;
 
@@ -86,6 +108,7 @@ fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
 }
 
 type Joined = (Join, TcpStream);
+type Blobs = Vec<Box<RawValue>>;
 
 fn greet_all(
     listener: &TcpListener,
@@ -112,7 +135,7 @@ fn greet(mut stream: TcpStream, secret: &Secret) -> Option<Joined> {
     stream.set_read_timeout(Some(JOIN_WAIT)).ok()?;
     let mut shown = [0_u8; SECRET_BYTES];
     stream.read_exact(&mut shown).ok()?;
-    if shown != *secret {
+    if !is_secret(&shown, secret) {
         return None;
     }
     let join = frame::recv(&stream).ok()?;
@@ -132,6 +155,10 @@ fn gather_ranks(
     ranks.resize_with(n_ranks, || None);
     let mut next = Some(first);
     while let Some((join, stream)) = next {
+        if join.protocol != PROTOCOL {
+            ranks.push(Some(stream));
+            return Err(other_protocol(&format!("rank {}", join.rank), join.protocol));
+        }
         if join.n_ranks != n_ranks || join.rank >= n_ranks {
             ranks.push(Some(stream));
             return Err(format!(
@@ -147,7 +174,13 @@ fn gather_ranks(
         if ranks.iter().all(Option::is_some) {
             return Ok(());
         }
-        next = joined.recv_timeout(deadline.left()).ok();
+        next = None;
+        while next.is_none() && !deadline.passed() {
+            next = joined.recv_timeout(deadline.left().min(LOOK_INTERVAL)).ok();
+            if let Some(rank) = first_gone(ranks) {
+                return Err(gone(rank, &ErrorKind::UnexpectedEof.into()));
+            }
+        }
     }
     let missing: Vec<String> = (0..n_ranks)
         .filter(|rank| ranks[*rank].is_none())
@@ -157,32 +190,82 @@ fn gather_ranks(
     Err(format!("rank {} did not join within {} s", missing.join(", "), timeout.as_secs()))
 }
 
+/// The first rank that has joined and closed its connection.
+fn first_gone(ranks: &[Option<TcpStream>]) -> Option<usize> {
+    let joined = || ranks.iter().enumerate().filter_map(|(rank, stream)| Some((rank, stream.as_ref()?)));
+    let mut fds: Vec<PollFd<'_>> =
+        joined().map(|(_, stream)| PollFd::new(stream, PollFlags::RDHUP)).collect();
+    wake::sleep(&mut fds, Duration::ZERO).ok()?;
+    joined().zip(&fds).find(|(_, fd)| !fd.revents().is_empty()).map(|((rank, _), _)| rank)
+}
+
 fn serve_rounds(ranks: &mut [Option<TcpStream>], timeout: Duration) {
     loop {
         match round(ranks, timeout) {
-            Ok(Some(all)) => answer(ranks, &Answer::All(all)),
-            Ok(None) => return,
+            Ok((all, is_last)) => {
+                answer(ranks, &Answer::All(all));
+                if is_last {
+                    return;
+                }
+            }
             Err(why) => return fail(ranks, &why),
         }
     }
 }
 
-/// One blob of each rank; nothing once the first rank has hung up, which it does when init is over.
-fn round(
-    ranks: &[Option<TcpStream>],
-    timeout: Duration,
-) -> std::result::Result<Option<Vec<Box<RawValue>>>, String> {
-    let mut all = Vec::with_capacity(ranks.len());
-    for (rank, stream) in ranks.iter().enumerate() {
-        let Some(stream) = stream else { return Err(format!("rank {rank} is missing")) };
-        let _ = stream.set_read_timeout(Some(timeout));
-        match frame::recv(stream) {
-            Ok(blob) => all.push(blob),
-            Err(error) if rank == 0 && error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(error) => return Err(format!("rank {rank} went away during initialisation: {error}")),
+/// One blob of each rank, and whether it was the last round.
+fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<(Blobs, bool), String> {
+    let deadline = Deadline::after(timeout);
+    let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
+    while let Some(missing) = hands.iter().position(|hand| hand.offer.is_none()) {
+        if deadline.passed() {
+            return Err(format!("rank {missing} has not gone on within {} s", timeout.as_secs()));
+        }
+        let mut fds: Vec<PollFd<'_>> = hands.iter().map(Hand::poll_fd).collect();
+        wake::sleep(&mut fds, deadline.left()).map_err(|error| error.to_string())?;
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        for (rank, hand) in hands.iter_mut().enumerate().filter(|(rank, _)| ready[*rank]) {
+            hand.read().map_err(|error| gone(rank, &error))?;
         }
     }
-    Ok(Some(all))
+    let is_last = hands.iter().filter_map(|hand| hand.offer.as_ref()).all(|offer| offer.is_last);
+    Ok((hands.into_iter().filter_map(|hand| hand.offer).map(|offer| offer.blob).collect(), is_last))
+}
+
+fn gone(rank: usize, error: &std::io::Error) -> String {
+    format!("rank {rank} went away during initialisation: {error}")
+}
+
+/// A rank's offer, as far as it has come.
+struct Hand<'a> {
+    stream: &'a TcpStream,
+    buffer: Vec<u8>,
+    offer: Option<Offer<Box<RawValue>>>,
+}
+
+impl<'a> Hand<'a> {
+    fn new(stream: &'a TcpStream) -> Self {
+        Self { stream, buffer: Vec::new(), offer: None }
+    }
+
+    /// Who has made an offer waits for the answer: all that can come is its end.
+    fn poll_fd(&self) -> PollFd<'_> {
+        PollFd::new(self.stream, if self.offer.is_some() { PollFlags::RDHUP } else { PollFlags::IN })
+    }
+
+    /// Reads what is there. The end of the stream is an error.
+    fn read(&mut self) -> std::io::Result<()> {
+        let mut bytes = [0; 16 * 1024];
+        match rustix::net::recv(self.stream, &mut bytes, RecvFlags::DONTWAIT).map(|(count, _)| count) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => self.buffer.extend_from_slice(&bytes[..count]),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        self.offer = frame::take(&mut self.buffer)?;
+        Ok(())
+    }
 }
 
 fn fail(ranks: &mut [Option<TcpStream>], why: &str) {

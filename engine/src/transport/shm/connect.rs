@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::hash;
-use crate::net::unique_id::{SECRET_BYTES, Secret, new_secret};
+use crate::net::bootstrap::Bootstrap;
+use crate::net::unique_id::{SECRET_BYTES, Secret, is_secret, new_secret};
 use crate::net::wake;
 use crate::transport::shm::arena::{Arena, Layout};
 use crate::transport::shm::direct::{self, Nonce};
@@ -89,14 +90,14 @@ pub(crate) fn members(announcements: &[Option<Announcement>], hosts: &[u64], ran
         .collect()
 }
 
-/// Connects to all members; each of them calls this.
-pub(crate) fn join(endpoint: Endpoint, plan: &Plan<'_>) -> Result<Host> {
+/// Connects to all members; each of them calls this. Ends as soon as the bootstrap root says that a rank is lost.
+pub(crate) fn join(endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&Bootstrap>) -> Result<Host> {
     let deadline = Deadline::after(plan.timeout);
     let layout = Layout::new(plan.members.len());
     let arena = Arena::new(layout)?;
     let bell = Doorbell::new(Arc::clone(arena.head()))?;
     let mut gathering =
-        Gathering { plan, layout, arena, bell, endpoint, met: Vec::new(), strangers: Vec::new() };
+        Gathering { plan, layout, arena, bell, endpoint, bootstrap, met: Vec::new(), strangers: Vec::new() };
     for rank in plan.members.iter().copied().filter(|rank| *rank < plan.rank) {
         gathering.call(rank, deadline)?;
     }
@@ -107,6 +108,7 @@ pub(crate) fn join(endpoint: Endpoint, plan: &Plan<'_>) -> Result<Host> {
         gathering.wait(deadline.left())?;
         gathering.accept();
         gathering.listen()?;
+        gathering.check()?;
     }
     gathering.finish()
 }
@@ -125,6 +127,7 @@ struct Gathering<'a> {
     arena: Arena,
     bell: Doorbell,
     endpoint: Endpoint,
+    bootstrap: Option<&'a Bootstrap>,
     met: Vec<Arc<Peer>>,
     strangers: Vec<OwnedFd>,
 }
@@ -144,6 +147,7 @@ impl Gathering<'_> {
                 return Ok(());
             }
             wake::sleep(&mut [], RETRY)?;
+            self.check()?;
         }
         Err(Error::Remote(format!("rank {rank} took no calls within {} s", self.plan.timeout.as_secs())))
     }
@@ -162,7 +166,12 @@ impl Gathering<'_> {
     fn wait(&self, wait: Duration) -> Result<()> {
         let mut fds = vec![PollFd::new(&self.endpoint.listener, PollFlags::IN)];
         fds.extend(self.strangers.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        fds.extend(self.bootstrap.map(Bootstrap::poll_fd));
         wake::sleep(&mut fds, wait)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.bootstrap.map_or(Ok(()), Bootstrap::check)
     }
 
     fn accept(&mut self) {
@@ -254,7 +263,7 @@ impl Greeting {
     /// Back from the bytes; nothing if they are a stranger's.
     fn from_bytes(bytes: &[u8; GREETING_BYTES], secret: &Secret) -> Option<Self> {
         let long = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        if bytes[..8] != MAGIC || bytes[8..24] != *secret {
+        if bytes[..8] != MAGIC || !is_secret(&bytes[8..24], secret) {
             return None;
         }
         let rank = usize::try_from(long(24)?).ok()?;

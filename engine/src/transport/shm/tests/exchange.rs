@@ -75,8 +75,8 @@ fn without_credit_nothing_is_posted_and_nothing_released() {
     let (endpoints, announcements) = endpoints(2);
     let [first, second] = <[Endpoint; 2]>::try_from(endpoints).unwrap();
     let (host, other) = thread::scope(|scope| {
-        let other = scope.spawn(|| connect::join(second, &plan(1, &announcements, tuning)).unwrap());
-        (connect::join(first, &plan(0, &announcements, tuning)).unwrap(), other.join().unwrap())
+        let other = scope.spawn(|| connect::join(second, &plan(1, &announcements, tuning), None).unwrap());
+        (connect::join(first, &plan(0, &announcements, tuning), None).unwrap(), other.join().unwrap())
     });
     let (mut sender, mut receiver) = (host.open_send(0, 1).unwrap(), other.open_recv(0, 0).unwrap());
     let payload = pattern(0, 100);
@@ -145,8 +145,8 @@ fn strangers_and_absent_ranks_are_told_apart() {
     let right = connect::Plan { timeout: Duration::from_millis(300), ..plan(0, &announcements, SLOTS_ONLY) };
     let (stranger, host) = (endpoints.pop().unwrap(), endpoints.pop().unwrap());
     thread::scope(|scope| {
-        let stranger = scope.spawn(|| connect::join(stranger, &wrong).map(drop));
-        let text = connect::join(host, &right).map(drop).unwrap_err().to_string();
+        let stranger = scope.spawn(|| connect::join(stranger, &wrong, None).map(drop));
+        let text = connect::join(host, &right, None).map(drop).unwrap_err().to_string();
         assert!(text.contains("ranks [1]"), "{text}");
         assert!(stranger.join().unwrap().is_err());
     });
@@ -163,7 +163,7 @@ fn silent_and_garbled_callers_hold_up_nobody() {
         for (rank, endpoint) in endpoints.into_iter().enumerate() {
             let announcements = &announcements;
             scope.spawn(move || {
-                connect::join(endpoint, &plan(rank, announcements, SLOTS_ONLY)).map(drop).unwrap();
+                connect::join(endpoint, &plan(rank, announcements, SLOTS_ONLY), None).map(drop).unwrap();
             });
         }
     });

@@ -28,7 +28,7 @@ fn statuses(n_ranks: usize, tuning: Tuning, body: impl Fn(usize, Host)) -> Vec<i
     let (endpoints, announcements) = endpoints(n_ranks);
     let mut endpoints: Vec<Option<Endpoint>> = endpoints.into_iter().map(Some).collect();
     let run = |rank: usize, endpoint: Option<Endpoint>| {
-        let joined = connect::join(endpoint.unwrap(), &plan(rank, &announcements, tuning)).unwrap();
+        let joined = connect::join(endpoint.unwrap(), &plan(rank, &announcements, tuning), None).unwrap();
         body(rank, joined);
     };
     let mut children = Vec::new();

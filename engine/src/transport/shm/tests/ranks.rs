@@ -42,7 +42,7 @@ pub(super) fn threads<T: Send>(
         let run = |(rank, endpoint)| {
             let (announcements, body) = (&announcements, &body);
             scope.spawn(move || {
-                let host = connect::join(endpoint, &plan(rank, announcements, tuning)).unwrap();
+                let host = connect::join(endpoint, &plan(rank, announcements, tuning), None).unwrap();
                 body(rank, host)
             })
         };
