@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod chaos;
 mod collective;
 mod dashboards;
 mod fuzz;
@@ -82,6 +83,15 @@ enum Command {
         #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u32).range(60..))]
         seconds: u32,
     },
+    /// Kill ranks of the engine at random moments, during init too: no hang, no wrong result, nothing left behind
+    Chaos {
+        /// Deaths
+        #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: u32,
+        /// Repeat the run that printed this seed
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
     Rig(rig::Args),
     /// Measure the engine's algorithms and channels against each other, and print the table that it chooses by, as
@@ -118,6 +128,7 @@ fn main() -> ExitCode {
         Command::Screens { out, stages } => screens::shoot(out, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
+        Command::Chaos { rounds, seed } => chaos::run(rounds, seed),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
         Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),

@@ -103,7 +103,10 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let mut acceptors = acceptors(nics, &id)?;
     let connected = birth.connect(&mut acceptors, endpoint, &bootstrap);
     let error = connected.as_ref().err().map(|error| (error.code(), error.to_string()));
-    let verdicts = bootstrap.all_gather_last(&Verdict { error })?;
+    // What the root has found out, or its loss, is the cause of what went wrong here and not the other way around.
+    let verdicts = bootstrap
+        .all_gather_last(&Verdict { error })
+        .map_err(|error| bootstrap.failure().unwrap_or(error))?;
     let connected = connected?;
     if let Some((rank, (code, text))) =
         verdicts.into_iter().enumerate().find_map(|(rank, verdict)| Some((rank, verdict.error?)))

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -30,6 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Bootstrap {
     stream: TcpStream,
     id: UniqueId,
+    /// Why the root has given up.
+    failed: OnceLock<String>,
 }
 
 impl Bootstrap {
@@ -48,7 +51,7 @@ impl Bootstrap {
             let stream = TcpStream::connect_timeout(&id.root, timeout).map_err(|error| {
                 Error::Remote(format!("cannot reach the bootstrap root at {}: {error}", id.root))
             })?;
-            let bootstrap = Self { stream, id };
+            let bootstrap = Self { stream, id, failed: OnceLock::new() };
             making.waits_on(bootstrap.line()?)?;
             match bootstrap.greet(rank, n_ranks, timeout) {
                 Ok(()) => return Ok(bootstrap),
@@ -85,6 +88,11 @@ impl Bootstrap {
         if fds.iter().all(|fd| fd.revents().is_empty()) { Ok(()) } else { self.answer::<()>().map(drop) }
     }
 
+    /// Why the root has given up, if it has said so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failed.get().map(|why| failure(why))
+    }
+
     fn offer<T: Serialize + DeserializeOwned>(&self, own: &T, is_last: bool) -> Result<Vec<T>> {
         let sent = frame::send(&self.stream, &Offer { is_last, blob: own });
         // A root that has failed has said why before it closed.
@@ -98,7 +106,7 @@ impl Bootstrap {
     fn answer<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         match frame::recv(&self.stream).map_err(|error| self.lost(&error))? {
             Answer::All(all) => all.iter().map(|blob| self.parse(blob)).collect(),
-            Answer::Failed(why) => Err(Error::Remote(format!("initialisation failed: {why}"))),
+            Answer::Failed(why) => Err(failure(self.failed.get_or_init(|| why))),
         }
     }
 
@@ -120,8 +128,15 @@ impl Bootstrap {
     }
 
     fn lost(&self, error: &std::io::Error) -> Error {
-        Error::Remote(format!("lost the bootstrap root at {}: {error}", self.id.root))
+        Error::Remote(format!(
+            "lost the bootstrap root at {}, in the process that made the unique id: {error}",
+            self.id.root
+        ))
     }
+}
+
+fn failure(why: &str) -> Error {
+    Error::Remote(format!("initialisation failed: {why}"))
 }
 
 fn shut_out(error: &std::io::Error) -> bool {

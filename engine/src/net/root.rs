@@ -94,6 +94,10 @@ fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
     let gate = gate.spawn(move || greet_all(&listener, secret, &greeted, &stopped));
     let mut ranks = Vec::new();
     let gathered = gather_ranks(&joined, &mut ranks, timeout);
+    if let Err(why) = &gathered {
+        fail(&mut ranks, why);
+        turn_away(&joined, &ranks, why);
+    }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     // One last connection lets the gate's accept return. It is shut before any rank is answered, so that the next root
     // on the same listener gets all of its own callers.
@@ -101,9 +105,8 @@ fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
     if let (Ok(_), Ok(gate)) = (woken, gate) {
         let _ = gate.join();
     }
-    match gathered {
-        Ok(()) => serve_rounds(&mut ranks, timeout),
-        Err(why) => fail(&mut ranks, &why),
+    if gathered.is_ok() {
+        serve_rounds(&mut ranks, timeout);
     }
 }
 
@@ -177,7 +180,9 @@ fn gather_ranks(
         next = None;
         while next.is_none() && !deadline.passed() {
             next = joined.recv_timeout(deadline.left().min(LOOK_INTERVAL)).ok();
-            if let Some(rank) = first_gone(ranks) {
+            if next.is_none()
+                && let Some(rank) = first_gone(ranks)
+            {
                 return Err(gone(rank, &ErrorKind::UnexpectedEof.into()));
             }
         }
@@ -188,6 +193,15 @@ fn gather_ranks(
         .map(|rank| rank.to_string())
         .collect();
     Err(format!("rank {} did not join within {} s", missing.join(", "), timeout.as_secs()))
+}
+
+/// Tells the ranks that are still to join why there is no use in it.
+fn turn_away(joined: &mpsc::Receiver<Joined>, ranks: &[Option<TcpStream>], why: &str) {
+    let deadline = Deadline::after(JOIN_WAIT);
+    for _ in ranks.iter().filter(|rank| rank.is_none()) {
+        let Ok((_, stream)) = joined.recv_timeout(deadline.left()) else { return };
+        fail(&mut [Some(stream)], why);
+    }
 }
 
 /// The first rank that has joined and closed its connection.
