@@ -5,8 +5,6 @@
 //! into blocks does not depend on the number of channels: a channel carries the same slice of every block. So which
 //! rank folds an element, and in which order, is the same for any number of channels with the same ring.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
-
 use std::ops::Range;
 
 use crate::collective::operation::Primitive;
@@ -176,6 +174,12 @@ pub(crate) fn groups(nodes: &[usize]) -> Vec<Vec<usize>> {
     groups
 }
 
+/// The piece `index` of `range`, as [`pieces`] cuts it; empty beyond the last one.
+pub(crate) fn piece(range: &Range<usize>, piece: usize, index: usize) -> Range<usize> {
+    let start = range.start.saturating_add(index.saturating_mul(piece.max(1))).min(range.end);
+    start..start.saturating_add(piece.max(1)).min(range.end)
+}
+
 /// `range` in pieces of at most `piece` elements.
 pub(crate) fn pieces(range: Range<usize>, piece: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let end = range.end;
@@ -233,5 +237,7 @@ mod tests {
     fn pieces_cover_their_range() {
         assert_eq!(pieces(3..10, 3).collect::<Vec<_>>(), [3..6, 6..9, 9..10]);
         assert_eq!(pieces(3..3, 3).count(), 0);
+        assert_eq!([0, 1, 2, 3].map(|index| piece(&(3..10), 3, index)), [3..6, 6..9, 9..10, 10..10]);
+        assert_eq!(piece(&(3..10), usize::MAX, 0), 3..10);
     }
 }

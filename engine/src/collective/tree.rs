@@ -16,12 +16,17 @@
 //! others accumulators. On several hosts the trees join the hosts, with a tree inside each host below its leader, so each
 //! half crosses into a host once.
 //!
+//! In program order the pieces of both trees take turns, first all on their way up and then all on their way down. Where a
+//! pair of ranks is joined in both trees, its connection carries pieces of both, and in this order none waits for a piece
+//! that comes later by itself: piece by piece, a leaf's next one would wait for the last one's way to the root and back.
+//! On the way up as on the way down all ranks' ports are busy, and pieces go down as soon as they are whole.
+//!
 //! The trees do not depend on the channel, nor which tree an element takes: results do not depend on the number of
 //! channels.
 
 use std::ops::Range;
 
-use crate::collective::layout::{Layout, Partials, Scope, groups, pieces};
+use crate::collective::layout::{Layout, Partials, Scope, groups, piece};
 use crate::collective::operation::Primitive;
 use crate::collective::schedule::{Chunk, Schedule, Step};
 
@@ -91,21 +96,25 @@ impl Tree {
         recv.into_iter().chain(family.children[rank].iter().map(move |child| Step::send(*child, from)))
     }
 
-    fn steps_of_piece(&self, tree: usize, rank: usize, piece: &Range<usize>, turn: usize) -> Vec<Step> {
-        let result = self.layout.result(rank, piece);
+    /// Takes the result of a piece from the parent, and passes it on.
+    fn down_piece(&self, tree: usize, rank: usize, piece: Range<usize>) -> impl Iterator<Item = Step> {
+        let result = self.layout.result(rank, &piece);
         let source = match self.primitive {
-            Primitive::Broadcast { root } if rank == root => self.layout.contribution(rank, piece),
+            Primitive::Broadcast { root } if rank == root => self.layout.contribution(rank, &piece),
             _ => result,
         };
-        match self.primitive {
-            Primitive::Broadcast { .. } => self.down(tree, rank, source, result).collect(),
-            Primitive::Reduce { .. } => self.up(tree, rank, piece, turn),
-            _ => {
-                let mut steps = self.up(tree, rank, piece, turn);
-                steps.extend(self.down(tree, rank, source, result));
-                steps
-            }
-        }
+        self.down(tree, rank, source, result)
+    }
+
+    /// The pieces of both trees in turns: tree, number and range.
+    fn turns(&self) -> impl Iterator<Item = (usize, usize, Range<usize>)> + '_ {
+        let halves = [0, 1].map(|tree| half(&self.layout, tree));
+        let n = halves.iter().map(|half| half.len().div_ceil(self.piece.max(1))).max().unwrap_or(0);
+        (0..2 * n).filter_map(move |index| {
+            let (tree, turn) = (index % 2, index / 2);
+            let piece = piece(&halves[tree], self.piece, turn);
+            (!piece.is_empty()).then_some((tree, turn, piece))
+        })
     }
 }
 
@@ -115,11 +124,18 @@ impl Schedule for Tree {
         let share = self.layout.share();
         let copy = keeps
             .then(|| Step::copy(self.layout.contribution(rank, &share), self.layout.result(rank, &share)));
-        let moved = (0..2).flat_map(move |tree| {
-            let pieces = pieces(half(&self.layout, tree), self.piece).enumerate();
-            pieces.flat_map(move |(turn, piece)| self.steps_of_piece(tree, rank, &piece, turn))
-        });
-        Box::new(copy.into_iter().chain(moved))
+        let (ups, downs) = match self.primitive {
+            Primitive::Broadcast { .. } => (false, true),
+            Primitive::Reduce { .. } => (true, false),
+            _ => (true, true),
+        };
+        // A rank that is inside one tree keeps clear of the slots that its other tree uses first.
+        let turn_of = |tree: usize, turn| turn + tree * PIECE_SLOTS / 2;
+        let up = ups.then(|| self.turns()).into_iter().flatten();
+        let up = up.flat_map(move |(tree, turn, piece)| self.up(tree, rank, &piece, turn_of(tree, turn)));
+        let down = downs.then(|| self.turns()).into_iter().flatten();
+        let down = down.flat_map(move |(tree, _, piece)| self.down_piece(tree, rank, piece));
+        Box::new(copy.into_iter().chain(up).chain(down))
     }
 }
 
