@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use crate::collective::layout::{Layout, Partials, Scope, pieces};
 use crate::collective::operation::Primitive;
-use crate::collective::schedule::{Chunk, Schedule, Step};
+use crate::collective::schedule::{Action, Chunk, Schedule, Step};
 use crate::memory::Place;
 
 /// Blocks kept while they are passed on: one is sent while the next arrives.
@@ -181,6 +181,54 @@ impl<'a> Circle<'a> {
     }
 }
 
+/// Rounds of sending to the next member what came in the round before, and receiving from the previous one. Written by
+/// hand, since a large ring has 10^9 steps: what is received is looked up once, and is then what is sent.
+struct Rounds<F> {
+    prev: usize,
+    next: usize,
+    /// What is sent in this round.
+    carried: Chunk,
+    round: usize,
+    n_rounds: usize,
+    /// Whether this round's send is over.
+    has_sent: bool,
+    receive: F,
+}
+
+/// What is received in one round.
+struct Received {
+    partial: bool,
+    into: Chunk,
+    action: Action,
+}
+
+impl<F: Fn(usize) -> Received> Rounds<F> {
+    fn new(circle: Circle<'_>, first: Chunk, receive: F) -> Self {
+        let n_rounds = circle.members.len() - 1;
+        let (prev, next) = (circle.prev(), circle.next());
+        Self { prev, next, carried: first, round: 0, n_rounds, has_sent: false, receive }
+    }
+}
+
+impl<F: Fn(usize) -> Received> Iterator for Rounds<F> {
+    type Item = Step;
+
+    #[inline]
+    fn next(&mut self) -> Option<Step> {
+        if self.round == self.n_rounds {
+            return None;
+        }
+        self.has_sent = !self.has_sent;
+        if self.has_sent {
+            return Some(Step::send(self.next, self.carried));
+        }
+        let Received { partial, into, action } = (self.receive)(self.round);
+        self.round += 1;
+        self.carried = into;
+        Some(Step::Recv { peer: self.prev, partial, into, action })
+    }
+}
+
 /// Ring reduce-scatter: in step j a member sends the sum of the block of the member j+1 behind it, and folds its
 /// contribution into that of the one before; its own block is last.
 pub(super) fn reduce_scatter<'a>(
@@ -189,18 +237,14 @@ pub(super) fn reduce_scatter<'a>(
     folding: Folding,
 ) -> impl Iterator<Item = Step> + 'a {
     let n_steps = circle.members.len() - 1;
-    (0..n_steps).flat_map(move |step| {
-        let (sent, kept) = (block(circle.behind(step + 1)), block(circle.behind(step + 2)));
-        let from = match step {
-            0 => folding.own(&sent),
-            _ => folding.partials.chunk(&sent, step - 1),
-        };
+    let first = folding.own(&block(circle.behind(1)));
+    Rounds::new(circle, first, move |step| {
+        let kept = block(circle.behind(step + 2));
         let last = step + 1 == n_steps;
         let into = if last { folding.outcome(&kept) } else { folding.partials.chunk(&kept, step) };
         let partial = step > 0 || folding.prev == Place::Partial;
         let finish = last && folding.result_origin.is_some();
-        let recv = Step::reduce(circle.prev(), partial, into, folding.own(&kept), finish);
-        [Step::send(circle.next(), from), recv]
+        Received { partial, into, action: Action::Reduce { with: folding.own(&kept), finish } }
     })
 }
 
@@ -211,11 +255,9 @@ pub(super) fn all_gather<'a>(
     own: Chunk,
     block: impl Fn(usize) -> Range<usize> + 'a,
 ) -> impl Iterator<Item = Step> + 'a {
-    (0..circle.members.len() - 1).flat_map(move |step| {
-        let (sent, kept) = (block(circle.behind(step)), block(circle.behind(step + 1)));
-        let from = if step == 0 { own } else { Chunk::new(Place::Recv, &sent) };
-        let send = Step::send(circle.next(), from);
-        [send, Step::store(circle.prev(), Chunk::new(Place::Recv, &kept))]
+    Rounds::new(circle, own, move |step| {
+        let into = Chunk::new(Place::Recv, &block(circle.behind(step + 1)));
+        Received { partial: false, into, action: Action::Store }
     })
 }
 
