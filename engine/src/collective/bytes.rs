@@ -3,7 +3,7 @@
 //!
 //! Counted in elements of both forms, since accumulators may be wider; [`Sent::bytes`] makes bytes of them.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
+#![allow(dead_code, reason = "tests hold schedules, transports and simulations against it")]
 
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Range};

@@ -1,7 +1,5 @@
 //! Which algorithm can carry out which primitive, and its schedule.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
-
 use crate::collective::algorithm::Algorithm;
 use crate::collective::direct::Direct;
 use crate::collective::fixed_tree::FixedTree;

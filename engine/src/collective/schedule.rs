@@ -7,8 +7,6 @@
 //! Chunks are in elements. What is not yet the result of all contributions lives in [`Place::Partial`], whose elements
 //! are accumulators: `f32` for the floats of 16 and 8 bits, so that a result is rounded once; else the element type.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
-
 use std::ops::Range;
 
 use crate::memory::Place;
@@ -119,6 +117,7 @@ impl Step {
     }
 
     /// Elements that it sends.
+    #[cfg(test)]
     pub(crate) fn sent(&self) -> usize {
         match self {
             Self::Send { from, .. } => from.len,

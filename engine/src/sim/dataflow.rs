@@ -2,7 +2,7 @@
 //!
 //! Every step carries the time at which it would be done, so steps that depend on each other come out right in whatever
 //! order they are looked at, and each rank's memory stays in the processor's cache while thousands of its steps pass. A
-//! port answers right only if it is asked in order of time: where it is not, [`Pass::in_order`] is false, the times are
+//! port answers right only if it is asked in order of time: where it is not, or where two ask at once, [`Pass::in_order`] is false, the times are
 //! worth nothing, and only the data flow and the bytes hold. Then `ordered` finds the times.
 
 use std::collections::{HashMap, VecDeque};
@@ -248,7 +248,7 @@ impl Run<'_> {
             return at;
         }
         let (free_at, asked_at) = &mut self.cpus[rank];
-        self.ports.in_order &= at >= *asked_at;
+        self.ports.in_order &= at > *asked_at || *free_at == 0;
         *asked_at = at;
         *free_at = at.max(*free_at) + cost;
         *free_at

@@ -11,7 +11,7 @@ use crate::collective::layout::Scope;
 use crate::collective::operation::Primitive;
 use crate::collective::schedule::Schedule;
 
-/// What is to be simulated: `f32` elements; roots are rank 0.
+/// What is to be simulated; roots are rank 0.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// As in `RSCCL_ALGO`.
@@ -24,6 +24,8 @@ pub struct Experiment {
     pub n_channels: usize,
     /// Bytes of a piece, where an algorithm passes a buffer along piece by piece.
     pub piece_bytes: usize,
+    /// Whether elements are `f16`, which are accumulated in `f32` and travel so where they are partial sums; else `f32`.
+    pub wide: bool,
     /// Hosts and links.
     pub fabric: Fabric,
     /// A rank that is lost, and when.
@@ -67,41 +69,84 @@ pub enum Refused {
     Number(&'static str),
 }
 
+/// An experiment's operation, and its schedule on each channel.
+pub(super) struct Planned<'a> {
+    experiment: &'a Experiment,
+    pub(super) algorithm: Algorithm,
+    pub(super) primitive: Primitive,
+    pub(super) count: usize,
+    schedules: Vec<Box<dyn Schedule + 'a>>,
+}
+
 /// Runs an experiment.
 ///
 /// # Errors
 /// [`Refused`] says which name or number is wrong.
 pub fn run(experiment: &Experiment) -> Result<Report, Refused> {
-    check(experiment)?;
-    let algorithm = algorithm(&experiment.algorithm)?;
-    let primitive = primitive(&experiment.primitive)?;
     let order: Vec<usize> = (0..experiment.fabric.n_ranks()).collect();
-    let scope = |channel| Scope {
-        n_ranks: order.len(),
-        nodes: &experiment.fabric.node_of,
-        order: &order,
-        channel,
-        n_channels: experiment.n_channels,
-        wide: false,
-        n_virtual: 1,
-        piece: experiment.piece_bytes / ELEMENT_BYTES,
-    };
-    if !supports(algorithm, primitive, &scope(0)) {
-        let (algorithm, primitive) = (experiment.algorithm.clone(), experiment.primitive.clone());
-        return Err(Refused::Unsupported { algorithm, primitive });
+    let planned = Planned::new(experiment, &order)?;
+    Ok(Report { outcome: simulate(&planned.job()), closed_form: planned.closed_form() })
+}
+
+impl<'a> Planned<'a> {
+    /// Of ranks that stand in `order` in every ring.
+    pub(super) fn new(experiment: &'a Experiment, order: &'a [usize]) -> Result<Self, Refused> {
+        check(experiment)?;
+        let algorithm = algorithm(&experiment.algorithm)?;
+        let primitive = primitive(&experiment.primitive)?;
+        let scope = |channel| experiment.scope(order, channel);
+        if !supports(algorithm, primitive, &scope(0)) {
+            let (algorithm, primitive) = (experiment.algorithm.clone(), experiment.primitive.clone());
+            return Err(Refused::Unsupported { algorithm, primitive });
+        }
+        let count = experiment.size_bytes / experiment.element_bytes();
+        let schedules = (0..experiment.n_channels)
+            .map(|channel| schedule(algorithm, primitive, count, &scope(channel)))
+            .collect();
+        Ok(Self { experiment, algorithm, primitive, count, schedules })
     }
-    let count = experiment.size_bytes / ELEMENT_BYTES;
-    let schedules: Vec<Box<dyn Schedule + '_>> = (0..experiment.n_channels)
-        .map(|channel| schedule(algorithm, primitive, count, &scope(channel)))
-        .collect();
-    let mut job = Job::new(&experiment.fabric, &schedules, primitive, count);
-    if let Some((rank, at)) = experiment.lose {
-        job = job.losing(rank, at);
+
+    /// What is simulated.
+    pub(super) fn job(&self) -> Job<'_> {
+        let mut job = Job::new(&self.experiment.fabric, &self.schedules, self.primitive, self.count);
+        if self.experiment.wide {
+            job = job.wide();
+        }
+        match self.experiment.lose {
+            Some((rank, at)) => job.losing(rank, at),
+            None => job,
+        }
     }
-    let is_plain = primitive == Primitive::AllReduce && experiment.n_channels == 1;
-    let closed_form =
-        is_plain.then(|| closed_form::all_reduce(algorithm, &experiment.fabric, count)).flatten();
-    Ok(Report { outcome: simulate(&job), closed_form })
+
+    fn closed_form(&self) -> Option<Duration> {
+        let is_plain = self.primitive == Primitive::AllReduce && self.experiment.n_channels == 1;
+        let formula = || {
+            let piece = self.experiment.piece_bytes / ELEMENT_BYTES;
+            closed_form::all_reduce(self.algorithm, &self.experiment.fabric, self.count, piece)
+        };
+        (is_plain && !self.experiment.wide).then(formula).flatten()
+    }
+}
+
+impl Experiment {
+    fn element_bytes(&self) -> usize {
+        if self.wide { WIDE_ELEMENT_BYTES } else { ELEMENT_BYTES }
+    }
+
+    /// What the algorithms are told.
+    pub(super) fn scope<'a>(&'a self, order: &'a [usize], channel: usize) -> Scope<'a> {
+        Scope {
+            n_ranks: order.len(),
+            nodes: &self.fabric.node_of,
+            order,
+            channel,
+            n_channels: self.n_channels,
+            wide: self.wide,
+            n_virtual: 1,
+            // Accumulators are 4 bytes in either case, and no piece is longer in its wider form.
+            piece: self.piece_bytes / ELEMENT_BYTES,
+        }
+    }
 }
 
 fn check(experiment: &Experiment) -> Result<(), Refused> {
@@ -141,6 +186,8 @@ fn names() -> String {
 }
 
 const ELEMENT_BYTES: usize = 4;
+/// Of an `f16`.
+pub(super) const WIDE_ELEMENT_BYTES: usize = 2;
 
 const PRIMITIVES: [Primitive; 8] = [
     Primitive::AllReduce,

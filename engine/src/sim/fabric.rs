@@ -59,7 +59,7 @@ pub(super) struct Ports {
     ports: Vec<Port>,
     /// The place of each rank among those of its host.
     local: Vec<usize>,
-    /// Whether each port was asked in order of time so far: only then is what it answered right.
+    /// Whether each port was asked in order of time so far, never twice at once: only then is what it answered right.
     pub(super) in_order: bool,
 }
 
@@ -156,9 +156,10 @@ impl Ports {
 
     fn occupy(&mut self, index: usize, bytes: u64, at: Picos) -> Picos {
         let port = &mut self.ports[index];
-        self.in_order &= at >= port.asked_at;
-        port.asked_at = at;
         let cost = duration(bytes, port.picos_per_byte);
+        // Of two that ask at once, the order of asking here says nothing about who is served first.
+        self.in_order &= at > port.asked_at || port.bytes == 0 || (at == port.asked_at && cost == 0);
+        port.asked_at = at;
         port.free_at = port.free_at.max(at) + cost;
         port.bytes += bytes;
         port.busy += cost;

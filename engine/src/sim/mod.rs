@@ -6,6 +6,8 @@
 //! the order of asking; the cost of reducing; the order that the schedule's data and connections impose. What is not:
 //! bounded buffers of transports, their cutting of large transfers, congestion inside the network.
 
+#[cfg(test)]
+mod algorithms_tests;
 pub mod closed_form;
 mod dataflow;
 pub mod experiment;
@@ -64,6 +66,12 @@ impl<'a> Job<'a> {
     /// The same with a rank that is lost at a time: nothing that it had not ended by then happens.
     pub(crate) fn losing(mut self, rank: usize, at: Duration) -> Self {
         self.lose = Some((rank, time::from_duration(at)));
+        self
+    }
+
+    /// The same with elements of half the size, whose accumulators are as wide as before.
+    pub(crate) fn wide(mut self) -> Self {
+        self.element_bytes = experiment::WIDE_ELEMENT_BYTES;
         self
     }
 

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use super::experiment::{Experiment, run as run_experiment};
 use super::fabric::{Fabric, Link};
 use super::outcome::{Fate, Outcome};
 use super::{Job, ordered, simulate};
@@ -174,72 +173,4 @@ fn who_waits_for_a_lost_rank_is_named() {
     assert_eq!(lose(5_000), [Fate::Finished { at_picos: 5_000_000 }; 2]);
     let outcome = simulate(&Job::new(&fabric, &schedules, Primitive::AllReduce, 1000));
     assert_eq!(outcome.finished_after(), Some(Duration::from_nanos(5_000)));
-}
-
-fn experiment(algorithm: &str, n_ranks: usize, n_hosts: usize, size_bytes: usize) -> Experiment {
-    let mut fabric = fabric(n_ranks, n_hosts);
-    fabric.nics_per_host = n_ranks / n_hosts;
-    Experiment {
-        algorithm: algorithm.to_owned(),
-        primitive: "all_reduce".to_owned(),
-        size_bytes,
-        n_channels: 1,
-        piece_bytes: 512 << 10,
-        fabric,
-        lose: None,
-    }
-}
-
-#[test]
-fn predictions_equal_the_closed_forms() {
-    let cases = [
-        ("ring", 8, 8, 1 << 20),
-        ("ring", 128, 128, 1 << 24),
-        ("ring", 8, 1, 1 << 20),
-        ("tree", 8, 8, 4),
-        ("tree", 512, 512, 4),
-        ("hierarchical", 8, 2, 1 << 20),
-        ("hierarchical", 512, 64, 1 << 24),
-    ];
-    for (algorithm, n_ranks, n_hosts, size_bytes) in cases {
-        let report = run_experiment(&experiment(algorithm, n_ranks, n_hosts, size_bytes)).unwrap();
-        assert_eq!(report.outcome.flaw, None);
-        let predicted = report.outcome.finished_after().unwrap().as_secs_f64();
-        let ratio = predicted / report.closed_form.unwrap().as_secs_f64();
-        assert!((ratio - 1.0).abs() < 0.01, "{algorithm} {n_ranks} {n_hosts}: {ratio}");
-    }
-}
-
-#[test]
-fn every_algorithm_moves_the_right_data_over_several_channels_and_ragged_sizes() {
-    for algorithm in ["ring", "tree", "halving-doubling", "hierarchical", "direct", "fixed-tree"] {
-        for (n_ranks, n_hosts, count) in [(2, 1, 5), (6, 2, 1009), (7, 3, 64), (8, 8, 3)] {
-            for n_channels in [1, 3] {
-                let experiment =
-                    Experiment { n_channels, ..experiment(algorithm, n_ranks, n_hosts, 4 * count) };
-                let outcome = run_experiment(&experiment).unwrap().outcome;
-                assert_eq!(outcome.flaw, None, "{algorithm} {n_ranks}");
-                assert!(outcome.finished_after().is_some(), "{algorithm} {n_ranks}: {:?}", outcome.fates);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_ring_stops_behind_the_lost_rank() {
-    let experiment = Experiment { lose: Some((3, Duration::ZERO)), ..experiment("ring", 8, 8, 1 << 20) };
-    let fates = run_experiment(&experiment).unwrap().outcome.fates;
-    assert_eq!(fates[3], Fate::Lost);
-    assert_eq!(fates[4], Fate::Waits { peer: 3 });
-    assert_eq!(fates[2], Fate::Waits { peer: 1 });
-}
-
-#[test]
-fn what_cannot_be_run_says_why() {
-    let words = |experiment| run_experiment(&experiment).unwrap_err().to_string();
-    assert!(words(experiment("rings", 2, 2, 8)).contains("there are ring, tree"));
-    let gather = Experiment { primitive: "gather".to_owned(), ..experiment("ring", 2, 2, 8) };
-    assert_eq!(words(gather), "ring cannot carry out gather over these ranks");
-    let lost = Experiment { lose: Some((2, Duration::ZERO)), ..experiment("ring", 2, 2, 8) };
-    assert_eq!(words(lost), "the rank to be lost does not exist");
 }
