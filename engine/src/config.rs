@@ -88,8 +88,8 @@ pub(crate) struct Settings {
     pub(crate) channel_bytes: usize,
     /// `RSCCL_ALGO`, for what it can carry out.
     pub(crate) algorithm: Option<Algorithm>,
-    /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks.
-    pub(crate) rank_order: bool,
+    /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks, in the form that this has.
+    pub(crate) rank_order: Option<Algorithm>,
     /// Whether ranks of one host share memory: unless `RSCCL_SHM_DISABLE` or `NCCL_SHM_DISABLE` is 1.
     pub(crate) shm: bool,
     /// `RSCCL_TUNING`: a file of rules that come before the built-in ones.
@@ -125,6 +125,7 @@ impl Settings {
     pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut mistakes = Vec::new();
         let host = host_name(&lookup);
+        let wanted = algorithm(&lookup, &mut mistakes);
         let settings = Self {
             host_id: lookup("NCCL_HOSTID").unwrap_or_else(|| host.clone()),
             host,
@@ -146,8 +147,8 @@ impl Settings {
             timeout: timeout(&lookup, &mut mistakes),
             inline_bytes: bytes(&lookup, "RSCCL_INLINE_BYTES", DEFAULT_INLINE_BYTES, &mut mistakes),
             channel_bytes: bytes(&lookup, "RSCCL_CHANNEL_BYTES", DEFAULT_CHANNEL_BYTES, &mut mistakes).max(1),
-            algorithm: algorithm(&lookup, &mut mistakes),
-            rank_order: rank_order(&lookup, &mut mistakes),
+            algorithm: wanted,
+            rank_order: rank_order(&lookup, wanted, &mut mistakes),
             shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"]
                 .iter()
                 .any(|name| lookup(name).as_deref() == Some("1")),
@@ -279,13 +280,27 @@ fn algorithm(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String
     found
 }
 
-fn rank_order(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> bool {
-    let Some(text) = lookup("RSCCL_DETERMINISTIC") else { return false };
-    let known = text.trim() == "rank-order";
-    if !known {
-        mistakes.push(format!("RSCCL_DETERMINISTIC: \"{text}\" is not rank-order"));
+/// Without a form it is that of `RSCCL_ALGO`, where that keeps an order, else the owner-sum.
+fn rank_order(
+    lookup: &impl Fn(&str) -> Option<String>,
+    wanted: Option<Algorithm>,
+    mistakes: &mut Vec<String>,
+) -> Option<Algorithm> {
+    let text = lookup("RSCCL_DETERMINISTIC")?;
+    match text.trim() {
+        "rank-order" => {
+            let wanted = wanted.filter(|algorithm| algorithm.keeps_rank_order());
+            Some(wanted.unwrap_or(Algorithm::Direct))
+        }
+        "rank-order:owner-sum" => Some(Algorithm::Direct),
+        "rank-order:fixed-tree" => Some(Algorithm::FixedTree),
+        _ => {
+            mistakes.push(format!(
+                "RSCCL_DETERMINISTIC: \"{text}\" is not rank-order, rank-order:owner-sum or rank-order:fixed-tree"
+            ));
+            None
+        }
     }
-    known
 }
 
 #[cfg(test)]
@@ -308,8 +323,14 @@ mod tests {
 
     #[test]
     fn rank_order_is_the_only_determinism() {
-        assert!(!parse(&[]).unwrap().rank_order);
-        assert!(parse(&[("RSCCL_DETERMINISTIC", "rank-order")]).unwrap().rank_order);
+        let order = |text: &'static str, algorithm: &'static str| {
+            parse(&[("RSCCL_DETERMINISTIC", text), ("RSCCL_ALGO", algorithm)]).unwrap().rank_order
+        };
+        assert_eq!(parse(&[]).unwrap().rank_order, None);
+        assert_eq!(order("rank-order", "tree"), Some(Algorithm::Direct));
+        assert_eq!(order("rank-order", "fixed-tree"), Some(Algorithm::FixedTree));
+        assert_eq!(order("rank-order:owner-sum", "fixed-tree"), Some(Algorithm::Direct));
+        assert_eq!(order("rank-order:fixed-tree", "ring"), Some(Algorithm::FixedTree));
         let text = parse(&[("RSCCL_DETERMINISTIC", "1")]).unwrap_err().to_string();
         assert!(text.contains("RSCCL_DETERMINISTIC: \"1\" is not rank-order"), "{text}");
     }

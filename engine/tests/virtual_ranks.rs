@@ -24,8 +24,8 @@ fn eight_virtual_ranks_have_one_result_on_any_number_of_processes() {
     let program = folder("virtual").join("virtual");
     compile("virtual.c", &program, &["-lrsccl"]);
     let mut results = BTreeSet::new();
-    for algorithm in ["direct", "fixed-tree"] {
-        let common = [("RSCCL_DETERMINISTIC", "rank-order"), ("RSCCL_ALGO", algorithm)];
+    for (form, algorithm) in [("rank-order", "ring"), ("rank-order:fixed-tree", "direct")] {
+        let common = [("RSCCL_DETERMINISTIC", form), ("RSCCL_ALGO", algorithm)];
         let reference = fingerprints(&program, 1, &common);
         assert_eq!(reference.lines().count(), 18, "{reference}");
         for (n_ranks, n_channels) in [(2, "1"), (4, "3"), (8, "2"), (8, "4")] {

@@ -156,14 +156,6 @@ impl Row {
     }
 }
 
-/// The algorithm in the mode that folds in the order of the (virtual) ranks; none where nothing is folded. Of the two
-/// forms the fixed tree sends less, so it is the default; the owner-sum is the reference.
-pub(crate) fn in_rank_order(primitive: Primitive, wanted: Option<Algorithm>) -> Option<Algorithm> {
-    let folds =
-        matches!(primitive, Primitive::AllReduce | Primitive::ReduceScatter | Primitive::Reduce { .. });
-    folds.then(|| if wanted == Some(Algorithm::Direct) { Algorithm::Direct } else { Algorithm::FixedTree })
-}
-
 const PRIMITIVES: [&str; 8] =
     ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter"];
 
@@ -285,12 +277,5 @@ mod tests {
             assert_eq!(serde_json::to_string(&algorithm).unwrap(), format!("\"{}\"", algorithm.name()));
         }
         assert!(Table::built_in().rows.iter().all(|row| row.check().is_ok()));
-    }
-
-    #[test]
-    fn a_fixed_order_prefers_the_tree() {
-        assert_eq!(in_rank_order(Primitive::AllReduce, None), Some(Algorithm::FixedTree));
-        assert_eq!(in_rank_order(Primitive::AllReduce, Some(Algorithm::Direct)), Some(Algorithm::Direct));
-        assert_eq!(in_rank_order(Primitive::AllGather, None), None);
     }
 }

@@ -30,16 +30,15 @@ impl Comm {
         let n_channels = operation.n_channels(self.rings.len(), self.settings.channel_bytes);
         let order = self.rings.first().map_or(&[][..], |ring| &ring.order);
         let scope = self.scope(operation, order, 0, n_channels);
-        let ordered = operation.n_virtual > 1 || self.settings.rank_order && operation.primitive.reduces();
         let primitive = operation.primitive;
-        let fits = |algorithm: &Algorithm| {
-            supports(*algorithm, primitive, &scope) && (!ordered || algorithm.keeps_rank_order())
-        };
-        if let Some(algorithm) = self.settings.algorithm.filter(fits) {
+        let wanted = self.settings.algorithm;
+        if operation.n_virtual > 1 || primitive.reduces() && self.settings.rank_order.is_some() {
+            let ordered = wanted.filter(|algorithm| algorithm.keeps_rank_order());
+            let algorithm = self.settings.rank_order.or(ordered).unwrap_or(Algorithm::Direct);
             return Choice { algorithm, n_channels };
         }
-        if ordered {
-            return Choice { algorithm: Algorithm::Direct, n_channels };
+        if let Some(algorithm) = wanted.filter(|algorithm| supports(*algorithm, primitive, &scope)) {
+            return Choice { algorithm, n_channels };
         }
         let blocks = if primitive.has_blocks() { self.n_ranks } else { 1 };
         let pick = self.tuning.choose(primitive, operation.bytes().saturating_mul(blocks), &scope);

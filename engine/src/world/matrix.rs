@@ -175,10 +175,12 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let transport =
         prop::sample::select(vec![Transport::Tcp, Transport::Shm, Transport::Mixed, Transport::Sim]);
     let algorithm = prop::option::of(prop::sample::select(Algorithm::ALL.to_vec()));
-    (transport, 1_usize..10, 1_usize..10, 1_usize..5, algorithm, any::<u32>()).prop_map(
-        |(transport, n_ranks, ranks_per_host, n_channels, algorithm, seed)| {
+    let deterministic = prop::option::weighted(0.3, Just("rank-order"));
+    let ranks = (1_usize..10, 1_usize..10);
+    (transport, ranks, 1_usize..5, algorithm, deterministic, any::<u32>()).prop_map(
+        |(transport, (n_ranks, ranks_per_host), n_channels, algorithm, deterministic, seed)| {
             let ranks_per_host = if transport == Transport::Shm { n_ranks } else { ranks_per_host };
-            let (deterministic, seed) = (None, u64::from(seed));
+            let seed = u64::from(seed);
             Shape { transport, n_ranks, ranks_per_host, n_channels, algorithm, deterministic, seed }
         },
     )
