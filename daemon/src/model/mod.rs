@@ -45,7 +45,7 @@ pub use id::{CommunicatorId, CommunicatorIdError};
 pub use names::Name;
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use samples::Sample;
-pub use traffic::{Traffic, traffic};
+pub use traffic::{Neighbours, Traffic, traffic};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_wire::Primitive;
 
-use super::{Communicator, CommunicatorId, Model, Name, Totals, Traffic, traffic};
+use super::{Communicator, CommunicatorId, Model, Name, Neighbours, Totals, Traffic, traffic};
 
 /// Cumulative counters of one primitive of a communicator on one host, summed over the host's ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Model {
     }
 
     fn samples_of(&self, communicator: &Communicator) -> Vec<Sample> {
-        let hosts = communicator.hosts_by_rank(self);
+        let neighbours = Neighbours::of(communicator, self);
         let is_one_host = communicator.is_one_host(self);
         let mut by_host: BTreeMap<&Name, BTreeMap<Primitive, Sample>> = BTreeMap::new();
         let (mut unmeasured, mut unaware) = (BTreeSet::<&Name>::new(), BTreeSet::<&Name>::new());
@@ -53,7 +53,7 @@ impl Model {
             for (primitive, counted) in rank.local.counters() {
                 samples.entry(*primitive).or_insert_with(new(*primitive)).add_totals(counted.totals());
             }
-            for (primitive, traffic) in traffic(&rank, &hosts) {
+            for (primitive, traffic) in traffic(&rank, &neighbours) {
                 samples.entry(primitive).or_insert_with(new(primitive)).add_traffic(traffic);
             }
             if !rank.is_measured(is_one_host) {

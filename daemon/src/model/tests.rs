@@ -357,6 +357,32 @@ fn traffic_is_measured_over_the_network_and_computed_within_a_host() {
 }
 
 #[test]
+fn nothing_is_computed_where_the_library_reports_its_steps_inside_a_host() {
+    // As before, and rank 0 reports what it sends to 1; rank 1 sends it nothing back, and nobody makes that up.
+    let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2)], 4);
+    let mut model = world(&cluster);
+    let count = |rank: u32, links: Vec<batch::Link>| batch::Process {
+        counters: [Primitive::AllReduce, Primitive::AllToAll, Primitive::Gather]
+            .map(|primitive| cluster.counters(primitive, 1, 1, 300))
+            .to_vec(),
+        links,
+        ..cluster.word(rank)
+    };
+    let links = [(Primitive::AllReduce, 1, 200), (Primitive::AllReduce, 2, 100), (Primitive::Gather, 1, 7)];
+    let links = links.map(|(primitive, peer, bytes)| cluster.link(primitive, peer, bytes)).to_vec();
+    model.apply(&batch(2, 3, vec![count(0, links), count(1, Vec::new())]), at(3));
+    let samples = model.samples(&[cluster.id()].into());
+    let bytes = samples.iter().filter(|sample| sample.host == "host-0");
+    let bytes: Vec<_> = bytes.map(|one| (one.primitive, one.intra_bytes, one.inter_bytes)).collect();
+    let expected = [
+        (Primitive::AllReduce, Some(200), Some(100)),
+        (Primitive::AllToAll, Some(0), Some(0)),
+        (Primitive::Gather, Some(7), Some(0)),
+    ];
+    assert_eq!(bytes, expected);
+}
+
+#[test]
 fn bytes_that_nobody_counts_are_not_zero() {
     // Below level `steps` only who sends nothing over the network is measured.
     let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2)], 4);

@@ -1,15 +1,18 @@
 //! Where the bytes of one rank went: to ranks on its own host, or to others.
 //!
 //! What the library sends over the network it reports step by step: those bytes are measured. What goes over NVLink,
-//! PCIe or shared memory nobody reports: it is computed from the primitive's ring algorithm, whose traffic is spread
-//! evenly over the channels (reference: NCCL `ncclTopoPostset`, and the ring kernels in `src/device/`). A hop whose
-//! transport is not known is not computed, so the sum may be less than what moved, never more.
+//! PCIe or shared memory NCCL does not report: it is computed from the primitive's ring algorithm, whose traffic is
+//! spread evenly over the channels (reference: NCCL `ncclTopoPostset`, and the ring kernels in `src/device/`). A hop
+//! whose transport is not known is not computed, so the sum may be less than what moved, never more. A library that
+//! reports its steps inside a host too, as ringscope's engine does, leaves nothing to compute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_wire::Primitive;
 
-use super::communicator::RankRef;
+use super::Model;
+use super::communicator::{Communicator, RankRef};
+use super::facts::Position;
 use super::names::Name;
 
 /// Bytes that a rank sent.
@@ -29,15 +32,55 @@ impl Traffic {
     }
 }
 
-/// What one rank sent, by primitive. `hosts` is [`super::Communicator::hosts_by_rank`].
+/// Where the ranks of a communicator are, and what is reported of the ways between them.
+#[derive(Clone, Debug)]
+pub struct Neighbours<'a> {
+    /// The host of each rank, by rank, where known.
+    hosts: Vec<Option<&'a Name>>,
+    /// Whether the library reports what it sends inside a host without the network.
+    tells_inside: bool,
+}
+
+impl<'a> Neighbours<'a> {
+    /// Of a communicator.
+    #[must_use]
+    pub fn of(communicator: &'a Communicator, model: &'a Model) -> Self {
+        let mut neighbours = Self { hosts: communicator.hosts_by_rank(model), tells_inside: false };
+        neighbours.tells_inside = communicator.ranks(model).any(|rank| neighbours.are_told_by(&rank));
+        neighbours
+    }
+
+    fn is_intra(&self, rank: &RankRef<'_>, peer: u32) -> bool {
+        self.hosts.get(peer as usize).copied().flatten() == Some(&rank.identity.host)
+    }
+
+    /// Whether a rank reports bytes to another one on its host, and not because its rings use the network there.
+    fn are_told_by(&self, rank: &RankRef<'_>) -> bool {
+        let mut rings = rank.facts.rings.values().filter(|place| self.is_intra(rank, place.next));
+        let mut links = rank.local.links().keys();
+        !rank.facts.rings.is_empty()
+            && rings.all(is_unreported)
+            && links.any(|(_, peer)| *peer != rank.rank && self.is_intra(rank, *peer))
+    }
+}
+
+/// Whether NCCL would not report what goes over this hop.
+fn is_unreported(place: &Position) -> bool {
+    !place.transport.is_empty() && !place.transport.starts_with("NET")
+}
+
+/// What one rank sent, by primitive.
 #[must_use]
-pub fn traffic(rank: &RankRef<'_>, hosts: &[Option<&Name>]) -> BTreeMap<Primitive, Traffic> {
-    let own = &rank.identity.host;
-    let is_intra = |peer: u32| hosts.get(peer as usize).copied().flatten() == Some(own);
+pub fn traffic(rank: &RankRef<'_>, neighbours: &Neighbours<'_>) -> BTreeMap<Primitive, Traffic> {
+    let is_intra = |peer: u32| neighbours.is_intra(rank, peer);
     let mut traffic: BTreeMap<Primitive, Traffic> = BTreeMap::new();
     for ((primitive, peer), sent) in rank.local.links() {
         traffic.entry(*primitive).or_default().add(on(is_intra(*peer), sent.bytes));
     }
+    if neighbours.tells_inside {
+        return traffic;
+    }
+    let hosts = &neighbours.hosts;
     let share = RingShare::of(rank, is_intra);
     for (primitive, counted) in rank.local.counters() {
         let completed = counted.totals().completed_bytes;
@@ -103,11 +146,10 @@ impl RingShare {
     fn of(rank: &RankRef<'_>, is_intra: impl Fn(u32) -> bool) -> Self {
         let rings = &rank.facts.rings;
         let mut share = Self { intra: 0, inter: 0, channels: rings.len() as u128 };
-        for place in rings.values() {
-            let unmeasured = !place.transport.is_empty() && !place.transport.starts_with("NET");
-            if unmeasured && is_intra(place.next) {
+        for place in rings.values().filter(|place| is_unreported(place)) {
+            if is_intra(place.next) {
                 share.intra += 1;
-            } else if unmeasured {
+            } else {
                 // NVLink between hosts.
                 share.inter += 1;
             }

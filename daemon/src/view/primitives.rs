@@ -8,18 +8,18 @@ use super::bandwidth::{bus_factor, rate};
 use crate::api::{PrimitiveTotals, Primitives, RankPrimitives};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
-use crate::model::{Model, Name, RankRef, Totals, Traffic, traffic};
+use crate::model::{Model, Neighbours, RankRef, Totals, Traffic, traffic};
 
 /// The counters of a communicator.
 #[must_use]
 pub fn primitives(model: &Model, _diagnosis: &Diagnosis, now: Timestamp, id: &str) -> Option<Primitives> {
     let known = model.communicator(id.parse().ok()?)?;
-    let hosts = known.hosts_by_rank(model);
+    let neighbours = Neighbours::of(known, model);
     let (is_one_host, mut all_measured) = (known.is_one_host(model), true);
     let mut sums: BTreeMap<Primitive, Sum> = BTreeMap::new();
     let mut ranks = Vec::new();
     for rank in known.ranks(model) {
-        let of_rank = sum(&rank, &hosts, now);
+        let of_rank = sum(&rank, &neighbours, now);
         for (primitive, counted) in &of_rank {
             sums.entry(*primitive).or_default().add(counted);
         }
@@ -54,9 +54,9 @@ impl Sum {
     }
 }
 
-fn sum(rank: &RankRef<'_>, hosts: &[Option<&Name>], now: Timestamp) -> BTreeMap<Primitive, Sum> {
+fn sum(rank: &RankRef<'_>, neighbours: &Neighbours<'_>, now: Timestamp) -> BTreeMap<Primitive, Sum> {
     let counters = rank.local.counters();
-    let traffic = traffic(rank, hosts);
+    let traffic = traffic(rank, neighbours);
     let primitives: BTreeSet<Primitive> = counters.keys().chain(traffic.keys()).copied().collect();
     let of = |primitive: &Primitive| Sum {
         totals: counters.get(primitive).map(|counted| *counted.totals()).unwrap_or_default(),

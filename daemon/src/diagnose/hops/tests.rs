@@ -56,6 +56,13 @@ fn what_all_do_alike_is_no_fault() {
     };
     check(&with(healthy(4, 4), shm), &[]);
     check(&with(healthy(1, 4), shm), &[]);
+    // Shared memory inside every host and sockets between them, as ringscope's engine has it.
+    let without_gpus = |hop: &mut Hop| {
+        let inside = hop.host == hop.next_host;
+        hop.transport = if inside { "SHM/direct/direct" } else { "NET/Socket" }.into();
+        hop.gpu_direct = false;
+    };
+    check(&with(healthy(4, 4), without_gpus), &[]);
 }
 
 #[test]
