@@ -1,12 +1,6 @@
 //! The demo's report against what the demo's ranks say they did, on SQLite and on Postgres.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::cast_possible_truncation,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -14,15 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use ringscope_daemon::api::{Finding, FindingKind, FindingState, Severity};
-use ringscope_daemon::demo::report::{Report, ReportedCommunicator};
+use ringscope_daemon::api::{Finding, FindingKind, FindingState, Hop, Severity};
+use ringscope_daemon::demo::job::{Job, JobSpec};
+use ringscope_daemon::demo::report::{self, Report, ReportedCommunicator};
 use ringscope_daemon::demo::worker::{Called, WorkerLog};
 use ringscope_daemon::demo::{MIN_CHANNELS_JOB, TRAINING_JOB};
 use serde::Deserialize;
 
+use common::closed_form::{Algorithm, each_rank_obeys_its_formula};
 use common::postgres::Postgres;
-use common::stage::RINGSCOPE;
-use common::{TempDir, free_port};
+use common::stage::{RINGSCOPE, Stage};
+use common::totals::{completed_bytes, has_ended, said, shown};
+use common::{PATIENCE, TempDir, eventually, free_port};
 
 /// Runs the demo as a user does and returns its report.
 fn demo(dir: &Path, database_url: Option<&str>) -> Report {
@@ -46,10 +43,10 @@ fn check(report: &Report, dir: &Path) {
     findings_name_the_degraded_host(report);
     a_floor_of_channels_is_explained(report);
     rings_are_permutations(report);
-    rings_agree_with_the_sockets(report, dir);
+    rings_agree_with_the_connections(report, dir);
     counters_agree_with_the_jobs_own_log(report, dir);
     bytes_obey_the_ring_formula(report);
-    each_rank_obeys_the_ring_formula(report);
+    each_rank_obeys_its_formula(report, |_, _, _| Algorithm::Ring);
     assert!(report.dropped.is_empty(), "nothing may be lost: {:?}", report.dropped);
 }
 
@@ -130,17 +127,18 @@ struct Connection {
     channel: u32,
     peer: u32,
     direction: String,
+    transport: String,
     nic: String,
-    local: String,
-    remote: String,
+    local: Option<String>,
+    remote: Option<String>,
 }
 
-/// The ends of the sockets that the engine really used, by (communicator, channel, rank at this end).
-type Sockets = BTreeMap<(String, u32, u32), Connection>;
+/// The ends of the connections that the engine really used, by (communicator, channel, rank at this end).
+type Connections = BTreeMap<(String, u32, u32), Connection>;
 
 /// Sending ends and receiving ends.
-fn sockets(dir: &Path) -> (Sockets, Sockets) {
-    let (mut sending, mut receiving) = (Sockets::new(), Sockets::new());
+fn connections(dir: &Path) -> (Connections, Connections) {
+    let (mut sending, mut receiving) = (Connections::new(), Connections::new());
     for job in [TRAINING_JOB, MIN_CHANNELS_JOB] {
         for entry in std::fs::read_dir(dir.join("jobs").join(job)).unwrap().map(Result::unwrap) {
             if entry.path().extension().is_some_and(|extension| extension == "connections") {
@@ -148,7 +146,7 @@ fn sockets(dir: &Path) -> (Sockets, Sockets) {
                     let end: Connection = serde_json::from_str(line).unwrap();
                     let ends = if end.direction == "send" { &mut sending } else { &mut receiving };
                     let key = (end.comm.clone(), end.channel, end.rank);
-                    assert!(ends.insert(key, end).is_none(), "one socket a hop: {line}");
+                    assert!(ends.insert(key, end).is_none(), "one connection a hop: {line}");
                 }
             }
         }
@@ -156,27 +154,47 @@ fn sockets(dir: &Path) -> (Sockets, Sockets) {
     (sending, receiving)
 }
 
-/// Must show 3, second half: what the page draws is what the sockets were.
-fn rings_agree_with_the_sockets(report: &Report, dir: &Path) {
-    let (sending, receiving) = sockets(dir);
-    let mut hops = 0;
-    // A communicator of one rank has rings, and no sockets.
+/// Must show 3, second half: what the page draws is what the connections were: memory inside a host, sockets between.
+fn rings_agree_with_the_connections(report: &Report, dir: &Path) {
+    let (sending, receiving) = connections(dir);
+    let (mut hops, mut shared) = (0, 0);
+    // A communicator of one rank has rings, and no connections.
     for one in report.communicators.iter().filter(|one| one.n_ranks > 1) {
         for ring in &one.rings {
             for hop in &ring.order {
                 let key = (one.comm_hash.clone(), ring.channel, hop.rank);
-                let socket = sending.get(&key).unwrap_or_else(|| panic!("no socket for {key:?}"));
-                assert_eq!(socket.peer, hop.next, "{key:?}");
-                assert_eq!(Some(&socket.nic), hop.nic.as_ref(), "{key:?}");
-                assert_eq!(hop.transport.as_deref(), Some("NET/Socket"), "{key:?}");
+                let sends = sending.get(&key).unwrap_or_else(|| panic!("no connection for {key:?}"));
                 let other = &receiving[&(one.comm_hash.clone(), ring.channel, hop.next)];
-                assert_eq!((&other.local, &other.remote), (&socket.remote, &socket.local), "{key:?}");
-                assert!(belongs_to(&socket.local, &hop.host), "{socket:?}");
+                assert_eq!((sends.peer, other.peer), (hop.next, hop.rank), "{key:?}");
+                let next = one.ranks.iter().find(|rank| rank.rank == hop.next).unwrap();
+                if next.host == hop.host {
+                    is_shared_memory(hop, [sends, other]);
+                    shared += 1;
+                } else {
+                    is_a_socket(hop, sends, other);
+                }
                 hops += 1;
             }
         }
     }
     assert_eq!(hops, sending.len(), "every ring connection is drawn");
+    assert!(shared > 0 && shared < hops, "{shared} of {hops} hops stay inside a host");
+}
+
+fn is_shared_memory(hop: &Hop, ends: [&Connection; 2]) {
+    assert!(hop.transport.as_deref().is_some_and(|transport| transport.starts_with("SHM")), "{hop:?}");
+    assert_eq!((&hop.nic, &hop.recv_nic), (&None, &None), "{hop:?}");
+    for end in ends {
+        assert!(end.transport.starts_with("shm") && end.local.is_none() && end.remote.is_none(), "{end:?}");
+    }
+}
+
+fn is_a_socket(hop: &Hop, sends: &Connection, receives: &Connection) {
+    assert_eq!(hop.transport.as_deref(), Some("NET/Socket"), "{hop:?}");
+    assert_eq!((Some(&sends.nic), Some(&receives.nic)), (hop.nic.as_ref(), hop.recv_nic.as_ref()), "{hop:?}");
+    assert_eq!((&*sends.transport, &*receives.transport), ("tcp", "tcp"), "{hop:?}");
+    assert_eq!((&receives.local, &receives.remote), (&sends.remote, &sends.local), "{hop:?}");
+    assert!(sends.local.as_ref().is_some_and(|local| belongs_to(local, &hop.host)), "{sends:?}");
 }
 
 /// Host i of the demo owns 127.1.(i+1).0/24.
@@ -241,7 +259,8 @@ fn bytes_obey_the_ring_formula(report: &Report) {
             let expected = match totals.primitive.as_str() {
                 "all_reduce" => bytes / n * 2 * (n - 1),
                 "all_gather" | "reduce_scatter" => bytes * (n - 1),
-                "broadcast" => bytes / n * (n - 1),
+                "broadcast" | "gather" | "scatter" => bytes / n * (n - 1),
+                "all_to_all" => bytes * (n - 1),
                 "send" => bytes,
                 _ => 0,
             };
@@ -250,59 +269,6 @@ fn bytes_obey_the_ring_formula(report: &Report) {
             assert!(!one_host || totals.inter_bytes == Some(0), "{:?} {totals:?}", one.name);
         }
     }
-}
-
-/// The same for each rank to the byte, uneven sizes included: in a ring all-reduce a rank sends, of each channel's
-/// share S, 2S less the two chunks that it ends with, which is 2(n−1)/n·S where the chunks are even.
-fn each_rank_obeys_the_ring_formula(report: &Report) {
-    for one in report.communicators.iter().filter(|one| one.n_ranks > 1) {
-        for rank in &one.rank_primitives {
-            let Some(totals) = rank.primitives.iter().find(|one| one.primitive == "all_reduce") else {
-                continue;
-            };
-            let expected: usize = all_reduces(one, totals.completed_calls as usize)
-                .into_iter()
-                .map(|(calls, elements)| calls * all_reduce_sends(one, rank.rank, elements))
-                .sum();
-            let sent = totals.intra_bytes.unwrap() + totals.inter_bytes.unwrap();
-            assert_eq!(sent, expected as u64, "{:?} rank {} {totals:?}", one.name, rank.rank);
-        }
-    }
-}
-
-/// (calls, elements) of the all-reduces in a communicator, of which there were `calls` in all. See the worker: a step
-/// reduces four buckets in the world and one in each other communicator, and before each step, and once more at the
-/// end, the world agrees on one number.
-fn all_reduces(one: &ReportedCommunicator, calls: usize) -> Vec<(usize, usize)> {
-    let name = one.name.as_deref().unwrap();
-    if name.starts_with("world") {
-        let steps = (calls - 1) / 5;
-        assert_eq!(calls, steps * 5 + 1, "{name}");
-        vec![(steps, 262_144), (steps, 65_537), (steps, 4_099), (steps, 7), (steps + 1, 1)]
-    } else if name.starts_with("data") {
-        vec![(calls, 65_537)]
-    } else {
-        vec![(calls, 4_099)]
-    }
-}
-
-/// Bytes that a rank sends in one all-reduce of 4-byte elements.
-fn all_reduce_sends(one: &ReportedCommunicator, rank: u32, elements: usize) -> usize {
-    let part =
-        |total: usize, parts: usize, index: usize| total / parts + usize::from(index % parts < total % parts);
-    let n = one.n_ranks as usize;
-    let channels = (elements * 4).div_ceil(64 * 1024).min(one.rings.len());
-    let sends = |channel: usize| {
-        let share = part(elements, channels, channel);
-        // The engine begins channel c's ring with rank c of the first host; the API with rank 0.
-        let on_first_host = one.ranks.iter().filter(|rank| rank.host == one.ranks[0].host).count();
-        let first = channel % one.base.unwrap() as usize % on_first_host;
-        let place_of =
-            |rank: usize| one.rings[channel].order.iter().position(|hop| hop.rank as usize == rank).unwrap();
-        let place = (place_of(rank as usize) + n - place_of(first)) % n;
-        2 * share - part(share, n, place + 1) - part(share, n, place + 2)
-    };
-    4 * (0..channels).map(sends).sum::<usize>()
 }
 
 #[test]
@@ -334,4 +300,54 @@ fn a_healthy_demo_has_nothing_to_find() {
         one.job == TRAINING_JOB && one.name.as_deref().is_some_and(|name| name.starts_with("world"))
     });
     assert!(worlds.count() > 1, "its communicators are formed anew");
+}
+
+/// Which algorithm an all-reduce takes in the job below.
+const TABLE: &str = r#"{"rows": [
+    {"primitive": "all_reduce", "hosts": "several", "ranks": [2, 64], "up_to_bytes": 20000, "algorithm": "tree", "source": "test"},
+    {"primitive": "all_reduce", "hosts": "several", "ranks": [2, 64], "algorithm": "hierarchical", "source": "test"},
+    {"primitive": "all_reduce", "hosts": "one", "ranks": [2, 64], "algorithm": "ring", "source": "test"},
+    {"primitive": "broadcast", "hosts": "several", "ranks": [2, 64], "algorithm": "tree", "source": "test"},
+    {"primitive": "reduce_scatter", "hosts": "several", "ranks": [2, 64], "algorithm": "ring", "source": "test"},
+    {"primitive": "all_gather", "hosts": "several", "ranks": [2, 64], "algorithm": "ring", "source": "test"}
+]}"#;
+
+fn in_table(one: &ReportedCommunicator, primitive: &str, elements: usize) -> Algorithm {
+    match primitive {
+        "all_reduce" if one.n_nodes == 1 => Algorithm::Ring,
+        "all_reduce" if elements * 4 <= 20_000 => Algorithm::Tree,
+        "all_reduce" => Algorithm::Hierarchical,
+        "broadcast" => Algorithm::Tree,
+        _ => Algorithm::Ring,
+    }
+}
+
+/// Trees and the hierarchical all-reduce leave the rings' hops, and every byte is still counted where it went.
+#[tokio::test]
+async fn each_algorithm_sends_what_its_formula_says_inside_hosts_and_between() {
+    let stage = Stage::new("algorithms");
+    let _serve = stage.serve(true);
+    let table = stage.dir.0.join("table.json");
+    std::fs::write(&table, TABLE).unwrap();
+    let spec = JobSpec {
+        name: "algorithms".to_owned(),
+        hosts: stage.hosts(2),
+        ranks_per_host: 2,
+        environment: vec![("RSCCL_TUNING", table.display().to_string())],
+        step_ms: 5,
+    };
+    let mut job = Job::start(&spec, &stage.installation(), &stage.dir.0.join("jobs")).unwrap();
+    let client = stage.client();
+    eventually("some steps of the job", async || {
+        (completed_bytes(&client, &job.name).await > 50 << 20).then_some(())
+    })
+    .await;
+    job.stop(PATIENCE).await.unwrap_or_else(|error| panic!("{error}\n{}", stage.words()));
+    eventually("the end of the job", async || has_ended(&client, &job.name).await.then_some(())).await;
+    let (issued, completed) = shown(&client, &job.name).await.unwrap();
+    let said = said(&job).unwrap();
+    assert_eq!((&issued, &completed), (&said, &said), "{}", stage.words());
+    let report = report::collect(&client, Vec::new()).await.unwrap();
+    each_rank_obeys_its_formula(&report, in_table);
+    assert!(report.dropped.is_empty(), "{:?}", report.dropped);
 }

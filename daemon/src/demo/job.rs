@@ -71,8 +71,6 @@ impl Job {
                 .env("LOCAL_RANK", (rank % spec.ranks_per_host).to_string())
                 .env("LOCAL_WORLD_SIZE", spec.ranks_per_host.to_string())
                 .env("RSCCL_CONNECTION_LOG", job.connection_log(rank))
-                // The bytes of each link are held against the ring's formula.
-                .env("RSCCL_ALGO", "ring")
                 // The page shows bytes per link, which only this level counts.
                 .env("RINGSCOPE_LEVEL", "steps")
                 .envs(spec.hosts[rank / spec.ranks_per_host].environment())

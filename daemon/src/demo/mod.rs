@@ -181,18 +181,20 @@ impl Stage {
         installation: &Installation,
         seconds: Option<u64>,
     ) -> Result<Self, DemoError> {
+        // The page draws rings: let all bytes go along them.
+        let ring = ("RSCCL_ALGO", "ring".to_owned());
         let training = JobSpec {
             name: TRAINING_JOB.to_owned(),
             hosts: hosts[..4].to_vec(),
             ranks_per_host: 2,
-            environment: Vec::new(),
+            environment: vec![ring.clone()],
             step_ms: if seconds.is_some() { 20 } else { 150 },
         };
         let min_channels = JobSpec {
             name: MIN_CHANNELS_JOB.to_owned(),
             hosts: hosts[4..].to_vec(),
             ranks_per_host: 1,
-            environment: vec![("RSCCL_MIN_NCHANNELS", "8".to_owned())],
+            environment: vec![ring, ("RSCCL_MIN_NCHANNELS", "8".to_owned())],
             step_ms: training.step_ms * 2,
         };
         let start = |spec: &JobSpec| {

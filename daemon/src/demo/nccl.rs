@@ -5,6 +5,8 @@
 
 #![expect(unsafe_code, reason = "calls into a C library")]
 
+mod calls;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
@@ -87,6 +89,7 @@ pub enum NcclError {
 }
 
 type Pointer = *mut c_void;
+type Rooted = unsafe extern "C" fn(*const c_void, Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int;
 
 /// The functions, found once.
 struct Functions {
@@ -103,8 +106,10 @@ struct Functions {
     reduce_scatter:
         Symbol<unsafe extern "C" fn(*const c_void, Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int>,
     all_gather: Symbol<unsafe extern "C" fn(*const c_void, Pointer, usize, c_int, Pointer, Pointer) -> c_int>,
-    broadcast:
-        Symbol<unsafe extern "C" fn(*const c_void, Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int>,
+    all_to_all: Symbol<unsafe extern "C" fn(*const c_void, Pointer, usize, c_int, Pointer, Pointer) -> c_int>,
+    broadcast: Symbol<Rooted>,
+    gather: Symbol<Rooted>,
+    scatter: Symbol<Rooted>,
     send: Symbol<unsafe extern "C" fn(*const c_void, usize, c_int, c_int, Pointer, Pointer) -> c_int>,
     recv: Symbol<unsafe extern "C" fn(Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int>,
     stream_create: Symbol<unsafe extern "C" fn(*mut Pointer) -> c_int>,
@@ -156,7 +161,10 @@ impl Nccl {
             all_reduce: find!(b"ncclAllReduce\0"),
             reduce_scatter: find!(b"ncclReduceScatter\0"),
             all_gather: find!(b"ncclAllGather\0"),
+            all_to_all: find!(b"ncclAlltoAll\0"),
             broadcast: find!(b"ncclBroadcast\0"),
+            gather: find!(b"ncclGather\0"),
+            scatter: find!(b"ncclScatter\0"),
             send: find!(b"ncclSend\0"),
             recv: find!(b"ncclRecv\0"),
             stream_create: find!(b"rscclStreamCreate\0"),
@@ -243,99 +251,7 @@ impl Nccl {
     }
 }
 
-/// The buffers given to the calls below must stay untouched until [`Nccl::synchronize`] has returned; the demo's rank
-/// enqueues and waits within one function, with the buffers borrowed throughout.
 impl Communicator {
-    /// Sum or maximum of `send` over all ranks, into `recv` (both `send.len()` elements).
-    ///
-    /// # Errors
-    /// [`NcclError::Call`], also where the operation itself failed.
-    pub fn all_reduce<T: Element>(&self, send: &[T], recv: &mut [T], op: Reduction) -> Result<(), NcclError> {
-        assert_eq!(send.len(), recv.len(), "all_reduce: buffers of one size");
-        let (to, comm, stream) = (recv.as_mut_ptr().cast(), self.pointer, self.nccl.stream);
-        let call = &self.nccl.functions.all_reduce;
-        // SAFETY: both buffers hold `len` elements of the type named, and outlive the wait below.
-        let code = unsafe {
-            call(send.as_ptr().cast(), to, send.len(), T::TYPE as c_int, op as c_int, comm, stream)
-        };
-        self.finish("ncclAllReduce", code)
-    }
-
-    /// Rank r's share of the sum of `send` (`n_ranks * recv.len()` elements).
-    ///
-    /// # Errors
-    /// [`NcclError::Call`].
-    pub fn reduce_scatter<T: Element>(&self, send: &[T], recv: &mut [T]) -> Result<(), NcclError> {
-        assert_eq!(send.len(), recv.len() * self.n_ranks, "reduce_scatter: n_ranks shares");
-        let (to, comm, stream) = (recv.as_mut_ptr().cast(), self.pointer, self.nccl.stream);
-        let call = &self.nccl.functions.reduce_scatter;
-        // SAFETY: as asserted, the buffers hold what the call reads and writes, and outlive the wait below.
-        let code = unsafe {
-            call(
-                send.as_ptr().cast(),
-                to,
-                recv.len(),
-                T::TYPE as c_int,
-                Reduction::Sum as c_int,
-                comm,
-                stream,
-            )
-        };
-        self.finish("ncclReduceScatter", code)
-    }
-
-    /// Every rank's `send`, by rank, into `recv` (`n_ranks * send.len()` elements).
-    ///
-    /// # Errors
-    /// [`NcclError::Call`].
-    pub fn all_gather<T: Element>(&self, send: &[T], recv: &mut [T]) -> Result<(), NcclError> {
-        assert_eq!(recv.len(), send.len() * self.n_ranks, "all_gather: n_ranks shares");
-        let (to, comm, stream) = (recv.as_mut_ptr().cast(), self.pointer, self.nccl.stream);
-        let call = &self.nccl.functions.all_gather;
-        // SAFETY: as asserted, the buffers hold what the call reads and writes, and outlive the wait below.
-        let code = unsafe { call(send.as_ptr().cast(), to, send.len(), T::TYPE as c_int, comm, stream) };
-        self.finish("ncclAllGather", code)
-    }
-
-    /// The buffer of `root`, into everyone's.
-    ///
-    /// # Errors
-    /// [`NcclError::Call`].
-    pub fn broadcast<T: Element>(&self, buffer: &mut [T], root: usize) -> Result<(), NcclError> {
-        let (to, comm, stream) = (buffer.as_mut_ptr().cast::<c_void>(), self.pointer, self.nccl.stream);
-        let call = &self.nccl.functions.broadcast;
-        // SAFETY: in place, `len` elements of the type named, and the buffer outlives the wait below.
-        let code = unsafe { call(to, to, buffer.len(), T::TYPE as c_int, as_int(root), comm, stream) };
-        self.finish("ncclBroadcast", code)
-    }
-
-    /// Sends to one rank while receiving from another, as one group.
-    ///
-    /// # Errors
-    /// [`NcclError::Call`].
-    pub fn exchange<T: Element>(
-        &self,
-        send: (&[T], usize),
-        recv: (&mut [T], usize),
-    ) -> Result<(), NcclError> {
-        let (comm, stream) = (self.pointer, self.nccl.stream);
-        let functions = &self.nccl.functions;
-        let ((send, to), (recv, from)) = (send, recv);
-        self.nccl.group(|| {
-            // SAFETY: the buffer holds `len` elements and outlives the wait below.
-            let code = unsafe {
-                (functions.send)(send.as_ptr().cast(), send.len(), T::TYPE as c_int, as_int(to), comm, stream)
-            };
-            self.nccl.check("ncclSend", code, comm)?;
-            let buffer = recv.as_mut_ptr().cast();
-            // SAFETY: the buffer holds `len` elements and outlives the wait below.
-            let code =
-                unsafe { (functions.recv)(buffer, recv.len(), T::TYPE as c_int, as_int(from), comm, stream) };
-            self.nccl.check("ncclRecv", code, comm)
-        })?;
-        self.nccl.synchronize()
-    }
-
     /// The communicator of all ranks that give the same color, in order of `key`.
     ///
     /// # Errors

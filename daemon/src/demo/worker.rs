@@ -103,6 +103,8 @@ pub(super) const STOP: i32 = i32::MAX;
 const BUCKETS: [usize; 4] = [262_144, 65_537, 4_099, 7];
 /// Elements per rank of all_gather, reduce_scatter, broadcast and send.
 const SHARD: usize = 8_191;
+/// Elements that a rank sends each other one in an all-to-all.
+const TOKENS: usize = 1_021;
 /// How long a rank waits for the others to meet.
 const RENDEZVOUS_S: u64 = 30;
 
@@ -180,6 +182,7 @@ impl Trainer {
         let host = format!("host-{}", self.args.rank / self.args.ranks_per_host);
         self.reduce_gradients(&host, &communicators.host, communicators, BUCKETS[2])?;
         self.shard_parameters(communicators)?;
+        self.exchange_tokens(communicators)?;
         self.pass_activations(communicators)
     }
 
@@ -219,6 +222,29 @@ impl Trainer {
         world.broadcast(&mut state, 0)?;
         self.count("world", communicators, "broadcast", SHARD * 4);
         self.expect_all("broadcast", &state, 42.0)
+    }
+
+    /// All-to-all of tokens between experts, their counts gathered at rank 0, and their new places scattered from there.
+    fn exchange_tokens(&mut self, communicators: &Communicators) -> Result<(), WorkerError> {
+        let world = &communicators.world;
+        let n_ranks = world.n_ranks;
+        let tokens: Vec<f32> = (0..n_ranks).flat_map(|rank| [as_f32(rank); TOKENS]).collect();
+        let mut received = vec![0.0; TOKENS * n_ranks];
+        world.all_to_all(&tokens, &mut received)?;
+        self.count("world", communicators, "all_to_all", TOKENS * 4);
+        self.expect_all("all_to_all", &received, as_f32(world.rank))?;
+
+        let mut counts = vec![0.0; n_ranks];
+        world.gather(&[as_f32(TOKENS)], &mut counts, 0)?;
+        self.count("world", communicators, "gather", 4);
+        if world.rank == 0 {
+            self.expect_all("gather", &counts, as_f32(TOKENS))?;
+        }
+        let places: Vec<f32> = (0..n_ranks).map(as_f32).collect();
+        let mut place = [0.0];
+        world.scatter(&places, &mut place, 0)?;
+        self.count("world", communicators, "scatter", 4);
+        self.expect_all("scatter", &place, as_f32(world.rank))
     }
 
     /// Send to the next rank while receiving from the previous one: one pipeline step.
