@@ -326,7 +326,7 @@ impl Birth {
                 links.recvs.connect(channel, ring.prev(), Box::new(host.open_recv(channel, ring.prev())?));
             }
         }
-        self.log_hops(&links)?;
+        self.log_hops(&links);
         Ok(Connections { links, control: connected.control, host })
     }
 
@@ -347,7 +347,7 @@ impl Birth {
         shm::connect::join(endpoint, &plan, Some(bootstrap)).map(Some)
     }
 
-    fn log_hops(&self, links: &Links) -> Result<()> {
+    fn log_hops(&self, links: &Links) {
         let own = self.identity.rank;
         let place = |rank| (rank, self.topology.local_rank(rank));
         let mut hops = Vec::new();
@@ -391,7 +391,10 @@ impl Birth {
         }
         self.info(subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0");
         let path = self.settings.connection_log.as_deref().map(|path| log::expand(path, &self.settings.host));
-        path.map_or(Ok(()), |path| connections::append(&path, &hops))
+        if let Some(Err(error)) = path.map(|path| connections::append(&path, &hops)) {
+            // A job goes on without its logs.
+            log::write(Level::Warn, subsystem::INIT, self.identity.device, &error.to_string());
+        }
     }
 
     fn finish(

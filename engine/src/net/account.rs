@@ -37,6 +37,8 @@ pub(crate) struct Stuck {
     pub(crate) operation: String,
     /// Its number among the collectives, if it is one.
     pub(crate) collective: Option<u64>,
+    /// What all ranks must agree on, beside the primitive.
+    pub(crate) signature: u64,
     /// For how long.
     pub(crate) still_ms: u64,
     /// Its connections.

@@ -33,6 +33,29 @@ pub(crate) fn verdict(ranks: &[Known], names: &[String], timeout_ms: u64) -> Opt
     Some(case.broken_connection(&reached).unwrap_or_else(|| case.circle(&reached)))
 }
 
+/// Ranks that stand still in collectives of one number which are not the same: they cannot meet, so nobody needs to wait
+/// for the timeout. Where their messages meet, these tell it at once; different algorithms may use different connections.
+pub(crate) fn mismatch(ranks: &[Known], names: &[String]) -> Option<String> {
+    let stuck = |rank: &'_ usize| match &ranks[*rank] {
+        Known::Here(account) => account.stuck.as_ref().filter(|stuck| stuck.collective.is_some()),
+        Known::Left => None,
+    };
+    let first = (0..ranks.len()).find(|rank| stuck(rank).is_some())?;
+    let one = stuck(&first)?;
+    let differs = |other: &Stuck| {
+        other.collective == one.collective
+            && (other.operation != one.operation || other.signature != one.signature)
+    };
+    let rank = (first + 1..ranks.len()).find(|rank| stuck(rank).is_some_and(differs))?;
+    let theirs = &stuck(&rank)?.operation;
+    let why = if *theirs == one.operation {
+        "with another count, data type, operator, root or algorithm than".to_owned()
+    } else {
+        format!("instead of {} as", one.operation)
+    };
+    Some(format!("{} called {theirs} {why} {}", names[rank], names[first]))
+}
+
 struct Case<'a> {
     ranks: &'a [Known],
     names: &'a [String],
@@ -150,7 +173,13 @@ mod tests {
     }
 
     fn stuck(still_ms: u64, ends: Vec<EndState>) -> Known {
-        let stuck = Stuck { operation: "all_reduce #7".to_owned(), collective: Some(7), still_ms, ends };
+        let stuck = Stuck {
+            operation: "all_reduce #7".to_owned(),
+            collective: Some(7),
+            signature: 1,
+            still_ms,
+            ends,
+        };
         Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
     }
 
@@ -215,6 +244,24 @@ mod tests {
             text,
             "ranks wait for each other: rank 0 (host) in all_reduce #7 for rank 1; rank 1 (host) in all_reduce #7 for rank 0"
         );
+    }
+
+    #[test]
+    fn different_calls_need_no_timeout() {
+        let with = |operation: &str, signature| {
+            let stuck =
+                Stuck { operation: operation.to_owned(), collective: Some(7), signature, ..Stuck::default() };
+            Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
+        };
+        let names = ["a".to_owned(), "b".to_owned()];
+        let said = |other| mismatch(&[with("all_reduce #7", 1), other], &names);
+        assert_eq!(
+            said(with("all_gather #7", 2)).unwrap(),
+            "b called all_gather #7 instead of all_reduce #7 as a"
+        );
+        assert!(said(with("all_reduce #7", 2)).unwrap().contains("another count"));
+        assert_eq!(said(with("all_reduce #7", 1)), None);
+        assert_eq!(said(idle(7)), None);
     }
 
     #[test]

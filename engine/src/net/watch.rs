@@ -18,7 +18,7 @@ use crate::net::account::{self, Account};
 use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
 use crate::net::hello::Purpose;
-use crate::net::verdict::{Known, verdict};
+use crate::net::verdict::{Known, mismatch, verdict};
 use crate::net::wake;
 use crate::transport::tcp::connect::tune;
 
@@ -167,7 +167,9 @@ impl Watcher {
             };
         }
         let stillness_ms = u64::try_from(self.stillness.as_millis()).unwrap_or(u64::MAX);
-        if let Some(what) = verdict(&known, &self.names, stillness_ms) {
+        if let Some(what) = mismatch(&known, &self.names) {
+            self.health.fail(Failure { code: 5, what });
+        } else if let Some(what) = verdict(&known, &self.names, stillness_ms) {
             self.health.fail(Failure { code: 6, what });
         }
     }

@@ -251,6 +251,7 @@ impl<'a> Run<'a> {
         Stuck {
             operation: format!("{} #{sequence}", primitive.name()),
             collective: primitive.peer().is_none().then_some(sequence),
+            signature: self.engine.current_signature(),
             still_ms: u64::try_from(still.as_millis()).unwrap_or(u64::MAX),
             ends: self.engine.ends(),
         }

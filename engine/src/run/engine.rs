@@ -140,6 +140,13 @@ impl Engine {
         Some((job.primitive, job.sequence))
     }
 
+    /// The signature of that operation.
+    pub(crate) fn current_signature(&self) -> u64 {
+        let open = self.lanes[..self.n_lanes].iter().filter_map(|lane| lane.work.front());
+        let job = open.map(|(job, _)| *job).min().and_then(|job| self.jobs.get(job));
+        job.map_or(0, |job| job.planned().signature)
+    }
+
     /// The state of each connection that the launch uses, and whether it waits for that.
     pub(crate) fn ends(&self) -> Vec<EndState> {
         self.lanes[..self.n_lanes].iter().filter_map(|lane| self.end_state(lane)).take(MAX_TOLD).collect()

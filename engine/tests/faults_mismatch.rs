@@ -1,0 +1,87 @@
+//! Ranks that call different things: an error on every rank, without waiting for the timeout, that names a rank and both
+//! operations.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Job, Rank, fault_program, folder};
+
+/// What all ranks say; rank 1 has the other script.
+fn said(name: &str, usual: &str, other: &str, n_ranks: usize, shm: bool) -> Vec<String> {
+    let program = fault_program(&folder(&format!("{name}-{}", usual.replace([':', ' '], "-"))));
+    let environment = |rank: usize| {
+        vec![
+            ("SCRIPT".to_owned(), if rank == 1 { other } else { usual }.to_owned()),
+            ("RSCCL_SHM_DISABLE".to_owned(), if shm { "0" } else { "1" }.to_owned()),
+        ]
+    };
+    let job = Job { program: &program, n_ranks, command: &["script"], environment: &environment };
+    let mut ranks = job.start();
+    let said: Vec<String> = ranks.iter_mut().map(Rank::line).collect();
+    for rank in ranks {
+        assert_eq!(rank.rest(), "CLEAN\n", "{said:?}");
+    }
+    said
+}
+
+/// Every rank has an error of a wrong use that has `words` in it, before the 20 s of the timeout are over.
+fn check(usual: &str, other: &str, words: &[&str]) {
+    for (name, shm) in [("mismatch-shm", true), ("mismatch-tcp", false)] {
+        for n_ranks in [2, 3] {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "that nobody waits for the timeout is part of the test"
+            )]
+            let start = std::time::Instant::now();
+            for one in said(name, usual, other, n_ranks, shm) {
+                let case = format!("{usual} and {other}, {n_ranks} ranks, shm {shm}: {one}");
+                assert!(one.starts_with("ERROR 5 "), "{case}");
+                assert!(words.iter().all(|word| one.contains(word)) && one.contains("rank "), "{case}");
+            }
+            assert!(start.elapsed() < Duration::from_secs(15), "{usual} and {other}: {:?}", start.elapsed());
+        }
+    }
+}
+
+#[test]
+fn another_count() {
+    for (one, other) in [("100", "101"), ("1", "1000"), ("100000", "99999"), ("10", "100000")] {
+        check(
+            &format!("all_reduce:{one}"),
+            &format!("all_reduce:{other}"),
+            &["all_reduce #0", "with another count"],
+        );
+    }
+}
+
+#[test]
+fn another_type() {
+    check("all_reduce:1000:f32", "all_reduce:1000:i32", &["all_reduce #0", "data type"]);
+    check("reduce_scatter:50000:f32", "reduce_scatter:50000:u32", &["reduce_scatter #0", "data type"]);
+}
+
+#[test]
+fn another_operator() {
+    check("all_reduce:1000:f32:sum", "all_reduce:1000:f32:max", &["all_reduce #0", "operator"]);
+}
+
+/// Each may be a root that only sends: then the next operation finds it out.
+#[test]
+fn another_root() {
+    check("broadcast:50000:f32:0 all_reduce:10", "broadcast:50000:f32:1 all_reduce:10", &["broadcast #0"]);
+}
+
+#[test]
+fn another_order() {
+    let (one, other) = ("all_reduce:1000 all_gather:1000", "all_gather:1000 all_reduce:1000");
+    check(one, other, &["all_gather #0", "all_reduce #0"]);
+}
+
+/// A call of nothing has no part in the others' operation, so the next one is out of step.
+#[test]
+fn nothing_on_one_rank() {
+    check("all_reduce:1000 all_gather:10", "all_reduce:0 all_gather:10", &["all_reduce #0", "all_gather #0"]);
+}
