@@ -1,7 +1,7 @@
 //! How many bytes each rank sends to each other one, from the closed forms and the rule by which the
 //! engine cuts and orders: written down here a second time, so that the engine's own counting is held against it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::accounts::Flows;
 
@@ -53,6 +53,8 @@ impl Primitive {
 /// Channels of a communicator as the topology predicts them.
 #[derive(Clone, Debug)]
 pub(crate) struct Rings {
+    /// Host of each rank.
+    hosts: Vec<usize>,
     /// Order of the ranks in each channel.
     orders: Vec<Vec<usize>>,
 }
@@ -74,7 +76,21 @@ impl Rings {
             };
             members.values().flat_map(rotated).collect()
         };
-        Self { orders: (0..2 * base).map(order).collect() }
+        Self { hosts: hosts.to_vec(), orders: (0..2 * base).map(order).collect() }
+    }
+
+    /// Host of each rank.
+    pub(crate) fn hosts(&self) -> &[usize] {
+        &self.hosts
+    }
+
+    /// Ranks that follow each other in a channel, each pair once.
+    pub(crate) fn hops(&self) -> BTreeSet<(usize, usize)> {
+        let of = |order: &Vec<usize>| {
+            let next = order.iter().cycle().skip(1);
+            order.iter().copied().zip(next.copied()).collect::<Vec<_>>()
+        };
+        self.orders.iter().flat_map(of).collect()
     }
 
     /// Bytes that flow from rank to rank in one operation on `count` elements (of each block, where there are several).

@@ -37,6 +37,7 @@ struct Rank {
     commands: ChildStdin,
     answers: Receiver<String>,
     log: PathBuf,
+    engine_log: PathBuf,
 }
 
 impl Job {
@@ -45,17 +46,19 @@ impl Job {
         let mut job = Self { name: spec.name.to_owned(), ranks: Vec::new() };
         for (rank, host) in spec.hosts.iter().copied().enumerate() {
             let log = stage.folder.join(format!("{}-rank-{rank}.log", spec.name));
+            let engine_log = stage.folder.join(format!("{}-rank-{rank}.nccl.log", spec.name));
             let mut command = stage.network.command_on(host, &stage.programs.join("ringscope"));
             command.args(["run", "--job", spec.name, "--level", "steps", "--dir"]).arg(segments(host));
             command.arg("--cache-dir").arg(stage.folder.join("libraries"));
             command.arg("--").arg(stage.programs.join(RANK));
             command.envs(environment(spec, rank)).envs(spec.environment.iter().copied());
+            command.envs(ENGINE_LOG).env("NCCL_DEBUG_FILE", &engine_log);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command.stderr(File::create(&log).with_context(|| format!("cannot make {}", log.display()))?);
             let mut process = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
             let commands = process.stdin.take().context("a rank has a stdin")?;
             let answers = answers(process.stdout.take().context("a rank has a stdout")?);
-            job.ranks.push(Rank { process, commands, answers, log });
+            job.ranks.push(Rank { process, commands, answers, log, engine_log });
         }
         Ok(job)
     }
@@ -63,6 +66,11 @@ impl Job {
     /// Number of ranks.
     pub(crate) fn n_ranks(&self) -> usize {
         self.ranks.len()
+    }
+
+    /// Where the engine writes its log, by rank.
+    pub(crate) fn engine_logs(&self) -> Vec<PathBuf> {
+        self.ranks.iter().map(|rank| rank.engine_log.clone()).collect()
     }
 
     /// Makes a communicator of all ranks.
@@ -158,6 +166,8 @@ fn answers(stdout: std::process::ChildStdout) -> Receiver<String> {
     receiver
 }
 
+/// What the engine's log is to say: of communicators, and of connections.
+const ENGINE_LOG: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")];
 /// Answers that wait to be read.
 const MAX_ANSWERS: usize = 16;
 /// How long an answer may take: more than the engine's own patience with a silent peer.

@@ -8,6 +8,7 @@ mod accounts;
 mod clock;
 mod confine;
 mod daemon;
+mod engine;
 mod formulas;
 mod hops;
 mod job;

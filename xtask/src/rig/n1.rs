@@ -1,5 +1,5 @@
 //! N1, exactness: for every primitive and every number of ranks, what each rank sends to each other one equals the
-//! formula to the byte, as ringscope's collector counts it and as the kernel does on the sockets.
+//! formula to the byte, as the engine and ringscope's collector count it and as the kernel does on the sockets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::accounts::{Flows, Kernel};
 use super::clock::eventually;
+use super::engine::Engine;
 use super::formulas::{ELEMENT_BYTES, Primitive, Rings};
 use super::hops::hops;
 use super::job::{Job, Spec};
@@ -47,7 +48,7 @@ pub(crate) fn run(programs: &Path, sizes: &Sizes, keep: bool, report: &mut Repor
     stage.clear(report)
 }
 
-/// All primitives in all sizes, then the three accounts against the formula.
+/// All primitives in all sizes, then the four accounts against the formula.
 fn every_primitive(
     stage: &Stage,
     job: &mut Job,
@@ -70,10 +71,12 @@ fn every_primitive(
     let kernel = Kernel::of(job)?.since(&kernel);
     let wire = stage.network.all_sent_on_wire_bytes()? - wire;
     let words = format!("{} ranks on {} hosts", hosts.len(), hosts.last().map_or(0, |host| host + 1));
-    collector(stage, &name, hosts, &due, &words, report)?;
+    collector(stage, &name, &rings, &due, &words, report)?;
     kernels(&kernel, &due, hosts, &words, report);
     on_the_wire(wire, hosts, &kernel, &words, report);
-    job.ask_all("destroy").map(drop)
+    job.ask_all("destroy")?;
+    engines(&Engine::of(&job.engine_logs())?, &due, &words, report);
+    Ok(())
 }
 
 /// What the formulas say.
@@ -111,11 +114,12 @@ fn predicted(due: &Due, hosts: &[usize]) -> Split {
 fn collector(
     stage: &Stage,
     name: &str,
-    hosts: &[usize],
+    rings: &Rings,
     due: &Due,
     words: &str,
     report: &mut Report,
 ) -> Result<()> {
+    let hosts = rings.hosts();
     let id = stage.daemon.communicator(name, hosts.len())?;
     let split = predicted(due, hosts);
     // What comes last is waited for; what never comes is shown as it was last seen.
@@ -139,12 +143,8 @@ fn collector(
     }
     let hops = hops(&stage.daemon.json(&format!("/api/v1/communicators/{id}/rings"))?)?;
     let exact = hops.iter().filter(|(pair, bytes)| due.all.get(pair) == Some(bytes)).count();
-    report.equal(
-        "N1",
-        format!("{words}: hops with exactly the predicted bytes (collector)"),
-        hops.len(),
-        exact,
-    );
+    let what = format!("{words}: hops with exactly the predicted bytes (collector)");
+    report.equal("N1", what, rings.hops().len(), exact);
     Ok(())
 }
 
@@ -163,6 +163,16 @@ fn shown(primitives: &Value) -> Split {
         }
     }
     split
+}
+
+/// The engine's count at both ends of each pair of ranks, by shared memory and by TCP.
+fn engines(engine: &Engine, due: &Due, words: &str, report: &mut Report) {
+    let mut due = due.all.clone();
+    due.retain(|_, bytes| *bytes > 0);
+    for (verb, counted) in [("sent", &engine.sent), ("received", &engine.received)] {
+        let what = format!("{words}: bytes {verb}, exact from each rank to each other one (engine)");
+        report.add("N1", what, due.values().sum::<u64>(), counted.values().sum::<u64>(), *counted == due);
+    }
 }
 
 /// The kernel's count at both ends of each link: the same, and the formula's but for the engine's headers.
@@ -212,8 +222,13 @@ fn bytes_of_a_node(stage: &Stage, algorithm: &str, predicted: f64, report: &mut 
         Ok((as_f64(sent) >= predicted * size).then_some(()))
     });
     let what = format!("2 hosts of 2 ranks, {algorithm}: bytes that a host sends in an all-reduce, by S");
-    report.equal("N1", what, format!("{predicted:.6}"), format!("{:.6}", as_f64(sent) / size));
+    let by = |account: &str| format!("{what} ({account})");
+    report.equal("N1", by("collector"), format!("{predicted:.6}"), format!("{:.6}", as_f64(sent) / size));
     job.ask_all("destroy")?;
+    let engine = Engine::of(&job.engine_logs())?;
+    let leaves = engine.sent.iter().filter(|((from, to), _)| hosts[*from] == 0 && hosts[*to] != 0);
+    let sent: u64 = leaves.map(|(_, bytes)| bytes).sum();
+    report.equal("N1", by("engine"), format!("{predicted:.6}"), format!("{:.6}", as_f64(sent) / size));
     job.finish()
 }
 
@@ -234,7 +249,7 @@ const RATE_MBIT: u32 = 200;
 /// Elements that four ranks and four channels divide.
 const EVEN_COUNT: usize = 1 << 20;
 /// How long the daemon may take to have heard of everything.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(15);
 /// The engine's headers: one part of so many of the payload, and so many bytes on a link for small messages and for what
 /// rank 0's control connections carry.
 const HEADER_SHARE: u64 = 100;
