@@ -7,7 +7,7 @@ use super::dataflow::follow;
 use super::experiment::{Experiment, Planned, Refused, run};
 use super::fabric::{Fabric, Link};
 use super::ordered;
-use super::outcome::{Fate, Outcome};
+use super::outcome::{Fate, LinkUse, Outcome};
 use crate::collective::bytes::sent;
 use crate::kernels::Fold;
 use crate::types::{DataType, RedOp};
@@ -85,10 +85,15 @@ fn every_algorithm_moves_the_right_data_over_several_channels_and_ragged_sizes()
 #[test]
 fn a_ring_stops_behind_the_lost_rank() {
     let experiment = Experiment { lose: Some((3, Duration::ZERO)), ..experiment("ring", 8, 8, 1 << 20) };
-    let fates = run(&experiment).unwrap().outcome.fates;
+    let Outcome { fates, links, n_transfers, .. } = run(&experiment).unwrap().outcome;
     assert_eq!(fates[3], Fate::Lost);
     assert_eq!(fates[4], Fate::Waits { peer: 3 });
     assert_eq!(fates[2], Fate::Waits { peer: 1 });
+    // Rank 4 sends its own block, 5 that and one more, and 2 passes on all that does not come through 3.
+    let blocks =
+        |from| links.iter().filter(|link| link.from == from).map(|link| link.bytes >> 17).sum::<u64>();
+    assert_eq!([3, 4, 5, 6, 7, 0, 1, 2].map(blocks), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(n_transfers, 28);
 }
 
 #[test]
@@ -99,6 +104,20 @@ fn what_cannot_be_run_says_why() {
     assert_eq!(words(gather), "ring cannot carry out gather over these ranks");
     let lost = Experiment { lose: Some((2, Duration::ZERO)), ..experiment("ring", 2, 2, 8) };
     assert_eq!(words(lost), "the rank to be lost does not exist");
+}
+
+#[test]
+fn a_tree_of_undivided_halves_takes_what_its_closed_form_says() {
+    for n_ranks in [8, 512] {
+        for size_bytes in [16 << 20, 1 << 30] {
+            let experiment = Experiment {
+                piece_bytes: size_bytes / 2,
+                ..experiment("tree", n_ranks, n_ranks, size_bytes)
+            };
+            let ratio = ratio(&experiment);
+            assert!((ratio - 1.0).abs() < 0.01, "{n_ranks} ranks, {size_bytes} bytes: {ratio}");
+        }
+    }
 }
 
 #[test]
@@ -220,12 +239,17 @@ fn assert_both_passes_agree(experiment: &Experiment) -> bool {
     let planned = Planned::new(experiment, &order).unwrap();
     let job = planned.job();
     let pass = follow(&job);
-    let (ports, fates) = ordered::run(&job);
+    let ordered::Pass { ports, fates, links, n_transfers } = ordered::run(&job);
     assert_eq!(pass.flaw, None, "{experiment:?}");
     let bytes = |ports: &super::fabric::Ports| {
         ports.used().map(|(index, port)| (index, port.bytes, port.busy)).collect::<Vec<_>>()
     };
     assert_eq!(bytes(&pass.ports), bytes(&ports), "{experiment:?}");
+    let by_ranks = |mut links: Vec<LinkUse>| {
+        links.sort_unstable_by_key(|link| (link.from, link.to, link.bytes));
+        links
+    };
+    assert_eq!((by_ranks(pass.links), pass.n_transfers), (by_ranks(links), n_transfers), "{experiment:?}");
     if pass.in_order {
         assert_eq!(pass.fates, fates, "{experiment:?}");
     }

@@ -19,8 +19,8 @@ use crate::memory::Place;
 /// Writes that are remembered, over all ranks and channels: 100 bytes each.
 const REMEMBERED: usize = 1 << 17;
 /// Writes that one rank remembers on one channel, at least and at most. A ring looks back one step; the most bounds
-/// the search.
-const REMEMBERED_BY_RANK: (usize, usize) = (8, 4096);
+/// the search. What was not read yet is remembered beyond it.
+const REMEMBERED_BY_RANK: (usize, usize) = (4, 4096);
 
 /// What the pass found.
 #[derive(Debug)]
@@ -134,40 +134,39 @@ impl<'a> Program<'a> {
 impl Run<'_> {
     /// Runs a program until a message has not come.
     fn advance(&mut self, program: &mut Program<'_>) -> Result<(), Flaw> {
-        while let Some(step) = program.held.take().or_else(|| program.steps.next()) {
-            if step.is_empty() {
-                continue;
+        let mut next = program.held.take().or_else(|| program.steps.next());
+        while let Some(step) = &next {
+            if !step.is_empty() && !self.carry_out(program, step)? {
+                program.held = next;
+                return Ok(());
             }
-            let done = match step {
-                Step::Send { peer, from } => self.send(program, peer, from).map(Some),
-                Step::Recv { peer, partial, into, action } => {
-                    let received = self.receive(program, peer, partial, into.len);
-                    let received = received.map_err(|words| program.flaw(&step, words))?;
-                    received.map_or(Ok(None), |(data, at)| {
-                        let flow = program.last_in.1;
-                        let done = self.outcome(program, data, at, into, action)?;
-                        self.flows[flow].received_until = done;
-                        Ok(Some(done))
-                    })
-                }
-                Step::Local { from, into, action } => {
-                    let read = program.memory.read(from, &self.job.meaning);
-                    read.and_then(|(data, at)| {
-                        let done = self.outcome(program, data, at, into, action)?;
-                        program.memory.keep(from, done);
-                        Ok(Some(done))
-                    })
-                }
-            };
-            match done.map_err(|wrong| program.flaw(&step, wrong.to_string()))? {
-                Some(at) => program.done_at = program.done_at.max(at),
-                None => {
-                    program.held = Some(step);
-                    return Ok(());
-                }
-            }
+            next = program.steps.next();
         }
         Ok(())
+    }
+
+    /// Whether a step is done: not, if its message has not come. It is looked at where it lies, since a ring has 10^9 steps
+    /// and a copy of each would wait for what was just written.
+    fn carry_out(&mut self, program: &mut Program<'_>, step: &Step) -> Result<bool, Flaw> {
+        let done = match step {
+            Step::Send { peer, from } => self.send(program, *peer, *from),
+            Step::Recv { peer, partial, into, action } => {
+                let received = self.receive(program, *peer, *partial, into.len);
+                let Some((data, at)) = received.map_err(|words| program.flaw(step, words))? else {
+                    return Ok(false);
+                };
+                let done = self.outcome(program, data, at, *into, action);
+                done.inspect(|done| self.flows[program.last_in.1].received_until = *done)
+            }
+            Step::Local { from, into, action } => {
+                let read = program.memory.read(*from, &self.job.meaning);
+                let done = read.and_then(|(data, at)| self.outcome(program, data, at, *into, action));
+                done.inspect(|done| program.memory.keep(*from, *done))
+            }
+        };
+        let at = done.map_err(|wrong| program.flaw(step, wrong.to_string()))?;
+        program.done_at = program.done_at.max(at);
+        Ok(true)
     }
 
     fn send(&mut self, program: &mut Program<'_>, peer: usize, from: Chunk) -> Result<Picos, Wrong> {
@@ -227,17 +226,17 @@ impl Run<'_> {
         data: Data,
         at: Picos,
         into: Chunk,
-        action: Action,
+        action: &Action,
     ) -> Result<Picos, Wrong> {
         let ready = program.memory.free_at(into, at);
         let Action::Reduce { with, .. } = action else {
             program.memory.write(into, data, ready, &self.job.meaning)?;
             return Ok(ready);
         };
-        let (operand, since) = program.memory.read(with, &self.job.meaning)?;
+        let (operand, since) = program.memory.read(*with, &self.job.meaning)?;
         let sum = operand.reduce(&data).ok_or(Wrong::Misaligned(into))?;
         let done = self.compute(program.rank, into.len, ready.max(since));
-        program.memory.keep(with, done);
+        program.memory.keep(*with, done);
         program.memory.write(into, sum, done, &self.job.meaning)?;
         Ok(done)
     }

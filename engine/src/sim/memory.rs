@@ -1,8 +1,9 @@
 //! What a rank's buffers hold on one channel while the data flow is followed: a log of the latest writes.
 //!
-//! Only what is in flight is kept, so that 16 384 ranks fit: the last writes up to a bound, and of the receive buffer which
-//! parts have their result. A result is checked when it is written and is not kept; reading it gives it again. Whoever
-//! reads partial results that are older than the log gets an error, not a guess.
+//! Only what is in flight is kept, so that 16 384 ranks fit: the last writes up to a bound, older ones that were not read
+//! whole, and of the receive buffer which parts have their result. A result is checked when it is written and is not kept;
+//! reading it gives it again. Whoever reads partial results a second time, when they are older than the log, gets an error,
+//! not a guess: a ring leaves 16 384 of them on each rank, and to remember those of all ranks would take 20 GB.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -47,10 +48,12 @@ struct Write {
     written_at: Picos,
     /// When it was written and the last read of it is over.
     over_at: Picos,
+    /// Elements that were not read; none of a result, which needs no remembering.
+    unread: usize,
 }
 
 impl Memory {
-    /// Nothing written yet; remembers `bound` writes.
+    /// Nothing written yet; remembers `bound` writes, and more where they were not read whole.
     pub(super) fn new(rank: usize, bound: usize) -> Self {
         Self {
             rank,
@@ -87,8 +90,10 @@ impl Memory {
         }
         let mut left = chunk.len;
         for write in self.writes.iter_mut().rev().filter(|write| overlap(write.chunk, chunk) > 0) {
+            let read = overlap(write.chunk, chunk);
             write.over_at = write.over_at.max(at);
-            left = left.saturating_sub(overlap(write.chunk, chunk));
+            write.unread = write.unread.saturating_sub(read);
+            left = left.saturating_sub(read);
             if left == 0 {
                 break;
             }
@@ -114,12 +119,11 @@ impl Memory {
             self.check(chunk, &data, meaning)?;
             self.add_result(chunk);
         }
-        self.writes.push_back(Write { chunk, written_at: at, over_at: at });
+        let unread = if chunk.place == Place::Recv { 0 } else { chunk.len };
+        self.writes.push_back(Write { chunk, written_at: at, over_at: at, unread });
         self.data.push_back(data);
         if self.writes.len() > self.bound {
-            self.data.pop_front();
-            let over_at = self.writes.pop_front().map_or(0, |write| write.over_at);
-            self.forgotten_at = self.forgotten_at.max(over_at);
+            self.forget();
         }
         Ok(())
     }
@@ -179,6 +183,42 @@ impl Memory {
         Ok(())
     }
 
+    /// Forgets the oldest write that was read whole, else one that a later write hides.
+    fn forget(&mut self) {
+        let is_read = |write: &Write| write.unread == 0;
+        let is_hidden = |index: usize| {
+            let old = self.writes[index].chunk;
+            self.writes.range(index + 1..).any(|write| overlap(write.chunk, old) == old.len)
+        };
+        let read = self.writes.iter().position(is_read);
+        let found = read.or_else(|| (0..self.writes.len()).find(|index| is_hidden(*index)));
+        let Some(index) = found else { return };
+        self.data.remove(index);
+        let Some(forgotten) = self.writes.remove(index) else { return };
+        self.forgotten_at = self.forgotten_at.max(forgotten.over_at);
+        (0..index).rev().for_each(|older| self.carve(older, forgotten.chunk));
+    }
+
+    /// Takes `chunk` out of a write, so that nobody reads there what was overwritten.
+    fn carve(&mut self, index: usize, chunk: Chunk) {
+        let old = self.writes[index];
+        if overlap(old.chunk, chunk) == 0 {
+            return;
+        }
+        let before = chunk.start.saturating_sub(old.chunk.start);
+        let after = (old.chunk.start + old.chunk.len).saturating_sub(chunk.start + chunk.len);
+        self.writes.remove(index);
+        let Some(data) = self.data.remove(index) else { return };
+        for (skip, len) in [(old.chunk.len - after, after), (0, before)] {
+            if len > 0 {
+                let chunk = Chunk { start: old.chunk.start + skip, len, ..old.chunk };
+                // Which elements were read is not known, only how many.
+                self.writes.insert(index, Write { chunk, unread: old.unread.min(len), ..old });
+                self.data.insert(index, data.cut(skip, len));
+            }
+        }
+    }
+
     fn add_result(&mut self, chunk: Chunk) {
         let added = (chunk.start, chunk.start + chunk.len);
         let (start, end) = &mut self.growing;
@@ -211,4 +251,66 @@ pub(super) fn overlap(a: Chunk, b: Chunk) -> usize {
         return 0;
     }
     (a.start + a.len).min(b.start + b.len).saturating_sub(a.start.max(b.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::operation::Primitive;
+
+    /// A memory that remembers two writes, and its first one: `len` partial sums.
+    fn with_partials(len: usize) -> (Memory, Meaning, Chunk) {
+        let meaning = Meaning::new(Primitive::AllReduce, 100, 2, 1);
+        let mut memory = Memory::new(0, 2);
+        let whole = Chunk { place: Place::Partial, start: 0, len };
+        memory.write(whole, own(&memory, &meaning, 0, len), 5, &meaning).unwrap();
+        (memory, meaning, whole)
+    }
+
+    fn own(memory: &Memory, meaning: &Meaning, start: usize, len: usize) -> Data {
+        memory.read(Chunk { place: Place::Send, start, len }, meaning).unwrap().0
+    }
+
+    #[test]
+    fn what_was_not_read_yet_outlives_any_number_of_writes() {
+        let (mut memory, meaning, whole) = with_partials(50);
+        for start in 0..50 {
+            // As a ring between hosts does: part by part, what was there is folded into a sum, which is sent.
+            let part = Chunk { start, len: 1, ..whole };
+            let (data, since) = memory.read(part, &meaning).unwrap();
+            assert_eq!((data.len(), since), (1, 5), "{start}");
+            memory.keep(part, 6);
+            memory.write(part, data, 7, &meaning).unwrap();
+            memory.keep(part, 8);
+        }
+        assert!(memory.writes.len() <= 3, "{:?}", memory.writes);
+    }
+
+    #[test]
+    fn what_was_overwritten_is_not_read_when_the_later_write_is_forgotten() {
+        let (mut memory, meaning, whole) = with_partials(50);
+        for start in 20..30 {
+            let part = Chunk { start, len: 1, ..whole };
+            let data = own(&memory, &meaning, start, 1);
+            memory.write(part, data, 7, &meaning).unwrap();
+            memory.keep(part, 8);
+        }
+        let overwritten = Chunk { start: 22, len: 1, ..whole };
+        assert_eq!(memory.read(overwritten, &meaning), Err(Wrong::Unwritten(overwritten)));
+        for (start, len) in [(0, 20), (30, 20)] {
+            let rest = Chunk { start, len, ..whole };
+            assert_eq!(memory.read(rest, &meaning), Ok((own(&memory, &meaning, start, len), 5)));
+        }
+    }
+
+    #[test]
+    fn what_is_overwritten_unread_does_not_pile_up() {
+        let (mut memory, meaning, whole) = with_partials(10);
+        for at in 10..1000 {
+            let data = own(&memory, &meaning, 0, 10);
+            memory.write(whole, data, at, &meaning).unwrap();
+        }
+        assert_eq!((memory.writes.len(), memory.data.len()), (2, 2));
+        assert_eq!(memory.read(whole, &meaning).unwrap().1, 999);
+    }
 }

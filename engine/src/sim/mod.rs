@@ -87,18 +87,13 @@ impl<'a> Job<'a> {
 /// Runs one operation.
 pub(crate) fn simulate(job: &Job<'_>) -> Outcome {
     let pass = follow(job);
-    let (ports, fates) = if pass.flaw.is_some() || pass.in_order && pass.is_complete() && job.lose.is_none() {
-        (pass.ports, pass.fates)
+    let holds = pass.flaw.is_some() || pass.in_order && pass.is_complete() && job.lose.is_none();
+    let (ports, fates, mut links, n_transfers) = if holds {
+        (pass.ports, pass.fates, pass.links, pass.n_transfers)
     } else {
-        ordered::run(job)
+        let pass = ordered::run(job);
+        (pass.ports, pass.fates, pass.links, pass.n_transfers)
     };
-    let mut links = pass.links;
     links.sort_unstable_by_key(|link| (link.from, link.to));
-    Outcome {
-        fates,
-        links,
-        ports: port_uses(job.fabric, &ports),
-        n_transfers: pass.n_transfers,
-        flaw: pass.flaw,
-    }
+    Outcome { fates, links, ports: port_uses(job.fabric, &ports), n_transfers, flaw: pass.flaw }
 }

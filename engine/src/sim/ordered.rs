@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use super::Job;
 use super::fabric::{Path, Ports};
 use super::memory::overlap;
-use super::outcome::Fate;
+use super::outcome::{Fate, LinkUse};
 use super::time::{Picos, duration};
 use crate::collective::schedule::{Action, Chunk, Schedule, Step};
 use crate::memory::Place;
@@ -21,6 +21,19 @@ const AHEAD: usize = 1 << 22;
 /// up, and a bound on the search for what a step must wait for.
 const AHEAD_BY_RANK: (usize, usize) = (64, 4096);
 const NOT_DONE: Picos = Picos::MAX;
+
+/// What the pass found.
+#[derive(Debug)]
+pub(super) struct Pass {
+    /// The ports.
+    pub(super) ports: Ports,
+    /// What became of each rank.
+    pub(super) fates: Vec<Fate>,
+    /// Bytes from rank to rank that have left.
+    pub(super) links: Vec<LinkUse>,
+    /// Transfers that have left.
+    pub(super) n_transfers: u64,
+}
 
 struct Program<'a> {
     rank: usize,
@@ -67,6 +80,8 @@ struct Flow {
     receivers: VecDeque<u64>,
     last_send: Option<u64>,
     last_recv: Option<u64>,
+    bytes: u64,
+    transfers: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,8 +108,8 @@ struct Run<'a> {
     ahead: usize,
 }
 
-/// Runs all steps: the ports afterwards, and what became of each rank.
-pub(super) fn run(job: &Job<'_>) -> (Ports, Vec<Fate>) {
+/// Runs all steps.
+pub(super) fn run(job: &Job<'_>) -> Pass {
     let n_programs = job.n_ranks() * job.schedules.len();
     let mut run = Run {
         job,
@@ -113,8 +128,7 @@ pub(super) fn run(job: &Job<'_>) -> (Ports, Vec<Fate>) {
         run.now = at;
         run.handle(event);
     }
-    let fates = (0..job.n_ranks()).map(|rank| run.fate(rank)).collect();
-    (run.ports, fates)
+    run.finish()
 }
 
 impl<'a> Program<'a> {
@@ -289,6 +303,8 @@ impl Run<'_> {
             Work::Send { flow, bytes } => {
                 let (left, asked) = self.ports.leave(self.flows[flow].path, bytes, self.now);
                 if self.complete(program, step, left) {
+                    self.flows[flow].bytes += bytes;
+                    self.flows[flow].transfers += 1;
                     self.push(asked, Event::Enter { flow, bytes, left });
                 }
             }
@@ -313,6 +329,15 @@ impl Run<'_> {
             self.release(program, dependent, at, 1);
         }
         true
+    }
+
+    fn finish(self) -> Pass {
+        let fates = (0..self.job.n_ranks()).map(|rank| self.fate(rank)).collect();
+        let n_ranks = self.job.n_ranks();
+        let used = self.flows.iter().filter(|flow| flow.transfers > 0);
+        let links = used.map(|flow| LinkUse { from: flow.from, to: flow.to % n_ranks, bytes: flow.bytes });
+        let n_transfers = self.flows.iter().map(|flow| flow.transfers).sum();
+        Pass { fates, links: links.collect(), n_transfers, ports: self.ports }
     }
 
     fn fate(&self, rank: usize) -> Fate {
@@ -355,6 +380,8 @@ impl Run<'_> {
                 receivers: VecDeque::new(),
                 last_send: None,
                 last_recv: None,
+                bytes: 0,
+                transfers: 0,
             });
             self.flows.len() - 1
         })

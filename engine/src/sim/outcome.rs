@@ -65,11 +65,11 @@ pub struct Flaw {
 pub struct Outcome {
     /// What became of each rank.
     pub fates: Vec<Fate>,
-    /// Bytes from rank to rank, of a world that loses nobody; sorted by sender and receiver.
+    /// Bytes from rank to rank that have left, sorted by sender and receiver.
     pub links: Vec<LinkUse>,
     /// Every port that carried something.
     pub ports: Vec<PortUse>,
-    /// Transfers in all, of a world that loses nobody.
+    /// Transfers that have left.
     pub n_transfers: u64,
     /// The first thing that is wrong with the data flow; none: each element of each result holds each contribution
     /// that belongs there exactly once.
