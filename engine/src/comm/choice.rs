@@ -115,7 +115,9 @@ impl Comm {
         let target = Target { rank: peer, address: other.listen, from: own.address };
         let hello = Hello { purpose: Purpose::Data(channel), rank: self.rank };
         let stream = call_peer(&target, hello, &self.secret, self.settings.timeout).map_err(|error| {
-            Error::Remote(format!("cannot connect to {} for a send: {error}", self.names[peer]))
+            let Target { address, from, .. } = target;
+            let name = &self.names[peer];
+            Error::Remote(format!("cannot connect from {from} to {name} at {address} for a send: {error}"))
         })?;
         log(Some(nic));
         Ok(Box::new(TcpSend::new(stream, peer)))

@@ -35,7 +35,7 @@ use crate::topology::print;
 use crate::topology::processor::Processor;
 use crate::topology::ranks::{Placement, Way};
 use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
-use crate::transport::shm::connect::Endpoint;
+use crate::transport::shm::connect::{Announcement, Endpoint};
 use crate::transport::shm::host::Host;
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
@@ -56,6 +56,14 @@ pub(crate) struct Request {
     pub(crate) config: CommConfig,
     /// For a split: parent's handle, its count of splits, color, key, and the new communicator's hash.
     pub(crate) split: Option<(usize, i32, i32, i32, u64)>,
+}
+
+/// The second round of bootstrap: what must be known before ranks connect.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Ready {
+    n_channels: usize,
+    /// For what it would share with the ranks of its host.
+    has_memory: bool,
 }
 
 /// The last round of bootstrap.
@@ -86,19 +94,22 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
     let rendezvous = rendezvous(&nics)?;
-    let endpoint = if settings.shm { Some(Endpoint::new()?) } else { None };
+    let mut endpoint = if settings.shm { Some(Endpoint::new()?) } else { None };
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
     let mut info = own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?;
     info.placement = found.placement;
     let peers = bootstrap.all_gather(&info)?;
-    let birth = Birth::new(request, settings, id, peers, making);
+    let mut birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(&found.notes);
     birth.log_rings();
-    let finals = bootstrap.all_gather(&birth.rings.len())?;
+    let has_memory = birth.reserve_memory(endpoint.as_mut());
+    let readies = bootstrap.all_gather(&Ready { n_channels: birth.rings.len(), has_memory })?;
+    let finals: Vec<usize> = readies.iter().map(|ready| ready.n_channels).collect();
     if let Some(text) = channels::disagreement(&finals) {
         return Err(Error::InvalidUsage(text));
     }
+    birth.exclude(&readies);
     let profiler = birth.profiler();
     let mut acceptors = acceptors(nics, &id)?;
     let connected = birth.connect(&mut acceptors, endpoint, &bootstrap);
@@ -330,11 +341,34 @@ impl Birth {
         Ok(Connections { links, control: connected.control, host })
     }
 
-    /// With the ranks of this host that can.
-    fn share_memory(&self, endpoint: Option<Endpoint>, bootstrap: &Bootstrap) -> Result<Option<Host>> {
+    /// The ranks that share memory with this one, as it seems now, and what all ranks announce.
+    fn members(&self) -> (Vec<usize>, Vec<Option<Announcement>>) {
         let hashes: Vec<u64> = self.peers.iter().map(|peer| peer.host_hash).collect();
         let announcements: Vec<_> = self.peers.iter().map(|peer| peer.shm.clone()).collect();
-        let members = shm::connect::members(&announcements, &hashes, self.identity.rank);
+        (shm::connect::members(&announcements, &hashes, self.identity.rank), announcements)
+    }
+
+    /// Whether there is memory to share with the ranks of this host. Without it, the rank talks to them over TCP.
+    fn reserve_memory(&self, endpoint: Option<&mut Endpoint>) -> bool {
+        let (members, _) = self.members();
+        let Some(endpoint) = endpoint.filter(|_| members.len() > 1) else { return true };
+        let n_rings = self.rings.iter().filter(|ring| members.contains(&ring.next())).count();
+        let Err(error) = endpoint.reserve(members.len(), n_rings) else { return true };
+        let text = format!("{error}: this rank goes over TCP to the ranks of its host");
+        log::write(Level::Warn, subsystem::INIT, self.identity.device, &text);
+        false
+    }
+
+    /// Forgets what ranks announced that turned out to have no memory.
+    fn exclude(&mut self, readies: &[Ready]) {
+        for (peer, _) in self.peers.iter_mut().zip(readies).filter(|(_, ready)| !ready.has_memory) {
+            peer.shm = None;
+        }
+    }
+
+    /// With the ranks of this host that can.
+    fn share_memory(&self, endpoint: Option<Endpoint>, bootstrap: &Bootstrap) -> Result<Option<Host>> {
+        let (members, announcements) = self.members();
         let Some(endpoint) = endpoint.filter(|_| members.len() > 1) else { return Ok(None) };
         let plan = shm::connect::Plan {
             rank: self.identity.rank,

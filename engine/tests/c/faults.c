@@ -6,8 +6,11 @@
  *                all_gather:COUNT:TYPE     broadcast:COUNT:TYPE:ROOT  send:COUNT:PEER  recv:COUNT:PEER
  *                pause                     says PAUSED and does nothing for ever
  *                alive                     says ALIVE
+ *                ask                       says ASK and waits for a byte on the standard input
  *   chaos      primitives of random sizes, results checked, until an error; says INIT before init and READY after it
- *   id-chaos   the same; makes the unique id itself, and says it first
+ *   many       as many all-reduces of 1 MiB as the environment's ROUNDS, results checked; says INIT before init, READY
+ *              after the first, and DONE
+ *   id-chaos, id-many   the same; makes the unique id itself, and says it first
  *
  * An error is said as "ERROR code text". Then the communicator is aborted or destroyed, the process makes another one,
  * and says CLEAN if it has as many open files and threads as before the first.
@@ -84,6 +87,7 @@ static ncclResult_t step(char* text) {
     for (;;) pause();
   }
   if (!strcmp(name, "alive")) return say("ALIVE"), ncclSuccess;
+  if (!strcmp(name, "ask")) return say("ASK"), getchar() == EOF ? ncclInternalError : ncclSuccess;
   size_t count = (size_t)word(&rest, none, 1);
   void *from = send_values, *to = recv_values;
   if (!strcmp(name, "send")) return ncclSend(from, count, ncclFloat32, word(&rest, none, 0), comm, stream);
@@ -173,6 +177,23 @@ static ncclResult_t chaos(void) {
   }
 }
 
+static ncclResult_t many(void) {
+  const char* rounds = getenv("ROUNDS");
+  for (uint32_t round = 0; round < (rounds ? strtoul(rounds, NULL, 10) : 1); round++) {
+    for (size_t at = 0; at < LARGEST; at++) {
+      send_values[at] = value(rank, at, round);
+      recv_values[at] = -1;
+    }
+    ncclResult_t code = ncclAllReduce(send_values, recv_values, LARGEST, ncclFloat32, ncclSum, comm, stream);
+    if (!code) code = rscclStreamSynchronize(stream);
+    if (code) return code;
+    for (size_t at = 0; at < LARGEST; at++) expect(recv_values[at] == sum(at, round), "all_reduce");
+    if (round == 0) say("READY");
+  }
+  say("DONE");
+  return ncclSuccess;
+}
+
 static void parse_id(ncclUniqueId* id, const char* hex) {
   for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
     unsigned byte = 0;
@@ -188,9 +209,9 @@ static void make_id(ncclUniqueId* id) {
   say("");
 }
 
-static void end(int before) {
+static void end(int before, int failed) {
   if (comm) {
-    ncclResult_t code = rank % 2 ? ncclCommAbort(comm) : ncclCommDestroy(comm);
+    ncclResult_t code = failed && rank % 2 ? ncclCommAbort(comm) : ncclCommDestroy(comm);
     if (code) fail("the end", code);
   }
   alone();
@@ -214,15 +235,18 @@ int main(int argc, char** argv) {
   while (entries("/proc/self/task") > 3 && time(NULL) < deadline) sched_yield();
   int before = held();
   rscclStreamCreate(&stream);
-  if (!strcmp(argv[4], "id-chaos")) make_id(&id);
+  const char* command = argv[4];
+  int makes_id = !strncmp(command, "id-", 3);
+  if (makes_id) make_id(&id);
   else parse_id(&id, argv[3]);
-  int is_chaos = strcmp(argv[4], "script") != 0;
-  if (is_chaos) say("INIT");
+  if (makes_id) command += 3;
+  int is_script = !strcmp(command, "script"), is_many = !strcmp(command, "many");
+  if (!is_script) say("INIT");
   ncclResult_t code = ncclCommInitRank(&comm, n_ranks, id, rank);
-  if (is_chaos && !code) say("READY");
-  if (!code) code = is_chaos ? chaos() : script();
+  if (!is_script && !is_many && !code) say("READY");
+  if (!code) code = is_script ? script() : is_many ? many() : chaos();
   if (code) printf("ERROR %d %s\n", code, ncclGetLastError(comm));
   fflush(stdout);
-  end(before);
+  end(before, code != ncclSuccess);
   return 0;
 }

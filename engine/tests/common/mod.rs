@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![expect(unsafe_code, reason = "the library is loaded as a C program would load it")]
 
+pub(crate) mod network;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -99,24 +101,29 @@ impl Job<'_> {
         (0..self.n_ranks).map(|rank| self.start_rank(rank, id)).collect()
     }
 
-    fn start_rank(&self, rank: usize, id: &str) -> Rank {
+    /// Starts one of them.
+    pub(crate) fn start_rank(&self, rank: usize, id: &str) -> Rank {
         let host = rank / 2 + 1;
-        let mut child = Command::new(self.program)
+        let mut command = Command::new(self.program);
+        command
             .args([&rank.to_string(), &self.n_ranks.to_string(), id])
             .args(self.command)
             .env("RSCCL_HOST", format!("host-{host}"))
             .env("RSCCL_NICS", format!("mlx5_0=127.0.{host}.1,mlx5_1=127.0.{host}.2"))
             .env("RSCCL_TIMEOUT_S", "20")
-            .envs((self.environment)(rank))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        Rank { child, output }
+            .envs((self.environment)(rank));
+        Rank::start(&mut command)
     }
 }
 
 impl Rank {
+    /// Starts a rank's program, whose words are listened to.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output }
+    }
+
     /// The next line that it says.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();

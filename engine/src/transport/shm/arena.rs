@@ -76,14 +76,17 @@ pub(crate) struct Arena {
     head: Arc<Mapping>,
     /// Bytes in use; only the owner's counts.
     end: Mutex<usize>,
+    /// Bytes that exist from the start.
+    reserved: usize,
 }
 
 impl Arena {
-    /// This rank's.
-    pub(crate) fn new(layout: Layout) -> Result<Self> {
+    /// This rank's, with memory for the first `n_rings` rings.
+    pub(crate) fn new(layout: Layout, n_rings: usize) -> Result<Self> {
         let fd = map::memfd("rsccl-arena")?;
-        map::reserve(&fd, 0, layout.head_bytes(), "a communicator's arena")?;
-        Self::mapped(fd, layout)
+        let reserved = layout.head_bytes() + n_rings * RING_BYTES;
+        map::reserve(&fd, 0, reserved, "a communicator's arena")?;
+        Ok(Self { reserved, ..Self::mapped(fd, layout)? })
     }
 
     /// A peer's, from the descriptor that it sent.
@@ -96,7 +99,12 @@ impl Arena {
 
     fn mapped(fd: OwnedFd, layout: Layout) -> Result<Self> {
         let head = Arc::new(Mapping::new(&fd, 0, layout.head_bytes(), "an arena's head")?);
-        Ok(Self { fd, layout, head, end: Mutex::new(layout.head_bytes()) })
+        Ok(Self { fd, layout, head, end: Mutex::new(layout.head_bytes()), reserved: 0 })
+    }
+
+    /// Where things are in it.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// To be sent to the peers.
@@ -116,7 +124,9 @@ impl Arena {
         if entry.load(Ordering::Relaxed) != 0 {
             return Err(Error::Internal(format!("the ring on channel {channel} is open already")));
         }
-        map::reserve(&self.fd, *end, RING_BYTES, &format!("a ring on channel {channel}"))?;
+        if *end + RING_BYTES > self.reserved {
+            map::reserve(&self.fd, *end, RING_BYTES, &format!("a ring on channel {channel}"))?;
+        }
         let ring = Mapping::new(&self.fd, *end, RING_BYTES, "a ring")?;
         entry.store(*end as u64, Ordering::Release);
         *end += RING_BYTES;
@@ -156,7 +166,7 @@ mod tests {
     #[test]
     fn rings_are_found_once_they_are_made() {
         let layout = Layout::new(3);
-        let own = Arena::new(layout).unwrap();
+        let own = Arena::new(layout, 1).unwrap();
         let peer = Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), layout).unwrap();
         assert!(peer.find_ring(2, 7).unwrap().is_none());
         let ring = own.make_ring(2, 7).unwrap();
@@ -168,13 +178,13 @@ mod tests {
 
     #[test]
     fn an_arena_of_another_size_is_refused() {
-        let own = Arena::new(Layout::new(2)).unwrap();
+        let own = Arena::new(Layout::new(2), 0).unwrap();
         assert!(Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), Layout::new(500)).is_err());
     }
 
     #[test]
     fn what_an_owner_can_read_is_told() {
-        let own = Arena::new(Layout::new(2)).unwrap();
+        let own = Arena::new(Layout::new(2), 0).unwrap();
         assert_eq!(own.reads(1), Reads::Unknown);
         own.set_reads(1, true);
         own.set_reads(0, false);

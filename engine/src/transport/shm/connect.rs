@@ -45,6 +45,7 @@ pub(crate) struct Endpoint {
     listener: OwnedFd,
     announcement: Announcement,
     nonce: Box<Nonce>,
+    arena: Option<Arena>,
 }
 
 /// What to connect.
@@ -71,7 +72,14 @@ impl Endpoint {
         let name = format!("rsccl-{:032x}", u128::from_le_bytes(secret));
         let listener = unix::listen(name.as_bytes())?;
         let announcement = Announcement { name, domain: domain() };
-        Ok(Self { listener, announcement, nonce: Box::new(new_secret()?) })
+        Ok(Self { listener, announcement, nonce: Box::new(new_secret()?), arena: None })
+    }
+
+    /// Takes the memory for a host of up to `n_members` and `n_rings` rings to them, while a rank that has none can still
+    /// say so.
+    pub(crate) fn reserve(&mut self, n_members: usize, n_rings: usize) -> Result<()> {
+        self.arena = Some(Arena::new(Layout::new(n_members), n_rings)?);
+        Ok(())
     }
 
     /// What the others must know.
@@ -91,10 +99,15 @@ pub(crate) fn members(announcements: &[Option<Announcement>], hosts: &[u64], ran
 }
 
 /// Connects to all members; each of them calls this. Ends as soon as the bootstrap root says that a rank is lost.
-pub(crate) fn join(endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&Bootstrap>) -> Result<Host> {
+///
+/// Where some rank of the host has reserved memory, all members have, for the same number of ranks.
+pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&Bootstrap>) -> Result<Host> {
     let deadline = Deadline::after(plan.timeout);
-    let layout = Layout::new(plan.members.len());
-    let arena = Arena::new(layout)?;
+    let arena = match endpoint.arena.take() {
+        Some(arena) => arena,
+        None => Arena::new(Layout::new(plan.members.len()), 0)?,
+    };
+    let layout = arena.layout();
     let bell = Doorbell::new(Arc::clone(arena.head()))?;
     let mut gathering =
         Gathering { plan, layout, arena, bell, endpoint, bootstrap, met: Vec::new(), strangers: Vec::new() };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::transport::shm::Tuning;
-use crate::transport::shm::arena::{Arena, Layout};
+use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::Nonce;
 use crate::transport::shm::doorbell::Doorbell;
 use crate::transport::shm::flat::{Flat, Seat};
@@ -75,7 +75,7 @@ impl Host {
         };
         let mut seats: Vec<Seat> = self.peers.iter().map(seat).collect();
         seats.insert(self.own_member, Seat { head: Arc::clone(self.arena.head()), ringer: None });
-        Flat::new(seats, self.own_member, Layout::new(self.n_members()).flat())
+        Flat::new(seats, self.own_member, self.arena.layout().flat())
     }
 
     fn peer(&self, rank: usize) -> Result<Arc<Peer>> {
