@@ -3,9 +3,10 @@
 //! Each rank connects, proves the secret and gives its rank; then, round by round, every rank hands in a blob and gets
 //! all of them. A rank that is missing, or that goes away, fails the round for all, with its number.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -59,8 +60,10 @@ pub(crate) enum Answer {
 const JOIN_WAIT: Duration = Duration::from_secs(5);
 /// Tells a rank that it is known.
 const WELCOME: u8 = 1;
-/// Connections being greeted at once at most.
+/// Ranks that have been greeted and not been counted yet at most.
 const MAX_GREETED: usize = 1024;
+/// Connections being greeted at once at most; the oldest gives way. Below the usual limit of a process's open files, 1024.
+const MAX_GREETING: usize = 512;
 /// While ranks join, those that have joined are looked at so often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Ranks named in a message at most.
@@ -87,8 +90,8 @@ pub(crate) fn start_on(listener: TcpListener, secret: Secret, timeout: Duration)
 fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
     let (greeted, joined) = mpsc::sync_channel(MAX_GREETED);
     let Ok(listener) = listener.try_clone() else { return };
-    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let stopped = std::sync::Arc::clone(&stop);
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
     let address = listener.local_addr();
     let gate = std::thread::Builder::new().name("rsccl-gate".to_owned());
     let gate = gate.spawn(move || greet_all(&listener, secret, &greeted, &stopped));
@@ -119,10 +122,17 @@ fn greet_all(
     greeted: &mpsc::SyncSender<Joined>,
     stop: &std::sync::atomic::AtomicBool,
 ) {
+    let mut greeting: VecDeque<Weak<TcpStream>> = VecDeque::new();
     while let Ok((stream, _)) = listener.accept() {
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
-            return;
+            break;
         }
+        greeting.retain(|stream| stream.strong_count() > 0);
+        if greeting.len() >= MAX_GREETING {
+            greeting.pop_front().iter().for_each(shut);
+        }
+        let stream = Arc::new(stream);
+        greeting.push_back(Arc::downgrade(&stream));
         let greeted = greeted.clone();
         let greeter = std::thread::Builder::new().name("rsccl-greet".to_owned());
         let greeter = greeter.spawn(move || {
@@ -132,19 +142,28 @@ fn greet_all(
         });
         drop(greeter);
     }
+    // Whoever has not said who it is by now is a stranger, or another root's.
+    greeting.iter().for_each(shut);
 }
 
-fn greet(mut stream: TcpStream, secret: &Secret) -> Option<Joined> {
-    stream.set_read_timeout(Some(JOIN_WAIT)).ok()?;
+/// Ends the wait for what a caller may say.
+fn shut(stream: &Weak<TcpStream>) {
+    let _ = stream.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
+}
+
+fn greet(stream: Arc<TcpStream>, secret: &Secret) -> Option<Joined> {
+    let mut own = &*stream;
+    own.set_read_timeout(Some(JOIN_WAIT)).ok()?;
     let mut shown = [0_u8; SECRET_BYTES];
-    stream.read_exact(&mut shown).ok()?;
+    own.read_exact(&mut shown).ok()?;
     if !is_secret(&shown, secret) {
         return None;
     }
-    let join = frame::recv(&stream).ok()?;
-    stream.set_nodelay(true).ok()?;
-    stream.write_all(&[WELCOME]).ok()?;
-    Some((join, stream))
+    let join = frame::recv(own).ok()?;
+    own.set_nodelay(true).ok()?;
+    own.write_all(&[WELCOME]).ok()?;
+    // None if it has just given way.
+    Some((join, Arc::into_inner(stream)?))
 }
 
 fn gather_ranks(
