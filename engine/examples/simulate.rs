@@ -23,7 +23,7 @@ const GBPS: f64 = 125e6;
   cargo xtask simulate --algo tree --ranks 8 --lose 3@1.5     who waits for rank 3, lost after 1.5 ms"
 )]
 struct Cli {
-    /// ring, tree, halving-doubling, hierarchical, direct or fixed-tree
+    /// ring, tree, halving-doubling, recursive-doubling, hierarchical, direct or fixed-tree
     #[arg(long, default_value = "ring", value_name = "NAME")]
     algo: String,
     /// all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather or scatter

@@ -16,6 +16,8 @@ pub(crate) enum Algorithm {
     Tree,
     /// Recursive halving and doubling.
     HalvingDoubling,
+    /// Recursive doubling: whole buffers, in the fewest steps.
+    RecursiveDoubling,
     /// Inside each host first, then between hosts, then inside again.
     Hierarchical,
     /// Every rank talks to every other one: pairwise exchange; for reductions, each chunk has an owner that folds all
@@ -28,8 +30,15 @@ pub(crate) enum Algorithm {
 
 impl Algorithm {
     /// All, in the order of their names in `RSCCL_ALGO`.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Ring, Self::Tree, Self::HalvingDoubling, Self::Hierarchical, Self::Direct, Self::FixedTree];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Ring,
+        Self::Tree,
+        Self::HalvingDoubling,
+        Self::RecursiveDoubling,
+        Self::Hierarchical,
+        Self::Direct,
+        Self::FixedTree,
+    ];
 
     /// Whether contributions are folded in an order that depends on nothing but the (virtual) ranks.
     pub(crate) fn keeps_rank_order(self) -> bool {
@@ -42,6 +51,7 @@ impl Algorithm {
             Self::Ring => "ring",
             Self::Tree => "tree",
             Self::HalvingDoubling => "halving-doubling",
+            Self::RecursiveDoubling => "recursive-doubling",
             Self::Hierarchical => "hierarchical",
             Self::Direct => "direct",
             Self::FixedTree => "fixed-tree",
@@ -54,6 +64,7 @@ impl Algorithm {
             Self::Ring => c"RING",
             Self::Tree => c"TREE",
             Self::HalvingDoubling => c"HALVING_DOUBLING",
+            Self::RecursiveDoubling => c"RECURSIVE_DOUBLING",
             Self::Hierarchical => c"HIERARCHICAL",
             Self::Direct => c"DIRECT",
             Self::FixedTree => c"FIXED_TREE",

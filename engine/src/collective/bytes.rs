@@ -49,6 +49,7 @@ pub(crate) fn sent(
             Some(Algorithm::Ring) => account.ring(),
             Some(Algorithm::Tree) => account.tree(),
             Some(Algorithm::HalvingDoubling) => account.halving_doubling(),
+            Some(Algorithm::RecursiveDoubling) => account.recursive_doubling(),
             Some(Algorithm::Hierarchical) => account.hierarchical(),
             Some(Algorithm::FixedTree) => account.fixed_tree(count),
             Some(Algorithm::Direct) | None => account.direct(),
@@ -184,6 +185,26 @@ impl Account<'_> {
             }
             self.elements(peer, kept.len());
             range = kept;
+        }
+    }
+
+    /// The whole share to the partner of every bit.
+    fn recursive_doubling(&mut self) {
+        let pairing = Pairing::new(self.scope.nodes);
+        let len = self.layout.share().len();
+        match pairing.role(self.rank) {
+            Role::Represented { by } => self.elements(by, len),
+            Role::Participant { index, represents } => {
+                represents.into_iter().for_each(|other| self.elements(other, len));
+                for step in 0..pairing.n_participants().trailing_zeros() {
+                    let peer = pairing.rank(index ^ (1 << step));
+                    if step == 0 && !pairing.is_pair(index) {
+                        self.elements(peer, len);
+                    } else {
+                        self.partials(peer, len);
+                    }
+                }
+            }
         }
     }
 

@@ -110,6 +110,14 @@ fn each_rank_sends_twice_n_less_one_nth_where_it_divides() {
 }
 
 #[test]
+fn recursive_doubling_sends_the_buffer_once_for_each_bit() {
+    for (n, sent_by_all) in [(2, 2), (4, 4 * 2), (8, 8 * 3), (5, 4 * 2 + 2)] {
+        let world = all_reduce(Algorithm::RecursiveDoubling, 1009, &vec![0; n], 1);
+        assert_eq!(total(&world, |_, _| true), sent_by_all * 1009, "{n}");
+    }
+}
+
+#[test]
 fn an_owner_sum_sends_every_virtual_contribution() {
     let world = all_reduce(Algorithm::Direct, 8000, &[0; 8], 3);
     assert_eq!(total(&world, |from, _| from == 5), (3 + 1) * 7 * 1000);

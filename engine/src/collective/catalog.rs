@@ -2,6 +2,7 @@
 
 use crate::collective::algorithm::Algorithm;
 use crate::collective::direct::Direct;
+use crate::collective::doubling::Doubling;
 use crate::collective::fixed_tree::FixedTree;
 use crate::collective::halving_doubling::HalvingDoubling;
 use crate::collective::hierarchical::Hierarchical;
@@ -40,6 +41,7 @@ pub(crate) fn schedule<'a>(
         Some(Algorithm::Ring) => Box::new(Ring::new(primitive, count, scope)),
         Some(Algorithm::Tree) => Box::new(Tree::new(primitive, count, scope)),
         Some(Algorithm::HalvingDoubling) => Box::new(HalvingDoubling::new(primitive, count, scope)),
+        Some(Algorithm::RecursiveDoubling) => Box::new(Doubling::new(count, scope)),
         Some(Algorithm::Hierarchical) => Box::new(Hierarchical::new(count, scope)),
         Some(Algorithm::FixedTree) => Box::new(FixedTree::new(primitive, count, scope)),
         Some(Algorithm::Direct) | None => Box::new(Direct::new(primitive, count, scope)),
@@ -49,7 +51,8 @@ pub(crate) fn schedule<'a>(
 /// Whether the schedule's partial results have the indices of the results that they become, so that the receive buffer may
 /// hold them where accumulators are no wider than elements.
 pub(crate) fn partials_in_recv(algorithm: Algorithm, primitive: Primitive) -> bool {
-    primitive == Primitive::AllReduce && algorithm != Algorithm::FixedTree
+    let elsewhere = matches!(algorithm, Algorithm::FixedTree | Algorithm::RecursiveDoubling);
+    primitive == Primitive::AllReduce && !elsewhere
 }
 
 /// Whether `algorithm` can carry out `primitive`.
@@ -64,7 +67,7 @@ pub(crate) fn supports(algorithm: Algorithm, primitive: Primitive, scope: &Scope
             let by_blocks = matches!(primitive, ReduceScatter | AllGather) && scope.n_ranks.is_power_of_two();
             one_each && (primitive == AllReduce || by_blocks)
         }
-        Algorithm::Hierarchical => one_each && primitive == AllReduce,
+        Algorithm::RecursiveDoubling | Algorithm::Hierarchical => one_each && primitive == AllReduce,
         Algorithm::Direct => primitive.peer().is_none() && (one_each || folds),
         Algorithm::FixedTree => folds,
     }

@@ -103,6 +103,18 @@ fn the_fixed_tree_folds_halves_of_halves() {
 }
 
 #[test]
+fn recursive_doubling_folds_neighbours_first_and_alike_on_every_rank() {
+    let pair = |first, element| digest(token(first, element), token(first + 1, element));
+    let folded = |element| digest(pair(0, element), pair(2, element));
+    let expected: Vec<_> = (0..29).map(|element| Some(folded(element))).collect();
+    assert_eq!(fixed_order(Algorithm::RecursiveDoubling, 4, 1, 2), expected);
+    for n_ranks in 1..10 {
+        let reference = fixed_order(Algorithm::RecursiveDoubling, n_ranks, 1, 1);
+        assert_eq!(fixed_order(Algorithm::RecursiveDoubling, n_ranks, 1, 3), reference, "{n_ranks}");
+    }
+}
+
+#[test]
 fn rings_and_trees_of_one_host_fold_alike_on_any_number_of_channels() {
     for algorithm in [Algorithm::Ring, Algorithm::Tree] {
         let reference = fixed_order(algorithm, 5, 1, 1);

@@ -184,16 +184,19 @@ const OMPI: &str =
     "Open MPI, coll_tuned_decision_fixed.c (1.x-4.0): recursive doubling below 10 kB, rings above";
 const MPICH: &str = "MPICH, REDUCE_SCATTER_COMMUTATIVE_LONG_MSG_SIZE and ALLGATHER_LONG_MSG_SIZE: 512 KiB";
 const HOPS: &str = "derived: 2 log2(n) steps instead of 2(n-1), and each host is entered once per half";
+const SOCKETS: &str = "measured over loopback, 2 and 4 ranks on 2 cores: fewest steps, until its bytes cost more than they save";
 const CROSSINGS: &str =
     "derived: 2(k-1)/k S leave a host of m ranks instead of 2(km-1)/(km) S, in m + 2k steps";
 const PAIR: &str =
     "derived: with two ranks every algorithm sends the same; a ring has no copy before its fold";
 
 /// Until `cargo xtask tune` has measured: limits that others publish, and what follows from bytes and steps alone.
-const BUILT_IN: [Row; 10] = [
+const BUILT_IN: [Row; 12] = [
     row("all_reduce", Hosts::One, [1, 2], None, Algorithm::Ring, PAIR),
     row("all_reduce", Hosts::One, [3, ANY], Some(10_000), Algorithm::HalvingDoubling, OMPI),
-    row("all_reduce", Hosts::Several, [2, ANY], Some(10_000), Algorithm::Tree, HOPS),
+    row("all_reduce", Hosts::Several, [2, 2], Some(262_144), Algorithm::RecursiveDoubling, SOCKETS),
+    row("all_reduce", Hosts::Several, [3, 8], Some(32_768), Algorithm::RecursiveDoubling, SOCKETS),
+    row("all_reduce", Hosts::Several, [9, ANY], Some(10_000), Algorithm::Tree, HOPS),
     row("all_reduce", Hosts::Several, [2, ANY], None, Algorithm::Hierarchical, CROSSINGS),
     row("reduce_scatter", Hosts::One, [4, ANY], Some(524_288), Algorithm::HalvingDoubling, MPICH),
     row("all_gather", Hosts::One, [4, ANY], Some(524_288), Algorithm::HalvingDoubling, MPICH),
@@ -230,7 +233,9 @@ mod tests {
             (Primitive::AllReduce, 4, vec![0; 4], Algorithm::HalvingDoubling),
             (Primitive::AllReduce, 10_001, vec![0; 4], Algorithm::Ring),
             (Primitive::AllReduce, 1 << 20, vec![0, 0, 1, 1], Algorithm::Hierarchical),
-            (Primitive::AllReduce, 4, vec![0, 0, 1, 1], Algorithm::Tree),
+            (Primitive::AllReduce, 4, vec![0, 0, 1, 1], Algorithm::RecursiveDoubling),
+            (Primitive::AllReduce, 262_145, vec![0, 1], Algorithm::Hierarchical),
+            (Primitive::AllReduce, 4, (0..9).collect(), Algorithm::Tree),
             (Primitive::ReduceScatter, 4, vec![0; 4], Algorithm::HalvingDoubling),
             (Primitive::ReduceScatter, 4, vec![0; 5], Algorithm::Ring),
             (Primitive::Broadcast { root: 1 }, 4, vec![0; 5], Algorithm::Tree),

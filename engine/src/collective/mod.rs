@@ -5,6 +5,7 @@ pub(crate) mod bytes;
 pub(crate) mod catalog;
 pub(crate) mod choose;
 pub(crate) mod direct;
+pub(crate) mod doubling;
 pub(crate) mod fixed_tree;
 pub(crate) mod halving_doubling;
 pub(crate) mod hazards;

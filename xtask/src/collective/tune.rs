@@ -28,7 +28,11 @@ pub(crate) struct Tune {
     )]
     primitives: Vec<String>,
     /// Algorithms, by their names in RSCCL_ALGO
-    #[arg(long, value_delimiter = ',', default_value = "ring,tree,halving-doubling,direct")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "ring,tree,halving-doubling,recursive-doubling,direct"
+    )]
     algorithms: Vec<String>,
     /// Numbers of channels
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
