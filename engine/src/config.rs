@@ -21,12 +21,16 @@ const FOREVER: Duration = Duration::from_secs(100_000_000);
 const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// One message of this size costs about as much as its system calls, so small operations do not pay for many channels.
 const DEFAULT_CHANNEL_BYTES: usize = 64 * 1024;
+/// One socket per connection: over loopback more of them bring nothing, and channels and NICs already have their own.
+const DEFAULT_SOCKETS: u8 = 1;
+/// NCCL's limit on the sockets of one connection (`MAX_SOCKETS` in `net_socket.cc`).
+const MAX_SOCKETS: u8 = 64;
 /// Where Linux shows the machine.
 const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 21] = [
+const REPORTED: [&str; 23] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -40,6 +44,8 @@ const REPORTED: [&str; 21] = [
     "RSCCL_SYSFS",
     "RSCCL_SYSFS_NET",
     "RSCCL_SOCKET_IFNAME",
+    "RSCCL_NSOCKS",
+    "NCCL_NSOCKS_PERTHREAD",
     "RSCCL_TIMEOUT_S",
     "RSCCL_MIN_NCHANNELS",
     "RSCCL_MAX_NCHANNELS",
@@ -80,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) min_channels: Option<usize>,
     /// `RSCCL_MAX_NCHANNELS`, else `NCCL_MAX_NCHANNELS`.
     pub(crate) max_channels: Option<usize>,
+    /// Sockets of each connection for data.
+    pub(crate) n_sockets: u8,
     /// `RSCCL_TIMEOUT_S`.
     pub(crate) timeout: Duration,
     /// `RSCCL_INLINE_BYTES`: calls up to this size run on the caller's thread, if nothing is before them.
@@ -144,6 +152,7 @@ impl Settings {
                 ["RSCCL_MAX_NCHANNELS", "NCCL_MAX_NCHANNELS"],
                 &mut mistakes,
             ),
+            n_sockets: socket_count(&lookup, &mut mistakes),
             timeout: timeout(&lookup, &mut mistakes),
             inline_bytes: bytes(&lookup, "RSCCL_INLINE_BYTES", DEFAULT_INLINE_BYTES, &mut mistakes),
             channel_bytes: bytes(&lookup, "RSCCL_CHANNEL_BYTES", DEFAULT_CHANNEL_BYTES, &mut mistakes).max(1),
@@ -244,6 +253,17 @@ fn channel_count(
     count
 }
 
+fn socket_count(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> u8 {
+    let names = ["RSCCL_NSOCKS", "NCCL_NSOCKS_PERTHREAD"];
+    let set = names.iter().find_map(|name| lookup(name).map(|text| (*name, text)));
+    let Some((name, text)) = set else { return DEFAULT_SOCKETS };
+    let count = text.trim().parse().ok().filter(|count| (1..=MAX_SOCKETS).contains(count));
+    count.unwrap_or_else(|| {
+        mistakes.push(format!("{name}: \"{text}\" is not a number of sockets (1 to {MAX_SOCKETS})"));
+        DEFAULT_SOCKETS
+    })
+}
+
 fn timeout(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Duration {
     let Some(text) = lookup("RSCCL_TIMEOUT_S") else { return Duration::from_secs(DEFAULT_TIMEOUT_S) };
     match text.trim().parse::<u64>() {
@@ -333,6 +353,15 @@ mod tests {
         assert_eq!(order("rank-order:fixed-tree", "ring"), Some(Algorithm::FixedTree));
         let text = parse(&[("RSCCL_DETERMINISTIC", "1")]).unwrap_err().to_string();
         assert!(text.contains("RSCCL_DETERMINISTIC: \"1\" is not rank-order"), "{text}");
+    }
+
+    #[test]
+    fn a_connection_has_one_socket_unless_it_is_told_how_many() {
+        assert_eq!(parse(&[]).unwrap().n_sockets, 1);
+        let both = [("NCCL_NSOCKS_PERTHREAD", "2"), ("RSCCL_NSOCKS", "4")];
+        assert_eq!(parse(&both).unwrap().n_sockets, 4);
+        assert_eq!(parse(&both[..1]).unwrap().n_sockets, 2);
+        assert!(parse(&[("RSCCL_NSOCKS", "0")]).unwrap_err().to_string().contains("RSCCL_NSOCKS: \"0\""));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::comm::links::P2P_CHANNEL;
 use crate::error::{Error, Result};
 use crate::kernels::Form;
 use crate::log::{lines, subsystem};
-use crate::net::connect::{Target, call_peer};
+use crate::net::connect::{Target, call_peer, strands};
 use crate::net::hello::{Hello, Purpose};
 use crate::topology::ranks::Way;
 use crate::transport::tcp::recv::TcpRecv;
@@ -113,19 +113,23 @@ impl Comm {
         let other = &self.peers[peer].nics[self.topology.nic(peer, shown, Way::In)];
         let own = &self.peers[self.rank].nics[nic];
         let target = Target { rank: peer, address: other.listen, from: own.address };
-        let hello = Hello { purpose: Purpose::Data(channel), rank: self.rank };
-        let stream = call_peer(&target, hello, &self.secret, self.settings.timeout).map_err(|error| {
+        let call = |strand| {
+            let hello = Hello { purpose: Purpose::Data(strand), rank: self.rank };
+            call_peer(&target, hello, &self.secret, self.settings.timeout)
+        };
+        let streams: std::io::Result<Vec<_>> = strands(channel, self.settings.n_sockets).map(call).collect();
+        let streams = streams.map_err(|error| {
             let Target { address, from, .. } = target;
             let name = &self.names[peer];
             Error::Remote(format!("cannot connect from {from} to {name} at {address} for a send: {error}"))
         })?;
         log(Some(nic));
-        Ok(Box::new(TcpSend::new(stream, peer)))
+        Ok(Box::new(TcpSend::new(streams, peer)))
     }
 
     /// The receiving end of a connection that `peer` has made.
-    pub(crate) fn open_recv(&self, stream: TcpStream, peer: usize) -> Box<dyn RecvHalf> {
-        Box::new(TcpRecv::new(stream, peer))
+    pub(crate) fn open_recv(&self, streams: Vec<TcpStream>, peer: usize) -> Box<dyn RecvHalf> {
+        Box::new(TcpRecv::new(streams, peer))
     }
 
     /// The receiving end for `peer`, if it shares memory with this rank: no call of the peer is needed.

@@ -319,15 +319,16 @@ impl Birth {
                 .collect(),
             judge: (!first).then(|| self.target(0, 0)),
             control_callers: if first { self.identity.n_ranks - 1 } else { 0 },
+            n_sockets: self.settings.n_sockets,
             timeout: self.settings.timeout,
         };
         let connected = connect(&plan, acceptors, bootstrap)?;
         let mut links = Links::default();
-        for ((channel, target), stream) in plan.sends.iter().zip(connected.sends) {
-            links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(stream, target.rank)));
+        for ((channel, target), streams) in plan.sends.iter().zip(connected.sends) {
+            links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(streams, target.rank)));
         }
-        for ((channel, peer), stream) in plan.recvs.iter().zip(connected.recvs) {
-            links.recvs.connect(*channel, *peer, Box::new(TcpRecv::new(stream, *peer)));
+        for ((channel, peer), streams) in plan.recvs.iter().zip(connected.recvs) {
+            links.recvs.connect(*channel, *peer, Box::new(TcpRecv::new(streams, *peer)));
         }
         if let Some(host) = &host {
             for (channel, ring) in rings().filter(|(_, ring)| reaches(ring.next())) {

@@ -1,12 +1,12 @@
-//! The connection log: one JSON line per ring connection, with the addresses of its socket if it has one, so that a reader can hold the rings of
-//! the log against what was really connected.
+//! The connection log: one JSON line per ring connection, or per socket of it, with the socket's addresses, so that a
+//! reader can hold the rings of the log against what was really connected.
 
 use std::io::Write;
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::transport::Description;
+use crate::transport::{Description, SocketEnds};
 
 /// One line.
 #[derive(Debug, Serialize)]
@@ -45,22 +45,27 @@ pub(crate) struct Hop<'a> {
 pub(crate) fn append(path: &str, hops: &[(Hop<'_>, Description)]) -> Result<()> {
     let mut text = Vec::new();
     for (hop, description) in hops {
-        serde_json::to_writer(&mut text, &line(hop, description))
-            .map_err(|error| Error::Internal(format!("the connection log: {error}")))?;
-        text.push(b'\n');
+        for line in lines(hop, description) {
+            serde_json::to_writer(&mut text, &line)
+                .map_err(|error| Error::Internal(format!("the connection log: {error}")))?;
+            text.push(b'\n');
+        }
     }
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(&text))
         .map_err(|error| Error::system(format_args!("RSCCL_CONNECTION_LOG: {path}"), &error))
 }
 
-fn line<'a>(hop: &Hop<'a>, description: &Description) -> Line<'a> {
-    let (transport, local, remote) = match description {
-        Description::Tcp { local, remote } => ("tcp", Some(local.to_string()), Some(remote.to_string())),
-        Description::Shm { direct: true } => ("shm-direct", None, None),
-        Description::Shm { direct: false } => ("shm", None, None),
-        Description::Sim => ("sim", None, None),
-    };
+fn lines<'a>(hop: &Hop<'a>, description: &Description) -> Vec<Line<'a>> {
+    match description {
+        Description::Tcp { sockets } => sockets.iter().map(|socket| line(hop, "tcp", Some(socket))).collect(),
+        Description::Shm { direct: true } => vec![line(hop, "shm-direct", None)],
+        Description::Shm { direct: false } => vec![line(hop, "shm", None)],
+        Description::Sim => vec![line(hop, "sim", None)],
+    }
+}
+
+fn line<'a>(hop: &Hop<'a>, transport: &'a str, socket: Option<&SocketEnds>) -> Line<'a> {
     Line {
         comm: format!("{:#x}", hop.comm_hash),
         rank: hop.rank,
@@ -68,8 +73,8 @@ fn line<'a>(hop: &Hop<'a>, description: &Description) -> Line<'a> {
         peer: hop.peer,
         direction: hop.direction,
         transport,
-        local,
-        remote,
+        local: socket.map(|socket| socket.local.to_string()),
+        remote: socket.map(|socket| socket.remote.to_string()),
         nic: hop.nic,
     }
 }

@@ -125,7 +125,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::net::hello::Purpose;
+    use crate::net::hello::{Purpose, Strand};
 
     #[test]
     fn strangers_are_passed_over() {
@@ -135,7 +135,7 @@ mod tests {
         let silent = TcpStream::connect(address).unwrap();
         let mut wrong = TcpStream::connect(address).unwrap();
         wrong.write_all(&[0; HELLO_BYTES]).unwrap();
-        let hello = Hello { purpose: Purpose::Data(1), rank: 1 };
+        let hello = Hello { purpose: Purpose::Data(Strand { channel: 1, index: 0, n: 1 }), rank: 1 };
         let mut peer = TcpStream::connect(address).unwrap();
         peer.write_all(&hello.to_bytes(&[3; 16])).unwrap();
         let greeted = acceptor.step();

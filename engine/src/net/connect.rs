@@ -10,7 +10,8 @@ use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::net::acceptor::Acceptor;
 use crate::net::bootstrap::Bootstrap;
-use crate::net::hello::{Hello, Purpose};
+use crate::net::hello::{Hello, Purpose, Strand};
+use crate::net::strands::Strands;
 use crate::net::unique_id::Secret;
 use crate::net::wake;
 use crate::net::watch::ControlPeer;
@@ -42,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) judge: Option<Target>,
     /// Control connections that will come: n−1 on rank 0.
     pub(crate) control_callers: usize,
+    /// Sockets of each connection for data.
+    pub(crate) n_sockets: u8,
     /// How long all of it may take.
     pub(crate) timeout: Duration,
 }
@@ -49,10 +52,10 @@ pub(crate) struct Plan {
 /// What has been connected.
 #[derive(Debug)]
 pub(crate) struct Connected {
-    /// In the plan's order.
-    pub(crate) sends: Vec<TcpStream>,
-    /// In the plan's order.
-    pub(crate) recvs: Vec<TcpStream>,
+    /// In the plan's order, each with all its sockets.
+    pub(crate) sends: Vec<Vec<TcpStream>>,
+    /// In the plan's order, each with all its sockets.
+    pub(crate) recvs: Vec<Vec<TcpStream>>,
     /// The control connections.
     pub(crate) control: Vec<ControlPeer>,
 }
@@ -64,13 +67,16 @@ pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor], bootstrap: &Boots
     let deadline = Deadline::after(plan.timeout);
     let mut sends = Vec::new();
     for (channel, target) in &plan.sends {
-        sends.push(call(target, plan, Purpose::Data(*channel), deadline)?);
+        let strands = strands(*channel, plan.n_sockets);
+        let calls = strands.map(|strand| call(target, plan, Purpose::Data(strand), deadline));
+        sends.push(calls.collect::<Result<_>>()?);
     }
     let judge = plan.judge.map(|target| {
         call(&target, plan, Purpose::Control, deadline)
             .map(|stream| ControlPeer { rank: target.rank, stream })
     });
-    let mut arrivals = Arrivals { recvs: plan.recvs.iter().map(|_| None).collect(), control: Vec::new() };
+    let recvs = plan.recvs.iter().map(|_| None).collect();
+    let mut arrivals = Arrivals { recvs, control: Vec::new(), strands: Strands::default() };
     arrivals.control.extend(judge.transpose()?);
     let control_wanted = arrivals.control.len() + plan.control_callers;
     while !arrivals.complete(control_wanted) {
@@ -84,6 +90,12 @@ pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor], bootstrap: &Boots
     }
     let recvs = arrivals.recvs.into_iter().flatten().collect();
     Ok(Connected { sends, recvs, control: arrivals.control })
+}
+
+/// The sockets of a connection for data on `channel`.
+pub(crate) fn strands(channel: u32, n: u8) -> impl Iterator<Item = Strand> {
+    let channel = u16::try_from(channel).unwrap_or(u16::MAX);
+    (0..n).map(move |index| Strand { channel, index, n })
 }
 
 /// One connection, bound to the own NIC's address; non-blocking on return.
@@ -111,8 +123,9 @@ fn call(target: &Target, plan: &Plan, purpose: Purpose, deadline: Deadline) -> R
 }
 
 struct Arrivals {
-    recvs: Vec<Option<TcpStream>>,
+    recvs: Vec<Option<Vec<TcpStream>>>,
     control: Vec<ControlPeer>,
+    strands: Strands,
 }
 
 impl Arrivals {
@@ -130,15 +143,18 @@ impl Arrivals {
         for (hello, stream) in acceptors.iter_mut().flat_map(Acceptor::step) {
             let _ = tune(&stream);
             match hello.purpose {
-                Purpose::Data(channel) => self.take_data(plan, channel, hello.rank, stream),
+                Purpose::Data(strand) => self.take_data(plan, strand, hello.rank, stream),
                 Purpose::Control => self.control.push(ControlPeer { rank: hello.rank, stream }),
             }
         }
     }
 
-    fn take_data(&mut self, plan: &Plan, channel: u32, peer: usize, stream: TcpStream) {
-        if let Some(at) = plan.recvs.iter().position(|wanted| *wanted == (channel, peer)) {
-            self.recvs[at] = Some(stream);
+    fn take_data(&mut self, plan: &Plan, strand: Strand, peer: usize, stream: TcpStream) {
+        let wanted = (u32::from(strand.channel), peer);
+        if let Some(at) = plan.recvs.iter().position(|one| *one == wanted)
+            && let Some(streams) = self.strands.add(strand, peer, stream)
+        {
+            self.recvs[at] = Some(streams);
         }
     }
 

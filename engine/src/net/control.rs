@@ -49,8 +49,8 @@ pub(crate) struct Inbound {
     pub(crate) channel: u32,
     /// The rank at the other end.
     pub(crate) peer: usize,
-    /// Tuned.
-    pub(crate) stream: TcpStream,
+    /// All its sockets, tuned.
+    pub(crate) streams: Vec<TcpStream>,
 }
 
 /// What the threads of a communicator share.

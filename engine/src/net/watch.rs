@@ -18,6 +18,7 @@ use crate::net::account::{self, Account};
 use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
 use crate::net::hello::Purpose;
+use crate::net::strands::Strands;
 use crate::net::verdict::{Known, mismatch, verdict};
 use crate::net::wake;
 use crate::transport::tcp::connect::tune;
@@ -72,6 +73,7 @@ struct Watcher {
     names: Vec<String>,
     peers: Vec<Watched>,
     acceptors: Vec<Acceptor>,
+    strands: Strands,
     /// How long a peer may be silent.
     silence: Duration,
     /// How long an operation may stand still.
@@ -92,6 +94,7 @@ impl Watcher {
             names: watch.names,
             peers: watch.peers.into_iter().map(watched).collect(),
             acceptors: watch.acceptors,
+            strands: Strands::default(),
             // A beat passes until it is noticed, and one more until an account of it has come.
             silence: watch.timeout.saturating_sub(beat),
             stillness: watch.timeout.saturating_sub(2 * beat),
@@ -184,11 +187,13 @@ impl Watcher {
 
     fn accept(&mut self) {
         for (hello, stream) in self.acceptors.iter_mut().flat_map(Acceptor::step) {
-            if let Purpose::Data(channel) = hello.purpose
+            if let Purpose::Data(strand) = hello.purpose
                 && hello.rank < self.names.len()
                 && tune(&stream).is_ok()
+                && let Some(streams) = self.strands.add(strand, hello.rank, stream)
             {
-                self.health.add_inbound(Inbound { channel, peer: hello.rank, stream });
+                let channel = u32::from(strand.channel);
+                self.health.add_inbound(Inbound { channel, peer: hello.rank, streams });
             }
         }
     }

@@ -275,7 +275,7 @@ impl<'a> Run<'a> {
             return;
         }
         for inbound in self.comm.health.take_inbound() {
-            let half = self.comm.open_recv(inbound.stream, inbound.peer);
+            let half = self.comm.open_recv(inbound.streams, inbound.peer);
             self.engine.links.recvs.connect(inbound.channel, inbound.peer, half);
         }
     }

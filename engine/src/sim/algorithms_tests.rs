@@ -8,6 +8,7 @@ use super::experiment::{Experiment, Planned, Refused, run};
 use super::fabric::{Fabric, Link};
 use super::ordered;
 use super::outcome::{Fate, LinkUse, Outcome};
+use crate::collective::algorithm::Algorithm;
 use crate::collective::bytes::sent;
 use crate::kernels::Fold;
 use crate::types::{DataType, RedOp};
@@ -69,7 +70,7 @@ fn predictions_equal_the_closed_forms() {
 
 #[test]
 fn every_algorithm_moves_the_right_data_over_several_channels_and_ragged_sizes() {
-    for algorithm in ["ring", "tree", "halving-doubling", "hierarchical", "direct", "fixed-tree"] {
+    for algorithm in Algorithm::ALL.map(Algorithm::name) {
         for (n_ranks, n_hosts, count) in [(2, 1, 5), (6, 2, 1009), (7, 3, 64), (8, 8, 3)] {
             for n_channels in [1, 3] {
                 let experiment =
@@ -166,7 +167,7 @@ fn sent_bytes(
 #[test]
 fn every_primitive_of_every_algorithm_is_right_and_sends_the_bytes_of_its_formula() {
     let mut n_run = 0;
-    for algorithm in ["ring", "tree", "halving-doubling", "hierarchical", "direct", "fixed-tree"] {
+    for algorithm in Algorithm::ALL.map(Algorithm::name) {
         for primitive in PRIMITIVES {
             for (n_ranks, n_hosts, count) in [(4, 2, 64), (6, 3, 101), (7, 1, 3), (8, 8, 40)] {
                 for (n_channels, wide) in [(1, false), (1, true), (3, true)] {

@@ -12,6 +12,7 @@ pub(crate) mod shm;
 pub(crate) mod sim;
 pub(crate) mod tcp;
 
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use crate::error::Error;
@@ -51,8 +52,8 @@ pub(crate) enum Fault {
 /// Where received data goes. A transport hands over what it has as it has it: bytes of its own memory, or of the
 /// sender's; or it asks for the memory to read into.
 pub(crate) trait Sink {
-    /// Takes the payload's bytes from `offset` on. Every byte is taken exactly once, in order; a slice ends at an
-    /// element's end unless it is the last (see [`Sink::grain`]).
+    /// Takes the payload's bytes from `offset` on. Every byte is taken exactly once, in order within each run
+    /// of bytes that travels by itself; a slice begins and ends at an element's end (see [`Sink::grain`]).
     fn take(&mut self, offset: usize, bytes: &[u8]);
     /// The memory of the payload's bytes from `offset` on, where they are to be stored unchanged; none where they are
     /// to be reduced. What was written there must be told by [`Sink::filled`].
@@ -93,15 +94,22 @@ pub(crate) trait RecvHalf: Send + std::fmt::Debug {
     fn describe(&self) -> Description;
 }
 
+/// The addresses of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SocketEnds {
+    /// This end.
+    pub(crate) local: SocketAddr,
+    /// The other end.
+    pub(crate) remote: SocketAddr,
+}
+
 /// What a connection is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Description {
-    /// Sockets: address of each end, the first one's.
+    /// Sockets, in the order of their stripes.
     Tcp {
-        /// This end.
-        local: std::net::SocketAddr,
-        /// The other end.
-        remote: std::net::SocketAddr,
+        /// The addresses of each.
+        sockets: Vec<SocketEnds>,
     },
     /// Shared memory of one host.
     Shm {

@@ -4,19 +4,26 @@ use std::net::{SocketAddr, TcpStream};
 
 use socket2::SockRef;
 
-use crate::transport::Description;
+use crate::transport::{Description, SocketEnds};
 
 /// The congestion control of connections that never leave the machine. `bbr`, the default on some hosts, paces by its
 /// estimate of a path that loopback does not have, and halves the rate.
-const LOCAL_CONGESTION_CONTROL: &[u8] = b"cubic";
+/// Inside a network namespace `cubic` may not be allowed; `reno` always is.
+const LOCAL_CONGESTION_CONTROLS: [&[u8]; 2] = [b"cubic", b"reno"];
+/// What the kernel takes of a connection before the other end has room for it: one part, so that the next one is ready
+/// when an acknowledgement comes, and a slow peer holds no more than that.
+const UNSENT_BYTES: u32 = 512 * 1024;
 
-/// Prepares a connected socket: no delay for small parts, and a congestion control that suits the path.
+/// Prepares a connected socket: no delay for small parts, bounded unsent bytes, and a congestion
+/// control that suits the path.
 pub(crate) fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
+    SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     if stays_here(stream) {
-        // Where the kernel lacks it, its own choice is as good.
-        let _ = SockRef::from(stream).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
+        // Where the kernel lacks both, its own choice is as good.
+        let socket = SockRef::from(stream);
+        let _ = LOCAL_CONGESTION_CONTROLS.iter().any(|name| socket.set_tcp_congestion(name).is_ok());
     }
     Ok(())
 }
@@ -28,10 +35,11 @@ fn stays_here(stream: &TcpStream) -> bool {
 }
 
 /// For the logs; a socket that is closed has no addresses any more.
-pub(crate) fn describe(stream: &TcpStream) -> Description {
+pub(crate) fn describe<'a>(streams: impl Iterator<Item = &'a TcpStream>) -> Description {
     let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-    Description::Tcp {
+    let ends = |stream: &TcpStream| SocketEnds {
         local: stream.local_addr().unwrap_or(unknown),
         remote: stream.peer_addr().unwrap_or(unknown),
-    }
+    };
+    Description::Tcp { sockets: streams.map(ends).collect() }
 }

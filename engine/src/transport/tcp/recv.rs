@@ -2,11 +2,12 @@
 
 use std::io::{ErrorKind, IoSliceMut, Read};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::error::Error;
 use crate::net::link::{HEADER_BYTES, Header};
-use crate::transport::tcp::connect;
+use crate::transport::tcp::{connect, stripes};
 use crate::transport::{Description, Fault, Progress, RecvHalf, Sink};
 
 /// Data on their way into a reduction stay in the second-level cache, whose smallest today has 256 KiB.
@@ -15,10 +16,19 @@ const STAGING_BYTES: usize = 128 * 1024;
 /// The receiving end.
 #[derive(Debug)]
 pub(crate) struct TcpRecv {
-    stream: TcpStream,
+    sockets: Vec<Socket>,
     peer: usize,
     head: [u8; HEADER_BYTES],
-    /// Bytes of the current part that have come, header included.
+    /// Bytes of the header that have come.
+    head_read: usize,
+    /// The first socket from which not all of the current part has come.
+    waits_for: usize,
+}
+
+#[derive(Debug)]
+struct Socket {
+    stream: TcpStream,
+    /// Bytes of the current part's stripe that have come.
     read: usize,
     /// Bytes at the staging buffer's start that have come and are not a whole element yet.
     left_over: usize,
@@ -26,21 +36,61 @@ pub(crate) struct TcpRecv {
 }
 
 impl TcpRecv {
-    /// Over a socket that has been tuned.
-    pub(crate) fn new(stream: TcpStream, peer: usize) -> Self {
-        Self { stream, peer, head: [0; HEADER_BYTES], read: 0, left_over: 0, staging: Vec::new() }
+    /// Over sockets that have been tuned, in the order of their stripes.
+    pub(crate) fn new(streams: Vec<TcpStream>, peer: usize) -> Self {
+        let socket = |stream| Socket { stream, read: 0, left_over: 0, staging: Vec::new() };
+        let sockets = streams.into_iter().map(socket).collect();
+        Self { sockets, peer, head: [0; HEADER_BYTES], head_read: 0, waits_for: 0 }
     }
 
-    /// Reads once into what is left of the header and the memory after it; how much, nothing if none has come.
-    fn read_some(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Option<usize>, Fault> {
-        let payload = self.read.saturating_sub(HEADER_BYTES);
-        let head = self.head.get_mut(self.read..).unwrap_or(&mut []);
-        let target = match sink.space(payload) {
-            Some(target) => target,
+    /// Reads once from the socket `index`, whose bytes of the part are `stripe`; whether anything has come.
+    fn read(&mut self, index: usize, stripe: &Range<usize>, sink: &mut dyn Sink) -> Result<bool, Fault> {
+        let Some(socket) = self.sockets.get_mut(index) else { return Ok(false) };
+        let first = if index == 0 { self.head_read } else { HEADER_BYTES };
+        let head = self.head.get_mut(first..).unwrap_or(&mut []);
+        let rest = head.len();
+        let Some(count) = socket.read(head, stripe, sink)? else { return Ok(false) };
+        if index == 0 {
+            self.head_read += count.min(rest);
+        }
+        if count > rest {
+            socket.hand_over(stripe, count - rest, sink);
+        }
+        Ok(true)
+    }
+
+    fn check(&self, expected: &Header) -> Result<(), Fault> {
+        match Header::from_bytes(&self.head) {
+            Some(header) if header == *expected => Ok(()),
+            Some(header) => Err(Fault::Mismatch(header)),
             None => {
-                let rest = expected.len as usize - payload + self.left_over;
-                self.staging.resize(self.staging.len().max(STAGING_BYTES.min(rest)), 0);
-                let end = self.staging.len().min(rest);
+                let text = format!("rank {} sent no valid header", self.peer);
+                Err(Fault::Broken(Error::Internal(text)))
+            }
+        }
+    }
+
+    fn is_whole(&self, index: usize, stripe: &Range<usize>) -> bool {
+        let come = self.sockets.get(index).is_some_and(|socket| socket.read == stripe.len());
+        come && self.head_read == HEADER_BYTES
+    }
+}
+
+impl Socket {
+    /// Reads once into what is left of the header and the memory after it; how much, nothing if none has come.
+    fn read(
+        &mut self,
+        head: &mut [u8],
+        stripe: &Range<usize>,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<usize>, Fault> {
+        let rest = stripe.len() - self.read;
+        let target = match sink.space(stripe.start + self.read) {
+            Some(target) => target.get_mut(..rest).unwrap_or(&mut []),
+            None => {
+                let held = self.left_over + rest;
+                self.staging.resize(self.staging.len().max(STAGING_BYTES.min(held)), 0);
+                let end = self.staging.len().min(held);
                 self.staging.get_mut(self.left_over..end).unwrap_or(&mut [])
             }
         };
@@ -56,28 +106,20 @@ impl TcpRecv {
         }
     }
 
-    /// Hands over payload bytes `start..end`, of which what was not stored in place lies in the staging buffer.
-    fn hand_over(&mut self, start: usize, end: usize, sink: &mut dyn Sink) {
+    /// Hands over the next `count` bytes of the stripe, of which what was not stored in place lies in the staging
+    /// buffer.
+    fn hand_over(&mut self, stripe: &Range<usize>, count: usize, sink: &mut dyn Sink) {
+        let start = stripe.start + self.read;
+        self.read += count;
         if sink.space(start).is_some() {
-            sink.filled(start, end - start);
+            sink.filled(start, count);
             return;
         }
-        let (first, held) = (start - self.left_over, self.left_over + end - start);
+        let held = self.left_over + count;
         let whole = held - held % sink.grain();
-        sink.take(first, self.staging.get(..whole).unwrap_or(&[]));
+        sink.take(start - self.left_over, self.staging.get(..whole).unwrap_or(&[]));
         self.staging.copy_within(whole..held, 0);
         self.left_over = held - whole;
-    }
-
-    fn check(&self, expected: &Header) -> Result<(), Fault> {
-        match Header::from_bytes(&self.head) {
-            Some(header) if header == *expected => Ok(()),
-            Some(header) => Err(Fault::Mismatch(header)),
-            None => {
-                let text = format!("rank {} sent no valid header", self.peer);
-                Err(Fault::Broken(Error::Internal(text)))
-            }
-        }
     }
 }
 
@@ -87,27 +129,40 @@ impl RecvHalf for TcpRecv {
     }
 
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
-        let Some(count) = self.read_some(expected, sink)? else { return Ok(Progress::Idle) };
-        let before = self.read;
-        self.read += count;
-        if before < HEADER_BYTES && self.read >= HEADER_BYTES {
-            self.check(expected)?;
+        let len = expected.len as usize;
+        let n = stripes::count(len, self.sockets.len());
+        let (mut moved, mut open) = (false, None);
+        for index in 0..n {
+            let stripe = stripes::stripe(len, n, index);
+            let headless = self.head_read < HEADER_BYTES;
+            if !self.is_whole(index, &stripe) {
+                moved |= self.read(index, &stripe, sink)?;
+            }
+            if headless && self.head_read == HEADER_BYTES {
+                self.check(expected)?;
+            }
+            if !self.is_whole(index, &stripe) {
+                open = open.or(Some(index));
+            }
+            // What the other sockets bring belongs to a part that nobody has announced yet.
+            if self.head_read < HEADER_BYTES {
+                break;
+            }
         }
-        if self.read > HEADER_BYTES {
-            self.hand_over(before.saturating_sub(HEADER_BYTES), self.read - HEADER_BYTES, sink);
+        self.waits_for = open.unwrap_or(0);
+        if open.is_some() {
+            return Ok(if moved { Progress::Moved } else { Progress::Idle });
         }
-        if self.read < HEADER_BYTES + expected.len as usize {
-            return Ok(Progress::Moved);
-        }
-        self.read = 0;
+        self.head_read = 0;
+        self.sockets.iter_mut().for_each(|socket| socket.read = 0);
         Ok(Progress::Done)
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.stream.as_fd())
+        self.sockets.get(self.waits_for).map(|socket| socket.stream.as_fd())
     }
 
     fn describe(&self) -> Description {
-        connect::describe(&self.stream)
+        connect::describe(self.sockets.iter().map(|socket| &socket.stream))
     }
 }

@@ -1,4 +1,4 @@
-//! The sending end: header and payload in one call of the kernel.
+//! The sending end: header and payload in one call of the kernel, or in one for each socket.
 
 use std::io::{ErrorKind, IoSlice};
 use std::net::TcpStream;
@@ -7,23 +7,53 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::SockRef;
 
 use crate::net::link::HEADER_BYTES;
-use crate::transport::tcp::connect;
+use crate::transport::tcp::{connect, stripes};
 use crate::transport::{Description, Fault, Part, Progress, SendHalf};
 
 /// The sending end.
 #[derive(Debug)]
 pub(crate) struct TcpSend {
-    stream: TcpStream,
+    sockets: Vec<Socket>,
     peer: usize,
-    /// Bytes of the current part that the kernel has, header included.
-    written: usize,
     posted: u64,
+    /// The first socket that has not all of the current part.
+    waits_for: usize,
+}
+
+#[derive(Debug)]
+struct Socket {
+    stream: TcpStream,
+    /// Bytes of the current part that the kernel has, those of the header included.
+    written: usize,
 }
 
 impl TcpSend {
-    /// Over a socket that has been tuned.
-    pub(crate) fn new(stream: TcpStream, peer: usize) -> Self {
-        Self { stream, peer, written: 0, posted: 0 }
+    /// Over sockets that have been tuned, in the order of their stripes.
+    pub(crate) fn new(streams: Vec<TcpStream>, peer: usize) -> Self {
+        let sockets = streams.into_iter().map(|stream| Socket { stream, written: 0 }).collect();
+        Self { sockets, peer, posted: 0, waits_for: 0 }
+    }
+}
+
+impl Socket {
+    /// Writes once of what is left of `head` and `payload`; whether anything was taken.
+    fn write(&mut self, head: &[u8], payload: &[u8]) -> Result<bool, Fault> {
+        let slices = [
+            IoSlice::new(head.get(self.written..).unwrap_or(&[])),
+            IoSlice::new(payload.get(self.written.saturating_sub(head.len())..).unwrap_or(&[])),
+        ];
+        loop {
+            // Without MSG_NOSIGNAL, a dead peer would end the caller's process by SIGPIPE.
+            match SockRef::from(&self.stream).send_vectored_with_flags(&slices, libc::MSG_NOSIGNAL) {
+                Ok(count) => {
+                    self.written += count;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(_) => return Err(Fault::Closed),
+            }
+        }
     }
 }
 
@@ -33,25 +63,26 @@ impl SendHalf for TcpSend {
     }
 
     fn post(&mut self, part: Part<'_>) -> Result<Progress, Fault> {
-        let head = part.header.to_bytes();
-        let slices = [
-            IoSlice::new(head.get(self.written..).unwrap_or(&[])),
-            IoSlice::new(part.payload.get(self.written.saturating_sub(HEADER_BYTES)..).unwrap_or(&[])),
-        ];
-        loop {
-            // Without MSG_NOSIGNAL, a dead peer would end the caller's process by SIGPIPE.
-            match SockRef::from(&self.stream).send_vectored_with_flags(&slices, libc::MSG_NOSIGNAL) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Progress::Idle),
-                Err(_) => return Err(Fault::Closed),
+        let head: [u8; HEADER_BYTES] = part.header.to_bytes();
+        let len = part.payload.len();
+        let n = stripes::count(len, self.sockets.len());
+        let (mut moved, mut open) = (false, None);
+        for (index, socket) in self.sockets.iter_mut().take(n).enumerate() {
+            let head: &[u8] = if index == 0 { &head } else { &[] };
+            let payload = part.payload.get(stripes::stripe(len, n, index)).unwrap_or(&[]);
+            let whole = head.len() + payload.len();
+            if socket.written < whole {
+                moved |= socket.write(head, payload)?;
             }
-            break;
+            if socket.written < whole {
+                open = open.or(Some(index));
+            }
         }
-        if self.written < HEADER_BYTES + part.payload.len() {
-            return Ok(Progress::Moved);
+        self.waits_for = open.unwrap_or(0);
+        if open.is_some() {
+            return Ok(if moved { Progress::Moved } else { Progress::Idle });
         }
-        self.written = 0;
+        self.sockets.iter_mut().for_each(|socket| socket.written = 0);
         self.posted += 1;
         Ok(Progress::Done)
     }
@@ -61,10 +92,10 @@ impl SendHalf for TcpSend {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.stream.as_fd())
+        self.sockets.get(self.waits_for).map(|socket| socket.stream.as_fd())
     }
 
     fn describe(&self) -> Description {
-        connect::describe(&self.stream)
+        connect::describe(self.sockets.iter().map(|socket| &socket.stream))
     }
 }
