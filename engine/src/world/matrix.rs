@@ -14,7 +14,7 @@ use crate::world::ranks::{Shape, Transport};
 use crate::world::reference::Order;
 
 /// Pairs of a primitive and an algorithm that can carry it out.
-const SUPPORTED: usize = 5 + 3 + 3 + 1 + 8 + 3;
+const SUPPORTED: usize = 5 + 3 + 3 + 1 + 1 + 8 + 3;
 /// Numbers of ranks; each of 1 to 9, and in each row a power of two, which some algorithms ask for.
 const RANKS: [[usize; 3]; 3] = [[1, 5, 8], [2, 7, 9], [3, 4, 6]];
 const COUNTS: [usize; 12] = [0, 1, 2, 3, 5, 8, 13, 64, 97, 251, 256, 1009];
