@@ -17,6 +17,7 @@ pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod net;
 pub(crate) mod profiler;
+pub(crate) mod recent;
 pub(crate) mod run;
 pub mod sim;
 pub(crate) mod topology;

@@ -6,9 +6,10 @@
 )]
 
 use std::ffi::c_void;
+use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::kernels::{Fold, Shape};
+use crate::kernels::{Fold, Kernel, Shape, copy};
 
 /// Which buffer of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,58 @@ impl Region {
         (!apart).then_some(offset)
     }
 
+    /// The bytes of `range`.
+    pub(crate) fn read(self, range: Range<usize>) -> Result<&'static [u8]> {
+        let start = self.address(&range)?;
+        // SAFETY: inside the region, which by the contract of `new` stays until the operation has completed; who asks
+        // drops the slice before it writes there.
+        Ok(unsafe { std::slice::from_raw_parts(start, range.len()) })
+    }
+
+    /// Copies `bytes`, which lie elsewhere, to `offset`; past the caches if `streamed`.
+    pub(crate) fn write(self, offset: usize, bytes: &[u8], streamed: bool) -> Result<()> {
+        let start = self.address(&(offset..offset.saturating_add(bytes.len())))?;
+        let copy = if streamed { copy::copy_streamed } else { copy::copy };
+        // SAFETY: inside the region, as just checked; nothing else uses it by the contract of `new`.
+        unsafe { copy(start, bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Folds the same `range` of this contribution, which stands at index `own`, and of the others into `into`.
+    pub(crate) fn fold_into(self, into: Self, range: Range<usize>, folding: &Folding<'_>) -> Result<()> {
+        let mut sources = [std::ptr::null(); MAX_SOURCES];
+        let n = folding.others.len();
+        for (source, other) in sources.iter_mut().zip(folding.others) {
+            if other.len() != range.len() {
+                return Err(Error::Internal(format!("{} bytes are folded with {range:?}", other.len())));
+            }
+            *source = other.as_ptr();
+        }
+        let (target, own) = (into.address(&range)?, self.address(&range)?);
+        if n > MAX_SOURCES || folding.own >= n {
+            return Err(Error::Internal(format!("a fold of {n} contributions")));
+        }
+        sources[folding.own] = own;
+        let count = range.len() / folding.element_bytes;
+        let kernel = folding.kernel;
+        let run = if folding.streamed { Kernel::run_streamed } else { Kernel::run };
+        // SAFETY: target and sources hold `count` elements, as just checked. The own contribution is the target or apart
+        // from it, as the API's check of the buffers has it, and the others lie in other ranks' memory.
+        unsafe { run(kernel, target, &sources[..n], count) };
+        Ok(())
+    }
+
+    fn address(self, range: &Range<usize>) -> Result<*mut u8> {
+        if range.start > range.end || range.end > self.len {
+            return Err(Error::Internal(format!("{range:?} lies outside a buffer of {} bytes", self.len)));
+        }
+        if range.is_empty() {
+            return Ok(std::ptr::NonNull::dangling().as_ptr());
+        }
+        // SAFETY: inside the region, as just checked.
+        Ok(unsafe { self.base.add(range.start) })
+    }
+
     #[cfg(test)]
     /// A slice of the engine's own, to be read; the caller keeps it until the operation is over.
     pub(crate) fn of_slice(slice: &[u8]) -> Self {
@@ -75,6 +128,24 @@ impl Region {
     pub(crate) fn of_slice_mut(slice: &mut [u8]) -> Self {
         Self { base: slice.as_mut_ptr(), len: slice.len() }
     }
+}
+
+/// Contributions that are folded at once at most.
+pub(crate) const MAX_SOURCES: usize = 16;
+
+/// A fold of several ranks' contributions, in their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Folding<'a> {
+    /// Elements in, elements out.
+    pub(crate) kernel: &'a Kernel,
+    /// Bytes of an element.
+    pub(crate) element_bytes: usize,
+    /// The contributions; at the own index, any of the same length.
+    pub(crate) others: &'a [&'a [u8]],
+    /// Index of the own one.
+    pub(crate) own: usize,
+    /// Whether the result is written past the caches.
+    pub(crate) streamed: bool,
 }
 
 /// The buffers of one operation.

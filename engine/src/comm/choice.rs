@@ -9,7 +9,7 @@ use crate::collective::algorithm::{Algorithm, Choice};
 use crate::collective::bytes::sent;
 use crate::collective::catalog::{schedule, supports};
 use crate::collective::layout::Scope;
-use crate::collective::operation::Operation;
+use crate::collective::operation::{Operation, Primitive};
 use crate::collective::plan::STEP_BYTES;
 use crate::collective::schedule::Step;
 use crate::comm::Comm;
@@ -17,16 +17,33 @@ use crate::comm::links::P2P_CHANNEL;
 use crate::error::{Error, Result};
 use crate::kernels::Form;
 use crate::log::{lines, subsystem};
+use crate::memory::MAX_SOURCES;
 use crate::net::connect::{Target, call_peer, strands};
 use crate::net::hello::{Hello, Purpose};
+#[cfg(test)]
+use crate::run::flat::cut::Cut;
 use crate::topology::ranks::Way;
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
 use crate::transport::{RecvHalf, SendHalf};
 
 impl Comm {
+    /// Whether an operation goes by flat rounds, without connections: the same on all ranks.
+    pub(crate) fn is_flat(&self, operation: &Operation) -> bool {
+        operation.primitive == Primitive::AllReduce
+            && operation.n_virtual == 1
+            && operation.pre_mul.is_none()
+            && (2..=MAX_SOURCES).contains(&self.n_ranks)
+            && self.settings.algorithm.is_none()
+            && self.settings.rank_order.is_none()
+            && self.host.as_ref().is_some_and(|host| host.n_members() == self.n_ranks)
+    }
+
     /// The algorithm and the channels of an operation, the same on all ranks.
     pub(crate) fn choose(&self, operation: &Operation) -> Choice {
+        if self.is_flat(operation) {
+            return Choice { algorithm: Algorithm::Direct, n_channels: 1 };
+        }
         let n_channels = operation.n_channels(self.rings.len(), self.settings.channel_bytes);
         let order = self.rings.first().map_or(&[][..], |ring| &ring.order);
         let scope = self.scope(operation, order, 0, n_channels);
@@ -64,6 +81,13 @@ impl Comm {
     /// What `rank` sends on each channel to each other rank, in bytes and closed form.
     #[cfg(test)]
     pub(crate) fn closed_form(&self, operation: &Operation, rank: usize) -> BTreeMap<(u32, usize), u64> {
+        if self.is_flat(operation) {
+            let cut = Cut::new(operation.bytes(), self.n_ranks);
+            let peers = (0..self.n_ranks).filter(|peer| *peer != rank && operation.count > 0);
+            let bytes =
+                |peer| (0..cut.n_rounds()).map(|round| cut.read_bytes(round, rank, peer) as u64).sum();
+            return peers.map(|peer| ((0, peer), bytes(peer))).collect();
+        }
         let choice = self.choose(operation);
         let (count, primitive) = (operation.moved_count(), operation.primitive);
         let mut links = BTreeMap::new();

@@ -29,6 +29,7 @@ use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::watch::{self, ControlPeer, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::engine::Engine;
+use crate::run::flat;
 use crate::run::home::{self, Home};
 use crate::topology::place;
 use crate::topology::print;
@@ -445,6 +446,8 @@ impl Birth {
         if let Some(host) = &host {
             let _ = health.bell.set(host.doorbell().ringer());
         }
+        let all = host.as_ref().filter(|host| host.n_members() == self.identity.n_ranks);
+        let engine = Engine::new(links, all.map(flat::Lane::new));
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Vec<String> = self.peers.iter().map(name).collect();
         let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
@@ -456,7 +459,7 @@ impl Birth {
             names,
             topology: self.topology,
             rings: self.rings,
-            engine: Mutex::new(Engine::new(links)),
+            engine: Mutex::new(engine),
             crowded: home::is_crowded(&self.peers),
             home: home.filter(|_| self.request.split.is_none()),
             host,

@@ -191,7 +191,7 @@ impl Comm {
 
     /// What each connection has carried. Waits for whoever drives the communicator.
     pub(crate) fn traffic(&self) -> Vec<Traffic> {
-        lock(&self.engine).links.traffic()
+        lock(&self.engine).traffic()
     }
 
     /// Waits until all that was issued is over.

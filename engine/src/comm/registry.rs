@@ -1,16 +1,30 @@
 //! The communicators of the process by handle: a handle is looked up, never followed, so a stale or foreign one is an
 //! error and not a crash.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use crate::comm::making::Making;
 use crate::comm::{Comm, exit};
 use crate::error::{Error, IN_PROGRESS, Result, SUCCESS};
 use crate::net::control::lock;
+use crate::recent::{Place, Version};
 
 static COMMS: LazyLock<Mutex<HashMap<usize, Slot>>> = LazyLock::new(Mutex::default);
+static VERSION: Version = Version::new();
+
+thread_local! {
+    static LAST: Place<Comm> = const { RefCell::new(None) };
+}
+
+/// The table, to be changed.
+fn changing() -> MutexGuard<'static, HashMap<usize, Slot>> {
+    let comms = lock(&COMMS);
+    VERSION.change();
+    comms
+}
 
 /// What a handle stands for.
 #[derive(Debug)]
@@ -37,7 +51,7 @@ pub(crate) struct Busy(usize);
 pub(crate) fn insert(comm: Arc<Comm>) -> usize {
     exit::register();
     let handle = comm.identity.handle;
-    lock(&COMMS).insert(handle, Slot::Ready { comm, busy: 0, finalized: false });
+    changing().insert(handle, Slot::Ready { comm, busy: 0, finalized: false });
     handle
 }
 
@@ -45,13 +59,13 @@ pub(crate) fn insert(comm: Arc<Comm>) -> usize {
 pub(crate) fn reserve(making: Arc<Making>) -> usize {
     exit::register();
     let handle = making.handle();
-    lock(&COMMS).insert(handle, Slot::Making(making));
+    changing().insert(handle, Slot::Making(making));
     handle
 }
 
 /// The outcome of a making. A communicator whose handle was given back meanwhile is aborted.
 pub(crate) fn settle(making: &Arc<Making>, outcome: Result<Arc<Comm>>) {
-    let mut comms = lock(&COMMS);
+    let mut comms = changing();
     let Some(slot) = comms.get_mut(&making.handle()) else {
         drop(comms);
         if let Ok(comm) = outcome {
@@ -67,6 +81,10 @@ pub(crate) fn settle(making: &Arc<Making>, outcome: Result<Arc<Comm>>) {
 
 /// The communicator of a handle, for work on it.
 pub(crate) fn find(handle: usize) -> Result<Arc<Comm>> {
+    VERSION.find(&LAST, handle, || look_up(handle))
+}
+
+fn look_up(handle: usize) -> Result<Arc<Comm>> {
     match lock(&COMMS).get(&handle) {
         Some(Slot::Ready { busy, .. }) if *busy > 0 => Err(in_progress(handle)),
         Some(Slot::Ready { finalized: true, .. }) => {
@@ -123,7 +141,7 @@ pub(crate) fn finalize(handle: usize) -> Result<Arc<Comm>> {
             "ncclCommFinalize after ncclCommRevoke: destroy it instead".to_owned(),
         ));
     }
-    if let Some(Slot::Ready { finalized, .. }) = lock(&COMMS).get_mut(&handle) {
+    if let Some(Slot::Ready { finalized, .. }) = changing().get_mut(&handle) {
         *finalized = true;
     }
     Ok(comm)
@@ -131,7 +149,7 @@ pub(crate) fn finalize(handle: usize) -> Result<Arc<Comm>> {
 
 /// A call that runs in the background begins.
 pub(crate) fn busy(handle: usize) -> Busy {
-    if let Some(Slot::Ready { busy, .. }) = lock(&COMMS).get_mut(&handle) {
+    if let Some(Slot::Ready { busy, .. }) = changing().get_mut(&handle) {
         *busy += 1;
     }
     Busy(handle)
@@ -139,7 +157,7 @@ pub(crate) fn busy(handle: usize) -> Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if let Some(Slot::Ready { busy, .. }) = lock(&COMMS).get_mut(&self.0) {
+        if let Some(Slot::Ready { busy, .. }) = changing().get_mut(&self.0) {
             *busy = busy.saturating_sub(1);
         }
     }
@@ -156,7 +174,7 @@ pub(crate) fn all() -> Vec<Arc<Comm>> {
 
 /// Forgets a handle; returns its communicator. One that is being made is called off.
 pub(crate) fn remove(handle: usize) -> Result<Option<Arc<Comm>>> {
-    let slot = lock(&COMMS).remove(&handle);
+    let slot = changing().remove(&handle);
     match slot.ok_or_else(|| unknown(handle))? {
         Slot::Ready { comm, .. } => Ok(Some(comm)),
         Slot::Failed { .. } => Ok(None),

@@ -105,6 +105,10 @@ fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
     if look(runs) || runs.iter().all(|run| run.outcome.is_some()) {
         return true;
     }
+    runs.iter_mut().for_each(Run::compare);
+    if runs.iter().all(|run| run.outcome.is_some()) {
+        return true;
+    }
     let open = || runs.iter().filter(|run| run.outcome.is_none());
     let mut fds: Vec<PollFd<'_>> = open().flat_map(Run::poll_fds).collect();
     let slept = match naps.pop() {
@@ -169,6 +173,15 @@ impl<'a> Run<'a> {
                 self.blame(trouble);
                 false
             }
+        }
+    }
+
+    /// Looks whether the other ranks of the host call the same.
+    fn compare(&mut self) {
+        if self.outcome.is_none()
+            && let Some(trouble) = self.engine.compare(self.comm)
+        {
+            self.blame(trouble);
         }
     }
 

@@ -10,11 +10,13 @@ use rustix::event::{PollFd, PollFlags};
 use crate::collective::operation::{Operation, Primitive};
 use crate::collective::plan::Direction;
 use crate::comm::Comm;
-use crate::comm::links::Links;
+use crate::comm::links::{Links, Traffic};
 use crate::comm::plans::Plans;
 use crate::error::{Error, Result};
 use crate::memory::{Buffers, Own, Place, Span};
 use crate::net::account::{EndState, MAX_TOLD};
+use crate::net::link::Header;
+use crate::run::flat;
 use crate::run::job::{Job, Spare};
 use crate::transport::{Fault, RecvHalf, SendHalf};
 
@@ -32,6 +34,10 @@ pub(crate) struct Engine {
     /// The first [`Engine::n_lanes`] are in use.
     lanes: Vec<Lane>,
     n_lanes: usize,
+    /// Where all ranks share memory.
+    flat: Option<flat::Lane>,
+    /// The first collective of the launch.
+    call: Option<Header>,
 }
 
 /// One connection's queues, or one job's own work.
@@ -57,20 +63,43 @@ pub(crate) struct Trouble {
 }
 
 impl Engine {
-    /// Over these connections.
-    pub(crate) fn new(links: Links) -> Self {
-        Self { links, ..Self::default() }
+    /// Over these connections, and the memory that all ranks share, if they do.
+    pub(crate) fn new(links: Links, flat: Option<flat::Lane>) -> Self {
+        Self { links, flat, ..Self::default() }
+    }
+
+    /// What each connection has carried.
+    pub(crate) fn traffic(&self) -> Vec<Traffic> {
+        let mut traffic = self.links.traffic();
+        for flat in self.flat.iter().flat_map(flat::Lane::traffic) {
+            let place = |end: &Traffic| (end.channel, end.peer, end.is_send);
+            match traffic.iter_mut().find(|end| place(end) == place(&flat)) {
+                Some(end) => {
+                    end.payload_bytes += flat.payload_bytes;
+                    end.parts += flat.parts;
+                }
+                None => traffic.push(flat),
+            }
+        }
+        traffic
     }
 
     /// Prepares the operations of one launch.
     pub(crate) fn begin(&mut self, comm: &Comm, operations: &[Operation]) -> Result<()> {
         let mut own = false;
+        self.call = None;
         for operation in operations {
             if operation.primitive.peer() == Some(comm.rank) {
                 own = true;
+            } else if let Some(flat) = self.flat.as_mut().filter(|_| comm.is_flat(operation)) {
+                let header = flat.add(comm, operation);
+                self.call.get_or_insert(header);
             } else {
                 self.add(comm, operation)?;
             }
+        }
+        if let (Some(call), Some(host)) = (&self.call, &comm.host) {
+            host.set_call(call);
         }
         if own { copy_to_self(comm.rank, operations) } else { Ok(()) }
     }
@@ -85,7 +114,11 @@ impl Engine {
             self.lanes[lane].work.push_back((index, queue));
         }
         let spare = self.spares.pop().unwrap_or_default();
-        self.jobs.push(Job::new(operation, planned, spare)?);
+        let job = Job::new(operation, planned, spare)?;
+        if operation.primitive.peer().is_none() {
+            self.call.get_or_insert(*job.header());
+        }
+        self.jobs.push(job);
         Ok(())
     }
 
@@ -106,7 +139,7 @@ impl Engine {
 
     /// One round over all lanes; whether anything moved.
     pub(crate) fn round(&mut self) -> std::result::Result<bool, Trouble> {
-        let mut moved = false;
+        let mut moved = self.flat.as_mut().map_or(Ok(false), flat::Lane::round)?;
         for lane in &mut self.lanes[..self.n_lanes] {
             while let Some((job, queue)) = lane.work.front().copied() {
                 let job = &mut self.jobs[job];
@@ -122,22 +155,34 @@ impl Engine {
 
     /// Whether nothing is left to do.
     pub(crate) fn is_over(&self) -> bool {
-        self.lanes[..self.n_lanes].iter().all(|lane| lane.work.is_empty())
+        let open = self.lanes[..self.n_lanes].iter().any(|lane| !lane.work.is_empty());
+        !open && self.flat.as_ref().is_none_or(flat::Lane::is_over)
     }
 
     /// Ready for the next launch; what memory is worth keeping stays.
     pub(crate) fn end(&mut self) {
         self.lanes[..self.n_lanes].iter_mut().for_each(|lane| lane.work.clear());
         self.n_lanes = 0;
+        self.flat.iter_mut().for_each(flat::Lane::end);
         self.spares.extend(self.jobs.drain(..).map(Job::into_spare));
         self.spares.truncate(MAX_SPARES);
+    }
+
+    /// What has gone wrong where another rank of the host calls something else than this one: neither would ever hear of
+    /// it, if what they call goes different ways.
+    pub(crate) fn compare(&self, comm: &Comm) -> Option<Trouble> {
+        let (primitive, sequence) = self.current()?;
+        let own = self.call.as_ref().filter(|call| call.sequence == sequence)?;
+        let (peer, theirs) = comm.host.as_ref()?.other_call(own)?;
+        Some(Trouble { fault: Fault::Mismatch(theirs), peer, primitive, sequence })
     }
 
     /// The operation that the launch is at: primitive and number.
     pub(crate) fn current(&self) -> Option<(Primitive, u64)> {
         let open = self.lanes[..self.n_lanes].iter().filter_map(|lane| lane.work.front());
-        let job = self.jobs.get(open.map(|(job, _)| *job).min()?)?;
-        Some((job.primitive, job.sequence))
+        let job = open.map(|(job, _)| *job).min().and_then(|job| self.jobs.get(job));
+        let flat = || self.flat.as_ref().and_then(flat::Lane::current);
+        job.map(|job| (job.primitive, job.sequence)).or_else(flat)
     }
 
     /// The signature of that operation.
@@ -149,7 +194,8 @@ impl Engine {
 
     /// The state of each connection that the launch uses, and whether it waits for that.
     pub(crate) fn ends(&self) -> Vec<EndState> {
-        self.lanes[..self.n_lanes].iter().filter_map(|lane| self.end_state(lane)).take(MAX_TOLD).collect()
+        let lanes = self.lanes[..self.n_lanes].iter().filter_map(|lane| self.end_state(lane));
+        lanes.chain(self.flat.iter().flat_map(flat::Lane::ends)).take(MAX_TOLD).collect()
     }
 
     fn end_state(&self, lane: &Lane) -> Option<EndState> {

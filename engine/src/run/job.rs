@@ -92,6 +92,11 @@ impl Job {
         &self.planned
     }
 
+    /// What its parts say about themselves, but for their number and length.
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
     /// Whether a queue is over.
     pub(crate) fn is_done(&self, queue: usize) -> bool {
         self.counters[queue].done as usize == self.planned.plan.queues[queue].parts.len()

@@ -2,6 +2,7 @@
 
 pub(crate) mod drive;
 pub(crate) mod engine;
+pub(crate) mod flat;
 pub(crate) mod group;
 pub(crate) mod home;
 pub(crate) mod job;

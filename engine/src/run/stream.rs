@@ -4,12 +4,14 @@
 //! The NULL stream is one default stream of the process. Calls return once their operation is enqueued;
 //! [`Stream::synchronize`] waits for all of it and returns the first error since the last synchronize.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::net::control::lock;
+use crate::recent::{Place, Version};
 
 /// Operations that wait on one stream at most; a call that would enqueue one more waits.
 const MAX_QUEUED: usize = 16 * 1024;
@@ -43,17 +45,28 @@ struct Queue {
 
 /// Streams by handle; 0 is the default stream.
 static STREAMS: LazyLock<Mutex<HashMap<usize, Arc<Stream>>>> = LazyLock::new(Mutex::default);
+static VERSION: Version = Version::new();
+
+thread_local! {
+    static LAST: Place<Stream> = const { RefCell::new(None) };
+}
 
 /// A new stream's handle.
 pub(crate) fn create() -> usize {
     let stream = Arc::new(Stream::default());
     let handle = Arc::as_ptr(&stream).addr();
-    lock(&STREAMS).insert(handle, stream);
+    let mut streams = lock(&STREAMS);
+    VERSION.change();
+    streams.insert(handle, stream);
     handle
 }
 
 /// The stream of a handle. CUDA's names for the legacy and the per-thread default stream (1 and 2) mean the default one.
 pub(crate) fn find(handle: usize) -> Result<Arc<Stream>> {
+    VERSION.find(&LAST, handle, || look_up(handle))
+}
+
+fn look_up(handle: usize) -> Result<Arc<Stream>> {
     let mut streams = lock(&STREAMS);
     if handle <= 2 {
         return Ok(Arc::clone(streams.entry(0).or_default()));
@@ -64,7 +77,10 @@ pub(crate) fn find(handle: usize) -> Result<Arc<Stream>> {
 
 /// Forgets a stream; its queued work is still done.
 pub(crate) fn destroy(handle: usize) -> Result<()> {
-    let stream = lock(&STREAMS).remove(&handle).filter(|_| handle > 2);
+    let mut streams = lock(&STREAMS);
+    VERSION.change();
+    let stream = if handle > 2 { streams.remove(&handle) } else { None };
+    drop(streams);
     let stream =
         stream.ok_or_else(|| Error::InvalidArgument(format!("{handle:#x} is no stream to destroy")))?;
     lock(&stream.queue).closing = true;

@@ -7,6 +7,7 @@ use crate::collective::algorithm::Choice;
 use crate::collective::operation::{Operation, Primitive};
 use crate::comm::Comm;
 use crate::comm::operators::{PreMul, Scalar};
+use crate::error::Error;
 use crate::kernels::Fold;
 use crate::memory::Region;
 use crate::profiler::emit::OperationEvents;
@@ -153,6 +154,15 @@ impl Case {
         let launch = Launch { comm: Arc::clone(comm), ticket, operations: vec![operation] };
         drive::run(&[launch]).unwrap_or_else(|error| panic!("{self:?}: {error}"));
         choice
+    }
+
+    /// The error that the call ends with.
+    pub(super) fn error(&self, comm: &Arc<Comm>) -> Error {
+        let (sent, received) = self.lens(comm.rank, comm.n_ranks);
+        let (send, mut recv) = (vec![0; sent], vec![0; received]);
+        let operation = self.operation(comm, Region::of_slice(&send), Region::of_slice_mut(&mut recv));
+        let ticket = comm.turns.issue();
+        drive::run(&[Launch { comm: Arc::clone(comm), ticket, operations: vec![operation] }]).unwrap_err()
     }
 
     fn operation(&self, comm: &Comm, send: Region, recv: Region) -> Operation {

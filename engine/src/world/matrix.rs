@@ -147,6 +147,46 @@ fn every_primitive_algorithm_and_type_over_simulated_connections() {
     every_algorithm_over(Transport::Sim);
 }
 
+/// Where all ranks share memory, and nothing asks for an algorithm.
+#[test]
+fn flat_rounds_are_right_with_every_type_and_size() {
+    for n_ranks in [2, 3, 4] {
+        let (transport, ranks_per_host, n_channels) = (Transport::Shm, n_ranks, 2);
+        let (algorithm, deterministic) = (None, None);
+        let shape =
+            Shape { transport, n_ranks, ranks_per_host, n_channels, algorithm, deterministic, seed: 0 };
+        let all = |seed| DataType::ALL.map(|of| case(Primitive::AllReduce, of, 13, seed));
+        let mut cases: Vec<Case> = (0..6).flat_map(all).collect();
+        for count in [1, 8192, 8193, 16_385, 70_001, 300_007] {
+            let sum = Case { op: RedOp::Sum, ..case(Primitive::AllReduce, DataType::F32, count, 1) };
+            let plain = Case { pre_mul: false, ..sum };
+            cases.extend([false, true].map(|in_place| Case { in_place, ..plain }));
+        }
+        check(&shape, &cases);
+    }
+}
+
+/// One goes flat and one by connections, where neither would ever hear of the other.
+#[test]
+fn other_ways_are_a_mismatch_too() {
+    let (algorithm, deterministic) = (None, None);
+    let shape = Shape {
+        transport: Transport::Shm,
+        n_ranks: 2,
+        ranks_per_host: 2,
+        n_channels: 1,
+        algorithm,
+        deterministic,
+        seed: 0,
+    };
+    let primitives = [Primitive::AllReduce, Primitive::AllGather];
+    let plain = |primitive| Case { op: RedOp::Sum, pre_mul: false, ..case(primitive, DataType::F32, 2, 0) };
+    let errors = shape.run(|comm| plain(primitives[comm.rank]).error(comm));
+    for error in errors {
+        assert!(error.code() == 5 && error.to_string().contains("instead of all_"), "{error}");
+    }
+}
+
 /// Blocks that no connection holds while both ranks wait.
 #[test]
 fn two_ranks_exchange_large_blocks_in_place() {

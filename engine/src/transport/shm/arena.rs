@@ -5,11 +5,12 @@
 //! it is opened. Only what is used exists.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::net::control::lock;
+use crate::net::link::{HEADER_BYTES, Header};
 use crate::transport::shm::flat;
 use crate::transport::shm::map::{self, Mapping, PAGE_BYTES};
 use crate::transport::shm::ring::RING_BYTES;
@@ -20,6 +21,8 @@ pub(crate) const LINE_BYTES: usize = 64;
 pub(crate) const MAX_CHANNELS: usize = 128;
 /// Where the doorbell is.
 pub(crate) const DOORBELL: usize = 0;
+/// Where the owner says which collective it is at.
+const CALL: usize = DOORBELL + 2 * LINE_BYTES;
 const READS: usize = PAGE_BYTES;
 
 /// What a reader has found out about the owner of some memory.
@@ -144,6 +147,24 @@ impl Arena {
         Mapping::new(&self.fd, start, RING_BYTES, "a ring").map(Some)
     }
 
+    /// Says which collective the owner is at.
+    pub(crate) fn set_call(&self, call: &Header) {
+        let number = self.head.long(CALL);
+        number.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.head.write(CALL + 8, &call.to_bytes());
+        number.store(call.sequence + 1, Ordering::Release);
+    }
+
+    /// Which collective the owner is at, as far as it has said so.
+    pub(crate) fn call(&self) -> Option<Header> {
+        let number = self.head.long(CALL);
+        let before = number.load(Ordering::Acquire);
+        let call = self.head.read(CALL + 8, HEADER_BYTES).first_chunk().and_then(Header::from_bytes);
+        fence(Ordering::Acquire);
+        call.filter(|call| before == number.load(Ordering::Relaxed) && before == call.sequence + 1)
+    }
+
     /// Tells `member` whether the owner can read its memory.
     pub(crate) fn set_reads(&self, member: usize, reads: bool) {
         self.head.word(READS + member * 4).store(if reads { 1 } else { 2 }, Ordering::Release);
@@ -174,6 +195,17 @@ mod tests {
         assert_eq!(peer.find_ring(2, 7).unwrap().unwrap().read(100, 4), b"here");
         assert!(own.make_ring(2, 7).is_err());
         assert!(own.make_ring(3, 0).is_err() && own.make_ring(0, 128).is_err());
+    }
+
+    #[test]
+    fn the_owner_says_what_it_calls() {
+        let own = Arena::new(Layout::new(2), 0).unwrap();
+        assert_eq!(own.call(), None);
+        for sequence in [0, 7] {
+            let call = Header { function: 4, sequence, signature: 9, part: 0, len: 0 };
+            own.set_call(&call);
+            assert_eq!(own.call(), Some(call));
+        }
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! Steps: write the own block into the own arena, then its round with release; read the others' blocks as their rounds
 //! come. Each rank reads n−1 blocks, so n·(n−1) blocks move, in one step.
 //!
+//! An exchange of several rounds may show a block in pieces, such as contributions and what has been folded of the round
+//! before, and others read of it what they need.
+//!
 //! Two slots are enough: a rank that begins round r has seen every other rank's round r−1, so all have left round r−2,
 //! whose slot it now overwrites. This holds only because every member takes part in every round.
 
@@ -16,8 +19,9 @@ use crate::transport::shm::doorbell::Ringer;
 use crate::transport::shm::map::Mapping;
 use crate::transport::{Fault, Progress};
 
-/// Bytes of a block at most. From there on the copies that the rings save cost more than their steps.
-pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+/// Bytes of a block at most: the blocks of the ranks that share a core fit into its second-level cache, with what is
+/// folded.
+pub(crate) const BLOCK_BYTES: usize = 384 * 1024;
 /// Bytes of one rank's slots.
 pub(crate) const SLOTS_BYTES: usize = 2 * STRIDE_BYTES;
 const STRIDE_BYTES: usize = LINE_BYTES + BLOCK_BYTES;
@@ -62,23 +66,44 @@ impl Flat {
         self.seats.len()
     }
 
+    /// This rank's place among them.
+    pub(crate) fn own(&self) -> usize {
+        self.own
+    }
+
     /// Begins the next round: shows `block`, which may be overwritten on return. The round before must be over.
     pub(crate) fn start(&mut self, header: &Header, block: &[u8]) -> Result<()> {
-        if self.arrived < self.seats.len() || block.len() > BLOCK_BYTES {
+        self.prepare(block.len())?;
+        self.write(0, block);
+        self.show(header);
+        Ok(())
+    }
+
+    /// Prepares the next round's block of `len` bytes, to be filled by [`Flat::write`]. The round before must be over.
+    pub(crate) fn prepare(&mut self, len: usize) -> Result<()> {
+        if self.arrived < self.seats.len() || len > BLOCK_BYTES {
             return Err(Error::Internal(format!(
-                "a flat exchange of {} bytes while {} of {} blocks have arrived",
-                block.len(),
+                "a flat exchange of {len} bytes while {} of {} blocks have arrived",
                 self.arrived,
                 self.seats.len()
             )));
         }
-        (self.round, self.arrived, self.len) = (self.round + 1, 0, block.len());
+        (self.round, self.arrived, self.len) = (self.round + 1, 0, len);
+        Ok(())
+    }
+
+    /// Writes a piece of the block that is prepared.
+    pub(crate) fn write(&self, offset: usize, piece: &[u8]) {
+        debug_assert!(offset + piece.len() <= self.len, "{} bytes at {offset} of {}", piece.len(), self.len);
+        self.seats[self.own].head.write(self.slot() + data(self.len) + offset, piece);
+    }
+
+    /// Shows the block that is prepared.
+    pub(crate) fn show(&mut self, header: &Header) {
         let (slot, head) = (self.slot(), &self.seats[self.own].head);
-        head.write(slot + data(block.len()), block);
         head.write(slot + HEADER, &header.to_bytes());
         head.long(slot).store(self.round, Ordering::Release);
         self.seats.iter().filter_map(|seat| seat.ringer.as_ref()).for_each(Ringer::ring);
-        Ok(())
     }
 
     /// Looks for further blocks. [`Progress::Done`] when all have arrived: the round is over as soon as the caller has
@@ -113,6 +138,15 @@ impl Flat {
     pub(crate) fn block(&self, member: usize) -> &[u8] {
         debug_assert!(member < self.arrived, "block {member} of {}", self.arrived);
         self.seats[member].head.read(self.slot() + data(self.len), self.len)
+    }
+
+    /// A piece of it.
+    pub(crate) fn piece(&self, member: usize, offset: usize, len: usize) -> &[u8] {
+        debug_assert!(
+            member < self.arrived && offset + len <= self.len,
+            "{len} bytes at {offset} of {member}"
+        );
+        self.seats[member].head.read(self.slot() + data(self.len) + offset, len)
     }
 
     fn slot(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::net::link::Header;
 use crate::transport::shm::Tuning;
 use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::Nonce;
@@ -52,6 +53,17 @@ impl Host {
     /// What this rank sleeps on.
     pub(crate) fn doorbell(&self) -> &Doorbell {
         &self.bell
+    }
+
+    /// Tells the other members which collective this rank is at.
+    pub(crate) fn set_call(&self, call: &Header) {
+        self.arena.set_call(call);
+    }
+
+    /// A rank that is at the same collective of the communicator by number, but calls another one.
+    pub(crate) fn other_call(&self, own: &Header) -> Option<(usize, Header)> {
+        let calls = self.peers.iter().filter_map(|peer| Some((peer.rank, peer.arena.call()?)));
+        calls.into_iter().find(|(_, call)| call.sequence == own.sequence && call != own)
     }
 
     /// The sending end of `channel` to the rank `peer`; once per channel and peer.
