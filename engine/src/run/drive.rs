@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
                 self.end(Err(failure.error(&label)));
             }
             Fault::Mismatch(header) => {
-                let error = mismatch(trouble.peer, &header, trouble.primitive, trouble.sequence);
+                let error = mismatch(&trouble, &header);
                 self.break_off(&error);
             }
             Fault::Broken(error) => self.break_off(&error),
@@ -295,10 +295,14 @@ impl<'a> Run<'a> {
 }
 
 /// A message that is not the one expected means that the ranks called different things.
-fn mismatch(peer: usize, got: &Header, primitive: Primitive, sequence: u64) -> Error {
+fn mismatch(trouble: &Trouble, got: &Header) -> Error {
+    let Trouble { peer, primitive, sequence, before, .. } = *trouble;
     let theirs = format!("{} #{}", Primitive::name_of(got.function), got.sequence);
     let why = if (got.function, got.sequence) == (primitive.code(), sequence) {
-        "with another count, data type, operator, root or algorithm".to_owned()
+        let call = "with another count, data type, operator, root or algorithm";
+        before.map_or(call.to_owned(), |(before, number)| {
+            format!("{call}, or differed in a call before, the last of which was {} #{number}", before.name())
+        })
     } else {
         format!("instead of {} #{sequence}", Primitive::name_of(primitive.code()))
     };

@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     flat: Option<flat::Lane>,
     /// The first collective of the launch.
     call: Option<Header>,
+    /// The collectives of all launches.
+    history: flat::History,
 }
 
 /// One connection's queues, or one job's own work.
@@ -60,6 +62,8 @@ pub(crate) struct Trouble {
     pub(crate) primitive: Primitive,
     /// Which operation of its kind.
     pub(crate) sequence: u64,
+    /// The collective before it, where a difference in an earlier one would show only now.
+    pub(crate) before: Option<(Primitive, u64)>,
 }
 
 impl Engine {
@@ -92,7 +96,7 @@ impl Engine {
             if operation.primitive.peer() == Some(comm.rank) {
                 own = true;
             } else if let Some(flat) = self.flat.as_mut().filter(|_| comm.is_flat(operation)) {
-                let header = flat.add(comm, operation);
+                let header = flat.add(comm, operation, &mut self.history);
                 self.call.get_or_insert(header);
             } else {
                 self.add(comm, operation)?;
@@ -117,6 +121,7 @@ impl Engine {
         let job = Job::new(operation, planned, spare)?;
         if operation.primitive.peer().is_none() {
             self.call.get_or_insert(*job.header());
+            self.history.note(operation, job.planned().signature);
         }
         self.jobs.push(job);
         Ok(())
@@ -174,7 +179,7 @@ impl Engine {
         let (primitive, sequence) = self.current()?;
         let own = self.call.as_ref().filter(|call| call.sequence == sequence)?;
         let (peer, theirs) = comm.host.as_ref()?.other_call(own)?;
-        Some(Trouble { fault: Fault::Mismatch(theirs), peer, primitive, sequence })
+        Some(Trouble { fault: Fault::Mismatch(theirs), peer, primitive, sequence, before: None })
     }
 
     /// The operation that the launch is at: primitive and number.
@@ -236,7 +241,7 @@ impl Engine {
 
 fn trouble(fault: Fault, job: &Job, queue: usize) -> Trouble {
     let peer = job.planned().plan.queues[queue].peer;
-    Trouble { fault, peer, primitive: job.primitive, sequence: job.sequence }
+    Trouble { fault, peer, primitive: job.primitive, sequence: job.sequence, before: None }
 }
 
 /// Sends to itself meet receives from itself, in their order.

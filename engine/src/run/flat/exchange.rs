@@ -20,6 +20,8 @@ pub(crate) struct Exchange {
     pub(crate) primitive: Primitive,
     /// Which operation of its kind.
     pub(crate) sequence: u64,
+    /// The collective before it.
+    pub(crate) before: Option<(Primitive, u64)>,
     /// Its rounds.
     pub(crate) cut: Cut,
     header: Header,
@@ -47,6 +49,7 @@ impl Exchange {
         Self {
             primitive: operation.primitive,
             sequence: operation.sequence,
+            before: None,
             cut,
             header,
             send: operation.send,

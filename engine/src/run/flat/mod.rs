@@ -34,6 +34,22 @@ pub(crate) struct Lane {
     received: Vec<Count>,
 }
 
+/// The collectives so far. A flat exchange meets no part of an earlier collective that went another way, as one over
+/// connections does, so it says what came before: a broadcast whose ranks disagree about the root ends in an error.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct History {
+    digest: u64,
+    last: Option<(Primitive, u64)>,
+}
+
+impl History {
+    /// Adds a collective and the signature of its call.
+    pub(crate) fn note(&mut self, operation: &Operation, signature: u64) {
+        self.digest = self.digest.rotate_left(7).wrapping_add(signature);
+        self.last = Some((operation.primitive, operation.sequence));
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     bytes: u64,
@@ -63,11 +79,14 @@ impl Lane {
     }
 
     /// Prepares an operation; what it says about itself.
-    pub(crate) fn add(&mut self, comm: &Comm, operation: &Operation) -> Header {
+    pub(crate) fn add(&mut self, comm: &Comm, operation: &Operation, history: &mut History) -> Header {
         let known = self.last.filter(|last| (last.count, last.fold) == (operation.count, operation.fold));
         let last = known.unwrap_or_else(|| Last::of(comm, operation));
         self.last = Some(last);
-        let job = Exchange::new(operation, last.cut, last.signature, last.kernel, comm.rank);
+        let signature = last.signature ^ history.digest;
+        let mut job = Exchange::new(operation, last.cut, signature, last.kernel, comm.rank);
+        job.before = history.last;
+        history.note(operation, last.signature);
         let header = *job.header();
         self.jobs.push_back(job);
         header
@@ -82,6 +101,7 @@ impl Lane {
                 peer: self.flat.arrived(),
                 primitive: job.primitive,
                 sequence: job.sequence,
+                before: job.before,
             })?;
             if !job.is_over() {
                 break;
