@@ -182,11 +182,6 @@ impl LogSettings {
     }
 }
 
-/// `RSCCL_TUNING`: a file of rules for the choice of algorithms.
-pub(crate) fn tuning_file() -> Option<PathBuf> {
-    read("RSCCL_TUNING").map(PathBuf::from)
-}
-
 #[expect(clippy::disallowed_methods, reason = "this module is where the environment is read")]
 fn read(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -340,6 +340,7 @@ const CHECKS = {
 
   async "the keyboard reaches everything, and focus is seen"({ open }) {
     const { page } = await open("degraded", { at: WORLD });
+    await page.waitForSelector(".ring");
     const stops = [];
     for (let i = 0; i < 100; i += 1) {
       await page.keyboard.press("Tab");

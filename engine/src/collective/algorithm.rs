@@ -1,7 +1,5 @@
 //! Which algorithm an operation runs.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
-
 use std::ffi::CStr;
 
 use serde::{Deserialize, Serialize};

@@ -11,8 +11,6 @@
 //! A row without `up_to_bytes` or `channels` has no limit. All ranks must have the same table; one that has not, gives an
 //! operation another algorithm than its peers, which they report as a mismatch.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
-
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -23,7 +21,6 @@ use crate::collective::algorithm::Algorithm;
 use crate::collective::catalog::supports;
 use crate::collective::layout::Scope;
 use crate::collective::operation::Primitive;
-use crate::config;
 use crate::error::{Error, Result};
 
 /// Where the ranks of a communicator are.
@@ -81,14 +78,6 @@ impl Table {
     /// The built-in rows.
     pub(crate) fn built_in() -> Self {
         Self { rows: BUILT_IN.to_vec() }
-    }
-
-    /// The rows of the file that `RSCCL_TUNING` names, if it does, then the built-in ones.
-    ///
-    /// # Errors
-    /// As [`Table::load`].
-    pub(crate) fn from_env() -> Result<Self> {
-        config::tuning_file().map_or_else(|| Ok(Self::built_in()), |path| Self::load(&path))
     }
 
     /// The rows of a file, then the built-in ones.

@@ -148,7 +148,7 @@ impl Comm {
             Error::Remote(format!("cannot connect from {from} to {name} at {address} for a send: {error}"))
         })?;
         log(Some(nic));
-        Ok(Box::new(TcpSend::new(streams, peer)))
+        Ok(Box::new(TcpSend::new(streams)))
     }
 
     /// The receiving end of a connection that `peer` has made.

@@ -1,6 +1,9 @@
 //! The birth of a communicator, in NCCL's order: gather the peers, search, agree on channels, connect, agree that all
 //! have connected.
 
+mod announce;
+mod share;
+
 use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -9,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::channels;
 use crate::collective::choose::Table;
-use crate::collective::tree::Family;
 use crate::comm::links::Links;
 use crate::comm::making::Making;
 use crate::comm::operators::Operators;
@@ -18,8 +20,7 @@ use crate::comm::{Comm, CommConfig, Counters};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::hash;
-use crate::log::connections::{self, Hop};
-use crate::log::{self, Level, lines, subsystem};
+use crate::log::{lines, subsystem};
 use crate::net::acceptor::Acceptor;
 use crate::net::bootstrap::Bootstrap;
 use crate::net::connect::{Plan, Target, connect};
@@ -32,15 +33,12 @@ use crate::run::engine::Engine;
 use crate::run::flat;
 use crate::run::home::{self, Home};
 use crate::topology::place;
-use crate::topology::print;
-use crate::topology::processor::Processor;
 use crate::topology::ranks::{Placement, Way};
 use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
-use crate::transport::shm::connect::{Announcement, Endpoint};
+use crate::transport::shm::connect::Endpoint;
 use crate::transport::shm::host::Host;
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
-use crate::transport::{Description, shm};
 
 /// What a communicator is made from.
 #[derive(Clone, Debug)]
@@ -212,64 +210,6 @@ impl Birth {
         Self { request, settings, id, peers, topology, rings, identity, making: Arc::clone(making) }
     }
 
-    fn info(&self, subsystem: u64, text: &str) {
-        log::write(Level::Info, subsystem, self.identity.device, text);
-    }
-
-    fn log_start(&self, nics: &[Nic]) {
-        if self.identity.rank == 0 {
-            log::write_version(self.identity.device);
-        }
-        for (name, value) in &self.settings.reported {
-            self.info(subsystem::ENV, &lines::setting(name, value));
-        }
-        let named = nics.iter().map(|nic| (nic.name.as_str(), nic.address));
-        self.info(subsystem::INIT | subsystem::NET, &lines::nics(named));
-        self.info(subsystem::INIT | subsystem::NET, "Using network Socket");
-        self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
-    }
-
-    /// The node's graph, and what the search found in it, for the ring and again for the tree.
-    fn log_search(&self, notes: &[String]) {
-        let rank = self.identity.rank;
-        for note in notes.iter().chain(&place::dump(&self.settings, &self.peers, &self.topology, rank)) {
-            self.info(subsystem::GRAPH | subsystem::ENV, note);
-        }
-        if !log::enabled(Level::Info, subsystem::GRAPH) {
-            return;
-        }
-        let node = self.topology.nodes[rank];
-        let inter = self.topology.n_nodes() > 1;
-        let system = self.topology.system(&self.peers, node);
-        let ranks = &self.topology.members[node];
-        for line in print::system(&system, &Processor::of_machine(), ranks, inter) {
-            self.info(subsystem::GRAPH, &line);
-        }
-        for pattern in [4, 1] {
-            for line in print::graph(&self.topology.graphs[node], pattern, inter) {
-                self.info(subsystem::GRAPH, &line);
-            }
-        }
-    }
-
-    fn log_rings(&self) {
-        let (n_nodes, local_ranks) = (self.topology.n_nodes(), self.topology.local_ranks(self.identity.rank));
-        self.info(subsystem::INIT, &lines::place(&self.identity, n_nodes, local_ranks));
-        let count = self.rings.len();
-        if self.identity.rank == 0 {
-            for (channel, ring) in self.rings.iter().enumerate() {
-                self.info(subsystem::INIT, &lines::channel(channel, count, &ring.order));
-            }
-        }
-        let families = [0, 1].map(|tree| Family::new(tree, 0, &self.topology.nodes));
-        self.info(subsystem::INIT, &lines::trees(count, self.identity.rank, &families));
-        for (channel, ring) in self.rings.iter().enumerate() {
-            self.info(subsystem::GRAPH, &lines::ring(channel, ring.prev(), self.identity.rank, ring.next()));
-        }
-        // NCCL writes this after connecting; here before, so that ranks that disagree show both numbers.
-        self.info(subsystem::INIT, &lines::counts(count));
-    }
-
     fn profiler(&self) -> Option<Context> {
         let plugin = Plugin::load(self.settings.profiler_plugin.as_deref())?;
         let name = plugin::comm_name(self.request.config.name.as_deref());
@@ -326,7 +266,7 @@ impl Birth {
         let connected = connect(&plan, acceptors, bootstrap)?;
         let mut links = Links::default();
         for ((channel, target), streams) in plan.sends.iter().zip(connected.sends) {
-            links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(streams, target.rank)));
+            links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(streams)));
         }
         for ((channel, peer), streams) in plan.recvs.iter().zip(connected.recvs) {
             links.recvs.connect(*channel, *peer, Box::new(TcpRecv::new(streams, *peer)));
@@ -341,96 +281,6 @@ impl Birth {
         }
         self.log_hops(&links);
         Ok(Connections { links, control: connected.control, host })
-    }
-
-    /// The ranks that share memory with this one, as it seems now, and what all ranks announce.
-    fn members(&self) -> (Vec<usize>, Vec<Option<Announcement>>) {
-        let hashes: Vec<u64> = self.peers.iter().map(|peer| peer.host_hash).collect();
-        let announcements: Vec<_> = self.peers.iter().map(|peer| peer.shm.clone()).collect();
-        (shm::connect::members(&announcements, &hashes, self.identity.rank), announcements)
-    }
-
-    /// Whether there is memory to share with the ranks of this host. Without it, the rank talks to them over TCP.
-    fn reserve_memory(&self, endpoint: Option<&mut Endpoint>) -> bool {
-        let (members, _) = self.members();
-        let Some(endpoint) = endpoint.filter(|_| members.len() > 1) else { return true };
-        let n_rings = self.rings.iter().filter(|ring| members.contains(&ring.next())).count();
-        let Err(error) = endpoint.reserve(members.len(), n_rings) else { return true };
-        let text = format!("{error}: this rank goes over TCP to the ranks of its host");
-        log::write(Level::Warn, subsystem::INIT, self.identity.device, &text);
-        false
-    }
-
-    /// Forgets what ranks announced that turned out to have no memory.
-    fn exclude(&mut self, readies: &[Ready]) {
-        for (peer, _) in self.peers.iter_mut().zip(readies).filter(|(_, ready)| !ready.has_memory) {
-            peer.shm = None;
-        }
-    }
-
-    /// With the ranks of this host that can.
-    fn share_memory(&self, endpoint: Option<Endpoint>, bootstrap: &Bootstrap) -> Result<Option<Host>> {
-        let (members, announcements) = self.members();
-        let Some(endpoint) = endpoint.filter(|_| members.len() > 1) else { return Ok(None) };
-        let plan = shm::connect::Plan {
-            rank: self.identity.rank,
-            members,
-            announcements: &announcements,
-            secret: self.id.secret,
-            timeout: self.settings.timeout,
-            tuning: shm::Tuning::default(),
-        };
-        shm::connect::join(endpoint, &plan, Some(bootstrap)).map(Some)
-    }
-
-    fn log_hops(&self, links: &Links) {
-        let own = self.identity.rank;
-        let place = |rank| (rank, self.topology.local_rank(rank));
-        let mut hops = Vec::new();
-        let mut sends: Vec<_> = links.sends.iter().collect();
-        sends.sort_by_key(|end| end.channel);
-        let mut recvs: Vec<_> = links.recvs.iter().collect();
-        recvs.sort_by_key(|end| end.channel);
-        for (send, recv) in sends.into_iter().zip(recvs) {
-            let channel = send.channel as usize;
-            let nic = |way| self.topology.nic(own, channel, way);
-            let (into, out) = (nic(Way::In), nic(Way::Out));
-            let (prev, next) = (recv.peer, send.peer);
-            let over = |description: Option<Description>, nic| {
-                matches!(description, Some(Description::Tcp { .. })).then_some(nic)
-            };
-            let from = over(recv.half.as_ref().map(|half| half.describe()), into);
-            let to = over(send.half.as_ref().map(|half| half.describe()), out);
-            // Of shared memory, only the sender writes a line, as in NCCL.
-            if from.is_some() {
-                self.info(
-                    subsystem::INIT | subsystem::NET,
-                    &lines::hop(channel, 0, place(prev), place(own), "receive", from),
-                );
-            }
-            self.info(
-                subsystem::INIT | subsystem::NET,
-                &lines::hop(channel, 0, place(own), place(next), "send", to),
-            );
-            let name = |nic: usize| self.peers[own].nics[nic].name.as_str();
-            let hop = |direction, peer, nic| Hop {
-                comm_hash: self.identity.comm_hash,
-                rank: own,
-                channel,
-                peer,
-                direction,
-                nic: name(nic),
-            };
-            let halves = (send.half.as_ref(), recv.half.as_ref());
-            hops.extend(halves.0.map(|half| (hop("send", next, out), half.describe())));
-            hops.extend(halves.1.map(|half| (hop("recv", prev, into), half.describe())));
-        }
-        self.info(subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0");
-        let path = self.settings.connection_log.as_deref().map(|path| log::expand(path, &self.settings.host));
-        if let Some(Err(error)) = path.map(|path| connections::append(&path, &hops)) {
-            // A job goes on without its logs.
-            log::write(Level::Warn, subsystem::INIT, self.identity.device, &error.to_string());
-        }
     }
 
     fn finish(

@@ -4,7 +4,6 @@
 //! and 8 bits are accumulated in `f32` and rounded once, when they are finished. Integers wrap; an average divides once,
 //! at the end, and integer averages truncate. Memory has no alignment of its own.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
 
 #[cfg(target_arch = "x86_64")]

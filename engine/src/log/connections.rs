@@ -61,6 +61,7 @@ fn lines<'a>(hop: &Hop<'a>, description: &Description) -> Vec<Line<'a>> {
         Description::Tcp { sockets } => sockets.iter().map(|socket| line(hop, "tcp", Some(socket))).collect(),
         Description::Shm { direct: true } => vec![line(hop, "shm-direct", None)],
         Description::Shm { direct: false } => vec![line(hop, "shm", None)],
+        #[cfg(test)]
         Description::Sim => vec![line(hop, "sim", None)],
     }
 }

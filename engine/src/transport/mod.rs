@@ -5,8 +5,6 @@
 //! a connection calls again, spins or sleeps. A part is a header and its payload; both ends cut transfers alike, so the
 //! receiver knows which header must come, and a different one means that the ranks called different things.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
-
 pub(crate) mod shm;
 #[cfg(test)]
 pub(crate) mod sim;
@@ -66,8 +64,6 @@ pub(crate) trait Sink {
 
 /// The sending end of a connection.
 pub(crate) trait SendHalf: Send + std::fmt::Debug {
-    /// The rank at the other end.
-    fn peer(&self) -> usize;
     /// Moves what can be moved of `part` now. Called with the same part until it is [`Progress::Done`].
     fn post(&mut self, part: Part<'_>) -> Result<Progress, Fault>;
     /// How many parts, of all that were ever posted, are released: their memory may be written again. Where the
@@ -82,8 +78,6 @@ pub(crate) trait SendHalf: Send + std::fmt::Debug {
 
 /// The receiving end of a connection.
 pub(crate) trait RecvHalf: Send + std::fmt::Debug {
-    /// The rank at the other end.
-    fn peer(&self) -> usize;
     /// Moves what has come of the part that `expected` describes into `sink`. Called with the same header and sink
     /// until it is [`Progress::Done`].
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault>;
@@ -117,5 +111,6 @@ pub(crate) enum Description {
         direct: bool,
     },
     /// Simulated.
+    #[cfg(test)]
     Sim,
 }

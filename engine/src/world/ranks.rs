@@ -113,7 +113,7 @@ impl Fabric {
             for channel in (0..).take(shape.n_channels) {
                 let seed = (shape.seed << 20) + ((from * 64 + to) * 64) as u64 + u64::from(channel) + 1;
                 let terms = Terms { seed, bound_bytes: SIMULATED_BYTES, lost_after: None };
-                let (send, recv) = connect(from, to, terms);
+                let (send, recv) = connect(terms);
                 sends.insert((channel, from, to), send);
                 recvs.insert((channel, from, to), recv);
             }

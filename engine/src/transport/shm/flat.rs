@@ -72,6 +72,7 @@ impl Flat {
     }
 
     /// Begins the next round: shows `block`, which may be overwritten on return. The round before must be over.
+    #[cfg(test)]
     pub(crate) fn start(&mut self, header: &Header, block: &[u8]) -> Result<()> {
         self.prepare(block.len())?;
         self.write(0, block);
@@ -135,6 +136,7 @@ impl Flat {
     }
 
     /// A member's block of this round; it must have arrived. The next [`Flat::start`] but one lets it go.
+    #[cfg(test)]
     pub(crate) fn block(&self, member: usize) -> &[u8] {
         debug_assert!(member < self.arrived, "block {member} of {}", self.arrived);
         self.seats[member].head.read(self.slot() + data(self.len), self.len)

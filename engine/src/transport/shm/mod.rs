@@ -18,8 +18,6 @@
 //! 5. `host.flat()` exchanges small blocks of all members: `flat.start(header, own)`, then `flat.poll(&header)` until
 //!    it is `Progress::Done`; `flat.arrived()` blocks are there, in rank order, and `flat.block(member)` is one of them.
 
-#![allow(dead_code, reason = "the contract stands before its users")]
-
 pub(crate) mod arena;
 pub(crate) mod available;
 pub(crate) mod connect;

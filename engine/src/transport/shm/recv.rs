@@ -122,10 +122,6 @@ fn read_process(
 }
 
 impl RecvHalf for Receiver {
-    fn peer(&self) -> usize {
-        self.peer.rank
-    }
-
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
         if self.ring()?.is_none() {
             return Ok(Progress::Idle);

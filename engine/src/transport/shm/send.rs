@@ -63,10 +63,6 @@ impl Sender {
 }
 
 impl SendHalf for Sender {
-    fn peer(&self) -> usize {
-        self.peer.rank
-    }
-
     fn post(&mut self, part: Part<'_>) -> Result<Progress, Fault> {
         if !self.ring.has_credit() {
             return Ok(Progress::Idle);

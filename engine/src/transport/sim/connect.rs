@@ -45,14 +45,14 @@ pub(super) struct Shared {
     waits: Arc<Waits>,
 }
 
-/// A connection from rank `from` to rank `to`: its sending and its receiving end.
-pub(crate) fn connect(from: usize, to: usize, terms: Terms) -> (Sender, Receiver) {
+/// A connection from one rank to another: its sending and its receiving end.
+pub(crate) fn connect(terms: Terms) -> (Sender, Receiver) {
     let (bound, left) = (terms.bound_bytes.max(1), terms.lost_after);
     let pipe = Pipe { bytes: VecDeque::with_capacity(bound), bound, left, state: terms.seed };
     let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");
     let waits = Arc::new(Waits { filled: event(), room: event() });
     let shared = Shared { pipe: Arc::new(Mutex::new(pipe)), waits };
-    (Sender::new(to, shared.clone()), Receiver::new(from, shared))
+    (Sender::new(shared.clone()), Receiver::new(shared))
 }
 
 impl Shared {

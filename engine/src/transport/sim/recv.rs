@@ -10,7 +10,6 @@ use crate::transport::{Description, Fault, Progress, RecvHalf, Sink};
 /// Receives.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    peer: usize,
     pipe: Shared,
     header: Vec<u8>,
     /// Bytes of the payload that the sink has, and those of an element that is not whole yet.
@@ -19,8 +18,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(peer: usize, pipe: Shared) -> Self {
-        Self { peer, pipe, header: Vec::new(), done: 0, rest: Vec::new() }
+    pub(super) fn new(pipe: Shared) -> Self {
+        Self { pipe, header: Vec::new(), done: 0, rest: Vec::new() }
     }
 
     fn take_payload(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
@@ -41,10 +40,6 @@ impl Receiver {
 }
 
 impl RecvHalf for Receiver {
-    fn peer(&self) -> usize {
-        self.peer
-    }
-
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
         let len = expected.len as usize;
         let missing = HEADER_BYTES - self.header.len();

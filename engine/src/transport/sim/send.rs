@@ -9,7 +9,6 @@ use crate::transport::{Description, Fault, Part, Progress, SendHalf};
 /// Sends.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    peer: usize,
     pipe: Shared,
     /// Bytes of the current part that are in the pipe, its header among them.
     done: usize,
@@ -17,16 +16,12 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(peer: usize, pipe: Shared) -> Self {
-        Self { peer, pipe, done: 0, released: 0 }
+    pub(super) fn new(pipe: Shared) -> Self {
+        Self { pipe, done: 0, released: 0 }
     }
 }
 
 impl SendHalf for Sender {
-    fn peer(&self) -> usize {
-        self.peer
-    }
-
     fn post(&mut self, part: Part<'_>) -> Result<Progress, Fault> {
         let header = part.header.to_bytes();
         let left = header.get(self.done..).unwrap_or(&part.payload[self.done.saturating_sub(HEADER_BYTES)..]);

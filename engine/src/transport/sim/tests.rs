@@ -27,7 +27,7 @@ fn header(part: u32, len: u32) -> Header {
 
 /// Moves parts of these lengths; what the other end took, or the first fault.
 fn carry(lens: &[u32], terms: Terms) -> Result<Vec<Vec<u8>>, Fault> {
-    let (mut sender, mut receiver) = connect(0, 1, terms);
+    let (mut sender, mut receiver) = connect(terms);
     let mut taken = Vec::new();
     for (index, len) in (0..).zip(lens) {
         let payload: Vec<u8> = (0..*len).map(|byte| (byte % 251) as u8).collect();
@@ -61,7 +61,7 @@ fn a_lost_connection_is_closed_at_an_end_that_needs_it() {
 #[test]
 fn another_part_than_the_expected_one_is_a_mismatch() {
     let terms = Terms { seed: 7, bound_bytes: 64, lost_after: None };
-    let (mut sender, mut receiver) = connect(0, 1, terms);
+    let (mut sender, mut receiver) = connect(terms);
     let part = Part { header: header(0, 0), payload: &[] };
     while sender.post(part).unwrap() != Progress::Done {}
     let fault =

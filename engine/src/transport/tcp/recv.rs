@@ -124,10 +124,6 @@ impl Socket {
 }
 
 impl RecvHalf for TcpRecv {
-    fn peer(&self) -> usize {
-        self.peer
-    }
-
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
         let len = expected.len as usize;
         let n = stripes::count(len, self.sockets.len());

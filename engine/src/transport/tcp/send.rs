@@ -14,7 +14,6 @@ use crate::transport::{Description, Fault, Part, Progress, SendHalf};
 #[derive(Debug)]
 pub(crate) struct TcpSend {
     sockets: Vec<Socket>,
-    peer: usize,
     posted: u64,
     /// The first socket that has not all of the current part.
     waits_for: usize,
@@ -29,9 +28,9 @@ struct Socket {
 
 impl TcpSend {
     /// Over sockets that have been tuned, in the order of their stripes.
-    pub(crate) fn new(streams: Vec<TcpStream>, peer: usize) -> Self {
+    pub(crate) fn new(streams: Vec<TcpStream>) -> Self {
         let sockets = streams.into_iter().map(|stream| Socket { stream, written: 0 }).collect();
-        Self { sockets, peer, posted: 0, waits_for: 0 }
+        Self { sockets, posted: 0, waits_for: 0 }
     }
 }
 
@@ -58,10 +57,6 @@ impl Socket {
 }
 
 impl SendHalf for TcpSend {
-    fn peer(&self) -> usize {
-        self.peer
-    }
-
     fn post(&mut self, part: Part<'_>) -> Result<Progress, Fault> {
         let head: [u8; HEADER_BYTES] = part.header.to_bytes();
         let len = part.payload.len();

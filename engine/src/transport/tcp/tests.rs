@@ -48,7 +48,7 @@ fn connected() -> (TcpStream, TcpStream) {
 
 fn pair_of(n_sockets: usize) -> (TcpSend, TcpRecv) {
     let (callers, takers) = (0..n_sockets).map(|_| connected()).unzip();
-    (TcpSend::new(callers, 1), TcpRecv::new(takers, 0))
+    (TcpSend::new(callers), TcpRecv::new(takers, 0))
 }
 
 fn pair() -> (TcpSend, TcpRecv) {
@@ -90,7 +90,7 @@ fn parts_arrive_whole_and_in_order_over_any_number_of_sockets() {
 #[test]
 fn every_socket_carries_its_stripe() {
     let (callers, mut takers): (Vec<_>, Vec<_>) = (0..4).map(|_| connected()).unzip();
-    let mut sender = TcpSend::new(callers, 1);
+    let mut sender = TcpSend::new(callers);
     let payload = vec![7; 1 << 20];
     let mut carried = [0; 4];
     let mut sent = Progress::Idle;

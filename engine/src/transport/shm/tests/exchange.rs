@@ -64,7 +64,7 @@ fn a_receiver_without_a_sender_is_idle() {
         let progress = receiver.pull(&header(0, 8), &mut Target::new(8, false)).unwrap();
         assert_eq!(progress, Progress::Idle);
         assert!(host.open_send(0, rank).is_err() && host.open_send(0, 9).is_err());
-        assert_eq!((receiver.peer(), receiver.wait_fd().is_none()), (1 - rank, true));
+        assert!(receiver.wait_fd().is_none());
         assert_eq!(receiver.describe(), Description::Shm { direct: false }, "with slots only");
     });
 }

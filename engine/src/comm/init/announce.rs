@@ -1,0 +1,123 @@
+//! What a communicator that is being made says in the log, in NCCL's order.
+
+use super::Birth;
+use crate::collective::tree::Family;
+use crate::comm::links::Links;
+use crate::log::connections::{self, Hop};
+use crate::log::{self, Level, lines, subsystem};
+use crate::net::nic::Nic;
+use crate::topology::place;
+use crate::topology::print;
+use crate::topology::processor::Processor;
+use crate::topology::ranks::Way;
+use crate::transport::Description;
+
+impl Birth {
+    pub(super) fn info(&self, subsystem: u64, text: &str) {
+        log::write(Level::Info, subsystem, self.identity.device, text);
+    }
+
+    pub(super) fn log_start(&self, nics: &[Nic]) {
+        if self.identity.rank == 0 {
+            log::write_version(self.identity.device);
+        }
+        for (name, value) in &self.settings.reported {
+            self.info(subsystem::ENV, &lines::setting(name, value));
+        }
+        let named = nics.iter().map(|nic| (nic.name.as_str(), nic.address));
+        self.info(subsystem::INIT | subsystem::NET, &lines::nics(named));
+        self.info(subsystem::INIT | subsystem::NET, "Using network Socket");
+        self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
+    }
+
+    /// The node's graph, and what the search found in it, for the ring and again for the tree.
+    pub(super) fn log_search(&self, notes: &[String]) {
+        let rank = self.identity.rank;
+        for note in notes.iter().chain(&place::dump(&self.settings, &self.peers, &self.topology, rank)) {
+            self.info(subsystem::GRAPH | subsystem::ENV, note);
+        }
+        if !log::enabled(Level::Info, subsystem::GRAPH) {
+            return;
+        }
+        let node = self.topology.nodes[rank];
+        let inter = self.topology.n_nodes() > 1;
+        let system = self.topology.system(&self.peers, node);
+        let ranks = &self.topology.members[node];
+        for line in print::system(&system, &Processor::of_machine(), ranks, inter) {
+            self.info(subsystem::GRAPH, &line);
+        }
+        for pattern in [4, 1] {
+            for line in print::graph(&self.topology.graphs[node], pattern, inter) {
+                self.info(subsystem::GRAPH, &line);
+            }
+        }
+    }
+
+    pub(super) fn log_rings(&self) {
+        let (n_nodes, local_ranks) = (self.topology.n_nodes(), self.topology.local_ranks(self.identity.rank));
+        self.info(subsystem::INIT, &lines::place(&self.identity, n_nodes, local_ranks));
+        let count = self.rings.len();
+        if self.identity.rank == 0 {
+            for (channel, ring) in self.rings.iter().enumerate() {
+                self.info(subsystem::INIT, &lines::channel(channel, count, &ring.order));
+            }
+        }
+        let families = [0, 1].map(|tree| Family::new(tree, 0, &self.topology.nodes));
+        self.info(subsystem::INIT, &lines::trees(count, self.identity.rank, &families));
+        for (channel, ring) in self.rings.iter().enumerate() {
+            self.info(subsystem::GRAPH, &lines::ring(channel, ring.prev(), self.identity.rank, ring.next()));
+        }
+        // NCCL writes this after connecting; here before, so that ranks that disagree show both numbers.
+        self.info(subsystem::INIT, &lines::counts(count));
+    }
+
+    pub(super) fn log_hops(&self, links: &Links) {
+        let own = self.identity.rank;
+        let place = |rank| (rank, self.topology.local_rank(rank));
+        let mut hops = Vec::new();
+        let mut sends: Vec<_> = links.sends.iter().collect();
+        sends.sort_by_key(|end| end.channel);
+        let mut recvs: Vec<_> = links.recvs.iter().collect();
+        recvs.sort_by_key(|end| end.channel);
+        for (send, recv) in sends.into_iter().zip(recvs) {
+            let channel = send.channel as usize;
+            let nic = |way| self.topology.nic(own, channel, way);
+            let (into, out) = (nic(Way::In), nic(Way::Out));
+            let (prev, next) = (recv.peer, send.peer);
+            let over = |description: Option<Description>, nic| {
+                matches!(description, Some(Description::Tcp { .. })).then_some(nic)
+            };
+            let from = over(recv.half.as_ref().map(|half| half.describe()), into);
+            let to = over(send.half.as_ref().map(|half| half.describe()), out);
+            // Of shared memory, only the sender writes a line, as in NCCL.
+            if from.is_some() {
+                self.info(
+                    subsystem::INIT | subsystem::NET,
+                    &lines::hop(channel, 0, place(prev), place(own), "receive", from),
+                );
+            }
+            self.info(
+                subsystem::INIT | subsystem::NET,
+                &lines::hop(channel, 0, place(own), place(next), "send", to),
+            );
+            let name = |nic: usize| self.peers[own].nics[nic].name.as_str();
+            let hop = |direction, peer, nic| Hop {
+                comm_hash: self.identity.comm_hash,
+                rank: own,
+                channel,
+                peer,
+                direction,
+                nic: name(nic),
+            };
+            let halves = (send.half.as_ref(), recv.half.as_ref());
+            hops.extend(halves.0.map(|half| (hop("send", next, out), half.describe())));
+            hops.extend(halves.1.map(|half| (hop("recv", prev, into), half.describe())));
+        }
+        self.info(subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0");
+        let path = self.settings.connection_log.as_deref().map(|path| log::expand(path, &self.settings.host));
+        if let Some(Err(error)) = path.map(|path| connections::append(&path, &hops)) {
+            // A job goes on without its logs.
+            log::write(Level::Warn, subsystem::INIT, self.identity.device, &error.to_string());
+        }
+    }
+}
