@@ -30,11 +30,12 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 23] = [
+const REPORTED: [&str; 24] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
     "RSCCL_ALGO",
+    "NCCL_ALGO",
     "RSCCL_DETERMINISTIC",
     "RSCCL_INLINE_BYTES",
     "RSCCL_CHANNEL_BYTES",
@@ -94,7 +95,7 @@ pub(crate) struct Settings {
     pub(crate) inline_bytes: usize,
     /// `RSCCL_CHANNEL_BYTES`: an operation uses another channel for every so many bytes.
     pub(crate) channel_bytes: usize,
-    /// `RSCCL_ALGO`, for what it can carry out.
+    /// `RSCCL_ALGO`, else what `NCCL_ALGO` leaves, for what it can carry out.
     pub(crate) algorithm: Option<Algorithm>,
     /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks, in the form that this has.
     pub(crate) rank_order: Option<Algorithm>,
@@ -285,9 +286,18 @@ fn bytes(
 }
 
 fn algorithm(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Algorithm> {
-    let text = lookup("RSCCL_ALGO")?;
-    let named = |algorithm: &Algorithm| algorithm.name().eq_ignore_ascii_case(text.trim());
-    let found = Algorithm::ALL.into_iter().find(named);
+    let named = |text: &str| {
+        let text = text.trim();
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(text))
+    };
+    let Some(text) = lookup("RSCCL_ALGO") else {
+        // NCCL's is a list of what it may choose from, and most of what it can name needs a GPU. Its answer is asked for
+        // only where it leaves no choice.
+        let list = lookup("NCCL_ALGO")?;
+        let mut known = list.split(',').filter_map(named);
+        return known.next().filter(|first| known.all(|other| other == *first));
+    };
+    let found = named(&text);
     if found.is_none() {
         let names = Algorithm::ALL.map(Algorithm::name).join(", ");
         mistakes.push(format!("RSCCL_ALGO: \"{text}\" is none of {names}"));
@@ -391,6 +401,21 @@ mod tests {
     fn no_timeout_is_a_long_one() {
         assert_eq!(parse(&[("RSCCL_TIMEOUT_S", "0")]).unwrap().timeout, FOREVER);
         assert_eq!(parse(&[]).unwrap().timeout, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn nccls_list_of_algorithms_counts_where_it_leaves_no_choice() {
+        let algorithm = |pairs: &[(&str, &str)]| parse(pairs).unwrap().algorithm;
+        for (list, expected) in [
+            ("Ring", Some(Algorithm::Ring)),
+            ("tree,CollNetDirect", Some(Algorithm::Tree)),
+            ("Ring,Tree", None),
+            ("^Ring", None),
+            ("NVLS", None),
+        ] {
+            assert_eq!(algorithm(&[("NCCL_ALGO", list)]), expected, "{list}");
+        }
+        assert_eq!(algorithm(&[("NCCL_ALGO", "Ring"), ("RSCCL_ALGO", "direct")]), Some(Algorithm::Direct));
     }
 
     #[test]

@@ -92,7 +92,13 @@ fn subsystems(said: &str) -> &'static [&'static str] {
     });
     let is_tree =
         said.strip_prefix("Tree ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    if is_search_row || is_tree || starts(&["Pattern ", "Ring ", "=== System", "CPU/", "NVLS Graph"]) {
+    // The topology: its head and foot, its tree of parts, and the paths between them.
+    let is_link = said.trim_start().strip_prefix("+ ").is_some_and(|rest| rest.contains("] - "));
+    let is_path = said
+        .strip_prefix("NET/")
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains(" :"));
+    let is_topology = is_link || is_path || starts(&["=== System", "==========", "CPU/", "GPU/"]);
+    if is_search_row || is_tree || is_topology || starts(&["Pattern ", "Ring ", "NVLS Graph"]) {
         return &["GRAPH"];
     }
     if said.contains(" set by environment to ") {
@@ -173,6 +179,22 @@ mod tests {
         };
         assert!(passes(&["INIT", "GRAPH", "ENV"]) && passes(&["GRAPH", "NET"]));
         assert!(!passes(&["INIT", "GRAPH", "ENV", "NET"]));
+    }
+
+    #[test]
+    fn the_topology_is_of_graph_alone() {
+        for said in [
+            "=== System : maxBw 1.2 totalBw 12.0 ===",
+            "CPU/0-0 (1/1/3)",
+            "+ PCI[12.0] - NIC/0-30",
+            "              + NET[1.2] - NET/0-0 (0/0/1/1.250000)",
+            "==========================================",
+            "GPU/0-1 :GPU/0-0 (2/5000.0/LOC) CPU/0-0 (1/5000.0/LOC) ",
+            "NET/0-0 :GPU/0-0 (4/1.2/PHB) ",
+        ] {
+            assert_eq!(subsystems(said), ["GRAPH"], "{said}");
+        }
+        assert_eq!(subsystems("NET/Socket : Using [0]eth0:10.0.0.1<0>"), ["INIT", "NET"]);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) enum Level {
 pub(crate) mod subsystem {
     /// Initialisation.
     pub(crate) const INIT: u64 = 0x1;
+    /// Shared memory.
+    pub(crate) const SHM: u64 = 0x8;
     /// Networks.
     pub(crate) const NET: u64 = 0x10;
     /// The channel search and the rings.
@@ -42,7 +44,7 @@ pub(crate) mod subsystem {
         ("INIT", INIT),
         ("COLL", 0x2),
         ("P2P", 0x4),
-        ("SHM", 0x8),
+        ("SHM", SHM),
         ("NET", NET),
         ("GRAPH", GRAPH),
         ("TUNING", 0x40),

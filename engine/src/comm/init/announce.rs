@@ -96,8 +96,9 @@ impl Birth {
                     &lines::hop(channel, 0, place(prev), place(own), "receive", from),
                 );
             }
+            let transport = if to.is_some() { subsystem::NET } else { subsystem::SHM };
             self.info(
-                subsystem::INIT | subsystem::NET,
+                subsystem::INIT | transport,
                 &lines::hop(channel, 0, place(own), place(next), "send", to),
             );
             let name = |nic: usize| self.peers[own].nics[nic].name.as_str();
