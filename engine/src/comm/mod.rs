@@ -29,6 +29,7 @@ use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
 use crate::config::Settings;
 use crate::error::{Error, Result};
+use crate::hash;
 use crate::log::{self, Level, lines, subsystem};
 use crate::net::control::{Failure, Health, lock};
 use crate::net::unique_id::Secret;
@@ -109,6 +110,12 @@ struct Counters {
 }
 
 impl Comm {
+    /// What a communicator made from this one is told of its origin: see [`init::Request::split`].
+    fn lineage(&self, count: i32, color: i32, key: i32) -> (usize, i32, i32, i32, u64) {
+        let hash = hash::split_hash(self.identity.comm_hash, count, color);
+        (self.identity.handle, count, color, key, hash)
+    }
+
     /// `comm 0x…`
     pub(crate) fn name(&self) -> String {
         format!("comm {:#x}", self.identity.handle)

@@ -60,13 +60,7 @@ pub(crate) fn shrink(
         rank,
         n_ranks: members.len(),
         config,
-        split: Some((
-            parent.identity.handle,
-            count,
-            color,
-            key,
-            hash::split_hash(parent.identity.comm_hash, count, color),
-        )),
+        split: Some(parent.lineage(count, color, key)),
     };
     init::init_as(request, settings, making)
 }

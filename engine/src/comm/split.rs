@@ -10,7 +10,6 @@ use crate::comm::making::Making;
 use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
 use crate::error::{Error, Result};
-use crate::hash;
 use crate::net::bootstrap::Bootstrap;
 
 /// `NCCL_SPLIT_NOCOLOR`
@@ -75,13 +74,7 @@ fn split_by(
         rank,
         n_ranks: members.len(),
         config,
-        split: Some((
-            parent.identity.handle,
-            count,
-            color,
-            key,
-            hash::split_hash(parent.identity.comm_hash, count, color),
-        )),
+        split: Some(parent.lineage(count, color, key)),
     };
     init::init_as(request, settings, making).map(Some)
 }
