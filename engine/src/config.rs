@@ -21,7 +21,7 @@ const FOREVER: Duration = Duration::from_secs(100_000_000);
 const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// One message of this size costs about as much as its system calls, so small operations do not pay for many channels.
 const DEFAULT_CHANNEL_BYTES: usize = 64 * 1024;
-/// One socket per connection: over loopback more of them bring nothing, and channels and NICs already have their own.
+/// One socket per connection, since channels and NICs already have their own; whether more pay was not measured quietly.
 const DEFAULT_SOCKETS: u8 = 1;
 /// NCCL's limit on the sockets of one connection (`MAX_SOCKETS` in `net_socket.cc`).
 const MAX_SOCKETS: u8 = 64;
