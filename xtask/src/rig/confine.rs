@@ -48,8 +48,8 @@ pub(crate) fn enter(words: &[String], build: Build) -> Result<Entry> {
         return Ok(Entry::NotAllowed(reason));
     }
     let programs = stage::build(build)?;
-    let own = std::env::current_exe().context("finding this program")?;
-    let mut inside = confined(&[own.display().to_string().as_str(), "rig"]);
+    let own = own_program()?;
+    let mut inside = confined(&[own.as_str(), "rig"]);
     let status =
         inside.args(words).arg("--inside").arg(&programs).status().context("cannot start setpriv")?;
     Ok(Entry::Ended(match status.code() {
@@ -57,6 +57,13 @@ pub(crate) fn enter(words: &[String], build: Build) -> Result<Entry> {
         Some(_) => ExitCode::FAILURE,
         None => bail!("the run inside ended with {status}"),
     }))
+}
+
+/// Where this program lies. A build of the whole workspace may have linked it anew while it ran: then the kernel adds a
+/// word to the name of the old file, and the new one is under the same name.
+fn own_program() -> Result<String> {
+    let own = std::env::current_exe().context("finding this program")?.display().to_string();
+    Ok(own.strip_suffix(" (deleted)").unwrap_or(&own).to_owned())
 }
 
 /// Whether a skipped run is a failure.
