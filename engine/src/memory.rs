@@ -87,8 +87,8 @@ impl Region {
     pub(crate) fn fold_into(self, into: Self, range: Range<usize>, folding: &Folding<'_>) -> Result<()> {
         let mut sources = [std::ptr::null(); MAX_SOURCES];
         let n = folding.others.len();
-        for (source, other) in sources.iter_mut().zip(folding.others) {
-            if other.len() != range.len() {
+        for (index, (source, other)) in sources.iter_mut().zip(folding.others).enumerate() {
+            if index != folding.own && other.len() != range.len() {
                 return Err(Error::Internal(format!("{} bytes are folded with {range:?}", other.len())));
             }
             *source = other.as_ptr();
@@ -140,7 +140,7 @@ pub(crate) struct Folding<'a> {
     pub(crate) kernel: &'a Kernel,
     /// Bytes of an element.
     pub(crate) element_bytes: usize,
-    /// The contributions; at the own index, any of the same length.
+    /// The contributions, all as long; at the own index, anything.
     pub(crate) others: &'a [&'a [u8]],
     /// Index of the own one.
     pub(crate) own: usize,

@@ -78,11 +78,15 @@ impl Comm {
         steps
     }
 
-    /// What `rank` sends on each channel to each other rank, in bytes and closed form.
+    /// What `rank` sends on each channel to each other rank, in bytes and closed form; `cut` is how flat rounds do.
     #[cfg(test)]
-    pub(crate) fn closed_form(&self, operation: &Operation, rank: usize) -> BTreeMap<(u32, usize), u64> {
+    pub(crate) fn closed_form(
+        &self,
+        operation: &Operation,
+        cut: &Cut,
+        rank: usize,
+    ) -> BTreeMap<(u32, usize), u64> {
         if self.is_flat(operation) {
-            let cut = Cut::new(operation.bytes(), self.n_ranks);
             let peers = (0..self.n_ranks).filter(|peer| *peer != rank && operation.count > 0);
             let bytes =
                 |peer| (0..cut.n_rounds()).map(|round| cut.read_bytes(round, rank, peer) as u64).sum();

@@ -12,6 +12,9 @@ use crate::kernels::Fold;
 use crate::memory::Region;
 use crate::profiler::emit::OperationEvents;
 use crate::run::drive::{self, Launch};
+use crate::run::flat::cut::Cut;
+use crate::run::flat::placed;
+use crate::transport::shm::region;
 use crate::types::{DataType, RedOp};
 use crate::world::numbers::{float_bytes, integer_bytes, mix, normal, uniform};
 use crate::world::reference::{Order, Wanted, reduced, scaled};
@@ -27,8 +30,20 @@ pub(super) struct Case {
     pub(super) count: usize,
     pub(super) n_virtual: usize,
     pub(super) in_place: bool,
+    pub(super) memory: Memory,
     /// Of the data.
     pub(super) seed: u64,
+}
+
+/// Where the buffers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// In memory of the rank's own.
+    Own,
+    /// In memory of `ncclMemAlloc`.
+    Shared,
+    /// In either, by rank.
+    Mixed,
 }
 
 /// What a call left behind on one rank.
@@ -125,11 +140,19 @@ impl Case {
             (true, true) => (GAP + if sent == 0 { 0 } else { own }, GAP),
             (true, false) => (GAP, GAP + if received == 0 || received == sent { 0 } else { own }),
         };
-        let mut memory = vec![UNTOUCHED; 3 * GAP + sent + received];
+        let len = 3 * GAP + sent + received;
+        let is_shared = match self.memory {
+            Memory::Own => false,
+            Memory::Shared => true,
+            Memory::Mixed => comm.rank.is_multiple_of(2),
+        };
+        let (mut own, mut shared) = (vec![0; len], is_shared.then(|| region::Memory::new(len)));
+        let memory = shared.as_mut().map_or(own.as_mut_slice(), region::Memory::bytes);
+        memory.fill(UNTOUCHED);
         memory[send_at..send_at + sent].copy_from_slice(&send);
-        let before = memory.clone();
+        let before = memory.to_vec();
         let old = carried(comm);
-        let choice = self.launch(comm, &mut memory, (send_at, sent), (recv_at, received));
+        let choice = self.launch(comm, memory, (send_at, sent), (recv_at, received));
         let recv = recv_at..recv_at + received;
         assert_eq!(memory[..recv_at], before[..recv_at], "{self:?} writes before its result");
         assert_eq!(memory[recv.end..], before[recv.end..], "{self:?} writes behind its result");
@@ -186,7 +209,14 @@ impl Case {
     /// What each rank must send on each channel to each other one, in closed form.
     pub(super) fn formula(&self, comm: &Comm, rank: usize) -> BTreeMap<(u32, usize), u64> {
         let nothing = || Region::of_slice(&[]);
-        comm.closed_form(&self.operation(comm, nothing(), nothing()), rank)
+        let operation = self.operation(comm, nothing(), nothing());
+        let is_placed = self.memory == Memory::Shared && self.bytes(1) >= placed::FROM_BYTES;
+        let cut = if is_placed && comm.is_flat(&operation) {
+            Cut::in_place(self.bytes(1), comm.n_ranks, false)
+        } else {
+            Cut::new(self.bytes(1), comm.n_ranks)
+        };
+        comm.closed_form(&operation, &cut, rank)
     }
 
     /// What every rank must get, element by element.

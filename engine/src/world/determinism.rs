@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::collective::algorithm::Algorithm;
 use crate::collective::operation::Primitive;
 use crate::types::{DataType, RedOp};
-use crate::world::case::Case;
+use crate::world::case::{Case, Memory};
 use crate::world::numbers::mix;
 use crate::world::ranks::{Shape, Transport};
 
@@ -24,7 +24,8 @@ struct Seen {
 fn sums(n_virtual: usize) -> Vec<Case> {
     let sum = |data_type, op, pre_mul| {
         let (primitive, in_place, seed) = (Primitive::AllReduce, false, 7);
-        Case { primitive, data_type, op, pre_mul, count: COUNT, n_virtual, in_place, seed }
+        let memory = Memory::Own;
+        Case { primitive, data_type, op, pre_mul, count: COUNT, n_virtual, in_place, memory, seed }
     };
     vec![
         sum(DataType::F32, RedOp::Sum, false),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::collective::algorithm::Algorithm;
 use crate::collective::operation::Primitive;
 use crate::types::{DataType, RedOp};
-use crate::world::case::{Case, Outcome, Traffic};
+use crate::world::case::{Case, Memory, Outcome, Traffic};
 use crate::world::numbers::mix;
 use crate::world::ranks::{Shape, Transport};
 use crate::world::reference::Order;
@@ -84,7 +84,8 @@ fn case(primitive: Primitive, data_type: DataType, count: usize, seed: u64) -> C
     let (op, pre_mul) = OPS[pick(seed, OPS.len())];
     let pre_mul = pre_mul && primitive.reduces();
     let in_place = mix(seed) & 1 == 0;
-    Case { primitive, data_type, op, pre_mul, count, n_virtual: 1, in_place, seed }
+    let memory = Memory::Own;
+    Case { primitive, data_type, op, pre_mul, count, n_virtual: 1, in_place, memory, seed }
 }
 
 fn pick(seed: u64, of: usize) -> usize {
@@ -157,10 +158,12 @@ fn flat_rounds_are_right_with_every_type_and_size() {
             Shape { transport, n_ranks, ranks_per_host, n_channels, algorithm, deterministic, seed: 0 };
         let all = |seed| DataType::ALL.map(|of| case(Primitive::AllReduce, of, 13, seed));
         let mut cases: Vec<Case> = (0..6).flat_map(all).collect();
-        for count in [1, 8192, 8193, 16_385, 70_001, 300_007] {
+        for count in [1, 2048, 8192, 8193, 16_385, 70_001, 300_007] {
             let sum = Case { op: RedOp::Sum, ..case(Primitive::AllReduce, DataType::F32, count, 1) };
-            let plain = Case { pre_mul: false, ..sum };
-            cases.extend([false, true].map(|in_place| Case { in_place, ..plain }));
+            for memory in [Memory::Own, Memory::Shared, Memory::Mixed] {
+                let plain = Case { pre_mul: false, memory, ..sum };
+                cases.extend([false, true].map(|in_place| Case { in_place, ..plain }));
+            }
         }
         check(&shape, &cases);
     }

@@ -192,6 +192,8 @@ impl Contender {
         let mut command = isolation.map_or_else(|| plain(&words), |name| machine::isolated(name, &words));
         command.envs(self.environment.iter().copied()).envs(self.settings.iter().cloned());
         command.env("BENCH_RANKS", n_ranks.to_string());
+        // What runs this sets it, and it would put the engine without optimizations before the one that was linked.
+        command.env_remove("LD_LIBRARY_PATH");
         if matches!(self.library, Library::IntelMpi | Library::OneCcl) {
             command.env("I_MPI_ROOT", &programs.intel).env("CCL_ROOT", &programs.intel);
         }

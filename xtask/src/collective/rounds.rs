@@ -13,6 +13,8 @@ use crate::process::say;
 
 /// Batches of a round; their median is its figure.
 const BATCHES: usize = 8;
+/// Ranks that have just woken up are slow: the scheduler has yet to spread them, and caches to fill.
+const WARM_UP_NS: f64 = 2e7;
 /// A round of slow operations has fewer batches, down to three, to last no longer than this.
 const ROUND_NS: f64 = 4e8;
 /// How late the last rank is where waiting is measured: longer than any library spins before it sleeps, if it ever does.
@@ -129,15 +131,13 @@ impl<'a> Field<'a> {
 
     /// How many operations fill a batch, for each team; who fails is out.
     fn calibrate(&mut self, bytes: usize, results: &mut Results) -> Vec<Order> {
-        let trial = Order { bytes, batches: 2, per_batch: 2, warm_up: 1, late_us: 0 };
         let batch_ns = self.options.batch_ns();
         let mut orders = Vec::new();
         let mut kept = Vec::new();
         for mut team in std::mem::take(&mut self.teams) {
-            match team.measure(&trial) {
-                Ok(answer) => {
-                    let fastest = answer.batches_ns.iter().copied().fold(f64::INFINITY, f64::min);
-                    orders.push(fill(bytes, fastest, batch_ns));
+            match operation_ns(&mut team, bytes, batch_ns) {
+                Ok(operation_ns) => {
+                    orders.push(fill(bytes, operation_ns, batch_ns));
                     kept.push(team);
                 }
                 Err(error) => results.leave_out(&team.contender, self.n_ranks, &error),
@@ -226,11 +226,32 @@ impl Cell {
     }
 }
 
+/// About what an operation takes: more and more of them, until they fill a batch.
+fn operation_ns(team: &mut Team, bytes: usize, batch_ns: f64) -> Result<f64> {
+    let mut per_batch = 2;
+    loop {
+        let trial = Order { bytes, batches: 2, per_batch, warm_up: per_batch, late_us: 0 };
+        let answer = team.measure(&trial)?;
+        let fastest = answer.batches_ns.iter().copied().fold(f64::INFINITY, f64::min);
+        let filling = whole(batch_ns / fastest.max(1.0));
+        if filling <= per_batch {
+            return Ok(fastest);
+        }
+        per_batch = filling.min(per_batch * 8);
+    }
+}
+
 /// As many operations as fill a batch, as few batches as fit in a round.
 fn fill(bytes: usize, operation_ns: f64, batch_ns: f64) -> Order {
     let per_batch = whole(batch_ns / operation_ns).clamp(1, 50_000);
     let batches = whole(ROUND_NS / operation_ns.max(1.0)).clamp(3, BATCHES);
-    Order { bytes, batches, per_batch, warm_up: (per_batch / 10).max(1), late_us: 0 }
+    Order {
+        bytes,
+        batches,
+        per_batch,
+        warm_up: whole(WARM_UP_NS / operation_ns).clamp(1, 50_000),
+        late_us: 0,
+    }
 }
 
 #[expect(
@@ -249,7 +270,7 @@ mod tests {
     #[test]
     fn short_operations_fill_batches() {
         let order = fill(4, 1000.0, 4e6);
-        assert_eq!((order.batches, order.per_batch, order.warm_up), (8, 4000, 400));
+        assert_eq!((order.batches, order.per_batch, order.warm_up), (8, 4000, 20_000));
     }
 
     #[test]

@@ -44,9 +44,19 @@ impl Cut {
         Self { bytes, n_ranks, chunk_bytes, is_shared }
     }
 
+    /// Of buffers that are read in place, in one chunk; `is_whole` if everybody folds everything.
+    pub(crate) fn in_place(bytes: usize, n_ranks: usize, is_whole: bool) -> Self {
+        Self { bytes, n_ranks, chunk_bytes: bytes, is_shared: !is_whole }
+    }
+
+    /// Of the whole buffer.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Rounds in all.
     pub(crate) fn n_rounds(&self) -> usize {
-        self.bytes.div_ceil(self.chunk_bytes) + usize::from(self.is_shared)
+        self.bytes.div_ceil(self.chunk_bytes.max(1)) + usize::from(self.is_shared)
     }
 
     /// The contribution that is shown in `round`; empty in a last one that has results alone.

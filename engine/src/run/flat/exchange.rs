@@ -8,7 +8,9 @@ use crate::kernels::Kernel;
 use crate::kernels::copy::STREAM_FROM_BYTES;
 use crate::memory::{Folding, MAX_SOURCES, Region};
 use crate::net::link::Header;
+use crate::profiler::emit::OperationEvents;
 use crate::run::flat::cut::Cut;
+use crate::run::flat::placed::{self, Offer, Placed};
 use crate::run::flat::trace::Trace;
 use crate::transport::shm::flat::Flat;
 use crate::transport::{Fault, Progress};
@@ -31,9 +33,26 @@ pub(crate) struct Exchange {
     element_bytes: usize,
     streamed: bool,
     own: usize,
-    round: usize,
+    stage: Stage,
+    /// Whether the own part of this round is.
     shown: bool,
+    events: OperationEvents,
     trace: Option<Box<Trace>>,
+}
+
+/// What the next round is for.
+#[derive(Debug)]
+enum Stage {
+    /// Each shows where its buffers lie or, where others cannot read them, its first chunk.
+    Meeting,
+    /// Each shows a chunk, and what it has folded of the one before.
+    Copied { round: usize },
+    /// Each says that it has folded its share, in memory that the others read.
+    Folded(Placed),
+    /// Each says that it has read all.
+    Read,
+    /// Nothing: it is done.
+    Over,
 }
 
 impl Exchange {
@@ -58,108 +77,187 @@ impl Exchange {
             element_bytes: operation.fold.data_type.size_bytes(),
             streamed: operation.bytes() >= STREAM_FROM_BYTES,
             own: rank,
-            round: 0,
+            stage: match operation.bytes() {
+                0 => Stage::Over,
+                1..placed::FROM_BYTES => Stage::Copied { round: 0 },
+                _ => Stage::Meeting,
+            },
             shown: false,
+            events: operation.events.clone(),
             trace: Trace::new(&operation.events, cut, rank, operation.fold.n_ranks),
         }
     }
 
-    /// What it says about itself, in all rounds but for their number.
+    /// What it says about itself, in all rounds but for their number and length.
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
     /// Whether all is done.
     pub(crate) fn is_over(&self) -> bool {
-        self.round == self.cut.n_rounds()
+        matches!(self.stage, Stage::Over)
     }
 
     /// Goes on as far as the others have come; whether anything moved.
     pub(crate) fn step(&mut self, flat: &mut Flat) -> std::result::Result<bool, Fault> {
         let mut moved = false;
         while !self.is_over() {
-            // Rounds are counted in 32 bits: 2^32 of them exceed any memory.
-            let part = u32::try_from(self.round).unwrap_or(u32::MAX);
-            let header = Header { part, ..self.header };
             if !self.shown {
-                self.show(flat, &header).map_err(Fault::Broken)?;
+                self.show(flat).map_err(Fault::Broken)?;
+                self.shown = true;
                 moved = true;
             }
-            match flat.poll(&header)? {
+            match flat.poll(&self.header)? {
                 Progress::Done => {}
                 progress => return Ok(moved | (progress == Progress::Moved)),
             }
-            self.take(flat).map_err(Fault::Broken)?;
+            self.stage = self.take(flat)?;
+            self.shown = false;
+            // Rounds are counted in 32 bits: 2^32 of them exceed any memory.
+            self.header.part = self.header.part.wrapping_add(1);
             moved = true;
         }
         Ok(moved)
     }
 
-    fn show(&mut self, flat: &mut Flat, header: &Header) -> Result<()> {
-        if let Some(trace) = &mut self.trace {
-            trace.start(self.round);
+    fn show(&mut self, flat: &mut Flat) -> Result<()> {
+        match self.stage {
+            Stage::Meeting => match Offer::new(flat, self.send, self.recv, self.cut.bytes()) {
+                Some(offer) => flat.show_note(&self.header, &offer.to_note()),
+                None => self.show_chunk(flat, 0),
+            },
+            Stage::Copied { round } => self.show_chunk(flat, round),
+            Stage::Folded(_) | Stage::Read | Stage::Over => {
+                flat.prepare(0)?;
+                flat.show(&self.header);
+                Ok(())
+            }
         }
-        flat.prepare(self.cut.block_bytes(self.round))?;
-        let chunk = self.cut.chunk(self.round);
+    }
+
+    fn show_chunk(&mut self, flat: &mut Flat, round: usize) -> Result<()> {
+        self.start_trace(round);
+        flat.prepare(self.cut.block_bytes(round))?;
+        let chunk = self.cut.chunk(round);
         if self.cut.is_shared {
-            let own = self.cut.share(self.round, self.own);
+            let own = self.cut.share(round, self.own);
             flat.write(0, self.send.read(chunk.start..own.start)?);
             flat.write(own.end - chunk.start, self.send.read(own.end..chunk.end)?);
-            if self.round > 0 {
-                let result = self.cut.share(self.round - 1, self.own);
+            if round > 0 {
+                let result = self.cut.share(round - 1, self.own);
                 flat.write(chunk.len(), self.recv.read(result)?);
             }
         } else {
             flat.write(0, self.send.read(chunk)?);
         }
-        flat.show(header);
-        self.shown = true;
+        flat.show(&self.header);
         Ok(())
     }
 
-    fn take(&mut self, flat: &Flat) -> Result<()> {
-        let chunk = self.cut.chunk(self.round);
-        if self.cut.is_shared {
-            self.fold(flat, chunk.start, self.cut.share(self.round, self.own), false)?;
-            self.store_results(flat, chunk.len())?;
+    /// Does what all have shown allows; what comes next.
+    fn take(&mut self, flat: &Flat) -> std::result::Result<Stage, Fault> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Meeting => self.meet(flat),
+            Stage::Copied { round } => self.take_chunk(flat, round).map_err(Fault::Broken),
+            Stage::Folded(placed) => {
+                let others = (0..flat.n_members()).filter(|member| *member != self.own);
+                for (member, share) in others.map(|member| (member, self.cut.share(0, member))) {
+                    let result = placed.result(member, &share);
+                    self.recv.write(share.start, result, self.streamed).map_err(Fault::Broken)?;
+                }
+                self.stop_trace(1);
+                Ok(Stage::Read)
+            }
+            Stage::Read | Stage::Over => Ok(Stage::Over),
+        }
+    }
+
+    fn meet(&mut self, flat: &Flat) -> std::result::Result<Stage, Fault> {
+        let bytes = self.cut.bytes();
+        if let Some(placed) = Placed::meet(flat, bytes)? {
+            self.cut = placed.cut(bytes);
+            self.trace = Trace::new(&self.events, self.cut, self.own, flat.n_members());
+            self.start_trace(0);
+            let share = if placed.is_whole { 0..bytes } else { self.cut.share(0, self.own) };
+            let piece = |member| placed.contribution(member, &share);
+            self.fold(flat.n_members(), piece, share.clone(), self.streamed).map_err(Fault::Broken)?;
+            self.stop_trace(0);
+            if placed.is_whole {
+                return Ok(Stage::Read);
+            }
+            self.start_trace(1);
+            return Ok(Stage::Folded(placed));
+        }
+        let is_mixed = (0..flat.n_members()).any(|member| flat.note(member).is_some());
+        if is_mixed {
+            Ok(Stage::Copied { round: 0 })
         } else {
-            self.fold(flat, chunk.start, chunk, self.streamed)?;
+            self.take_chunk(flat, 0).map_err(Fault::Broken)
         }
-        if let Some(trace) = &mut self.trace {
-            trace.stop(self.round);
-        }
-        self.round += 1;
-        self.shown = false;
-        Ok(())
     }
 
-    /// Folds `range` of all contributions to the chunk that starts at `start`.
-    fn fold(&self, flat: &Flat, start: usize, range: Range<usize>, streamed: bool) -> Result<()> {
+    fn take_chunk(&mut self, flat: &Flat, round: usize) -> Result<Stage> {
+        let chunk = self.cut.chunk(round);
+        let (share, streamed) = if self.cut.is_shared {
+            (self.cut.share(round, self.own), false)
+        } else {
+            (chunk.clone(), self.streamed)
+        };
+        let piece = |member| flat.piece(member, share.start - chunk.start, share.len());
+        self.fold(flat.n_members(), piece, share.clone(), streamed)?;
+        if self.cut.is_shared && round > 0 {
+            self.store_results(flat, round - 1, chunk.len())?;
+        }
+        self.stop_trace(round);
+        let next = round + 1;
+        Ok(if next < self.cut.n_rounds() { Stage::Copied { round: next } } else { Stage::Over })
+    }
+
+    /// Folds `range` of all contributions; `piece` is that of another member.
+    fn fold<'a>(
+        &self,
+        n_members: usize,
+        piece: impl Fn(usize) -> &'a [u8],
+        range: Range<usize>,
+        streamed: bool,
+    ) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
         let mut others: [&[u8]; MAX_SOURCES] = [&[]; MAX_SOURCES];
-        let n = flat.n_members();
-        for (member, other) in others.iter_mut().take(n).enumerate() {
-            *other = flat.piece(member, range.start - start, range.len());
+        for (member, other) in others.iter_mut().take(n_members).enumerate() {
+            if member != self.own {
+                *other = piece(member);
+            }
         }
         let folding = Folding {
             kernel: &self.kernel,
             element_bytes: self.element_bytes,
-            others: &others[..n],
+            others: &others[..n_members],
             own: self.own,
             streamed,
         };
         self.send.fold_into(self.recv, range, &folding)
     }
 
-    /// Copies out what the others have folded of the chunk before; it lies at `offset` of their blocks.
-    fn store_results(&self, flat: &Flat, offset: usize) -> Result<()> {
-        let Some(round) = self.round.checked_sub(1) else { return Ok(()) };
+    /// Copies out what the others have folded in `round`; it lies at `offset` of their blocks.
+    fn store_results(&self, flat: &Flat, round: usize, offset: usize) -> Result<()> {
         for member in (0..flat.n_members()).filter(|member| *member != self.own) {
             let share = self.cut.share(round, member);
             self.recv.write(share.start, flat.piece(member, offset, share.len()), self.streamed)?;
         }
         Ok(())
+    }
+
+    fn start_trace(&mut self, round: usize) {
+        if let Some(trace) = &mut self.trace {
+            trace.start(round);
+        }
+    }
+
+    fn stop_trace(&mut self, round: usize) {
+        if let Some(trace) = &mut self.trace {
+            trace.stop(round);
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod cut;
 pub(crate) mod exchange;
+pub(crate) mod placed;
 pub(crate) mod trace;
 
 use std::collections::VecDeque;

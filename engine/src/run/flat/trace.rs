@@ -15,6 +15,8 @@ pub(crate) struct Trace {
     cut: Cut,
     own: usize,
     kernel: Option<Handle>,
+    /// Rounds that have begun.
+    started: usize,
     /// Two per other rank: to it and from it.
     flows: Vec<Flow>,
 }
@@ -36,11 +38,15 @@ impl Trace {
         let peers = (0..n_ranks).filter(|peer| *peer != own);
         let both = |peer| [true, false].map(|is_send| Flow { peer, is_send, op: None, step: None });
         let flows = peers.flat_map(both).collect();
-        Some(Box::new(Self { events: events.clone(), cut, own, kernel: None, flows }))
+        Some(Box::new(Self { events: events.clone(), cut, own, kernel: None, started: 0, flows }))
     }
 
-    /// The own block of `round` is about to be shown.
+    /// The own block of `round` is about to be shown; perhaps again, because others could not read it in place.
     pub(crate) fn start(&mut self, round: usize) {
+        if round < self.started {
+            return;
+        }
+        self.started = round + 1;
         if round == 0 {
             self.kernel = self.events.kernel_start(CHANNEL);
         }

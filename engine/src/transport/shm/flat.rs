@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::net::link::{HEADER_BYTES, Header};
 use crate::transport::shm::arena::LINE_BYTES;
-use crate::transport::shm::doorbell::Ringer;
 use crate::transport::shm::map::Mapping;
+use crate::transport::shm::peer::Peer;
 use crate::transport::{Fault, Progress};
 
 /// Bytes of a block at most: the blocks of the ranks that share a core fit into its second-level cache, with what is
@@ -32,14 +32,22 @@ const CLAIMED_BYTES: std::ops::RangeInclusive<usize> = 256..=4096;
 /// Blocks that fit into the header's line travel there: one line instead of two.
 const INLINE: usize = HEADER + HEADER_BYTES;
 const INLINE_BYTES: usize = LINE_BYTES - INLINE;
+const NOTE_LEN: u32 = NOTE_BYTES as u32;
 
-/// One member's slots, and how to wake it; none for this rank.
+/// What a member may say in a round's header line instead of showing a block.
+pub(crate) type Note = [u8; NOTE_BYTES];
+/// Bytes of a note.
+pub(crate) const NOTE_BYTES: usize = INLINE_BYTES;
+/// Header bytes that are the same for all members: all but the length, which is a note's or 0.
+const COMMON_BYTES: usize = HEADER_BYTES - 4;
+
+/// One member's slots.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// The head of its arena.
     pub(crate) head: Arc<Mapping>,
     /// Of the others.
-    pub(crate) ringer: Option<Ringer>,
+    pub(crate) peer: Option<Arc<Peer>>,
 }
 
 /// All members' slots. Members are the host's ranks of the communicator, ascending.
@@ -69,6 +77,16 @@ impl Flat {
     /// This rank's place among them.
     pub(crate) fn own(&self) -> usize {
         self.own
+    }
+
+    /// The other members.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = &Peer> {
+        self.seats.iter().filter_map(|seat| seat.peer.as_deref())
+    }
+
+    /// Another member; nothing for this rank.
+    pub(crate) fn peer(&self, member: usize) -> Option<&Peer> {
+        self.seats[member].peer.as_deref()
     }
 
     /// Begins the next round: shows `block`, which may be overwritten on return. The round before must be over.
@@ -104,7 +122,23 @@ impl Flat {
         let (slot, head) = (self.slot(), &self.seats[self.own].head);
         head.write(slot + HEADER, &header.to_bytes());
         head.long(slot).store(self.round, Ordering::Release);
-        self.seats.iter().filter_map(|seat| seat.ringer.as_ref()).for_each(Ringer::ring);
+        self.peers().for_each(|peer| peer.ringer.ring());
+    }
+
+    /// Begins the next round with a note instead of a block.
+    pub(crate) fn show_note(&mut self, header: &Header, note: &Note) -> Result<()> {
+        self.prepare(0)?;
+        self.seats[self.own].head.write(self.slot() + INLINE, note);
+        self.show(&Header { len: NOTE_LEN, ..*header });
+        Ok(())
+    }
+
+    /// A member's note of this round, if it has shown one; it must have arrived.
+    pub(crate) fn note(&self, member: usize) -> Option<Note> {
+        let seat = &self.seats[member];
+        let header = seat.head.read(self.slot() + HEADER, HEADER_BYTES).first_chunk()?;
+        let is_note = Header::from_bytes(header)?.len == NOTE_LEN;
+        if is_note { seat.head.read(self.slot() + INLINE, NOTE_BYTES).first_chunk().copied() } else { None }
     }
 
     /// Looks for further blocks. [`Progress::Done`] when all have arrived: the round is over as soon as the caller has
@@ -117,7 +151,7 @@ impl Flat {
                 return Ok(if moved { Progress::Moved } else { Progress::Idle });
             }
             let theirs = seat.head.read(slot + HEADER, HEADER_BYTES);
-            if theirs != header.to_bytes() {
+            if theirs[..COMMON_BYTES] != header.to_bytes()[..COMMON_BYTES] {
                 let theirs = theirs.first_chunk().and_then(Header::from_bytes);
                 return Err(theirs.map_or_else(malformed, Fault::Mismatch));
             }

@@ -81,12 +81,10 @@ impl Host {
 
     /// The flat exchange of all members; one per communicator, as its rounds are counted.
     pub(crate) fn flat(&self) -> Flat {
-        let seat = |peer: &Arc<Peer>| Seat {
-            head: Arc::clone(peer.arena.head()),
-            ringer: Some(peer.ringer.clone()),
-        };
+        let seat =
+            |peer: &Arc<Peer>| Seat { head: Arc::clone(peer.arena.head()), peer: Some(Arc::clone(peer)) };
         let mut seats: Vec<Seat> = self.peers.iter().map(seat).collect();
-        seats.insert(self.own_member, Seat { head: Arc::clone(self.arena.head()), ringer: None });
+        seats.insert(self.own_member, Seat { head: Arc::clone(self.arena.head()), peer: None });
         Flat::new(seats, self.own_member, self.arena.layout().flat())
     }
 

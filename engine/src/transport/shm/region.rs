@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::transport::shm::map::{self, Mapping, PAGE_BYTES};
 
 /// Smaller allocations are never read in place, so a descriptor for each would be wasted.
-const MIN_REGION_BYTES: usize = 32 * 1024;
+const MIN_REGION_BYTES: usize = 8 * 1024;
 /// Of ordinary memory: a cache line.
 const ALIGNMENT: usize = 64;
 
@@ -99,6 +99,33 @@ pub(crate) fn find(bytes: &[u8]) -> Option<(Arc<Region>, usize)> {
 pub(crate) fn exists(id: u32) -> bool {
     let regions = REGIONS.read().unwrap_or_else(PoisonError::into_inner);
     regions.values().any(|region| region.id == id)
+}
+
+/// Memory of the API for tests.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Memory(*mut u8, usize);
+
+#[cfg(test)]
+impl Memory {
+    /// Zeros.
+    pub(crate) fn new(len: usize) -> Self {
+        Self(allocate(len).unwrap().cast(), len)
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: allocated with this length, and borrowed from its only owner.
+        unsafe { std::slice::from_raw_parts_mut(self.0, self.1) }
+    }
+}
+
+#[cfg(test)]
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new`, freed once.
+        unsafe { free(self.0.cast()) };
+    }
 }
 
 #[cfg(test)]

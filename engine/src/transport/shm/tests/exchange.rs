@@ -129,8 +129,9 @@ fn flat_rounds_bring_everybody_everything() {
 fn flat_rounds_of_different_calls_are_a_mismatch() {
     threads(2, SLOTS_ONLY, |rank, host| {
         let mut flat = host.flat();
-        let (own, theirs) = (header(0, 8 + rank), header(0, 9 - rank));
-        flat.start(&own, &pattern(0, 8 + rank)).unwrap();
+        let call = |rank: usize| Header { signature: rank as u64, ..header(0, 0) };
+        let (own, theirs) = (call(rank), call(1 - rank));
+        flat.start(&own, &pattern(0, 8)).unwrap();
         assert!(flat.start(&own, &[]).is_err(), "the round is not over");
         let fault = drive(host.doorbell(), || flat.poll(&own)).unwrap_err();
         assert!(matches!(fault, Fault::Mismatch(header) if header == theirs), "{fault:?}");

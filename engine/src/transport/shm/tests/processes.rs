@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::ranks::*;
 use crate::clock;
+use crate::transport::shm::Tuning;
 use crate::transport::shm::connect::{self, Endpoint};
 use crate::transport::shm::doorbell::Mode;
 use crate::transport::shm::host::Host;
-use crate::transport::shm::{Tuning, region};
+use crate::transport::shm::region::Memory;
 use crate::transport::{Description, Progress, RecvHalf, SendHalf};
 
 /// Runs `body` as ranks 0 and 1, each a process, and wants both to end well.
@@ -58,27 +59,6 @@ fn wait(child: libc::pid_t) -> i32 {
     // SAFETY: the test's own child.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     status
-}
-
-/// Memory of the API with a pattern in it.
-struct Memory(*mut u8, usize);
-
-impl Memory {
-    fn new(len: usize) -> Self {
-        Self(region::allocate(len).unwrap().cast(), len)
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: allocated with this length, and borrowed from its only owner.
-        unsafe { std::slice::from_raw_parts_mut(self.0, self.1) }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new`, freed once.
-        unsafe { region::free(self.0.cast()) };
-    }
 }
 
 const LEN: usize = 1_000_003;
