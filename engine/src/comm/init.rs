@@ -223,7 +223,7 @@ impl Birth {
         };
         self.info(
             subsystem::INIT | subsystem::PROFILE,
-            &format!("PROFILER/Plugin: Using {} (v5)", plugin.name()),
+            &format!("PROFILER/Plugin: Using {} (v{})", plugin.name(), plugin.version()),
         );
         plugin.init(about)
     }

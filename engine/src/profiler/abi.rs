@@ -1,4 +1,5 @@
-//! The version 5 layouts of NCCL's profiler interface (`ext-profiler/nccl/profiler_v5.h`), checked at compile time.
+//! The layouts of versions 5 and 6 of NCCL's profiler interface (`ext-profiler/nccl/profiler_v5.h`), checked at compile
+//! time.
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::mem::offset_of;

@@ -1,4 +1,4 @@
-//! NCCL's profiler plugin interface, version 5 (NCCL 2.28): the layouts, the loader, and what is told when.
+//! NCCL's profiler plugin interface, versions 5 and 6 (NCCL 2.28 to 2.30): the layouts, the loader, and what is told when.
 
 pub(crate) mod abi;
 pub(crate) mod emit;

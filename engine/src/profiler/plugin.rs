@@ -15,7 +15,9 @@ use crate::profiler::abi::{Descriptor, Logger, StateArgs, Table};
 
 /// What NCCL calls a plugin that is linked into the process.
 const STATIC_PLUGIN: &str = "STATIC_PLUGIN";
-const SYMBOL: &CStr = c"ncclProfiler_v5";
+/// The tables that a plugin may offer, the newest first. Version 6 adds events of copy engines, of which a host library
+/// has none; the layouts are the same (`profiler_v5.h` and `profiler_v6.h`, NCCL 2.28 to 2.30).
+const SYMBOLS: [(&CStr, u32); 2] = [(c"ncclProfiler_v6", 6), (c"ncclProfiler_v5", 5)];
 
 /// The mask that every communicator's init hands to the plugin, which may write to it at any time: one for the process,
 /// as in NCCL.
@@ -28,6 +30,7 @@ static LOADED: Mutex<Weak<Plugin>> = Mutex::new(Weak::new());
 pub(crate) struct Plugin {
     table: *const Table,
     name: String,
+    version: u32,
     _library: Library,
 }
 
@@ -104,6 +107,11 @@ impl Plugin {
         &self.name
     }
 
+    /// The version of the interface that it is driven by.
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
     fn table(&self) -> &Table {
         // SAFETY: the symbol is a static of the library, which stays loaded while `self` lives.
         unsafe { &*self.table }
@@ -116,7 +124,7 @@ impl Plugin {
         let name = about.name.map_or(std::ptr::null(), CStr::as_ptr);
         let mask = ACTIVATION_MASK.as_ptr();
         let About { comm_hash, n_nodes, n_ranks, rank, .. } = about;
-        // SAFETY: the arguments are what version 5 of the interface asks for, and outlive the call; the mask is static.
+        // SAFETY: the arguments are what the interface asks for, and outlive the call; the mask is static.
         let code = unsafe { init(&raw mut pointer, comm_hash, mask, name, n_nodes, n_ranks, rank, LOGGER) };
         (code == 0).then(|| Context { plugin: Arc::clone(self), pointer })
     }
@@ -200,8 +208,12 @@ fn open(file: Option<String>) -> Option<Plugin> {
         // SAFETY: the user names this library to be loaded into the process; its initialisers run as for any dlopen.
         Some(file) => unsafe { Library::open(Some(Path::new(file)), RTLD_NOW | RTLD_LOCAL) }.ok()?,
     };
-    // SAFETY: by NCCL's interface, the symbol of this name is a version 5 table.
-    let symbol = unsafe { library.get::<*const Table>(SYMBOL.to_bytes_with_nul()) }.ok()?;
+    let found = SYMBOLS.iter().find_map(|(symbol, version)| {
+        // SAFETY: by NCCL's interface, the symbol of this name is a table of this version.
+        let symbol = unsafe { library.get::<*const Table>(symbol.to_bytes_with_nul()) }.ok()?;
+        Some((symbol, *version))
+    });
+    let (symbol, version) = found?;
     // The address of the symbol is the table itself, not a pointer to it.
     let table: *const Table = symbol.as_raw_ptr().cast();
     // SAFETY: as above; the library is loaded.
@@ -212,7 +224,7 @@ fn open(file: Option<String>) -> Option<Plugin> {
         // SAFETY: by NCCL's interface, a NUL-terminated string.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     };
-    Some(Plugin { table, name, _library: library })
+    Some(Plugin { table, name, version, _library: library })
 }
 
 /// A communicator's name for the plugin.

@@ -1,5 +1,6 @@
-/* A profiler plugin for the tests, written against version 5 of NCCL's interface: writes one line per call to the file
- * named by PLUGIN_LOG with the process id after it. An event's handle is its number. */
+/* A profiler plugin for the tests, written against versions 5 and 6 of NCCL's interface, whose layouts are the same:
+ * writes one line per call to the file named by PLUGIN_LOG with the process id after it. An event's handle is its
+ * number. VERSION is the one it offers; with 6 it also offers a version 5 that must not be asked for. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -81,7 +82,7 @@ static int finalize(void* context) {
   return 0;
 }
 
-struct {
+typedef struct {
   const char* name;
   int (*init)(void**, uint64_t, int*, const char*, int, int, int,
               void (*)(int, unsigned long, const char*, int, const char*, ...));
@@ -89,4 +90,11 @@ struct {
   int (*stop)(void*);
   int (*record)(void*, int, state_args*);
   int (*finalize)(void*);
-} ncclProfiler_v5 = {"test", init, start, stop, record, finalize};
+} profiler;
+
+#if VERSION == 6
+profiler ncclProfiler_v6 = {"test", init, start, stop, record, finalize};
+profiler ncclProfiler_v5; /* nothing in it can be called */
+#else
+profiler ncclProfiler_v5 = {"test", init, start, stop, record, finalize};
+#endif

@@ -2,7 +2,7 @@
  *
  * Commands:
  *   once          every primitive once, checked
- *   bench COUNT   all-reduces of COUNT floats; rank 0 prints the time of one
+ *   bench COUNT [shared]  all-reduces of COUNT floats, in memory that other ranks can read; rank 0 prints the time of one
  *   until-error   all-reduces until one fails; prints READY after the first, and the error at the end, then makes a
  *                 communicator of one rank to show that the process is still of use
  *   init          init alone
@@ -176,8 +176,15 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void bench(size_t count) {
+static void bench(size_t count, int shared) {
   float* values = numbers(count, 0);
+  if (shared) {
+    void* memory = NULL;
+    CHECK(ncclMemAlloc(&memory, count * sizeof(float)));
+    memcpy(memory, values, count * sizeof(float));
+    free(values);
+    values = memory;
+  }
   int rounds = 20;
   double start = 0;
   for (int round = -3; round < rounds; round++) {
@@ -186,7 +193,8 @@ static void bench(size_t count) {
     CHECK(rscclStreamSynchronize(stream));
   }
   if (rank == 0) printf("%zu bytes: %.3f ms\n", count * sizeof(float), 1e3 * (seconds() - start) / rounds);
-  free(values);
+  if (shared) CHECK(ncclMemFree(values));
+  else free(values);
 }
 
 int main(int argc, char** argv) {
@@ -212,7 +220,7 @@ int main(int argc, char** argv) {
     printf("LEFT\n");
     return 0;
   }
-  if (!strcmp(argv[4], "bench")) bench(strtoul(argv[5], NULL, 10));
+  if (!strcmp(argv[4], "bench")) bench(strtoul(argv[5], NULL, 10), argc > 6 && !strcmp(argv[6], "shared"));
   if (!strcmp(argv[4], "once")) {
     int version = 0, count = 0, own = -1;
     CHECK(ncclGetVersion(&version));
