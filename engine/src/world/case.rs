@@ -210,7 +210,7 @@ impl Case {
     pub(super) fn formula(&self, comm: &Comm, rank: usize) -> BTreeMap<(u32, usize), u64> {
         let nothing = || Region::of_slice(&[]);
         let operation = self.operation(comm, nothing(), nothing());
-        let is_placed = self.memory == Memory::Shared && self.bytes(1) >= placed::FROM_BYTES;
+        let is_placed = self.memory == Memory::Shared && self.bytes(1) >= placed::from_bytes(comm.n_ranks);
         let cut = if is_placed && comm.is_flat(&operation) {
             Cut::in_place(self.bytes(1), comm.n_ranks, false)
         } else {

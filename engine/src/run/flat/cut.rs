@@ -17,7 +17,7 @@ use crate::transport::shm::flat::BLOCK_BYTES;
 /// context, where ranks share cores.
 const WHOLE_BYTES: usize = 32 * 1024;
 /// Bytes of a chunk where everybody folds everything.
-const WHOLE_CHUNK_BYTES: usize = 64 * 1024;
+const WHOLE_CHUNK_BYTES: usize = 128 * 1024;
 /// Bytes of a chunk that is shared: with a share of the one before, it fills a block.
 const SHARED_CHUNK_BYTES: usize = 256 * 1024;
 /// Shares begin at a cache line, so that no two ranks write to one.

@@ -79,7 +79,7 @@ impl Exchange {
             own: rank,
             stage: match operation.bytes() {
                 0 => Stage::Over,
-                1..placed::FROM_BYTES => Stage::Copied { round: 0 },
+                bytes if bytes < placed::from_bytes(operation.fold.n_ranks) => Stage::Copied { round: 0 },
                 _ => Stage::Meeting,
             },
             shown: false,
@@ -111,10 +111,10 @@ impl Exchange {
                 Progress::Done => {}
                 progress => return Ok(moved | (progress == Progress::Moved)),
             }
-            self.stage = self.take(flat)?;
             self.shown = false;
             // Rounds are counted in 32 bits: 2^32 of them exceed any memory.
             self.header.part = self.header.part.wrapping_add(1);
+            self.stage = self.take(flat)?;
             moved = true;
         }
         Ok(moved)
@@ -155,7 +155,7 @@ impl Exchange {
     }
 
     /// Does what all have shown allows; what comes next.
-    fn take(&mut self, flat: &Flat) -> std::result::Result<Stage, Fault> {
+    fn take(&mut self, flat: &mut Flat) -> std::result::Result<Stage, Fault> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Meeting => self.meet(flat),
             Stage::Copied { round } => self.take_chunk(flat, round).map_err(Fault::Broken),
@@ -172,7 +172,7 @@ impl Exchange {
         }
     }
 
-    fn meet(&mut self, flat: &Flat) -> std::result::Result<Stage, Fault> {
+    fn meet(&mut self, flat: &mut Flat) -> std::result::Result<Stage, Fault> {
         let bytes = self.cut.bytes();
         if let Some(placed) = Placed::meet(flat, bytes)? {
             self.cut = placed.cut(bytes);
@@ -196,11 +196,18 @@ impl Exchange {
         }
     }
 
-    fn take_chunk(&mut self, flat: &Flat, round: usize) -> Result<Stage> {
+    fn take_chunk(&mut self, flat: &mut Flat, round: usize) -> Result<Stage> {
         let chunk = self.cut.chunk(round);
+        let next = round + 1;
+        let is_last = next == self.cut.n_rounds();
         let (share, streamed) = if self.cut.is_shared {
             (self.cut.share(round, self.own), false)
         } else {
+            // Others need not wait until this rank has read theirs.
+            if !is_last {
+                self.show_chunk(flat, next)?;
+                self.shown = true;
+            }
             (chunk.clone(), self.streamed)
         };
         let piece = |member| flat.piece(member, share.start - chunk.start, share.len());
@@ -209,8 +216,7 @@ impl Exchange {
             self.store_results(flat, round - 1, chunk.len())?;
         }
         self.stop_trace(round);
-        let next = round + 1;
-        Ok(if next < self.cut.n_rounds() { Stage::Copied { round: next } } else { Stage::Over })
+        Ok(if is_last { Stage::Over } else { Stage::Copied { round: next } })
     }
 
     /// Folds `range` of all contributions; `piece` is that of another member.

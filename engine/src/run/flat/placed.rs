@@ -22,8 +22,11 @@ use crate::transport::shm::flat::{Flat, NOTE_BYTES, Note};
 use crate::transport::shm::map::Mapping;
 use crate::transport::shm::region;
 
-/// From this size on, reading in place saves more than the round that it costs.
-pub(crate) const FROM_BYTES: usize = 8 * 1024;
+/// From this size on, reading in place saves more than the rounds that it costs.
+pub(crate) fn from_bytes(n_ranks: usize) -> usize {
+    if n_ranks == 2 { 8 * 1024 } else { 64 * 1024 }
+}
+
 /// Up to this size, two ranks fold everything: the contributions and the result stay in a second-level cache, and one
 /// round less counts.
 const WHOLE_BYTES: usize = 512 * 1024;

