@@ -171,27 +171,34 @@ const fn row(
 
 const OMPI: &str =
     "Open MPI, coll_tuned_decision_fixed.c (1.x-4.0): recursive doubling below 10 kB, rings above";
-const MPICH: &str = "MPICH, REDUCE_SCATTER_COMMUTATIVE_LONG_MSG_SIZE and ALLGATHER_LONG_MSG_SIZE: 512 KiB";
 const HOPS: &str = "derived: 2 log2(n) steps instead of 2(n-1), and each host is entered once per half";
-const SOCKETS: &str = "measured over loopback, 2 and 4 ranks on 2 cores: fewest steps, until its bytes cost more than they save";
+const TUNED: &str =
+    "measured by cargo xtask tune: 2 and 4 ranks on 2 cores of a Xeon, shared memory and loopback";
 const CROSSINGS: &str =
     "derived: 2(k-1)/k S leave a host of m ranks instead of 2(km-1)/(km) S, in m + 2k steps";
 const PAIR: &str =
     "derived: with two ranks every algorithm sends the same; a ring has no copy before its fold";
 
-/// Until `cargo xtask tune` has measured: limits that others publish, and what follows from bytes and steps alone.
-const BUILT_IN: [Row; 12] = [
+/// What was measured where few ranks share a host or each has its own; elsewhere limits that others publish, and what
+/// follows from bytes and steps alone. An all-reduce of one host takes flat rounds where it can, and no row.
+const BUILT_IN: [Row; 18] = [
+    row("all_reduce", Hosts::One, [1, 2], Some(262_144), Algorithm::RecursiveDoubling, TUNED),
     row("all_reduce", Hosts::One, [1, 2], None, Algorithm::Ring, PAIR),
+    row("all_reduce", Hosts::One, [3, 8], Some(65_536), Algorithm::RecursiveDoubling, TUNED),
+    row("all_reduce", Hosts::One, [3, 8], None, Algorithm::HalvingDoubling, TUNED),
     row("all_reduce", Hosts::One, [3, ANY], Some(10_000), Algorithm::HalvingDoubling, OMPI),
-    row("all_reduce", Hosts::Several, [2, 2], Some(262_144), Algorithm::RecursiveDoubling, SOCKETS),
-    row("all_reduce", Hosts::Several, [3, 8], Some(32_768), Algorithm::RecursiveDoubling, SOCKETS),
+    row("all_reduce", Hosts::Several, [2, 2], Some(131_072), Algorithm::RecursiveDoubling, TUNED),
+    row("all_reduce", Hosts::Several, [3, 8], Some(32_768), Algorithm::RecursiveDoubling, TUNED),
     row("all_reduce", Hosts::Several, [9, ANY], Some(10_000), Algorithm::Tree, HOPS),
     row("all_reduce", Hosts::Several, [2, ANY], None, Algorithm::Hierarchical, CROSSINGS),
-    row("reduce_scatter", Hosts::One, [4, ANY], Some(524_288), Algorithm::HalvingDoubling, MPICH),
-    row("all_gather", Hosts::One, [4, ANY], Some(524_288), Algorithm::HalvingDoubling, MPICH),
+    row("reduce_scatter", Hosts::One, [3, 8], None, Algorithm::Direct, TUNED),
+    row("all_gather", Hosts::One, [4, 8], Some(65_536), Algorithm::HalvingDoubling, TUNED),
+    row("all_gather", Hosts::One, [3, 8], None, Algorithm::Direct, TUNED),
     row("broadcast", Hosts::One, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
     row("broadcast", Hosts::Several, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
-    row("reduce", Hosts::One, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
+    row("reduce", Hosts::One, [3, 8], Some(524_288), Algorithm::Direct, TUNED),
+    row("reduce", Hosts::One, [3, 8], None, Algorithm::Tree, TUNED),
+    row("reduce", Hosts::One, [9, ANY], Some(10_000), Algorithm::Tree, HOPS),
     row("reduce", Hosts::Several, [3, ANY], Some(10_000), Algorithm::Tree, HOPS),
 ];
 
@@ -218,15 +225,16 @@ mod tests {
     fn the_first_row_that_fits_decides() {
         let table = Table::built_in();
         let cases = [
-            (Primitive::AllReduce, 4, vec![0; 2], Algorithm::Ring),
-            (Primitive::AllReduce, 4, vec![0; 4], Algorithm::HalvingDoubling),
-            (Primitive::AllReduce, 10_001, vec![0; 4], Algorithm::Ring),
+            (Primitive::AllReduce, 4, vec![0; 2], Algorithm::RecursiveDoubling),
+            (Primitive::AllReduce, 262_145, vec![0; 2], Algorithm::Ring),
+            (Primitive::AllReduce, 65_537, vec![0; 4], Algorithm::HalvingDoubling),
+            (Primitive::AllReduce, 10_001, vec![0; 16], Algorithm::Ring),
             (Primitive::AllReduce, 1 << 20, vec![0, 0, 1, 1], Algorithm::Hierarchical),
             (Primitive::AllReduce, 4, vec![0, 0, 1, 1], Algorithm::RecursiveDoubling),
             (Primitive::AllReduce, 262_145, vec![0, 1], Algorithm::Hierarchical),
             (Primitive::AllReduce, 4, (0..9).collect(), Algorithm::Tree),
-            (Primitive::ReduceScatter, 4, vec![0; 4], Algorithm::HalvingDoubling),
-            (Primitive::ReduceScatter, 4, vec![0; 5], Algorithm::Ring),
+            (Primitive::ReduceScatter, 4, vec![0; 4], Algorithm::Direct),
+            (Primitive::ReduceScatter, 4, vec![0; 9], Algorithm::Ring),
             (Primitive::Broadcast { root: 1 }, 4, vec![0; 5], Algorithm::Tree),
             (Primitive::AllToAll, 4, vec![0; 5], Algorithm::Direct),
         ];
@@ -243,7 +251,7 @@ mod tests {
         let table = Table::parse(text).unwrap();
         let pick = choose(&table, Primitive::AllReduce, 65_536, &[0, 0]);
         assert_eq!(pick, Pick { algorithm: Algorithm::FixedTree, channels: Some(3) });
-        assert_eq!(choose(&table, Primitive::AllReduce, 65_537, &[0, 0]).algorithm, Algorithm::Ring);
+        assert_eq!(choose(&table, Primitive::AllReduce, 1 << 20, &[0, 0]).algorithm, Algorithm::Ring);
         let own = Table { rows: table.rows[..1].to_vec() };
         assert_eq!(Table::parse(&serde_json::to_string(&own).unwrap()).unwrap(), table);
     }

@@ -108,7 +108,7 @@ const INTEL_TCP: &[(&str, &str)] = &[
 const INTEL_SHM: &[(&str, &str)] =
     &[("I_MPI_FABRICS", "shm"), ("CCL_ATL_TRANSPORT", "mpi"), ("CCL_LOG_LEVEL", "error")];
 
-fn all() -> [Contender; 16] {
+fn all() -> [Contender; 14] {
     use Library::{Gloo, IntelMpi, Limit, OneCcl, OpenMpi, Rsccl};
     use Transport::{Shm, Tcp};
     [
@@ -124,10 +124,8 @@ fn all() -> [Contender; 16] {
         ),
         contender(IntelMpi, Shm, "", &[], INTEL_SHM),
         contender(OneCcl, Shm, "", &[], INTEL_SHM),
-        contender(Limit, Shm, SUM, &[], &[("BENCH_WORK", "sum"), ("BENCH_STORE", "plain")]),
-        contender(Limit, Shm, SUM_STREAM, &[], &[("BENCH_WORK", "sum"), ("BENCH_STORE", "stream")]),
-        contender(Limit, Shm, COPY, &[], &[("BENCH_WORK", "copy"), ("BENCH_STORE", "plain")]),
-        contender(Limit, Shm, COPY_STREAM, &[], &[("BENCH_WORK", "copy"), ("BENCH_STORE", "stream")]),
+        contender(Limit, Shm, PLAIN, &[], &[("BENCH_STORE", "plain")]),
+        contender(Limit, Shm, STREAMING, &[], &[("BENCH_STORE", "stream")]),
         contender(Rsccl, Tcp, MALLOC, &[], &[LOOPBACK, NO_SHM, EACH_A_HOST]),
         contender(
             Rsccl,
@@ -148,14 +146,10 @@ fn all() -> [Contender; 16] {
         contender(Gloo, Tcp, "", &[], &[("BENCH_ADDRESS", "127.0.0.1")]),
     ]
 }
-/// The limit's parts: sums and copies, with either kind of store.
-pub(crate) const SUM: &str = "sum";
-/// See [`SUM`].
-pub(crate) const SUM_STREAM: &str = "sum, streaming";
-/// See [`SUM`].
-pub(crate) const COPY: &str = "copy";
-/// See [`SUM`].
-pub(crate) const COPY_STREAM: &str = "copy, streaming";
+/// The limit's two rows, by kind of store.
+pub(crate) const PLAIN: &str = "plain";
+/// See [`PLAIN`].
+pub(crate) const STREAMING: &str = "streaming";
 
 /// Those whose program is there.
 pub(crate) fn wanted(options: &Options, programs: &Programs, transport: Transport) -> Vec<Contender> {

@@ -84,14 +84,11 @@ impl View<'_> {
             .min_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))
     }
 
-    /// The sums and then the copies, each with the better kind of store.
+    /// With the better kind of store.
     fn limit(&self, bytes: usize) -> Option<Spread> {
-        let best = |variants: [&str; 2]| {
-            let times = variants.into_iter().filter_map(|name| self.time(&format!("limit ({name})"), bytes));
-            times.min_by(|a, b| a.median.total_cmp(&b.median))
-        };
-        let sums = best([contender::SUM, contender::SUM_STREAM])?;
-        Some(sums.plus(best([contender::COPY, contender::COPY_STREAM])?))
+        let variants = [contender::PLAIN, contender::STREAMING].into_iter();
+        let times = variants.filter_map(|name| self.time(&format!("limit ({name})"), bytes));
+        times.min_by(|a, b| a.median.total_cmp(&b.median))
     }
 
     fn summary(&self) -> String {

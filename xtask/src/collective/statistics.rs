@@ -22,11 +22,6 @@ impl Spread {
         let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
         Some(Self { median: f64::midpoint(low, high), min, max })
     }
-
-    /// As if one figure followed the other.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self { median: self.median + other.median, min: self.min + other.min, max: self.max + other.max }
-    }
 }
 
 #[cfg(test)]

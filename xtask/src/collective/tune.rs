@@ -139,7 +139,17 @@ impl Tune {
             };
             self.channels.iter().map(settings).collect::<Vec<_>>()
         };
-        self.algorithms.iter().flat_map(each).collect()
+        self.algorithms.iter().filter(|algorithm| carries_out(algorithm, primitive)).flat_map(each).collect()
+    }
+}
+
+/// Whether the engine has such a schedule; it would take another one without a word, and that would be measured twice.
+fn carries_out(algorithm: &str, primitive: &str) -> bool {
+    match algorithm {
+        "tree" => matches!(primitive, "all_reduce" | "broadcast" | "reduce"),
+        "halving-doubling" => matches!(primitive, "all_reduce" | "reduce_scatter" | "all_gather"),
+        "recursive-doubling" | "hierarchical" => primitive == "all_reduce",
+        _ => true,
     }
 }
 
