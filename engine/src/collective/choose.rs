@@ -31,6 +31,8 @@ pub(crate) enum Hosts {
     One,
     /// On more than one.
     Several,
+    /// Each on one of its own, which is also on several.
+    Each,
 }
 
 /// One rule.
@@ -122,11 +124,22 @@ impl Table {
     }
 }
 
+impl Hosts {
+    fn fit(self, nodes: &[usize]) -> bool {
+        let one = nodes.windows(2).all(|pair| pair[0] == pair[1]);
+        match self {
+            Self::One => one,
+            Self::Several => !one,
+            // Nodes are numbered in the order of their first ranks.
+            Self::Each => !one && nodes.iter().enumerate().all(|(rank, node)| rank == *node),
+        }
+    }
+}
+
 impl Row {
     fn fits(&self, primitive: Primitive, bytes: usize, scope: &Scope<'_>) -> bool {
-        let one = scope.nodes.windows(2).all(|pair| pair[0] == pair[1]);
         self.primitive == primitive.name()
-            && (self.hosts == Hosts::One) == one
+            && self.hosts.fit(scope.nodes)
             && (self.ranks[0]..=self.ranks[1]).contains(&scope.n_ranks)
             && self.up_to_bytes.is_none_or(|most| bytes <= most)
     }
@@ -181,13 +194,15 @@ const PAIR: &str =
 
 /// What was measured where few ranks share a host or each has its own; elsewhere limits that others publish, and what
 /// follows from bytes and steps alone. An all-reduce of one host takes flat rounds where it can, and no row.
-const BUILT_IN: [Row; 18] = [
+const BUILT_IN: [Row; 20] = [
     row("all_reduce", Hosts::One, [1, 2], Some(262_144), Algorithm::RecursiveDoubling, TUNED),
     row("all_reduce", Hosts::One, [1, 2], None, Algorithm::Ring, PAIR),
     row("all_reduce", Hosts::One, [3, 8], Some(65_536), Algorithm::RecursiveDoubling, TUNED),
     row("all_reduce", Hosts::One, [3, 8], None, Algorithm::HalvingDoubling, TUNED),
     row("all_reduce", Hosts::One, [3, ANY], Some(10_000), Algorithm::HalvingDoubling, OMPI),
     row("all_reduce", Hosts::Several, [2, 2], Some(131_072), Algorithm::RecursiveDoubling, TUNED),
+    row("all_reduce", Hosts::Each, [3, 8], Some(49_152), Algorithm::RecursiveDoubling, TUNED),
+    row("all_reduce", Hosts::Each, [4, 8], Some(524_288), Algorithm::HalvingDoubling, TUNED),
     row("all_reduce", Hosts::Several, [3, 8], Some(32_768), Algorithm::RecursiveDoubling, TUNED),
     row("all_reduce", Hosts::Several, [9, ANY], Some(10_000), Algorithm::Tree, HOPS),
     row("all_reduce", Hosts::Several, [2, ANY], None, Algorithm::Hierarchical, CROSSINGS),
@@ -231,6 +246,9 @@ mod tests {
             (Primitive::AllReduce, 10_001, vec![0; 16], Algorithm::Ring),
             (Primitive::AllReduce, 1 << 20, vec![0, 0, 1, 1], Algorithm::Hierarchical),
             (Primitive::AllReduce, 4, vec![0, 0, 1, 1], Algorithm::RecursiveDoubling),
+            (Primitive::AllReduce, 65_536, vec![0, 0, 1, 1], Algorithm::Hierarchical),
+            (Primitive::AllReduce, 65_536, vec![0, 1, 2, 3], Algorithm::HalvingDoubling),
+            (Primitive::AllReduce, 65_536, vec![0, 1, 2], Algorithm::Hierarchical),
             (Primitive::AllReduce, 262_145, vec![0, 1], Algorithm::Hierarchical),
             (Primitive::AllReduce, 4, (0..9).collect(), Algorithm::Tree),
             (Primitive::ReduceScatter, 4, vec![0; 4], Algorithm::Direct),

@@ -40,7 +40,7 @@ pub(crate) struct Tune {
     /// Numbers of ranks, in ascending order; each also stands for the numbers below it, down to the one before
     #[arg(long, value_delimiter = ',', default_value = "2,4")]
     ranks: Vec<usize>,
-    /// Transports: shared memory gives the rows of one host, TCP those of several
+    /// Transports: shared memory gives the rows of one host, TCP those of a host for each rank
     #[arg(long, value_delimiter = ',', default_value = "shm,tcp")]
     transports: Vec<Transport>,
     /// Bytes of the whole buffer, in ascending order
@@ -186,7 +186,7 @@ impl Group<'_> {
             }
             rows.push(Row {
                 primitive: self.primitive.to_owned(),
-                hosts: if self.transport == Transport::Shm { "one" } else { "several" },
+                hosts: if self.transport == Transport::Shm { "one" } else { "each" },
                 ranks: self.ranks,
                 up_to_bytes: next.map(|(next, _)| bytes.saturating_mul(*next).isqrt()),
                 algorithm: choice.algorithm.clone(),

@@ -24,8 +24,9 @@ use crate::transport::{Fault, Progress};
 /// folded.
 pub(crate) const BLOCK_BYTES: usize = 384 * 1024;
 /// Bytes of one rank's slots.
-pub(crate) const SLOTS_BYTES: usize = N_SLOTS as usize * STRIDE_BYTES;
+pub(crate) const SLOTS_BYTES: usize = 3 * STRIDE_BYTES;
 const N_SLOTS: u64 = 3;
+const _: () = assert!(SLOTS_BYTES as u64 == N_SLOTS * STRIDE_BYTES as u64);
 const STRIDE_BYTES: usize = LINE_BYTES + BLOCK_BYTES;
 const HEADER: usize = 8;
 /// Blocks for which the next round's lines are fetched ahead: one of 1 KiB takes 0.56 µs instead of 0.70 µs between two
@@ -34,7 +35,8 @@ const CLAIMED_BYTES: std::ops::RangeInclusive<usize> = 256..=4096;
 /// Blocks that fit into the header's line travel there: one line instead of two.
 const INLINE: usize = HEADER + HEADER_BYTES;
 const INLINE_BYTES: usize = LINE_BYTES - INLINE;
-const NOTE_LEN: u32 = NOTE_BYTES as u32;
+const NOTE_LEN: u32 = 24;
+const _: () = assert!(NOTE_LEN as usize == NOTE_BYTES);
 
 /// What a member may say in a round's header line instead of showing a block.
 pub(crate) type Note = [u8; NOTE_BYTES];
