@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use common::network::{address, build, command_on, confined, sh};
@@ -23,6 +24,15 @@ fn now() -> Instant {
 
 /// One rank per host, at work.
 fn at_work(rounds: &str) -> Vec<Rank> {
+    let mut ranks = started(&[("ROUNDS", rounds)]);
+    for rank in &mut ranks {
+        assert_eq!((rank.line(), rank.line()), ("INIT".to_owned(), "READY".to_owned()));
+    }
+    ranks
+}
+
+/// One rank per host, with these settings.
+fn started(settings: &[(&str, &str)]) -> Vec<Rank> {
     build(HOSTS);
     let program = fault_program(&folder("network"));
     let start = |rank: usize, id: &str, command: &str| {
@@ -32,16 +42,13 @@ fn at_work(rounds: &str) -> Vec<Rank> {
         child
             .env("RSCCL_TIMEOUT_S", TIMEOUT.as_secs().to_string())
             .env("RSCCL_CHANNEL_BYTES", "1")
-            .env("ROUNDS", rounds);
+            .envs(settings.iter().copied());
         Rank::start(&mut child)
     };
     let mut first = start(0, "-", "id-many");
     let id = first.line();
     let mut ranks = vec![first];
     ranks.extend((1..HOSTS).map(|rank| start(rank, &id, "many")));
-    for rank in &mut ranks {
-        assert_eq!((rank.line(), rank.line()), ("INIT".to_owned(), "READY".to_owned()));
-    }
     ranks
 }
 
@@ -79,6 +86,32 @@ fn the_ends_of_a_cut_data_link_are_named() {
         for (rank, one) in cut(2, 1).iter().enumerate() {
             let is_named = one.contains("rank 2 (host-2, ");
             assert!(one.starts_with("ERROR 6 ") && one.contains(" #") && is_named, "{rank}: {one}");
+        }
+    });
+}
+
+/// No data have gone over any connection, so none has been made.
+#[test]
+fn a_link_that_is_cut_before_its_first_use_is_named_with_the_operation() {
+    confined("a_link_that_is_cut_before_its_first_use_is_named_with_the_operation", || {
+        let mut ranks = started(&[("ROUNDS", "1"), ("HELD", "1")]);
+        for rank in &mut ranks {
+            assert_eq!((rank.line(), rank.line()), ("INIT".to_owned(), "HELD".to_owned()));
+        }
+        sh("ip -n host2 link set nic1 down");
+        let start = now();
+        for rank in &mut ranks {
+            rank.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        }
+        let said: Vec<String> = ranks.iter_mut().map(Rank::line).collect();
+        let took = start.elapsed();
+        assert!(took < TIMEOUT + GRACE, "{took:?}: {said:?}");
+        for (rank, one) in said.iter().enumerate() {
+            let is_named = one.contains("all_reduce #0") && one.contains("host-2");
+            assert!(one.starts_with("ERROR ") && is_named, "{rank}: {one}");
+        }
+        for rank in ranks {
+            assert_eq!(rank.rest(), "CLEAN\n", "{said:?}");
         }
     });
 }

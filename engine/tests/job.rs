@@ -21,6 +21,29 @@ fn every_primitive_works() {
 }
 
 #[test]
+fn an_algorithm_that_cannot_carry_out_a_primitive_is_said_once() {
+    let folder = folder("replaced");
+    let program = rank_program(&folder);
+    let log = folder.join("log.%h.%p").to_string_lossy().into_owned();
+    let settings = [
+        ("RSCCL_ALGO", "tree"),
+        ("NCCL_DEBUG", "INFO"),
+        ("NCCL_DEBUG_SUBSYS", "TUNING"),
+        ("NCCL_DEBUG_FILE", log.as_str()),
+    ];
+    let environment = |_| settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let job = Job { program: &program, n_ranks: 2, command: &["once"], environment: &environment };
+    for (rank, process) in job.start().into_iter().enumerate() {
+        let log = folder.join(format!("log.host-1.{}", process.child.id()));
+        assert_eq!(process.rest(), "DONE\n");
+        let log = std::fs::read_to_string(log).unwrap();
+        let said = log.matches("RSCCL_ALGO=tree cannot carry out all_gather here: ring does").count();
+        assert_eq!(said, 1, "rank {rank}: {log}");
+        assert!(!log.contains("cannot carry out all_reduce"), "{log}");
+    }
+}
+
+#[test]
 fn rings_in_the_log_are_the_sockets_of_the_connection_log() {
     let folder = folder("rings");
     let program = rank_program(&folder);

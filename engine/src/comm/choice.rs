@@ -3,6 +3,7 @@
 #[cfg(test)]
 use std::collections::BTreeMap;
 use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 
 use crate::collective::algorithm::{Algorithm, Choice};
 #[cfg(test)]
@@ -60,7 +61,20 @@ impl Comm {
         let blocks = if primitive.has_blocks() { self.n_ranks } else { 1 };
         let pick = self.tuning.choose(primitive, operation.bytes().saturating_mul(blocks), &scope);
         let n_channels = pick.channels.map_or(n_channels, |most| most.min(n_channels));
+        if let Some(wanted) = wanted {
+            self.note_replaced(primitive, wanted, pick.algorithm);
+        }
         Choice { algorithm: pick.algorithm, n_channels }
+    }
+
+    /// Says once for each primitive that the algorithm of the settings cannot carry it out.
+    fn note_replaced(&self, primitive: Primitive, wanted: Algorithm, taken: Algorithm) {
+        let bit = 1 << primitive.code();
+        if self.n_ranks > 1 && self.replaced.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            let (name, wanted, taken) = (primitive.name(), wanted.name(), taken.name());
+            let line = format!("RSCCL_ALGO={wanted} cannot carry out {name} here: {taken} does");
+            self.info(subsystem::TUNING, &line);
+        }
     }
 
     /// All steps of this rank, each with its channel.

@@ -5,7 +5,7 @@ mod announce;
 mod share;
 
 use std::net::TcpListener;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
@@ -314,6 +314,7 @@ impl Birth {
             home: home.filter(|_| self.request.split.is_none()),
             host,
             tuning,
+            replaced: AtomicU32::new(0),
             profiled: profiler.is_some(),
             health,
             turns: Turns::default(),

@@ -15,7 +15,7 @@ pub(crate) mod turns;
 
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -77,6 +77,8 @@ pub(crate) struct Comm {
     /// The ranks that share memory with this one.
     pub(crate) host: Option<Host>,
     tuning: Table,
+    /// By their codes, the primitives that the algorithm of the settings cannot carry out and that were called.
+    replaced: AtomicU32,
     profiled: bool,
     /// Whether it has failed.
     pub(crate) health: Arc<Health>,

@@ -31,6 +31,8 @@ pub(crate) mod subsystem {
     pub(crate) const NET: u64 = 0x10;
     /// The channel search and the rings.
     pub(crate) const GRAPH: u64 = 0x20;
+    /// The choice of algorithms.
+    pub(crate) const TUNING: u64 = 0x40;
     /// Settings.
     pub(crate) const ENV: u64 = 0x80;
     /// Profiler plugins.
@@ -47,7 +49,7 @@ pub(crate) mod subsystem {
         ("SHM", SHM),
         ("NET", NET),
         ("GRAPH", GRAPH),
-        ("TUNING", 0x40),
+        ("TUNING", TUNING),
         ("ENV", ENV),
         ("ALLOC", 0x100),
         ("CALL", 0x200),

@@ -54,7 +54,7 @@ pub(crate) fn start(comm: &Comm, operations: &[Operation], patience: Duration) -
 
 /// Drives a launch that [`start`] left, to its end.
 pub(crate) fn resume(comm: &Comm) -> Result<()> {
-    let mut run = Run { comm, engine: lock(&comm.engine), outcome: None, still_since_ns: None };
+    let mut run = Run::of(comm, None);
     drive(std::slice::from_mut(&mut run), None);
     run.outcome.take().unwrap_or(Ok(()))
 }
@@ -137,13 +137,20 @@ struct Run<'a> {
     comm: &'a Comm,
     engine: MutexGuard<'a, Engine>,
     outcome: Option<Result<()>>,
+    /// The first operation, by which an error is named before anything runs.
+    first: Option<(Primitive, u64)>,
     /// When it was seen first that nothing moves.
     still_since_ns: Option<u64>,
 }
 
 impl<'a> Run<'a> {
+    fn of(comm: &'a Comm, first: Option<(Primitive, u64)>) -> Self {
+        Self { comm, engine: lock(&comm.engine), outcome: None, first, still_since_ns: None }
+    }
+
     fn begin(comm: &'a Comm, operations: &[Operation]) -> Self {
-        let mut run = Self { comm, engine: lock(&comm.engine), outcome: None, still_since_ns: None };
+        let mut run =
+            Self::of(comm, operations.first().map(|operation| (operation.primitive, operation.sequence)));
         comm.health.activity.begin();
         if run.healthy()
             && let Err(error) = run.engine.begin(comm, operations)
@@ -200,7 +207,7 @@ impl<'a> Run<'a> {
     /// The operation that the run is at.
     fn current_label(&self) -> String {
         let label = |(primitive, sequence)| self.comm.label(primitive, sequence);
-        self.engine.current().map_or_else(|| self.comm.name(), label)
+        self.engine.current().or(self.first).map_or_else(|| self.comm.name(), label)
     }
 
     fn blame(&mut self, trouble: Trouble) {

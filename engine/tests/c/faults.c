@@ -9,7 +9,7 @@
  *                ask                       says ASK and waits for a byte on the standard input
  *   chaos      primitives of random sizes, results checked, until an error; says INIT before init and READY after it
  *   many       as many all-reduces of 1 MiB as the environment's ROUNDS, results checked; says INIT before init, READY
- *              after the first, and DONE
+ *              after the first, and DONE; with HELD in the environment, says HELD before the first and waits for a byte
  *   id-chaos, id-many   the same; makes the unique id itself, and says it first
  *
  * An error is said as "ERROR code text". Then the communicator is aborted or destroyed, the process makes another one,
@@ -179,6 +179,10 @@ static ncclResult_t chaos(void) {
 
 static ncclResult_t many(void) {
   const char* rounds = getenv("ROUNDS");
+  if (getenv("HELD")) {
+    say("HELD");
+    if (getchar() == EOF) return ncclInternalError;
+  }
   for (uint32_t round = 0; round < (rounds ? strtoul(rounds, NULL, 10) : 1); round++) {
     for (size_t at = 0; at < LARGEST; at++) {
       send_values[at] = value(rank, at, round);
