@@ -2,7 +2,7 @@
 //!
 //! A map: [`api`] is the C fence; `comm` makes and keeps communicators; `run` queues and drives operations; `collective`
 //! has the ring algorithms as pure data; `net` the sockets; `channels` and `topology` NCCL's agreement on rings;
-//! [`sim`] runs schedules over a made-up fabric; `profiler` NCCL's plugin interface; `log` NCCL's log lines.
+//! [`sim`] runs schedules over a made-up fabric; [`summation`] sums what workers push; `profiler` NCCL's plugin interface; `log` NCCL's log lines.
 
 pub mod api;
 pub(crate) mod channels;
@@ -20,6 +20,7 @@ pub(crate) mod profiler;
 pub(crate) mod recent;
 pub(crate) mod run;
 pub mod sim;
+pub mod summation;
 pub(crate) mod topology;
 pub(crate) mod transport;
 pub(crate) mod types;

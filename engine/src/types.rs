@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// An element type (`ncclDataType_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DataType {
+pub enum DataType {
     /// `ncclInt8`
     I8,
     /// `ncclUint8`

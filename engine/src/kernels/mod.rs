@@ -18,6 +18,7 @@ pub(crate) mod float8;
 mod isa;
 mod scalar;
 mod select;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod vector;

@@ -1,0 +1,124 @@
+//! What workers ask of a service, and what it says to them.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What a message was sent under. A service takes only messages of its own epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epochs {
+    /// Grows by one when the service continues without a worker.
+    pub membership: u32,
+    /// Which owner each key has.
+    pub placement: u32,
+}
+
+/// A worker wants to contribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Push {
+    /// To which part.
+    pub key: u32,
+    /// To which of its rounds, from 0.
+    pub round: u64,
+    /// The rank of who contributes.
+    pub worker: usize,
+    /// Of the payload.
+    pub size_bytes: usize,
+    /// Of the worker.
+    pub epochs: Epochs,
+}
+
+/// A worker wants a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// Of which part.
+    pub key: u32,
+    /// Of which of its rounds, from 0.
+    pub round: u64,
+    /// The rank of who asks.
+    pub worker: usize,
+    /// Of the worker.
+    pub epochs: Epochs,
+}
+
+/// What becomes of a push.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Receive the payload into this, then hand it back.
+    Into(Landing),
+    /// There is no room yet: leave the payload in the socket, and ask again when a round is over.
+    Later,
+}
+
+/// Where one payload goes. One that is dropped takes the worker's turn with it: the worker is then to be declared lost.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Landing {
+    pub(super) key: u32,
+    pub(super) round: u64,
+    pub(super) worker: usize,
+    /// Which attempt at the round.
+    pub(super) attempt: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What becomes of a payload that is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// Others are still missing.
+    Kept,
+    /// It was the last one: pulls of this round have an answer now.
+    Summed(Finished),
+}
+
+/// A round that has a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Of which part.
+    pub key: u32,
+    /// Which of its rounds.
+    pub round: u64,
+    /// Workers whose contributions are in it: what an average was divided by.
+    pub n_contributors: usize,
+    /// Whose contribution was complete last.
+    pub last_arriver: usize,
+    /// [`super::fingerprint::fingerprint`] of the result.
+    pub fingerprint: u64,
+}
+
+/// What becomes of a pull.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Send this, then hand it back.
+    Ready(Sum),
+    /// These workers have not contributed yet, in the order of their ranks: ask again when the round is summed.
+    Waiting(Vec<usize>),
+}
+
+/// A result on its way to one worker. The bytes never change, however long it is kept.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sum {
+    pub(super) key: u32,
+    pub(super) round: u64,
+    pub(super) worker: usize,
+    pub(super) bytes: Arc<Vec<u8>>,
+}
+
+impl Landing {
+    /// Where the payload goes. It holds old bytes before: fill it all.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Sum {
+    /// The result.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl fmt::Display for Epochs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "membership {} and placement {}", self.membership, self.placement)
+    }
+}

@@ -1,0 +1,20 @@
+//! What a summation service does with pushes and pulls; sockets, threads and clocks are its driver's.
+//!
+//! [`service`] holds the rounds of the keys that a service owns; [`asynchronous`] the store of asynchronous training.
+//! Both refuse what does not fit ([`refusal`]), and a refusal changes nothing. A service runs on one thread: a driver
+//! that has more gives each of them a service with keys of its own.
+
+pub mod asynchronous;
+mod buffers;
+pub mod fingerprint;
+mod keys;
+mod members;
+pub mod message;
+pub mod part;
+pub mod refusal;
+mod rounds;
+pub mod service;
+#[cfg(test)]
+mod tests;
+
+pub use crate::types::DataType;

@@ -1,0 +1,186 @@
+//! The rounds of one key that are open: two at most, so that one is pulled while the next one is pushed.
+//!
+//! ```text
+//! free ── first push ──▶ gathering ── last contribution ──▶ summed ── last answer ──▶ over, then free
+//!   ▲                        │
+//!   └──── given up ──────────┘
+//! ```
+
+use std::sync::Arc;
+
+use super::members::Members;
+
+/// The open rounds.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    /// The earliest round that is not over.
+    first: u64,
+    slots: [Slot; N_OPEN],
+}
+
+/// What there is of a round.
+#[derive(Debug, Default)]
+pub(super) enum Slot {
+    #[default]
+    Free,
+    Gathering(Gathering),
+    Summed(Summed),
+    /// Everybody has it, but a round before is not over.
+    Over,
+}
+
+/// A round whose result is not there yet.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    /// Which attempt of the service this is.
+    pub(super) attempt: u64,
+    by_rank: Vec<Contribution>,
+}
+
+#[derive(Debug)]
+enum Contribution {
+    /// The worker was no member when the round began.
+    NotAsked,
+    Missing,
+    Landing,
+    Here(Vec<u8>),
+}
+
+/// A round that has its result.
+#[derive(Debug)]
+pub(super) struct Summed {
+    pub(super) bytes: Arc<Vec<u8>>,
+    unanswered: Vec<bool>,
+}
+
+/// A round that has no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outside {
+    /// Before the open ones.
+    Over,
+    /// The first one behind them.
+    Next,
+    /// Behind that.
+    Beyond,
+}
+
+impl Rounds {
+    /// The slot of a round.
+    pub(super) fn slot(&mut self, round: u64) -> Result<&mut Slot, Outside> {
+        match round.checked_sub(self.first) {
+            None => Err(Outside::Over),
+            Some(0..WINDOW) => Ok(&mut self.slots[(round % WINDOW) as usize]),
+            Some(WINDOW) => Err(Outside::Next),
+            Some(_) => Err(Outside::Beyond),
+        }
+    }
+
+    /// The first round that has no slot.
+    pub(super) fn next(&self) -> u64 {
+        self.first.saturating_add(WINDOW)
+    }
+
+    /// The open rounds, earliest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Slot)> {
+        let slot = |round| (round, &self.slots[(round % WINDOW) as usize]);
+        (self.first..self.next()).map(slot)
+    }
+
+    /// Gives the slots of rounds that are over to the rounds behind.
+    pub(super) fn advance(&mut self) {
+        while let Ok(slot @ Slot::Over) = self.slot(self.first) {
+            *slot = Slot::Free;
+            self.first += 1;
+        }
+    }
+}
+
+impl Gathering {
+    /// Nothing is there yet; all who are here are asked.
+    pub(super) fn new(attempt: u64, members: &Members) -> Self {
+        let contribution = |worker| {
+            if members.is_here(worker) { Contribution::Missing } else { Contribution::NotAsked }
+        };
+        Self { attempt, by_rank: (0..members.n_ranks()).map(contribution).collect() }
+    }
+
+    /// Lets the worker contribute, unless it has been asked to before.
+    pub(super) fn admit(&mut self, worker: usize) -> bool {
+        match self.by_rank.get_mut(worker) {
+            Some(contribution @ Contribution::Missing) => {
+                *contribution = Contribution::Landing;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps the contribution of a worker that was admitted.
+    pub(super) fn keep(&mut self, worker: usize, bytes: Vec<u8>) {
+        if let Some(contribution) = self.by_rank.get_mut(worker) {
+            *contribution = Contribution::Here(bytes);
+        }
+    }
+
+    /// Who has not contributed, in the order of the ranks.
+    pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let missing = |contribution: &Contribution| {
+            matches!(contribution, Contribution::Missing | Contribution::Landing)
+        };
+        self.by_rank.iter().enumerate().filter(move |(_, c)| missing(c)).map(|(worker, _)| worker)
+    }
+
+    /// What is there, in the order of the ranks.
+    pub(super) fn contributions(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_rank.iter().filter_map(|contribution| match contribution {
+            Contribution::Here(bytes) => Some(bytes.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// The memory of what is there.
+    pub(super) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
+        self.by_rank.into_iter().filter_map(|contribution| match contribution {
+            Contribution::Here(bytes) => Some(bytes),
+            _ => None,
+        })
+    }
+
+    /// Payloads that are there or have a place to come to.
+    pub(super) fn n_buffers(&self) -> usize {
+        let has_place = |c: &&Contribution| matches!(c, Contribution::Landing | Contribution::Here(_));
+        self.by_rank.iter().filter(has_place).count()
+    }
+}
+
+impl Summed {
+    /// For all contributors that are still here.
+    pub(super) fn new(bytes: Vec<u8>, gathered: &Gathering, members: &Members) -> Self {
+        let waits = |(worker, contribution): (usize, &Contribution)| {
+            members.is_here(worker) && matches!(contribution, Contribution::Here(_))
+        };
+        Self { bytes: Arc::new(bytes), unanswered: gathered.by_rank.iter().enumerate().map(waits).collect() }
+    }
+
+    /// Whether the worker is still to have it.
+    pub(super) fn is_for(&self, worker: usize) -> bool {
+        self.unanswered.get(worker) == Some(&true)
+    }
+
+    /// The worker needs it no more. Whether nobody does now.
+    pub(super) fn release(&mut self, worker: usize) -> bool {
+        if let Some(unanswered) = self.unanswered.get_mut(worker) {
+            *unanswered = false;
+        }
+        !self.unanswered.contains(&true)
+    }
+
+    /// Who is still to have it, in the order of the ranks.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.unanswered.len()).filter(|worker| self.is_for(*worker))
+    }
+}
+
+/// Rounds of a key that may be open at once. With one only, the slowest puller would keep everybody from pushing.
+const N_OPEN: usize = 2;
+const WINDOW: u64 = N_OPEN as u64;

@@ -1,0 +1,357 @@
+//! The rounds of the keys that a service owns: contributions are gathered, summed when the last one is there, and kept
+//! until every contributor has its answer.
+//!
+//! A worker numbers the rounds of each key from 0 and goes through them in order: it pushes a round, and pulls it. It
+//! may push the next round before it has pulled this one. Two rounds of a key are open at once, so n workers make a
+//! service keep at most 2n + 1 buffers of the part's size per key, and n + 2 if they pull a round before they push the
+//! next; a push of the round behind the two is told [`Admission::Later`]. Nobody is ever answered with the bytes of
+//! another round.
+//!
+//! When a worker is lost, rounds that lack its contribution are given up, and no new ones begin until the service
+//! continues without it. A round that was given up begins anew under the same number: what was pushed to it is to be
+//! pushed again. Rounds that have the lost worker's contribution are finished as they were begun: **an average is
+//! divided by the number of contributions that are in it**, so it is n for these and n − 1 for those that begin later.
+
+use std::sync::Arc;
+
+use super::buffers::Buffers;
+use super::fingerprint::fingerprint;
+use super::keys::{Entry, Keys};
+use super::members::Members;
+use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
+use super::part::{Association, Part};
+use super::refusal::Refusal;
+use super::rounds::{Gathering, Outside, Rounds, Slot, Summed};
+
+/// A summation service without its sockets.
+#[derive(Debug)]
+pub struct Service {
+    members: Members,
+    association: Association,
+    keys: Keys<State>,
+    buffers: Buffers,
+    attempts: u64,
+    counters: Counters,
+}
+
+/// What has happened since the service began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Rounds that got a result.
+    pub finished_rounds: u64,
+    /// Rounds that were given up.
+    pub given_up_rounds: u64,
+    /// Bytes of the contributions that are in results.
+    pub summed_bytes: u64,
+    /// Pushes that were told to come later, each time.
+    pub later: u64,
+    /// Messages and payloads that were refused.
+    pub refused: u64,
+}
+
+/// A round that is open, and for whom it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Whose round.
+    pub key: u32,
+    /// Which.
+    pub round: u64,
+    /// For what.
+    pub phase: Phase,
+    /// For whom, in the order of the ranks.
+    pub workers: Vec<usize>,
+}
+
+/// What an open round waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Contributions.
+    Push,
+    /// Answers to be taken.
+    Pull,
+}
+
+/// What a key has beside its part.
+#[derive(Debug, Default)]
+struct State {
+    rounds: Rounds,
+    last: Option<Finished>,
+    /// For whose sake a round was given up last.
+    given_up_for: Option<usize>,
+}
+
+impl Service {
+    /// A service of workers with ranks from 0 and of these keys; of a key that is there twice, the later part counts.
+    pub fn new(
+        n_workers: usize,
+        parts: impl IntoIterator<Item = (u32, Part)>,
+        association: Association,
+        epochs: Epochs,
+    ) -> Self {
+        Self {
+            members: Members::new(n_workers, epochs),
+            association,
+            keys: Keys::new(parts),
+            buffers: Buffers::default(),
+            attempts: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A worker wants to contribute.
+    ///
+    /// # Errors
+    ///
+    /// It is none of ours, speaks of what is not ours, of a round that is over or given up, or has pushed it before.
+    pub fn push(&mut self, message: &Push) -> Result<Admission, Refusal> {
+        let admission = self.admit(message);
+        self.counters.later += u64::from(matches!(admission, Ok(Admission::Later)));
+        self.counted(admission)
+    }
+
+    /// A payload is complete; the result is made if it is the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::GivenUp`] if the round was given up meanwhile.
+    pub fn pushed(&mut self, landing: Landing) -> Result<Pushed, Refusal> {
+        let pushed = self.keep(landing);
+        self.counted(pushed)
+    }
+
+    /// A worker wants a result. It may ask again until it was [`Self::answered`].
+    ///
+    /// # Errors
+    ///
+    /// It is none of ours, speaks of what is not ours, of a round that is given up, or has had this one.
+    pub fn pull(&mut self, message: &Pull) -> Result<Answer, Refusal> {
+        let answer = self.answer(message);
+        self.counted(answer)
+    }
+
+    /// A worker has its answer. Whether the round is over: pushes that came too early may be admitted now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Over`] if it had been answered before, or was lost.
+    pub fn answered(&mut self, sum: Sum) -> Result<bool, Refusal> {
+        let Sum { key, round, worker, bytes } = sum;
+        drop(bytes);
+        let rounds = &mut self.keys.find(key)?.state.rounds;
+        match rounds.slot(round) {
+            Ok(slot @ Slot::Summed(_)) if is_for(slot, worker) => {
+                let is_over = release(slot, worker, &mut self.buffers);
+                rounds.advance();
+                Ok(is_over)
+            }
+            _ => Err(Refusal::Over { key, round, worker }),
+        }
+    }
+
+    /// A worker is lost. Returns a refusal for each round that is given up: it is for whoever waits for it. Pushes that
+    /// came too early have an answer now. A worker that was lost before is no news.
+    ///
+    /// # Errors
+    ///
+    /// There never was such a rank.
+    pub fn lose_worker(&mut self, worker: usize) -> Result<Vec<Refusal>, Refusal> {
+        if !self.members.lose(worker)? {
+            return Ok(Vec::new());
+        }
+        let mut given_up = Vec::new();
+        for entry in self.keys.iter_mut() {
+            lose_in(entry, worker, &mut self.buffers, &mut given_up);
+        }
+        self.counters.given_up_rounds += given_up.len() as u64;
+        Ok(given_up)
+    }
+
+    /// New rounds need no contribution of this lost worker. Returns the epochs that messages are to have from now on.
+    ///
+    /// # Errors
+    ///
+    /// There never was such a rank, it is not lost, or the service has continued without it already.
+    pub fn continue_without(&mut self, worker: usize) -> Result<Epochs, Refusal> {
+        self.members.continue_without(worker)
+    }
+
+    /// What messages must have been sent under.
+    #[must_use]
+    pub fn epochs(&self) -> Epochs {
+        self.members.epochs()
+    }
+
+    /// Every open round, by key and round, and for whom it waits.
+    #[must_use]
+    pub fn waits_for(&self) -> Vec<Pending> {
+        let rounds = |entry: &Entry<State>| {
+            let pending = |(round, slot): (u64, &Slot)| {
+                let (phase, workers) = match slot {
+                    Slot::Gathering(gathering) => (Phase::Push, gathering.missing().collect()),
+                    Slot::Summed(summed) => (Phase::Pull, summed.unanswered().collect()),
+                    Slot::Free | Slot::Over => return None,
+                };
+                Some(Pending { key: entry.key, round, phase, workers })
+            };
+            entry.state.rounds.iter().filter_map(pending).collect::<Vec<_>>()
+        };
+        self.keys.iter().flat_map(rounds).collect()
+    }
+
+    /// The round of a key that got its result last.
+    #[must_use]
+    pub fn last_finished(&self, key: u32) -> Option<Finished> {
+        self.keys.get(key)?.state.last
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bytes of the payloads and results that are kept, and of memory that lies idle for the next ones.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let buffers = |slot: &Slot| match slot {
+            Slot::Gathering(gathering) => gathering.n_buffers(),
+            Slot::Summed(_) => 1,
+            Slot::Free | Slot::Over => 0,
+        };
+        let kept = |entry: &Entry<State>| {
+            entry.state.rounds.iter().map(|(_, slot)| buffers(slot)).sum::<usize>() * entry.part.size_bytes()
+        };
+        self.keys.iter().map(kept).sum::<usize>() + self.buffers.idle_bytes()
+    }
+
+    fn admit(&mut self, message: &Push) -> Result<Admission, Refusal> {
+        let Push { key, round, worker, size_bytes, epochs } = *message;
+        self.members.check(worker, epochs)?;
+        let entry = self.keys.find(key)?.of_length(size_bytes)?;
+        let given_up = self.members.lost().map(|lost| Refusal::GivenUp { key, round, lost });
+        let next = entry.state.rounds.next();
+        let slot = match entry.state.rounds.slot(round) {
+            Ok(slot) => slot,
+            Err(Outside::Next) => return given_up.map_or(Ok(Admission::Later), Err),
+            Err(outside) => return Err(refusal(outside, key, round, worker, next)),
+        };
+        if let Slot::Free = slot {
+            given_up.map_or(Ok(()), Err)?;
+            self.attempts += 1;
+            *slot = Slot::Gathering(Gathering::new(self.attempts, &self.members));
+        }
+        let gathering = match slot {
+            Slot::Gathering(gathering) => gathering,
+            Slot::Over => return Err(Refusal::Over { key, round, worker }),
+            Slot::Free | Slot::Summed(_) => return Err(Refusal::PushedTwice { key, round, worker }),
+        };
+        if !gathering.admit(worker) {
+            return Err(Refusal::PushedTwice { key, round, worker });
+        }
+        let (attempt, bytes) = (gathering.attempt, self.buffers.take(size_bytes));
+        Ok(Admission::Into(Landing { key, round, worker, attempt, bytes }))
+    }
+
+    fn keep(&mut self, landing: Landing) -> Result<Pushed, Refusal> {
+        let Landing { key, round, worker, attempt, bytes } = landing;
+        let Entry { part, state, .. } = self.keys.find(key)?;
+        let slot = match state.rounds.slot(round) {
+            Ok(Slot::Gathering(gathering)) if gathering.attempt == attempt => gathering,
+            _ => {
+                let lost = state.given_up_for.unwrap_or(worker);
+                return Err(Refusal::GivenUp { key, round, lost });
+            }
+        };
+        slot.keep(worker, bytes);
+        if slot.missing().next().is_some() {
+            return Ok(Pushed::Kept);
+        }
+        let contributions: Vec<&[u8]> = slot.contributions().collect();
+        let mut result = self.buffers.take(part.size_bytes());
+        part.reduce(self.association, &contributions, &mut result);
+        let finished = Finished {
+            key,
+            round,
+            n_contributors: contributions.len(),
+            last_arriver: worker,
+            fingerprint: fingerprint(&result),
+        };
+        self.counters.finished_rounds += 1;
+        self.counters.summed_bytes += (contributions.len() * part.size_bytes()) as u64;
+        let summed = Summed::new(result, slot, &self.members);
+        if let Ok(slot) = state.rounds.slot(round)
+            && let Slot::Gathering(gathered) = std::mem::replace(slot, Slot::Summed(summed))
+        {
+            gathered.into_buffers().for_each(|buffer| self.buffers.give(buffer));
+        }
+        state.last = Some(finished);
+        Ok(Pushed::Summed(finished))
+    }
+
+    fn answer(&mut self, message: &Pull) -> Result<Answer, Refusal> {
+        let Pull { key, round, worker, epochs } = *message;
+        self.members.check(worker, epochs)?;
+        let rounds = &mut self.keys.find(key)?.state.rounds;
+        let next = rounds.next();
+        match rounds.slot(round) {
+            Ok(Slot::Gathering(gathering)) => Ok(Answer::Waiting(gathering.missing().collect())),
+            Ok(Slot::Summed(summed)) if summed.is_for(worker) => {
+                let bytes = Arc::clone(&summed.bytes);
+                Ok(Answer::Ready(Sum { key, round, worker, bytes }))
+            }
+            Ok(Slot::Summed(_) | Slot::Over) => Err(Refusal::Over { key, round, worker }),
+            Ok(Slot::Free) | Err(Outside::Next) => match self.members.lost() {
+                Some(lost) => Err(Refusal::GivenUp { key, round, lost }),
+                None => Ok(Answer::Waiting(self.members.here().collect())),
+            },
+            Err(outside) => Err(refusal(outside, key, round, worker, next)),
+        }
+    }
+
+    fn counted<T>(&mut self, outcome: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.counters.refused += u64::from(outcome.is_err());
+        outcome
+    }
+}
+
+fn lose_in(entry: &mut Entry<State>, lost: usize, buffers: &mut Buffers, given_up: &mut Vec<Refusal>) {
+    let Entry { key, state, .. } = entry;
+    for round in state.rounds.iter().map(|(round, _)| round).collect::<Vec<_>>() {
+        let Ok(slot) = state.rounds.slot(round) else { continue };
+        match slot {
+            Slot::Gathering(gathering) if gathering.missing().any(|worker| worker == lost) => {
+                if let Slot::Gathering(gathered) = std::mem::take(slot) {
+                    gathered.into_buffers().for_each(|buffer| buffers.give(buffer));
+                }
+                state.given_up_for = Some(lost);
+                given_up.push(Refusal::GivenUp { key: *key, round, lost });
+            }
+            Slot::Summed(_) => {
+                release(slot, lost, buffers);
+            }
+            _ => {}
+        }
+    }
+    state.rounds.advance();
+}
+
+fn is_for(slot: &Slot, worker: usize) -> bool {
+    matches!(slot, Slot::Summed(summed) if summed.is_for(worker))
+}
+
+/// A worker needs a result no more. Whether that was the last one.
+fn release(slot: &mut Slot, worker: usize, buffers: &mut Buffers) -> bool {
+    let Slot::Summed(summed) = slot else { return false };
+    let is_over = summed.release(worker);
+    if is_over && let Slot::Summed(summed) = std::mem::replace(slot, Slot::Over) {
+        buffers.give_shared(summed.bytes);
+    }
+    is_over
+}
+
+fn refusal(outside: Outside, key: u32, round: u64, worker: usize, next: u64) -> Refusal {
+    match outside {
+        Outside::Over => Refusal::Over { key, round, worker },
+        Outside::Next | Outside::Beyond => Refusal::Skipped { key, round, worker, next },
+    }
+}
