@@ -2,7 +2,8 @@
 //!
 //! A map: [`api`] is the C fence; `comm` makes and keeps communicators; `run` queues and drives operations; `collective`
 //! has the ring algorithms as pure data; `net` the sockets; `channels` and `topology` NCCL's agreement on rings;
-//! [`sim`] runs schedules over a made-up fabric; [`summation`] sums what workers push; `profiler` NCCL's plugin interface; `log` NCCL's log lines.
+//! [`sim`] runs schedules over a made-up fabric; [`summation`] is the summation service; `profiler` NCCL's plugin
+//! interface; `log` NCCL's log lines.
 
 pub mod api;
 pub(crate) mod channels;

@@ -15,6 +15,7 @@ mod body;
 pub(crate) mod copy;
 pub(crate) mod float16;
 pub(crate) mod float8;
+pub(crate) mod halves;
 mod isa;
 mod scalar;
 mod select;

@@ -1,0 +1,60 @@
+//! Codecs: gradients in fewer bytes, for links that are slower than the processors at their ends.
+//!
+//! n elements, k the kept ones, H = 8 bytes of header:
+//!
+//! | codec | what is kept | bytes | error |
+//! |---|---|---|---|
+//! | `f16` | 11 significant bits | H + 2n | at most 2^-11 \|x\| from 2^-14 to 65 504; at most 2^-25 below; infinite above |
+//! | `bf16` | 8 significant bits | H + 2n | at most 2^-8 \|x\| from 2^-126 on |
+//! | `one-bit` | signs, and the mean of \|x\| | H + 4 + ⌈n/8⌉ | unbounded for one round: see [`Feedback`] |
+//! | `top-k` | the k largest magnitudes | H + 4 + 8k | what was left out: see [`Feedback`] |
+//!
+//! An encoded gradient says which codec made it and how many elements it has, and is refused where it does not fit: by
+//! an error that says what was wrong, with nothing written. Bytes may come from anywhere.
+//!
+//! A NaN or an infinity is never lost silently: halves and `top-k` keep it where it was (`top-k`: the first k of them,
+//! NaNs before infinities), `one-bit` makes the whole part NaN or infinite. Whoever looks for such values before a step,
+//! as mixed precision does, finds them after the sum too.
+
+mod choice;
+mod feedback;
+mod form;
+mod half;
+mod one_bit;
+#[cfg(test)]
+mod tests;
+mod top_k;
+
+pub use choice::{Choice, Fraction, MIN_COMPRESS_BYTES, ParseChoiceError, Settings};
+pub use feedback::{Feedback, FeedbackError};
+pub use form::{CodecError, HEADER_BYTES, Header, Kind};
+pub use half::Half;
+pub use one_bit::OneBit;
+pub use top_k::TopK;
+
+/// One way to encode the gradient of one part.
+pub trait Codec: std::fmt::Debug + Send + Sync {
+    /// Which one, as headers have it.
+    fn kind(&self) -> Kind;
+
+    /// Bytes of an encoded gradient of so many elements, header included.
+    fn encoded_bytes(&self, elements: usize) -> usize;
+
+    /// Appends the encoded gradient: [`Codec::encoded_bytes`] of its length, the same ones for the same bits.
+    ///
+    /// # Errors
+    /// [`CodecError::TooMany`]; `into` is then as it was.
+    fn encode(&self, gradient: &[f32], into: &mut Vec<u8>) -> Result<(), CodecError>;
+
+    /// Writes the decoded gradient over `into`, which has as many elements.
+    ///
+    /// # Errors
+    /// The bytes are no such gradient; `into` is then as it was.
+    fn decode(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError>;
+
+    /// Adds the decoded gradient to `into` in `f32`, which has as many elements.
+    ///
+    /// # Errors
+    /// As [`Codec::decode`].
+    fn add(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError>;
+}
