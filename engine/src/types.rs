@@ -83,6 +83,24 @@ impl DataType {
         }
     }
 
+    /// Its short name: `f32`, `bf16`, `f8e4m3`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::I8 => "i8",
+            Self::U8 => "u8",
+            Self::I32 => "i32",
+            Self::U32 => "u32",
+            Self::I64 => "i64",
+            Self::U64 => "u64",
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Bf16 => "bf16",
+            Self::F8e4m3 => "f8e4m3",
+            Self::F8e5m2 => "f8e5m2",
+        }
+    }
+
     /// Whether it has a fraction.
     #[cfg(test)]
     pub(crate) fn is_float(self) -> bool {

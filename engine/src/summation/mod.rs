@@ -1,9 +1,15 @@
 //! The summation service: n workers push the parts of their gradients, services on workers and on machines of their own
 //! add them up, and every worker pulls the sums.
 //!
-//! A map: [`server`] adds up, round by round; [`codec`] makes gradients smaller on the wire; [`pcie`] chooses how a machine
-//! sums its own before they leave. None of it does I/O: what moves the bytes is yet to come.
+//! A map: [`tensor`] says what is summed and in which parts; [`placement`] which service sums which part;
+//! [`server`] adds up, round by round; [`codec`] makes gradients smaller on the wire; [`pcie`] chooses how a machine sums
+//! its own before they leave. None of it does I/O: what moves the bytes is yet to come.
+//!
+//! Source: Jiang et al., "A unified architecture for accelerating distributed DNN training in heterogeneous GPU/CPU
+//! clusters" (BytePS), OSDI 2020.
 
 pub mod codec;
 pub mod pcie;
+pub mod placement;
 pub mod server;
+pub mod tensor;
