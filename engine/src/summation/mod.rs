@@ -2,8 +2,9 @@
 //! add them up, and every worker pulls the sums.
 //!
 //! A map: [`tensor`] says what is summed and in which parts; [`placement`] which service sums which part;
-//! [`server`] adds up, round by round; [`codec`] makes gradients smaller on the wire; [`pcie`] chooses how a machine sums
-//! its own before they leave. None of it does I/O: what moves the bytes is yet to come.
+//! [`worker`] when a worker sends what to whom; [`server`] adds up, round by round; [`codec`] makes gradients smaller on
+//! the wire; [`pcie`] chooses how a machine sums its own before they leave. None of it does I/O: what moves the bytes is
+//! yet to come.
 //!
 //! Source: Jiang et al., "A unified architecture for accelerating distributed DNN training in heterogeneous GPU/CPU
 //! clusters" (BytePS), OSDI 2020.
@@ -13,3 +14,4 @@ pub mod pcie;
 pub mod placement;
 pub mod server;
 pub mod tensor;
+pub mod worker;

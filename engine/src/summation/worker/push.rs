@@ -1,0 +1,153 @@
+//! The push: which frame goes to which server next.
+
+use super::error::Misreport;
+use super::pipeline::Pipeline;
+use super::queue::Waiting;
+use super::stage::Stage;
+
+/// A frame that is to go out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Send {
+    /// To which server.
+    pub server: usize,
+    /// Of which part.
+    pub key: u32,
+    /// Where in what is pushed of the part.
+    pub offset: u64,
+    /// Bytes, at least 1.
+    pub len: u64,
+}
+
+/// A server, as the push sees it.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) share: f64,
+    pub(super) has_failed: bool,
+    /// The part whose frames go out.
+    pub(super) current: Option<u32>,
+    /// Bytes of the frame that the driver has and has not reported as sent.
+    pub(super) with_driver_bytes: u64,
+    /// Bytes of all submitted parts that no frame was made of yet.
+    pub(super) unsent_bytes: u64,
+    pub(super) assigned_bytes: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) pulled_bytes: u64,
+}
+
+impl Server {
+    pub(super) fn new(share: f64) -> Self {
+        Self {
+            share,
+            has_failed: false,
+            current: None,
+            with_driver_bytes: 0,
+            unsent_bytes: 0,
+            assigned_bytes: 0,
+            sent_bytes: 0,
+            pulled_bytes: 0,
+        }
+    }
+}
+
+/// What a server needs for its next frame.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// Its present part goes on.
+    Continue,
+    /// A part begins, which needs credits.
+    Begin(Waiting),
+}
+
+impl Pipeline {
+    /// The next frame to be sent, to one of the servers whose connection takes one (`writable`, by server; one that is
+    /// missing there does not). The driver sends it to its end and reports that by [`Self::sent`], in one or more
+    /// pieces; until then the server gets no other. A part is sent to its end before the next one of its server.
+    ///
+    /// A connection must not count as writable while much waits in its socket (`TCP_NOTSENT_LOWAT`): what was written
+    /// there can no longer be overtaken.
+    pub fn next_send(&mut self, writable: &[bool], now_ns: u64) -> Option<Send> {
+        let takes = |server: &usize| writable.get(*server) == Some(&true);
+        let turns: Vec<(usize, Turn)> = (0..self.servers.len())
+            .filter(takes)
+            .filter_map(|server| Some((server, self.turn(server)?)))
+            .collect();
+        let server = self.choose(&turns)?;
+        let turn = turns.iter().find(|turn| turn.0 == server)?.1;
+        if let Turn::Begin(head) = turn {
+            self.begin_push(server, head, now_ns);
+        }
+        let send = self.cut_frame(server)?;
+        let weight = |turn: &(usize, Turn)| (turn.0, self.servers[turn.0].unsent_bytes.max(1));
+        let contenders: Vec<(usize, u64)> = turns.iter().map(weight).collect();
+        self.interleave.charge(&contenders, server, send.len);
+        let state = &mut self.servers[server];
+        state.unsent_bytes -= send.len;
+        state.with_driver_bytes = send.len;
+        Some(send)
+    }
+
+    /// `bytes` of the frame that a server was to get are on their way.
+    ///
+    /// # Errors
+    /// The part is not being sent to this server, or that is more than the frame has.
+    pub fn sent(&mut self, server: usize, key: u32, bytes: u64, now_ns: u64) -> Result<(), Misreport> {
+        self.check_server(server, key, Stage::Push)?;
+        let state = &mut self.servers[server];
+        let left = state.with_driver_bytes;
+        if bytes > left {
+            return Err(Misreport::TooMuch { key, stage: Stage::Push, bytes, left });
+        }
+        state.with_driver_bytes -= bytes;
+        state.sent_bytes += bytes;
+        let Some(entry) = self.entries.get_mut(&key) else { return Err(Misreport::NotHere { key }) };
+        entry.sent_bytes += bytes;
+        if entry.sent_bytes == entry.push_bytes {
+            state.current = None;
+            self.leave(key, now_ns);
+        }
+        Ok(())
+    }
+
+    /// What a server would do with a turn, if credits over all servers are left.
+    fn turn(&self, server: usize) -> Option<Turn> {
+        let state = &self.servers[server];
+        if state.with_driver_bytes > 0 {
+            return None;
+        }
+        if state.current.is_some() {
+            return Some(Turn::Continue);
+        }
+        let lane = &self.queues[Stage::Push.index()].lanes[server];
+        let head = lane.head(self.settings.overtake_bytes).filter(|_| !self.is_suspended)?;
+        self.credits.fits_server(server, head.bytes).then_some(Turn::Begin(head))
+    }
+
+    /// Of all that need new credits only the one whose turn it is may have them, so that it gets them in the end.
+    fn choose(&self, turns: &[(usize, Turn)]) -> Option<usize> {
+        let beginning = turns.iter().filter(|turn| matches!(turn.1, Turn::Begin(_)));
+        let first = self.interleave.pick(beginning.map(|turn| turn.0));
+        let may = |turn: &&(usize, Turn)| match turn.1 {
+            Turn::Continue => true,
+            Turn::Begin(head) => first == Some(turn.0) && self.credits.fits_in_all(head.bytes),
+        };
+        self.interleave.pick(turns.iter().filter(may).map(|turn| turn.0))
+    }
+
+    fn begin_push(&mut self, server: usize, head: Waiting, now_ns: u64) {
+        let lane = &mut self.queues[Stage::Push.index()].lanes[server];
+        lane.remove(head);
+        lane.let_pass(head);
+        self.credits.take(server, head.bytes);
+        self.servers[server].current = Some(head.key);
+        self.begin(head.key, now_ns);
+    }
+
+    fn cut_frame(&mut self, server: usize) -> Option<Send> {
+        let key = self.servers[server].current?;
+        let entry = self.entries.get_mut(&key)?;
+        let offset = entry.given_bytes;
+        let len = (entry.push_bytes - offset).min(self.settings.frame_bytes.max(1));
+        entry.given_bytes += len;
+        Some(Send { server, key, offset, len })
+    }
+}

@@ -1,0 +1,52 @@
+//! What can be set.
+
+/// A pipeline's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of a part that go out at a stretch: the grain at which servers take turns.
+    pub frame_bytes: u64,
+    /// Bytes pushed to one server and not yet pulled back, at most. A part of more goes out alone.
+    pub credit_bytes_per_server: u64,
+    /// The same over all servers. Below the number of servers times theirs, one that stops can hold up others.
+    pub credit_bytes: u64,
+    /// Bytes of later parts that may overtake the oldest part of a lane.
+    pub overtake_bytes: u64,
+    /// Parts of one server in a stage at most; parts that begin in it and those that hold credits are bounded by
+    /// `max_parts` and by credits.
+    pub stage_parts: usize,
+    /// Parts, and tensors whose end was not yet taken, in all.
+    pub max_parts: usize,
+    /// Whether parts are copied in and out, because the driver cannot use the caller's buffers in place.
+    pub copies: bool,
+    /// The server that is served first of equals: another one on each worker, so that workers which start together do not
+    /// all meet at one server.
+    pub first_server: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            frame_bytes: FRAME_BYTES,
+            credit_bytes_per_server: CREDIT_BYTES_PER_SERVER,
+            credit_bytes: CREDIT_BYTES,
+            overtake_bytes: OVERTAKE_BYTES,
+            stage_parts: STAGE_PARTS,
+            max_parts: MAX_PARTS,
+            copies: false,
+            first_server: 0,
+        }
+    }
+}
+
+/// 50 us at 10 Gbit/s: long against a system call, short against a part.
+const FRAME_BYTES: u64 = 64 << 10;
+/// Four parts of 4 096 000 bytes: one goes out, one is summed, one comes back, and one waits for slower workers.
+const CREDIT_BYTES_PER_SERVER: u64 = 4 * 4_096_000;
+/// The memory that rounds in flight may hold; enough for 64 servers.
+const CREDIT_BYTES: u64 = 64 * CREDIT_BYTES_PER_SERVER;
+/// More than any server owns of a model that is not huge, so that within a round the order is that of priorities.
+const OVERTAKE_BYTES: u64 = 1 << 30;
+/// Keeps one thread of each stage busy while a neighbour is late; bounds the buffers that copies and codecs need.
+const STAGE_PARTS: usize = 64;
+/// A quarter of a TB in parts of 4 096 000 bytes.
+const MAX_PARTS: usize = 1 << 16;

@@ -1,0 +1,108 @@
+//! The stages of a part, and which of them it goes through.
+
+use std::fmt;
+
+/// Where a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// From the caller's buffer to one that may be sent from.
+    CopyIn,
+    /// Into a codec's form.
+    Compress,
+    /// To the server that owns it.
+    Push,
+    /// At the server, until all workers' contributions are summed.
+    Sum,
+    /// Back from the server.
+    Pull,
+    /// Out of the codec's form.
+    Decompress,
+    /// Into the caller's buffer.
+    CopyOut,
+}
+
+/// Which stages a part goes through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub(super) copies: bool,
+    pub(super) compress: bool,
+}
+
+impl Stage {
+    /// All, in order.
+    pub const ALL: [Self; 7] =
+        [Self::CopyIn, Self::Compress, Self::Push, Self::Sum, Self::Pull, Self::Decompress, Self::CopyOut];
+
+    /// Its name in labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CopyIn => "copy_in",
+            Self::Compress => "compress",
+            Self::Push => "push",
+            Self::Sum => "sum",
+            Self::Pull => "pull",
+            Self::Decompress => "decompress",
+            Self::CopyOut => "copy_out",
+        }
+    }
+
+    /// Whether the server that owns a part is still needed for it.
+    pub(super) fn needs_server(self) -> bool {
+        self <= Self::Pull
+    }
+
+    /// Whether the parts in it hold credits, which bound them.
+    pub(super) fn is_bounded_by_credits(self) -> bool {
+        matches!(self, Self::Sum | Self::Pull)
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Route {
+    /// Where a part begins.
+    pub(super) fn first(self) -> Stage {
+        Stage::ALL.into_iter().find(|stage| self.has(*stage)).unwrap_or(Stage::Push)
+    }
+
+    /// Where it goes from `stage`; nowhere if that is the last one.
+    pub(super) fn after(self, stage: Stage) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|next| *next > stage && self.has(*next))
+    }
+
+    fn has(self, stage: Stage) -> bool {
+        match stage {
+            Stage::CopyIn | Stage::CopyOut => self.copies,
+            Stage::Compress | Stage::Decompress => self.compress,
+            Stage::Push | Stage::Sum | Stage::Pull => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages(route: Route) -> String {
+        let names = std::iter::successors(Some(route.first()), |stage| route.after(*stage)).map(Stage::name);
+        names.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn stages_without_work_are_skipped() {
+        assert_eq!(stages(Route { copies: false, compress: false }), "push sum pull");
+        assert_eq!(stages(Route { copies: true, compress: false }), "copy_in push sum pull copy_out");
+        assert_eq!(stages(Route { copies: false, compress: true }), "compress push sum pull decompress");
+        let all = Stage::ALL.map(Stage::name).join(" ");
+        assert_eq!(stages(Route { copies: true, compress: true }), all);
+    }
+}

@@ -1,0 +1,230 @@
+use super::*;
+
+pub(super) const PLAIN: Settings = Settings {
+    frame_bytes: 10,
+    credit_bytes_per_server: 100,
+    credit_bytes: 150,
+    overtake_bytes: 1000,
+    stage_parts: 2,
+    max_parts: 1000,
+    copies: false,
+    first_server: 0,
+};
+
+fn part(key: u32, server: usize, bytes: u64) -> Part {
+    Part { key, server, bytes, compress: false }
+}
+
+pub(super) fn pipeline(n_servers: usize, settings: Settings) -> Pipeline {
+    Pipeline::new(&vec![1.0 / n_servers as f64; n_servers], settings)
+}
+
+/// Sends the next frame: server and key.
+fn send(pipeline: &mut Pipeline, writable: &[bool]) -> Option<(usize, u32)> {
+    let send = pipeline.next_send(writable, 0)?;
+    pipeline.sent(send.server, send.key, send.len, 0).unwrap();
+    Some((send.server, send.key))
+}
+
+/// Sends all that may be sent: the keys in the order in which they began.
+fn send_all(pipeline: &mut Pipeline, writable: &[bool]) -> Vec<u32> {
+    let mut keys: Vec<u32> = std::iter::from_fn(|| send(pipeline, writable)).map(|sent| sent.1).collect();
+    keys.dedup();
+    keys
+}
+
+/// A part that was sent to its end is summed and comes back.
+fn come_back(pipeline: &mut Pipeline, server: usize, key: u32) {
+    pipeline.summed(server, key, 0).unwrap();
+    let work = pipeline.next_work(Stage::Pull, 0).unwrap();
+    assert_eq!(work.key, key);
+    pipeline.pulled(server, key, work.bytes, 0).unwrap();
+}
+
+#[test]
+fn a_part_passes_all_its_stages_and_is_watched_on_its_way() {
+    let mut pipeline = pipeline(2, Settings { copies: true, ..PLAIN });
+    let tensor = pipeline.submit("w", 3, &[Part { compress: true, ..part(7, 1, 40) }], 100).unwrap();
+    let copy_in = Work { stage: Stage::CopyIn, key: 7, tensor, server: 1, bytes: 40 };
+    assert_eq!(pipeline.next_work(Stage::CopyIn, 110), Some(copy_in));
+    assert_eq!(pipeline.next_work(Stage::CopyIn, 110), None);
+    pipeline.copied(7, 120).unwrap();
+    assert_eq!(pipeline.next_work(Stage::Compress, 130).map(|work| work.bytes), Some(40));
+    pipeline.compressed(7, 12, 20, 140).unwrap();
+    let writable = [true; 2];
+    assert_eq!(pipeline.next_send(&writable, 170), Some(Send { server: 1, key: 7, offset: 0, len: 10 }));
+    assert_eq!(pipeline.next_send(&writable, 170), None, "one frame at a time");
+    pipeline.sent(1, 7, 4, 180).unwrap();
+    pipeline.sent(1, 7, 6, 180).unwrap();
+    assert_eq!(pipeline.next_send(&writable, 190), Some(Send { server: 1, key: 7, offset: 10, len: 2 }));
+    pipeline.sent(1, 7, 2, 200).unwrap();
+    let snapshot = pipeline.snapshot(210);
+    assert_eq!((snapshot.credits_used_bytes, snapshot.servers[1].credits_used_bytes), (12, 12));
+    let oldest = Oldest { key: 7, server: 1, stage: Stage::Sum, age_ns: 110, in_stage_ns: 10 };
+    assert_eq!(snapshot.oldest, Some(oldest));
+    pipeline.summed(1, 7, 220).unwrap();
+    assert_eq!(pipeline.next_work(Stage::Pull, 230).map(|work| work.bytes), Some(20));
+    pipeline.pulled(1, 7, 15, 240).unwrap();
+    assert_eq!(pipeline.snapshot(240).credits_used_bytes, 12);
+    pipeline.pulled(1, 7, 5, 250).unwrap();
+    assert_eq!(pipeline.snapshot(250).credits_used_bytes, 0);
+    assert!(pipeline.next_work(Stage::Decompress, 260).is_some());
+    pipeline.decompressed(7, 270).unwrap();
+    assert!(!pipeline.is_done(tensor) && pipeline.next_work(Stage::CopyOut, 280).is_some());
+    pipeline.copied(7, 290).unwrap();
+    assert!(pipeline.is_done(tensor) && pipeline.is_quiet());
+    assert_eq!(pipeline.progress(tensor), Some(Progress { bytes: 40, done_bytes: 40, lost_bytes: 0 }));
+    let finished = Finished { tensor, name: "w".to_owned(), lost: Vec::new() };
+    assert_eq!(pipeline.next_finished(), Some(finished));
+    let stages = pipeline.snapshot(300).stages;
+    let times = |stage: &StageView| (stage.waited_ns, stage.worked_ns, stage.n_entered, stage.n_left);
+    let expected = [(10, 10), (10, 10), (30, 30), (0, 20), (10, 20), (10, 10), (10, 10)];
+    assert_eq!(stages.iter().map(times).collect::<Vec<_>>(), expected.map(|(w, d)| (w, d, 1, 1)));
+}
+
+#[test]
+fn the_lowest_priority_goes_first_then_the_lowest_key() {
+    let mut pipeline = pipeline(1, PLAIN);
+    for (priority, key) in [(2, 0), (1, 9), (2, 1), (0, 5), (1, 8)] {
+        pipeline.submit("w", priority, &[part(key, 0, 20)], 0).unwrap();
+    }
+    assert_eq!(send_all(&mut pipeline, &[true]), [5, 8, 9, 0, 1]);
+}
+
+#[test]
+fn a_part_that_has_begun_is_sent_to_its_end() {
+    let mut pipeline = pipeline(1, PLAIN);
+    pipeline.submit("late", 5, &[part(0, 0, 30)], 0).unwrap();
+    assert_eq!(send(&mut pipeline, &[true]), Some((0, 0)));
+    pipeline.submit("urgent", 1, &[part(1, 0, 30)], 0).unwrap();
+    assert_eq!(send_all(&mut pipeline, &[true]), [0, 1]);
+}
+
+#[test]
+fn credits_come_back_at_the_end_of_the_pull_and_nobody_slips_past_who_waits_for_them() {
+    let mut pipeline = pipeline(1, PLAIN);
+    let parts = [part(0, 0, 60), part(1, 0, 60), part(2, 0, 10)];
+    pipeline.submit("w", 0, &parts, 0).unwrap();
+    assert_eq!(send_all(&mut pipeline, &[true]), [0]);
+    pipeline.summed(0, 0, 0).unwrap();
+    pipeline.next_work(Stage::Pull, 0).unwrap();
+    pipeline.pulled(0, 0, 59, 0).unwrap();
+    assert_eq!(send(&mut pipeline, &[true]), None);
+    pipeline.pulled(0, 0, 1, 0).unwrap();
+    assert_eq!(send_all(&mut pipeline, &[true]), [1, 2]);
+}
+
+#[test]
+fn a_large_part_gets_credits_though_others_want_them_all_the_time() {
+    let mut pipeline = pipeline(3, Settings { credit_bytes: 100, ..PLAIN });
+    pipeline.submit("large", 0, &[part(0, 0, 100)], 0).unwrap();
+    let server_of = |key: u32| 1 + key as usize % 2;
+    let mut in_flight = std::collections::VecDeque::new();
+    for round in 0..100 {
+        for key in 4 * round + 1..4 * round + 5 {
+            pipeline.submit("small", 0, &[part(key, server_of(key), 20)], 0).unwrap();
+        }
+        in_flight.extend(send_all(&mut pipeline, &[round > 1, true, true]));
+        if in_flight.back() == Some(&0) {
+            assert!(round > 1, "its server was not writable before");
+            return;
+        }
+        let mut keys: Vec<u32> = in_flight.drain(..).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let first = keys.remove(0);
+        come_back(&mut pipeline, server_of(first), first);
+        in_flight.extend(keys);
+    }
+    panic!("the large part never began");
+}
+
+#[test]
+fn servers_get_frames_in_proportion_to_what_is_left_for_them() {
+    let mut pipeline = pipeline(2, Settings { credit_bytes_per_server: 4000, credit_bytes: 8000, ..PLAIN });
+    pipeline.submit("w", 0, &[part(0, 0, 3000), part(1, 1, 1000)], 0).unwrap();
+    let servers: Vec<usize> = (0..400).map(|_| send(&mut pipeline, &[true; 2]).unwrap().0).collect();
+    for part in servers.chunks(40) {
+        let to_first = part.iter().filter(|server| **server == 0).count();
+        assert!((28..=32).contains(&to_first), "{to_first} of 40");
+    }
+}
+
+#[test]
+fn a_stage_takes_no_more_parts_than_the_next_one_has_places_for() {
+    let mut pipeline = pipeline(2, Settings { copies: true, ..PLAIN });
+    let parts: Vec<Part> = (0..10).map(|key| part(key, usize::from(key >= 5), 90)).collect();
+    pipeline.submit("w", 0, &parts, 0).unwrap();
+    let begun: Vec<u32> =
+        std::iter::from_fn(|| pipeline.next_work(Stage::CopyIn, 0)).map(|work| work.key).collect();
+    assert_eq!(begun, [0, 1, 5, 6], "two for each server");
+    pipeline.copied(5, 0).unwrap();
+    assert_eq!(pipeline.next_work(Stage::CopyIn, 0), None);
+    assert_eq!(send_all(&mut pipeline, &[true; 2]), [5]);
+    assert_eq!(pipeline.next_work(Stage::CopyIn, 0).map(|work| work.key), Some(7));
+}
+
+#[test]
+fn a_lost_server_takes_its_parts_with_it_and_no_others() {
+    let mut pipeline = pipeline(2, PLAIN);
+    let tensor = pipeline.submit("w", 0, &[part(0, 0, 50), part(1, 1, 50), part(2, 0, 50)], 0).unwrap();
+    send(&mut pipeline, &[true; 2]).unwrap();
+    let lost = |key, stage| Lost { key, tensor, name: "w".to_owned(), stage };
+    assert_eq!(pipeline.failed(0), [lost(0, Stage::Push), lost(2, Stage::Push)]);
+    assert_eq!(pipeline.sent(0, 0, 1, 0), Err(Misreport::NotHere { key: 0 }));
+    let refusal = pipeline.submit("v", 0, &[part(9, 0, 1)], 0).unwrap_err();
+    assert_eq!(refusal.to_string(), "part 9 of \"v\" belongs to server 0, which has failed");
+    assert_eq!(send_all(&mut pipeline, &[true; 2]), [1]);
+    assert!(!pipeline.is_done(tensor));
+    come_back(&mut pipeline, 1, 1);
+    assert_eq!(pipeline.next_finished().unwrap().lost, [0, 2]);
+    assert!(pipeline.failed(7).is_empty());
+}
+
+#[test]
+fn a_pause_lets_end_what_has_begun() {
+    let mut pipeline = pipeline(1, PLAIN);
+    pipeline.submit("w", 0, &[part(0, 0, 20), part(1, 0, 20)], 0).unwrap();
+    send(&mut pipeline, &[true]).unwrap();
+    pipeline.suspend();
+    assert!(!pipeline.is_quiet());
+    assert_eq!(send_all(&mut pipeline, &[true]), [0]);
+    come_back(&mut pipeline, 0, 0);
+    assert!(pipeline.is_quiet() && pipeline.snapshot(0).is_suspended);
+    pipeline.resume();
+    assert_eq!(send_all(&mut pipeline, &[true]), [1]);
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_and_changes_nothing() {
+    let mut pipeline = pipeline(1, Settings { max_parts: 2, ..PLAIN });
+    let mut refused = |parts: &[Part]| pipeline.submit("w", 0, parts, 0).unwrap_err().to_string();
+    assert_eq!(refused(&[part(0, 1, 1)]), "part 0 of \"w\" belongs to server 1, of 1");
+    assert_eq!(refused(&[part(0, 0, 0)]), "part 0 of \"w\" has no bytes; leave it out");
+    assert_eq!(refused(&[part(0, 0, 1); 2]), "part 0 of \"w\" is in the pipeline already");
+    let full = "\"w\" has 3 parts, where there is room for 2; the limit is max_parts 2";
+    assert_eq!(refused(&[part(0, 0, 1); 3]), full);
+    let empty = pipeline.submit("nothing", 0, &[], 0).unwrap();
+    assert!(pipeline.is_done(empty) && !pipeline.is_done(TensorId(empty.0 + 1)));
+    pipeline.submit("w", 0, &[part(0, 0, 1)], 0).unwrap();
+    assert!(matches!(pipeline.submit("w", 0, &[part(0, 0, 1)], 0), Err(Refusal::Full { .. })));
+    assert_eq!(pipeline.next_finished().map(|finished| finished.tensor), Some(empty));
+    let busy = Refusal::Busy { key: 0, name: "w".to_owned() };
+    assert_eq!(pipeline.submit("w", 0, &[part(0, 0, 1)], 0), Err(busy));
+}
+
+#[test]
+fn reports_that_do_not_fit_change_nothing() {
+    let mut pipeline = pipeline(2, PLAIN);
+    pipeline.submit("w", 0, &[part(0, 0, 20)], 0).unwrap();
+    let push = Stage::Push;
+    let elsewhere = |reported| Err(Misreport::OtherStage { key: 0, reported, stage: push });
+    assert_eq!(pipeline.copied(0, 0), elsewhere(Stage::CopyOut));
+    assert_eq!(pipeline.sent(0, 0, 1, 0), elsewhere(push), "it has not begun");
+    assert_eq!(pipeline.pulled(0, 0, 1, 0), elsewhere(Stage::Pull));
+    pipeline.next_send(&[true], 0).unwrap();
+    assert_eq!(pipeline.sent(1, 0, 1, 0), Err(Misreport::OtherServer { key: 0, reported: 1, server: 0 }));
+    let too_much = Misreport::TooMuch { key: 0, stage: push, bytes: 11, left: 10 };
+    assert_eq!(pipeline.sent(0, 0, 11, 0), Err(too_much));
+    assert_eq!(pipeline.sent(0, 0, 10, 0), Ok(()));
+}
