@@ -19,9 +19,9 @@ const GBPS: f64 = 125e6;
 #[command(
     name = "placement",
     after_help = "Examples:
-  cargo run -p ringscope-engine --example placement -- --model vgg-16 --machines 8,4
-  cargo run -p ringscope-engine --example placement -- --strategy greedy --json
-  cargo run -p ringscope-engine --example placement -- --odd-worker 3@25 --nodes"
+  cargo xtask placement -- --model vgg-16 --machines 8,4
+  cargo xtask placement -- --strategy greedy --json
+  cargo xtask placement -- --odd-worker 3@25 --nodes"
 )]
 struct Cli {
     /// vgg-16, resnet-50 or bert-large [default: all]

@@ -103,6 +103,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compare how tensors are placed on summation services; `cargo xtask placement -- --help` has its arguments and examples
+    Placement {
+        /// Arguments of the comparison
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -130,6 +136,7 @@ fn main() -> ExitCode {
         Command::Tune(tune) => tune.run(),
         Command::Chaos { rounds, seed } => chaos::run(rounds, seed),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
+        Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
         Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),
     };

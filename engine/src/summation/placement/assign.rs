@@ -11,7 +11,7 @@
 //!    spreads over all services, and parts that travel in the order of keys keep all NICs busy.
 //!
 //! Placing parts in the order of keys alone, by the second rule and shares, ends later: over three models and three sizes
-//! 1.00 to 1.69 times the best time, against 1.00 to 1.28; `cargo run --example placement` prints both.
+//! 1.00 to 1.69 times the best time, against 1.00 to 1.28; `cargo xtask placement` prints both.
 
 use std::collections::BTreeMap;
 
