@@ -133,7 +133,9 @@ impl LocalState {
 impl Facts {
     /// What is told of a communicator; `None` if its ranks cannot be.
     pub(super) fn told(told: &batch::Communicator, word: &mut Word<'_>) -> Option<Self> {
-        let forming = told.comm_hash == 0;
+        // Of a split, the collector knows the hash before the library says how many ranks it has.
+        let is_split = told.n_ranks == 0 && told.state() == CommunicatorState::Forming;
+        let forming = told.comm_hash == 0 || is_split;
         if !forming && (told.n_ranks == 0 || told.n_ranks > MAX_RANKS || told.rank >= told.n_ranks) {
             word.losses.add("rank_out_of_range");
             return None;
@@ -141,7 +143,7 @@ impl Facts {
         let state = LocalState::told(told.state, forming, word);
         let sources = told.sources.unwrap_or_default();
         Some(Self {
-            comm_hash: told.comm_hash,
+            comm_hash: if forming { 0 } else { told.comm_hash },
             name: word.names.intern(&told.name),
             rank: told.rank,
             n_ranks: told.n_ranks,

@@ -182,6 +182,20 @@ fn a_log_and_a_segment_of_one_process_are_one_rank() {
     }
 }
 
+/// The collector knows its hash already, and not yet how many ranks it has.
+#[test]
+fn a_split_that_is_being_made_is_no_bad_number() {
+    let whole = pair().process(0);
+    let mut making = whole.clone();
+    making.communicators[0].n_ranks = 0;
+    making.communicators[0].state = Told::Forming.into();
+    let mut model = Model::new();
+    model.apply(&batch(1, 2, vec![making]), at(2));
+    assert_eq!((model.dropped().len(), model.communicators().count()), (0, 0));
+    model.apply(&batch(2, 3, vec![whole]), at(3));
+    assert_eq!((model.dropped().len(), model.communicators().count()), (0, 1));
+}
+
 #[test]
 fn bad_numbers_are_counted_and_left_out() {
     let check = |reason: &str, spoil: &dyn Fn(&mut batch::Process)| {
