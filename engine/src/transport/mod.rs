@@ -78,6 +78,9 @@ pub(crate) trait SendHalf: Send + std::fmt::Debug {
 
 /// The receiving end of a connection.
 pub(crate) trait RecvHalf: Send + std::fmt::Debug {
+    /// What the part that comes next, or is being received, says of itself; nothing while that has not come. For who
+    /// does not know what comes: the header is then what [`RecvHalf::pull`] expects.
+    fn front(&mut self) -> Result<Option<Header>, Fault>;
     /// Moves what has come of the part that `expected` describes into `sink`. Called with the same header and sink
     /// until it is [`Progress::Done`].
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault>;

@@ -70,7 +70,7 @@ struct Progress {
 }
 
 impl Store {
-    /// A store of workers with ranks from 0 and of these keys, whose reduction does not matter. A worker may be at most
+    /// A store of workers with ranks from 0 and of these keys, to which all pushes are added. A worker may be at most
     /// `max_ahead` pushes ahead of the slowest one when it pushes; without it, any number.
     pub fn new(
         n_workers: usize,
@@ -112,7 +112,7 @@ impl Store {
     ///
     /// It is none of ours, speaks of what is not ours, or pushes a round again or leaves one out.
     pub fn push(&mut self, message: &Push) -> Result<Admission, Refusal> {
-        let Push { key, round, worker, size_bytes, epochs } = *message;
+        let Push { key, round, worker, size_bytes, epochs, .. } = *message;
         self.members.check(worker, epochs)?;
         let entry = self.keys.find(key)?.of_length(size_bytes)?;
         let Some(state) = &mut entry.state else { return Ok(Admission::Later) };
@@ -246,7 +246,8 @@ mod tests {
     use crate::summation::server::part::Reduction;
     use crate::types::DataType;
 
-    const F32: Part = Part { count: 1, data_type: DataType::F32, reduction: Reduction::Sum };
+    const SUM: Reduction = Reduction::Sum;
+    const F32: Part = Part { count: 1, data_type: DataType::F32 };
 
     fn store(n_workers: usize, max_ahead: Option<u64>) -> Store {
         let mut store = Store::new(n_workers, [(0, F32)], max_ahead, Epochs::default());
@@ -255,7 +256,7 @@ mod tests {
     }
 
     fn admit(store: &mut Store, round: u64, worker: usize) -> Result<Admission, Refusal> {
-        store.push(&Push { key: 0, round, worker, size_bytes: 4, epochs: Epochs::default() })
+        store.push(&Push { key: 0, round, worker, size_bytes: 4, reduction: SUM, epochs: Epochs::default() })
     }
 
     fn push(store: &mut Store, round: u64, worker: usize, delta: f32) -> bool {
@@ -348,7 +349,7 @@ mod tests {
         assert!(!push(&mut store, 1, 0, 1.0));
         let epochs = store.continue_without(2).unwrap();
         assert_eq!(store.pushed(landing), Err(Refusal::NoMember { worker: 2 }));
-        let message = Push { key: 0, round: 1, worker: 0, size_bytes: 4, epochs };
+        let message = Push { key: 0, round: 1, worker: 0, size_bytes: 4, reduction: SUM, epochs };
         assert!(matches!(store.push(&message), Ok(Admission::Into(_))));
     }
 
@@ -371,7 +372,8 @@ mod tests {
         store.initialise(0, &[0x80, 0x3f]).unwrap();
         let first = store.pull(0, 0, Epochs::default()).unwrap().unwrap();
         for round in 0..256 {
-            let message = Push { key: 0, round, worker: 0, size_bytes: 2, epochs: Epochs::default() };
+            let message =
+                Push { key: 0, round, worker: 0, size_bytes: 2, reduction: SUM, epochs: Epochs::default() };
             let Ok(Admission::Into(mut landing)) = store.push(&message) else { panic!("later") };
             landing.bytes_mut().copy_from_slice(&[0x80, 0x3b]);
             store.pushed(landing).unwrap();

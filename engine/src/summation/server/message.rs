@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::part::Reduction;
+
 /// What a message was sent under. A service takes only messages of its own epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epochs {
@@ -23,6 +25,8 @@ pub struct Push {
     pub worker: usize,
     /// Of the payload.
     pub size_bytes: usize,
+    /// What the contributions of the round become: the same for all of them.
+    pub reduction: Reduction,
     /// Of the worker.
     pub epochs: Epochs,
 }

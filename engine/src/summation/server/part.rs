@@ -14,8 +14,6 @@ pub struct Part {
     pub count: usize,
     /// Of an element.
     pub data_type: DataType,
-    /// What the contributions become.
-    pub reduction: Reduction,
 }
 
 /// What contributions become.
@@ -47,8 +45,14 @@ impl Part {
 
     /// Reduces contributions in the order of their ranks. All slices are of [`Self::size_bytes`], and there is at
     /// least one.
-    pub(super) fn reduce(self, association: Association, contributions: &[&[u8]], into: &mut [u8]) {
-        let op = match self.reduction {
+    pub(super) fn reduce(
+        self,
+        reduction: Reduction,
+        association: Association,
+        contributions: &[&[u8]],
+        into: &mut [u8],
+    ) {
+        let op = match reduction {
             Reduction::Sum => RedOp::Sum,
             Reduction::Average => RedOp::Avg,
         };
@@ -116,65 +120,68 @@ mod tests {
         values.iter().flat_map(|value| f32_to_f16(*value).to_le_bytes()).collect()
     }
 
-    fn reduced(part: Part, association: Association, contributions: &[Vec<u8>]) -> Vec<u8> {
+    fn reduced(part: Part, how: (Reduction, Association), contributions: &[Vec<u8>]) -> Vec<u8> {
         let mut into = vec![0xa5; part.size_bytes()];
         let contributions: Vec<&[u8]> = contributions.iter().map(Vec::as_slice).collect();
-        part.reduce(association, &contributions, &mut into);
+        part.reduce(how.0, how.1, &contributions, &mut into);
         into
     }
 
     #[test]
     fn the_average_of_large_halves_does_not_overflow() {
-        let part = Part { count: 3, data_type: DataType::F16, reduction: Reduction::Average };
+        let part = Part { count: 3, data_type: DataType::F16 };
         let contribution = f16s(&[40_000.0, -40_000.0, 1.0]);
         for association in [Association::Left, Association::Tree] {
-            let got = reduced(part, association, &vec![contribution.clone(); 4]);
+            let how = (Reduction::Average, association);
+            let got = reduced(part, how, &vec![contribution.clone(); 4]);
             assert_eq!(got, contribution, "{association:?}");
         }
-        let sum =
-            reduced(Part { reduction: Reduction::Sum, ..part }, Association::Left, &vec![contribution; 4]);
+        let sum = reduced(part, (Reduction::Sum, Association::Left), &vec![contribution; 4]);
         assert!(f16_to_f32(u16::from_le_bytes([sum[0], sum[1]])).is_infinite());
     }
 
     #[test]
     fn halves_are_rounded_once() {
-        let part = Part { count: 1, data_type: DataType::F16, reduction: Reduction::Sum };
+        let part = Part { count: 1, data_type: DataType::F16 };
         let contributions: Vec<Vec<u8>> =
             [2048.0, 1.0, 1.0, 1.0, 1.0].iter().map(|value| f16s(&[*value])).collect();
         for association in [Association::Left, Association::Tree] {
-            assert_eq!(reduced(part, association, &contributions), f16s(&[2052.0]), "{association:?}");
+            let got = reduced(part, (Reduction::Sum, association), &contributions);
+            assert_eq!(got, f16s(&[2052.0]), "{association:?}");
         }
     }
 
     #[test]
     fn the_two_associations_are_what_they_say() {
-        let part = Part { count: 1, data_type: DataType::F32, reduction: Reduction::Sum };
+        let part = Part { count: 1, data_type: DataType::F32 };
         let values = [1.0_f32, 1e8, -1e8, 3.0, 0.5];
         let contributions: Vec<Vec<u8>> = values.iter().map(|value| value.to_le_bytes().to_vec()).collect();
         let [a, b, c, d, e] = values;
         let left = (((a + b) + c) + d) + e;
         let tree = ((a + b) + (c + d)) + e;
         assert!((left - tree).abs() > 0.1, "the values tell them apart");
-        assert_eq!(reduced(part, Association::Left, &contributions), left.to_le_bytes());
-        assert_eq!(reduced(part, Association::Tree, &contributions), tree.to_le_bytes());
+        let sum = |association| reduced(part, (Reduction::Sum, association), &contributions);
+        assert_eq!(sum(Association::Left), left.to_le_bytes());
+        assert_eq!(sum(Association::Tree), tree.to_le_bytes());
     }
 
     #[test]
     fn a_tree_over_many_pieces_is_that_over_each() {
         let count = 2 * TREE_PIECE + 5;
-        let part = Part { count, data_type: DataType::Bf16, reduction: Reduction::Average };
+        let part = Part { count, data_type: DataType::Bf16 };
         let contribution = |rank: usize| -> Vec<u8> {
             let element = |index: usize| (0x3f80 + (index * 7 + rank * 13) % 500).to_le_bytes();
             (0..count).flat_map(|index| [element(index)[0], element(index)[1]]).collect()
         };
         let contributions: Vec<Vec<u8>> = (0..7).map(contribution).collect();
-        let whole = reduced(part, Association::Tree, &contributions);
+        let how = (Reduction::Average, Association::Tree);
+        let whole = reduced(part, how, &contributions);
         let one = Part { count: 1, ..part };
         for index in [0, TREE_PIECE - 1, TREE_PIECE, 2 * TREE_PIECE + 4] {
             let element = 2 * index..2 * index + 2;
             let single: Vec<Vec<u8>> =
                 contributions.iter().map(|bytes| bytes[element.clone()].to_vec()).collect();
-            assert_eq!(whole[element], reduced(one, Association::Tree, &single), "{index}");
+            assert_eq!(whole[element], reduced(one, how, &single), "{index}");
         }
     }
 }

@@ -87,6 +87,16 @@ pub enum Refusal {
         /// Who.
         worker: usize,
     },
+    /// Some sum a round, others average it.
+    #[error("worker {worker} wants round {round} of key {key} reduced in another way than the first one")]
+    OtherReduction {
+        /// Whose round.
+        key: u32,
+        /// Which.
+        round: u64,
+        /// Who.
+        worker: usize,
+    },
     /// The round cannot be finished, since a worker was lost that had not contributed. It begins anew, under the same
     /// number, when the service continues without that worker.
     #[error("round {round} of key {key} is given up: worker {lost} was lost")]

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::members::Members;
+use super::part::Reduction;
 
 /// The open rounds.
 #[derive(Debug, Default)]
@@ -34,6 +35,7 @@ pub(super) enum Slot {
 pub(super) struct Gathering {
     /// Which attempt of the service this is.
     pub(super) attempt: u64,
+    pub(super) reduction: Reduction,
     by_rank: Vec<Contribution>,
 }
 
@@ -97,11 +99,11 @@ impl Rounds {
 
 impl Gathering {
     /// Nothing is there yet; all who are here are asked.
-    pub(super) fn new(attempt: u64, members: &Members) -> Self {
+    pub(super) fn new(attempt: u64, reduction: Reduction, members: &Members) -> Self {
         let contribution = |worker| {
             if members.is_here(worker) { Contribution::Missing } else { Contribution::NotAsked }
         };
-        Self { attempt, by_rank: (0..members.n_ranks()).map(contribution).collect() }
+        Self { attempt, reduction, by_rank: (0..members.n_ranks()).map(contribution).collect() }
     }
 
     /// Lets the worker contribute, unless it has been asked to before.

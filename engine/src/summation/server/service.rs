@@ -225,7 +225,7 @@ impl Service {
     }
 
     fn admit(&mut self, message: &Push) -> Result<Admission, Refusal> {
-        let Push { key, round, worker, size_bytes, epochs } = *message;
+        let Push { key, round, worker, size_bytes, reduction, epochs } = *message;
         self.members.check(worker, epochs)?;
         let entry = self.keys.find(key)?.of_length(size_bytes)?;
         let given_up = self.members.lost().map(|lost| Refusal::GivenUp { key, round, lost });
@@ -238,13 +238,16 @@ impl Service {
         if let Slot::Free = slot {
             given_up.map_or(Ok(()), Err)?;
             self.attempts += 1;
-            *slot = Slot::Gathering(Gathering::new(self.attempts, &self.members));
+            *slot = Slot::Gathering(Gathering::new(self.attempts, reduction, &self.members));
         }
         let gathering = match slot {
             Slot::Gathering(gathering) => gathering,
             Slot::Over => return Err(Refusal::Over { key, round, worker }),
             Slot::Free | Slot::Summed(_) => return Err(Refusal::PushedTwice { key, round, worker }),
         };
+        if gathering.reduction != reduction {
+            return Err(Refusal::OtherReduction { key, round, worker });
+        }
         if !gathering.admit(worker) {
             return Err(Refusal::PushedTwice { key, round, worker });
         }
@@ -268,7 +271,7 @@ impl Service {
         }
         let contributions: Vec<&[u8]> = slot.contributions().collect();
         let mut result = self.buffers.take(part.size_bytes());
-        part.reduce(self.association, &contributions, &mut result);
+        part.reduce(slot.reduction, self.association, &contributions, &mut result);
         let finished = Finished {
             key,
             round,

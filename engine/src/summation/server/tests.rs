@@ -39,10 +39,17 @@ fn element(data_type: DataType, seed: u64) -> Vec<u8> {
     }
 }
 
+/// Half of the keys are averaged.
+fn reduction(key: u32) -> Reduction {
+    [Reduction::Sum, Reduction::Average][below(u64::from(key), 2)]
+}
+
 fn contribution(part: Part, key: u32, round: u64, worker: usize) -> Vec<u8> {
     let seed = mix(mix(mix(u64::from(key)) ^ round) ^ worker as u64);
     (0..part.count).flat_map(|index| element(part.data_type, seed ^ index as u64)).collect()
 }
+
+type How = (Reduction, Association);
 
 /// Along the tree, or from left to right.
 fn joined<T: Copy>(association: Association, values: &[T], add: &impl Fn(T, T) -> T) -> T {
@@ -56,8 +63,8 @@ fn joined<T: Copy>(association: Association, values: &[T], add: &impl Fn(T, T) -
     }
 }
 
-fn reduced_element(part: Part, association: Association, elements: &[&[u8]]) -> Vec<u8> {
-    let divisor = if part.reduction == Reduction::Average { elements.len() } else { 1 };
+fn reduced_element(part: Part, (reduction, association): How, elements: &[&[u8]]) -> Vec<u8> {
+    let divisor = if reduction == Reduction::Average { elements.len() } else { 1 };
     let float = |widen: &dyn Fn(&[u8]) -> f32| {
         let values: Vec<f32> = elements.iter().map(|bytes| widen(bytes)).collect();
         joined(association, &values, &|left, right| left + right) / divisor as f32
@@ -85,11 +92,11 @@ fn reduced_element(part: Part, association: Association, elements: &[&[u8]]) -> 
     }
 }
 
-fn reduced(part: Part, association: Association, contributions: &[Vec<u8>]) -> Vec<u8> {
+fn reduced(part: Part, how: How, contributions: &[Vec<u8>]) -> Vec<u8> {
     let size = part.data_type.size_bytes();
     let at =
         |index: usize| contributions.iter().map(|bytes| &bytes[index * size..(index + 1) * size]).collect();
-    (0..part.count).flat_map(|index| reduced_element(part, association, &at(index) as &Vec<&[u8]>)).collect()
+    (0..part.count).flat_map(|index| reduced_element(part, how, &at(index) as &Vec<&[u8]>)).collect()
 }
 
 /// A service, its workers, and what each round must give.
@@ -121,8 +128,7 @@ impl Job {
         let counts = [0, 1, 2, 3, 7, 16, 33];
         let part = |key: u64| {
             let draw = |salt: u64, bound| below(mix(mix(seed ^ key) ^ salt), bound);
-            let reduction = [Reduction::Sum, Reduction::Average][draw(1, 2)];
-            Part { count: counts[draw(2, counts.len())], data_type: types[draw(3, types.len())], reduction }
+            Part { count: counts[draw(2, counts.len())], data_type: types[draw(3, types.len())] }
         };
         let key = |index: u64| u32::try_from(3 * index + 5).unwrap();
         let parts: BTreeMap<u32, Part> = (0..n_keys).map(|index| (key(index), part(index))).collect();
@@ -162,7 +168,8 @@ impl Job {
     }
 
     fn push_of(&self, key: u32, round: u64, worker: usize) -> Push {
-        Push { key, round, worker, size_bytes: self.parts[&key].size_bytes(), epochs: self.epochs }
+        let (size_bytes, reduction) = (self.parts[&key].size_bytes(), reduction(key));
+        Push { key, round, worker, size_bytes, reduction, epochs: self.epochs }
     }
 
     fn pull_of(&self, key: u32, round: u64, worker: usize) -> Pull {
@@ -212,7 +219,7 @@ impl Job {
         let contributors = self.contributors[&(key, round)].iter();
         let contributions: Vec<Vec<u8>> =
             contributors.map(|worker| contribution(part, key, round, *worker)).collect();
-        reduced(part, self.association, &contributions)
+        reduced(part, (reduction(key), self.association), &contributions)
     }
 
     fn pull(&mut self, key: u32, worker: usize) {
@@ -374,15 +381,30 @@ fn service(n_workers: usize, part: Part) -> Service {
     Service::new(n_workers, [(0, part)], Association::Left, EPOCHS)
 }
 
+fn push_message(service: &Service, round: u64, worker: usize, bytes: &[u8]) -> Push {
+    let (size_bytes, epochs) = (bytes.len(), service.epochs());
+    Push { key: 0, round, worker, size_bytes, reduction: Reduction::Sum, epochs }
+}
+
 fn admit(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Landing {
-    let push = Push { key: 0, round, worker, size_bytes: bytes.len(), epochs: service.epochs() };
-    let Admission::Into(mut landing) = service.push(&push).unwrap() else { panic!("later") };
+    let push = push_message(service, round, worker, bytes);
+    land(service, &push, bytes)
+}
+
+fn land(service: &mut Service, push: &Push, bytes: &[u8]) -> Landing {
+    let Admission::Into(mut landing) = service.push(push).unwrap() else { panic!("later") };
     landing.bytes_mut().copy_from_slice(bytes);
     landing
 }
 
 fn push(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Pushed {
     let landing = admit(service, round, worker, bytes);
+    service.pushed(landing).unwrap()
+}
+
+fn push_for_average(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Pushed {
+    let push = push_message(service, round, worker, bytes);
+    let landing = land(service, &Push { reduction: Reduction::Average, ..push }, bytes);
     service.pushed(landing).unwrap()
 }
 
@@ -395,7 +417,7 @@ fn ready(service: &mut Service, round: u64, worker: usize) -> Sum {
     sum
 }
 
-const BYTE: Part = Part { count: 1, data_type: DataType::U8, reduction: Reduction::Sum };
+const BYTE: Part = Part { count: 1, data_type: DataType::U8 };
 
 #[test]
 fn a_worker_that_pulls_late_gets_its_own_round_while_others_push_the_next() {
@@ -409,7 +431,7 @@ fn a_worker_that_pulls_late_gets_its_own_round_while_others_push_the_next() {
         push(&mut service, 1, worker, &[10]);
     }
     assert_eq!(pull(&mut service, 1, 0), Ok(Answer::Waiting(vec![2])));
-    let later = Push { key: 0, round: 2, worker: 0, size_bytes: 1, epochs: EPOCHS };
+    let later = push_message(&service, 2, 0, &[1]);
     assert_eq!(service.push(&later), Ok(Admission::Later));
     let slow = ready(&mut service, 0, 2);
     assert_eq!(slow.bytes(), [3]);
@@ -425,7 +447,7 @@ fn a_worker_that_pulls_late_gets_its_own_round_while_others_push_the_next() {
 
 #[test]
 fn every_order_of_arrival_gives_one_fingerprint() {
-    let part = Part { count: 99, data_type: DataType::F32, reduction: Reduction::Average };
+    let part = Part { count: 99, data_type: DataType::F32 };
     for association in [Association::Left, Association::Tree] {
         let mut prints = BTreeSet::new();
         for order in 0..24 {
@@ -433,7 +455,7 @@ fn every_order_of_arrival_gives_one_fingerprint() {
             let mut ranks: Vec<usize> = (0..4).collect();
             let drawn = [order / 6, order % 6 / 2, order % 2, 0].map(|index| ranks.remove(index));
             for worker in drawn {
-                let pushed = push(&mut service, 0, worker, &contribution(part, 0, 0, worker));
+                let pushed = push_for_average(&mut service, 0, worker, &contribution(part, 0, 0, worker));
                 let Pushed::Summed(finished) = pushed else { continue };
                 assert_eq!(finished.last_arriver, drawn[3]);
                 prints.insert(finished.fingerprint);
@@ -459,11 +481,22 @@ fn who_is_missing_is_named() {
 }
 
 #[test]
+fn a_round_is_reduced_in_one_way() {
+    let mut service = service(2, BYTE);
+    push(&mut service, 0, 0, &[30]);
+    let other = Push { reduction: Reduction::Average, ..push_message(&service, 0, 1, &[1]) };
+    assert_eq!(service.push(&other), Err(Refusal::OtherReduction { key: 0, round: 0, worker: 1 }));
+    push(&mut service, 0, 1, &[1]);
+    assert_eq!(ready(&mut service, 0, 0).bytes(), [31]);
+    push_for_average(&mut service, 1, 0, &[30]);
+}
+
+#[test]
 fn an_average_is_divided_by_the_contributions_that_are_in_it() {
-    let mut service = service(3, Part { reduction: Reduction::Average, ..BYTE });
-    push(&mut service, 0, 2, &[30]);
-    push(&mut service, 0, 0, &[60]);
-    push(&mut service, 1, 0, &[50]);
+    let mut service = service(3, BYTE);
+    push_for_average(&mut service, 0, 2, &[30]);
+    push_for_average(&mut service, 0, 0, &[60]);
+    push_for_average(&mut service, 1, 0, &[50]);
     let given_up = Refusal::GivenUp { key: 0, round: 1, lost: 2 };
     assert_eq!(service.lose_worker(2), Ok(vec![given_up.clone()]));
     assert_eq!(service.lose_worker(2), Ok(vec![]));
@@ -474,9 +507,9 @@ fn an_average_is_divided_by_the_contributions_that_are_in_it() {
     assert_eq!(epochs, Epochs { membership: 1, ..EPOCHS });
     let stale = service.pull(&Pull { key: 0, round: 0, worker: 0, epochs: EPOCHS });
     assert_eq!(stale, Err(Refusal::OtherEpochs { ours: epochs, theirs: EPOCHS }));
-    push(&mut service, 0, 1, &[60]);
-    push(&mut service, 1, 0, &[50]);
-    push(&mut service, 1, 1, &[70]);
+    push_for_average(&mut service, 0, 1, &[60]);
+    push_for_average(&mut service, 1, 0, &[50]);
+    push_for_average(&mut service, 1, 1, &[70]);
     assert_eq!(ready(&mut service, 0, 1).bytes(), [50], "of three");
     assert_eq!(ready(&mut service, 1, 1).bytes(), [60], "of two");
     assert_eq!(pull(&mut service, 0, 2), Err(Refusal::NoMember { worker: 2 }));

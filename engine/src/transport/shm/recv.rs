@@ -122,6 +122,12 @@ fn read_process(
 }
 
 impl RecvHalf for Receiver {
+    fn front(&mut self) -> Result<Option<Header>, Fault> {
+        self.ring()?;
+        let message = self.ring.as_ref().and_then(Consumer::front).transpose();
+        message.map(|message| message.map(|message| message.header)).map_err(|what| self.peer.broken(what))
+    }
+
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
         if self.ring()?.is_none() {
             return Ok(Progress::Idle);

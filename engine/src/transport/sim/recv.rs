@@ -22,6 +22,13 @@ impl Receiver {
         Self { pipe, header: Vec::new(), done: 0, rest: Vec::new() }
     }
 
+    /// Once it is whole.
+    fn header(&self) -> Result<Option<Header>, Fault> {
+        let strange = || Fault::Broken(Error::Internal("a simulated header has no magic".to_owned()));
+        let whole = <&[u8; HEADER_BYTES]>::try_from(self.header.as_slice()).ok();
+        whole.map(|header| Header::from_bytes(header).ok_or_else(strange)).transpose()
+    }
+
     fn take_payload(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
         if let Some(space) = sink.space(self.done) {
             space[..bytes.len()].copy_from_slice(bytes);
@@ -40,6 +47,14 @@ impl Receiver {
 }
 
 impl RecvHalf for Receiver {
+    fn front(&mut self) -> Result<Option<Header>, Fault> {
+        let missing = HEADER_BYTES - self.header.len();
+        if missing > 0 {
+            self.header.extend(self.pipe.get(missing).ok_or(Fault::Closed)?);
+        }
+        self.header()
+    }
+
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
         let len = expected.len as usize;
         let missing = HEADER_BYTES - self.header.len();
@@ -50,9 +65,7 @@ impl RecvHalf for Receiver {
         } else {
             self.header.extend_from_slice(&bytes);
         }
-        if let Ok(header) = <&[u8; HEADER_BYTES]>::try_from(self.header.as_slice()) {
-            let strange = || Fault::Broken(Error::Internal("a simulated header has no magic".to_owned()));
-            let header = Header::from_bytes(header).ok_or_else(strange)?;
+        if let Some(header) = self.header()? {
             if header != *expected {
                 return Err(Fault::Mismatch(header));
             }

@@ -68,3 +68,22 @@ fn another_part_than_the_expected_one_is_a_mismatch() {
         std::iter::repeat_with(|| receiver.pull(&header(1, 0), &mut Taken(Vec::new()))).find_map(Result::err);
     assert!(matches!(fault, Some(Fault::Mismatch(found)) if found == part.header));
 }
+
+#[test]
+fn the_front_says_what_comes_and_takes_no_payload() {
+    for seed in 1..50 {
+        let (mut sender, mut receiver) = connect(Terms { seed, bound_bytes: 20, lost_after: None });
+        for (part, payload) in (0..).zip([&[7; 100][..], &[], &[9; 4]]) {
+            let part = Part { header: header(part, payload.len().try_into().unwrap()), payload };
+            let (mut sink, mut sent, mut received) = (Taken(Vec::new()), false, false);
+            while !(sent && received) {
+                sent = sent || sender.post(part).unwrap() == Progress::Done;
+                if !received && let Some(front) = receiver.front().unwrap() {
+                    assert_eq!(front, part.header);
+                    received = receiver.pull(&front, &mut sink).unwrap() == Progress::Done;
+                }
+            }
+            assert_eq!(sink.0, payload);
+        }
+    }
+}

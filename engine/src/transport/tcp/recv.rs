@@ -59,15 +59,16 @@ impl TcpRecv {
         Ok(true)
     }
 
+    fn header(&self) -> Result<Header, Fault> {
+        Header::from_bytes(&self.head).ok_or_else(|| {
+            let text = format!("rank {} sent no valid header", self.peer);
+            Fault::Broken(Error::Internal(text))
+        })
+    }
+
     fn check(&self, expected: &Header) -> Result<(), Fault> {
-        match Header::from_bytes(&self.head) {
-            Some(header) if header == *expected => Ok(()),
-            Some(header) => Err(Fault::Mismatch(header)),
-            None => {
-                let text = format!("rank {} sent no valid header", self.peer);
-                Err(Fault::Broken(Error::Internal(text)))
-            }
-        }
+        let header = self.header()?;
+        if header == *expected { Ok(()) } else { Err(Fault::Mismatch(header)) }
     }
 
     fn is_whole(&self, index: usize, stripe: &Range<usize>) -> bool {
@@ -94,16 +95,7 @@ impl Socket {
                 self.staging.get_mut(self.left_over..end).unwrap_or(&mut [])
             }
         };
-        loop {
-            let mut slices = [IoSliceMut::new(head), IoSliceMut::new(target)];
-            match self.stream.read_vectored(&mut slices) {
-                Ok(0) => return Err(Fault::Closed),
-                Ok(count) => return Ok(Some(count)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(_) => return Err(Fault::Closed),
-            }
-        }
+        read(&mut self.stream, &mut [IoSliceMut::new(head), IoSliceMut::new(target)])
     }
 
     /// Hands over the next `count` bytes of the stripe, of which what was not stored in place lies in the staging
@@ -123,11 +115,35 @@ impl Socket {
     }
 }
 
+/// Reads once; how much, nothing if none has come.
+fn read(stream: &mut TcpStream, slices: &mut [IoSliceMut<'_>]) -> Result<Option<usize>, Fault> {
+    loop {
+        match stream.read_vectored(slices) {
+            Ok(0) => return Err(Fault::Closed),
+            Ok(count) => return Ok(Some(count)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(_) => return Err(Fault::Closed),
+        }
+    }
+}
+
 impl RecvHalf for TcpRecv {
+    fn front(&mut self) -> Result<Option<Header>, Fault> {
+        let head = self.head.get_mut(self.head_read..).unwrap_or(&mut []);
+        if let Some(socket) = self.sockets.first_mut().filter(|_| !head.is_empty()) {
+            self.head_read += read(&mut socket.stream, &mut [IoSliceMut::new(head)])?.unwrap_or(0);
+        }
+        if self.head_read < HEADER_BYTES { Ok(None) } else { self.header().map(Some) }
+    }
+
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
         let len = expected.len as usize;
         let n = stripes::count(len, self.sockets.len());
         let (mut moved, mut open) = (false, None);
+        if self.head_read == HEADER_BYTES {
+            self.check(expected)?;
+        }
         for index in 0..n {
             let stripe = stripes::stripe(len, n, index);
             let headless = self.head_read < HEADER_BYTES;

@@ -134,3 +134,37 @@ fn the_end_of_the_peer_is_its_closing() {
     };
     assert!(matches!(fault, Fault::Closed));
 }
+
+#[test]
+fn the_front_says_what_comes_and_takes_no_payload() {
+    for n_sockets in [1, 3] {
+        let (mut sender, mut receiver) = pair_of(n_sockets);
+        assert!(receiver.front().unwrap().is_none());
+        for (part, len) in (0..).zip([4, 0, 300_000, 1]) {
+            let payload: Vec<u8> = (0..251).cycle().take(len).collect();
+            let mut target = Target { bytes: vec![0; len], grain: None, filled: 0 };
+            let (mut sent, mut received) = (Progress::Idle, Progress::Idle);
+            while sent != Progress::Done || received != Progress::Done {
+                if sent != Progress::Done {
+                    sent = sender.post(Part { header: header(part, len), payload: &payload }).unwrap();
+                }
+                if received != Progress::Done
+                    && let Some(front) = receiver.front().unwrap()
+                {
+                    assert_eq!(front, header(part, len));
+                    received = receiver.pull(&front, &mut target).unwrap();
+                }
+            }
+            assert_eq!((target.filled, &target.bytes), (len, &payload));
+        }
+        sender.post(Part { header: header(9, 0), payload: &[] }).unwrap();
+        while receiver.front().unwrap().is_none() {}
+        let mut target = Target { bytes: Vec::new(), grain: None, filled: 0 };
+        let other = receiver.pull(&header(8, 0), &mut target);
+        assert!(matches!(other, Err(Fault::Mismatch(front)) if front == header(9, 0)));
+        drop(sender);
+        assert_eq!(receiver.pull(&header(9, 0), &mut target).unwrap(), Progress::Done);
+        let fault = std::iter::repeat_with(|| receiver.front()).find_map(Result::err).unwrap();
+        assert!(matches!(fault, Fault::Closed));
+    }
+}

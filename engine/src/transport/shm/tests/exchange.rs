@@ -171,3 +171,36 @@ fn silent_and_garbled_callers_hold_up_nobody() {
     assert!(unix::call(name.as_bytes()).is_err(), "the listener is gone");
     drop(silent);
 }
+
+#[test]
+fn the_front_says_what_comes_and_takes_no_payload() {
+    let lens = [0, 1, SLOT_BYTES, 3 * SLOTS * SLOT_BYTES + 13];
+    for tuning in [SLOTS_ONLY, Tuning { own_bytes: 1, ..SLOTS_ONLY }] {
+        threads(2, tuning, |rank, host| {
+            let bell = host.doorbell();
+            if rank == 0 {
+                let mut sender = host.open_send(3, 1).unwrap();
+                for (part, len) in (0_u32..).zip(lens) {
+                    let payload = pattern(len, len);
+                    send(bell, &mut sender, part, &payload);
+                    wait_released(bell, &mut sender, u64::from(part) + 1);
+                }
+                return;
+            }
+            let mut receiver = host.open_recv(3, 0).unwrap();
+            for (part, len) in (0_u32..).zip(lens) {
+                let mut sink = Target::new(len, false);
+                drive(bell, || match receiver.front()? {
+                    Some(front) => {
+                        assert_eq!(front, header(part, len));
+                        receiver.pull(&front, &mut sink)
+                    }
+                    None => Ok(Progress::Idle),
+                })
+                .unwrap();
+                assert!(sink.bytes == pattern(len, len), "{len} bytes");
+            }
+            assert!(receiver.front().unwrap().is_none());
+        });
+    }
+}
