@@ -58,6 +58,11 @@ impl Region {
         Ok(Self { base: base.cast_mut().cast(), len })
     }
 
+    /// Bytes.
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
     /// Where this begins relative to `other`, if they overlap.
     pub(crate) fn offset_in(self, other: Self) -> Option<i64> {
         let (own, others) = (self.base.addr(), other.base.addr());

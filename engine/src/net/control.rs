@@ -102,7 +102,8 @@ impl Health {
         })
     }
 
-    fn wake_runner(&self) {
+    /// Wakes the thread that runs operations, wherever it sleeps.
+    pub(crate) fn wake_runner(&self) {
         self.runner.set();
         self.bell.get().into_iter().for_each(Ringer::ring);
     }

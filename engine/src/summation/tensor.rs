@@ -174,6 +174,11 @@ impl Declarations {
         Ok(self.tensors.len() - 1)
     }
 
+    /// Bytes of a part at most.
+    pub fn partition_bytes(&self) -> u64 {
+        self.partition_bytes
+    }
+
     /// In the order of declaration.
     pub fn tensors(&self) -> &[Declaration] {
         &self.tensors

@@ -1,0 +1,466 @@
+//! The worker of a process: it pushes what its caller submits, and pulls the sums into the caller's buffers.
+//!
+//! Submissions begin strictly in their order, and parts go out in that order too: parts hold their credits until they
+//! are back, so workers that begin tensors in different orders could wait for each other for ever.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rustix::event::PollFd;
+
+use super::agree::Agreement;
+use super::line::{Line, Outcome, Trouble};
+use super::requests::{Ending, Request};
+use super::serving::{Frame, Ready, Serving};
+use super::wire::{Message, Wire, strange};
+use crate::comm::links::Links;
+use crate::error::Error;
+use crate::memory::{Buffers, Own, Place, Region, Span};
+use crate::summation::placement::assign::Placement;
+use crate::summation::server::part::Reduction;
+use crate::summation::tensor::{Declarations, Part};
+use crate::summation::worker::{self, Pipeline, Refusal, Send, Stage, TensorId};
+use crate::transport::Progress;
+
+/// Frames that are taken from one connection before the next one is looked at.
+const FRAMES_PER_LOOK: usize = 16;
+
+/// The worker, its connections and what is under way.
+#[derive(Debug)]
+pub(super) struct Contributing {
+    /// Its number among the workers, which is its rank.
+    worker: usize,
+    pipeline: Pipeline,
+    wire: Wire,
+    declarations: Arc<Declarations>,
+    placement: Arc<Placement>,
+    /// By service.
+    services: Vec<Target>,
+    /// Which service is tried first to go on with a frame.
+    next_service: usize,
+    /// By tensor: the next round.
+    rounds: Vec<u64>,
+    /// By tensor.
+    running: BTreeMap<usize, Running>,
+    tensors: BTreeMap<TensorId, usize>,
+    waiting: VecDeque<Request>,
+    /// By ticket: pulls of pushes that have not begun.
+    early_pulls: BTreeMap<u64, (Region, Ending)>,
+    /// Tickets of pushes that are over before their sums were asked for.
+    unasked: BTreeSet<u64>,
+    n_submitted: u32,
+    has_left: bool,
+}
+
+/// A service, as the worker sees it.
+#[derive(Debug)]
+struct Target {
+    /// None if it is this process's.
+    line: Option<Line>,
+    /// The frame that is to go out, or goes out.
+    current: Option<Send>,
+}
+
+/// A round of a tensor.
+#[derive(Debug)]
+struct Running {
+    ticket: u64,
+    round: u64,
+    send: Region,
+    reduction: Reduction,
+    /// Where the sum goes; none while the caller has not asked for it.
+    pull: Option<(Buffers, Ending)>,
+    /// Services and keys of the parts that are pushed, while the caller has not asked for the sum.
+    pushed: Vec<(usize, u32)>,
+}
+
+impl Contributing {
+    /// With lines by service; none for the one of this process.
+    pub(super) fn new(
+        worker: usize,
+        pipeline: Pipeline,
+        wire: Wire,
+        declarations: Arc<Declarations>,
+        placement: Arc<Placement>,
+        lines: Vec<Option<Line>>,
+    ) -> Self {
+        let rounds = vec![0; declarations.tensors().len()];
+        Self {
+            worker,
+            pipeline,
+            wire,
+            declarations,
+            placement,
+            services: lines.into_iter().map(|line| Target { line, current: None }).collect(),
+            next_service: 0,
+            rounds,
+            running: BTreeMap::new(),
+            tensors: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            early_pulls: BTreeMap::new(),
+            unasked: BTreeSet::new(),
+            n_submitted: 0,
+            has_left: false,
+        }
+    }
+
+    /// Says so much on every line first.
+    pub(super) fn greet(&mut self, message: Message) {
+        let header = self.wire.header(message, 0);
+        self.lines().for_each(|line| line.note(header));
+    }
+
+    /// A new look begins.
+    pub(super) fn unblock(&mut self) {
+        self.lines().for_each(Line::unblock);
+    }
+
+    /// Takes what the caller wants.
+    pub(super) fn submit(&mut self, request: Request) -> Outcome<()> {
+        match request {
+            Request::Push { .. } => self.waiting.push_back(request),
+            Request::Pull { ticket, ending, .. } if self.unasked.remove(&ticket) => ending.set(Ok(())),
+            Request::Pull { ticket, recv, ending } => {
+                let mut running = self.running.values_mut();
+                match running.find(|running| running.ticket == ticket) {
+                    Some(running) => {
+                        running.pull = Some((buffers(recv), ending));
+                        for (server, key) in std::mem::take(&mut running.pushed) {
+                            self.summed(server, key, 0)?;
+                        }
+                    }
+                    None => {
+                        self.early_pulls.insert(ticket, (recv, ending));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins the submissions that can begin. Whether any did.
+    pub(super) fn begin(&mut self, now_ns: u64) -> Outcome<bool> {
+        let mut begun = false;
+        while let Some(Request::Push { tensor, .. }) = self.waiting.front() {
+            if self.running.contains_key(tensor) || !self.begin_push(*tensor, now_ns)? {
+                break;
+            }
+            begun = true;
+        }
+        Ok(begun)
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// Tells all services that it needs them no more.
+    pub(super) fn leave(&mut self) {
+        if !self.has_left {
+            self.greet(Message::Leave);
+            self.has_left = true;
+        }
+    }
+
+    /// Whether all services have been told.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_left && self.services.iter().filter_map(|service| service.line.as_ref()).all(Line::is_quiet)
+    }
+
+    /// Takes in what has come. Whether anything has.
+    pub(super) fn take_in(
+        &mut self,
+        links: &mut Links,
+        agreement: &mut Agreement,
+        now_ns: u64,
+    ) -> Outcome<bool> {
+        let mut moved = false;
+        for service in 0..self.services.len() {
+            for _ in 0..FRAMES_PER_LOOK {
+                let progress = self.take_one(service, links, agreement, now_ns)?;
+                moved |= progress != Progress::Idle;
+                if progress != Progress::Done {
+                    break;
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Takes the results of the service of this process. Whether there were any.
+    pub(super) fn take_own(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
+        let mut moved = false;
+        while let Some(Ready { key, round, sum }) = serving.next_own(self.worker) {
+            moved = true;
+            let len = sum.bytes().len();
+            self.room(key, round, 0, len, self.worker)?.copy_from_slice(sum.bytes());
+            let service = self.placement.owner(key).map_or(0, usize::from);
+            let pulled = self.pipeline.pulled(service, key, len as u64, now_ns);
+            pulled.map_err(|misreport| self.internal(&misreport))?;
+            serving.answered(self.worker, sum)?;
+        }
+        Ok(moved)
+    }
+
+    /// Asks for the sums of the parts that are pushed. Whether there were any.
+    pub(super) fn ask(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
+        let mut asked = false;
+        while let Some(work) = self.pipeline.next_work(Stage::Pull, now_ns) {
+            asked = true;
+            let (key, round) = (work.key, self.round_of(work.key));
+            match &mut self.services[work.server].line {
+                Some(line) => line.note(self.wire.header(Message::Pull { key, round }, 0)),
+                None => serving.pull(self.worker, key, round)?,
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Sends notes, which are small. Whether anything moved.
+    pub(super) fn send_notes(&mut self, links: &mut Links) -> Outcome<bool> {
+        self.lines().try_fold(false, |moved, line| Ok(line.send_notes(links)? || moved))
+    }
+
+    /// Sends one frame. Whether anything moved.
+    pub(super) fn push(&mut self, links: &mut Links, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
+        let n_services = self.services.len();
+        for service in (self.next_service..n_services).chain(0..self.next_service.min(n_services)) {
+            if self.go_on(service, links, serving, now_ns)? {
+                self.next_service = service + 1;
+                return Ok(true);
+            }
+        }
+        let takes = |service: &Target| {
+            service.current.is_none() && service.line.as_ref().is_none_or(|line| line.is_open())
+        };
+        let writable: Vec<bool> = self.services.iter().map(takes).collect();
+        let Some(send) = self.pipeline.next_send(&writable, now_ns) else { return Ok(false) };
+        self.services[send.server].current = Some(send);
+        self.go_on(send.server, links, serving, now_ns)
+    }
+
+    /// Tells callers of rounds that are over. How many there were.
+    pub(super) fn finish(&mut self) -> usize {
+        let mut n_finished = 0;
+        while let Some(finished) = self.pipeline.next_finished() {
+            n_finished += 1;
+            let tensor = self.tensors.remove(&finished.tensor);
+            let running = tensor.and_then(|tensor| self.running.remove(&tensor));
+            // A tensor without parts is over before its sum is asked for.
+            match running.map(|running| (running.ticket, running.pull)) {
+                Some((_, Some((_, ending)))) => ending.set(Ok(())),
+                Some((ticket, None)) => {
+                    self.unasked.insert(ticket);
+                }
+                None => {}
+            }
+        }
+        n_finished
+    }
+
+    /// What ends a sleep.
+    pub(super) fn poll_fds<'a>(&'a self, links: &'a Links) -> impl Iterator<Item = PollFd<'a>> {
+        let lines = self.services.iter().filter_map(|service| Some((service, service.line.as_ref()?)));
+        lines.flat_map(move |(service, line)| line.poll_fds(links, !self.has_left, service.current.is_some()))
+    }
+
+    /// All that is under way, to be told that it has failed.
+    pub(super) fn give_up(&mut self) -> impl Iterator<Item = Ending> {
+        let running = std::mem::take(&mut self.running).into_values();
+        let early = std::mem::take(&mut self.early_pulls).into_values();
+        running.filter_map(|running| Some(running.pull?.1)).chain(early.map(|(_, ending)| ending))
+    }
+
+    fn lines(&mut self) -> impl Iterator<Item = &mut Line> {
+        self.services.iter_mut().filter_map(|service| service.line.as_mut())
+    }
+
+    /// Whether the first submission has begun; otherwise there is no room yet.
+    fn begin_push(&mut self, tensor: usize, now_ns: u64) -> Outcome<bool> {
+        let part = |part: Part| worker::Part {
+            key: part.key,
+            server: self.placement.owner(part.key).map_or(0, usize::from),
+            bytes: part.size_bytes,
+            compress: false,
+        };
+        let parts: Vec<worker::Part> = self.declarations.parts_of(tensor).map(part).collect();
+        let name = self.declarations.tensors().get(tensor).map_or("", |tensor| tensor.name.as_str());
+        if self.running.is_empty() {
+            self.n_submitted = 0;
+        }
+        let id = match self.pipeline.submit(name, self.n_submitted, &parts, now_ns) {
+            Ok(id) => id,
+            Err(Refusal::Full { .. }) if !self.running.is_empty() => return Ok(false),
+            Err(refusal) => return Err(Trouble::of(self.worker, Error::InvalidUsage(refusal.to_string()))),
+        };
+        self.n_submitted = self.n_submitted.saturating_add(1);
+        if let Some(Request::Push { ticket, tensor, send, reduction }) = self.waiting.pop_front() {
+            let round = self.rounds[tensor];
+            self.rounds[tensor] += 1;
+            let pull = self.early_pulls.remove(&ticket);
+            let pull = pull.map(|(recv, ending)| (buffers(recv), ending));
+            self.tensors.insert(id, tensor);
+            self.running.insert(tensor, Running { ticket, round, send, reduction, pull, pushed: Vec::new() });
+        }
+        Ok(true)
+    }
+
+    /// Posts a service's present frame, or more of it. Whether anything moved.
+    fn go_on(
+        &mut self,
+        service: usize,
+        links: &mut Links,
+        serving: &mut Serving,
+        now_ns: u64,
+    ) -> Outcome<bool> {
+        let is_open = self.services[service].line.as_ref().is_none_or(|line| line.is_open());
+        let Some(send) = self.services[service].current.filter(|_| is_open) else { return Ok(false) };
+        let frame = self.frame(&send)?;
+        let payload = self.payload(&frame)?;
+        let Frame { key, round, reduction, .. } = frame;
+        let progress = match &mut self.services[service].line {
+            Some(line) => {
+                let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
+                let message = Message::Push { key, round, offset: to_u32(frame.offset), reduction };
+                line.send_frame(links, self.wire.header(message, to_u32(frame.len)), payload)?
+            }
+            None => match serving.land(self.worker, &frame)? {
+                Some(into) => {
+                    into.copy_from_slice(payload);
+                    serving.landed(self.worker, frame.len)?;
+                    Progress::Done
+                }
+                None => Progress::Idle,
+            },
+        };
+        if progress == Progress::Done {
+            self.services[service].current = None;
+            self.sent(&send, now_ns)?;
+        }
+        Ok(progress != Progress::Idle)
+    }
+
+    fn sent(&mut self, send: &Send, now_ns: u64) -> Outcome<()> {
+        let Send { server, key, offset, len } = *send;
+        let sent = self.pipeline.sent(server, key, len, now_ns);
+        sent.map_err(|misreport| self.internal(&misreport))?;
+        let Some(part) = self.declarations.part(key).filter(|part| offset + len == part.size_bytes) else {
+            return Ok(());
+        };
+        match self.running.get_mut(&part.tensor) {
+            Some(running) if running.pull.is_none() => {
+                running.pushed.push((server, key));
+                Ok(())
+            }
+            _ => self.summed(server, key, now_ns),
+        }
+    }
+
+    /// The service has the part, or will have: its sum may be asked for, and is answered once it is there.
+    fn summed(&mut self, server: usize, key: u32, now_ns: u64) -> Outcome<()> {
+        let summed = self.pipeline.summed(server, key, now_ns);
+        summed.map_err(|misreport| self.internal(&misreport))
+    }
+
+    fn frame(&self, send: &Send) -> Outcome<Frame> {
+        let part = self.declarations.part(send.key);
+        let running = part.and_then(|part| self.running.get(&part.tensor));
+        let to_usize = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        let frame = running.map(|running| Frame {
+            key: send.key,
+            round: running.round,
+            offset: to_usize(send.offset),
+            len: to_usize(send.len),
+            reduction: running.reduction,
+        });
+        frame.ok_or_else(|| self.internal(&format_args!("part {} is not running", send.key)))
+    }
+
+    fn payload(&self, frame: &Frame) -> Outcome<&'static [u8]> {
+        let part = self.declarations.part(frame.key);
+        let running = part.and_then(|part| Some((self.running.get(&part.tensor)?, part)));
+        let Some((running, part)) = running else {
+            return Err(self.internal(&format_args!("part {} is not running", frame.key)));
+        };
+        let start = self.first_byte(&part).saturating_add(frame.offset);
+        let read = running.send.read(start..start.saturating_add(frame.len));
+        read.map_err(|error| Trouble::of(self.worker, error))
+    }
+
+    /// Where bytes of a result go.
+    fn room(&mut self, key: u32, round: u64, offset: usize, len: usize, peer: usize) -> Outcome<&mut [u8]> {
+        let wrong = |why: &str| {
+            let text = format!("rank {peer} answered round {round} of part {key} {why}");
+            Trouble::of(peer, Error::Internal(text))
+        };
+        let part = self.declarations.part(key).ok_or_else(|| wrong("that there is none of"))?;
+        let first = self.first_byte(&part);
+        let running = self.running.get_mut(&part.tensor).filter(|running| running.round == round);
+        let (buffers, _) =
+            running.and_then(|running| running.pull.as_mut()).ok_or_else(|| wrong("unasked"))?;
+        if offset.saturating_add(len) as u64 > part.size_bytes {
+            return Err(wrong("with more bytes than it has"));
+        }
+        let span = Span { place: Place::Recv, offset: first + offset, len };
+        buffers.write(span).map_err(|error| Trouble::of(peer, error))
+    }
+
+    fn first_byte(&self, part: &Part) -> usize {
+        let tensor = &self.declarations.tensors()[part.tensor];
+        let first_byte = part.first_element.saturating_mul(tensor.data_type.size_bytes() as u64);
+        usize::try_from(first_byte).unwrap_or(usize::MAX)
+    }
+
+    fn round_of(&self, key: u32) -> u64 {
+        let part = self.declarations.part(key);
+        part.and_then(|part| self.running.get(&part.tensor)).map_or(0, |running| running.round)
+    }
+
+    /// Done: there may be more.
+    fn take_one(
+        &mut self,
+        service: usize,
+        links: &mut Links,
+        agreement: &mut Agreement,
+        now_ns: u64,
+    ) -> Outcome<Progress> {
+        // The line and the caller's memory are both this worker's: the line is put back at once.
+        let line = if self.has_left { None } else { self.services[service].line.take() };
+        let Some(mut line) = line else { return Ok(Progress::Idle) };
+        let progress = self.receive(&mut line, links, agreement, (service, now_ns));
+        self.services[service].line = Some(line);
+        progress
+    }
+
+    fn receive(
+        &mut self,
+        line: &mut Line,
+        links: &mut Links,
+        agreement: &mut Agreement,
+        (service, now_ns): (usize, u64),
+    ) -> Outcome<Progress> {
+        let Some(front) = line.front(links)? else { return Ok(Progress::Idle) };
+        match self.wire.message(&front, line.peer).map_err(|error| line.broken(error))? {
+            Message::Answer { key, round, offset } => {
+                let room = self.room(key, round, offset as usize, front.len as usize, line.peer)?;
+                let progress = line.receive(links, &front, room)?;
+                if progress == Progress::Done {
+                    let pulled = self.pipeline.pulled(service, key, u64::from(front.len), now_ns);
+                    pulled.map_err(|misreport| self.internal(&misreport))?;
+                }
+                Ok(progress)
+            }
+            Message::Digest { .. } | Message::List { .. } => line.agree(links, &front, self.wire, agreement),
+            _ => Err(line.broken(strange(&front, line.peer))),
+        }
+    }
+
+    fn internal(&self, what: &impl std::fmt::Display) -> Trouble {
+        Trouble::of(self.worker, Error::Internal(format!("worker {}: {what}", self.worker)))
+    }
+}
+
+fn buffers(recv: Region) -> Buffers {
+    Buffers::new(recv, recv, Own::default(), 0, 0)
+}

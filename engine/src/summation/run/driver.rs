@@ -1,0 +1,220 @@
+//! The thread that moves a group's bytes: it takes in what has come, lets worker and service say what goes out, and
+//! sleeps when nothing moves.
+//!
+//! Pushes of the worker and answers of the service leave by turns, a frame each. Without that, whichever is first
+//! fills the NIC, and the other machines wait for the rest.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::agree::Agreement;
+use super::contributing::Contributing;
+use super::line::{Outcome, Trouble};
+use super::requests::Requests;
+use super::serving::Serving;
+use super::wire::strange;
+use crate::clock;
+use crate::comm::Comm;
+use crate::comm::links::Links;
+use crate::error::{Error, Result};
+use crate::net::control::{Failure, lock};
+use crate::net::wake;
+use crate::run::pace::{Next, Pace};
+use crate::transport::Fault;
+use crate::transport::shm::doorbell::Mode;
+
+/// Frames of each kind that go out before what has come is looked at again.
+const FRAMES_PER_LOOK: usize = 16;
+
+/// What the thread owns.
+#[derive(Debug)]
+pub(super) struct Driver {
+    pub(super) comm: Arc<Comm>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) links: Links,
+    pub(super) agreement: Agreement,
+    /// None on a server.
+    pub(super) contributing: Option<Contributing>,
+    pub(super) serving: Serving,
+    /// Whether callers know that the agreement is reached.
+    pub(super) has_started: bool,
+}
+
+impl Driver {
+    /// Drives the group to its end. The communicator has its connections back then.
+    pub(super) fn run(mut self) {
+        self.comm.health.activity.begin();
+        let driven = catch_unwind(AssertUnwindSafe(|| self.drive()));
+        let outcome = driven.unwrap_or_else(|_| {
+            let error = Error::Internal("the summation's thread panicked".to_owned());
+            Err(self.blame(Trouble::of(self.comm.rank, error)))
+        });
+        self.comm.health.activity.end();
+        lock(&self.comm.engine).links = self.links;
+        self.requests.end(&outcome);
+        for ending in self.contributing.iter_mut().flat_map(Contributing::give_up) {
+            ending.set(outcome.clone());
+        }
+    }
+
+    fn drive(&mut self) -> Result<()> {
+        let greeting = self.agreement.digest();
+        self.serving.greet(greeting);
+        self.contributing.iter_mut().for_each(|contributing| contributing.greet(greeting));
+        let mut pace = Pace::new(self.comm.crowded, None);
+        loop {
+            let moved = self.look()?;
+            if self.is_over() {
+                return Ok(());
+            }
+            if moved {
+                pace.moved();
+                continue;
+            }
+            match pace.next() {
+                Next::Spin => std::hint::spin_loop(),
+                Next::Yield => std::thread::yield_now(),
+                Next::Sleep(most) => {
+                    if self.sleep(most)? {
+                        pace.moved();
+                    }
+                }
+                Next::GiveUp => {}
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_started
+            && self.requests.is_closed()
+            && self.serving.is_over()
+            && self.contributing.as_ref().is_none_or(Contributing::is_over)
+    }
+
+    /// One round over everything; whether anything moved.
+    fn look(&mut self) -> Result<bool> {
+        if self.comm.health.has_failed()
+            && let Some(failure) = self.comm.health.failure()
+        {
+            return Err(failure.error(&label(&self.comm)));
+        }
+        self.round(clock::monotonic_ns()).map_err(|trouble| self.blame(trouble))
+    }
+
+    fn round(&mut self, now_ns: u64) -> Outcome<bool> {
+        self.take_inbound();
+        let mut moved = self.listen(now_ns)?;
+        if !self.has_started && self.agreement.is_reached() {
+            self.has_started = true;
+            self.requests.start();
+        }
+        moved |= self.speak(now_ns)?;
+        if let Some(contributing) = &mut self.contributing {
+            let n_finished = contributing.finish();
+            if n_finished > 0 {
+                self.requests.finish(n_finished);
+                moved = true;
+            }
+            if self.has_started && contributing.is_idle() && self.requests.is_closed() {
+                contributing.leave();
+                moved |= contributing.send_notes(&mut self.links)?;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn listen(&mut self, now_ns: u64) -> Outcome<bool> {
+        self.serving.unblock();
+        let mut moved = self.serving.take_in(&mut self.links, &mut self.agreement)?;
+        moved |= self.serving.tidy(&mut self.links)?;
+        if let Some(contributing) = &mut self.contributing {
+            contributing.unblock();
+            moved |= contributing.take_in(&mut self.links, &mut self.agreement, now_ns)?;
+            for request in self.requests.take() {
+                moved = true;
+                contributing.submit(request)?;
+            }
+            moved |= contributing.begin(now_ns)?;
+        }
+        Ok(moved)
+    }
+
+    fn speak(&mut self, now_ns: u64) -> Outcome<bool> {
+        let mut moved = false;
+        if let Some(contributing) = &mut self.contributing {
+            moved |= contributing.ask(&mut self.serving, now_ns)?;
+            moved |= contributing.take_own(&mut self.serving, now_ns)?;
+            moved |= contributing.send_notes(&mut self.links)?;
+        }
+        for _ in 0..FRAMES_PER_LOOK {
+            let pushed = match &mut self.contributing {
+                Some(contributing) => contributing.push(&mut self.links, &mut self.serving, now_ns)?,
+                None => false,
+            };
+            let answered = self.serving.answer(&mut self.links)?;
+            if !pushed && !answered {
+                break;
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Sleeps until something may move; whether something had moved already.
+    fn sleep(&mut self, most: Duration) -> Result<bool> {
+        let comm = Arc::clone(&self.comm);
+        comm.health.runner.reset();
+        let nap = comm.host.as_ref().map(|host| host.doorbell().prepare(Mode::BellAndFds));
+        // What came before is seen by this look, and what comes after it ends the sleep.
+        if self.look()? || self.is_over() {
+            return Ok(true);
+        }
+        let runner = PollFd::new(&comm.health.runner, PollFlags::IN);
+        let contributing = self.contributing.iter().flat_map(|one| one.poll_fds(&self.links));
+        let mut fds: Vec<PollFd<'_>> =
+            self.serving.poll_fds(&self.links).chain(contributing).chain(std::iter::once(runner)).collect();
+        let slept = match nap {
+            Some(nap) => nap.sleep(&fds, most),
+            None => wake::sleep(&mut fds, most),
+        };
+        drop(fds);
+        slept.map_err(|error| self.blame(Trouble::of(self.comm.rank, error)))?;
+        Ok(false)
+    }
+
+    fn take_inbound(&mut self) {
+        if !self.comm.health.has_inbound() {
+            return;
+        }
+        for inbound in self.comm.health.take_inbound() {
+            let half = self.comm.open_recv(inbound.streams, inbound.peer);
+            self.links.recvs.connect(inbound.channel, inbound.peer, half);
+        }
+    }
+
+    /// The error that trouble becomes.
+    fn blame(&self, trouble: Trouble) -> Error {
+        let Trouble { peer, fault } = trouble;
+        match fault {
+            Fault::Closed => {
+                let what = format!("{} closed the connection", self.comm.names[peer]);
+                self.comm.health.suspect(Failure { code: 6, what }).error(&label(&self.comm))
+            }
+            Fault::Mismatch(header) => break_off(&self.comm, &strange(&header, peer)),
+            Fault::Broken(error) => break_off(&self.comm, &error),
+        }
+    }
+}
+
+/// Ends the group for all its ranks. The error that this becomes, once rank 0 has said what happened first.
+pub(super) fn break_off(comm: &Comm, error: &Error) -> Error {
+    let what = format!("{error} (seen by {})", comm.names[comm.rank]);
+    comm.health.suspect(Failure { code: error.code(), what }).error(&label(comm))
+}
+
+fn label(comm: &Comm) -> String {
+    format!("summation on {}", comm.name())
+}

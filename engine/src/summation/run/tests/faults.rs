@@ -1,0 +1,144 @@
+//! Groups that cannot go on: every rank learns why, and nobody waits.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use super::{PARTITION_BYTES, Shape, TRANSPORTS, Transport, contribution, declare, reduction, root};
+use crate::clock;
+use crate::error::Result;
+use crate::memory::Region;
+use crate::net::control::lock;
+use crate::net::unique_id::UNIQUE_ID_BYTES;
+use crate::summation::run::group::Group;
+use crate::summation::run::members::Role;
+use crate::types::DataType;
+
+#[test]
+fn declarations_that_differ_are_refused_on_all_ranks() {
+    for transport in TRANSPORTS {
+        let shape = Shape::new(transport, 3, 1, 64);
+        let errors = shape.run(|mut group, role| {
+            let odd = role == Role::Worker(1);
+            group.declare("conv", 9, DataType::F32).unwrap();
+            group.declare("fc", if odd { 10 } else { 11 }, DataType::F32).unwrap();
+            group.start().unwrap_err().to_string()
+        });
+        for error in errors {
+            let names = |text: &str| error.contains(text);
+            assert!(names("tensor 1: \"fc\" of 1") && names("on rank"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn who_gives_up_before_the_start_is_named_too() {
+    let shape = Shape::new(Transport::Tcp, 2, 1, 64);
+    let errors = shape.run(|mut group, role| {
+        if role == Role::Worker(1) {
+            assert!(group.leave().is_err());
+            return "rank 1 (".to_owned();
+        }
+        group.start().unwrap_err().to_string()
+    });
+    assert!(errors.iter().all(|error| error.contains("rank 1 (")), "{errors:?}");
+}
+
+/// One gives up in the middle; how long the others took to learn that, and what they were told.
+fn give_up(transport: Transport, culprit: Role) -> Vec<(Duration, String)> {
+    let shape = Shape::new(transport, 3, 1, 1000);
+    let given_up = OnceLock::new();
+    let outcomes = shape.run(|mut group, role| {
+        declare(&mut group);
+        let n_rounds = if role == culprit { 3 } else { u64::MAX };
+        let outcome = group.start().and_then(|()| match role {
+            Role::Worker(worker) => go_round(&group, worker, n_rounds),
+            Role::Server(_) if role == culprit => Ok(()),
+            Role::Server(_) => group.finish(),
+        });
+        if role == culprit {
+            given_up.get_or_init(clock::now);
+            return None;
+        }
+        let (now, error) = (clock::now(), outcome.unwrap_err().to_string());
+        assert_eq!(group.leave().unwrap_err().to_string(), error);
+        Some((now.saturating_duration_since(*given_up.wait()), error))
+    });
+    outcomes.into_iter().flatten().collect()
+}
+
+/// Sums a tensor until that fails, or so many times.
+fn go_round(group: &Group, worker: usize, n_rounds: u64) -> Result<()> {
+    let mut bytes = contribution(0, 0, worker);
+    let region = Region::of_slice_mut(&mut bytes);
+    let once = |_| group.push_pull(0, region, region, reduction(0))?.wait();
+    let outcome = (0..n_rounds).try_for_each(once);
+    assert!(outcome.is_ok() || group.push(0, region, reduction(0)).is_err());
+    outcome
+}
+
+#[test]
+fn who_gives_up_is_named_to_all_others() {
+    for transport in TRANSPORTS {
+        for (culprit, name) in
+            [(Role::Worker(1), "rank 1"), (Role::Server(0), "rank 3"), (Role::Worker(0), "rank 0")]
+        {
+            let told = give_up(transport, culprit);
+            assert_eq!(told.len(), 3);
+            for (waited, error) in told {
+                assert!(error.contains(&format!("{name} (")), "{transport:?}: {error}");
+                assert!(waited < Duration::from_secs(1), "{waited:?}");
+            }
+        }
+    }
+}
+
+/// Holds the unique id in the process that is to be killed.
+const VICTIM: &str = "RSCCL_TEST_VICTIM";
+
+#[test]
+fn a_process_that_is_killed_is_named_to_all_others() {
+    let shape = |transport| Shape::new(transport, 3, 1, PARTITION_BYTES);
+    #[expect(clippy::disallowed_methods, reason = "the killed process is this test again, which is told so")]
+    if let Ok(id) = std::env::var(VICTIM) {
+        let id: Vec<u8> = id.split(' ').map(|byte| byte.parse().unwrap()).collect();
+        let id = id.try_into().unwrap();
+        shape(Transport::Tcp).run_some(&id, &[Role::Worker(1)], |mut group, _| {
+            declare(&mut group);
+            group.start().unwrap();
+            go_round(&group, 1, u64::MAX)
+        });
+        return;
+    }
+    let root = root();
+    let child = Mutex::new(victim(&root.to_bytes()));
+    let killed = OnceLock::new();
+    let roles = [Role::Worker(0), Role::Worker(2), Role::Server(0)];
+    let told = shape(Transport::Tcp).run_some(&root.to_bytes(), &roles, |mut group, role| {
+        declare(&mut group);
+        group.start().unwrap();
+        let outcome = match role {
+            Role::Worker(0) => go_round(&group, 0, 5).and_then(|()| {
+                killed.get_or_init(clock::now);
+                lock(&child).kill().unwrap();
+                go_round(&group, 0, u64::MAX)
+            }),
+            Role::Worker(worker) => go_round(&group, worker, u64::MAX),
+            Role::Server(_) => group.finish(),
+        };
+        (clock::now().saturating_duration_since(*killed.wait()), outcome.unwrap_err().to_string())
+    });
+    lock(&child).wait().unwrap();
+    for (waited, error) in told {
+        assert!(error.contains("rank 1 ("), "{error}");
+        assert!(waited < Duration::from_secs(1), "{waited:?}");
+    }
+}
+
+fn victim(id: &[u8; UNIQUE_ID_BYTES]) -> Child {
+    let id: Vec<String> = id.iter().map(u8::to_string).collect();
+    let name = "summation::run::tests::faults::a_process_that_is_killed_is_named_to_all_others";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name]).env(VICTIM, id.join(" ")).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
