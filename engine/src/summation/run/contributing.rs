@@ -231,13 +231,14 @@ impl Contributing {
                 return Ok(true);
             }
         }
-        let takes = |service: &Target| {
-            service.current.is_none() && service.line.as_ref().is_none_or(|line| line.is_open())
-        };
-        let writable: Vec<bool> = self.services.iter().map(takes).collect();
-        let Some(send) = self.pipeline.next_send(&writable, now_ns) else { return Ok(false) };
-        self.services[send.server].current = Some(send);
-        self.go_on(send.server, links, serving, now_ns)
+        // A service whose connection takes nothing keeps its frame, and must not hold up the others'.
+        while let Some(send) = self.pipeline.next_send(&self.writable(), now_ns) {
+            self.services[send.server].current = Some(send);
+            if self.go_on(send.server, links, serving, now_ns)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Tells callers of rounds that are over. How many there were.
@@ -304,6 +305,13 @@ impl Contributing {
             self.running.insert(tensor, Running { ticket, round, send, reduction, pull, pushed: Vec::new() });
         }
         Ok(true)
+    }
+
+    /// Which services take another frame.
+    fn writable(&self) -> Vec<bool> {
+        let takes =
+            |service: &Target| service.current.is_none() && service.line.as_ref().is_none_or(Line::is_open);
+        self.services.iter().map(takes).collect()
     }
 
     /// Posts a service's present frame, or more of it. Whether anything moved.
@@ -463,4 +471,44 @@ impl Contributing {
 
 fn buffers(recv: Region) -> Buffers {
     Buffers::new(recv, recv, Own::default(), 0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summation::placement::machines::Machines;
+    use crate::summation::placement::shares::Shares;
+    use crate::summation::server::message::Epochs;
+    use crate::summation::server::part::Association;
+    use crate::summation::server::service::Service;
+    use crate::summation::tensor::Declaration;
+    use crate::transport::sim::{Terms, connect};
+    use crate::types::DataType;
+
+    #[test]
+    fn a_connection_that_takes_nothing_holds_up_no_other() {
+        let tensor = Declaration { name: "a".to_owned(), elements: 80, data_type: DataType::F32 };
+        let declarations = Arc::new(Declarations::of(40, [tensor]).unwrap());
+        let shares = Shares::parameter_server(&Machines::even(1, 4, 1).unwrap()).unwrap();
+        let placement = Arc::new(Placement::by_shares(0, &declarations, &shares));
+        let wire = Wire::new(Epochs::default());
+        let (mut links, mut receivers) = (Links::default(), Vec::new());
+        let mut line = |peer: usize| {
+            let (half, receiver) = connect(Terms { seed: peer as u64, bound_bytes: 8, lost_after: None });
+            links.sends.connect(0, peer, Box::new(half));
+            receivers.push(receiver);
+            Some(Line::new(peer, links.recvs.index(0, peer), links.sends.index(0, peer)))
+        };
+        let lines = vec![line(1), line(2), line(3), line(4), None];
+        let service = Service::new(1, [], Association::Left, Epochs::default());
+        let mut serving = Serving::new(service, wire, Arc::clone(&declarations), 64, 0, vec![None]);
+        let pipeline = Pipeline::new(&shares.fractions(), worker::Settings::default());
+        let mut contributing = Contributing::new(0, pipeline, wire, declarations, placement, lines);
+        let bytes = vec![0; 320];
+        let (send, reduction) = (Region::of_slice(&bytes), Reduction::Sum);
+        contributing.submit(Request::Push { ticket: 0, tensor: 0, send, reduction }).unwrap();
+        contributing.begin(0).unwrap();
+        while contributing.push(&mut links, &mut serving, 0).unwrap() {}
+        assert!(contributing.services.iter().take(4).all(|service| service.current.is_some()));
+    }
 }
