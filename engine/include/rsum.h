@@ -1,0 +1,91 @@
+/* The summation service of librsccl.so: n workers push gradients and pull their sums, with the help of k machines that
+ * do nothing else. Every byte of the tensors is summed by exactly one service; shares are such that no NIC waits for
+ * another. Sums are folded in the order of the workers, so they have the same bits on all workers, in every run, for
+ * every number of servers.
+ *
+ * A process is in one group at a time. Functions may be called from any thread; those that say "all workers" are
+ * collective: each worker calls them in the same order. Functions return 0 or one of the numbers of ncclResult_t, unless they
+ * say otherwise; rsum_last_error has the text.
+ *
+ * Environment (read by rsum_init and ringscope-sumd):
+ *   RSUM_ROOT         host:port at which the processes meet; worker 0 listens there, or a ringscope-sumd that was told to
+ *   RSUM_SECRET       a text that all processes of the job share; strangers without it are turned away
+ *   RSUM_WORKERS      n; RANK and WORLD_SIZE of a launcher stand in for RSUM_RANK and RSUM_WORKERS
+ *   RSUM_SERVERS      k, 0 by default
+ *   RSUM_RANK         number of this worker, 0 to n - 1
+ *   RSUM_PARTITION_BYTES  bytes of a part at most, 4096000 by default
+ *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
+ *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume
+ *   RSUM_ASYNC        1: asynchronous sums; RSUM_STALENESS bounds the rounds that a worker may be ahead
+ *   RSUM_OBSERVER     path of a library that watches, see rsum_observer.h
+ */
+#ifndef RSUM_H_
+#define RSUM_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What becomes of the contributions. */
+enum { rsumSum = 0, rsumAverage = 1 };
+
+/* How a tensor travels. Lossy codecs keep what they lose and add it to the next contribution (error feedback). */
+enum { rsumCodecNone = 0, rsumCodecF16 = 1, rsumCodecBf16 = 2, rsumCodecOneBit = 3, rsumCodecTopK = 4 };
+
+/* How a tensor is declared. Set size to sizeof(rsum_options_t); zero means the default. */
+typedef struct {
+  size_t size;
+  int priority;      /* parts of a lower one go first; equal ones in the order of declaration. */
+  int codec;         /* rsumCodec...; for float32 only. */
+  double kept;       /* rsumCodecTopK: fraction of the elements that is sent, 0.01 by default. */
+} rsum_options_t;
+
+/* Joins the group; all workers. Waits for all processes. */
+int rsum_init(void);
+/* Leaves the group: waits until all sums are there and nobody needs this process; all workers. */
+int rsum_shutdown(void);
+
+/* Number of this worker, and of workers; by host. -1 outside a group. */
+int rsum_rank(void);
+int rsum_size(void);
+int rsum_local_rank(void);
+int rsum_local_size(void);
+/* Servers in the group. -1 outside a group. */
+int rsum_servers(void);
+
+/* Declares a tensor; all workers, the same ones in the same order. datatype is one of ncclDataType_t. Its number, 0 or
+ * greater, or -1 - error. A name that is declared already with the same length and type gives its number. More may be
+ * declared later: the next push waits until all workers have declared the same. options may be NULL. */
+int rsum_declare(const char* name, uint64_t count, int datatype, const rsum_options_t* options);
+
+/* Contributes send to the tensor's next round, and gets the result in recv (the same memory, or other memory); all workers. */
+int rsum_push_pull(int tensor, const void* send, void* recv, int operation);
+/* The same, without waiting; a handle, 0 or greater, or -1 - error. Both buffers are the group's until rsum_wait. */
+int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation);
+/* The two halves. The handle of the push is the one to pull with, once. */
+int rsum_push_async(int tensor, const void* send, int operation);
+int rsum_pull_async(int push, void* recv);
+/* 1: the handle's work is over. 0: not yet. -1: there is no such handle. */
+int rsum_poll(int handle);
+/* Waits until the handle's work is over, and gives the handle back. How the work ended. */
+int rsum_wait(int handle);
+
+/* All workers: waits for the open rounds and leaves the group; servers wait for the next one. */
+int rsum_suspend(void);
+/* All workers, after rsum_suspend, or after the loss of a process with RSUM_ON_LOSS=continue: goes on with so many workers
+ * and servers. -1: with those that are left. Declarations stay, rounds begin anew; workers are numbered anew in the order
+ * of their old numbers. A round that was open at a loss has failed: submit it again. */
+int rsum_resume(int n_workers, int n_servers);
+
+/* Number of changes of the group's members so far. -1 outside a group. */
+int rsum_epoch(void);
+/* What the last error on this thread was about; never NULL, valid until the next call on this thread. */
+const char* rsum_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
