@@ -35,6 +35,7 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         has_segment: now.has_segment,
         log_lacks: now.log_lacks.clone(),
         completed_operations: now.completed_operations.clone(),
+        summations: now.summations.clone(),
     })
 }
 

@@ -265,6 +265,7 @@ impl Process {
             has_segment: true,
             log_lacks,
             completed_operations: std::mem::take(&mut self.account.now.completed_operations),
+            summations: Vec::new(),
         };
     }
 
