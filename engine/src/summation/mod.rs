@@ -9,6 +9,7 @@
 //! clusters" (BytePS), OSDI 2020.
 
 pub mod codec;
+mod options;
 pub mod pcie;
 pub mod placement;
 #[cfg_attr(not(test), expect(dead_code, reason = "its API for frameworks is yet to come"))]

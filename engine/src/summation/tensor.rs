@@ -8,6 +8,8 @@ use std::collections::HashSet;
 
 pub use crate::types::DataType;
 
+pub use super::options::Options;
+
 use crate::hash::hash;
 
 /// Bytes of a part at most, unless set otherwise: BytePS's default, 1000 pages.
@@ -35,6 +37,7 @@ pub struct Declaration {
 pub struct Declarations {
     partition_bytes: u64,
     tensors: Vec<Declaration>,
+    options: Vec<Options>,
     names: HashSet<String>,
     /// The key of each tensor's first part, or of what would be.
     first_keys: Vec<u32>,
@@ -107,9 +110,9 @@ pub enum Difference {
         /// In the order of declaration.
         index: usize,
         /// This rank's, if it declared as many.
-        here: Option<Declaration>,
+        here: Option<(Declaration, Options)>,
         /// The other's, if it declared as many.
-        there: Option<Declaration>,
+        there: Option<(Declaration, Options)>,
         /// Which other.
         rank: usize,
     },
@@ -127,6 +130,7 @@ impl Declarations {
         Ok(Self {
             partition_bytes,
             tensors: Vec::new(),
+            options: Vec::new(),
             names: HashSet::new(),
             first_keys: Vec::new(),
             n_parts: 0,
@@ -154,6 +158,14 @@ impl Declarations {
     /// # Errors
     /// The name is taken, or there would be too many parts or bytes.
     pub fn declare(&mut self, tensor: Declaration) -> Result<usize, DeclareError> {
+        self.declare_with(tensor, Options::default())
+    }
+
+    /// The same for one that travels in a way of its own.
+    ///
+    /// # Errors
+    /// As [`Declarations::declare`].
+    pub fn declare_with(&mut self, tensor: Declaration, options: Options) -> Result<usize, DeclareError> {
         let Declaration { name, elements, data_type } = &tensor;
         if self.names.contains(name) {
             return Err(DeclareError::Duplicate { name: name.clone() });
@@ -170,6 +182,7 @@ impl Declarations {
         self.names.insert(name.clone());
         self.first_keys.push(self.n_parts);
         self.tensors.push(tensor);
+        self.options.push(options);
         (self.n_parts, self.total_bytes) = (n_parts, total_bytes);
         Ok(self.tensors.len() - 1)
     }
@@ -182,6 +195,17 @@ impl Declarations {
     /// In the order of declaration.
     pub fn tensors(&self) -> &[Declaration] {
         &self.tensors
+    }
+
+    /// How a tensor travels; the default for one that was never declared.
+    pub fn options(&self, tensor: usize) -> Options {
+        self.options.get(tensor).copied().unwrap_or_default()
+    }
+
+    /// A tensor's index, if it is declared.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        let declared = self.names.contains(name);
+        declared.then(|| self.tensors.iter().position(|tensor| tensor.name == name))?
     }
 
     /// Keys are below this.
@@ -215,11 +239,12 @@ impl Declarations {
     /// Equal on ranks with equal declarations, whatever machine they run on; else equal once in 2⁶⁴ times.
     pub fn digest(&self) -> u64 {
         let mut bytes = self.partition_bytes.to_le_bytes().to_vec();
-        for tensor in &self.tensors {
+        for (tensor, options) in self.tensors.iter().zip(&self.options) {
             bytes.extend((tensor.name.len() as u64).to_le_bytes());
             bytes.extend(tensor.name.as_bytes());
             bytes.extend(tensor.elements.to_le_bytes());
             bytes.push(tensor.data_type as u8);
+            bytes.extend(options.digested());
         }
         hash(&bytes)
     }
@@ -231,8 +256,9 @@ impl Declarations {
             return Some(Difference::PartitionBytes { here, there, rank });
         }
         let longest = self.tensors.len().max(there.tensors.len());
-        let index = (0..longest).find(|&index| self.tensors.get(index) != there.tensors.get(index))?;
-        let (here, there) = (self.tensors.get(index).cloned(), there.tensors.get(index).cloned());
+        let tensor = |of: &Self, index| Some((of.tensors.get(index).cloned()?, of.options(index)));
+        let index = (0..longest).find(|&index| tensor(self, index) != tensor(there, index))?;
+        let (here, there) = (tensor(self, index), tensor(there, index));
         Some(Difference::Tensor { index, here, there, rank })
     }
 
@@ -253,9 +279,9 @@ impl Declarations {
 }
 
 /// One rank's tensor, in words.
-fn side(tensor: Option<&Declaration>) -> String {
-    tensor.map_or("none".to_owned(), |tensor| {
-        format!("{:?} of {} {}", tensor.name, tensor.elements, tensor.data_type.name())
+fn side(tensor: Option<&(Declaration, Options)>) -> String {
+    tensor.map_or("none".to_owned(), |(tensor, options)| {
+        format!("{:?} of {} {}{}", tensor.name, tensor.elements, tensor.data_type.name(), options.words())
     })
 }
 

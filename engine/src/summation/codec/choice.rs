@@ -9,7 +9,7 @@ use super::{Codec, Half, Kind, OneBit, TopK};
 pub const MIN_COMPRESS_BYTES: usize = 65_536;
 
 /// A codec by name: `f16`, `bf16`, `one-bit`, or `top-k:` and a fraction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// IEEE 754 binary16.
     F16,
@@ -24,6 +24,9 @@ pub enum Choice {
 /// A share of the elements: above 0, at most 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fraction(f64);
+
+// No NaN is a fraction.
+impl Eq for Fraction {}
 
 /// Which parts are encoded, and how. All processes of a job need the same.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -104,6 +104,11 @@ impl Contributing {
         }
     }
 
+    /// Its number among the workers.
+    pub(super) fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// Says so much on every line first.
     pub(super) fn greet(&mut self, message: Message) {
         let header = self.wire.header(message, 0);
@@ -155,10 +160,20 @@ impl Contributing {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// Tells all services that it needs them no more.
-    pub(super) fn leave(&mut self) {
+    /// Tells the services of processes without a worker, which declare nothing, what is declared.
+    pub(super) fn announce(&mut self, n_workers: usize, list: &[u8]) {
+        if list.is_empty() {
+            return;
+        }
+        let wire = self.wire;
+        let servers = self.lines().filter(|line| line.peer >= n_workers);
+        servers.for_each(|line| line.send_list(wire, list));
+    }
+
+    /// Tells all services that it needs them no more: for good, or until more is declared.
+    pub(super) fn leave(&mut self, is_last: bool) {
         if !self.has_left {
-            self.greet(Message::Leave);
+            self.greet(Message::Leave { is_last });
             self.has_left = true;
         }
     }

@@ -15,6 +15,7 @@ use super::contributing::Contributing;
 use super::line::{Outcome, Trouble};
 use super::requests::Requests;
 use super::serving::Serving;
+use super::terms::Terms;
 use super::wire::strange;
 use crate::clock;
 use crate::comm::Comm;
@@ -39,6 +40,9 @@ pub(super) struct Driver {
     /// None on a server.
     pub(super) contributing: Option<Contributing>,
     pub(super) serving: Serving,
+    pub(super) terms: Terms,
+    /// Whether the others were told what is declared.
+    pub(super) has_greeted: bool,
     /// Whether callers know that the agreement is reached.
     pub(super) has_started: bool,
 }
@@ -54,16 +58,13 @@ impl Driver {
         });
         self.comm.health.activity.end();
         lock(&self.comm.engine).links = self.links;
-        self.requests.end(&outcome);
+        self.requests.end(&outcome, self.serving.goes_on());
         for ending in self.contributing.iter_mut().flat_map(Contributing::give_up) {
             ending.set(outcome.clone());
         }
     }
 
     fn drive(&mut self) -> Result<()> {
-        let greeting = self.agreement.digest();
-        self.serving.greet(greeting);
-        self.contributing.iter_mut().for_each(|contributing| contributing.greet(greeting));
         let mut pace = Pace::new(self.comm.crowded, None);
         loop {
             let moved = self.look()?;
@@ -107,6 +108,9 @@ impl Driver {
     fn round(&mut self, now_ns: u64) -> Outcome<bool> {
         self.take_inbound();
         let mut moved = self.listen(now_ns)?;
+        if !self.has_greeted {
+            moved |= self.greet();
+        }
         if !self.has_started && self.agreement.is_reached() {
             self.has_started = true;
             self.requests.start();
@@ -119,11 +123,28 @@ impl Driver {
                 moved = true;
             }
             if self.has_started && contributing.is_idle() && self.requests.is_closed() {
-                contributing.leave();
+                let is_last = self.requests.is_last();
+                contributing.leave(is_last);
+                self.serving.leave(contributing.worker(), is_last)?;
                 moved |= contributing.send_notes(&mut self.links)?;
             }
         }
         Ok(moved)
+    }
+
+    /// Prepares to sum what is declared, and says it, once that is known.
+    fn greet(&mut self) -> bool {
+        let Some((declarations, digest)) = self.agreement.declarations().zip(self.agreement.digest()) else {
+            return false;
+        };
+        let placement = self.terms.placement(declarations);
+        let service = self.terms.service(declarations, &placement);
+        self.serving.adopt(service, Arc::clone(declarations));
+        self.requests.place(&placement);
+        self.serving.greet(digest);
+        self.contributing.iter_mut().for_each(|contributing| contributing.greet(digest));
+        self.has_greeted = true;
+        true
     }
 
     fn listen(&mut self, now_ns: u64) -> Outcome<bool> {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::agree::Agreement;
+use super::agree::{self, Agreement};
 use super::contributing::Contributing;
 use super::driver::{Driver, break_off};
 use super::line::Line;
 use super::members::{Members, Role};
 use super::requests::{Ending, Requests};
 use super::serving::Serving;
+use super::terms::Terms;
 use super::wire::{ANSWER_CHANNEL, MAX_PART_BYTES, PUSH_CHANNEL, Wire};
 use crate::comm::init::{Request, init_as};
 use crate::comm::links::Links;
@@ -18,20 +19,13 @@ use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::memory::Region;
-use crate::net::control::{Failure, lock};
+use crate::net::control::{Failure, Health, lock};
 use crate::net::unique_id::UNIQUE_ID_BYTES;
 use crate::summation::placement::assign::Placement;
-use crate::summation::placement::machines::Machines;
-use crate::summation::placement::shares::Shares;
 use crate::summation::server::message::Epochs;
-use crate::summation::server::part::{Association, Part, Reduction};
-use crate::summation::server::service::Service;
-use crate::summation::tensor::{Declaration, Declarations};
+use crate::summation::server::part::Reduction;
+use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker::{self, Pipeline};
-use crate::types::DataType;
-
-/// The rate that all NICs count as having, in bytes per second: only their proportions matter to a placement.
-const NIC_BYTES_PER_S: u64 = 1 << 30;
 
 /// What a process brings to a group.
 #[derive(Debug)]
@@ -42,8 +36,12 @@ pub(crate) struct Plan {
     pub(crate) members: Members,
     /// This process's.
     pub(crate) role: Role,
-    /// Bytes of a part at most, the same for all.
+    /// How often the members have changed, the same for all.
+    pub(crate) epoch: u32,
+    /// Bytes of a part at most, the same for all workers. Servers are told.
     pub(crate) partition_bytes: u64,
+    /// Of each rank's NIC, where all are known, the same for all.
+    pub(crate) nic_mbit: Option<Vec<u64>>,
     /// Of the communicator.
     pub(crate) settings: Settings,
     /// Of a worker's pipeline.
@@ -52,14 +50,17 @@ pub(crate) struct Plan {
 
 /// A worker's or a server's place in a group: it declares the tensors, starts, and, as a worker, pushes and pulls them.
 ///
-/// Every process declares the same tensors in the same order, and every worker submits the same contributions in the same
-/// order. Who is dropped without [`Group::leave`] ends the group for all.
+/// Every worker declares the same tensors in the same order, and submits the same contributions in the same order; servers
+/// are told what is declared. A worker may declare more later and start again, which all do then: what runs until then is
+/// a generation, and rounds count from 0 in each. Who is dropped without [`Group::leave`] ends the group for all.
 #[derive(Debug)]
 pub(crate) struct Group {
     comm: Arc<Comm>,
     members: Members,
     role: Role,
     declarations: Declarations,
+    epochs: Epochs,
+    nic_mbit: Option<Vec<u64>>,
     pipeline: worker::Settings,
     running: Option<Run>,
     has_left: bool,
@@ -68,8 +69,8 @@ pub(crate) struct Group {
 #[derive(Debug)]
 struct Run {
     requests: Arc<Requests>,
-    declarations: Arc<Declarations>,
-    placement: Arc<Placement>,
+    /// How many tensors were declared at the start.
+    n_tensors: usize,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -107,7 +108,7 @@ impl Group {
     /// # Errors
     /// There is no such role, parts would be too small or too large, or the communicator cannot be made.
     pub(crate) fn join(plan: Plan) -> Result<Self> {
-        let Plan { id, members, role, partition_bytes, settings, pipeline } = plan;
+        let Plan { id, members, role, epoch, partition_bytes, nic_mbit, settings, pipeline } = plan;
         if !members.has(role) {
             return Err(Error::InvalidArgument(format!("there is no {role:?} among {members:?}")));
         }
@@ -122,41 +123,45 @@ impl Group {
         let request =
             Request { api: "summation", id, rank, n_ranks, config: CommConfig::default(), split: None };
         let comm = init_as(request, settings, &Making::new())?;
-        Ok(Self { comm, members, role, declarations, pipeline, running: None, has_left: false })
+        let epochs = Epochs { membership: epoch, placement: 0 };
+        let (running, has_left) = (None, false);
+        Ok(Self { comm, members, role, declarations, epochs, nic_mbit, pipeline, running, has_left })
     }
 
-    /// Declares a tensor, before the start; its index.
+    /// Declares a tensor, from the next start on; its index.
     ///
     /// # Errors
-    /// The group has started, the name is taken, or there would be too many parts or bytes.
-    pub(crate) fn declare(&mut self, name: &str, elements: u64, data_type: DataType) -> Result<usize> {
-        if self.running.is_some() {
-            return Err(Error::InvalidUsage(format!("{name:?} is declared after the group's start")));
+    /// This is no worker, the name is taken, or there would be too many parts or bytes.
+    pub(crate) fn declare(&mut self, tensor: Declaration, options: Options) -> Result<usize> {
+        if let Role::Server(server) = self.role {
+            return Err(Error::InvalidUsage(format!("server {server} is told what is declared")));
         }
-        let declared = self.declarations.declare(Declaration { name: name.to_owned(), elements, data_type });
+        let declared = self.declarations.declare_with(tensor, options);
         declared.map_err(|error| Error::InvalidArgument(error.to_string()))
     }
 
-    /// Connects to the others and waits until all have declared the same.
+    /// Whether tensors were declared that the group does not sum yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.running.as_ref().is_none_or(|run| run.n_tensors < self.declarations.tensors().len())
+    }
+
+    /// Waits until all workers have declared the same. Where the group has started before, the open rounds end first.
     ///
     /// # Errors
     /// Others have declared something else: the first tensor that differs is named. Or a rank is lost.
     pub(crate) fn start(&mut self) -> Result<()> {
         if self.running.is_some() {
-            return Err(Error::InvalidUsage("the group has started already".to_owned()));
+            self.end_generation(false)?;
+            self.epochs.placement = self.epochs.placement.wrapping_add(1);
         }
-        let declarations = Arc::new(self.declarations.clone());
-        let Members { n_workers, n_servers } = self.members;
-        let machines = Machines::even(n_workers, n_servers, NIC_BYTES_PER_S);
-        let machines = machines.map_err(|error| Error::InvalidArgument(error.to_string()))?;
-        let placement = Arc::new(Placement::by_shares(0, &declarations, &Shares::optimal(&machines)));
+        let terms = Terms::new(self.members, self.comm.rank, self.epochs, self.nic_mbit.as_deref())?;
         let requests = Arc::new(Requests::new(Arc::clone(&self.comm.health)));
-        let driver = self.driver(&declarations, &placement, &Shares::optimal(&machines), &requests);
-        let driver = driver.map_err(|error| break_off(&self.comm, &error))?;
+        let driver = self.driver(terms, &requests).map_err(|error| break_off(&self.comm, &error))?;
         let thread = std::thread::Builder::new().name("rsccl-summation".to_owned());
         let thread = thread.spawn(move || driver.run());
         let thread = Some(thread.map_err(|error| Error::system("starting a group's thread", &error))?);
-        self.running = Some(Run { requests: Arc::clone(&requests), declarations, placement, thread });
+        let n_tensors = self.declarations.tensors().len();
+        self.running = Some(Run { requests: Arc::clone(&requests), n_tensors, thread });
         requests.wait_for_start()
     }
 
@@ -185,7 +190,7 @@ impl Group {
         if let Role::Server(server) = self.role {
             return Err(Error::InvalidUsage(format!("server {server} has no contributions")));
         }
-        let declared = run.declarations.tensors().get(tensor);
+        let declared = self.declarations.tensors().get(tensor).filter(|_| tensor < run.n_tensors);
         let declared =
             declared.ok_or_else(|| Error::InvalidArgument(format!("there is no tensor {tensor}")))?;
         let size_bytes = declared.elements.saturating_mul(declared.data_type.size_bytes() as u64);
@@ -205,11 +210,12 @@ impl Group {
     }
 
     /// Who owns what, once the group has started.
-    pub(crate) fn placement(&self) -> Option<&Placement> {
-        self.running.as_ref().map(|run| run.placement.as_ref())
+    pub(crate) fn placement(&self) -> Option<Arc<Placement>> {
+        self.running.as_ref().and_then(|run| run.requests.placement())
     }
 
-    /// Waits until all sums are there, and all workers need this process no more. A server serves until then.
+    /// Waits until all sums are there, and all workers need this process no more. A server serves until then, however
+    /// often the workers declare more.
     ///
     /// # Errors
     /// The group has failed: the error names the rank.
@@ -219,14 +225,27 @@ impl Group {
 
     /// The same, with the communicator still there.
     pub(super) fn finish(&mut self) -> Result<()> {
-        let Some(run) = &mut self.running else { return Err(not_started()) };
-        run.requests.close();
-        if let Some(Err(_)) = run.thread.take().map(JoinHandle::join) {
-            return Err(Error::Internal("a group's thread panicked".to_owned()));
+        if self.running.is_none() {
+            self.start()?;
         }
-        run.requests.wait_for_end()?;
+        while self.end_generation(true)? {
+            self.epochs.placement = self.epochs.placement.wrapping_add(1);
+            self.running = None;
+            self.start()?;
+        }
         self.has_left = true;
         Ok(())
+    }
+
+    /// The rank through whose loss the group has failed, if that is known.
+    pub(crate) fn lost(&self) -> Option<usize> {
+        let failure = self.comm.health.failure()?;
+        self.comm.names.iter().position(|name| failure.what.starts_with(name.as_str()))
+    }
+
+    /// What tells of the group's end, and can end it.
+    pub(crate) fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.comm.health)
     }
 
     /// The communicator, with the connections once the group has [finished](Self::finish).
@@ -235,31 +254,42 @@ impl Group {
         &self.comm
     }
 
+    /// Whether the workers go on with another generation; only a server does not know that before.
+    fn end_generation(&mut self, is_last: bool) -> Result<bool> {
+        let Some(run) = &mut self.running else { return Err(not_started()) };
+        run.requests.close(is_last);
+        if let Some(Err(_)) = run.thread.take().map(JoinHandle::join) {
+            return Err(Error::Internal("a group's thread panicked".to_owned()));
+        }
+        run.requests.wait_for_end()?;
+        Ok(matches!(self.role, Role::Server(_)) && run.requests.goes_on())
+    }
+
     fn run(&self) -> Result<&Run> {
         self.running.as_ref().ok_or_else(not_started)
     }
 
-    fn driver(
-        &self,
-        declarations: &Arc<Declarations>,
-        placement: &Arc<Placement>,
-        shares: &Shares,
-        requests: &Arc<Requests>,
-    ) -> Result<Driver> {
+    fn driver(&self, terms: Terms, requests: &Arc<Requests>) -> Result<Driver> {
         let mut links = std::mem::take(&mut lock(&self.comm.engine).links);
         let (comm, members) = (&self.comm, self.members);
-        let epochs = Epochs { membership: 0, placement: placement.epoch() };
-        let wire = Wire::new(epochs);
+        let wire = Wire::new(terms.epochs);
         // Bounded by server alone: with a bound over all of them, two workers could each have taken all of it for another
         // server's parts, and wait for each other.
         let settings = worker::Settings { credit_bytes: u64::MAX, ..self.pipeline };
         let frame_bytes = usize::try_from(settings.frame_bytes).unwrap_or(usize::MAX);
 
         let to_workers = lines(comm, &mut links, 0..members.n_workers, PUSH_CHANNEL, ANSWER_CHANNEL)?;
-        let service = service(members, comm.rank, declarations, placement, epochs);
         let mut n_lines = to_workers.iter().flatten().count();
-        let serving =
-            Serving::new(service, wire, Arc::clone(declarations), frame_bytes, comm.rank, to_workers);
+        let declarations = Arc::new(self.declarations.clone());
+        let serving = Serving::new(
+            terms.idle_service(),
+            wire,
+            Arc::clone(&declarations),
+            frame_bytes,
+            comm.rank,
+            to_workers,
+        );
+        let mut known = None;
         let contributing = match self.role {
             Role::Server(_) => None,
             Role::Worker(worker) => {
@@ -268,18 +298,25 @@ impl Group {
                 n_lines += to_services.iter().flatten().count();
                 let first_server = worker * members.n_ranks() / members.n_workers;
                 let pipeline =
-                    Pipeline::new(&shares.fractions(), worker::Settings { first_server, ..settings });
-                let (declarations, placement) = (Arc::clone(declarations), Arc::clone(placement));
-                Some(Contributing::new(worker, pipeline, wire, declarations, placement, to_services))
+                    Pipeline::new(&terms.fractions(), worker::Settings { first_server, ..settings });
+                let declarations = Arc::clone(known.insert(declarations));
+                let placement = terms.placement(&declarations);
+                let list = if worker == 0 { agree::list(&declarations)? } else { Vec::new() };
+                let mut contributing =
+                    Contributing::new(worker, pipeline, wire, declarations, placement, to_services);
+                contributing.announce(members.n_workers, &list);
+                Some(contributing)
             }
         };
         Ok(Driver {
             comm: Arc::clone(comm),
             requests: Arc::clone(requests),
             links,
-            agreement: Agreement::new(declarations, members, n_lines),
+            agreement: Agreement::new(known.as_ref(), members, n_lines),
             contributing,
             serving,
+            terms,
+            has_greeted: false,
             has_started: false,
         })
     }
@@ -290,7 +327,7 @@ impl Drop for Group {
         if !self.has_left {
             let what = format!("{} gave up the summation group", self.comm.names[self.comm.rank]);
             self.comm.health.fail(Failure { code: 6, what });
-            let _ = self.finish();
+            let _ = self.end_generation(true);
         }
         self.comm.destroy();
     }
@@ -308,7 +345,8 @@ fn check_size(region: Region, size_bytes: usize) -> Result<()> {
     Err(Error::InvalidArgument(text))
 }
 
-/// A connection each way with each of these ranks but the own one, which has none.
+/// A connection each way with each of these ranks but the own one, which has none. A later generation goes on with those
+/// of the one before.
 fn lines(
     comm: &Comm,
     links: &mut Links,
@@ -320,31 +358,16 @@ fn lines(
         if peer == comm.rank {
             return Ok(None);
         }
-        links.sends.connect(send_channel, peer, comm.open_send(send_channel, peer)?);
-        if let Some(half) = comm.open_shared_recv(recv_channel, peer)? {
-            links.recvs.connect(recv_channel, peer, half);
-        }
         let (recv, send) = (links.recvs.index(recv_channel, peer), links.sends.index(send_channel, peer));
-        Ok(Some(Line::new(peer, recv, send)))
+        let end = links.sends.get(send);
+        let parts = end.filter(|end| end.half.is_some()).map(|end| end.parts);
+        if parts.is_none() {
+            links.sends.connect(send_channel, peer, comm.open_send(send_channel, peer)?);
+            if let Some(half) = comm.open_shared_recv(recv_channel, peer)? {
+                links.recvs.connect(recv_channel, peer, half);
+            }
+        }
+        Ok(Some(Line::new(peer, recv, send).after(parts.unwrap_or(0))))
     };
     ranks.map(line).collect()
-}
-
-/// Of the parts that the placement gives to a rank.
-fn service(
-    members: Members,
-    rank: usize,
-    declarations: &Declarations,
-    placement: &Placement,
-    epochs: Epochs,
-) -> Service {
-    let number = members.service_of_rank(rank);
-    let owned = declarations
-        .parts()
-        .filter(|part| placement.owner(part.key).is_some_and(|owner| usize::from(owner) == number));
-    let part = |part: crate::summation::tensor::Part| {
-        let data_type = declarations.tensors()[part.tensor].data_type;
-        (part.key, Part { count: usize::try_from(part.elements).unwrap_or(usize::MAX), data_type })
-    };
-    Service::new(members.n_workers, owned.map(part), Association::default(), epochs)
 }

@@ -64,6 +64,12 @@ impl Line {
         Self { peer, recv, send, notes, in_frame: false, is_blocked: false, posted: 0, list }
     }
 
+    /// Which has carried so many parts already.
+    pub(super) fn after(mut self, parts: u64) -> Self {
+        self.posted = parts;
+        self
+    }
+
     /// A message without payload, which goes before the next frame.
     pub(super) fn note(&mut self, header: Header) {
         self.notes.push_back((header, Vec::new()));
@@ -164,7 +170,8 @@ impl Line {
                 list.resize(start + front.len as usize, 0);
                 let progress = self.receive(links, front, &mut list[start..])?;
                 if progress == Progress::Done && list.len() as u64 >= bytes {
-                    return Err(self.broken(agreement.difference(&list, self.peer)));
+                    agreement.receive(&list, self.peer).map_err(|error| self.broken(error))?;
+                    return Ok(progress);
                 }
                 self.list = list;
                 Ok(progress)
@@ -211,7 +218,8 @@ impl Line {
         Ok(progress)
     }
 
-    fn send_list(&mut self, wire: Wire, list: &[u8]) {
+    /// Says what is declared.
+    pub(super) fn send_list(&mut self, wire: Wire, list: &[u8]) {
         for (index, chunk) in list.chunks(LIST_BYTES).enumerate() {
             let message = Message::List { bytes: list.len() as u64, offset: (index * LIST_BYTES) as u64 };
             let len = u32::try_from(chunk.len()).unwrap_or(0);

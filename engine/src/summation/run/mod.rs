@@ -30,6 +30,7 @@ mod line;
 pub(crate) mod members;
 mod requests;
 mod serving;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use crate::net::control::{Health, lock};
+use crate::summation::placement::assign::Placement;
 use crate::summation::server::part::Reduction;
 
 /// Pushes that are not over, at most; a call that would submit one more waits. More than a model has tensors.
@@ -38,6 +39,8 @@ pub(super) struct Requests {
     changed: Condvar,
     has_some: AtomicBool,
     is_closing: AtomicBool,
+    /// Once it is closing: whether for good.
+    is_last: AtomicBool,
     health: Arc<Health>,
 }
 
@@ -47,6 +50,9 @@ struct State {
     n_open: usize,
     next_ticket: u64,
     is_started: bool,
+    placement: Option<Arc<Placement>>,
+    /// Whether the workers go on with another generation.
+    goes_on: bool,
     /// How the driver ended.
     over: Option<Result<()>>,
 }
@@ -75,7 +81,8 @@ impl Requests {
     /// To a driver of the communicator with this health.
     pub(super) fn new(health: Arc<Health>) -> Self {
         let no = || AtomicBool::new(false);
-        Self { state: Mutex::default(), changed: Condvar::new(), has_some: no(), is_closing: no(), health }
+        let (has_some, is_closing, is_last) = (no(), no(), no());
+        Self { state: Mutex::default(), changed: Condvar::new(), has_some, is_closing, is_last, health }
     }
 
     /// Submits a contribution; its ticket. Waits while too many are open.
@@ -107,8 +114,9 @@ impl Requests {
         ending
     }
 
-    /// No more will be submitted.
-    pub(super) fn close(&self) {
+    /// No more will be submitted: at all, or before more is declared.
+    pub(super) fn close(&self, is_last: bool) {
+        self.is_last.store(is_last, Ordering::Release);
         self.is_closing.store(true, Ordering::Release);
         self.health.wake_runner();
     }
@@ -139,6 +147,26 @@ impl Requests {
         self.is_closing.load(Ordering::Acquire) && !self.has_some.load(Ordering::Acquire)
     }
 
+    /// For the driver: whether it is closed for good.
+    pub(super) fn is_last(&self) -> bool {
+        self.is_last.load(Ordering::Acquire)
+    }
+
+    /// Once the driver knows it: who owns what.
+    pub(super) fn placement(&self) -> Option<Arc<Placement>> {
+        lock(&self.state).placement.clone()
+    }
+
+    /// Once the driver has ended: whether the workers go on with another generation.
+    pub(super) fn goes_on(&self) -> bool {
+        lock(&self.state).goes_on
+    }
+
+    /// For the driver: who owns what.
+    pub(super) fn place(&self, placement: &Arc<Placement>) {
+        lock(&self.state).placement = Some(Arc::clone(placement));
+    }
+
     /// For the driver: it has started.
     pub(super) fn start(&self) {
         lock(&self.state).is_started = true;
@@ -154,8 +182,9 @@ impl Requests {
     }
 
     /// For the driver: it has ended, and with it all that was asked.
-    pub(super) fn end(&self, outcome: &Result<()>) {
+    pub(super) fn end(&self, outcome: &Result<()>, goes_on: bool) {
         let mut state = lock(&self.state);
+        state.goes_on = goes_on;
         state.over = Some(outcome.clone());
         for request in state.queue.drain(..) {
             if let Request::Pull { ending, .. } = request {

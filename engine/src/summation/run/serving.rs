@@ -18,7 +18,7 @@ use crate::net::link::Header;
 use crate::summation::server::message::{Admission, Answer, Landing, Pull, Push, Pushed, Sum};
 use crate::summation::server::part::Reduction;
 use crate::summation::server::refusal::Refusal;
-use crate::summation::server::service::Service;
+use crate::summation::server::service::{Pending, Phase, Service};
 use crate::summation::tensor::Declarations;
 use crate::transport::Progress;
 
@@ -56,6 +56,8 @@ struct Seat {
     /// Answers that are out, whose memory may still be read, and the part of the connection that was their last.
     kept: VecDeque<(u64, Sum)>,
     has_left: bool,
+    /// Whether it has left to declare more.
+    goes_on: bool,
 }
 
 /// A contribution on its way in.
@@ -97,6 +99,28 @@ impl Serving {
     ) -> Self {
         let seats = lines.into_iter().map(Seat::new).collect();
         Self { service, wire, declarations, frame_bytes, rank, seats, next_seat: 0 }
+    }
+
+    /// What is to be summed, where that was not known from the beginning.
+    pub(super) fn adopt(&mut self, service: Service, declarations: Arc<Declarations>) {
+        (self.service, self.declarations) = (service, declarations);
+    }
+
+    /// A worker needs the service no more. It has had all its sums, so no round may wait for it.
+    pub(super) fn leave(&mut self, worker: usize, is_last: bool) -> Outcome<()> {
+        let Some(seat) = self.seats.get_mut(worker) else { return Ok(()) };
+        (seat.has_left, seat.goes_on) = (true, !is_last);
+        let pending = self.service.waits_for();
+        let lacks = |pending: &&Pending| pending.phase == Phase::Push && pending.workers.contains(&worker);
+        let Some(pending) = pending.iter().find(lacks) else { return Ok(()) };
+        let lands = |other: &usize| self.seats[*other].landing.is_some();
+        let began = (0..self.seats.len()).find(|other| !pending.workers.contains(other) || lands(other));
+        self.check_all_here(began.unwrap_or(0))
+    }
+
+    /// Whether the workers go on, once they have declared more.
+    pub(super) fn goes_on(&self) -> bool {
+        self.seats.iter().any(|seat| seat.goes_on)
     }
 
     /// Says so much on every line first.
@@ -167,6 +191,7 @@ impl Serving {
         let part = self.declarations.part(frame.key);
         let size_bytes = part.map_or(Ok(0), |part| usize::try_from(part.size_bytes)).unwrap_or(0);
         if self.seats[worker].landing.is_none() {
+            self.check_all_here(worker)?;
             let (epochs, Frame { key, round, reduction, .. }) = (self.service.epochs(), *frame);
             let push = Push { key, round, worker, size_bytes, reduction, epochs };
             match self.service.push(&push).map_err(|refusal| self.refused(worker, &refusal))? {
@@ -275,9 +300,9 @@ impl Serving {
                 self.pull(worker, key, round)?;
                 Ok(Progress::Done)
             }
-            Message::Leave => {
+            Message::Leave { is_last } => {
                 line.receive(links, &front, &mut [])?;
-                seat.has_left = true;
+                self.leave(worker, is_last)?;
                 Ok(Progress::Done)
             }
             _ => line.agree(links, &front, self.wire, agreement),
@@ -306,6 +331,15 @@ impl Serving {
         Ok(progress)
     }
 
+    /// Who has left had all its sums, so a round that begins after that would wait for it without end.
+    fn check_all_here(&self, worker: usize) -> Outcome<()> {
+        let Some(gone) = self.seats.iter().position(|seat| seat.has_left) else { return Ok(()) };
+        let what = if self.seats[gone].goes_on { "declared more tensors" } else { "left the group" };
+        let text =
+            format!("worker {worker} began a round after worker {gone} had {what}; both must do the same");
+        Err(Trouble::of(worker, Error::InvalidUsage(text)))
+    }
+
     fn refused(&self, worker: usize, refusal: &Refusal) -> Trouble {
         let text = format!("rank {} refused worker {worker}: {refusal}", self.rank);
         Trouble::of(worker, Error::InvalidUsage(text))
@@ -323,6 +357,7 @@ impl Seat {
             answered_bytes: 0,
             kept: VecDeque::new(),
             has_left: false,
+            goes_on: false,
         }
     }
 

@@ -1,12 +1,15 @@
 //! Whole groups whose ranks are threads, against sums that are written down anew.
 
 mod faults;
+mod generations;
 
 use std::time::Duration;
 
+use super::agree;
 use super::group::{Group, Plan};
 use super::members::{Members, Role};
 use crate::config::Settings;
+use crate::error::Result;
 use crate::kernels::float16::{f16_to_f32, f32_to_f16};
 use crate::memory::Region;
 use crate::net::control::lock;
@@ -15,6 +18,7 @@ use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::summation::placement::machines::Machines;
 use crate::summation::placement::predict::predict;
 use crate::summation::server::part::Reduction;
+use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker;
 use crate::types::DataType;
 
@@ -84,8 +88,9 @@ impl Shape {
             let start = |role: &Role| {
                 let (members, partition_bytes, role) = (self.members(), self.partition_bytes, *role);
                 let settings = self.settings(members.rank(role));
+                let (epoch, nic_mbit, pipeline) = (0, None, self.pipeline);
                 let plan =
-                    Plan { id: *id, members, role, partition_bytes, settings, pipeline: self.pipeline };
+                    Plan { id: *id, members, role, epoch, partition_bytes, nic_mbit, settings, pipeline };
                 scope.spawn(move || rank(Group::join(plan).unwrap(), role))
             };
             let threads: Vec<_> = roles.iter().map(start).collect();
@@ -173,10 +178,16 @@ fn wanted(tensor: usize, round: u64, n_workers: usize) -> Vec<u8> {
     (0..usize::try_from(elements).unwrap()).flat_map(one).collect()
 }
 
-fn declare(group: &mut Group) {
-    for (name, elements, data_type) in TENSORS {
-        group.declare(name, elements, data_type).unwrap();
+/// Servers are told.
+fn declare(group: &mut Group, role: Role) {
+    let tensors = TENSORS.into_iter().filter(|_| matches!(role, Role::Worker(_)));
+    for (name, elements, data_type) in tensors {
+        declare_one(group, name, elements, data_type).unwrap();
     }
+}
+
+fn declare_one(group: &mut Group, name: &str, elements: u64, data_type: DataType) -> Result<usize> {
+    group.declare(Declaration { name: name.to_owned(), elements, data_type }, Options::default())
 }
 
 /// All tensors of all rounds, in the order of their submission.
@@ -206,6 +217,15 @@ fn sum_all(group: &Group, worker: usize, n_rounds: u64, wanted: &[Vec<u8>]) {
     }
 }
 
+/// What worker 0 sends to each server to tell what is declared.
+fn list_bytes(partition_bytes: u64) -> u64 {
+    let tensors = TENSORS.map(|(name, elements, data_type)| {
+        let name = name.to_owned();
+        Declaration { name, elements, data_type }
+    });
+    agree::list(&Declarations::of(partition_bytes, tensors).unwrap()).unwrap().len() as u64
+}
+
 /// Payloads that left and came, on all connections.
 fn payload_bytes(group: &Group) -> (u64, u64) {
     let traffic = lock(&group.comm().engine).links.traffic();
@@ -222,15 +242,24 @@ fn sums_and_bytes_are_right(shape: Shape) {
     let wanted: Vec<Vec<u8>> =
         rounds(N_ROUNDS).map(|(tensor, round)| wanted(tensor, round, n_workers)).collect();
     shape.run(|mut group, role| {
-        declare(&mut group);
+        declare(&mut group, role);
         group.start().unwrap();
         if let Role::Worker(worker) = role {
             sum_all(&group, worker, N_ROUNDS, &wanted);
         }
         group.finish().unwrap();
-        let prediction = predict(&machines, group.placement().unwrap());
+        let prediction = predict(&machines, &group.placement().unwrap());
         let load = &prediction.loads()[shape.members().service_of_rank(group.comm().rank)];
-        let predicted = (N_ROUNDS * load.sent_bytes, N_ROUNDS * load.received_bytes);
+        let (sent_lists, received_lists) = match role {
+            Role::Worker(0) => (n_servers, 0),
+            Role::Worker(_) => (0, 0),
+            Role::Server(_) => (0, 1),
+        };
+        let list_bytes = list_bytes(shape.partition_bytes);
+        let predicted = (
+            N_ROUNDS * load.sent_bytes + sent_lists as u64 * list_bytes,
+            N_ROUNDS * load.received_bytes + received_lists * list_bytes,
+        );
         assert_eq!(payload_bytes(&group), predicted, "{role:?} of {shape:?}");
         group.leave().unwrap();
     });
@@ -267,7 +296,7 @@ fn no_round_gets_the_sum_of_another_whenever_workers_pull() {
     let shape = Shape::new(Transport::Mixed, 3, 1, 1000);
     let tensors = [0, 1];
     shape.run(|mut group, role| {
-        declare(&mut group);
+        declare(&mut group, role);
         group.start().unwrap();
         let Role::Worker(worker) = role else { return group.leave().unwrap() };
         for round in 0..N_ROUNDS {
@@ -302,11 +331,11 @@ fn what_does_not_fit_is_refused() {
     shape.run(|mut group, _| {
         let mut bytes = vec![0; 8];
         let region = Region::of_slice_mut(&mut bytes);
-        group.declare("a", 2, DataType::F32).unwrap();
-        assert!(group.declare("a", 2, DataType::F32).is_err());
+        declare_one(&mut group, "a", 2, DataType::F32).unwrap();
+        assert!(declare_one(&mut group, "a", 2, DataType::F32).is_err());
         assert!(group.push(0, region, Reduction::Sum).is_err());
         group.start().unwrap();
-        assert!(group.start().is_err() && group.declare("b", 2, DataType::F32).is_err());
+        assert_eq!(declare_one(&mut group, "b", 2, DataType::F32), Ok(1));
         assert!(group.push(1, region, Reduction::Sum).is_err());
         let short = Region::of_slice(&[0; 4]);
         assert!(group.push(0, short, Reduction::Sum).is_err());

@@ -8,7 +8,7 @@
 //! average     round       key         the same, for rounds that are averaged     bytes of a contribution
 //! pull        round       key         epochs' digest << 32                       none
 //! answer      round       key         epochs' digest << 32 | first byte          bytes of the result
-//! leave       0           0           0                                          none
+//! leave       0           last        0                                          none
 //! ```
 //!
 //! Pushes, pulls and farewells go from a worker to a service on one channel, answers back on another, so that a push which
@@ -51,8 +51,8 @@ pub(super) enum Message {
     Pull { key: u32, round: u64 },
     /// A result's bytes from `offset` on.
     Answer { key: u32, round: u64, offset: u32 },
-    /// The worker needs the service no more.
-    Leave,
+    /// The worker needs the service no more: for good, or until it has declared more.
+    Leave { is_last: bool },
 }
 
 /// What all messages of one membership and placement have in common.
@@ -83,7 +83,7 @@ impl Wire {
             }
             Message::Pull { key, round } => (PULL, round, key, signed(0)),
             Message::Answer { key, round, offset } => (ANSWER, round, key, signed(offset)),
-            Message::Leave => (LEAVE, 0, 0, 0),
+            Message::Leave { is_last } => (LEAVE, 0, u32::from(is_last), 0),
         };
         Header { function, sequence, signature, part, len }
     }
@@ -96,7 +96,7 @@ impl Wire {
         let message = match function {
             DIGEST => return Ok(Message::Digest { digest: signature, n_workers: key }),
             LIST => return Ok(Message::List { bytes: round, offset: signature }),
-            LEAVE => return Ok(Message::Leave),
+            LEAVE => return Ok(Message::Leave { is_last: key != 0 }),
             PUSH => Message::Push { key, round, offset, reduction: Reduction::Sum },
             AVERAGE => Message::Push { key, round, offset, reduction: Reduction::Average },
             PULL => Message::Pull { key, round },
@@ -132,12 +132,16 @@ mod tests {
             Message::Push { key, round, offset, reduction: Reduction::Average },
             Message::Pull { key, round },
             Message::Answer { key, round, offset },
-            Message::Leave,
+            Message::Leave { is_last: false },
+            Message::Leave { is_last: true },
         ];
         for message in messages {
             assert_eq!(wire.message(&wire.header(message, 9), 0), Ok(message));
         }
-        assert!(wire.message(&Header { function: 4, ..wire.header(Message::Leave, 0) }, 3).is_err());
+        assert!(
+            wire.message(&Header { function: 4, ..wire.header(Message::Leave { is_last: true }, 0) }, 3)
+                .is_err()
+        );
     }
 
     #[test]

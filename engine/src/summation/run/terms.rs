@@ -1,0 +1,79 @@
+//! What follows from a group's members and its declarations, the same in all processes: who owns what, and under which
+//! epochs.
+
+use std::sync::Arc;
+
+use super::members::Members;
+use crate::error::{Error, Result};
+use crate::summation::placement::assign::Placement;
+use crate::summation::placement::machines::Machines;
+use crate::summation::placement::shares::Shares;
+use crate::summation::server::message::Epochs;
+use crate::summation::server::part::{Association, Part};
+use crate::summation::server::service::Service;
+use crate::summation::tensor::{self, Declarations};
+
+/// The rate that NICs count as having where not all are told, in bytes per second: only their proportions matter to a placement.
+const NIC_BYTES_PER_S: u64 = 1 << 30;
+/// Bytes per second of 1 Mbit/s.
+const BYTES_PER_MBIT: u64 = 125_000;
+
+/// What is known of a generation before its declarations are.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    pub(super) members: Members,
+    /// Of its process.
+    pub(super) rank: usize,
+    pub(super) epochs: Epochs,
+    shares: Shares,
+}
+
+impl Terms {
+    /// With the rates of the ranks' NICs in Mbit/s; none where one is not told.
+    pub(super) fn new(
+        members: Members,
+        rank: usize,
+        epochs: Epochs,
+        nic_mbit: Option<&[u64]>,
+    ) -> Result<Self> {
+        let Members { n_workers, n_servers } = members;
+        let machines = match nic_mbit.filter(|rates| rates.len() == members.n_ranks()) {
+            Some(rates) => {
+                let rates: Vec<u64> = rates.iter().map(|rate| rate.saturating_mul(BYTES_PER_MBIT)).collect();
+                let (workers, servers) = rates.split_at(n_workers);
+                Machines::new(workers, servers)
+            }
+            None => Machines::even(n_workers, n_servers, NIC_BYTES_PER_S),
+        };
+        let machines = machines.map_err(|error| Error::InvalidArgument(error.to_string()))?;
+        Ok(Self { members, rank, epochs, shares: Shares::optimal(&machines) })
+    }
+
+    /// Of each service, how much of all bytes it should own.
+    pub(super) fn fractions(&self) -> Vec<f64> {
+        self.shares.fractions()
+    }
+
+    /// Which service owns which part.
+    pub(super) fn placement(&self, declarations: &Declarations) -> Arc<Placement> {
+        Arc::new(Placement::by_shares(self.epochs.placement, declarations, &self.shares))
+    }
+
+    /// This process's service, before it knows what is declared.
+    pub(super) fn idle_service(&self) -> Service {
+        Service::new(self.members.n_workers, [], Association::default(), self.epochs)
+    }
+
+    /// The same, of the parts that the placement gives it.
+    pub(super) fn service(&self, declarations: &Declarations, placement: &Placement) -> Service {
+        let number = self.members.service_of_rank(self.rank);
+        let owned = declarations
+            .parts()
+            .filter(|part| placement.owner(part.key).is_some_and(|owner| usize::from(owner) == number));
+        let part = |part: tensor::Part| {
+            let data_type = declarations.tensors()[part.tensor].data_type;
+            (part.key, Part { count: usize::try_from(part.elements).unwrap_or(usize::MAX), data_type })
+        };
+        Service::new(self.members.n_workers, owned.map(part), Association::default(), self.epochs)
+    }
+}
