@@ -65,7 +65,8 @@ int rsum_declare(const char* name, uint64_t count, int datatype, const rsum_opti
 int rsum_push_pull(int tensor, const void* send, void* recv, int operation);
 /* The same, without waiting; a handle, 0 or greater, or -1 - error. Both buffers are the group's until rsum_wait. */
 int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation);
-/* The two halves. The handle of the push is the one to pull with, once. */
+/* The two halves. The handle of the push is the one to pull with, once, and then to wait for: rsum_pull_async returns 0 or
+ * an error. */
 int rsum_push_async(int tensor, const void* send, int operation);
 int rsum_pull_async(int push, void* recv);
 /* 1: the handle's work is over. 0: not yet. -1: there is no such handle. */

@@ -3,6 +3,8 @@
 //! Read again at each communicator's init, so that a test or a launcher may change it between two; only the log's
 //! settings are latched at the first line, as NCCL does.
 
+pub(crate) mod summation;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -62,20 +62,21 @@ pub(crate) fn show(text: Option<String>) -> *const c_char {
     shown.unwrap_or(c"".as_ptr())
 }
 
-/// Both names of each function: `ncclX`, which a tool may interpose on, and `pncclX`, which it then calls.
+/// Both names of each function: `ncclX` or `rsum_x`, which a tool may interpose on, and the one with a `p` before it,
+/// which it then calls.
 macro_rules! export {
     ($($(#[$doc:meta])* fn $name:ident / $profiled:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
-        /// The arguments are what `nccl.h` asks for.
+        /// The arguments are what the function's header (`nccl.h`, `rsum.h`) asks for.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $result $body
 
         /// The same, under the name that interposing tools call.
         ///
         /// # Safety
-        /// The arguments are what `nccl.h` asks for.
+        /// The arguments are what the function's header (`nccl.h`, `rsum.h`) asks for.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $profiled($($arg: $type),*) -> $result $body
     )*};

@@ -3,7 +3,8 @@
 //!
 //! A map: [`tensor`] says what is summed and in which parts; [`placement`] which service sums which part;
 //! [`worker`] when a worker sends what to whom; [`server`] adds up, round by round; [`codec`] makes gradients smaller on
-//! the wire; [`pcie`] chooses how a machine sums its own before they leave. None of these does I/O: `run` moves the bytes.
+//! the wire; [`pcie`] chooses how a machine sums its own before they leave. None of these does I/O: `run` moves the bytes, and [`session`]
+//! makes the groups.
 //!
 //! Source: Jiang et al., "A unified architecture for accelerating distributed DNN training in heterogeneous GPU/CPU
 //! clusters" (BytePS), OSDI 2020.
@@ -12,8 +13,8 @@ pub mod codec;
 mod options;
 pub mod pcie;
 pub mod placement;
-#[cfg_attr(not(test), expect(dead_code, reason = "its API for frameworks is yet to come"))]
 pub(crate) mod run;
 pub mod server;
+pub mod session;
 pub mod tensor;
 pub mod worker;

@@ -27,6 +27,9 @@ use crate::summation::server::part::Reduction;
 use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker::{self, Pipeline};
 
+/// What the watcher says of a rank whose connection is there and which does not answer.
+const SILENT: &str = "has not answered for";
+
 /// What a process brings to a group.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -83,9 +86,16 @@ pub(crate) struct Pushed {
 }
 
 /// A sum that is to come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "the buffers are in use until it is over"]
 pub(crate) struct Handle(Ending);
+
+impl Pushed {
+    /// Of the contribution, and of its sum.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+}
 
 impl Handle {
     /// Whether the sum is there; nothing while it is not.
@@ -224,23 +234,40 @@ impl Group {
     }
 
     /// The same, with the communicator still there.
-    pub(super) fn finish(&mut self) -> Result<()> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.serve(|_| {})
+    }
+
+    /// The same; `tell` is told of each generation that begins.
+    pub(crate) fn serve(&mut self, mut tell: impl FnMut(&Self)) -> Result<()> {
         if self.running.is_none() {
             self.start()?;
+            tell(self);
         }
         while self.end_generation(true)? {
             self.epochs.placement = self.epochs.placement.wrapping_add(1);
             self.running = None;
             self.start()?;
+            tell(self);
         }
         self.has_left = true;
         Ok(())
     }
 
-    /// The rank through whose loss the group has failed, if that is known.
-    pub(crate) fn lost(&self) -> Option<usize> {
-        let failure = self.comm.health.failure()?;
+    /// Whether it has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.comm.health.has_failed()
+    }
+
+    /// The rank whose silence was the end of the group, if that is why it has failed: its process may still be there.
+    pub(crate) fn silent(&self) -> Option<usize> {
+        let failure = self.comm.health.failure().filter(|failure| failure.what.contains(SILENT))?;
         self.comm.names.iter().position(|name| failure.what.starts_with(name.as_str()))
+    }
+
+    /// The generation.
+    pub(crate) fn placement_epoch(&self) -> u32 {
+        self.epochs.placement
     }
 
     /// What tells of the group's end, and can end it.

@@ -49,7 +49,7 @@ impl Members {
     }
 
     /// The service of a rank.
-    pub(super) fn service_of_rank(self, rank: usize) -> usize {
+    pub(crate) fn service_of_rank(self, rank: usize) -> usize {
         match rank.checked_sub(self.n_workers) {
             None => self.n_servers + rank,
             Some(server) => server,

@@ -4,7 +4,7 @@
 //! peer and aborts are the communicator's. Each process has one thread, the [`driver`]. On it run the [`serving`] side,
 //! which is there in every process, and, in workers, the [`contributing`] side; what they own of each other's process they
 //! exchange without a connection. [`wire`] has the messages, [`line`] the connections, [`agree`] the agreement about
-//! declarations before the first push, [`requests`] what callers and the driver tell each other, [`members`] who is who.
+//! declarations before the first push, [`terms`] what follows from them, [`requests`] what callers and the driver tell each other, [`members`] who is who.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
@@ -13,12 +13,11 @@
 //! no bound on the bytes in flight over all services together.
 //!
 //! Not there yet:
-//! - NICs of different rates: all count as equal.
+//! - NICs of different rates, where not all are told.
 //! - Threads that sum: a service adds on the driver's thread, with one core, and moves nothing meanwhile.
 //! - Gradients in fewer bytes, and priorities of tensors.
 //! - Ranks that are late: the communicator names ranks that die or leave, but for one that does not push, or never
 //!   starts, the others wait without end and without an account of it.
-//! - Going on without a rank: its loss ends the group.
 //! - Ranks of one process read each other's frames of 32 KiB and more in place; after a failure, one may still read a
 //!   buffer that the other's caller has back.
 

@@ -1,0 +1,197 @@
+//! The settings of a summation group.
+
+use std::net::IpAddr;
+
+use super::read;
+use crate::error::{Error, Result};
+use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
+
+/// Where a worker meets nobody: it is alone in its group.
+const ALONE: &str = "127.0.0.1:0";
+
+/// What a process is told of its group.
+#[derive(Clone, Debug)]
+pub(crate) struct SummationSettings {
+    /// `RSUM_ROOT`: host and port at which the processes meet.
+    pub(crate) root: String,
+    /// `RSUM_SECRET`. May be empty where the root is on loopback.
+    pub(crate) secret: String,
+    /// `RSUM_WORKERS`, else `WORLD_SIZE`.
+    pub(crate) n_workers: Option<usize>,
+    /// `RSUM_SERVERS`.
+    pub(crate) n_servers: Option<usize>,
+    /// `RSUM_RANK`, else `RANK`.
+    pub(crate) worker: Option<usize>,
+    /// `RSUM_PARTITION_BYTES`
+    pub(crate) partition_bytes: u64,
+    /// `RSUM_NIC_MBIT_S`
+    pub(crate) nic_mbit: Option<u64>,
+    /// `RSUM_ON_LOSS`: whether the others may go on.
+    pub(crate) continues: bool,
+}
+
+impl SummationSettings {
+    /// A worker's, from the process's environment.
+    pub(crate) fn worker_from_env() -> Result<Self> {
+        Self::parse(read, true)
+    }
+
+    /// A server's, from the process's environment.
+    pub(crate) fn server_from_env() -> Result<Self> {
+        Self::parse(read, false)
+    }
+
+    /// From `lookup`; all mistakes are reported at once.
+    fn parse(lookup: impl Fn(&str) -> Option<String>, is_worker: bool) -> Result<Self> {
+        let mut reader = Reader { lookup, mistakes: Vec::new() };
+        let launched =
+            |own: &'static str, launcher: &'static str| if is_worker { [own, launcher] } else { [own, own] };
+        let n_workers = reader.number(launched("RSUM_WORKERS", "WORLD_SIZE"), 1, "a number of workers");
+        let worker = reader.number(launched("RSUM_RANK", "RANK"), 0, "the number of a worker");
+        let n_servers = reader.number(["RSUM_SERVERS"; 2], 0, "a number of servers");
+        let bytes =
+            reader.number(["RSUM_PARTITION_BYTES"; 2], MIN_PARTITION_BYTES, "bytes of a part, 8 at least");
+        let nic_mbit = reader.number(["RSUM_NIC_MBIT_S"; 2], 1, "a rate in Mbit/s");
+        let continues = reader.continues();
+        if is_worker {
+            reader.check_worker(n_workers, worker);
+        }
+        let root = reader.root(is_worker && n_workers == Some(1) && n_servers.unwrap_or(0) == 0);
+        let secret = reader.secret(&root);
+        reader.check_synchronous();
+        let Reader { mistakes, .. } = reader;
+        if !mistakes.is_empty() {
+            return Err(Error::InvalidUsage(mistakes.join("; ")));
+        }
+        let to_usize = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+        Ok(Self {
+            root,
+            secret,
+            n_workers: to_usize(n_workers),
+            n_servers: to_usize(n_servers),
+            worker: to_usize(worker),
+            partition_bytes: bytes.unwrap_or(DEFAULT_PARTITION_BYTES),
+            nic_mbit,
+            continues,
+        })
+    }
+}
+
+struct Reader<L> {
+    lookup: L,
+    mistakes: Vec<String>,
+}
+
+impl<L: Fn(&str) -> Option<String>> Reader<L> {
+    fn number(&mut self, names: [&'static str; 2], least: u64, what: &str) -> Option<u64> {
+        let (name, text) = names.into_iter().find_map(|name| (self.lookup)(name).map(|text| (name, text)))?;
+        let number = text.trim().parse().ok().filter(|number| *number >= least);
+        if number.is_none() {
+            self.mistakes.push(format!("{name}: \"{text}\" is not {what}"));
+        }
+        number
+    }
+
+    fn check_worker(&mut self, n_workers: Option<u64>, worker: Option<u64>) {
+        match (n_workers, worker) {
+            (Some(n_workers), Some(worker)) if worker < n_workers => {}
+            (Some(n_workers), Some(worker)) => {
+                let text = format!("RSUM_RANK: there is no worker {worker} among {n_workers} (RSUM_WORKERS)");
+                self.mistakes.push(text);
+            }
+            _ if self.mistakes.is_empty() => {
+                let text = "RSUM_WORKERS and RSUM_RANK, or WORLD_SIZE and RANK: set how many workers there are, and which this is";
+                self.mistakes.push(text.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn root(&mut self, is_alone: bool) -> String {
+        let root = (self.lookup)("RSUM_ROOT").or_else(|| is_alone.then(|| ALONE.to_owned()));
+        let root = root.unwrap_or_default();
+        let port = root.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_none() {
+            let text = format!(
+                "RSUM_ROOT: \"{root}\" is not HOST:PORT, where the processes meet, such as 10.0.0.1:4700"
+            );
+            self.mistakes.push(text);
+        }
+        root
+    }
+
+    fn secret(&mut self, root: &str) -> String {
+        let host = root.rsplit_once(':').map_or(root, |(host, _)| host).trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        let secret = (self.lookup)("RSUM_SECRET");
+        if secret.is_none() && !is_here {
+            let text = "RSUM_SECRET: set a text that only the processes of the job know";
+            self.mistakes.push(text.to_owned());
+        }
+        secret.unwrap_or_default()
+    }
+
+    fn continues(&mut self) -> bool {
+        match (self.lookup)("RSUM_ON_LOSS").as_deref() {
+            None | Some("stop") => false,
+            Some("continue") => true,
+            Some(text) => {
+                self.mistakes.push(format!("RSUM_ON_LOSS: \"{text}\" is neither stop nor continue"));
+                false
+            }
+        }
+    }
+
+    fn check_synchronous(&mut self) {
+        if (self.lookup)("RSUM_ASYNC").is_some_and(|text| text.trim() != "0") {
+            self.mistakes.push("RSUM_ASYNC: groups cannot sum asynchronously yet".to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)], is_worker: bool) -> Result<SummationSettings> {
+        let lookup =
+            |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        SummationSettings::parse(lookup, is_worker)
+    }
+
+    #[test]
+    fn a_launchers_names_stand_in() {
+        let settings =
+            parse(&[("WORLD_SIZE", "4"), ("RANK", "3"), ("RSUM_ROOT", "127.0.0.1:47")], true).unwrap();
+        assert_eq!((settings.n_workers, settings.worker), (Some(4), Some(3)));
+        let settings = parse(&[("WORLD_SIZE", "4"), ("RANK", "7"), ("RSUM_ROOT", "127.0.0.1:47")], false);
+        assert_eq!(settings.unwrap().n_workers, None);
+    }
+
+    #[test]
+    fn who_is_alone_needs_no_root() {
+        let settings = parse(&[("RSUM_WORKERS", "1"), ("RSUM_RANK", "0")], true).unwrap();
+        assert_eq!(settings.root, ALONE);
+        assert!(parse(&[("RSUM_WORKERS", "1"), ("RSUM_RANK", "0"), ("RSUM_SERVERS", "1")], true).is_err());
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_once() {
+        let pairs = [
+            ("RSUM_WORKERS", "2"),
+            ("RSUM_RANK", "2"),
+            ("RSUM_ROOT", "10.0.0.1"),
+            ("RSUM_PARTITION_BYTES", "7"),
+            ("RSUM_ON_LOSS", "weep"),
+            ("RSUM_ASYNC", "1"),
+        ];
+        let text = parse(&pairs, true).unwrap_err().to_string();
+        for name in
+            ["RSUM_RANK", "RSUM_ROOT", "RSUM_SECRET", "RSUM_PARTITION_BYTES", "RSUM_ON_LOSS", "RSUM_ASYNC"]
+        {
+            assert!(text.contains(name), "{text}");
+        }
+        let text = parse(&[], true).unwrap_err().to_string();
+        assert!(text.contains("RSUM_WORKERS") && text.contains("RSUM_ROOT"), "{text}");
+    }
+}

@@ -1,0 +1,11 @@
+//! A group as programs use it: its processes meet, sum in generations, change members, and go on after a loss.
+//!
+//! A map: [`rendezvous`] is where the processes meet and get their numbers; [`worker`] is a worker's place in all groups
+//! of its job, with what it has declared; [`handles`] what the C API knows submissions by; [`server`] the life of
+//! a process that does nothing but sum, which [`signals`] end.
+
+pub(crate) mod handles;
+pub(crate) mod rendezvous;
+pub mod server;
+pub mod signals;
+pub(crate) mod worker;

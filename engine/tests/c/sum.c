@@ -1,0 +1,154 @@
+/* A worker of a summation group. What it does is its argument; settings come from the environment. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../include/rsum.h"
+
+enum { FLOAT32 = 7, TENSORS = 3, MOST = 300007 };
+
+static const uint64_t COUNTS[TENSORS] = {300007, 1, 4099};
+static float send_buffer[TENSORS][MOST], recv_buffer[TENSORS][MOST];
+static int tensors[TENSORS];
+
+static void fail(const char* what) {
+  printf("ERROR %s: %s\n", what, rsum_last_error());
+  fflush(stdout);
+  exit(1);
+}
+
+static uint64_t mix(uint64_t seed) {
+  seed += 0x9e3779b97f4a7c15u;
+  seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9u;
+  seed = (seed ^ (seed >> 27)) * 0x94d049bb133111ebu;
+  return seed ^ (seed >> 31);
+}
+
+/* What worker adds to an element: its number counts from the start of the job, so that it stays when others leave. */
+static float value(int worker, int round, int tensor, uint64_t index) {
+  uint64_t seed = mix(mix(mix((uint64_t)worker) ^ (uint64_t)round) ^ (uint64_t)tensor) ^ index;
+  return (float)((int64_t)(mix(seed) % 2000001) - 1000000) / 1000.0f;
+}
+
+static int declare(int n) {
+  for (int tensor = 0; tensor < n; tensor++) {
+    char name[16];
+    snprintf(name, sizeof name, "tensor %d", tensor);
+    tensors[tensor] = rsum_declare(name, COUNTS[tensor], FLOAT32, NULL);
+    if (tensors[tensor] < 0) fail("declare");
+  }
+  return n;
+}
+
+/* Sums a round of the first tensors. workers has the first numbers of those that are there, in the order of their present
+ * ones. 0, or the error. */
+static int sum_round(int n, int round, const int* workers, uint64_t* fingerprint) {
+  int handles[TENSORS], result = 0, own = workers[rsum_rank()], size = rsum_size();
+  for (int tensor = 0; tensor < n; tensor++) {
+    for (uint64_t index = 0; index < COUNTS[tensor]; index++)
+      send_buffer[tensor][index] = value(own, round, tensor, index);
+    handles[tensor] = rsum_push_pull_async(tensors[tensor], send_buffer[tensor], recv_buffer[tensor], rsumSum);
+  }
+  for (int tensor = 0; tensor < n; tensor++) {
+    int code = handles[tensor] < 0 ? -1 - handles[tensor] : rsum_wait(handles[tensor]);
+    if (code != 0) result = code;
+  }
+  for (int tensor = 0; tensor < n && result == 0; tensor++)
+    for (uint64_t index = 0; index < COUNTS[tensor]; index++) {
+      float sum = value(workers[0], round, tensor, index);
+      for (int worker = 1; worker < size; worker++) sum += value(workers[worker], round, tensor, index);
+      if (memcmp(&sum, &recv_buffer[tensor][index], sizeof sum) != 0) {
+        printf("WRONG round %d tensor %d element %llu\n", round, tensor, (unsigned long long)index);
+        fflush(stdout);
+        exit(2);
+      }
+      uint32_t bits;
+      memcpy(&bits, &sum, sizeof bits);
+      *fingerprint = mix(*fingerprint ^ bits);
+    }
+  return result;
+}
+
+static void sum_some(int n, int rounds, const int* workers) {
+  uint64_t fingerprint = 0;
+  for (int round = 0; round < rounds; round++)
+    if (sum_round(n, round, workers, &fingerprint) != 0) fail("sum");
+  printf("SUMS %016llx %d of %d, %d servers, epoch %d\n", (unsigned long long)fingerprint, rsum_rank(), rsum_size(),
+         rsum_servers(), rsum_epoch());
+  fflush(stdout);
+}
+
+static void end(void) {
+  if (rsum_shutdown() != 0) fail("shutdown");
+  printf("DONE\n");
+  exit(0);
+}
+
+/* Sums until that fails, then once more with those that are left, if that is wanted. */
+static void until_loss(int continues, int* workers) {
+  uint64_t fingerprint = 0;
+  int round = 0, n = declare(TENSORS);
+  printf("READY\n");
+  fflush(stdout);
+  while (sum_round(n, round++, workers, &fingerprint) == 0) {
+  }
+  printf("LOST %s\n", rsum_last_error());
+  fflush(stdout);
+  if (!continues) exit(0);
+  int first = workers[rsum_rank()];
+  if (rsum_resume(-1, -1) != 0) fail("resume");
+  /* Who is left is known by whose contribution comes. */
+  int64_t left[64] = {0}, all[64];
+  char name[32];
+  snprintf(name, sizeof name, "left %d", rsum_epoch());
+  int tensor = rsum_declare(name, 64, 4, NULL);
+  left[rsum_rank()] = first;
+  if (tensor < 0 || rsum_push_pull(tensor, left, all, rsumSum) != 0) fail("who is left");
+  for (int worker = 0; worker < rsum_size(); worker++) workers[worker] = (int)all[worker];
+  sum_some(n, 3, workers);
+  end();
+}
+
+int main(int argc, char** argv) {
+  int workers[64];
+  for (int worker = 0; worker < 64; worker++) workers[worker] = worker;
+  if (argc < 2) return 3;
+  if (rsum_rank() != -1 || rsum_size() != -1 || rsum_poll(0) != -1) return 4;
+  if (rsum_init() != 0) fail("init");
+  if (strcmp(argv[1], "sums") == 0) {
+    sum_some(declare(TENSORS), 5, workers);
+    end();
+  } else if (strcmp(argv[1], "later") == 0) {
+    for (int n = 1; n <= TENSORS; n++) sum_some(declare(n), 2, workers);
+    end();
+  } else if (strcmp(argv[1], "declare") == 0) {
+    int tensor = rsum_declare(argv[2], (uint64_t)atoi(argv[3]), FLOAT32, NULL);
+    if (tensor < 0) fail("declare");
+    if (rsum_push_pull(tensor, send_buffer[0], recv_buffer[0], rsumAverage) != 0) fail("push_pull");
+    end();
+  } else if (strcmp(argv[1], "members") == 0) {
+    int n = declare(TENSORS);
+    sum_some(n, 5, workers);
+    for (int next = 2; next < argc; next++) {
+      if (rsum_suspend() != 0) fail("suspend");
+      if (rsum_rank() != -1) fail("rank");
+      if (rsum_resume(-1, atoi(argv[next])) != 0) fail("resume");
+      sum_some(n, 5, workers);
+    }
+    end();
+  } else if (strcmp(argv[1], "halves") == 0) {
+    float number = (float)(1 + rsum_rank()), sum = 0;
+    int tensor = rsum_declare("number", 1, FLOAT32, NULL);
+    int push = rsum_push_async(tensor, &number, rsumSum);
+    if (push < 0 || rsum_poll(push) != 0) fail("push");
+    if (rsum_wait(push) != 5 || rsum_suspend() != 5) fail("what was not pulled");
+    if (rsum_pull_async(push, &sum) != 0 || rsum_pull_async(push, &sum) != 5) fail("pull");
+    if (rsum_wait(push) != 0 || rsum_poll(push) != -1) fail("wait");
+    printf("SUM %g local %d of %d\n", (double)sum, rsum_local_rank(), rsum_local_size());
+    end();
+  } else {
+    until_loss(strcmp(argv[1], "continue") == 0, workers);
+  }
+  return 0;
+}
