@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../include/rsum.h"
+#include "rsum.h"
 
 enum { FLOAT32 = 7, TENSORS = 3, MOST = 300007 };
 

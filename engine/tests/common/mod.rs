@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "the library is loaded as a C program would load it")]
 
 pub(crate) mod network;
+pub(crate) mod sum;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,64 @@
+//! Summation groups of real processes.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Rank, compile, folder};
+
+/// The worker's program.
+pub(crate) fn sum_program(name: &str) -> PathBuf {
+    let program = folder(name).join("sum");
+    compile("sum.c", &program, &["-lrsccl"]);
+    program
+}
+
+/// A group that is to meet at a port of its own.
+pub(crate) struct Group<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) n_workers: usize,
+    pub(crate) n_servers: usize,
+    pub(crate) port: u16,
+}
+
+impl<'a> Group<'a> {
+    pub(crate) fn new(program: &'a Path, n_workers: usize, n_servers: usize) -> Self {
+        // Free a moment ago: nobody else on this machine asks for a port by its number.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { program, n_workers, n_servers, port }
+    }
+
+    /// All workers, which do the same.
+    pub(crate) fn workers(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<Rank> {
+        (0..self.n_workers).map(|worker| self.worker(worker, arguments, environment)).collect()
+    }
+
+    /// One worker.
+    pub(crate) fn worker(&self, worker: usize, arguments: &[&str], environment: &[(&str, &str)]) -> Rank {
+        let mut command = Command::new(self.program);
+        command.args(arguments).env("RSUM_WORKERS", self.n_workers.to_string());
+        command.env("RSUM_SERVERS", self.n_servers.to_string()).env("RSUM_RANK", worker.to_string());
+        self.start(&mut command, environment)
+    }
+
+    /// All servers.
+    pub(crate) fn servers(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<Rank> {
+        (0..self.n_servers).map(|_| self.server(arguments, environment)).collect()
+    }
+
+    /// One server; what it says goes where a worker's words go.
+    pub(crate) fn server(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Rank {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 2>&1", env!("CARGO_BIN_EXE_ringscope-sumd")]).args(arguments);
+        self.start(&mut command, environment)
+    }
+
+    fn start(&self, command: &mut Command, environment: &[(&str, &str)]) -> Rank {
+        command
+            .env("RSUM_ROOT", format!("127.0.0.1:{}", self.port))
+            .env("RSUM_SECRET", "a secret of this test")
+            .env("RSCCL_TIMEOUT_S", "10")
+            .envs(environment.iter().copied());
+        Rank::start(command)
+    }
+}
