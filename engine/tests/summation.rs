@@ -99,6 +99,49 @@ fn a_server_that_is_told_to_stop_is_named() {
     assert!(server.child.wait().unwrap().success());
 }
 
+/// A server's answer: the status line's code, and the body.
+fn ask(address: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_server_says_how_it_is() {
+    let program = sum_program("sum-health");
+    let group = Group::new(&program, 2, 1);
+    let mut server = group.server(&["--health", "127.0.0.1:0"], &[("RSUM_ON_LOSS", "stop")]);
+    let line = server.line();
+    let address = line.split("http://").nth(1).unwrap().strip_suffix("/status").unwrap().to_owned();
+    let status = |path: &str| ask(&address, path);
+    assert_eq!(
+        (status("/healthz").0, status("/readyz").0, status("/else").0),
+        ("200".into(), "503".into(), "404".into())
+    );
+    assert!(status("/status").1.contains("\"state\":\"waiting\""));
+    let mut workers = group.workers(&["stop"], &[]);
+    workers.iter_mut().for_each(|worker| assert_eq!(worker.line(), "READY"));
+    assert!(std::iter::repeat_with(|| server.line()).any(|line| line.contains("generation 0 of 3 parts")));
+    assert_eq!(status("/readyz").0, "200");
+    // The workers stand still, so a round waits, or is about to.
+    let stopped = workers[1].child.id().to_string();
+    assert!(Command::new("kill").args(["-STOP", &stopped]).status().unwrap().success());
+    let told =
+        std::iter::repeat_with(|| serde_json::from_str::<serde_json::Value>(&status("/status").1).unwrap())
+            .find(|told| told["service"]["waiting"]["workers"][0] == 1)
+            .unwrap();
+    assert_eq!((&told["state"], &told["group"]["generation"]), (&"in a group".into(), &0.into()));
+    assert!(told["group"]["members"][2].as_str().unwrap().starts_with("a server ("), "{told}");
+    for mut worker in workers {
+        worker.child.kill().unwrap();
+        worker.child.wait().unwrap();
+    }
+    assert!(server.rest().contains("rank"));
+}
+
 #[test]
 fn declarations_that_differ_are_named() {
     let program = sum_program("sum-differ");

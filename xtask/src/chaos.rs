@@ -4,13 +4,15 @@ use anyhow::Result;
 
 use crate::process::{self, cargo};
 
-/// Runs it; prints how many deaths there were and how late the last survivor knew.
-pub(crate) fn run(rounds: u32, seed: Option<u64>) -> Result<()> {
+/// Runs it, or that of summation groups; prints how many deaths there were and how late the last survivor knew.
+pub(crate) fn run(rounds: u32, seed: Option<u64>, summation: bool) -> Result<()> {
+    let (name, prefix) =
+        if summation { ("summation_chaos", "RSUM_CHAOS") } else { ("faults_chaos", "RSCCL_CHAOS") };
     process::run(&mut cargo(["build", "-p", "ringscope-engine"]))?;
-    let mut test = cargo(["test", "-p", "ringscope-engine", "--test", "faults_chaos", "--", "--nocapture"]);
-    test.env("RSCCL_CHAOS_ROUNDS", rounds.to_string());
+    let mut test = cargo(["test", "-p", "ringscope-engine", "--test", name, "--", "--nocapture"]);
+    test.env(format!("{prefix}_ROUNDS"), rounds.to_string());
     if let Some(seed) = seed {
-        test.env("RSCCL_CHAOS_SEED", seed.to_string());
+        test.env(format!("{prefix}_SEED"), seed.to_string());
     }
     process::run(&mut test)
 }

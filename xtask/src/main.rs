@@ -91,6 +91,9 @@ enum Command {
         /// Repeat the run that printed this seed
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
+        /// Kill workers and servers of summation groups
+        #[arg(long)]
+        summation: bool,
     },
     /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
     Rig(rig::Args),
@@ -134,7 +137,7 @@ fn main() -> ExitCode {
         Command::Screens { out, stages } => screens::shoot(out, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
-        Command::Chaos { rounds, seed } => chaos::run(rounds, seed),
+        Command::Chaos { rounds, seed, summation } => chaos::run(rounds, seed, summation),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
         Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),
         Command::Bench { what, arguments } => bench::run(what, &arguments),

@@ -20,18 +20,25 @@ struct Cli {
     /// Wait for another job after one, and after a failure
     #[arg(long)]
     stay: bool,
+    /// Answer HTTP at this address: /healthz while the process lives, /readyz in a group, /status what it is at, as JSON
+    #[arg(long, value_name = "ADDRESS")]
+    health: Option<String>,
 }
 
 const EXAMPLE: &str = "Example:
-  RSUM_ROOT=10.0.0.1:4700 RSUM_SECRET=correct-horse ringscope-sumd --stay
+  RSUM_ROOT=10.0.0.1:4700 RSUM_SECRET=correct-horse ringscope-sumd --stay --health 0.0.0.0:4701
 
 Every setting of the workers (RSUM_NIC_MBIT_S, RSCCL_TIMEOUT_S, NCCL_DEBUG, …) is one here too.";
 
 fn main() -> ExitCode {
-    let Cli { root, stay } = Cli::parse();
+    let Cli { root, stay, health } = Cli::parse();
     let run = || {
         let server = Server::from_env(Options { root, stay })?;
         signals::stop_on_signals(server.stopper())?;
+        if let Some(address) = health {
+            let address = server.answer_health(&address)?;
+            say(&format!("health is told at http://{address}/status"));
+        }
         server.run(say)
     };
     match run() {

@@ -23,6 +23,8 @@ use crate::net::verdict::{Known, mismatch, verdict};
 use crate::net::wake;
 use crate::transport::tcp::connect::tune;
 
+/// What is said of a rank whose connection is there and which does not answer.
+pub(crate) const SILENT: &str = "has not answered for";
 /// Bytes of an unfinished message at most.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 /// A peer answers a farewell in a round trip; one that is stopped must not hold up a destroy.
@@ -151,7 +153,7 @@ impl Watcher {
             |peer: &&Watched| !peer.gone && now.saturating_duration_since(peer.heard) >= self.silence;
         if let Some(peer) = self.peers.iter().find(silent) {
             let silence = now.saturating_duration_since(peer.heard).as_secs_f32();
-            let what = format!("{} has not answered for {silence:.1} s", self.names[peer.peer.rank]);
+            let what = format!("{} {SILENT} {silence:.1} s", self.names[peer.peer.rank]);
             self.health.fail(Failure { code: 6, what });
         } else if self.rank == 0 {
             self.judge(now);

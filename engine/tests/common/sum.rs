@@ -35,10 +35,7 @@ impl<'a> Group<'a> {
 
     /// One worker.
     pub(crate) fn worker(&self, worker: usize, arguments: &[&str], environment: &[(&str, &str)]) -> Rank {
-        let mut command = Command::new(self.program);
-        command.args(arguments).env("RSUM_WORKERS", self.n_workers.to_string());
-        command.env("RSUM_SERVERS", self.n_servers.to_string()).env("RSUM_RANK", worker.to_string());
-        self.start(&mut command, environment)
+        Rank::start(&mut self.worker_command(worker, arguments, environment))
     }
 
     /// All servers.
@@ -46,19 +43,36 @@ impl<'a> Group<'a> {
         (0..self.n_servers).map(|_| self.server(arguments, environment)).collect()
     }
 
-    /// One server; what it says goes where a worker's words go.
+    /// One server.
     pub(crate) fn server(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Rank {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", "exec \"$0\" \"$@\" 2>&1", env!("CARGO_BIN_EXE_ringscope-sumd")]).args(arguments);
-        self.start(&mut command, environment)
+        Rank::start(&mut self.server_command(arguments, environment))
     }
 
-    fn start(&self, command: &mut Command, environment: &[(&str, &str)]) -> Rank {
+    pub(crate) fn worker_command(
+        &self,
+        worker: usize,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(arguments).env("RSUM_WORKERS", self.n_workers.to_string());
+        command.env("RSUM_SERVERS", self.n_servers.to_string()).env("RSUM_RANK", worker.to_string());
+        self.set(command, environment)
+    }
+
+    /// What a server says goes where a worker's words go.
+    pub(crate) fn server_command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 2>&1", env!("CARGO_BIN_EXE_ringscope-sumd")]).args(arguments);
+        self.set(command, environment)
+    }
+
+    fn set(&self, mut command: Command, environment: &[(&str, &str)]) -> Command {
         command
             .env("RSUM_ROOT", format!("127.0.0.1:{}", self.port))
             .env("RSUM_SECRET", "a secret of this test")
             .env("RSCCL_TIMEOUT_S", "10")
             .envs(environment.iter().copied());
-        Rank::start(command)
+        command
     }
 }

@@ -106,6 +106,7 @@ impl Driver {
     }
 
     fn round(&mut self, now_ns: u64) -> Outcome<bool> {
+        self.requests.asked().answer(|| self.serving.report());
         self.take_inbound();
         let mut moved = self.listen(now_ns)?;
         if !self.has_greeted {

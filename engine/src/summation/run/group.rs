@@ -8,6 +8,7 @@ use super::contributing::Contributing;
 use super::driver::{Driver, break_off};
 use super::line::Line;
 use super::members::{Members, Role};
+use super::report::Probe;
 use super::requests::{Ending, Requests};
 use super::serving::Serving;
 use super::terms::Terms;
@@ -15,20 +16,18 @@ use super::wire::{ANSWER_CHANNEL, MAX_PART_BYTES, PUSH_CHANNEL, Wire};
 use crate::comm::init::{Request, init_as};
 use crate::comm::links::Links;
 use crate::comm::making::Making;
-use crate::comm::{Comm, CommConfig};
+use crate::comm::{Comm, CommConfig, registry};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use crate::net::control::{Failure, Health, lock};
 use crate::net::unique_id::UNIQUE_ID_BYTES;
+use crate::net::watch::SILENT;
 use crate::summation::placement::assign::Placement;
 use crate::summation::server::message::Epochs;
 use crate::summation::server::part::Reduction;
 use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker::{self, Pipeline};
-
-/// What the watcher says of a rank whose connection is there and which does not answer.
-const SILENT: &str = "has not answered for";
 
 /// What a process brings to a group.
 #[derive(Debug)]
@@ -133,6 +132,8 @@ impl Group {
         let request =
             Request { api: "summation", id, rank, n_ranks, config: CommConfig::default(), split: None };
         let comm = init_as(request, settings, &Making::new())?;
+        // Known to the process, so that it takes leave of its peers, and tells them of a failure, when it exits.
+        registry::insert(Arc::clone(&comm));
         let epochs = Epochs { membership: epoch, placement: 0 };
         let (running, has_left) = (None, false);
         Ok(Self { comm, members, role, declarations, epochs, nic_mbit, pipeline, running, has_left })
@@ -217,6 +218,11 @@ impl Group {
     pub(crate) fn pull(&self, pushed: Pushed, recv: Region) -> Result<Handle> {
         check_size(recv, pushed.size_bytes)?;
         Ok(Handle(self.run()?.requests.pull(pushed.ticket, recv)))
+    }
+
+    /// Asks the present generation's thread.
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        self.running.as_ref().map(|run| Probe(Arc::clone(&run.requests)))
     }
 
     /// Who owns what, once the group has started.
@@ -357,6 +363,7 @@ impl Drop for Group {
             let _ = self.end_generation(true);
         }
         self.comm.destroy();
+        let _ = registry::remove(self.comm.identity.handle);
     }
 }
 

@@ -4,7 +4,8 @@
 //! peer and aborts are the communicator's. Each process has one thread, the [`driver`]. On it run the [`serving`] side,
 //! which is there in every process, and, in workers, the [`contributing`] side; what they own of each other's process they
 //! exchange without a connection. [`wire`] has the messages, [`line`] the connections, [`agree`] the agreement about
-//! declarations before the first push, [`terms`] what follows from them, [`requests`] what callers and the driver tell each other, [`members`] who is who.
+//! declarations before the first push, [`terms`] what follows from them, [`requests`] what callers and the driver tell
+//! each other, [`report`] what the driver says when it is asked, [`members`] who is who.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
@@ -27,6 +28,7 @@ mod driver;
 pub(crate) mod group;
 mod line;
 pub(crate) mod members;
+pub(crate) mod report;
 mod requests;
 mod serving;
 mod terms;

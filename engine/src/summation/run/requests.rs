@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use super::report::Asked;
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use crate::net::control::{Health, lock};
@@ -41,6 +42,7 @@ pub(super) struct Requests {
     is_closing: AtomicBool,
     /// Once it is closing: whether for good.
     is_last: AtomicBool,
+    asked: Asked,
     health: Arc<Health>,
 }
 
@@ -81,8 +83,8 @@ impl Requests {
     /// To a driver of the communicator with this health.
     pub(super) fn new(health: Arc<Health>) -> Self {
         let no = || AtomicBool::new(false);
-        let (has_some, is_closing, is_last) = (no(), no(), no());
-        Self { state: Mutex::default(), changed: Condvar::new(), has_some, is_closing, is_last, health }
+        let (state, changed, asked) = (Mutex::default(), Condvar::new(), Asked::default());
+        Self { state, changed, has_some: no(), is_closing: no(), is_last: no(), asked, health }
     }
 
     /// Submits a contribution; its ticket. Waits while too many are open.
@@ -165,6 +167,16 @@ impl Requests {
     /// For the driver: who owns what.
     pub(super) fn place(&self, placement: &Arc<Placement>) {
         lock(&self.state).placement = Some(Arc::clone(placement));
+    }
+
+    /// What the driver is asked.
+    pub(super) fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// Lets the driver look.
+    pub(super) fn wake_driver(&self) {
+        self.health.wake_runner();
     }
 
     /// For the driver: it has started.

@@ -11,6 +11,7 @@ use rustix::event::PollFd;
 
 use super::agree::Agreement;
 use super::line::{Line, Outcome, Trouble};
+use super::report::{Report, Waiting};
 use super::wire::{Message, Wire};
 use crate::comm::links::Links;
 use crate::error::Error;
@@ -116,6 +117,23 @@ impl Serving {
         let lands = |other: &usize| self.seats[*other].landing.is_some();
         let began = (0..self.seats.len()).find(|other| !pending.workers.contains(other) || lands(other));
         self.check_all_here(began.unwrap_or(0))
+    }
+
+    /// How far it is.
+    pub(super) fn report(&self) -> Report {
+        let counters = self.service.counters();
+        let waiting = self.service.waits_for().into_iter().min_by_key(|pending| pending.round);
+        let name =
+            |key| self.declarations.part(key).and_then(|part| self.declarations.tensors().get(part.tensor));
+        let waiting = waiting.map(|Pending { key, round, phase, workers }| Waiting {
+            tensor: name(key).map_or_else(String::new, |tensor| tensor.name.clone()),
+            key,
+            round,
+            phase: if phase == Phase::Push { "push" } else { "pull" },
+            workers,
+        });
+        let (finished_rounds, summed_bytes) = (counters.finished_rounds, counters.summed_bytes);
+        Report { finished_rounds, summed_bytes, waiting }
     }
 
     /// Whether the workers go on, once they have declared more.

@@ -1,13 +1,14 @@
 //! The life of a process that does nothing but sum: it waits for a job, is in its groups, and waits again.
 
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::rendezvous::meeting::{Call, Meeting, Met};
 use super::rendezvous::message::{Membership, Wanted};
 use super::rendezvous::root::Root;
-use super::worker;
+use super::status::{Present, Status};
+use super::{health, worker};
 use crate::config::Settings;
 use crate::config::summation::SummationSettings;
 use crate::error::{Error, Result};
@@ -43,6 +44,7 @@ pub struct Server {
     settings: SummationSettings,
     comm: Settings,
     ends: Arc<Ends>,
+    status: Arc<Status>,
 }
 
 /// What ends a server from outside.
@@ -73,13 +75,22 @@ impl Server {
         let settings = SummationSettings::server_from_env().map_err(failed)?;
         let settings = SummationSettings { worker: None, ..settings };
         let comm = Settings::from_env().map_err(failed)?;
-        Ok(Self { options, settings, comm, ends: Arc::default() })
+        Ok(Self { options, settings, comm, ends: Arc::default(), status: Arc::default() })
     }
 
     /// What ends it from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.ends))
+    }
+
+    /// Answers at an address how the server is, as long as the process lives: `/healthz`, `/readyz`, `/status`. Where it
+    /// listens.
+    ///
+    /// # Errors
+    /// It cannot listen there.
+    pub fn answer_health(&self, address: &str) -> std::result::Result<SocketAddr, Failed> {
+        health::answer(address, Arc::clone(&self.status)).map_err(failed)
     }
 
     /// Lives. `tell` gets a line about each thing that happens.
@@ -132,8 +143,12 @@ impl Server {
             }
             match meeting.meet(Wanted { lost: lost.take(), ..Wanted::default() })? {
                 Met::Group(membership) => match self.group(&membership, tell) {
-                    Ok(()) => tell("the workers have left the group"),
+                    Ok(()) => {
+                        self.status.leave(None);
+                        tell("the workers have left the group");
+                    }
                     Err((error, silent)) => {
+                        self.status.leave(Some(error.to_string()));
                         tell(&format!("the group has failed: {error}"));
                         if !membership.continues() {
                             return Ok(Job::Lost);
@@ -169,7 +184,11 @@ impl Server {
             self.stopper().stop();
         }
         let service = members.service_of_rank(rank);
-        let served = group.serve(|group| tell(&generation(group, service)));
+        self.status.join(Present::of(membership));
+        let served = group.serve(|group| {
+            self.status.begin(group.placement_epoch(), group.probe());
+            tell(&generation(group, service));
+        });
         *lock(&self.ends.group) = None;
         served.map_err(|error| (error, group.silent()))
     }
