@@ -81,6 +81,19 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Waits until it has said all; a process that says nothing hangs.
+    fn wait_for_end(&self, case: &str) {
+        loop {
+            match self.lines.recv_timeout(HANG_WAIT) {
+                Ok((_, line)) => assert!(!line.starts_with("WRONG"), "{case}: {line}"),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("{case} hangs"),
+            }
+        }
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -98,12 +111,16 @@ struct Case {
     /// Workers before servers.
     victim: usize,
     death: Duration,
+    /// While the processes still meet: the others learn that from the rendezvous, from the making of the communicator, or
+    /// from the group, so all that is asked is that none hangs.
+    early: bool,
 }
 
 /// What the deaths came to.
 #[derive(Debug, Default)]
 struct Tally {
     deaths: u64,
+    early: u64,
     of_servers: u64,
     went_on: u64,
     slowest: Duration,
@@ -121,6 +138,7 @@ impl Case {
             continues: random.below(3) > 0,
             victim: random.below(n_workers + n_servers),
             death: Duration::from_micros(random.below(usize::try_from(latest).unwrap()) as u64),
+            early: random.below(4) == 0,
         }
     }
 
@@ -129,7 +147,9 @@ impl Case {
         let group = Group::new(program, self.n_workers, self.n_servers);
         let on_loss = if self.continues { "continue" } else { "stop" };
         let shm = if self.over_memory { "0" } else { "1" };
-        let environment = [("RSUM_ON_LOSS", on_loss), ("RSCCL_SHM_DISABLE", shm)];
+        let timeout = if self.early { "2" } else { "10" };
+        let environment =
+            [("RSUM_ON_LOSS", on_loss), ("RSCCL_SHM_DISABLE", shm), ("RSCCL_TIMEOUT_S", timeout)];
         let workers =
             (0..self.n_workers).map(|worker| group.worker_command(worker, &[on_loss], &environment));
         let servers = (0..self.n_servers).map(|_| group.server_command(&[], &environment));
@@ -137,9 +157,26 @@ impl Case {
     }
 }
 
+/// Nobody tells when a random moment has come.
+fn wait_until(moment: Instant) {
+    while now() < moment {
+        std::thread::yield_now();
+    }
+}
+
 fn round(program: &Path, case: &Case, tally: &mut Tally) {
     let text = format!("{case:?}");
     let mut processes = case.start(program);
+    if case.early {
+        wait_until(now() + case.death);
+        processes[case.victim].child.kill().unwrap();
+        let workers = processes.iter().take(case.n_workers).enumerate();
+        for (index, worker) in workers.filter(|(index, _)| *index != case.victim) {
+            worker.wait_for_end(&format!("{text}: {index}"));
+        }
+        (tally.deaths, tally.early) = (tally.deaths + 1, tally.early + 1);
+        return;
+    }
     processes.iter().take(case.n_workers).for_each(|worker| drop(worker.wait_for("READY", &text)));
     // A server's rank is known by what it says; a worker's is its number.
     let rank = |process: &Process| {
@@ -147,11 +184,7 @@ fn round(program: &Path, case: &Case, tally: &mut Tally) {
         line.split(' ').nth(4).unwrap().parse::<usize>().unwrap()
     };
     let ranks: Vec<usize> = (0..case.n_workers).chain(processes[case.n_workers..].iter().map(rank)).collect();
-    let moment = now() + case.death;
-    // Nobody tells when a random moment has come.
-    while now() < moment {
-        std::thread::yield_now();
-    }
+    wait_until(now() + case.death);
     processes[case.victim].child.kill().unwrap();
     let died = now();
     let survivors = || processes.iter().enumerate().filter(|(index, _)| *index != case.victim);
@@ -197,9 +230,9 @@ fn members_die_at_any_moment() {
         let case = Case::draw(&mut random, number);
         round(&program, &case, &mut tally);
     }
-    let Tally { deaths, of_servers, went_on, slowest, late } = tally;
+    let Tally { deaths, early, of_servers, went_on, slowest, late } = tally;
     println!(
-        "{deaths} deaths, {of_servers} of servers: 0 hangs, 0 wrong sums; named by all survivors after at most {:.0} ms, {late} times \
+        "{deaths} deaths, {early} while they met, {of_servers} more of servers: 0 hangs, 0 wrong sums; named by all survivors after at most {:.0} ms, {late} times \
              after more than {} ms; {went_on} groups went on with right sums",
         slowest.as_secs_f64() * 1000.0,
         ERROR_WAIT.as_millis()

@@ -42,14 +42,24 @@ impl Nic {
     }
 }
 
+/// The NICs that are set, or those of the machine.
+fn listed(settings: &Settings) -> Result<Vec<NicSpec>> {
+    match &settings.nics {
+        Some(nics) => Ok(nics.clone()),
+        None => interfaces::machine_nics().map_err(|error| Error::system("listing the interfaces", &error)),
+    }
+}
+
+/// 10⁶ bits per second of the first NIC that is up, if it tells.
+pub(crate) fn told_speed_mbit(settings: &Settings) -> Option<u32> {
+    let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
+    let facts = listed(settings).ok()?.into_iter().map(|spec| sysfs.nic(&spec.name));
+    facts.into_iter().find(|facts| facts.down.is_none())?.speed_mbit
+}
+
 /// The NICs that are up and can be bound, in the order of the list.
 pub(crate) fn usable(settings: &Settings) -> Result<Vec<Nic>> {
-    let listed = match &settings.nics {
-        Some(nics) => nics.clone(),
-        None => {
-            interfaces::machine_nics().map_err(|error| Error::system("listing the interfaces", &error))?
-        }
-    };
+    let listed = listed(settings)?;
     let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
     let mut refused = Vec::new();
     let mut nics = Vec::new();

@@ -304,7 +304,7 @@ pub(super) fn call(settings: &SummationSettings, comm: &Settings, root: Option<&
         host: comm.host.clone(),
         host_id: comm.host_id.clone(),
         pid: std::process::id(),
-        nic_mbit: settings.nic_mbit,
+        nic_mbit: settings.nic_mbit.or_else(|| nic::told_speed_mbit(comm).map(u64::from)),
         continues: settings.continues,
     };
     let address = root.map_or_else(|| settings.root.clone(), |root| root.address().to_string());

@@ -1,17 +1,12 @@
 //! Groups that cannot go on: every rank learns why, and nobody waits.
 
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::{
-    PARTITION_BYTES, Shape, TRANSPORTS, Transport, contribution, declare, declare_one, reduction, root,
-};
+use super::{Shape, TRANSPORTS, Transport, contribution, declare, declare_one, reduction};
 use crate::clock;
 use crate::error::Result;
 use crate::memory::Region;
-use crate::net::control::lock;
-use crate::net::unique_id::UNIQUE_ID_BYTES;
 use crate::summation::run::group::Group;
 use crate::summation::run::members::Role;
 use crate::types::DataType;
@@ -95,54 +90,4 @@ fn who_gives_up_is_named_to_all_others() {
             }
         }
     }
-}
-
-/// Holds the unique id in the process that is to be killed.
-const VICTIM: &str = "RSCCL_TEST_VICTIM";
-
-#[test]
-fn a_process_that_is_killed_is_named_to_all_others() {
-    let shape = |transport| Shape::new(transport, 3, 1, PARTITION_BYTES);
-    #[expect(clippy::disallowed_methods, reason = "the killed process is this test again, which is told so")]
-    if let Ok(id) = std::env::var(VICTIM) {
-        let id: Vec<u8> = id.split(' ').map(|byte| byte.parse().unwrap()).collect();
-        let id = id.try_into().unwrap();
-        shape(Transport::Tcp).run_some(&id, &[Role::Worker(1)], |mut group, _| {
-            declare(&mut group, Role::Worker(1));
-            group.start().unwrap();
-            go_round(&group, 1, u64::MAX)
-        });
-        return;
-    }
-    let root = root();
-    let child = Mutex::new(victim(&root.to_bytes()));
-    let killed = OnceLock::new();
-    let roles = [Role::Worker(0), Role::Worker(2), Role::Server(0)];
-    let told = shape(Transport::Tcp).run_some(&root.to_bytes(), &roles, |mut group, role| {
-        declare(&mut group, role);
-        group.start().unwrap();
-        let outcome = match role {
-            Role::Worker(0) => go_round(&group, 0, 5).and_then(|()| {
-                killed.get_or_init(clock::now);
-                lock(&child).kill().unwrap();
-                go_round(&group, 0, u64::MAX)
-            }),
-            Role::Worker(worker) => go_round(&group, worker, u64::MAX),
-            Role::Server(_) => group.finish(),
-        };
-        (clock::now().saturating_duration_since(*killed.wait()), outcome.unwrap_err().to_string())
-    });
-    lock(&child).wait().unwrap();
-    for (waited, error) in told {
-        assert!(error.contains("rank 1 ("), "{error}");
-        assert!(waited < Duration::from_secs(1), "{waited:?}");
-    }
-}
-
-fn victim(id: &[u8; UNIQUE_ID_BYTES]) -> Child {
-    let id: Vec<String> = id.iter().map(u8::to_string).collect();
-    let name = "summation::run::tests::faults::a_process_that_is_killed_is_named_to_all_others";
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name]).env(VICTIM, id.join(" ")).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap()
 }

@@ -41,7 +41,7 @@ pub(crate) struct Seat {
     pub(crate) host_id: String,
     /// Its process there.
     pub(crate) pid: u32,
-    /// The rate of its NIC, if it was told.
+    /// The rate of its machine's NIC, if it was told, or the NIC says.
     pub(crate) nic_mbit: Option<u64>,
     /// A worker's: whether the others may go on after a loss.
     pub(crate) continues: bool,
@@ -107,9 +107,11 @@ impl Membership {
         (here.iter().take_while(|rank| **rank < self.rank).count(), here.len())
     }
 
-    /// The rates of all NICs, if all are told.
+    /// What each rank has of its machine's NIC, if all rates are known.
     pub(crate) fn nic_mbit(&self) -> Option<Vec<u64>> {
-        self.seats.iter().map(|seat| seat.nic_mbit).collect()
+        let n_there = |host_id: &str| self.seats.iter().filter(|seat| seat.host_id == host_id).count() as u64;
+        let own = |seat: &Seat| Some((seat.nic_mbit? / n_there(&seat.host_id)).max(1));
+        self.seats.iter().map(own).collect()
     }
 
     /// Whether the others may go on after a loss.
@@ -165,4 +167,33 @@ pub(crate) enum ToRoot {
     Ready(Wanted),
     /// It will be in no more groups.
     Leave,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn membership(hosts: &[(&str, Option<u64>)]) -> Membership {
+        let seat = |(host, nic_mbit): &(&str, Option<u64>)| Seat {
+            worker: None,
+            n_workers: None,
+            n_servers: None,
+            host: (*host).to_owned(),
+            host_id: (*host).to_owned(),
+            pid: 7,
+            nic_mbit: *nic_mbit,
+            continues: true,
+        };
+        let seats = hosts.iter().map(seat).collect();
+        Membership { session: 1, epoch: 0, id: Vec::new(), rank: 2, n_workers: 3, seats }
+    }
+
+    #[test]
+    fn workers_count_by_host_and_share_its_nic() {
+        let hosts = [("a", Some(100)), ("b", Some(10)), ("a", Some(100)), ("a", Some(100)), ("c", Some(40))];
+        let all = membership(&hosts);
+        assert_eq!((all.local(), all.role()), ((1, 2), Role::Worker(2)));
+        assert_eq!(all.nic_mbit(), Some(vec![33, 10, 33, 33, 40]));
+        assert_eq!(membership(&[("a", Some(100)), ("b", None)]).nic_mbit(), None);
+    }
 }
