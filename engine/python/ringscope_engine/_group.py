@@ -1,0 +1,247 @@
+"""The group of workers and servers: joining, leaving, and what is pushed and pulled in it.
+
+Everything here takes numpy arrays as well as torch tensors; it knows neither's algebra.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import sys
+from typing import Any, Generic, Optional, TypeVar
+
+import numpy
+
+from ._buffers import Buffer, buffer_of, neutral_of
+from ._compression import AnyCodec, codec_of
+from ._errors import Error
+from ._library import Options, function, summation, summation_error, summation_number
+
+Array = TypeVar("Array")
+
+SUM, AVERAGE = 0, 1
+
+# Memory that the library may read or write until its handle was waited for, by handle: an unwaited handle that is dropped
+# must not free it.
+_in_flight: dict[int, tuple[Any, Any]] = {}
+
+
+def init() -> None:
+    """Joins the group that the environment describes (RSUM_ROOT, RSUM_SECRET, RSUM_WORKERS, RSUM_SERVERS, RSUM_RANK, …;
+    see rsum.h), and waits for all its processes. All workers call it.
+
+    A process that ends well leaves the group by itself, as scripts for Horovod expect.
+    """
+    summation("rsum_init")
+    atexit.unregister(_leave_at_exit)
+    atexit.register(_leave_at_exit)
+
+
+def shutdown() -> None:
+    """Leaves the group once all sums are there and nobody needs this process. All workers call it."""
+    summation("rsum_shutdown")
+    _in_flight.clear()
+
+
+def suspend() -> None:
+    """Waits for the open rounds and leaves the group, whose servers wait for the next one. All workers call it."""
+    summation("rsum_suspend")
+
+
+def resume(num_workers: int = -1, num_servers: int = -1) -> None:
+    """Goes on with so many workers and servers, after `suspend`, or after `LostProcess` with RSUM_ON_LOSS=continue.
+
+    -1: with those that are left. Declarations stay; workers are numbered anew, in the order of their old numbers. Rounds
+    that were open at a loss have failed: submit them again. All workers call it.
+    """
+    summation("rsum_resume", num_workers, num_servers)
+
+
+def is_initialized() -> bool:
+    """Whether this process is in a group."""
+    return rank() >= 0
+
+
+def rank() -> int:
+    """Number of this worker; -1 outside a group."""
+    return int(function("rsum_rank")())
+
+
+def size() -> int:
+    """Number of workers; -1 outside a group."""
+    return int(function("rsum_size")())
+
+
+def local_rank() -> int:
+    """Number of this worker among those of its host; -1 outside a group."""
+    return int(function("rsum_local_rank")())
+
+
+def local_size() -> int:
+    """Number of workers on this host; -1 outside a group."""
+    return int(function("rsum_local_size")())
+
+
+def servers() -> int:
+    """Number of servers; -1 outside a group."""
+    return int(function("rsum_servers")())
+
+
+def epoch() -> int:
+    """Number of changes of the group's members so far; -1 outside a group."""
+    return int(function("rsum_epoch")())
+
+
+def declare(name: str, like: Any, *, priority: int = 0, compression: AnyCodec = None) -> int:
+    """Makes a tensor known under a name, with the length and type of `like`; its number.
+
+    All workers declare the same tensors in the same order. Parts of a tensor of lower `priority` go first. A name that is
+    declared already with the same length and type gives its number. Whoever pushes an undeclared name declares it, which
+    makes that push wait for all workers; so declare a model's tensors together.
+    """
+    return _declare(name, buffer_of(like, is_summed=False), priority, compression)
+
+
+class Handle(Generic[Array]):
+    """A push and pull under way. Both its arrays are the group's until it was waited for."""
+
+    def __init__(self, number: int, result: Array) -> None:
+        self._number: Optional[int] = number
+        self._result = result
+
+    def poll(self) -> bool:
+        """Whether the result is there, or will never be; `wait` tells which."""
+        if self._number is None:
+            return True
+        state = int(function("rsum_poll")(self._number))
+        if state < 0:
+            raise summation_error(4)
+        return state == 1
+
+    def wait(self) -> Array:
+        """Waits until the result is there, and returns the array that holds it.
+
+        Raises `LostProcess` where the group lost somebody, another `Error` where the round failed for another reason.
+        """
+        if self._number is not None:
+            number, self._number = self._number, None
+            # Out of the table first: once it was waited for, the number may be another handle's.
+            held = _in_flight.pop(number, None)
+            code = function("rsum_wait")(number)
+            del held
+            if code != 0:
+                raise summation_error(code)
+        return self._result
+
+
+def submit(
+    send: Any,
+    recv: Array,
+    name: Optional[str],
+    operation: int,
+    priority: int = 0,
+    compression: AnyCodec = None,
+    *,
+    is_summed: bool = True,
+) -> Handle[Array]:
+    """Contributes `send` to the next round of a tensor; the handle's result is `recv`, which may be the same memory."""
+    source = buffer_of(send, is_summed=is_summed)
+    target = buffer_of(recv, is_written=True, is_summed=is_summed)
+    if source[1:] != target[1:]:
+        raise Error(
+            f"the result of {source.count} elements does not fit {target.count} elements, or is of another type"
+        )
+    if name is None:
+        # Rounds of one name are told apart by their order, so one for each length and type is enough, however many calls.
+        name = f"unnamed.{source.datatype}.{source.count}.{codec_of(compression).name}"
+    tensor = _declare(name, source, priority, compression)
+    number = summation_number("rsum_push_pull_async", tensor, source.address, target.address, operation)
+    _in_flight[number] = (send, recv)
+    return Handle(number, recv)
+
+
+def push_pull_async(
+    array: numpy.ndarray,
+    name: Optional[str] = None,
+    average: bool = True,
+    *,
+    out: Optional[numpy.ndarray] = None,
+    priority: int = 0,
+    compression: AnyCodec = None,
+) -> Handle[numpy.ndarray]:
+    """`push_pull` without waiting. Neither `array` nor `out` may be touched before the handle was waited for."""
+    result = numpy.empty_like(array, order="C") if out is None else out
+    return submit(array, result, name, AVERAGE if average else SUM, priority, compression)
+
+
+def push_pull(
+    array: numpy.ndarray,
+    name: Optional[str] = None,
+    average: bool = True,
+    *,
+    out: Optional[numpy.ndarray] = None,
+    priority: int = 0,
+    compression: AnyCodec = None,
+) -> numpy.ndarray:
+    """The sum over all workers of what each passes as `array`, or their average: an array of its shape and type.
+
+    `array` is contiguous, and as long and of the same type on all workers; `out`, if given, holds the result and may be
+    `array` itself. `name` says which tensor this is a round of. Sums have the same bits on all workers and in every run.
+    `priority` and `compression` count at the first use of a name. All workers call it, in the same order.
+    """
+    handle = push_pull_async(array, name, average, out=out, priority=priority, compression=compression)
+    return handle.wait()
+
+
+def broadcast_async(array: Array, root: int, name: Optional[str] = None) -> Handle[Array]:
+    """`broadcast` without waiting."""
+    n_workers = size()
+    if not 0 <= root < max(n_workers, 1):
+        raise Error(f"there is no worker {root} among {n_workers}")
+    target = buffer_of(array, is_written=True, is_summed=False)
+    if rank() != root:
+        _fill(array, neutral_of(target.datatype))
+    return submit(array, array, name or f"broadcast.{target.datatype}.{target.count}", SUM, is_summed=False)
+
+
+def broadcast(array: Array, root: int, name: Optional[str] = None) -> Array:
+    """Replaces `array` on all workers by what it is on worker `root`, bit for bit (signalling NaNs become quiet); `array`.
+
+    A push and pull to which the others contribute nothing. All workers call it, with arrays of one length and type.
+    """
+    return broadcast_async(array, root, name).wait()
+
+
+def poll(handle: Handle[Any]) -> bool:
+    """Whether the handle's work is over."""
+    return handle.poll()
+
+
+def synchronize(handle: Handle[Array]) -> Array:
+    """Waits until the handle's work is over; the array that holds its result."""
+    return handle.wait()
+
+
+wait = synchronize
+
+
+def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) -> int:
+    codec = codec_of(compression)
+    options = Options(ctypes.sizeof(Options), priority, codec.number, codec.kept)
+    return summation_number(
+        "rsum_declare", name.encode(), buffer.count, buffer.datatype, ctypes.byref(options)
+    )
+
+
+def _fill(array: Any, value: float) -> None:
+    (array.detach().fill_ if hasattr(array, "data_ptr") else array.fill)(value)
+
+
+def _leave_at_exit() -> None:
+    # After an uncaught exception the others are to be told of a loss, not to be waited for.
+    if hasattr(sys, "last_type") or not is_initialized():
+        return
+    try:
+        shutdown()
+    except Error as error:
+        print(f"ringscope_engine: leaving the group at exit: {error}", file=sys.stderr)

@@ -1,0 +1,255 @@
+"""Collectives on numpy arrays and torch tensors: communicators of librsccl.so, whose functions are NCCL's.
+
+    with collective.init() as communicator:
+        communicator.all_reduce(gradient, gradient, op="avg")
+
+Arrays are contiguous; sizes and types are the same on all ranks, and all ranks of a communicator call the same
+operations in the same order. A call returns when its result is there; inside `group()`, when the group ends. Results of
+reductions have the same bits on all ranks; with RSCCL_DETERMINISTIC=rank-order also for all numbers of hosts and channels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from ctypes import byref, c_int, c_void_p
+from typing import Any, Iterator, Optional, TypeVar
+
+import numpy
+
+from . import _meeting
+from ._buffers import Buffer, buffer_of, shape_of
+from ._errors import Error, error_of
+from ._library import UNIQUE_ID_BYTES, Config, UniqueId, collective, function
+
+Array = TypeVar("Array")
+
+OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
+
+# The longest wait for a rank that starts late, in seconds, as the engine's own (RSCCL_TIMEOUT_S).
+MEETING_S = 30.0
+
+
+def unique_id() -> bytes:
+    """The id of a communicator to be, made by one rank and brought to the others by the caller."""
+    made = UniqueId()
+    collective("ncclGetUniqueId", byref(made))
+    return bytes(made.internal)
+
+
+def init(
+    rank: Optional[int] = None,
+    size: Optional[int] = None,
+    root: Optional[str] = None,
+    secret: Optional[str] = None,
+    *,
+    name: str = "python",
+) -> "Communicator":
+    """A communicator of all ranks of a job, which meet at `root` (host:port, where rank 0 listens while it is made).
+
+    By default RANK, WORLD_SIZE, MASTER_ADDR:MASTER_PORT and RSUM_SECRET of the environment. `name` is what watchers show.
+    """
+    own = int(_meeting.setting(rank, "RANK"))
+    n_ranks = int(_meeting.setting(size, "WORLD_SIZE"))
+    place = root or f"{_meeting.setting(None, 'MASTER_ADDR')}:{_meeting.setting(None, 'MASTER_PORT')}"
+    address, key = _meeting.address_of(place), _meeting.setting(secret, "RSUM_SECRET").encode()
+    if own == 0:
+        made = unique_id()
+        _meeting.share(made, address, n_ranks - 1, key, MEETING_S)
+    else:
+        made = _meeting.fetch(UNIQUE_ID_BYTES, address, key, MEETING_S)
+    return Communicator(made, n_ranks, own, name=name)
+
+
+class Communicator:
+    """Ranks that work together; this process (or thread) is one of them. As a context manager it is destroyed at the end,
+    and aborted where an exception ends it."""
+
+    def __init__(self, unique_id: bytes, size: int, rank: int, *, name: str = "python") -> None:
+        """Waits for all ranks, which pass the same id and size."""
+        if len(unique_id) != UNIQUE_ID_BYTES:
+            raise Error(f"a unique id of {len(unique_id)} bytes: it has {UNIQUE_ID_BYTES}")
+        comm = c_void_p()
+        given = UniqueId.from_buffer_copy(unique_id)
+        collective("ncclCommInitRankConfig", byref(comm), size, given, rank, byref(Config(name)))
+        self._adopt(comm)
+
+    def _adopt(self, comm: c_void_p) -> None:
+        self._comm: Optional[c_void_p] = comm
+        self._is_grouped = False
+        self._held: list[Any] = []
+        self._stream = c_void_p()
+        collective("rscclStreamCreate", byref(self._stream))
+
+    @property
+    def rank(self) -> int:
+        """Number of this rank."""
+        return self._ask("ncclCommUserRank")
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return self._ask("ncclCommCount")
+
+    def all_reduce(self, send: Any, recv: Optional[Array] = None, op: str = "sum") -> Array:
+        """All ranks' `send`, element by element in one (sum, prod, max, min, avg): `recv`, which may be `send`."""
+        source, target, into = self._pair(send, recv, is_summed=True)
+        self._same(source.count, target.count)
+        code = _operation(op)
+        return self._run(into, send, "ncclAllReduce", *_places(source, target), source.count, source.datatype, code)
+
+    def reduce(self, send: Any, root: int, recv: Optional[Array] = None, op: str = "sum") -> Array:
+        """The same, whose result only rank `root` has; elsewhere `recv` stays as it is."""
+        source, target, into = self._pair(send, recv, is_summed=True)
+        self._same(source.count, target.count)
+        places, code = _places(source, target), _operation(op)
+        return self._run(into, send, "ncclReduce", *places, source.count, source.datatype, code, root)
+
+    def all_gather(self, send: Any, recv: Optional[Array] = None) -> Array:
+        """All ranks' `send`, in the order of the ranks: an array of shape (size, *send.shape), or `recv`."""
+        into = _like(send, (self.size, *shape_of(send))) if recv is None else recv
+        source, target, into = self._pair(send, into)
+        self._same(source.count * self.size, target.count)
+        return self._run(into, send, "ncclAllGather", *_places(source, target), source.count, source.datatype)
+
+    def reduce_scatter(self, send: Any, recv: Optional[Array] = None, op: str = "sum") -> Array:
+        """All ranks' `send` in one, of which this rank gets the part of its number: the first dimension is split."""
+        shape = shape_of(send)
+        if recv is None and (not shape or shape[0] % self.size):
+            raise Error(f"the first dimension of {shape} cannot be split for {self.size} ranks")
+        into = _like(send, (shape[0] // self.size, *shape[1:])) if recv is None else recv
+        source, target, into = self._pair(send, into, is_summed=True)
+        self._same(source.count, target.count * self.size)
+        code = _operation(op)
+        places = _places(source, target)
+        return self._run(into, send, "ncclReduceScatter", *places, target.count, target.datatype, code)
+
+    def broadcast(self, array: Array, root: int) -> Array:
+        """Replaces `array` by what it is on rank `root`."""
+        buffer = buffer_of(array, is_written=True, is_summed=False)
+        places = (buffer.address, buffer.address)
+        return self._run(array, array, "ncclBroadcast", *places, buffer.count, buffer.datatype, root)
+
+    def all_to_all(self, send: Any, recv: Optional[Array] = None) -> Array:
+        """Sends part i of `send` to rank i, and gets part i of the result from it: the first dimension is split."""
+        source, target, into = self._pair(send, recv)
+        self._same(source.count, target.count)
+        if source.count % self.size:
+            raise Error(f"{source.count} elements cannot be split for {self.size} ranks")
+        places = _places(source, target)
+        return self._run(into, send, "ncclAlltoAll", *places, source.count // self.size, source.datatype)
+
+    def send(self, array: Any, peer: int) -> None:
+        """Sends `array` to a rank that calls `recv`; with a `recv` of one's own at the same time only inside `group()`."""
+        buffer = buffer_of(array, is_summed=False)
+        self._run(None, array, "ncclSend", buffer.address, buffer.count, buffer.datatype, peer)
+
+    def recv(self, array: Array, peer: int) -> Array:
+        """Fills `array` with what a rank sends."""
+        buffer = buffer_of(array, is_written=True, is_summed=False)
+        return self._run(array, array, "ncclRecv", buffer.address, buffer.count, buffer.datatype, peer)
+
+    def barrier(self) -> None:
+        """Waits until all ranks are here: an all-reduce of one byte."""
+        self.all_reduce(numpy.zeros(1, numpy.uint8))
+
+    @contextlib.contextmanager
+    def group(self) -> Iterator[None]:
+        """Operations that go together, such as sends and receives; their results are there when it ends."""
+        if self._is_grouped:
+            raise Error("this communicator is in a group already")
+        collective("ncclGroupStart")
+        self._is_grouped = True
+        try:
+            yield
+        finally:
+            self._is_grouped = False
+            try:
+                collective("ncclGroupEnd")
+                self._synchronize()
+            finally:
+                self._held.clear()
+
+    def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
+        """A communicator of the ranks with the same `color`, in the order of their `key`; None where that is None."""
+        made = c_void_p()
+        collective("ncclCommSplit", self._live(), -1 if color is None else color, key, byref(made), None)
+        if color is None:
+            return None
+        child = Communicator.__new__(Communicator)
+        child._adopt(made)
+        return child
+
+    def destroy(self) -> None:
+        """Ends it, when what is under way is done. A second time nothing happens."""
+        self._end("ncclCommDestroy")
+
+    def abort(self) -> None:
+        """Ends it and what is under way, which fails on the other ranks too."""
+        self._end("ncclCommAbort")
+
+    def __enter__(self) -> "Communicator":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self._end("ncclCommDestroy" if kind is None else "ncclCommAbort")
+
+    def _pair(self, send: Any, recv: Any, *, is_summed: bool = False) -> tuple[Buffer, Buffer, Any]:
+        into = _like(send, shape_of(send)) if recv is None else recv
+        source = buffer_of(send, is_summed=is_summed)
+        target = buffer_of(into, is_written=True, is_summed=is_summed)
+        if source.datatype != target.datatype:
+            raise Error(f"elements of type {send.dtype} do not fit a result of type {into.dtype}")
+        return source, target, into
+
+    def _same(self, has: int, wants: int) -> None:
+        if has != wants:
+            raise Error(f"a result of another size: {wants} elements where {has} were expected")
+
+    def _run(self, result: Any, held: Any, name: str, *arguments: Any) -> Any:
+        collective(name, *arguments, self._live(), self._stream)
+        if self._is_grouped:
+            self._held.append((held, result))
+        else:
+            self._synchronize()
+        return result
+
+    def _synchronize(self) -> None:
+        code = function("rscclStreamSynchronize")(self._stream)
+        if code != 0:
+            text = function("ncclGetLastError")(self._live()) or b"the operation failed"
+            raise error_of(code, text.decode(errors="replace"))
+
+    def _ask(self, name: str) -> int:
+        number = c_int()
+        collective(name, self._live(), byref(number))
+        return number.value
+
+    def _live(self) -> c_void_p:
+        if self._comm is None:
+            raise Error("the communicator was destroyed")
+        return self._comm
+
+    def _end(self, name: str) -> None:
+        comm, self._comm = self._comm, None
+        if comm is not None:
+            collective(name, comm)
+            collective("rscclStreamDestroy", self._stream)
+
+
+def _places(source: Buffer, target: Buffer) -> tuple[int, int]:
+    """The two addresses."""
+    return source.address, target.address
+
+
+def _operation(op: str) -> int:
+    if op not in OPERATIONS:
+        raise Error(f"there is no operation {op!r}; there are {', '.join(OPERATIONS)}")
+    return OPERATIONS[op]
+
+
+def _like(array: Any, shape: tuple[int, ...]) -> Any:
+    """An array or tensor of this shape, with the type of another one."""
+    return array.new_empty(shape) if hasattr(array, "data_ptr") else numpy.empty(shape, array.dtype)
+
+
+__all__ = ["Communicator", "Error", "OPERATIONS", "init", "unique_id"]

@@ -1,0 +1,159 @@
+"""Pushing and pulling tensors: the names of BytePS, and those of Horovod for the same.
+
+Tensors are dense, contiguous and on the CPU. Nothing here is recorded for autograd.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+
+from .. import _group
+from .._compression import AnyCodec
+from .._errors import Error
+from .._group import AVERAGE, SUM, Handle
+
+# Horovod's names for what becomes of the contributions.
+Average, Sum = AVERAGE, SUM
+
+declare = _group.declare
+poll = _group.poll
+synchronize = _group.synchronize
+wait = _group.wait
+
+
+def push_pull_async_inplace(
+    tensor: torch.Tensor,
+    average: bool = True,
+    name: Optional[str] = None,
+    version: int = 0,
+    priority: int = 0,
+    compression: AnyCodec = None,
+) -> Handle[torch.Tensor]:
+    """`push_pull_inplace` without waiting: `synchronize(handle)` gives the tensor, which may not be touched before."""
+    operation = AVERAGE if average else SUM
+    return _group.submit(tensor.detach(), tensor, name, operation, priority, compression)
+
+
+def push_pull_async(
+    tensor: torch.Tensor,
+    average: bool = True,
+    name: Optional[str] = None,
+    version: int = 0,
+    priority: int = 0,
+    compression: AnyCodec = None,
+) -> Handle[torch.Tensor]:
+    """`push_pull` without waiting: `synchronize(handle)` gives the result; `tensor` may not be changed before."""
+    source = tensor.detach()
+    operation = AVERAGE if average else SUM
+    return _group.submit(source, torch.empty_like(source), name, operation, priority, compression)
+
+
+def push_pull(
+    tensor: torch.Tensor,
+    average: bool = True,
+    name: Optional[str] = None,
+    version: int = 0,
+    priority: int = 0,
+    compression: AnyCodec = None,
+) -> torch.Tensor:
+    """The average over all workers of what each passes as `tensor`, or the sum: a new tensor of its shape and type.
+
+    `name` says which tensor this is a round of; without it rounds of one length and type are told apart by their order.
+    `priority` (lower goes first) and `compression` count at the first use of a name. `version` has no meaning here. All
+    workers call it, in the same order.
+    """
+    return push_pull_async(tensor, average, name, version, priority, compression).wait()
+
+
+def push_pull_inplace(
+    tensor: torch.Tensor,
+    average: bool = True,
+    name: Optional[str] = None,
+    version: int = 0,
+    priority: int = 0,
+    compression: AnyCodec = None,
+) -> torch.Tensor:
+    """The same, with the result in `tensor`."""
+    return push_pull_async_inplace(tensor, average, name, version, priority, compression).wait()
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    compression: AnyCodec = None,
+) -> Handle[torch.Tensor]:
+    """Horovod's `push_pull_async_inplace`."""
+    return push_pull_async_inplace(tensor, _is_average(average, op), name, compression=compression)
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    compression: AnyCodec = None,
+) -> Handle[torch.Tensor]:
+    """Horovod's `push_pull_async`."""
+    return push_pull_async(tensor, _is_average(average, op), name, compression=compression)
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+) -> torch.Tensor:
+    """Horovod's `push_pull_inplace`."""
+    return allreduce_async_(tensor, average, name, op).wait()
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: AnyCodec = None,
+    op: Optional[int] = None,
+) -> torch.Tensor:
+    """Horovod's `push_pull`."""
+    return allreduce_async(tensor, average, name, op, compression).wait()
+
+
+def broadcast_async_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None
+) -> Handle[torch.Tensor]:
+    """`broadcast_` without waiting."""
+    return _group.broadcast_async(tensor, root_rank, name)
+
+
+def broadcast_async(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None
+) -> Handle[torch.Tensor]:
+    """`broadcast` without waiting."""
+    return broadcast_async_(tensor.detach().clone(), root_rank, name)
+
+
+def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) -> torch.Tensor:
+    """Replaces `tensor` on all workers by what it is on worker `root_rank`, bit for bit."""
+    return broadcast_async_(tensor, root_rank, name).wait()
+
+
+def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) -> torch.Tensor:
+    """A new tensor, what `tensor` is on worker `root_rank`."""
+    return broadcast_async(tensor, root_rank, name).wait()
+
+
+def barrier() -> None:
+    """Waits until all workers are here: a push and pull of one byte."""
+    push_pull(torch.zeros(1, dtype=torch.uint8), average=False, name="barrier")
+
+
+def _is_average(average: Optional[bool], op: Optional[int]) -> bool:
+    if average is not None and op is not None:
+        raise Error("either `average` or `op` says what becomes of the contributions, not both")
+    if op not in (None, AVERAGE, SUM):
+        raise Error(f"there is no operation {op!r}; there are Average and Sum")
+    return average if average is not None else op != SUM

@@ -1,0 +1,77 @@
+"""Makes all workers begin with the same parameters, optimizer state and other objects."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Iterable, Mapping, Optional, Tuple, Union
+
+import torch
+
+from .. import _group
+
+# The smallest tensor in which an object travels. Its length is a power of two of bytes from here on, so that there are few
+# tensors of different lengths, however many objects are sent.
+SMALLEST_BYTES = 1024
+
+NamedTensors = Union[Mapping[str, Any], Iterable[Tuple[str, Any]]]
+
+
+def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str = "parameter.") -> None:
+    """Replaces parameters and buffers by those of worker `root_rank`: `model.state_dict()` or `model.named_parameters()`.
+
+    What is no tensor is left as it is. Tensors need not be contiguous. All workers call it, with the same names.
+    """
+    items = params.items() if isinstance(params, Mapping) else params
+    under_way = []
+    for name, tensor in items:
+        if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
+            continue
+        own = tensor.detach()
+        sent = own.contiguous()
+        under_way.append((own, sent, _group.broadcast_async(sent, root_rank, prefix + name)))
+    for own, sent, handle in under_way:
+        handle.wait()
+        if sent.data_ptr() != own.data_ptr():
+            own.copy_(sent)
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int = 0, prefix: str = "parameter."
+) -> None:
+    """Replaces an optimizer's state and settings (learning rates, momenta, counts) by those of worker `root_rank`."""
+    state = broadcast_object(
+        optimizer.state_dict() if _group.rank() == root_rank else None, root_rank, f"{prefix}optimizer"
+    )
+    if _group.rank() != root_rank:
+        optimizer.load_state_dict(state)
+
+
+def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None) -> Any:
+    """What `obj` is on worker `root_rank`, as `torch.save` writes it; the others' own is not looked at.
+
+    Only among workers that trust each other: what comes is unpickled.
+    """
+    name = name or "object"
+    is_root = _group.rank() == root_rank
+    payload = _packed(obj) if is_root else b""
+    length = torch.tensor([len(payload)], dtype=torch.int64)
+    n_bytes = int(_group.broadcast(length, root_rank, f"{name}.length"))
+    room = torch.zeros(max(SMALLEST_BYTES, 1 << (n_bytes - 1).bit_length()), dtype=torch.uint8)
+    if is_root:
+        room[:n_bytes] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+    _group.broadcast(room, root_rank, f"{name}.{room.numel()}")
+    return obj if is_root else _unpacked(bytes(room[:n_bytes].numpy()))
+
+
+def _packed(obj: Any) -> bytes:
+    into = io.BytesIO()
+    torch.save(obj, into)
+    return into.getvalue()
+
+
+def _unpacked(payload: bytes) -> Any:
+    try:
+        return torch.load(io.BytesIO(payload), weights_only=False)
+    except TypeError:
+        # PyTorch before 1.13 has no such argument.
+        return torch.load(io.BytesIO(payload))

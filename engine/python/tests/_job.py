@@ -1,0 +1,102 @@
+"""Jobs of real processes: workers that run a function of a test module, and servers."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+from typing import Mapping, Optional
+
+PACKAGE = Path(__file__).parent.parent
+BUILD = Path(os.environ.get("RINGSCOPE_BIN", PACKAGE.parent.parent / "target/debug"))
+# Longer than any test takes on a machine that does other things too.
+LIMIT_S = 60
+
+
+def library() -> Path:
+    """The library under test."""
+    return Path(os.environ.get("RSCCL_LIBRARY", BUILD / "librsccl.so"))
+
+
+def has(module: str) -> bool:
+    """Whether this interpreter can import a module."""
+    return subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode == 0
+
+
+def needs_torch(test: unittest.TestCase) -> None:
+    """Skips where there is no PyTorch."""
+    if not has("torch"):
+        test.skipTest("no PyTorch: apt-get install python3-torch")
+
+
+def free_address() -> str:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+class Job:
+    """`n_workers` processes that run `module.function` (in tests/), and `n_servers` servers."""
+
+    def __init__(
+        self,
+        function: str,
+        n_workers: int,
+        n_servers: int = 0,
+        settings: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        root, secret = free_address(), secrets.token_hex(16)
+        host, port = root.split(":")
+        shared = {
+            **os.environ,
+            "RSCCL_LIBRARY": str(library()),
+            "RSCCL_NICS": "lo=127.0.0.1",
+            "RSUM_ROOT": root,
+            "RSUM_SECRET": secret,
+            "RSUM_WORKERS": str(n_workers),
+            "RSUM_SERVERS": str(n_servers),
+            "WORLD_SIZE": str(n_workers),
+            "MASTER_ADDR": host,
+            "MASTER_PORT": port,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": f"{PACKAGE}{os.pathsep}{Path(__file__).parent}",
+            **(settings or {}),
+        }
+        module, name = function.split(".")
+        command = [sys.executable, "-c", f"import {module}; {module}.{name}()"]
+        self.servers = [
+            _start([str(BUILD / "ringscope-sumd")], {**shared, "RSUM_SERVER": str(index)})
+            for index in range(n_servers)
+        ]
+        self.workers = [
+            _start(command, {**shared, "RSUM_RANK": str(rank), "RANK": str(rank)}) for rank in range(n_workers)
+        ]
+
+    def results(self) -> list[tuple[int, str, str]]:
+        """How each worker ended: its status, what it printed, its complaints. The job is over then."""
+        try:
+            ends = [worker.communicate(timeout=LIMIT_S) for worker in self.workers]
+            return [(worker.returncode, *end) for worker, end in zip(self.workers, ends)]
+        finally:
+            for process in self.workers + self.servers:
+                process.kill()
+                process.communicate()
+
+    def expect_success(self, test: unittest.TestCase) -> list[str]:
+        """What each worker printed, where all succeeded."""
+        printed = []
+        for rank, (status, output, complaints) in enumerate(self.results()):
+            test.assertEqual(status, 0, f"worker {rank}: {complaints}")
+            printed.append(output)
+        return printed
+
+
+def _start(command: list[str], environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
