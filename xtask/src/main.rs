@@ -5,6 +5,7 @@ mod build;
 mod chaos;
 mod collective;
 mod dashboards;
+mod example;
 mod fuzz;
 mod gpu_bundle;
 mod nccl;
@@ -112,6 +113,15 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run an example of examples/ and judge what comes of it; `cargo xtask example digits -- --steps 50` is a short one
+    Example {
+        /// Which
+        #[arg(value_enum)]
+        example: example::Example,
+        /// Arguments of the example's program
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Measure, and print figures with their limits
     Bench {
         /// What to measure
@@ -140,6 +150,7 @@ fn main() -> ExitCode {
         Command::Chaos { rounds, seed, summation } => chaos::run(rounds, seed, summation),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
         Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),
+        Command::Example { example, arguments } => example::start(example, &arguments),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
         Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),
     };

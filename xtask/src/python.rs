@@ -1,11 +1,19 @@
-//! The Python programs that tests need, in an environment of their own in the build folder.
+//! Python: programs that tests need, in an environment of their own in the build folder, and the tests of our package.
 
-use anyhow::{Context as _, Result};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-use crate::process::{command, run, target_dir};
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::{command, root, run, target_dir};
+use crate::tools;
 
 /// Sends the API what its document allows and what it does not; pinned, for what it tries changes with its version.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+/// Where an interpreter may have numpy and PyTorch: what the person uses, else Debian's.
+const INTERPRETERS: [&str; 2] = ["python3", "/usr/bin/python3"];
+/// What brings them to Debian's.
+const PACKAGES: [&str; 2] = ["python3-numpy", "python3-torch"];
 
 /// Makes `target/python` with schemathesis in it, or fails with the command that does.
 pub(crate) fn ensure() -> Result<()> {
@@ -15,11 +23,41 @@ pub(crate) fn ensure() -> Result<()> {
     }
     let made = run(command("python3", ["-m", "venv"]).arg(&folder)).and_then(|()| {
         let pip = folder.join("bin/python");
-        let mut install = std::process::Command::new(pip);
+        let mut install = Command::new(pip);
         install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", SCHEMATHESIS]);
         run(&mut install)
     });
     made.with_context(|| {
         format!("cannot get {SCHEMATHESIS}; `cargo xtask python` tries again, with python3 and its venv")
     })
+}
+
+/// An interpreter that has numpy and PyTorch, which are installed where none has; or fails with the command that does.
+pub(crate) fn with_torch() -> Result<PathBuf> {
+    if let Some(found) = interpreter() {
+        return Ok(found);
+    }
+    tools::install(&PACKAGES)?;
+    match interpreter() {
+        Some(found) => Ok(found),
+        None => bail!("none of {} can import numpy and torch", INTERPRETERS.join(", ")),
+    }
+}
+
+/// The tests of `ringscope_engine`, with the library and the server that were built for debugging.
+pub(crate) fn test_package() -> Result<()> {
+    let tests = root().join("engine/python/tests");
+    let mut test = Command::new(with_torch()?);
+    test.args(["-m", "unittest", "discover", "--start-directory"]).arg(&tests);
+    test.env("RINGSCOPE_BIN", target_dir().join("debug"));
+    run(test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
+}
+
+fn interpreter() -> Option<PathBuf> {
+    let has_both = |program: &str| {
+        let mut import = Command::new(program);
+        import.args(["-c", "import numpy, torch"]).stdout(Stdio::null()).stderr(Stdio::null());
+        import.status().is_ok_and(|status| status.success())
+    };
+    INTERPRETERS.iter().find(|program| has_both(program)).map(PathBuf::from)
 }

@@ -27,6 +27,7 @@ pub(crate) fn run_all() -> Result<()> {
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut cargo(["build", "--workspace", "--locked"]))?;
     run(&mut cargo(["build", "-p", "ringscope", "--example", "simulate", "--locked"]))?;
+    python::test_package()?;
     rig::test()?;
     run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
     run(&mut cargo(["test", "--workspace", "--locked"]))

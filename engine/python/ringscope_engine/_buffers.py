@@ -31,7 +31,7 @@ class Buffer(NamedTuple):
     """Memory of an array."""
 
     address: int
-    count: int
+    elements: int
     datatype: int
 
 

@@ -149,11 +149,11 @@ def submit(
     target = buffer_of(recv, is_written=True, is_summed=is_summed)
     if source[1:] != target[1:]:
         raise Error(
-            f"the result of {source.count} elements does not fit {target.count} elements, or is of another type"
+            f"the result of {source.elements} elements does not fit {target.elements} elements, or is of another type"
         )
     if name is None:
         # Rounds of one name are told apart by their order, so one for each length and type is enough, however many calls.
-        name = f"unnamed.{source.datatype}.{source.count}.{codec_of(compression).name}"
+        name = f"unnamed.{source.datatype}.{source.elements}.{codec_of(compression).name}"
     tensor = _declare(name, source, priority, compression)
     number = summation_number("rsum_push_pull_async", tensor, source.address, target.address, operation)
     _in_flight[number] = (send, recv)
@@ -201,7 +201,7 @@ def broadcast_async(array: Array, root: int, name: Optional[str] = None) -> Hand
     target = buffer_of(array, is_written=True, is_summed=False)
     if rank() != root:
         _fill(array, neutral_of(target.datatype))
-    return submit(array, array, name or f"broadcast.{target.datatype}.{target.count}", SUM, is_summed=False)
+    return submit(array, array, name or f"broadcast.{target.datatype}.{target.elements}", SUM, is_summed=False)
 
 
 def broadcast(array: Array, root: int, name: Optional[str] = None) -> Array:
@@ -229,7 +229,7 @@ def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) ->
     codec = codec_of(compression)
     options = Options(ctypes.sizeof(Options), priority, codec.number, codec.kept)
     return summation_number(
-        "rsum_declare", name.encode(), buffer.count, buffer.datatype, ctypes.byref(options)
+        "rsum_declare", name.encode(), buffer.elements, buffer.datatype, ctypes.byref(options)
     )
 
 

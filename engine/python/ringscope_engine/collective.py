@@ -93,23 +93,23 @@ class Communicator:
     def all_reduce(self, send: Any, recv: Optional[Array] = None, op: str = "sum") -> Array:
         """All ranks' `send`, element by element in one (sum, prod, max, min, avg): `recv`, which may be `send`."""
         source, target, into = self._pair(send, recv, is_summed=True)
-        self._same(source.count, target.count)
+        self._same(source.elements, target.elements)
         code = _operation(op)
-        return self._run(into, send, "ncclAllReduce", *_places(source, target), source.count, source.datatype, code)
+        return self._run(into, send, "ncclAllReduce", *_places(source, target), source.elements, source.datatype, code)
 
     def reduce(self, send: Any, root: int, recv: Optional[Array] = None, op: str = "sum") -> Array:
         """The same, whose result only rank `root` has; elsewhere `recv` stays as it is."""
         source, target, into = self._pair(send, recv, is_summed=True)
-        self._same(source.count, target.count)
+        self._same(source.elements, target.elements)
         places, code = _places(source, target), _operation(op)
-        return self._run(into, send, "ncclReduce", *places, source.count, source.datatype, code, root)
+        return self._run(into, send, "ncclReduce", *places, source.elements, source.datatype, code, root)
 
     def all_gather(self, send: Any, recv: Optional[Array] = None) -> Array:
         """All ranks' `send`, in the order of the ranks: an array of shape (size, *send.shape), or `recv`."""
         into = _like(send, (self.size, *shape_of(send))) if recv is None else recv
         source, target, into = self._pair(send, into)
-        self._same(source.count * self.size, target.count)
-        return self._run(into, send, "ncclAllGather", *_places(source, target), source.count, source.datatype)
+        self._same(source.elements * self.size, target.elements)
+        return self._run(into, send, "ncclAllGather", *_places(source, target), source.elements, source.datatype)
 
     def reduce_scatter(self, send: Any, recv: Optional[Array] = None, op: str = "sum") -> Array:
         """All ranks' `send` in one, of which this rank gets the part of its number: the first dimension is split."""
@@ -118,35 +118,35 @@ class Communicator:
             raise Error(f"the first dimension of {shape} cannot be split for {self.size} ranks")
         into = _like(send, (shape[0] // self.size, *shape[1:])) if recv is None else recv
         source, target, into = self._pair(send, into, is_summed=True)
-        self._same(source.count, target.count * self.size)
+        self._same(source.elements, target.elements * self.size)
         code = _operation(op)
         places = _places(source, target)
-        return self._run(into, send, "ncclReduceScatter", *places, target.count, target.datatype, code)
+        return self._run(into, send, "ncclReduceScatter", *places, target.elements, target.datatype, code)
 
     def broadcast(self, array: Array, root: int) -> Array:
         """Replaces `array` by what it is on rank `root`."""
         buffer = buffer_of(array, is_written=True, is_summed=False)
         places = (buffer.address, buffer.address)
-        return self._run(array, array, "ncclBroadcast", *places, buffer.count, buffer.datatype, root)
+        return self._run(array, array, "ncclBroadcast", *places, buffer.elements, buffer.datatype, root)
 
     def all_to_all(self, send: Any, recv: Optional[Array] = None) -> Array:
         """Sends part i of `send` to rank i, and gets part i of the result from it: the first dimension is split."""
         source, target, into = self._pair(send, recv)
-        self._same(source.count, target.count)
-        if source.count % self.size:
-            raise Error(f"{source.count} elements cannot be split for {self.size} ranks")
+        self._same(source.elements, target.elements)
+        if source.elements % self.size:
+            raise Error(f"{source.elements} elements cannot be split for {self.size} ranks")
         places = _places(source, target)
-        return self._run(into, send, "ncclAlltoAll", *places, source.count // self.size, source.datatype)
+        return self._run(into, send, "ncclAlltoAll", *places, source.elements // self.size, source.datatype)
 
     def send(self, array: Any, peer: int) -> None:
         """Sends `array` to a rank that calls `recv`; with a `recv` of one's own at the same time only inside `group()`."""
         buffer = buffer_of(array, is_summed=False)
-        self._run(None, array, "ncclSend", buffer.address, buffer.count, buffer.datatype, peer)
+        self._run(None, array, "ncclSend", buffer.address, buffer.elements, buffer.datatype, peer)
 
     def recv(self, array: Array, peer: int) -> Array:
         """Fills `array` with what a rank sends."""
         buffer = buffer_of(array, is_written=True, is_summed=False)
-        return self._run(array, array, "ncclRecv", buffer.address, buffer.count, buffer.datatype, peer)
+        return self._run(array, array, "ncclRecv", buffer.address, buffer.elements, buffer.datatype, peer)
 
     def barrier(self) -> None:
         """Waits until all ranks are here: an all-reduce of one byte."""

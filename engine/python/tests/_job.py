@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import secrets
 import socket
@@ -22,15 +23,10 @@ def library() -> Path:
     return Path(os.environ.get("RSCCL_LIBRARY", BUILD / "librsccl.so"))
 
 
-def has(module: str) -> bool:
-    """Whether this interpreter can import a module."""
-    return subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode == 0
-
-
 def needs_torch(test: unittest.TestCase) -> None:
-    """Skips where there is no PyTorch."""
-    if not has("torch"):
-        test.skipTest("no PyTorch: apt-get install python3-torch")
+    """Fails where there is no PyTorch."""
+    if importlib.util.find_spec("torch") is None:
+        test.fail("PyTorch is missing: apt-get install python3-torch, and /usr/bin/python3 to run this")
 
 
 def free_address() -> str:

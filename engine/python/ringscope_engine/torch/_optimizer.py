@@ -42,7 +42,7 @@ def DistributedOptimizer(
         _named(optimizer, named_parameters), codec_of(compression), backward_passes_per_step, op
     )
     kind = type(optimizer.__class__.__name__, (_Distributed, optimizer.__class__), {})
-    distributed = kind.__new__(kind)
+    distributed: Any = object.__new__(kind)
     distributed.__dict__ = optimizer.__dict__
     distributed._gradients = gradients
     distributed._is_synchronizing = True

@@ -1,0 +1,125 @@
+"""What the workers of the group's tests do; each checks its own results."""
+
+import functools
+import hashlib
+import operator
+import os
+
+import numpy
+import ringscope_engine as engine
+from numpy.testing import assert_array_equal
+from ringscope_engine import Error, LostProcess
+
+COUNT = 1009
+# More than one part of RSUM_PARTITION_BYTES, which the tests set to 64 KiB.
+LARGE = 50_000
+DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8")
+
+
+def contribution(rank: int, dtype: str = "float32", count: int = COUNT, seed: int = 0) -> numpy.ndarray:
+    generator = numpy.random.default_rng([rank, seed])
+    if dtype.startswith("float"):
+        return generator.standard_normal(count).astype(dtype)
+    return generator.integers(0, 10, count).astype(dtype)
+
+
+def folded(dtype: str = "float32", count: int = COUNT, seed: int = 0) -> numpy.ndarray:
+    """The sum in the order of the workers; of float16 as float32, rounded once."""
+    wide = "float32" if dtype == "float16" else dtype
+    all_of_them = [contribution(rank, dtype, count, seed).astype(wide) for rank in range(engine.size())]
+    return functools.reduce(operator.add, all_of_them).astype(dtype)
+
+
+def sums() -> None:
+    """Prints a hash of all sums, which is to be the same for all numbers of servers."""
+    engine.init()
+    digest = hashlib.sha256()
+    for dtype in DTYPES:
+        for count in (1, COUNT, LARGE):
+            own = contribution(engine.rank(), dtype, count)
+            total = engine.push_pull(own, f"{dtype}.{count}", average=False)
+            assert_array_equal(total, folded(dtype, count))
+            digest.update(total.tobytes())
+    own = contribution(engine.rank())
+    assert_array_equal(engine.push_pull(own, "average"), folded() / numpy.float32(engine.size()))
+    assert engine.push_pull(own, "average", out=own) is own
+    assert_array_equal(own, folded() / numpy.float32(engine.size()))
+    shaped = engine.push_pull(numpy.ones((3, 5)), average=False)
+    assert_array_equal(shaped, numpy.full((3, 5), engine.size()))
+    print(digest.hexdigest())
+    engine.shutdown()
+    assert engine.rank() == -1 and not engine.is_initialized()
+
+
+def many_under_way() -> None:
+    engine.init()
+    handles = []
+    for seed in range(20):
+        # Rounds of one tensor, of different ones, and of ones without a name.
+        name = (None, "one", f"tensor.{seed}")[seed % 3]
+        own = contribution(engine.rank(), seed=seed)
+        handles.append(engine.push_pull_async(own, name, average=False))
+    for seed, handle in reversed(list(enumerate(handles))):
+        assert_array_equal(engine.synchronize(handle), folded(seed=seed))
+        assert engine.poll(handle) and handle.wait() is handle.wait()
+    engine.shutdown()
+
+
+def broadcasts() -> None:
+    engine.init()
+    for root in range(engine.size()):
+        odd = numpy.array([-0.0, 0.0, numpy.inf, -1e-42, 3.5], numpy.float32) * numpy.float32(root + 1)
+        own = odd.copy() if engine.rank() == root else numpy.full(5, numpy.nan, numpy.float32)
+        assert engine.broadcast(own, root, "odd") is own
+        assert own.tobytes() == odd.tobytes()
+        for dtype in ("bool", *DTYPES):
+            wanted = contribution(root, "int32").astype(dtype)
+            own = contribution(engine.rank(), "int32").astype(dtype)
+            assert_array_equal(engine.broadcast(own, root), wanted)
+    engine.shutdown()
+
+
+def refusals() -> None:
+    own = numpy.ones((4, 4), numpy.float32)
+    refused("", lambda: engine.push_pull(own, "outside a group"))
+    engine.init()
+    refused("is not contiguous", lambda: engine.push_pull(own[:, 1:]))
+    refused("needed, not list", lambda: engine.push_pull([1.0], out=own))
+    refused("type bool cannot be sent", lambda: engine.push_pull(own > 2))
+    refused("does not fit", lambda: engine.push_pull(own, out=numpy.ones(3, numpy.float32)))
+    refused("no compression 'zip'", lambda: engine.push_pull(own, compression="zip"))
+    refused("no worker 9", lambda: engine.broadcast(own, 9))
+    own.flags.writeable = False
+    refused("read-only", lambda: engine.push_pull(own, out=own))
+    engine.declare("taken", own)
+    refused("taken", lambda: engine.declare("taken", own[:2]))
+    assert_array_equal(engine.push_pull(own, "taken", average=False), own * engine.size())
+    engine.shutdown()
+
+
+def refused(words: str, call) -> None:
+    try:
+        call()
+    except Error as error:
+        assert words in str(error) and str(error), error
+    else:
+        raise AssertionError(f"not refused: {words}")
+
+
+def lost() -> None:
+    """The last worker dies; the others print what they are told."""
+    engine.init()
+    own = contribution(engine.rank(), count=LARGE)
+    engine.push_pull(own, "round")
+    if engine.rank() == engine.size() - 1:
+        os.kill(os.getpid(), 9)
+    try:
+        while True:
+            engine.push_pull(own, "round")
+    except LostProcess as error:
+        print(error)
+
+
+def ends_without_shutdown() -> None:
+    engine.init()
+    engine.push_pull(contribution(engine.rank()))

@@ -1,0 +1,44 @@
+"""The summation service on numpy arrays, between processes."""
+
+import unittest
+
+from _job import Job
+
+# Workers and servers.
+GROUPS = ((2, 0), (2, 1), (4, 2))
+SMALL_PARTS = {"RSUM_PARTITION_BYTES": "65536"}
+
+
+class Groups(unittest.TestCase):
+    def test_sums_are_folded_in_the_order_of_the_workers_whatever_the_servers(self) -> None:
+        hashes: "dict[int, set[str]]" = {}
+        for n_workers, n_servers in (*GROUPS, (4, 0)):
+            with self.subTest(n_workers=n_workers, n_servers=n_servers):
+                printed = Job("group_worker.sums", n_workers, n_servers, SMALL_PARTS).expect_success(self)
+                hashes.setdefault(n_workers, set()).update(printed)
+        for n_workers, different in hashes.items():
+            self.assertEqual(len(different), 1, f"{n_workers} workers")
+
+    def test_many_rounds_may_be_under_way(self) -> None:
+        for n_workers, n_servers in GROUPS:
+            with self.subTest(n_workers=n_workers, n_servers=n_servers):
+                Job("group_worker.many_under_way", n_workers, n_servers).expect_success(self)
+
+    def test_a_broadcast_changes_no_bit(self) -> None:
+        Job("group_worker.broadcasts", 2, 1).expect_success(self)
+
+    def test_what_cannot_be_sent_is_refused_and_the_group_goes_on(self) -> None:
+        Job("group_worker.refusals", 2).expect_success(self)
+
+    def test_a_lost_worker_is_named(self) -> None:
+        *survivors, _ = Job("group_worker.lost", 3, 1).results()
+        for status, printed, complaints in survivors:
+            self.assertEqual(status, 0, complaints)
+            self.assertRegex(printed, "worker 2|rank 2")
+
+    def test_a_script_that_ends_well_leaves_the_group(self) -> None:
+        Job("group_worker.ends_without_shutdown", 2, 1).expect_success(self)
+
+
+if __name__ == "__main__":
+    unittest.main()

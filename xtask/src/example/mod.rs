@@ -1,0 +1,148 @@
+//! `cargo xtask example`: the examples of `examples/`, run and judged.
+//!
+//! `digits` trains the same model three times. What summation and the all-reduce in rank order come to must be the same bit
+//! for bit; Gloo folds in another order, so it must come near.
+
+mod curves;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use crate::process::{cargo, root, run, say, target_dir};
+use crate::python;
+
+/// An example.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Example {
+    /// A small model on handwritten digits: by summation, by all-reduce, by Gloo. Writes target/digits/
+    Digits,
+}
+
+/// The ways of averaging gradients, as `train.py --path` has them.
+const PATHS: [&str; 3] = ["summation", "all-reduce", "gloo"];
+/// How far Gloo's last loss may be from ours, as a fraction: the order of four additions in float32 changes its sixth digit.
+const NOISE: f64 = 1e-3;
+/// How far its accuracy may be: one picture of 357.
+const PICTURE: f64 = 1.5 / 357.0;
+
+/// What `train.py --out` writes.
+#[derive(Debug, Deserialize)]
+struct Report {
+    path: String,
+    /// By step; the average over the workers.
+    losses: Vec<f64>,
+    /// Of pictures that were not trained on.
+    accuracy: f64,
+    parameters_sha256: String,
+    /// Median over the steps.
+    step_ms: f64,
+}
+
+impl Report {
+    fn loss(&self) -> f64 {
+        self.losses.last().copied().unwrap_or(f64::NAN)
+    }
+}
+
+pub(crate) fn start(example: Example, arguments: &[String]) -> Result<()> {
+    match example {
+        Example::Digits => digits(arguments),
+    }
+}
+
+/// All three, one after the other, with further arguments of `train.py`.
+fn digits(arguments: &[String]) -> Result<()> {
+    let python = python::with_torch()?;
+    run(&mut cargo(["build", "--release", "-p", "ringscope-engine"]))?;
+    let folder = target_dir().join("digits");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let reports = PATHS.map(|path| train(&python, path, &folder.join(format!("{path}.json")), arguments));
+    let reports = reports.into_iter().collect::<Result<Vec<Report>>>()?;
+    let picture = folder.join("loss.svg");
+    let curves: Vec<_> =
+        reports.iter().map(|report| (report.path.as_str(), report.losses.as_slice())).collect();
+    fs::write(&picture, curves::svg(&curves))
+        .with_context(|| format!("cannot write {}", picture.display()))?;
+    say(&format!("{}\nthe losses: {}", table(&reports), picture.display()));
+    judge(&reports)
+}
+
+fn train(python: &Path, path: &str, out: &Path, arguments: &[String]) -> Result<Report> {
+    let mut train = observed(python, &format!("digits-{path}"));
+    train.arg(root().join("examples/digits/train.py")).args(["--path", path]);
+    train.arg("--out").arg(out).arg("--bin").arg(target_dir().join("release"));
+    run(train.args(arguments).current_dir(root()))?;
+    let text = fs::read_to_string(out).with_context(|| format!("cannot read {}", out.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no report", out.display()))
+}
+
+/// A program, under `ringscope run` where that is built: a daemon that is running shows the job then.
+fn observed(program: &Path, job: &str) -> Command {
+    let built = ["dist", "release"].map(|folder| target_dir().join(folder).join("ringscope"));
+    let Some(ringscope) = built.iter().find(|path| path.exists()) else {
+        say("without ringscope, which is not built: `cargo xtask dist` builds it");
+        return Command::new(program);
+    };
+    let mut command = Command::new(ringscope);
+    command.args(["run", "--job", job, "--"]).arg(program);
+    command
+}
+
+fn table(reports: &[Report]) -> String {
+    let mut text =
+        "| path | last loss | accuracy | ms a step | parameters |\n|---|---|---|---|---|".to_owned();
+    for report in reports {
+        let Report { path, accuracy, step_ms, parameters_sha256, .. } = report;
+        let hash: String = parameters_sha256.chars().take(16).collect();
+        text += &format!("\n| {path} | {:.6} | {accuracy:.4} | {step_ms:.2} | {hash} |", report.loss());
+    }
+    text
+}
+
+fn judge(reports: &[Report]) -> Result<()> {
+    let [summation, all_reduce, gloo] = reports else { bail!("{} reports, not three", reports.len()) };
+    let differs = summation.losses.iter().zip(&all_reduce.losses).position(|(one, other)| one != other);
+    if let Some(step) = differs {
+        bail!("summation and all-reduce have different losses from step {step} on");
+    }
+    if summation.parameters_sha256 != all_reduce.parameters_sha256 {
+        bail!("summation and all-reduce come to different parameters");
+    }
+    let loss_gap = (gloo.loss() / summation.loss() - 1.0).abs();
+    let accuracy_gap = (gloo.accuracy - summation.accuracy).abs();
+    if loss_gap.is_nan() || loss_gap > NOISE || accuracy_gap > PICTURE {
+        bail!("Gloo comes to another result: loss {}, accuracy {}", gloo.loss(), gloo.accuracy);
+    }
+    say("summation and all-reduce are the same bit for bit; Gloo is the same but for rounding");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(losses: &[f64], hash: &str) -> Report {
+        Report {
+            path: String::new(),
+            losses: losses.to_vec(),
+            accuracy: 0.98,
+            parameters_sha256: hash.to_owned(),
+            step_ms: 1.0,
+        }
+    }
+
+    #[test]
+    fn only_equal_bits_of_ours_and_nearly_equal_ones_of_gloos_pass() {
+        let ours = || report(&[2.0, 1.0], "a");
+        assert!(judge(&[ours(), ours(), report(&[2.1, 1.0001], "b")]).is_ok());
+        assert!(judge(&[ours(), ours(), report(&[2.0, 1.1], "b")]).is_err());
+        assert!(judge(&[ours(), ours(), report(&[], "b")]).is_err());
+        assert!(judge(&[ours(), report(&[2.0, 1.0], "b"), ours()]).is_err());
+        assert!(judge(&[ours(), report(&[2.0, 1.000_000_1], "a"), ours()]).is_err());
+    }
+}
