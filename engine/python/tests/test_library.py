@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from _job import PACKAGE, library
 
 
-def told(setting: "str | None", code: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+def told(setting: "str | None", code: str, **more: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), **more}
     environment.pop("RSCCL_LIBRARY", None)
     if setting is not None:
         environment["RSCCL_LIBRARY"] = setting
@@ -30,6 +31,13 @@ class Library(unittest.TestCase):
 
     def test_another_library_is_told_from_ours(self) -> None:
         self.assertIn("the library has no rsum_init", told("libm.so.6", CAUGHT))
+
+    def test_what_is_preloaded_sees_the_calls(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            watcher = f"{folder}/watcher.so"
+            compile_it = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", watcher]
+            subprocess.run(compile_it, input="int rsum_rank(void) { return 42; }", text=True, check=True)
+            self.assertEqual(told(str(library()), "print(engine.rank())", LD_PRELOAD=watcher), "42\n")
 
     def test_importing_needs_neither_the_library_nor_torch(self) -> None:
         self.assertEqual(told("/nowhere", "import sys; print('torch' in sys.modules)"), "False\n")
