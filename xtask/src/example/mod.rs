@@ -6,7 +6,7 @@
 mod curves;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -61,33 +61,39 @@ fn digits(arguments: &[String]) -> Result<()> {
     run(&mut cargo(["build", "--release", "-p", "ringscope-engine"]))?;
     let folder = target_dir().join("digits");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let reports = PATHS.map(|path| train(&python, path, &folder.join(format!("{path}.json")), arguments));
+    let ringscope = built_ringscope();
+    if ringscope.is_none() {
+        say("without ringscope, which is not built: `cargo xtask dist` builds it");
+    }
+    let launch = |path: &str| observed(ringscope.as_deref(), &python, &format!("digits-{path}"));
+    let reports =
+        PATHS.map(|path| train(launch(path), path, &folder.join(format!("{path}.json")), arguments));
     let reports = reports.into_iter().collect::<Result<Vec<Report>>>()?;
     let picture = folder.join("loss.svg");
     let curves: Vec<_> =
         reports.iter().map(|report| (report.path.as_str(), report.losses.as_slice())).collect();
     fs::write(&picture, curves::svg(&curves))
         .with_context(|| format!("cannot write {}", picture.display()))?;
-    say(&format!("{}\nthe losses: {}", table(&reports), picture.display()));
+    say(&format!("what came of it:\n\n{}\n\nlosses: {}", table(&reports), picture.display()));
     judge(&reports)
 }
 
-fn train(python: &Path, path: &str, out: &Path, arguments: &[String]) -> Result<Report> {
-    let mut train = observed(python, &format!("digits-{path}"));
-    train.arg(root().join("examples/digits/train.py")).args(["--path", path]);
-    train.arg("--out").arg(out).arg("--bin").arg(target_dir().join("release"));
-    run(train.args(arguments).current_dir(root()))?;
+fn train(mut python: Command, path: &str, out: &Path, arguments: &[String]) -> Result<Report> {
+    python.arg(root().join("examples/digits/train.py")).args(["--path", path]);
+    python.arg("--out").arg(out).arg("--bin").arg(target_dir().join("release"));
+    run(python.args(arguments).current_dir(root()))?;
     let text = fs::read_to_string(out).with_context(|| format!("cannot read {}", out.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is no report", out.display()))
 }
 
-/// A program, under `ringscope run` where that is built: a daemon that is running shows the job then.
-fn observed(program: &Path, job: &str) -> Command {
-    let built = ["dist", "release"].map(|folder| target_dir().join(folder).join("ringscope"));
-    let Some(ringscope) = built.iter().find(|path| path.exists()) else {
-        say("without ringscope, which is not built: `cargo xtask dist` builds it");
-        return Command::new(program);
-    };
+fn built_ringscope() -> Option<PathBuf> {
+    let places = ["dist", "release"].map(|folder| target_dir().join(folder).join("ringscope"));
+    places.into_iter().find(|path| path.exists())
+}
+
+/// A program, under `ringscope run` where there is one: a daemon that is running shows the job then.
+fn observed(ringscope: Option<&Path>, program: &Path, job: &str) -> Command {
+    let Some(ringscope) = ringscope else { return Command::new(program) };
     let mut command = Command::new(ringscope);
     command.args(["run", "--job", job, "--"]).arg(program);
     command
