@@ -78,16 +78,14 @@ def start(arguments):
 
 
 def environment(arguments):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        host, port = probe.getsockname()
+    (host, port), (_, root_port) = free_address(), free_address()
     packages = [str(ROOT / "engine/python"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(packages),
         "RSCCL_LIBRARY": os.environ.get("RSCCL_LIBRARY", str(arguments.bin / "librsccl.so")),
         "RSCCL_DETERMINISTIC": "rank-order",
-        "RSUM_ROOT": f"{host}:{port}",
+        "RSUM_ROOT": f"{host}:{root_port}",
         "RSUM_SECRET": secrets.token_hex(16),
         "RSUM_WORKERS": str(N_WORKERS),
         "RSUM_SERVERS": str(N_SERVERS),
@@ -96,6 +94,13 @@ def environment(arguments):
         "WORLD_SIZE": str(N_WORKERS),
         "OMP_NUM_THREADS": "1",
     }
+
+
+def free_address():
+    """Of a port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()
 
 
 def deliver(arguments, reports):

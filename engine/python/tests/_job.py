@@ -46,14 +46,14 @@ class Job:
         n_servers: int = 0,
         settings: Optional[Mapping[str, str]] = None,
     ) -> None:
-        root, secret = free_address(), secrets.token_hex(16)
-        host, port = root.split(":")
+        # torch's rendezvous, and that of collectives, are beside the group's.
+        root, (host, port) = free_address(), free_address().split(":")
         shared = {
             **os.environ,
             "RSCCL_LIBRARY": str(library()),
             "RSCCL_NICS": "lo=127.0.0.1",
             "RSUM_ROOT": root,
-            "RSUM_SECRET": secret,
+            "RSUM_SECRET": secrets.token_hex(16),
             "RSUM_WORKERS": str(n_workers),
             "RSUM_SERVERS": str(n_servers),
             "WORLD_SIZE": str(n_workers),
@@ -65,10 +65,7 @@ class Job:
         }
         module, name = function.split(".")
         command = [sys.executable, "-c", f"import {module}; {module}.{name}()"]
-        self.servers = [
-            _start([str(BUILD / "ringscope-sumd")], {**shared, "RSUM_SERVER": str(index)})
-            for index in range(n_servers)
-        ]
+        self.servers = [_start([str(BUILD / "ringscope-sumd")], shared) for _ in range(n_servers)]
         self.workers = [
             _start(command, {**shared, "RSUM_RANK": str(rank), "RANK": str(rank)}) for rank in range(n_workers)
         ]

@@ -120,6 +120,40 @@ def lost() -> None:
         print(error)
 
 
+def goes_on() -> None:
+    """The last worker dies; the others go on without it."""
+    engine.init()
+    n_before = engine.size()
+    own = contribution(engine.rank(), count=LARGE)
+    assert_array_equal(engine.push_pull(own, "round", average=False), folded(count=LARGE))
+    if engine.rank() == n_before - 1:
+        os.kill(os.getpid(), 9)
+    try:
+        while True:
+            engine.push_pull(own, "round", average=False)
+    except LostProcess:
+        engine.resume()
+    assert engine.size() == n_before - 1 and engine.epoch() == 1
+    assert_array_equal(engine.push_pull(own, "round", average=False), folded(count=LARGE))
+    assert_array_equal(engine.push_pull(own, "a new one", average=False), folded(count=LARGE))
+    engine.shutdown()
+
+
+def suspends() -> None:
+    engine.init()
+    own = contribution(engine.rank(), count=LARGE)
+    handle = engine.push_pull_async(own, "round", average=False)
+    n_workers, n_servers, wanted = engine.size(), engine.servers(), folded(count=LARGE)
+    engine.suspend()
+    assert_array_equal(handle.wait(), wanted)
+    assert engine.rank() == -1
+    refused("", lambda: engine.push_pull(own, "round"))
+    engine.resume(n_workers, n_servers - 1)
+    assert engine.servers() == n_servers - 1
+    assert_array_equal(engine.push_pull(own, "round", average=False), folded(count=LARGE))
+    engine.shutdown()
+
+
 def ends_without_shutdown() -> None:
     engine.init()
     engine.push_pull(contribution(engine.rank()))

@@ -36,6 +36,14 @@ class Groups(unittest.TestCase):
             self.assertEqual(status, 0, complaints)
             self.assertRegex(printed, "worker 2|rank 2")
 
+    def test_the_others_go_on_without_a_lost_worker(self) -> None:
+        *survivors, _ = Job("group_worker.goes_on", 3, 1, {"RSUM_ON_LOSS": "continue"}).results()
+        for status, _, complaints in survivors:
+            self.assertEqual(status, 0, complaints)
+
+    def test_a_suspended_group_goes_on_with_fewer_servers(self) -> None:
+        Job("group_worker.suspends", 2, 2).expect_success(self)
+
     def test_a_script_that_ends_well_leaves_the_group(self) -> None:
         Job("group_worker.ends_without_shutdown", 2, 1).expect_success(self)
 
