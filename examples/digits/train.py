@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "fixtures/digits/digits.csv.gz"
 PATHS = ("summation", "all-reduce", "gloo")
 N_WORKERS, N_SERVERS = 4, 2
+HOST = "127.0.0.1"
+PATIENCE_S = 120
 SEED = 20
 PIXELS, DIGITS, FULL = 64, 10, 16.0
 HIDDEN = (256, 128)
@@ -78,29 +80,33 @@ def start(arguments):
 
 
 def environment(arguments):
-    (host, port), (_, root_port) = free_address(), free_address()
     packages = [str(ROOT / "engine/python"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(packages),
         "RSCCL_LIBRARY": os.environ.get("RSCCL_LIBRARY", str(arguments.bin / "librsccl.so")),
+        # On a busy machine PyTorch is loaded much later by one worker than by another.
+        "RSCCL_TIMEOUT_S": str(PATIENCE_S),
         "RSCCL_DETERMINISTIC": "rank-order",
-        "RSUM_ROOT": f"{host}:{root_port}",
+        "RSUM_ROOT": f"{HOST}:{free_port()}",
         "RSUM_SECRET": secrets.token_hex(16),
         "RSUM_WORKERS": str(N_WORKERS),
         "RSUM_SERVERS": str(N_SERVERS),
-        "MASTER_ADDR": host,
-        "MASTER_PORT": str(port),
+        "MASTER_ADDR": HOST,
+        "MASTER_PORT": free_port(),
         "WORLD_SIZE": str(N_WORKERS),
         "OMP_NUM_THREADS": "1",
     }
 
 
-def free_address():
-    """Of a port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()
+def free_port():
+    """One of this machine that nobody listens on."""
+    while True:
+        # Random, so below those that Linux takes for connections: who connects too early could get the port for its own end.
+        port = 10000 + secrets.randbelow(20000)
+        with socket.socket() as probe:
+            if probe.connect_ex((HOST, port)) != 0:
+                return str(port)
 
 
 def deliver(arguments, reports):
@@ -194,7 +200,7 @@ class AllReduce:
     def __init__(self, arguments):
         from ringscope_engine import collective
 
-        self.communicator = collective.init(name="gradients")
+        self.communicator = collective.init(name="gradients", timeout_s=PATIENCE_S)
 
     def distributed(self, model, optimizer):
         for parameter in model.parameters():

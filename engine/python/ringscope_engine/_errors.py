@@ -22,7 +22,8 @@ class Error(Exception):
 class LostProcess(Error):
     """The group has lost a process, which the text names: no sum can be had from it any more.
 
-    With RSUM_ON_LOSS=continue, `resume` goes on with those that are left; rounds that were open are to be submitted again.
+    With RSUM_ON_LOSS=continue, `resume` goes on with those that are left. Rounds that were open have failed, on some workers
+    perhaps one that others have the result of: agree on where to go on, by a `broadcast`, before submitting again.
     """
 
 

@@ -43,6 +43,9 @@ def fetch(n_bytes: int, address: tuple[str, int], secret: bytes, timeout_s: floa
     while True:
         try:
             with socket.create_connection(address, timeout=timeout_s) as peer:
+                if peer.getsockname() == peer.getpeername():
+                    # Nobody listens, and the kernel gave our end that port: we have connected to ourselves.
+                    raise ConnectionRefusedError
                 peer.sendall(_proof(_read(peer, NONCE_BYTES), secret))
                 return _read(peer, n_bytes)
         except ConnectionRefusedError:

@@ -43,10 +43,12 @@ def init(
     secret: Optional[str] = None,
     *,
     name: str = "python",
+    timeout_s: float = MEETING_S,
 ) -> "Communicator":
     """A communicator of all ranks of a job, which meet at `root` (host:port, where rank 0 listens while it is made).
 
     By default RANK, WORLD_SIZE, MASTER_ADDR:MASTER_PORT and RSUM_SECRET of the environment. `name` is what watchers show.
+    Ranks that start later than `timeout_s` after the first are not waited for.
     """
     own = int(_meeting.setting(rank, "RANK"))
     n_ranks = int(_meeting.setting(size, "WORLD_SIZE"))
@@ -54,9 +56,9 @@ def init(
     address, key = _meeting.address_of(place), _meeting.setting(secret, "RSUM_SECRET").encode()
     if own == 0:
         made = unique_id()
-        _meeting.share(made, address, n_ranks - 1, key, MEETING_S)
+        _meeting.share(made, address, n_ranks - 1, key, timeout_s)
     else:
-        made = _meeting.fetch(UNIQUE_ID_BYTES, address, key, MEETING_S)
+        made = _meeting.fetch(UNIQUE_ID_BYTES, address, key, timeout_s)
     return Communicator(made, n_ranks, own, name=name)
 
 

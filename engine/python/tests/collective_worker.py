@@ -1,6 +1,7 @@
 """What the ranks of the collectives' tests do; each checks its own results."""
 
 import numpy
+from _job import LIMIT_S
 from numpy.testing import assert_array_equal
 
 from ringscope_engine import Error, collective
@@ -13,7 +14,7 @@ def value(rank: int, shape=(COUNT,), dtype=numpy.float32) -> numpy.ndarray:
 
 
 def every_operation() -> None:
-    with collective.init() as comm:
+    with collective.init(timeout_s=LIMIT_S) as comm:
         own, ranks = value(comm.rank), range(comm.size)
         total = sum(value(rank) for rank in ranks)
         assert_array_equal(comm.all_reduce(own), total)
@@ -78,7 +79,7 @@ def refused(words: str, call) -> None:
 def tensors() -> None:
     import torch
 
-    with collective.init() as comm:
+    with collective.init(timeout_s=LIMIT_S) as comm:
         for dtype in (torch.float32, torch.bfloat16, torch.int64):
             own = torch.full((3, 5), comm.rank + 1, dtype=dtype)
             total = comm.size * (comm.size + 1) // 2
@@ -92,7 +93,7 @@ def lost() -> None:
 
     from ringscope_engine import LostProcess
 
-    comm = collective.init()
+    comm = collective.init(timeout_s=LIMIT_S)
     comm.barrier()
     if comm.rank == 1:
         os.kill(os.getpid(), 9)

@@ -1,6 +1,7 @@
 """What the workers of the tests with PyTorch do; each checks its own results."""
 
 import copy
+import os
 
 import ringscope_engine.torch as bps
 import torch
@@ -130,6 +131,32 @@ def settings() -> None:
     misuse()
     for compression, tolerance in (("f16", 1e-2), (bps.Compression.bf16, 1e-1)):
         compressed(compression, tolerance)
+    bps.shutdown()
+
+
+def training_goes_on() -> None:
+    """The last worker dies before its third step; the others go on from where worker 0 is, who may be a step ahead."""
+    bps.init()
+    torch.manual_seed(0)
+    model = Model()
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    bps.broadcast_parameters(model.state_dict(), root_rank=0)
+    n_before, step = bps.size(), 0
+    while step < STEPS:
+        if step == 2 and bps.rank() == n_before - 1:
+            os.kill(os.getpid(), 9)
+        try:
+            optimizer.zero_grad()
+            loss_of(model, step, part_of(bps.rank(), n_before)).backward()
+            optimizer.step()
+            step += 1
+        except bps.LostProcess:
+            bps.resume()
+            step = bps.broadcast_object(step, 0)
+            bps.broadcast_parameters(model.state_dict(), root_rank=0)
+            bps.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert bps.size() == n_before - 1
+    same_everywhere(model)
     bps.shutdown()
 
 

@@ -150,7 +150,11 @@ class Gradients:
                     "raise backward_passes_per_step"
                 )
             slot.passes += 1
-            self._submit()
+            try:
+                self._submit()
+            except Error:
+                self._begin_anew()
+                raise
 
         return count
 

@@ -22,17 +22,16 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     What is no tensor is left as it is. Tensors need not be contiguous. All workers call it, with the same names.
     """
     items = params.items() if isinstance(params, Mapping) else params
-    under_way = []
-    for name, tensor in items:
-        if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
-            continue
-        own = tensor.detach()
-        sent = own.contiguous()
-        under_way.append((own, sent, _group.broadcast_async(sent, root_rank, prefix + name)))
-    for own, sent, handle in under_way:
+    tensors = [(prefix + name, value.detach()) for name, value in items if isinstance(value, torch.Tensor)]
+    sent = [(name, own, own.contiguous()) for name, own in tensors if own.numel() > 0]
+    # All at once: each push of what is new to the group makes all workers agree anew.
+    for name, _, copy in sent:
+        _group.declare(name, copy)
+    handles = [_group.broadcast_async(copy, root_rank, name) for name, _, copy in sent]
+    for handle, (_, own, copy) in zip(handles, sent):
         handle.wait()
-        if sent.data_ptr() != own.data_ptr():
-            own.copy_(sent)
+        if copy.data_ptr() != own.data_ptr():
+            own.copy_(copy)
 
 
 def broadcast_optimizer_state(
