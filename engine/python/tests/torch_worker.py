@@ -128,6 +128,7 @@ def settings() -> None:
     bps.init()
     several_passes()
     clipping_and_closures()
+    schedulers()
     misuse()
     for compression, tolerance in (("f16", 1e-2), (bps.Compression.bf16, 1e-1)):
         compressed(compression, tolerance)
@@ -199,6 +200,25 @@ def clipping_and_closures() -> None:
 
     optimizer.step(closure)
     assert torch.allclose(before - layer.weight, average)
+
+
+def schedulers() -> None:
+    for is_made_before in (True, False):
+        layer, own = linear()
+        plain = torch.optim.SGD(layer.parameters(), lr=1.0)
+        if is_made_before:
+            scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, gamma=0.5)
+        optimizer = bps.DistributedOptimizer(plain, layer.named_parameters())
+        if not is_made_before:
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        bps.broadcast_optimizer_state(optimizer, 1)
+        before = layer.weight.detach().clone()
+        for _ in range(2):
+            optimizer.zero_grad()
+            layer(own).sum().backward()
+            optimizer.step()
+            scheduler.step()
+        assert torch.allclose(before - layer.weight, torch.full((4, 8), 1.5 * (bps.size() + 1)))
 
 
 def misuse() -> None:

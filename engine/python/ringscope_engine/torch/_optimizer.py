@@ -43,7 +43,10 @@ def DistributedOptimizer(
     )
     kind = type(optimizer.__class__.__name__, (_Distributed, optimizer.__class__), {})
     distributed: Any = object.__new__(kind)
+    # One state of both, so that a scheduler of the one sets the rates of the other, whichever it was made for. A scheduler
+    # also wraps the `step` of its optimizer: there it would hide ours.
     distributed.__dict__ = optimizer.__dict__
+    distributed.__dict__.pop("step", None)
     distributed._gradients = gradients
     distributed._is_synchronizing = True
     return distributed
