@@ -250,9 +250,7 @@ impl Session {
     fn catch_up(&self) -> Result<()> {
         let n_declared = lock(&self.declared).tensors().len();
         let knows_all = |place: &Place| place.n_declared == n_declared && !place.group.is_behind();
-        if self.read().as_ref().ok_or_else(no_group)?.n_declared >= n_declared
-            && self.read().as_ref().is_some_and(knows_all)
-        {
+        if knows_all(self.read().as_ref().ok_or_else(no_group)?) {
             return Ok(());
         }
         self.check_pulled("contribute after more was declared")?;
