@@ -1,7 +1,8 @@
 //! The objects of the REST API: the public contract, and nothing else. `view` fills them, `http` sends them, `status`
 //! and the demo read them.
 //!
-//! Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds, times as RFC 3339 UTC.
+//! Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds (or as their names end), times as RFC
+//! 3339 UTC.
 
 mod communicator;
 mod coverage;
@@ -16,6 +17,7 @@ mod page;
 mod runbook;
 mod search;
 mod series;
+mod summation;
 mod trace;
 
 pub use communicator::{
@@ -37,6 +39,11 @@ pub use page::{Changed, Page, Problem};
 pub use runbook::RunbookEntry;
 pub use search::{SearchHit, SearchKind};
 pub use series::{Series, SeriesLine};
+pub use summation::{
+    SummationFlow, SummationGroup, SummationGroupDetail, SummationGroupState, SummationKeyClass,
+    SummationLost, SummationRole, SummationRound, SummationRounds, SummationService, SummationStage,
+    SummationWait, SummationWorker,
+};
 pub use trace::{Trace, TraceEvent};
 
 use std::collections::BTreeMap;
