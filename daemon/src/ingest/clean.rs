@@ -1,6 +1,6 @@
 //! Texts from outside, made such that every database takes them: without NUL, and not endless.
 
-use ringscope_wire::batch::{Batch, BatchError, HostHardware};
+use ringscope_wire::batch::{Batch, BatchError, HostHardware, SummationMember};
 
 /// Shortens and cleans texts that are only shown. What batches are told apart by must be right as it is.
 ///
@@ -22,6 +22,7 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
             texts.into_iter().for_each(text);
         }
         process.log_lacks.iter_mut().for_each(text);
+        process.summations.iter_mut().for_each(summation);
         for communicator in &mut process.communicators {
             text(&mut communicator.name);
             text(&mut communicator.gpu);
@@ -44,6 +45,14 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
     }
     batch.hardware.iter_mut().for_each(hardware);
     Ok(())
+}
+
+fn summation(told: &mut SummationMember) {
+    text(&mut told.failure);
+    told.services.iter_mut().for_each(|service| text(&mut service.host));
+    told.contributors.iter_mut().for_each(|contributor| text(&mut contributor.host));
+    told.stages.iter_mut().for_each(|stage| text(&mut stage.stage));
+    told.waits.iter_mut().for_each(|wait| text(&mut wait.tensor));
 }
 
 fn hardware(told: &mut HostHardware) {
@@ -99,7 +108,8 @@ const TEXT_BYTES_MAX: usize = 512;
 #[cfg(test)]
 mod tests {
     use ringscope_wire::batch::{
-        Communicator, Evidence, Gpu, Identity, Nic, NicCounter, Process, RingPosition,
+        Communicator, Evidence, Gpu, Identity, Nic, NicCounter, Process, RingPosition, SummationContributor,
+        SummationService, SummationStage, SummationWait,
     };
 
     use super::*;
@@ -169,6 +179,27 @@ mod tests {
         let (nic, gpu) = (&told.nics[0], &told.gpus[0]);
         let texts = [&told.host, &nic.name, &nic.state_file, &nic.pci_path[0], &nic.errors[0].name];
         for text in texts.into_iter().chain([&gpu.uuid, &gpu.pci_path[0]]) {
+            assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_summation_becomes_storable() {
+        let odd = || format!("a\0{}", "b".repeat(1000));
+        let told = SummationMember {
+            failure: odd(),
+            services: vec![SummationService { host: odd(), ..SummationService::default() }],
+            contributors: vec![SummationContributor { host: odd(), ..SummationContributor::default() }],
+            stages: vec![SummationStage { stage: odd(), ..SummationStage::default() }],
+            waits: vec![SummationWait { tensor: odd(), ..SummationWait::default() }],
+            ..SummationMember::default()
+        };
+        let mut batch = batch("k", "j");
+        batch.processes[0].summations = vec![told];
+        clean(&mut batch).unwrap();
+        let told = &batch.processes[0].summations[0];
+        let texts = [&told.failure, &told.services[0].host, &told.contributors[0].host];
+        for text in texts.into_iter().chain([&told.stages[0].stage, &told.waits[0].tensor]) {
             assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
         }
     }

@@ -12,6 +12,7 @@ use super::history::Completed;
 use super::limits::{ENDED_KEPT, MAX_NAME_BYTES, MAX_PROCESSES, MAX_TOLD_HISTORY};
 use super::merge::{Merged, Word};
 use super::process::{Process, ProcessId};
+use super::summation::{self, GroupId};
 use super::{CommunicatorId, Model};
 use crate::clock::Timestamp;
 
@@ -24,6 +25,8 @@ pub struct Changes {
     pub counters: BTreeSet<String>,
     /// Communicators of which anything changed.
     pub communicators: BTreeSet<CommunicatorId>,
+    /// Summation groups of which anything changed.
+    pub summations: BTreeSet<GroupId>,
     /// Whether the hardware of some host changed, beside what it counts.
     pub hardware: bool,
 }
@@ -73,6 +76,7 @@ impl Model {
         };
         let Some(known) = self.processes.get_mut(&id) else { return };
         let (was_known, was_alive) = (known.identity.is_some(), known.ended.is_none());
+        let heard_before = (known.stamp != Stamp::STORE).then_some(known.heard);
         let mut merged = known.merge(process, &mut word);
         if !was_known && let Some(identity) = &known.identity {
             self.jobs.entry(Arc::clone(&identity.job)).or_default().processes.insert(id);
@@ -96,6 +100,15 @@ impl Model {
         }
         self.join(id, &merged, changes);
         self.remember(id, &process.completed_operations);
+        let of = summation::Told { process: id, stamp: told.stamp, at: told.at, now: told.now, heard_before };
+        let mut groups = self.groups.hear(&process.summations, of, &mut self.losses);
+        if !groups.is_empty() {
+            changes.counters.insert(process.key.clone());
+        }
+        if ended {
+            groups.extend(self.groups.of(id));
+        }
+        changes.summations.append(&mut groups);
     }
 
     /// Keeps the operations of those communicators that the process was joined to.

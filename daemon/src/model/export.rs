@@ -43,7 +43,8 @@ impl Model {
     /// Counters, links, operations and losses of a process, for the store. `None`: not known (any more).
     #[must_use]
     pub fn process_counters(&self, key: &str) -> Option<batch::Process> {
-        let process = self.process(key)?;
+        let id = *self.keys.get(key)?;
+        let process = self.processes.get(&id)?;
         let locals = &process.locals;
         Some(batch::Process {
             key: key.to_owned(),
@@ -56,6 +57,7 @@ impl Model {
                 .iter()
                 .map(|(reason, events)| batch::Dropped { reason: reason.clone(), events: *events })
                 .collect(),
+            summations: self.groups.told_by(id),
             ..batch::Process::default()
         })
     }

@@ -1,11 +1,15 @@
 //! What time alone changes: processes become stale, and what ended long ago is forgotten.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::apply::Changes;
-use super::limits::{ENDED_KEPT, IMPORTED_KEPT, MAX_ENDED_PER_JOB, SILENT_KEPT, STALE_AFTER, SWEEP_EVERY};
+use super::limits::{
+    ENDED_KEPT, IMPORTED_KEPT, MAX_ENDED_PER_JOB, MAX_ENDED_PER_SESSION, SILENT_KEPT, STALE_AFTER,
+    SWEEP_EVERY,
+};
 use super::process::{Process, ProcessId, ProcessState};
+use super::summation::GroupId;
 use super::{CommunicatorId, Model, Name};
 use crate::api::CommunicatorState;
 use crate::clock::Timestamp;
@@ -18,6 +22,7 @@ impl Model {
         if self.swept == Timestamp::default() || now.since(self.swept) >= SWEEP_EVERY {
             self.swept = now;
             self.forget_communicators(now, &mut changes);
+            self.forget_groups(now, &mut changes);
             self.forget_processes(now, &mut changes);
             self.forget_locals(now, &mut changes);
             self.sweep_families();
@@ -88,16 +93,36 @@ impl Model {
         }
     }
 
+    /// Ended summation groups: the old ones, and the oldest where a session has very many.
+    fn forget_groups(&mut self, now: Timestamp, changes: &mut Changes) {
+        let mut sessions: BTreeMap<u64, Vec<(Timestamp, GroupId)>> = BTreeMap::new();
+        for group in self.groups.all() {
+            if let Some(ended) = group.ended(self) {
+                sessions.entry(group.session()).or_default().push((ended, group.id()));
+            }
+        }
+        for mut ended in sessions.into_values() {
+            ended.sort_unstable();
+            let surplus = ended.len().saturating_sub(MAX_ENDED_PER_SESSION);
+            let old = ended.iter().take_while(|(ended, _)| now.since(*ended) >= ENDED_KEPT).count();
+            for (_, id) in ended.into_iter().take(surplus.max(old)) {
+                self.groups.forget(id);
+                changes.summations.insert(id);
+            }
+        }
+    }
+
     /// Processes that ended long ago, once no communicator needs them to say what became of its ranks; and those of
     /// which nothing was heard for very long, and what was imported long ago, with the communicators that are left without a rank.
     fn forget_processes(&mut self, now: Timestamp, changes: &mut Changes) {
-        let is_old = |process: &Process| match process.ended {
-            Some(ended) => now.since(ended) >= ENDED_KEPT && process.joined().is_empty(),
+        let sums = |id: ProcessId| self.groups.of(id).next().is_some();
+        let is_old = |id: ProcessId, process: &Process| match process.ended {
+            Some(ended) => now.since(ended) >= ENDED_KEPT && process.joined().is_empty() && !sums(id),
             None if process.state == ProcessState::Imported => now.since(process.heard) >= IMPORTED_KEPT,
             None => self.is_silent(process, now, SILENT_KEPT),
         };
         let forget: Vec<ProcessId> =
-            self.processes.iter().filter(|(_, process)| is_old(process)).map(|(id, _)| *id).collect();
+            self.processes.iter().filter(|(id, process)| is_old(**id, process)).map(|(id, _)| *id).collect();
         for id in forget {
             self.forget_process(id, changes);
         }
@@ -107,6 +132,7 @@ impl Model {
         let Some(process) = self.processes.remove(&id) else { return };
         self.keys.remove(&process.key);
         changes.facts.insert(process.key.to_string());
+        changes.summations.append(&mut self.groups.forget_process(id));
         for comm in process.joined() {
             let Some(communicator) = self.communicators.get_mut(&comm) else { continue };
             communicator.members.retain(|_, member| member.process != id);

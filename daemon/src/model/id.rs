@@ -21,13 +21,7 @@ impl CommunicatorId {
     pub fn nth(job: &str, comm_hash: u64, n_ranks: u32, sequence: u32) -> Self {
         let hash = Fnv::new().text(job).number(comm_hash).number(u64::from(n_ranks));
         let hash = if sequence == 0 { hash } else { hash.number(u64::from(sequence)) }.finish();
-        let mut digits = [b'0'; 12];
-        for (place, digit) in digits.iter_mut().enumerate() {
-            // The upper 48 bits: FNV mixes them best.
-            let nibble = (hash >> (60 - 4 * place)) & 0xf;
-            *digit = HEX[usize::try_from(nibble).unwrap_or(0)];
-        }
-        Self(digits)
+        Self(digits(hash))
     }
 
     /// The digits.
@@ -58,13 +52,25 @@ impl FromStr for CommunicatorId {
     type Err = CommunicatorIdError;
 
     fn from_str(text: &str) -> Result<Self, CommunicatorIdError> {
-        let digits: [u8; 12] = text.as_bytes().try_into().map_err(|_| CommunicatorIdError)?;
-        if digits.iter().all(|digit| HEX.contains(digit)) {
-            Ok(Self(digits))
-        } else {
-            Err(CommunicatorIdError)
-        }
+        parse(text).map(Self).ok_or(CommunicatorIdError)
     }
+}
+
+/// Twelve hexadecimal digits of a hash.
+pub(super) fn digits(hash: u64) -> [u8; 12] {
+    let mut digits = [b'0'; 12];
+    for (place, digit) in digits.iter_mut().enumerate() {
+        // The upper 48 bits: FNV mixes them best.
+        let nibble = (hash >> (60 - 4 * place)) & 0xf;
+        *digit = HEX[usize::try_from(nibble).unwrap_or(0)];
+    }
+    digits
+}
+
+/// Twelve lower-case hexadecimal digits. `None`: another text.
+pub(super) fn parse(text: &str) -> Option<[u8; 12]> {
+    let digits: [u8; 12] = text.as_bytes().try_into().ok()?;
+    digits.iter().all(|digit| HEX.contains(digit)).then_some(digits)
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

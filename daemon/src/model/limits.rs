@@ -98,6 +98,51 @@ pub const TROUBLE_WINDOW: Duration = Duration::from_secs(600);
 /// How long hardware is remembered of which nothing is heard: longer than a restart of its agent, or of its host.
 pub const HARDWARE_KEPT: Duration = Duration::from_secs(600);
 
+/// Summation groups, at work and remembered (`summation_group_limit`): some of each of hundreds of jobs.
+pub const MAX_GROUPS: usize = 2_000;
+
+/// Ended summation groups of one session that are remembered; the oldest are forgotten first. A session makes one with
+/// every change of its members.
+pub const MAX_ENDED_PER_SESSION: usize = 32;
+
+/// Summation groups of one process in one batch (`summation_process_limit`): it is in one at a time.
+pub const MAX_PROCESS_GROUPS: usize = 64;
+
+/// Workers, and servers, of a summation group (`summation_member_limit`): the largest published clusters have some 64.
+pub const MAX_GROUP_MEMBERS: u32 = 256;
+
+/// Pairs of a worker and a service whose pace is followed, in all groups (`summation_flow_limit`): half a kilobyte each.
+pub const MAX_FLOWS: usize = 262_144;
+
+/// Stages of one worker (`summation_stage_limit`). There are seven.
+pub const MAX_STAGES: usize = 16;
+
+/// Rounds of one service that wait (`summation_wait_limit`), and workers that one waits for; the batch format promises
+/// as many.
+pub const MAX_WAITS: usize = 64;
+
+/// Steps of a histogram of staleness (`summation_staleness_limit`).
+pub const MAX_STALENESS: usize = 64;
+
+/// Results in one batch of one member (`summation_round_limit`); the batch format promises as many.
+pub const MAX_TOLD_ROUNDS: usize = 1_024;
+
+/// Results of one summation group that are remembered, to be compared over its members: what one large model of 4 000 parts
+/// makes in a second, longer than agents take to tell of it. The oldest make room.
+pub const MAX_GROUP_ROUNDS: usize = 4_096;
+
+/// Results of one summation group in which members differ that are remembered: the first ones tell where it began.
+pub const MAX_MISMATCHES: usize = 16;
+
+/// Different fingerprints of one result that are told apart: two are enough to be wrong.
+pub const MAX_PRINTS: usize = 8;
+
+/// The window over which arrivals of workers are compared.
+pub const ARRIVALS_WINDOW: Duration = Duration::from_secs(60);
+
+/// Time between two looks at arrivals.
+pub const ARRIVALS_STEP: Duration = Duration::from_secs(5);
+
 /// The window of "over the last seconds".
 pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 

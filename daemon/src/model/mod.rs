@@ -26,6 +26,7 @@ mod process;
 mod rate;
 pub mod rings;
 mod samples;
+pub mod summation;
 mod traffic;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub(crate) mod build;
 mod tests;
 
 pub(crate) use fnv::Fnv;
+pub(crate) use rate::real;
 
 pub use apply::Changes;
 pub use communicator::{Communicator, RankRef};
@@ -70,6 +72,7 @@ pub struct Model {
     swept: Timestamp,
     losses: losses::Losses,
     history: history::History,
+    groups: summation::Groups,
 }
 
 /// All processes that name the same job.
@@ -125,6 +128,17 @@ impl Model {
     /// Every communicator, in no order.
     pub fn communicators(&self) -> impl Iterator<Item = &Communicator> {
         self.communicators.values()
+    }
+
+    /// Every summation group, by id.
+    pub fn summations(&self) -> impl Iterator<Item = &summation::Group> {
+        self.groups.all()
+    }
+
+    /// A summation group.
+    #[must_use]
+    pub fn summation(&self, id: summation::GroupId) -> Option<&summation::Group> {
+        self.groups.get(id)
     }
 
     /// How many processes are known.

@@ -47,10 +47,14 @@ impl Window {
             long if long > RATE_WINDOW + Duration::from_secs(2) => RATE_WINDOW,
             span => span.max(SHORTEST_SPAN),
         };
-        #[expect(clippy::cast_precision_loss, reason = "a bandwidth needs no 53 bits")]
-        let grown = newest.1.saturating_sub(base.1) as f64;
-        grown / span.as_secs_f64()
+        real(newest.1.saturating_sub(base.1)) / span.as_secs_f64()
     }
+}
+
+/// A number to be divided.
+#[expect(clippy::cast_precision_loss, reason = "what is divided needs no 53 bits")]
+pub(crate) const fn real(number: u64) -> f64 {
+    number as f64
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
