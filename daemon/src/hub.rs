@@ -230,6 +230,10 @@ impl Hub {
             let State { model, diagnosis, .. } = state;
             diagnosis.update(model, Some(&changes.communicators), now)
         };
+        let groups = {
+            let State { model, diagnosis, .. } = state;
+            diagnosis.update_summations(model, &changes.summations, now)
+        };
         // What hardware means is judged at the next tick, with that of all hosts.
         if changes.hardware {
             state.change.hardware();
@@ -240,9 +244,11 @@ impl Hub {
             state.stale_rows.extend(&changes.communicators);
         }
         state.change.communicators(&changes.communicators);
+        state.change.summations(&changes.summations);
         state.unsaved.processes(changes);
         self.changed.notify_one();
         self.note_findings(state, findings);
+        self.note_findings(state, groups);
     }
 
     fn note_findings(&self, state: &mut State, findings: Vec<api::Finding>) {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::prometheus::{prometheus, select};
 use common::stage::Stage;
-use common::{PATIENCE, eventually, free_port};
+use common::{PATIENCE, eventually, free_port, summation};
 use prost::Message as _;
 use ringscope_wire::batch::{Batch, FORMAT_VERSION, HostHardware, Nic, NicCounter, NicKind};
 use serde_json::Value;
@@ -36,10 +36,18 @@ async fn no_panel_is_empty() {
     .await;
     let mut tasks = JoinSet::new();
     tasks.spawn(tell_hardware(stage.url()));
+    tasks.spawn(tell_summation(stage.url()));
+    let group = eventually("a summation group", || async {
+        let list = json(&format!("{}/api/v1/summation/groups", stage.url())).await?;
+        Some(list["items"][0]["id"].as_str()?.to_owned())
+    })
+    .await;
 
     for (name, dashboard) in dashboards() {
         let values = |host: &str| {
-            [("job", "training"), ("comm", comm.as_str()), ("host", host), ("__rate_interval", "10s")]
+            let job = if name == "summation" { summation::JOB } else { "training" };
+            let comm = ("comm", comm.as_str());
+            [("job", job), comm, ("group", &group), ("host", host), ("__rate_interval", "10s")]
                 .map(|(variable, value)| (variable.to_owned(), value.to_owned()))
                 .into()
         };
@@ -77,7 +85,10 @@ fn dashboards() -> BTreeMap<String, Value> {
             (name, serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
         })
         .collect();
-    assert_eq!(all.keys().collect::<Vec<_>>(), ["communicator", "fleet", "host", "itself", "job"]);
+    assert_eq!(
+        all.keys().collect::<Vec<_>>(),
+        ["communicator", "fleet", "host", "itself", "job", "summation"]
+    );
     all
 }
 
@@ -115,11 +126,27 @@ async fn tell_hardware(url: String) {
             hardware: vec![hardware],
             ..Batch::default()
         };
-        let request = client.post(format!("{url}/api/v1/ingest")).body(batch.encode_to_vec());
-        let answer = request.header("content-type", "application/x-protobuf").send().await.unwrap();
-        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        tell(&client, &url, &batch).await;
     }
+}
+
+/// Tells of a summation group at work, as an agent does.
+async fn tell_summation(url: String) {
+    let client = reqwest::Client::new();
+    for seq_number in 1_u64.. {
+        let mut batch = summation::batch(seq_number, seq_number, ringscope_daemon::clock::now().0, true);
+        for told in batch.processes.iter_mut().flat_map(|process| &mut process.summations) {
+            told.staleness.iter_mut().for_each(|pulls| *pulls *= seq_number);
+        }
+        tell(&client, &url, &batch).await;
+    }
+}
+
+async fn tell(client: &reqwest::Client, url: &str, batch: &Batch) {
+    let request = client.post(format!("{url}/api/v1/ingest")).body(batch.encode_to_vec());
+    let answer = request.header("content-type", "application/x-protobuf").send().await.unwrap();
+    assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 }
 
 fn substitute(expression: &str, values: &BTreeMap<String, String>) -> String {

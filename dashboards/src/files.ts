@@ -7,11 +7,12 @@ import { channels } from "./rules/channels.js";
 import { hardware } from "./rules/hardware.js";
 import { itself } from "./rules/itself.js";
 import { recording } from "./rules/recording.js";
+import { summation } from "./rules/summation.js";
 import { traffic } from "./rules/traffic.js";
 
 const HEAD = "# Built from dashboards/src by `cargo xtask dashboards`. Do not edit.\n";
 
-export const alertGroups = [channels, traffic, hardware, itself];
+export const alertGroups = [channels, traffic, summation, hardware, itself];
 export const recordingGroups = [recording];
 
 export function files(): Map<string, string> {

@@ -15,6 +15,7 @@ export const page = {
   communicator: pageOf("communicators/{{ $labels.comm | urlquery }}"),
   host: pageOf("hosts/{{ $labels.host | urlquery }}"),
   job: pageOf("jobs/{{ $labels.job | urlquery }}"),
+  summation: pageOf("summation/{{ $labels.group | urlquery }}"),
   overview: pageOf(""),
   /** The same, or nothing in an alert about no daemon in particular. */
   overviewIfKnown: `{{ if $labels.instance }}${pageOf("")}{{ end }}`,

@@ -7,6 +7,7 @@ import { alertGroups } from "../src/files.js";
 import { channelCases } from "./cases/channels.js";
 import { hardwareCases, itselfCases } from "./cases/itself.js";
 import { comm, host, instance, job, series } from "./cases/series.js";
+import { summationCases } from "./cases/summation.js";
 import { trafficCases } from "./cases/traffic.js";
 import { check, checkExpressions } from "./promtool.js";
 import type { Case } from "./promtool.js";
@@ -14,6 +15,7 @@ import type { Case } from "./promtool.js";
 const groups: Record<string, Case[]> = {
   channels: channelCases,
   traffic: trafficCases,
+  summation: summationCases,
   hardware: hardwareCases,
   itself: itselfCases,
 };

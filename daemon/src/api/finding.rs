@@ -20,7 +20,8 @@ pub struct Finding {
     pub job: String,
     /// Host that is the subject. For a finding about a communicator as a whole: the host of its lowest rank.
     pub host: String,
-    /// Rank that is the subject. Absent: the whole host or communicator.
+    /// Rank that is the subject; in a summation group workers count first, then servers. Absent: the whole host,
+    /// communicator or group.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub rank: Option<u32>,
@@ -32,8 +33,12 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub nic: Option<String>,
-    /// Communicator id. Empty: about a host's hardware.
+    /// Communicator id. Empty: about a host's hardware, or a summation group.
     pub comm: String,
+    /// Summation group's id. Absent: not about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub group: Option<String>,
     /// One word why, e.g. `nic_down`, `peer_limits`, `min_nchannels`, `unexplained`.
     pub cause: String,
     /// Hosts that are to blame. Empty where the subject itself is.
@@ -93,11 +98,21 @@ pub enum FindingKind {
     NicDegraded,
     /// A host shows fewer GPUs than it did, or than its peers in the job. Subject: host.
     GpuMissing,
+    /// A summation service owns, or gets, more than 1.1 times its optimal share. Subject: its rank.
+    SumShareImbalance,
+    /// One worker comes last in most rounds, and late. Subject: its rank.
+    SumStraggler,
+    /// A round waits for longer than any did before. Subject: the rank that it waits for.
+    SumRoundStuck,
+    /// Members have different bytes of one result. Subject: the rank that differs.
+    SumFingerprintMismatch,
+    /// A server or a worker was lost, and the session does not go on yet. Subject: its rank.
+    SumServerLost,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -109,6 +124,11 @@ impl FindingKind {
         Self::PartlySeen,
         Self::NicDegraded,
         Self::GpuMissing,
+        Self::SumShareImbalance,
+        Self::SumStraggler,
+        Self::SumRoundStuck,
+        Self::SumFingerprintMismatch,
+        Self::SumServerLost,
     ];
 
     /// The word used in labels and in JSON.
@@ -126,6 +146,11 @@ impl FindingKind {
             Self::PartlySeen => "partly_seen",
             Self::NicDegraded => "nic_degraded",
             Self::GpuMissing => "gpu_missing",
+            Self::SumShareImbalance => "sum_share_imbalance",
+            Self::SumStraggler => "sum_straggler",
+            Self::SumRoundStuck => "sum_round_stuck",
+            Self::SumFingerprintMismatch => "sum_fingerprint_mismatch",
+            Self::SumServerLost => "sum_server_lost",
         }
     }
 }

@@ -35,6 +35,9 @@ pub struct Changed {
     pub version: u64,
     /// Communicators whose channels, rings, state or counters changed, by id; at most 256.
     pub communicators: Vec<String>,
+    /// Summation groups that changed, by id; at most 256.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub summations: Vec<String>,
     /// Whether a finding appeared, was resolved or changed.
     pub findings: bool,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::judge::Judgement;
 use crate::api::{Finding, FindingKind, FindingState};
 use crate::clock::Timestamp;
+use crate::model::summation::GroupId;
 use crate::model::{CommunicatorId, Fnv, Name};
 
 /// Resolved findings that are remembered; the oldest are forgotten first.
@@ -34,6 +35,8 @@ pub(super) enum Scope {
     Communicator(CommunicatorId),
     /// The hardware of a host.
     Hardware(Name),
+    /// A summation group.
+    Summation(GroupId),
 }
 
 impl Scope {
@@ -43,7 +46,10 @@ impl Scope {
             FindingKind::NicDegraded | FindingKind::GpuMissing => {
                 Some(Self::Hardware(finding.host.as_str().into()))
             }
-            _ => finding.comm.parse().ok().map(Self::Communicator),
+            _ => match &finding.group {
+                Some(group) => group.parse().ok().map(Self::Summation),
+                None => finding.comm.parse().ok().map(Self::Communicator),
+            },
         }
     }
 
@@ -51,7 +57,15 @@ impl Scope {
     fn comm(&self) -> &str {
         match self {
             Self::Communicator(comm) => comm.as_str(),
-            Self::Hardware(_) => "",
+            Self::Hardware(_) | Self::Summation(_) => "",
+        }
+    }
+
+    /// As findings name it. `None`: no summation group.
+    fn group(&self) -> Option<GroupId> {
+        match self {
+            Self::Summation(group) => Some(*group),
+            Self::Communicator(_) | Self::Hardware(_) => None,
         }
     }
 }
@@ -151,14 +165,25 @@ impl Ledger {
     pub(super) fn communicators(&self) -> impl Iterator<Item = CommunicatorId> {
         self.firing.keys().filter_map(|scope| match scope {
             Scope::Communicator(comm) => Some(*comm),
-            Scope::Hardware(_) => None,
+            Scope::Hardware(_) | Scope::Summation(_) => None,
         })
+    }
+
+    /// The summation groups of which something fires.
+    pub(super) fn summations(&self) -> impl Iterator<Item = GroupId> {
+        self.firing.keys().filter_map(Scope::group)
+    }
+
+    /// The findings that fire for a summation group.
+    pub(super) fn firing_of_summation(&self, group: GroupId) -> impl Iterator<Item = &Finding> {
+        let scope = Scope::Summation(group);
+        self.firing.get(&scope).into_iter().flat_map(BTreeMap::keys).filter_map(|id| self.findings.get(id))
     }
 
     /// The hosts of which some hardware finding fires.
     pub(super) fn hosts(&self) -> impl Iterator<Item = &Name> {
         self.firing.keys().filter_map(|scope| match scope {
-            Scope::Communicator(_) => None,
+            Scope::Communicator(_) | Scope::Summation(_) => None,
             Scope::Hardware(host) => Some(host),
         })
     }
@@ -218,6 +243,7 @@ impl Ledger {
             channel: judgement.channel,
             nic: judgement.nic.as_deref().map(str::to_owned),
             comm: scope.comm().to_owned(),
+            group: scope.group().map(|group| group.to_string()),
             cause: judgement.cause.to_owned(),
             culprits: judgement.culprits,
             message: judgement.message,
@@ -259,5 +285,6 @@ fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
         FindingKind::NicDegraded => hash.text(judgement.nic.as_deref().unwrap_or_default()),
         _ => hash,
     };
+    let hash = scope.group().map_or(hash, |group| hash.text(group.as_str()));
     format!("{:016x}", hash.finish())
 }

@@ -16,6 +16,7 @@ mod judge;
 mod ledger;
 pub mod nodes;
 pub mod predict;
+mod summation;
 pub mod version;
 mod watch;
 mod words;
@@ -33,6 +34,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::api::{Dropped, Finding};
 use crate::clock::Timestamp;
+use crate::model::summation::{Group, GroupId};
 use crate::model::{Communicator, CommunicatorId, Model};
 use ledger::Scope;
 
@@ -119,6 +121,30 @@ impl Diagnosis {
         }
         if is_of_all {
             news.extend(self.hardware.settle(&mut self.ledger, now));
+            let known = model.summations().map(Group::id);
+            let groups = known.chain(self.ledger.summations()).collect();
+            news.extend(self.update_summations(model, &groups, now));
+        }
+        news
+    }
+
+    /// Judges summation groups. Returns as [`Diagnosis::update`] does.
+    pub fn update_summations(
+        &mut self,
+        model: &Model,
+        changed: &BTreeSet<GroupId>,
+        now: Timestamp,
+    ) -> Vec<Finding> {
+        let mut news = Vec::new();
+        for id in changed {
+            let scope = Scope::Summation(*id);
+            let judgements = model.summation(*id).map(|group| summation::judge(group, model, now));
+            let job = model.summation(*id).map_or("", |group| group.job(model));
+            let judgements = judgements.unwrap_or_default();
+            if !judgements.is_empty() || self.ledger.fires(&scope) {
+                news.extend(self.ledger.settle(&scope, job, judgements, now));
+                news.extend(self.ledger.touch(&scope, now));
+            }
         }
         news
     }
@@ -136,6 +162,11 @@ impl Diagnosis {
     /// The findings that fire for a communicator.
     pub fn firing_of(&self, comm: CommunicatorId) -> impl Iterator<Item = &Finding> {
         self.ledger.firing_of(comm)
+    }
+
+    /// The findings that fire for a summation group.
+    pub fn firing_of_summation(&self, group: GroupId) -> impl Iterator<Item = &Finding> {
+        self.ledger.firing_of_summation(group)
     }
 
     /// What was left out, by reason; cumulative.

@@ -23,6 +23,7 @@ mod query;
 mod runbook;
 mod search;
 mod series;
+mod summation;
 mod trace;
 mod ui;
 
@@ -61,6 +62,7 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
         .routes(routes!(findings::list))
         .routes(routes!(runbook::list))
         .routes(routes!(series::series))
+        .merge(summation::routes())
         .routes(routes!(plots::rings_svg))
         .routes(routes!(plots::rings_png))
         .routes(routes!(plots::channels_svg))

@@ -75,6 +75,7 @@ const EVERYWHERE: [(&str, &[&str], &str); 6] = [
         (name = "communicators", description = "Communicators: their ranks, rings, counters and operations."),
         (name = "nodes", description = "Hosts, and whether they hold others back."),
         (name = "findings", description = "What diagnosis concludes."),
+        (name = "summation", description = "Groups of the summation service: who owns what, who is late, for whom rounds wait."),
         (name = "search", description = "By a part of a name."),
         (name = "history", description = "Counters over time, from the database."),
         (name = "plots", description = "Pictures."),

@@ -31,13 +31,14 @@ impl ApiError {
             "job" => "unknown-job",
             "node" => "unknown-node",
             "channel" => "unknown-channel",
+            "summation group" => "unknown-summation-group",
             _ => "unknown-communicator",
         };
         let id: String = id.chars().take(SHOWN_CHARS_MAX).collect();
-        let list = if what == "channel" {
-            "the communicator's rings".to_owned()
-        } else {
-            format!("/api/v1/{what}s")
+        let list = match what {
+            "channel" => "the communicator's rings".to_owned(),
+            "summation group" => "/api/v1/summation/groups".to_owned(),
+            _ => format!("/api/v1/{what}s"),
         };
         Self::new(
             StatusCode::NOT_FOUND,

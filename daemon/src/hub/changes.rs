@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api;
 use crate::model::CommunicatorId;
+use crate::model::summation::GroupId;
 
 /// Changes that nobody was told of yet.
 #[derive(Debug, Default)]
@@ -11,6 +12,7 @@ pub(super) struct Pending {
     version: u64,
     any: bool,
     communicators: BTreeSet<CommunicatorId>,
+    summations: BTreeSet<GroupId>,
     findings: bool,
 }
 
@@ -19,6 +21,11 @@ impl Pending {
         self.any = true;
         let room = COMMUNICATORS_MAX.saturating_sub(self.communicators.len());
         self.communicators.extend(changed.iter().take(room));
+    }
+
+    pub(super) fn summations(&mut self, changed: &BTreeSet<GroupId>) {
+        let room = SUMMATIONS_MAX.saturating_sub(self.summations.len());
+        self.summations.extend(changed.iter().take(room));
     }
 
     pub(super) fn hardware(&mut self) {
@@ -37,9 +44,11 @@ impl Pending {
         }
         self.version += 1;
         let communicators = std::mem::take(&mut self.communicators);
+        let summations = std::mem::take(&mut self.summations);
         Some(api::Changed {
             version: self.version,
             communicators: communicators.iter().map(ToString::to_string).collect(),
+            summations: summations.iter().map(ToString::to_string).collect(),
             findings: std::mem::take(&mut self.findings),
         })
     }
@@ -47,3 +56,5 @@ impl Pending {
 
 /// As [`api::Changed`] promises.
 const COMMUNICATORS_MAX: usize = 256;
+/// The same.
+const SUMMATIONS_MAX: usize = 256;

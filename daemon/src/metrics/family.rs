@@ -1,11 +1,14 @@
 //! Building families from rows of (labels, value).
 
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
 use crate::clock::Timestamp;
 
 /// Labels in the order of their names, and the value.
 pub(super) type Row<'a> = (Vec<(&'static str, &'a str)>, f64);
+
+/// The same, and how many had the values 0, 1, 2, ...
+pub(super) type Counts<'a> = (Vec<(&'static str, &'a str)>, &'a [u64]);
 
 pub(super) fn gauge<'a>(name: &str, help: &str, rows: impl IntoIterator<Item = Row<'a>>) -> MetricFamily {
     family(name, help, MetricType::GAUGE, rows, |value| {
@@ -23,6 +26,35 @@ pub(super) fn counter<'a>(name: &str, help: &str, rows: impl IntoIterator<Item =
         metric.set_counter(counter);
         metric
     })
+}
+
+/// How many had the values 0, 1, 2, ... The last one counts those that had more too, so it has no bucket but `+Inf`.
+pub(super) fn histogram<'a>(
+    name: &str,
+    help: &str,
+    rows: impl IntoIterator<Item = Counts<'a>>,
+) -> MetricFamily {
+    let metrics = rows.into_iter().map(|(labels, counts)| {
+        let mut histogram = Histogram::default();
+        let (mut total, mut sum, mut buckets) = (0_u64, 0.0, Vec::new());
+        for (value, count) in (0_u64..).zip(counts) {
+            total = total.saturating_add(*count);
+            sum += number(value) * number(*count);
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(number(value));
+            bucket.set_cumulative_count(total);
+            buckets.push(bucket);
+        }
+        buckets.pop();
+        histogram.set_bucket(buckets);
+        histogram.set_sample_count(total);
+        histogram.set_sample_sum(sum);
+        let mut metric = Metric::default();
+        metric.set_histogram(histogram);
+        metric.set_label(labels.into_iter().map(label).collect());
+        metric
+    });
+    whole(name, help, MetricType::HISTOGRAM, metrics.collect())
 }
 
 /// Prometheus has only doubles: exact up to 2^53, 9 PB.
@@ -48,11 +80,15 @@ fn family<'a>(
         metric.set_label(labels.into_iter().map(label).collect());
         metric
     });
+    whole(name, help, kind, metrics.collect())
+}
+
+fn whole(name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
     let mut family = MetricFamily::default();
     family.set_name(name.to_owned());
     family.set_help(help.to_owned());
     family.set_field_type(kind);
-    family.set_metric(metrics.collect());
+    family.set_metric(metrics);
     family
 }
 

@@ -13,14 +13,19 @@ pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
         .findings
         .iter()
         .map(|finding| {
-            vec![
+            let mut labels = vec![
                 ("cause", finding.cause.as_str()),
                 ("comm", finding.comm.as_str()),
                 ("finding", finding.finding.label()),
+            ];
+            // Prometheus takes an empty label for one that is not there.
+            labels.extend(finding.group.as_deref().map(|group| ("group", group)));
+            labels.extend([
                 ("host", finding.host.as_str()),
                 ("job", finding.job.as_str()),
                 ("severity", finding.severity.label()),
-            ]
+            ]);
+            labels
         })
         .collect();
     let help = "1 for each finding that is firing.";

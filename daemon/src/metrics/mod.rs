@@ -1,7 +1,7 @@
 //! `/metrics`: one family per file, read from the model at each scrape, so that nothing stale remains.
 //!
 //! The only place with metric names. Labels have few values by construction: `comm` is one of at most
-//! `metrics_communicators`, hosts and primitives are theirs.
+//! `metrics_communicators`, hosts and primitives are theirs; `group` is one of a few too (`summations.rs`).
 
 mod agent_heard;
 mod backlog_bytes;
@@ -36,6 +36,22 @@ mod process;
 mod replayed_calls;
 mod snapshot;
 mod store_up;
+mod sum_completed_bytes;
+mod sum_credits_used_bytes;
+mod sum_groups_omitted;
+mod sum_issued_bytes;
+mod sum_last_arrivals;
+mod sum_loopback_bytes;
+mod sum_oldest_wait;
+mod sum_optimal_share;
+mod sum_rounds_waiting;
+mod sum_share;
+mod sum_stage_queue_parts;
+mod sum_stage_wait_seconds;
+mod sum_staleness;
+mod sum_summed_bytes;
+mod sum_summing_seconds;
+mod summations;
 mod wire_bytes;
 
 pub use notifications::Notifications;
@@ -118,7 +134,7 @@ impl Collector for ModelCollector {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 27] = [
+const FAMILIES: [Family; 42] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -142,6 +158,21 @@ const FAMILIES: [Family; 27] = [
     nic_link_downs::family,
     nic_errors::family,
     gpus::family,
+    sum_issued_bytes::family,
+    sum_completed_bytes::family,
+    sum_share::family,
+    sum_optimal_share::family,
+    sum_stage_queue_parts::family,
+    sum_stage_wait_seconds::family,
+    sum_rounds_waiting::family,
+    sum_oldest_wait::family,
+    sum_last_arrivals::family,
+    sum_summed_bytes::family,
+    sum_summing_seconds::family,
+    sum_loopback_bytes::family,
+    sum_credits_used_bytes::family,
+    sum_staleness::family,
+    sum_groups_omitted::family,
     job_info::family,
     job_processes::family,
     job_heard::family,

@@ -10,6 +10,7 @@ use crate::view;
 
 use super::family::Row;
 use super::jobs_seen::{self, JobSeen};
+use super::summations::{self, Summing};
 
 /// The model at one moment.
 pub(super) struct Snapshot {
@@ -30,6 +31,10 @@ pub(super) struct Snapshot {
     pub(super) jobs_seen: Vec<JobSeen>,
     /// When the agent of each host was last heard.
     pub(super) agents: BTreeMap<String, Timestamp>,
+    /// Summation groups in use.
+    pub(super) summations: Vec<Summing>,
+    /// Those beyond the limit.
+    pub(super) summations_omitted: usize,
     jobs: HashMap<CommunicatorId, String>,
 }
 
@@ -77,6 +82,7 @@ impl Snapshot {
                 state: Some(api::FindingState::Firing),
                 ..view::FindingFilter::default()
             };
+            let (summations, summations_omitted) = summations::take(model, now);
             let mut dropped = model.dropped();
             for process in model.jobs().flat_map(|(_, job)| job.processes(model)) {
                 add(&mut dropped, process.dropped());
@@ -93,6 +99,8 @@ impl Snapshot {
                 gpus: gpus(model),
                 jobs_seen: jobs_seen::take(model, now),
                 agents: BTreeMap::new(),
+                summations,
+                summations_omitted,
                 jobs,
             }
         });

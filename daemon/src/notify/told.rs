@@ -142,6 +142,7 @@ pub(crate) mod tests {
             channel: None,
             nic: None,
             comm: "c0ffee".into(),
+            group: None,
             cause: "unexplained".into(),
             culprits: Vec::new(),
             message: format!("{host} found 2 channels where others found 8"),

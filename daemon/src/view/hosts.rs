@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::bandwidth;
 use super::findings::{count, firing_by, is_degraded};
 use super::hardware::hardware;
+use super::number;
 use crate::api::{
     CommunicatorState, Finding, FindingKind, HostDetail, HostRank, HostSummary, RankState, Severity,
 };
@@ -137,10 +138,6 @@ fn summary(
 
 fn is_nic_down(finding: &Finding) -> bool {
     finding.finding == FindingKind::NicDegraded && [NIC_DOWN, NIC_MISSING].contains(&finding.cause.as_str())
-}
-
-fn number(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// The messages that make a host degraded, each once: several communicators of a job say the same.

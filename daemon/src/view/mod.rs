@@ -16,6 +16,7 @@ mod primitives;
 mod purpose;
 mod rings;
 mod search;
+mod summation;
 mod trace;
 
 #[cfg(test)]
@@ -33,4 +34,10 @@ pub use operations::operations;
 pub use primitives::primitives;
 pub use rings::rings;
 pub use search::search;
+pub use summation::{SummationFilter, summation_group, summation_groups, summation_rounds};
 pub use trace::trace;
+
+/// A count as it is shown.
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -11,6 +11,7 @@ pub mod monitoring;
 pub mod postgres;
 pub mod prometheus;
 pub mod stage;
+pub mod summation;
 pub mod sysfs;
 pub mod totals;
 

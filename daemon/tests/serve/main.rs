@@ -23,4 +23,5 @@ mod metrics;
 mod notify;
 mod rollups;
 mod stores;
+mod summation;
 mod upgrades;

@@ -8,6 +8,7 @@ use ringscope_wire::batch::{Completion, Gpu, Level};
 
 use crate::common::batches::{SMALL, START_NS, hardware};
 use crate::common::daemon::Daemon;
+use crate::common::summation;
 
 /// Regenerate with `rm fixtures/metrics/small.prom`, run the test, and read the difference.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/metrics/small.prom");
@@ -23,6 +24,7 @@ async fn metrics_are_as_recorded_and_prometheus_likes_them() {
         batch.hardware = vec![hardware];
         daemon.take(&batch).await;
     }
+    daemon.take(&summation::batch(1, 3, START_NS, true)).await;
     let text = daemon.get("/metrics").await.text().await.unwrap();
     check(&text);
     let stable: String =
@@ -80,6 +82,7 @@ fn is_stable(line: &str) -> bool {
         "ringscope_store_commits",
         "ringscope_ingest_bytes",
         "_timestamp_seconds",
+        "ringscope_sum_oldest_wait",
     ];
     line.starts_with('#') || !varies.iter().any(|name| line.contains(name))
 }

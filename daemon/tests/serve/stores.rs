@@ -225,6 +225,7 @@ fn finding(state: FindingState) -> Finding {
         evidence: Vec::new(),
         rank: None,
         comm: "c1".into(),
+        group: None,
         cause: "fewer_nics".into(),
         culprits: vec![],
         message: "it's 50 % – \"slow\"".into(),

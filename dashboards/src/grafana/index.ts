@@ -6,5 +6,6 @@ import { fleet } from "./fleet.js";
 import { host } from "./host.js";
 import { itself } from "./itself.js";
 import { job } from "./job.js";
+import { summation } from "./summation.js";
 
-export const dashboards: Record<string, Dashboard> = { fleet, job, communicator, host, itself };
+export const dashboards: Record<string, Dashboard> = { fleet, job, communicator, summation, host, itself };

@@ -1,0 +1,76 @@
+//! Summation groups, from batches to what people see.
+
+use ringscope_wire::batch::{SummationRound, SummationState};
+
+use crate::common::batches::START_NS;
+use crate::common::daemon::{Daemon, problem};
+use crate::common::{eventually, summation};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_is_shown_with_its_services_workers_and_results() {
+    let daemon = Daemon::ready("none").await;
+    let mut batch = summation::batch(1, 3, START_NS, false);
+    batch.processes[2].summations[0].rounds = vec![SummationRound {
+        key: 5,
+        round: 2,
+        fingerprint: 0xabc,
+        made: true,
+        ..SummationRound::default()
+    }];
+    batch.processes[0].summations[0].rounds =
+        vec![SummationRound { key: 5, round: 2, fingerprint: 0xabc, ..SummationRound::default() }];
+    daemon.take(&batch).await;
+    let list = daemon.json("/api/v1/summation/groups?job=summing&state=running").await;
+    let id = list["items"][0]["id"].as_str().unwrap();
+    assert_eq!((&list["items"][0]["n_workers"], &list["items"][0]["n_servers"]), (&2.into(), &1.into()));
+    let group = daemon.json(&format!("/api/v1/summation/groups/{id}")).await;
+    let hosts: Vec<&str> =
+        group["services"].as_array().unwrap().iter().map(|one| one["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, summation::HOSTS);
+    assert_eq!(group["waits"][0]["tensor"], "gradient.fc");
+    assert_eq!(group["workers"][1]["stages"].as_array().unwrap().len(), 5);
+    let rounds = daemon.json(&format!("/api/v1/summation/groups/{id}/rounds?key=5&limit=10")).await;
+    assert_eq!((&rounds["items"][0]["agree"], &rounds["items"][0]["made_by"]), (&true.into(), &0.into()));
+    let findings = daemon.json("/api/v1/findings?kind=sum_share_imbalance").await;
+    assert_eq!(findings["items"][0]["host"], "work-a");
+    assert_eq!(findings["items"][0]["group"], *id);
+    assert_eq!(daemon.json("/api/v1/nodes/work-a").await["degraded"], true);
+    for path in ["groups/0123456789ab", "groups/0123456789ab/rounds"] {
+        problem(daemon.get(&format!("/api/v1/summation/{path}")).await, 404, "/api/v1/summation/groups")
+            .await;
+    }
+    problem(daemon.get("/api/v1/summation/groups?state=odd").await, 400, "suspended").await;
+    problem(daemon.get(&format!("/api/v1/summation/groups/{id}/rounds?limit=0")).await, 400, "limit").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_server_is_told_at_once_and_survives_a_restart() {
+    let dir = crate::common::TempDir::new("summation");
+    let store = format!("sqlite://{}", dir.join("ringscope.db").display());
+    let daemon = Daemon::ready(&store).await;
+    daemon.take(&summation::batch(1, 3, START_NS, false)).await;
+    let mut batch = summation::batch(2, 4, START_NS, false);
+    for process in &mut batch.processes[..2] {
+        let told = &mut process.summations[0];
+        told.state = SummationState::Failed.into();
+        told.lost_rank = Some(2);
+        told.failure = "server 0 (sum-a) closed its connection".into();
+    }
+    daemon.take(&batch).await;
+    let lost = "/api/v1/findings?kind=sum_server_lost&state=firing";
+    let findings = daemon.json(lost).await;
+    assert_eq!(
+        (&findings["items"][0]["host"], &findings["items"][0]["job"]),
+        (&"sum-a".into(), &"summing".into())
+    );
+    daemon.stop().await;
+    let daemon = Daemon::ready(&store).await;
+    eventually("the group is known again", async || {
+        let list = daemon.json("/api/v1/summation/groups?state=failed").await;
+        (list["items"][0]["n_findings"] == 1).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.json(lost).await["items"][0]["id"], findings["items"][0]["id"]);
+    daemon.stop().await;
+}
