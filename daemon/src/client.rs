@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::{
     CommunicatorDetail, CommunicatorSummary, Finding, HostDetail, HostSummary, Job, JobLevel, LevelChoice,
-    LevelWish, Page, Primitives, Problem, Rings,
+    LevelWish, Page, Primitives, Problem, Rings, SummationGroup,
 };
 
 /// Talks to one daemon.
@@ -129,6 +129,14 @@ impl Client {
     /// [`ClientError`].
     pub async fn communicators(&self) -> Result<Vec<CommunicatorSummary>, ClientError> {
         self.list("communicators").await
+    }
+
+    /// The summation groups.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn summation_groups(&self) -> Result<Vec<SummationGroup>, ClientError> {
+        self.list("summation/groups").await
     }
 
     /// All findings, firing and resolved.

@@ -230,9 +230,10 @@ impl Hub {
             let State { model, diagnosis, .. } = state;
             diagnosis.update(model, Some(&changes.communicators), now)
         };
+        // What else groups do is judged at the next tick.
         let groups = {
             let State { model, diagnosis, .. } = state;
-            diagnosis.update_summations(model, &changes.summations, now)
+            diagnosis.update_summations(model, &changes.alarming, now)
         };
         // What hardware means is judged at the next tick, with that of all hosts.
         if changes.hardware {

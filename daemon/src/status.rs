@@ -6,7 +6,7 @@ mod view;
 
 use std::io::{self, IsTerminal as _, Write};
 
-use crate::api::{CommunicatorSummary, Finding, HostSummary, Job, Severity};
+use crate::api::{CommunicatorSummary, Finding, HostSummary, Job, Severity, SummationGroup};
 use crate::client::{Client, ClientError, daemon_url};
 use crate::{clock, config};
 use view::Look;
@@ -61,6 +61,7 @@ struct Status {
     jobs: Vec<Job>,
     hosts: Vec<HostSummary>,
     communicators: Vec<CommunicatorSummary>,
+    groups: Vec<SummationGroup>,
     /// Firing, worst first.
     findings: Vec<Finding>,
 }
@@ -75,6 +76,7 @@ pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<bool, Status
         jobs: client.jobs().await?,
         hosts: client.hosts().await?,
         communicators: client.communicators().await?,
+        groups: client.summation_groups().await?,
         findings: client.firing().await?,
     };
     if let Some(job) = &args.job {
@@ -126,6 +128,7 @@ impl Status {
         let hosts: Vec<&String> = self.jobs.iter().flat_map(|job| &job.hosts).collect();
         self.hosts.retain(|host| hosts.contains(&&host.host));
         self.communicators.retain(|communicator| communicator.job == name);
+        self.groups.retain(|group| group.job == name);
         // What is wrong with the hardware of its hosts is its business too.
         self.findings.retain(|finding| {
             finding.job == name || finding.job.is_empty() && hosts.contains(&&finding.host)
@@ -136,6 +139,7 @@ impl Status {
         self.jobs.retain(|job| job.hosts.iter().any(|host| host == name));
         self.hosts.retain(|host| host.host == name);
         self.communicators.retain(|communicator| communicator.hosts.iter().any(|host| host == name));
+        self.groups.retain(|group| self.jobs.iter().any(|job| job.id == group.job));
         self.findings.retain(|finding| finding.host == name);
     }
 }

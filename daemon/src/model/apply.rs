@@ -27,6 +27,8 @@ pub struct Changes {
     pub communicators: BTreeSet<CommunicatorId>,
     /// Summation groups of which anything changed.
     pub summations: BTreeSet<GroupId>,
+    /// Those of them that cannot wait for the next tick: somebody left or was lost, a round waits, results differ.
+    pub alarming: BTreeSet<GroupId>,
     /// Whether the hardware of some host changed, beside what it counts.
     pub hardware: bool,
 }
@@ -101,14 +103,17 @@ impl Model {
         self.join(id, &merged, changes);
         self.remember(id, &process.completed_operations);
         let of = summation::Told { process: id, stamp: told.stamp, at: told.at, now: told.now, heard_before };
-        let mut groups = self.groups.hear(&process.summations, of, &mut self.losses);
-        if !groups.is_empty() {
+        let heard = self.groups.hear(&process.summations, of, &mut self.losses);
+        if !heard.is_empty() {
             changes.counters.insert(process.key.clone());
         }
-        if ended {
-            groups.extend(self.groups.of(id));
+        for (group, is_alarming) in heard {
+            changes.summations.insert(group);
+            changes.alarming.extend(is_alarming.then_some(group));
         }
-        changes.summations.append(&mut groups);
+        if ended {
+            changes.summations.extend(self.groups.of(id));
+        }
     }
 
     /// Keeps the operations of those communicators that the process was joined to.

@@ -137,6 +137,9 @@ pub const MAX_MISMATCHES: usize = 16;
 /// Different fingerprints of one result that are told apart: two are enough to be wrong.
 pub const MAX_PRINTS: usize = 8;
 
+/// A round that waits for longer deserves a look at once: training itself pauses for less.
+pub const LONG_WAIT: Duration = Duration::from_secs(1);
+
 /// The window over which arrivals of workers are compared.
 pub const ARRIVALS_WINDOW: Duration = Duration::from_secs(60);
 

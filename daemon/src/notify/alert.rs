@@ -63,6 +63,7 @@ fn labels(finding: &Finding) -> BTreeMap<&'static str, String> {
         ("job", finding.job.clone()),
         ("host", finding.host.clone()),
         ("comm", finding.comm.clone()),
+        ("group", finding.group.clone().unwrap_or_default()),
         ("cause", finding.cause.clone()),
         ("nic", finding.nic.clone().unwrap_or_default()),
     ];

@@ -3,7 +3,10 @@
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 
 use super::Status;
-use crate::api::{CommunicatorState, CommunicatorSummary, Finding, FindingKind, HostSummary, Job, Severity};
+use crate::api::{
+    CommunicatorState, CommunicatorSummary, Finding, FindingKind, HostSummary, Job, Severity, SummationGroup,
+    SummationGroupState,
+};
 use crate::clock::Timestamp;
 use crate::health::{self, Level};
 use crate::words::{duration, rate, size};
@@ -54,6 +57,7 @@ pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
     part("NICs down", nics(status, look, now));
     part("Jobs", jobs(&status.jobs, look));
     part("Communicators in use", communicators(&status.communicators, look));
+    part("Summation groups in use", groups(&status.groups, look));
     parts.concat()
 }
 
@@ -196,6 +200,43 @@ fn communicators(communicators: &[CommunicatorSummary], look: Look) -> Option<Ta
     filled(look.table(header), rows)
 }
 
+fn groups(groups: &[SummationGroup], look: Look) -> Option<Table> {
+    let header = look.fit([
+        (true, "group"),
+        (true, "job"),
+        (true, "state"),
+        (true, "workers"),
+        (true, "servers"),
+        (false, "model"),
+        (true, "pushed"),
+        (false, "pulled"),
+        (false, "rounds/s"),
+        (true, "findings"),
+    ]);
+    // What failed and has findings has nothing in its place yet.
+    let in_use = groups.iter().filter(|group| match group.state {
+        SummationGroupState::Starting | SummationGroupState::Running => true,
+        SummationGroupState::Failed => group.n_findings > 0,
+        SummationGroupState::Suspended | SummationGroupState::Ended => false,
+    });
+    let rows = in_use.map(|group| {
+        let states = SummationGroupState::WORDS.iter().find(|(_, state)| *state == group.state);
+        look.fit([
+            (true, Cell::new(&group.id)),
+            (true, Cell::new(&group.job)),
+            (true, Cell::new(states.map_or("", |(word, _)| *word))),
+            (true, Cell::new(group.n_workers)),
+            (true, Cell::new(group.n_servers)),
+            (false, Cell::new(size(group.model_bytes))),
+            (true, Cell::new(rate(group.push_bytes_per_s))),
+            (false, Cell::new(rate(group.pull_bytes_per_s))),
+            (false, Cell::new(format!("{:.0}", group.rounds_per_s))),
+            (true, Cell::new(group.n_findings)),
+        ])
+    });
+    filled(look.table(header), rows)
+}
+
 fn severity(severity: Severity) -> Cell {
     let cell = Cell::new(severity.label());
     match severity {
@@ -229,6 +270,7 @@ mod tests {
             jobs: vec![job("train", JobState::Running, 0)],
             hosts: vec![host("node-1", 0), host("node-2", 1)],
             communicators: Vec::new(),
+            groups: Vec::new(),
             findings: vec![finding("a", "node-2", 1_769_859_960), finding("b", "node-2", 1_769_859_960)],
         }
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::common::batches::{Job, SMALL, START_NS};
 use crate::common::daemon::Daemon;
-use crate::common::free_port;
+use crate::common::{free_port, summation};
 use crate::{check, end, ringscope};
 
 fn status(url: &str) -> Command {
@@ -53,6 +53,10 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     let (code, stdout, _) = of(&["--host", "node-d"]);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("1 of 1 host degraded: node-d") && !stdout.contains("well"), "{stdout}");
+    daemon.take(&summation::batch(1, 3, START_NS, false)).await;
+    let (code, stdout, _) = of(&["--job", summation::JOB]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(stdout.contains("Summation groups in use") && stdout.contains("sum_share_imbalance"), "{stdout}");
     let (code, _, stderr) = of(&["--job", "nobody"]);
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("no job is called \"nobody\"") && stderr.contains("well"), "{stderr}");

@@ -20,13 +20,13 @@ struct Load {
 pub(super) fn judge(subject: Subject<'_>) -> Option<Judgement> {
     let Subject { group, now, .. } = subject;
     let facts = group.facts()?;
-    let total: f64 = group.services().map(|service| service.pushed_bytes_per_s(now)).sum();
+    let services: Vec<(f64, Service<'_>)> =
+        group.services().map(|service| (service.pushed_bytes_per_s(now), service)).collect();
+    let total: f64 = services.iter().map(|(pushed, _)| pushed).sum();
     let rounds = group.rounds_per_s(now) * RATE_WINDOW.as_secs_f64();
     let is_enough = total > 0.0 && rounds >= MODEL_ROUNDS_MIN * real(facts.n_parts.max(1));
-    let loads = group.services().map(|service| {
-        let observed = is_enough.then(|| service.pushed_bytes_per_s(now) / total);
-        (load(&service, observed), service)
-    });
+    let loads =
+        services.iter().map(|(pushed, service)| (load(service, is_enough.then(|| pushed / total)), service));
     let (worst, service) = loads.max_by(|(one, _), (other, _)| one.ratio.total_cmp(&other.ratio))?;
     if worst.ratio <= RATIO_MAX || worst.share < SHARE_MIN {
         return None;

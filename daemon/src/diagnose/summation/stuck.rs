@@ -1,12 +1,12 @@
 //! Rounds that wait for much longer than any did before, and for whom.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::super::judge::Judgement;
 use super::Subject;
 use super::words::at_least;
 use crate::api::{FindingKind, RankState, Severity, SummationRole as Role};
+use crate::model::limits::LONG_WAIT;
 use crate::model::summation::{Place, Wait};
 use crate::words::plural;
 
@@ -14,10 +14,10 @@ use crate::words::plural;
 pub(super) fn judge(subject: Subject<'_>) -> Vec<Judgement> {
     let Subject { group, model, now } = subject;
     let waits = group.waits(model, now);
-    if waits.iter().all(|wait| wait.age_told <= AGE_MIN) {
+    if waits.iter().all(|wait| wait.age_told <= LONG_WAIT) {
         return Vec::new();
     }
-    let limit = group.rounds().p99().unwrap_or_default().saturating_mul(TIMES_P99).max(AGE_MIN);
+    let limit = group.rounds().p99().unwrap_or_default().saturating_mul(TIMES_P99).max(LONG_WAIT);
     let mut told = BTreeSet::new();
     let mut judgements = Vec::new();
     for wait in waits.iter().filter(|wait| wait.age_told > limit) {
@@ -84,8 +84,6 @@ fn gone(subject: Subject<'_>, place: Place) -> Option<(&'static str, String)> {
     }
 }
 
-/// Training itself pauses for less.
-const AGE_MIN: Duration = Duration::from_secs(1);
 /// So many times what 99 of 100 rounds take.
 const TIMES_P99: u32 = 10;
 /// Workers of a group that are named; where more are waited for the cause is elsewhere.

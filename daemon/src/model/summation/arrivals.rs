@@ -33,12 +33,14 @@ pub struct Lateness {
 pub(super) struct Marks(VecDeque<(Timestamp, Vec<Arrived>)>);
 
 impl Marks {
-    /// Notes what the totals are, if the last time is long enough ago.
-    pub(super) fn note(&mut self, at: Timestamp, totals: impl FnOnce() -> Vec<Arrived>) {
-        if self.0.back().is_some_and(|(last, _)| at.since(*last) < ARRIVALS_STEP) {
-            return;
-        }
-        self.0.push_back((at, totals()));
+    /// Whether the last time is long enough ago.
+    pub(super) fn are_due(&self, at: Timestamp) -> bool {
+        self.0.back().is_none_or(|(last, _)| at.since(*last) >= ARRIVALS_STEP)
+    }
+
+    /// Notes what the totals are.
+    pub(super) fn note(&mut self, at: Timestamp, totals: Vec<Arrived>) {
+        self.0.push_back((at, totals));
         while self.0.get(1).is_some_and(|(next, _)| at.since(*next) >= ARRIVALS_WINDOW) {
             self.0.pop_front();
         }

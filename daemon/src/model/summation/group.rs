@@ -91,7 +91,8 @@ impl Group {
     /// Its services: those of servers first, then one in each worker.
     pub fn services(&self) -> impl Iterator<Item = Service<'_>> {
         let told = self.facts().map(|facts| facts.services.as_slice()).unwrap_or_default();
-        told.iter().enumerate().filter_map(|(index, told)| Service::of(self, index, told))
+        let size = self.size();
+        told.iter().enumerate().filter_map(move |(index, told)| Service::of(self, size, index, told))
     }
 
     /// Host of a member. Empty: not known.
@@ -202,7 +203,7 @@ impl Group {
 }
 
 /// When a member left or its process ended.
-fn end(member: &Member, model: &Model) -> Option<Timestamp> {
+pub(super) fn end(member: &Member, model: &Model) -> Option<Timestamp> {
     let process = model.processes.get(&member.process);
     let told = member.ended.filter(|_| is_end(member.told.state()));
     told.or_else(|| process.map_or(Some(member.at), |process| process.ended))

@@ -1,13 +1,14 @@
 //! All groups, and what processes tell of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use ringscope_wire::batch::SummationMember;
 
 use super::super::agents::Stamp;
 use super::super::limits::{
-    MAX_FLOWS, MAX_GROUP_MEMBERS, MAX_GROUPS, MAX_PROCESS_GROUPS, MAX_STAGES, MAX_STALENESS, MAX_TOLD_ROUNDS,
-    MAX_WAITS,
+    LONG_WAIT, MAX_FLOWS, MAX_GROUP_MEMBERS, MAX_GROUPS, MAX_PROCESS_GROUPS, MAX_STAGES, MAX_STALENESS,
+    MAX_TOLD_ROUNDS, MAX_WAITS,
 };
 use super::super::losses::Losses;
 use super::super::process::ProcessId;
@@ -60,18 +61,18 @@ impl Groups {
         members.map(|member| member.told.clone()).collect()
     }
 
-    /// Takes what a process says. Returns the groups of which anything changed.
+    /// Takes what a process says. Returns the groups of which anything changed, and whether that is alarming.
     pub(in super::super) fn hear(
         &mut self,
         all: &[SummationMember],
         of: Told,
         losses: &mut Losses,
-    ) -> BTreeSet<GroupId> {
+    ) -> BTreeMap<GroupId, bool> {
         losses.add_many("summation_process_limit", all.len().saturating_sub(MAX_PROCESS_GROUPS));
-        let mut changed = BTreeSet::new();
+        let mut changed = BTreeMap::new();
         for told in all.iter().take(MAX_PROCESS_GROUPS) {
             match self.hear_one(told, of, losses) {
-                Ok(id) => changed.extend([id]),
+                Ok((id, is_alarming)) => *changed.entry(id).or_default() |= is_alarming,
                 Err(reason) => losses.add(reason),
             }
         }
@@ -112,7 +113,7 @@ impl Groups {
         told: &SummationMember,
         of: Told,
         losses: &mut Losses,
-    ) -> Result<GroupId, &'static str> {
+    ) -> Result<(GroupId, bool), &'static str> {
         let place = place(told)?;
         let id = GroupId::new(told.session, told.group);
         if !self.known.contains_key(&id) && self.known.len() >= MAX_GROUPS {
@@ -134,29 +135,42 @@ impl Groups {
             group.members.insert(place, Member::new(of.process));
             self.by_process.entry(of.process).or_default().insert(id);
         }
+        let mut is_alarming = false;
         if let Some(member) = group.members.get_mut(&place)
             && of.stamp.replaces(member.stamp)
         {
+            is_alarming = alarms(&kept) || member.told.state != kept.state;
             let grew_from = of.heard_before.filter(|_| is_new);
             member.hear(kept, of.stamp, (of.at, of.now), grew_from);
             self.n_flows = n_flows;
         }
-        group.hear_rounds(place, told, losses);
-        let arrived = group.arrived();
-        group.marks.note(of.at, || arrived);
-        Ok(id)
+        is_alarming |= group.hear_rounds(place, told, losses);
+        if group.marks.are_due(of.at) {
+            let arrived = group.arrived();
+            group.marks.note(of.at, arrived);
+        }
+        Ok((id, is_alarming))
     }
 }
 
 impl Group {
-    /// Takes results, which a word of any age may tell.
-    fn hear_rounds(&mut self, place: Place, told: &SummationMember, losses: &mut Losses) {
+    /// Takes results, which a word of any age may tell. Returns whether members differ in some that were not known to.
+    fn hear_rounds(&mut self, place: Place, told: &SummationMember, losses: &mut Losses) -> bool {
         losses.add_many("summation_round_limit", told.rounds.len().saturating_sub(MAX_TOLD_ROUNDS));
-        let rank = self.rank(place);
+        let (rank, before) = (self.rank(place), self.rounds.n_mismatches());
         for round in told.rounds.iter().take(MAX_TOLD_ROUNDS) {
             self.rounds.hear(rank, round);
         }
+        self.rounds.n_mismatches() > before
     }
+}
+
+/// Whether a member says that somebody was lost, or that a round waits for long.
+fn alarms(told: &SummationMember) -> bool {
+    told.lost_rank.is_some()
+        || told.services.iter().any(|service| service.lost)
+        || told.contributors.iter().any(|contributor| contributor.lost)
+        || told.waits.iter().any(|wait| Duration::from_nanos(wait.age_ns) > LONG_WAIT)
 }
 
 /// Whom a member says that it is.

@@ -1,6 +1,7 @@
 //! Who was lost, by the word of the others or by what became of its process.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::{Model, ProcessState};
@@ -49,15 +50,18 @@ impl Group {
 
     fn lost_by_word(&self) -> Option<Lost> {
         let mut votes: BTreeMap<u32, Votes<'_>> = BTreeMap::new();
+        let (n_workers, n_servers) = self.size();
         for member in self.members.values() {
             let told = &member.told;
-            let services = self.services().zip(&told.services).filter(|(_, told)| told.lost);
-            let contributors = told.contributors.iter().filter(|told| told.lost);
-            let named = told.lost_rank.into_iter();
-            let named = named.chain(services.map(|(service, _)| self.rank(service.place)));
-            for rank in
-                named.chain(contributors.map(|told| told.worker)).collect::<std::collections::BTreeSet<_>>()
-            {
+            let services = told.services.iter().zip(0_u32..).filter(|(service, _)| service.lost);
+            let services = services.map(|(_, index)| match index.checked_sub(n_servers) {
+                Some(worker) => worker,
+                None => n_workers.saturating_add(index),
+            });
+            let contributors = told.contributors.iter().filter(|told| told.lost).map(|told| told.worker);
+            let named: BTreeSet<u32> =
+                told.lost_rank.into_iter().chain(services).chain(contributors).collect();
+            for rank in named {
                 let votes = votes.entry(rank).or_default();
                 votes.n += 1;
                 votes.why = if votes.why.is_empty() { &told.failure } else { votes.why };
@@ -66,7 +70,7 @@ impl Group {
             }
         }
         let most = votes.into_iter().filter_map(|(rank, votes)| Some((rank, self.place(rank)?, votes)));
-        let (rank, place, votes) = most.max_by_key(|(rank, _, votes)| (votes.n, std::cmp::Reverse(*rank)))?;
+        let (rank, place, votes) = most.max_by_key(|(rank, _, votes)| (votes.n, Reverse(*rank)))?;
         let why = if votes.why.is_empty() { "its connection broke" } else { votes.why };
         Some(Lost { place, rank, why: why.to_owned(), since: votes.since.unwrap_or_default() })
     }

@@ -148,7 +148,9 @@ impl Member {
         };
         let parts_per_s = windows.left.rate(now);
         if parts_per_s > 0.0 {
-            let mean = |window: &Window| Duration::from_secs_f64(window.rate(now) / parts_per_s / 1e9);
+            let mean = |window: &Window| {
+                Duration::try_from_secs_f64(window.rate(now) / parts_per_s / 1e9).unwrap_or_default()
+            };
             return StagePace {
                 parts_per_s,
                 mean_wait: mean(&windows.waited_ns),

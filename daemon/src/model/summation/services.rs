@@ -25,8 +25,12 @@ pub struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    pub(super) fn of(group: &'a Group, index: usize, told: &'a SummationService) -> Option<Self> {
-        let (n_workers, n_servers) = group.size();
+    pub(super) fn of(
+        group: &'a Group,
+        (n_workers, n_servers): (u32, u32),
+        index: usize,
+        told: &'a SummationService,
+    ) -> Option<Self> {
         let number = u32::try_from(index).ok()?;
         let place = match number.checked_sub(n_servers) {
             None => (Role::Server, number),
@@ -83,7 +87,7 @@ impl<'a> Service<'a> {
     pub fn sum_per_mib(&self) -> Option<Duration> {
         let told = self.owner?.told();
         let mib = real(told.summed_bytes) / f64::from(1 << 20);
-        (mib > 0.0).then(|| Duration::from_secs_f64(real(told.summing_ns) / mib / 1e9))
+        Duration::try_from_secs_f64(real(told.summing_ns) / mib / 1e9).ok().filter(|_| mib > 0.0)
     }
 
     fn words(&self) -> impl Iterator<Item = &'a SummationService> {

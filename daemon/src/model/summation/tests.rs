@@ -1,13 +1,16 @@
 //! Groups as their members tell of them.
 
-use ringscope_wire::batch::{ProcessState, SummationState};
+use proptest::prelude::*;
+use ringscope_wire::batch::{ProcessState, SummationMember, SummationState};
 
 use super::build::{Summing, round, wait};
 use crate::api::{SummationGroupState as State, SummationRole as Role};
+use crate::diagnose::Diagnosis;
 use crate::model::Model;
 use crate::model::build::{at, batch, ended};
 use crate::model::limits::{ENDED_KEPT, MAX_ENDED_PER_SESSION, MAX_GROUP_ROUNDS};
 use crate::model::summation::Group;
+use crate::view;
 
 /// A group at work: a round of all tensors a second, told of from second 1 to `s`.
 fn at_work(summing: &Summing, s: u64) -> Model {
@@ -253,7 +256,7 @@ fn ended_groups_are_forgotten_and_a_session_has_few() {
 fn bad_words_are_counted_and_left_out() {
     let summing = Summing::new();
     let mut model = Model::new();
-    let bad = |change: &dyn Fn(&mut ringscope_wire::batch::SummationMember)| {
+    let bad = |change: &dyn Fn(&mut SummationMember)| {
         let mut told = summing.member((Role::Worker, 0), 1);
         change(&mut told);
         told
@@ -283,4 +286,49 @@ fn bad_words_are_counted_and_left_out() {
     other.key = "elsewhere/1/1".to_owned();
     model.apply(&batch(2, 2, vec![other]), at(2));
     assert_eq!(model.dropped()["summation_member_twice"], 1);
+}
+
+/// Any words, in any order, of a few processes about a few groups.
+fn any_word() -> impl Strategy<Value = (u8, SummationMember)> {
+    let numbers = prop::collection::vec(any::<u64>(), 8);
+    let small = prop::collection::vec(0_u32..6, 8);
+    (0_u8..4, numbers, small).prop_map(|(process, numbers, small)| {
+        let mut told = Summing::new().member((Role::Worker, 0), numbers[0] % 1_000);
+        told.group = u64::from(small[0]);
+        told.role = small[1].cast_signed() % 4;
+        (told.index, told.n_workers, told.n_servers) = (small[2], small[3], small[4]);
+        told.state = small[5].cast_signed();
+        told.lost_rank = (small[6] > 3).then_some(small[7]);
+        told.joined_at_ns = numbers[1];
+        told.ended_at_ns = (small[6] > 2).then_some(numbers[2]);
+        told.summing_ns = numbers[3];
+        told.n_parts = numbers[4];
+        told.services.truncate(small[7] as usize);
+        told.services[..small[7].min(1) as usize].iter_mut().for_each(|service| service.share_ppm = small[0]);
+        told.stages.iter_mut().for_each(|stage| stage.waited_ns = numbers[5]);
+        told.waits = vec![wait(numbers[6], &[small[1], u32::MAX], numbers[7] >> 24)];
+        told.rounds = vec![round(small[0], numbers[6] % 3, numbers[7] % 3, small[1] == 1)];
+        (process, told)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_words_break_the_model_or_what_is_made_of_it(words in prop::collection::vec(any_word(), 1..24)) {
+        let mut model = Model::new();
+        let mut diagnosis = Diagnosis::new();
+        for (seq_number, (process, told)) in (1..).zip(words) {
+            let summing = Summing::new();
+            let place = (Role::Worker, u32::from(process));
+            model.apply(&batch(seq_number, seq_number, vec![summing.process(place, told)]), at(seq_number));
+            diagnosis.update(&model, None, at(seq_number));
+            for group in view::summation_groups(&model, &diagnosis, at(seq_number), &view::SummationFilter::default()) {
+                prop_assert!(view::summation_group(&model, &diagnosis, at(seq_number), &group.id).is_some());
+                prop_assert!(view::summation_rounds(&model, &diagnosis, at(seq_number), &group.id, None, 10).is_some());
+            }
+        }
+        model.tick(at(30 + 2 * ENDED_KEPT.as_secs()));
+    }
 }

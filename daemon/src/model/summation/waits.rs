@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::super::Model;
 use super::super::limits::{MAX_WAITS, STALE_AFTER};
 use super::Group;
+use super::group::end;
 use super::member::Member;
 use crate::clock::Timestamp;
 
@@ -27,9 +28,8 @@ pub struct Wait<'a> {
 
 /// The longest first.
 pub(super) fn of<'a>(group: &'a Group, model: &'a Model, now: Timestamp) -> Vec<Wait<'a>> {
-    let live = |place| group.live(model).any(|(known, _)| known == place);
-    let owners = group.services().filter(|service| live(service.place));
-    let owners = owners.filter_map(|service| Some((service.index, service.owner?)));
+    let owners = group.services().filter_map(|service| Some((service.index, service.owner?)));
+    let owners = owners.filter(|(_, owner)| end(owner, model).is_none());
     let mut waits: Vec<Wait<'_>> =
         owners.flat_map(|(index, owner)| waits_of(index, owner, model, now)).collect();
     waits.sort_by_key(|wait| (Reverse(wait.age), wait.service, wait.key));
