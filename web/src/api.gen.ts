@@ -8,6 +8,8 @@ export type Changed = {
   communicators: (string)[];
   /** Whether a finding appeared, was resolved or changed. */
   findings: boolean;
+  /** Summation groups that changed, by id; at most 256. */
+  summations?: (string)[];
   /** Grows with every change. */
   version: number;
 };
@@ -139,7 +141,7 @@ export type Finding = {
   cause: string;
   /** Channel that is the subject. Absent: no single one. */
   channel?: number;
-  /** Communicator id. Empty: about a host's hardware. */
+  /** Communicator id. Empty: about a host's hardware, or a summation group. */
   comm: string;
   /** Hosts that are to blame. Empty where the subject itself is. */
   culprits?: (string)[];
@@ -149,6 +151,8 @@ export type Finding = {
   finding: FindingKind;
   /** When the condition was first seen. */
   first_seen: string;
+  /** Summation group's id. Absent: not about one. */
+  group?: string;
   /** Host that is the subject. For a finding about a communicator as a whole: the host of its lowest rank. */
   host: string;
   /** Stable id: the same condition on the same subject keeps it. */
@@ -161,7 +165,7 @@ export type Finding = {
   message: string;
   /** NIC that is the subject, or that explains it, e.g. `mlx5_3`. Absent: none. */
   nic?: string;
-  /** Rank that is the subject. Absent: the whole host or communicator. */
+  /** Rank that is the subject; in a summation group workers count first, then servers. Absent: the whole host, communicator or group. */
   rank?: number;
   /** When it was seen to hold no more. Absent: firing. */
   resolved_at?: string;
@@ -179,7 +183,7 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";
@@ -816,6 +820,247 @@ export type SeriesLine = {
 
 /** How bad a finding is. */
 export type Severity = "info" | "warning" | "critical";
+
+/** What goes between one worker and one service. */
+export type SummationFlow = {
+  /** The same that were pulled. */
+  pull_bytes_per_s: number;
+  /** Bytes that were submitted for it and are not sent. */
+  push_backlog_bytes: number;
+  /** Bytes per second that were pushed over the last seconds. */
+  push_bytes_per_s: number;
+  /** Number among the services. */
+  service: number;
+  /** Number among the workers. */
+  worker: number;
+};
+
+/** A summation group in a list. */
+export type SummationGroup = {
+  /** Whether sums are asynchronous. */
+  asynchronous: boolean;
+  /** Short id: twelve hexadecimal digits, the same on every daemon for the same group. */
+  id: string;
+  /** Job of its workers. */
+  job: string;
+  /** Counts the changes of members in the session. */
+  membership_epoch: number;
+  /** Bytes of all tensors. */
+  model_bytes: number;
+  /** Findings that are firing. */
+  n_findings: number;
+  /** Servers on machines of their own, heard of or not. */
+  n_servers: number;
+  /** Workers, heard of or not. */
+  n_workers: number;
+  /** Counts the changes of what belongs to whom. */
+  placement_epoch: number;
+  /** The same that they pulled. */
+  pull_bytes_per_s: number;
+  /** Bytes per second that all workers pushed over the last seconds. */
+  push_bytes_per_s: number;
+  /** Rounds of parts per second that got a result. */
+  rounds_per_s: number;
+  /** What stays when members change: groups of one session follow each other by `membership_epoch`. 16 hexadecimal digits. */
+  session: string;
+  /** When the first of its members joined. */
+  started_at: string;
+  /** Whether it is at work. */
+  state: SummationGroupState;
+};
+
+/** A summation group with everything that is known of it. */
+export type SummationGroupDetail = SummationGroup & {
+  /** Ids of the findings that are firing. */
+  findings: (string)[];
+  /** What goes between each worker and each service. */
+  flows: (SummationFlow)[];
+  /** Bytes by what tensors are for. */
+  key_classes: (SummationKeyClass)[];
+  lost: SummationLost | null;
+  /** Parts of all tensors. */
+  n_parts: number;
+  /** Tensors that are declared. */
+  n_tensors: number;
+  /** Bytes of a part at most. */
+  partition_bytes: number;
+  /** Services: those of servers first, then one in each worker. */
+  services: (SummationService)[];
+  /** Asynchronous: pulls by how many rounds the slowest worker was behind: 0, 1, 2, ...; the last one and more. */
+  staleness: (number)[];
+  /** Rounds that a worker may be ahead of the slowest. Null: no bound, or synchronous. */
+  staleness_bound: number | null;
+  /** Rounds that are not over, the longest first, at most 64. */
+  waits: (SummationWait)[];
+  /** Workers, by number. */
+  workers: (SummationWorker)[];
+};
+
+/** Whether a group is at work. */
+export type SummationGroupState = "starting" | "running" | "suspended" | "ended" | "failed";
+
+/** Bytes of the tensors of one class. Issued: submitted, asked for; completed: sent, come. */
+export type SummationKeyClass = {
+  /** `gradient`, `parameter` or `other`. */
+  key_class: string;
+  pull_completed_bytes: number;
+  pull_issued_bytes: number;
+  push_completed_bytes: number;
+  push_issued_bytes: number;
+};
+
+/** A member that was lost. */
+export type SummationLost = {
+  /** Its host. Empty: not known. */
+  host: string;
+  /** Number among the workers, or among the servers. */
+  index: number;
+  /** Rank in the group: workers first, then servers. */
+  rank: number;
+  /** Worker or server. */
+  role: SummationRole;
+  /** Why, as the engine or the host says it. */
+  why: string;
+};
+
+/** What a process is in a group. */
+export type SummationRole = "worker" | "server";
+
+/** One result. */
+export type SummationRound = {
+  /** Whether all who told of it have the same bytes. Null: only one has told, or sums are asynchronous. */
+  agree: boolean | null;
+  /** When it was there. */
+  at: string;
+  /** Contributions in it. Null: not known. */
+  contributors: number | null;
+  /** Of the result's bytes: `0x` and 16 hexadecimal digits. Where members differ: as it was made. */
+  fingerprint: string;
+  /** Part. */
+  key: number;
+  /** Worker that came last. Null: not known. */
+  last_arriver: number | null;
+  /** Number of the service that made it. Null: only workers have told of it. */
+  made_by: number | null;
+  /** Round of that part. */
+  round: number;
+  /** How much that one came after the first. Null: not known. */
+  spread_ns: number | null;
+  /** From the first contribution until the result was there. Null: not known. */
+  took_ns: number | null;
+};
+
+/** Results, the newest first. */
+export type SummationRounds = {
+  /** The results. */
+  items: (SummationRound)[];
+};
+
+/** One service: what it owns against what it should, and what it does. */
+export type SummationService = {
+  /** Rounds of parts that got a result. */
+  finished_rounds: number;
+  /** Host of its process. Empty: not known. */
+  host: string;
+  /** Number of its process among the workers, or among the servers. */
+  index: number;
+  /** Bytes in both directions that crossed no NIC. */
+  loopback_bytes: number;
+  /** Whether it was lost. */
+  lost: boolean;
+  /** Part of all bytes that it should own, by the water-filling of the group's NICs. */
+  optimal_share: number;
+  /** Bytes of the parts that it owns. */
+  owned_bytes: number;
+  /** The same that it receives. */
+  predicted_received_bytes: number;
+  /** Bytes that its process sends, by the placement, for one round of all tensors. */
+  predicted_sent_bytes: number;
+  /** Its process, `<host>/<pid>/<start_time_ns>`. Null: not heard of. */
+  process: string | null;
+  /** The same that they pulled from it. */
+  pulled_bytes_per_s: number;
+  /** Bytes per second that workers pushed to it over the last seconds. */
+  pushed_bytes_per_s: number;
+  /** Rank of its process in the group: workers first, then servers. */
+  rank: number;
+  /** Of its process. */
+  role: SummationRole;
+  /** Number among the services. */
+  service: number;
+  /** Part of all bytes that it owns. */
+  share: number;
+  /** Time that summing a MiB of contributions takes it. Null: it has not summed. */
+  sum_ns_per_mib: number | null;
+  /** Bytes of contributions that it added up per second. */
+  summed_bytes_per_s: number;
+  /** Rounds that wait. */
+  waits: number;
+};
+
+/** One stage of a worker's pipeline. */
+export type SummationStage = {
+  /** The longest wait since the beginning. */
+  longest_wait_ns: number;
+  /** How long a part waits for it, over the last seconds; since the beginning while none leaves it. */
+  mean_wait_ns: number;
+  /** How long a part is in it, over the same time. */
+  mean_work_ns: number;
+  /** Parts that leave it per second. */
+  parts_per_s: number;
+  /** Parts that are in it. */
+  running_parts: number;
+  /** `copy_in`, `compress`, `push`, `sum`, `pull`, `decompress` or `copy_out`. */
+  stage: string;
+  /** Parts that wait for it. */
+  waiting_parts: number;
+};
+
+/** A round that is not over, and for whom it waits. */
+export type SummationWait = {
+  /** Since its first contribution came. */
+  age_ns: number;
+  /** True: for contributions. False: for workers to take their answers. */
+  for_push: boolean;
+  /** Part. */
+  key: number;
+  /** Round of that part. */
+  round: number;
+  /** Number of the service. */
+  service: number;
+  /** Name of the tensor that the part is of. */
+  tensor: string;
+  /** Numbers of the workers that it waits for, at most 64. */
+  workers: (number)[];
+};
+
+/** One worker: how it comes to rounds, and its pipeline. */
+export type SummationWorker = {
+  /** Contributions of it that came. */
+  contributions: number;
+  /** The bound of these. */
+  credit_bytes: number;
+  /** Bytes of its parts in flight. */
+  credits_used_bytes: number;
+  /** Rank in the job, as the launcher says. Null: not said. */
+  global_rank: number | null;
+  /** Its host. Empty: not known. */
+  host: string;
+  /** Number among the workers. */
+  index: number;
+  /** Rounds in which it came last, at all services. */
+  last_arrivals: number;
+  /** Fraction of the rounds of the last minute in which it came last; of all rounds, before a minute is over. */
+  last_share: number;
+  /** How much after the first one it comes, on average over the same rounds. */
+  mean_late_ns: number;
+  /** Rank in the group; the same. */
+  rank: number;
+  /** Its pipeline, in order. Empty: not told. */
+  stages: (SummationStage)[];
+  /** Answers to it that are not sent whole. */
+  unanswered: number;
+};
 
 /** A trace in Chrome's trace event format, JSON object form. */
 export type Trace = {
