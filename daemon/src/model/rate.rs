@@ -33,6 +33,11 @@ impl Window {
         self.0.is_empty()
     }
 
+    /// The newest value.
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.0.back().map(|(_, value)| *value)
+    }
+
     /// Growth per second over the window that ends `now`.
     pub(super) fn rate(&self, now: Timestamp) -> f64 {
         let (Some(newest), Some(first)) = (self.0.back(), self.0.front()) else { return 0.0 };

@@ -138,6 +138,8 @@ impl Groups {
         let mut is_alarming = false;
         if let Some(member) = group.members.get_mut(&place)
             && of.stamp.replaces(member.stamp)
+            // Each time that more is declared the process begins anew, and tells of what was before as ended.
+            && told.local_id >= member.told.local_id
         {
             is_alarming = alarms(&kept) || member.told.state != kept.state;
             let grew_from = of.heard_before.filter(|_| is_new);
@@ -159,7 +161,7 @@ impl Group {
         losses.add_many("summation_round_limit", told.rounds.len().saturating_sub(MAX_TOLD_ROUNDS));
         let (rank, before) = (self.rank(place), self.rounds.n_mismatches());
         for round in told.rounds.iter().take(MAX_TOLD_ROUNDS) {
-            self.rounds.hear(rank, round);
+            self.rounds.hear(told.placement_epoch, rank, round);
         }
         self.rounds.n_mismatches() > before
     }

@@ -81,7 +81,10 @@ impl Member {
         self.flows.resize_with(told.services.len(), Flow::default);
         self.stages.resize_with(told.stages.len(), Stage::default);
         let note = |window: &mut Window, value| {
-            if let Some(from) = grew_from.filter(|_| window.is_empty()) {
+            if window.newest().is_some_and(|newest| value < newest) {
+                // It counts anew, as when more tensors are declared.
+                *window = Window::default();
+            } else if let Some(from) = grew_from.filter(|_| window.is_empty()) {
                 window.push(from.min(at), 0);
             }
             window.push(at, value);

@@ -18,12 +18,14 @@ pub struct Rounds {
     n_mismatches: u64,
 }
 
-/// Part and round.
-type Key = (u32, u64);
+/// Placement epoch, with which rounds begin anew; part; round.
+type Key = (u64, u32, u64);
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
+    /// Placement that the part and the round are of.
+    pub placement_epoch: u64,
     /// Part.
     pub key: u32,
     /// Round of that part.
@@ -51,13 +53,13 @@ pub struct Made {
 
 impl Rounds {
     /// Takes what the process of this rank has.
-    pub(super) fn hear(&mut self, rank: u32, told: &SummationRound) {
-        let key = (told.key, told.round);
+    pub(super) fn hear(&mut self, placement_epoch: u64, rank: u32, told: &SummationRound) {
+        let key = (placement_epoch, told.key, told.round);
         if !self.known.contains_key(&key) {
             self.make_room();
             self.order.push_back(key);
         }
-        let outcome = self.known.entry(key).or_insert_with(|| Outcome::new(told));
+        let outcome = self.known.entry(key).or_insert_with(|| Outcome::new(placement_epoch, told));
         let was_agreed = outcome.agree() != Some(false);
         outcome.hear(rank, told);
         if outcome.agree() != Some(false) {
@@ -65,7 +67,7 @@ impl Rounds {
         }
         self.n_mismatches += u64::from(was_agreed);
         let (outcome, has_room) = (outcome.clone(), self.mismatches.len() < MAX_MISMATCHES);
-        match self.mismatches.iter_mut().find(|kept| (kept.key, kept.round) == key) {
+        match self.mismatches.iter_mut().find(|kept| kept.id() == key) {
             Some(kept) => *kept = outcome,
             None if has_room => self.mismatches.push(outcome),
             None => {}
@@ -107,9 +109,13 @@ impl Rounds {
 }
 
 impl Outcome {
-    fn new(told: &SummationRound) -> Self {
-        let at = Timestamp(told.at_ns);
-        Self { key: told.key, round: told.round, at, made: None, prints: Vec::new() }
+    fn new(placement_epoch: u64, told: &SummationRound) -> Self {
+        let (key, round, at) = (told.key, told.round, Timestamp(told.at_ns));
+        Self { placement_epoch, key, round, at, made: None, prints: Vec::new() }
+    }
+
+    fn id(&self) -> Key {
+        (self.placement_epoch, self.key, self.round)
     }
 
     fn hear(&mut self, rank: u32, told: &SummationRound) {

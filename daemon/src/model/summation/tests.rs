@@ -118,6 +118,27 @@ fn a_restored_group_is_the_same_and_has_no_burst() {
 }
 
 #[test]
+fn who_begins_anew_with_more_declared_is_the_same_member() {
+    let summing = Summing::new();
+    let mut model = at_work(&summing, 12);
+    for second in 13..=24 {
+        let processes = summing.places().into_iter().map(|place| {
+            let mut before = summing.member(place, 12);
+            before.state = SummationState::Suspended.into();
+            before.ended_at_ns = Some(at(13).0);
+            let anew = SummationMember { local_id: 2, n_tensors: 20, ..summing.member(place, second - 12) };
+            let mut process = summing.process(place, before);
+            process.summations.push(anew);
+            process
+        });
+        model.apply(&batch(second + 1, second, processes.collect()), at(second));
+    }
+    let group = group(&model, &summing);
+    assert_eq!((group.state(&model, at(24)), group.facts().unwrap().n_tensors), (State::Running, 20));
+    assert!((group.rounds_per_s(at(24)) - 100.0).abs() < 1e-6, "{}", group.rounds_per_s(at(24)));
+}
+
+#[test]
 fn results_are_compared_over_members() {
     let summing = Summing::new();
     let mut model = Model::new();
@@ -129,9 +150,18 @@ fn results_are_compared_over_members() {
     });
     model.apply(&told, at(1));
     model.apply(&told, at(1));
+    // With the next placement rounds begin anew.
+    let next = summing.batch(2, 2, |place, member| {
+        member.placement_epoch = 2;
+        if place == (Role::Worker, 0) {
+            member.rounds = vec![round(1, 5, 0xf, false)];
+        }
+    });
+    model.apply(&next, at(2));
     let rounds = group(&model, &summing).rounds();
+    assert_eq!(rounds.newest().next().map(|newest| (newest.key, newest.agree())), Some((1, None)));
     let agree: Vec<_> = [1, 2, 3]
-        .map(|key| rounds.newest().find(|outcome| outcome.key == key).unwrap())
+        .map(|key| rounds.newest().filter(|outcome| outcome.key == key).last().unwrap())
         .iter()
         .map(|outcome| outcome.agree())
         .collect();
