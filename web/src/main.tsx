@@ -5,6 +5,7 @@ import "./styles/parts.css";
 import "./styles/shell.css";
 import "./styles/ring.css";
 import "./styles/pages.css";
+import "./styles/summation.css";
 import { render } from "preact";
 import { start } from "./state/live";
 import { Shell } from "./view/shell";

@@ -1,6 +1,7 @@
 // What a daemon would say of made-up clusters, as the objects of daemon/src/api. `now` is milliseconds since the epoch.
 
 import { hardware, rails } from "./fixtures-ring.mjs";
+import { SUMMATIONS } from "./fixtures-summation.mjs";
 
 const MIB = 1024 * 1024;
 const iso = (ms) => new Date(ms).toISOString();
@@ -212,9 +213,16 @@ export function search(all, q, limit) {
   return hits.filter((hit) => place(hit) !== undefined).sort((a, b) => place(a) - place(b) || a.title.length - b.title.length).slice(0, limit);
 }
 
+/** The cluster whose communicator carries a summation group. */
+function summing(now, tick, { detail }) {
+  const hosts = [...new Set([...detail.workers, ...detail.services].map((one) => one.host))];
+  return cluster(now, { tick, job: detail.job, id: `${detail.id.slice(0, 11)}f`, name: "summation", nHosts: hosts.length, perHost: 1, channels: 2, hostName: (i) => hosts[i], rate: 9e9 });
+}
+
 /** All answers of a scenario, by path below /api/v1/. */
 export function world(scenario, now, tick) {
-  const clusters = SCENARIOS[scenario](now, tick);
+  const summations = SUMMATIONS[scenario]?.(now, tick) ?? [];
+  const clusters = summations.length > 0 ? [...new Map(summations.map((one) => [one.group.job, summing(now, tick, one)])).values()] : SCENARIOS[scenario](now, tick);
   const jobs = new Map();
   const hosts = new Map();
   for (const one of clusters) {
@@ -225,7 +233,8 @@ export function world(scenario, now, tick) {
     jobs: [...jobs.values()],
     nodes: [...hosts.values()],
     communicators: clusters.map((one) => one.communicator),
-    firing: clusters.flatMap((one) => one.findings),
+    firing: [...clusters, ...summations].flatMap((one) => one.findings),
+    summations,
     resolved: scenario === "healthy" || scenario === "degraded" ? [resolvedFinding(now)] : [],
     byId: new Map(clusters.map((one) => [one.communicator.id, one])),
   };

@@ -104,6 +104,11 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs") return page(all.jobs);
+  if (path[0] === "summation") {
+    const found = all.summations.find(({ group }) => group.id === path[2]);
+    if (path[2] === undefined) return page(all.summations.map(({ group }) => group).filter((one) => !query.has("job") || one.job === query.get("job")));
+    return path[3] === "rounds" && found !== undefined ? page(found.rounds) : send(found?.detail);
+  }
   if (path[0] === "nodes" && path[2] === "channels") return page(hostChannels(Date.now(), path[1], [...all.byId.values()].map((one) => one.detail)));
   if (path[0] === "nodes" && path.length === 2) return send(hostDetail(all, path[1]));
   if (path[0] === "nodes") return page(all.nodes);

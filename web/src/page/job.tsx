@@ -1,7 +1,8 @@
-import type { CommunicatorSummary, Finding, Job } from "../api";
+import type { CommunicatorSummary, Finding, Job, SummationGroup } from "../api";
 import { concerns, group } from "../pure/findings";
 import { bandwidth, integer, moment, plural, since, size } from "../pure/format";
 import { communicatorLanes, findingLanes } from "../pure/lanes";
+import { groupRows } from "../pure/summation/tables";
 import { communicatorRows, lifetimeRows } from "../pure/tables";
 import { useList } from "../state/api";
 import * as store from "../state/store";
@@ -12,6 +13,7 @@ import { JobSeries } from "../view/job-series";
 import { Mark, type MarkKind } from "../view/mark";
 import { Fact, PageHead } from "../view/page-head";
 import { Panel } from "../view/panel";
+import { GroupsTable } from "../view/summation/groups-table";
 import { Timeline } from "../view/timeline";
 
 /** Shortest time that the pictures span: a job that just began fills them all the same. */
@@ -37,6 +39,7 @@ export function JobPage({ id }: { id: string }) {
         <Panel id="communicators" title={plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
           <Communicators items={items} />
         </Panel>
+        <Summation job={id} />
         <JobSeries job={id} fromMs={fromMs} endMs={endMs} />
         <Panel id="timeline" title="Communicators and findings over time" aside={<Export path={`communicators?${of}&limit=1000`} name={`timeline-${id}`} rows={() => lifetimeRows(items, findings)} />}>
           <Timeline
@@ -50,6 +53,18 @@ export function JobPage({ id }: { id: string }) {
         </Panel>
       </div>
     </>
+  );
+}
+
+/** Its summation groups: nothing where it has none, as most jobs. */
+function Summation({ job }: { job: string }) {
+  const of = `summation/groups?job=${encodeURIComponent(job)}`;
+  const items = useList<SummationGroup>(of, { on: "summation", everyMs: 5_000 }).value?.items ?? [];
+  if (items.length === 0) return null;
+  return (
+    <Panel id="summation" title={plural(items.length, "summation group")} aside={<Export path={`${of}&limit=1000`} name={`summation-groups-${job}`} rows={() => groupRows(items)} />}>
+      <GroupsTable items={items} of={job} />
+    </Panel>
   );
 }
 

@@ -2,8 +2,8 @@
 
 import type { Changed } from "../api";
 
-/** What changes an answer: a list, findings, hosts, a communicator by id, or nothing but time. */
-export type Topic = "lists" | "findings" | "hosts" | "never" | (string & {});
+/** What changes an answer: a list, findings, hosts, summation groups, a communicator by id, or nothing but time. */
+export type Topic = "lists" | "findings" | "hosts" | "summation" | "never" | (string & {});
 
 export interface Pace {
   /** After a change, not more often than this. */
@@ -17,6 +17,7 @@ const PACES: Record<string, Pace> = {
   lists: { minMs: 1_000, maxMs: 3_000 },
   hosts: { minMs: 1_000, maxMs: 3_000 },
   findings: { minMs: 500, maxMs: 15_000 },
+  summation: { minMs: 1_000, maxMs: 2_000 },
   never: { minMs: 1_000, maxMs: 15_000 },
 };
 const COMMUNICATOR: Pace = { minMs: 1_000, maxMs: 2_000 };
@@ -54,7 +55,7 @@ const MAX_NAMED = 256;
 
 export function touches(on: Topic, { communicators, findings }: Changed): boolean {
   if (on === "never") return false;
-  if (on === "lists" || on === "hosts") return true;
+  if (on === "lists" || on === "hosts" || on === "summation") return true;
   if (on === "findings") return findings;
   return communicators.length >= MAX_NAMED || communicators.includes(on);
 }

@@ -15,7 +15,7 @@ export interface FindingGroup {
 
 const SEVERITIES: Severity[] = ["critical", "warning", "info"];
 
-const NAMES: Record<FindingKind, string> = {
+const NAMES = {
   init_below_half_final: "Init channels below half of final",
   channel_shortfall: "Channel shortfall",
   capped_by_peer: "Capped by a peer",
@@ -27,12 +27,23 @@ const NAMES: Record<FindingKind, string> = {
   partly_seen: "Partly seen",
   nic_degraded: "NIC degraded",
   gpu_missing: "GPU missing",
-};
+} satisfies Record<Exclude<FindingKind, `sum_${string}`>, string>;
 
-export const KINDS = Object.keys(NAMES) as FindingKind[];
+/** Of the summation service. */
+const SUM_NAMES = {
+  sum_share_imbalance: "Share imbalance",
+  sum_straggler: "Summation straggler",
+  sum_round_stuck: "Round stuck",
+  sum_fingerprint_mismatch: "Fingerprint mismatch",
+  sum_server_lost: "Summation member lost",
+} satisfies Record<Extract<FindingKind, `sum_${string}`>, string> & Record<`sum_${string}`, string>;
+
+const ALL_NAMES: Record<string, string> = { ...NAMES, ...SUM_NAMES };
+
+export const KINDS = Object.keys(ALL_NAMES) as FindingKind[];
 
 export function kindName(kind: FindingKind): string {
-  return NAMES[kind] ?? kind.replaceAll("_", " ");
+  return ALL_NAMES[kind] ?? kind.replaceAll("_", " ");
 }
 
 /** Of the job itself, or about the hardware of one of its hosts. */

@@ -48,6 +48,16 @@ export interface HostsRoute {
   all?: string | undefined;
 }
 
+export interface SummationGroupRoute {
+  page: "summation-group";
+  group: string;
+  /** The one whose pipeline is shown, and the one that is highlighted. */
+  worker?: number | undefined;
+  service?: number | undefined;
+  /** What the cells of a large group say. */
+  shade?: string | undefined;
+}
+
 export type Place =
   | { page: "overview"; shade?: string | undefined }
   | { page: "jobs"; q?: string | undefined; state?: string | undefined }
@@ -56,6 +66,8 @@ export type Place =
   | HostsRoute
   | { page: "host"; host: string; nic?: string | undefined }
   | FindingsRoute
+  | { page: "summation"; job?: string | undefined; state?: string | undefined }
+  | SummationGroupRoute
   | { page: "runbook"; kind?: string | undefined };
 
 export type Route = Place & Span;
@@ -70,9 +82,12 @@ const PAGES: Record<PageName, { folder: string; part?: string; optional?: true; 
   hosts: { folder: "hosts", query: ["job", "q", "shade", "degraded", "sort", "all"] },
   host: { folder: "hosts", part: "host", query: ["nic"] },
   findings: { folder: "findings", query: ["severity", "state", "kind", "job", "host", "id"] },
+  summation: { folder: "summation", query: ["job", "state"] },
+  "summation-group": { folder: "summation", part: "group", query: ["worker", "service", "shade"] },
   runbook: { folder: "runbook", part: "kind", optional: true, query: [] },
 };
 const SPAN = ["from", "to"];
+const NUMBERS = new Set(["channel", "rank", "worker", "service"]);
 
 export function parse(hash: string): Route {
   const text = hash.replace(/^#?\/?/, "");
@@ -112,7 +127,7 @@ export function format(route: Route): string {
 
 function valueOf(name: string, text: string | null): string | number | undefined {
   if (text === null || text === "") return undefined;
-  if (name === "channel" || name === "rank") return /^\d{1,7}$/.test(text) ? Number(text) : undefined;
+  if (NUMBERS.has(name)) return /^\d{1,7}$/.test(text) ? Number(text) : undefined;
   if (name === "view") return COMMUNICATOR_VIEWS.find((one) => one === text);
   return text;
 }

@@ -19,7 +19,7 @@ export interface Answer<T> {
 }
 
 export interface Options {
-  /** What changes it: "lists", "findings", "hosts", a communicator's id, or "never". */
+  /** What changes it: "lists", "findings", "hosts", "summation", a communicator's id, or "never". */
   on: Topic;
   /** Without any change, ask this often. */
   everyMs?: number;

@@ -8,13 +8,14 @@ const KEYS: [string, string][] = [
   ["g j", "jobs"],
   ["g h", "hosts"],
   ["g f", "findings"],
+  ["g s", "summation"],
   ["g r", "runbook"],
-  ["← ↑ → ↓", "along the map of hosts, and along a ring"],
+  ["← ↑ → ↓", "along the map of hosts, a ring, a summation group"],
   ["Esc", "close what is open"],
   ["?", "this help"],
 ];
 const GO: Record<string, Place> = {
-  o: { page: "overview" }, j: { page: "jobs" }, h: { page: "hosts" }, f: { page: "findings" }, r: { page: "runbook" },
+  o: { page: "overview" }, j: { page: "jobs" }, h: { page: "hosts" }, f: { page: "findings" }, s: { page: "summation" }, r: { page: "runbook" },
 };
 /** "g" and the letter belong together for so long. */
 const CHORD_MS = 1_500;

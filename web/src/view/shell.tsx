@@ -8,6 +8,8 @@ import { JobPage } from "../page/job";
 import { JobsPage } from "../page/jobs";
 import { OverviewPage } from "../page/overview";
 import { RunbookPage } from "../page/runbook";
+import { SummationPage } from "../page/summation";
+import { SummationGroupPage } from "../page/summation-group";
 import type { Route } from "../pure/route";
 import * as store from "../state/store";
 import { Empty } from "./empty";
@@ -25,7 +27,7 @@ export function Shell() {
   const away = store.connection.value.state === "away";
   const main = useRef<HTMLElement>(null);
   const route = store.route.value;
-  const place = [route.page, route.page === "job" && route.job, route.page === "communicator" && route.comm, route.page === "host" && route.host].join();
+  const place = [route.page, route.page === "job" && route.job, route.page === "communicator" && route.comm, route.page === "host" && route.host, route.page === "summation-group" && route.group].join();
   const first = useRef(true);
   useEffect(() => {
     // Another page begins at its top, for eyes and for who hears it.
@@ -76,6 +78,10 @@ function Content() {
       return <HostPage key={route.host} host={route.host} />;
     case "findings":
       return <FindingsPage />;
+    case "summation":
+      return <SummationPage />;
+    case "summation-group":
+      return <SummationGroupPage key={route.group} id={route.group} />;
     case "runbook":
       return <RunbookPage />;
   }
@@ -92,6 +98,8 @@ function subject(route: Route): string {
       return `${store.communicatorNames.value.get(route.comm) ?? route.comm} – `;
     case "host":
       return `${route.host} – `;
+    case "summation-group":
+      return `summation ${route.group} – `;
     default:
       return `${route.page} – `;
   }

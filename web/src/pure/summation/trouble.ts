@@ -1,0 +1,66 @@
+/** Which workers and services of a summation group are in trouble, and which trouble counts most. Pure. */
+
+import type { Finding, SummationGroupDetail, SummationService, SummationWorker } from "../../api";
+
+/** A round that waits for so long is no jitter: the engine samples every 100 ms. */
+export const WAIT_NS = 1e9;
+/** Above its optimum by so much a service holds the others up; the daemon's diagnosis has the same bound. */
+export const MAX_OVER_OPTIMUM = 1.1;
+
+export type WorkerState = "ok" | "late" | "waited" | "lost";
+export type ServiceState = "ok" | "over" | "lost";
+
+export interface Troubles {
+  /** By index; those not in it are well. */
+  workers: Map<number, WorkerState>;
+  /** By number. */
+  services: Map<number, ServiceState>;
+}
+
+export function troubles(group: SummationGroupDetail, findings: Finding[]): Troubles {
+  const workers = new Map<number, WorkerState>();
+  for (const worker of stragglers(group.workers, findings)) workers.set(worker.index, "late");
+  for (const [index, wait] of waitedFor(group)) if (wait.ageNs >= WAIT_NS) workers.set(index, "waited");
+  const services = new Map<number, ServiceState>();
+  for (const service of group.services) if (overOptimum(service) > MAX_OVER_OPTIMUM) services.set(service.service, "over");
+  for (const service of group.services) {
+    if (!service.lost && !(group.lost?.role === service.role && group.lost.index === service.index)) continue;
+    services.set(service.service, "lost");
+    if (service.role === "worker") workers.set(service.index, "lost");
+  }
+  return { workers, services };
+}
+
+/** What it owns as a multiple of what it should; 0 where nothing is expected of it. */
+export function overOptimum({ share, optimal_share: optimum }: SummationService): number {
+  return optimum > 0 ? share / optimum : 0;
+}
+
+/** A finding names a host: of several workers there the one that comes last most often. */
+function stragglers(workers: SummationWorker[], findings: Finding[]): SummationWorker[] {
+  const hosts = new Set(findings.filter((one) => kindOf(one) === "sum_straggler").map((one) => one.host));
+  return [...hosts].flatMap((host) => workers.filter((one) => one.host === host).sort((a, b) => b.last_share - a.last_share).slice(0, 1));
+}
+
+/** Kinds come and go with the daemon's version. */
+function kindOf(finding: Finding): string {
+  return finding.finding;
+}
+
+export interface WaitedFor {
+  rounds: number;
+  /** Of the oldest. */
+  ageNs: number;
+}
+
+/** Workers that rounds wait for, by index. */
+export function waitedFor({ waits }: SummationGroupDetail): Map<number, WaitedFor> {
+  const found = new Map<number, WaitedFor>();
+  for (const wait of waits) {
+    for (const worker of wait.workers) {
+      const { rounds, ageNs } = found.get(worker) ?? { rounds: 0, ageNs: 0 };
+      found.set(worker, { rounds: rounds + 1, ageNs: Math.max(ageNs, wait.age_ns) });
+    }
+  }
+  return found;
+}
