@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { ringChecks } from "./checks-ring.mjs";
+import { summationChecks } from "./checks-summation.mjs";
 import { launch, openPage, settle } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
 import { shoot } from "./screenshots.mjs";
@@ -361,7 +362,7 @@ const CHECKS = {
 const browser = await launch();
 let failed = 0;
 try {
-  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks({ text, says }) })) {
+  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks({ text, says }), ...summationChecks({ text, says }) })) {
     if (name.includes(process.env.ONLY ?? "")) await run(name, check);
   }
   if (process.env.SCREENSHOTS) await pictures(process.env.SCREENSHOTS);

@@ -96,6 +96,7 @@ export const SUMMATIONS = {
     summationGroup(now, { tick, n: 8, k: 4, id: "c0417d9be35a", session: "77e0915fa2d3c841", job: "bert-async", bound: 3, worker: (i) => `node-${i}`, server: (i) => `cpu-${i}` }),
   ],
   "sum-8-4": (now, tick) => [summationGroup(now, { tick, n: 8, k: 4, over: 1 })],
+  "sum-16-8": (now, tick) => [summationGroup(now, { tick, n: 16, k: 8, late: 3, worker: rack, server: (i) => `cpu-${i}.sum.example.net` })],
   "sum-stuck": (now, tick) => [summationGroup(now, { tick, late: 2, stuck: true, mismatch: true })],
   "sum-failed": (now, tick) => [
     summationGroup(now, { tick, state: "failed", lost: LOST }),

@@ -222,12 +222,16 @@ function summing(now, tick, { detail }) {
 /** All answers of a scenario, by path below /api/v1/. */
 export function world(scenario, now, tick) {
   const summations = SUMMATIONS[scenario]?.(now, tick) ?? [];
-  const clusters = summations.length > 0 ? [...new Map(summations.map((one) => [one.group.job, summing(now, tick, one)])).values()] : SCENARIOS[scenario](now, tick);
+  const clusters = summations.length > 0 ? [...new Map([...summations].reverse().map((one) => [one.group.job, summing(now, tick, one)])).values()] : SCENARIOS[scenario](now, tick);
   const jobs = new Map();
   const hosts = new Map();
   for (const one of clusters) {
     if (!jobs.has(one.job.id)) jobs.set(one.job.id, one.job);
     for (const host of one.hosts) if (!hosts.has(host.host)) hosts.set(host.host, host);
+  }
+  for (const one of summations.flatMap(({ findings }) => findings)) {
+    const host = hosts.get(one.host);
+    hosts.set(one.host, { ...host, degraded: true, reasons: [...host.reasons, one.message], findings: { ...host.findings, [one.severity]: host.findings[one.severity] + 1 } });
   }
   return {
     jobs: [...jobs.values()],

@@ -7,6 +7,7 @@ export async function pagesOf(url) {
   const [jobs, communicators, hosts, findings] = await Promise.all(
     ["jobs", "communicators", "nodes", "findings"].map(async (what) => (await json(url, `/api/v1/${what}?limit=1000`)).items),
   );
+  const groups = await json(url, "/api/v1/summation/groups?limit=1000").then((page) => page.items, () => []);
   const finding = worst(findings);
   const job = finding?.job || jobs[0]?.id;
   const inUse = communicators.filter((one) => one.state !== "ended");
@@ -18,6 +19,8 @@ export async function pagesOf(url) {
     pages.communicator = `#/communicators/${comm.id}`;
     pages["communicator-ranks"] = `#/communicators/${comm.id}?view=ranks`;
   }
+  pages.summation = "#/summation";
+  if (groups[0]) pages["summation-group"] = `#/summation/${encodeURIComponent(groups[0].id)}`;
   pages.hosts = "#/hosts";
   if (host) pages.host = `#/hosts/${encodeURIComponent(host)}`;
   pages.findings = "#/findings";

@@ -4,7 +4,7 @@ import { group as groupFindings } from "../pure/findings";
 import { bandwidth, integer, plural, since, size } from "../pure/format";
 import { predecessor, successor } from "../pure/summation/groups";
 import { troubles } from "../pure/summation/trouble";
-import { LIVE_STATES, lostWords, membersWords, modeWords } from "../pure/summation/words";
+import { lostWords, membersWords, modeWords } from "../pure/summation/words";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "../view/export";
@@ -55,9 +55,8 @@ export function SummationGroupPage({ id }: { id: string }) {
 }
 
 function Head({ group }: { group: SummationGroupDetail }) {
-  const live = LIVE_STATES.has(group.state);
   return (
-    <PageHead crumbs={[["Summation", store.link({ page: "summation" })], [group.job, store.link({ page: "job", job: group.job })]]} name={group.id} aside={<Members group={group} />}>
+    <PageHead crumbs={[["Summation", store.link({ page: "summation" })], [group.job, store.link({ page: "job", job: group.job })]]} name={`Summation group ${group.id}`} aside={<Members group={group} />}>
       <Fact name="State">
         <b>
           <Mark {...groupMark(group)} /> {group.state}
@@ -68,12 +67,14 @@ function Head({ group }: { group: SummationGroupDetail }) {
         <b>{membersWords(group)}</b>
       </Fact>
       <Fact name="Model">
-        <b>{size(group.model_bytes)}</b>
-        <small>
-          {plural(group.n_tensors, "tensor")}, {plural(group.n_parts, "part")} of {size(group.partition_bytes)} at most
-        </small>
+        {group.n_parts === 0 ? <b>not agreed on yet</b> : <b>{size(group.model_bytes)}</b>}
+        {group.n_parts > 0 && (
+          <small>
+            {plural(group.n_tensors, "tensor")}, {plural(group.n_parts, "part")} of {size(group.partition_bytes)} at most
+          </small>
+        )}
       </Fact>
-      {live && (
+      {group.state === "running" && (
         <Fact name="Pushed, pulled">
           <b>
             {bandwidth(group.push_bytes_per_s)}, {bandwidth(group.pull_bytes_per_s)}

@@ -38,6 +38,7 @@ test("what changed is fetched at a pace, what did not now and then", () => {
   expect(isDue("lists", { dirty: false, size: 0 }, 0)).toBe(true);
   expect([due("lists", true, 900), due("lists", true, 1_000)]).toEqual([false, true]);
   expect([due("lists", false, 2_900), due("lists", false, 3_000)]).toEqual([false, true]);
+  expect([due("summation", false, 1_900), due("summation", false, 2_000)]).toEqual([false, true]);
   expect([due("some-id", true, 2_900, 300_000), due("some-id", true, 3_000, 300_000)]).toEqual([false, true]);
   expect(isDue("never", { dirty: false, fetchedMs: 0, size: 1 }, 5_000, 5_000)).toBe(true);
 });
@@ -51,6 +52,8 @@ test("addresses name what is shown and come back the same", () => {
     ["#/hosts", { page: "hosts" }],
     ["#/hosts/host-2?nic=mlx5_3", { page: "host", host: "host-2", nic: "mlx5_3" }],
     ["#/findings?severity=critical&id=f-1", { page: "findings", severity: "critical", id: "f-1" }],
+    ["#/summation?job=a&state=live", { page: "summation", job: "a", state: "live" }],
+    ["#/summation/5d1c?worker=2&shade=backlog", { page: "summation-group", group: "5d1c", worker: 2, shade: "backlog" }],
     ["#/runbook", { page: "runbook" }],
     ["#/runbook/nic_degraded", { page: "runbook", kind: "nic_degraded" }],
     ["#/?from=2026-01-31T12:00:00Z&to=2026-01-31T13:00:00Z", { page: "overview", from: "2026-01-31T12:00:00Z", to: "2026-01-31T13:00:00Z" }],

@@ -44,7 +44,7 @@ export interface Matrix {
   ticks: { y: number; words: string }[];
 }
 
-const HEAD_PX = 74;
+const HEAD_PX = 96;
 const FOOT_PX = 22;
 const MIN_CELL_PX = 3;
 const MAX_CELL_PX = 13;
@@ -89,7 +89,7 @@ function columnsOf(group: SummationGroupDetail, troubles: Troubles, box: Matrix[
   const { each, px } = perLine(kinds.map((kind) => kind.length), box.right - box.x - gap);
   const byNumber = new Map(group.services.map((one) => [one.service, one]));
   const widest = Math.max(1e-9, ...group.services.map((one) => Math.max(one.share, one.optimal_share)));
-  const scale = (value: number) => round((value / widest) * (HEAD_PX - 26));
+  const scale = (value: number) => round((value / widest) * (HEAD_PX - 46));
   let at = box.x;
   return kinds.flatMap((kind, i) => {
     if (i > 0) at += gap;
@@ -188,7 +188,9 @@ const TICK_PX = 30;
 function ticksOf(rows: Line[]): Matrix["ticks"] {
   const px = rows[0]?.px ?? 1;
   const every = [1, 2, 4, 8, 16, 32, 64, 128, 256].find((n) => n * px >= TICK_PX) ?? 512;
-  return rows.flatMap((row, i) => (i % every === 0 ? [{ y: round(row.at + Math.max(px, 8) / 2 + 3), words: String(row.members[0]) }] : []));
+  const marked = rows.filter((row) => row.state !== "ok");
+  const free = (row: Line) => marked.every((one) => Math.abs(one.at - row.at) > TICK_PX / 2);
+  return rows.flatMap((row, i) => (i % every === 0 && free(row) ? [{ y: round(row.at + Math.max(px, 8) / 2 + 3), words: String(row.members[0]) }] : []));
 }
 
 /** What lies under a point: members of a row and of a column. */

@@ -24,7 +24,7 @@ export interface Node {
   top: number;
   bottom: number;
   name: string;
-  /** Cut at its beginning where it is long. */
+  /** Without its domain, and cut at its beginning where it is long. */
   host: string;
   state: WorkerState | ServiceState;
 }
@@ -72,6 +72,9 @@ const CAPTION_PX = 24;
 const FILL = 0.78;
 /** A flow of nothing is a line all the same. */
 const MIN_BAND_PX = 0.7;
+/** What holds the others up is seen however little it moves. */
+const MIN_TROUBLED_PX = 1.8;
+const TROUBLED: ReadonlySet<BandState> = new Set(["behind", "waited", "lost"]);
 export const BAR_PX = 7;
 
 export function picture(group: SummationGroupDetail, troubles: Troubles, widthPx: number): Picture {
@@ -89,6 +92,7 @@ export function picture(group: SummationGroupDetail, troubles: Troubles, widthPx
   const widest = Math.max(1e-9, ...services.map((one) => Math.max(one.share, one.optimal_share)));
   const shareRoom = x.number - x.share - 8;
   const hostChars = narrow ? 11 : 16;
+  const dense = step < 34;
 
   const workerStep = (heightPx - HEAD_PX) / Math.max(1, workers.length);
   const left = workers.map((worker, i): Node => ({
@@ -105,13 +109,14 @@ export function picture(group: SummationGroupDetail, troubles: Troubles, widthPx
     y += step;
     return {
       side: "service", number: service.service, role: service.role, ...span(y - step / 2, heightOf(flowsOf.service.get(service.service) ?? [])),
-      name: serviceName(service).replace(/^own /, ""), host: cut(service.host, hostChars), state: troubles.services.get(service.service) ?? "ok",
+      name: service.role === "server" ? serviceName(service) : `of worker ${service.index}`, // A worker's host stands on the other side.
+      host: dense && service.role === "worker" ? "" : cut(service.host, hostChars), state: troubles.services.get(service.service) ?? "ok",
       share: service.share, optimal: service.optimal_share,
       sharePx: round((service.share / widest) * shareRoom), optimalPx: round((service.optimal_share / widest) * shareRoom),
     };
   });
   return {
-    widthPx, heightPx, narrow, dense: step < 34, workers: left, services: right, x, captions: places,
+    widthPx, heightPx, narrow, dense, workers: left, services: right, x, captions: places,
     bands: bands({ group, troubles, left, right, x, perByte }),
   };
 }
@@ -156,8 +161,10 @@ function span(y: number, height: number): { y: number; top: number; bottom: numb
   return { y: round(y), top: round(y - height / 2), bottom: round(y + height / 2) };
 }
 
-function cut(text: string, chars: number): string {
-  return text.length > chars ? `…${text.slice(1 - chars)}` : text;
+/** Its own name; what follows the first dot is the domain's. */
+function cut(host: string, chars: number): string {
+  const own = host.split(".", 1)[0]!;
+  return own.length > chars ? `…${own.slice(1 - chars)}` : own;
 }
 
 /** Each node hands out its height from top to bottom, in the order of the other side: bands of one node do not cross there. */
@@ -177,7 +184,8 @@ function bands(of: { group: SummationGroupDetail; troubles: Troubles; left: Node
     to.at += px;
     const [x0, x1] = [x.worker + BAR_PX, x.service];
     const bend = round((x1 - x0) * 0.45);
-    return [{ worker: flow.worker, service: flow.service, px: round(px), path: `M${x0} ${a}C${x0 + bend} ${a} ${x1 - bend} ${b} ${x1} ${b}`, state: stateOf(flow, group, troubles, to.node, waited) }];
+    const state = stateOf(flow, group, troubles, to.node, waited);
+    return [{ worker: flow.worker, service: flow.service, px: round(TROUBLED.has(state) ? Math.max(px, MIN_TROUBLED_PX) : px), path: `M${x0} ${a}C${x0 + bend} ${a} ${x1 - bend} ${b} ${x1} ${b}`, state }];
   });
 }
 

@@ -35,7 +35,7 @@ function merged(stage: string, all: SummationStage[]): SummationStage {
   };
 }
 
-/** Whether nothing passes a stage, and nothing is in it: no codec is in use, say. */
+/** Whether nothing ever passed a stage: no codec is in use, say. */
 export function isUnused(stage: SummationStage): boolean {
-  return stage.parts_per_s === 0 && stage.waiting_parts === 0 && stage.running_parts === 0;
+  return [stage.parts_per_s, stage.waiting_parts, stage.running_parts, stage.mean_work_ns, stage.longest_wait_ns].every((one) => one === 0);
 }

@@ -17,9 +17,9 @@ export function modeWords(group: SummationGroup & Partial<SummationGroupDetail>)
 
 export const LIVE_STATES: ReadonlySet<SummationState> = new Set(["starting", "running"]);
 
-/** "server 0", or for a worker's own service "own of worker 0". */
+/** "server 0", or for a worker's own service "worker 0’s own". */
 export function serviceName({ role, index }: Pick<SummationService, "role" | "index">): string {
-  return role === "server" ? `server ${index}` : `own of worker ${index}`;
+  return role === "server" ? `server ${index}` : `worker ${index}’s own`;
 }
 
 export function share(fraction: number): string {

@@ -83,25 +83,37 @@ function Worker({ id, node, drawn, group, faded, chosen }: NodeProps<Node>) {
   const worker = group.workers.find((one) => one.index === node.number)!;
   const row = rowOf(node, drawn);
   return (
-    <g class={`member is-${node.state}${faded ? " faded" : ""}${chosen ? " chosen" : ""}`} role="option" id={id} aria-selected={chosen} data-worker={node.number}
-      aria-label={workerWords(worker, group, node.state as WorkerState).join("; ")}>
-      <rect class="hit" x={0} y={row.y} width={drawn.x.worker + BAR_PX} height={row.height} />
-      <rect class="bar-of" x={drawn.x.worker} y={node.top} width={BAR_PX} height={node.bottom - node.top} />
-      <Name node={node} x={drawn.x.worker - 8} anchor="end" oneLine={row.height < 34} />
+    <g class={`member is-${node.state}${faded ? " faded" : ""}${chosen ? " chosen" : ""}`} data-worker={node.number}>
+      <g role="option" id={id} aria-selected={chosen} aria-label={workerWords(worker, group, node.state as WorkerState).join("; ")}>
+        <rect class="hit" x={0} y={row.y} width={drawn.x.worker + BAR_PX} height={row.height} />
+      </g>
+      <g aria-hidden="true">
+        <rect class="bar-of" x={drawn.x.worker} y={node.top} width={BAR_PX} height={node.bottom - node.top} />
+        <Name node={node} x={drawn.x.worker - 8} anchor="end" oneLine={row.height < 34} />
+      </g>
     </g>
   );
 }
 
 function Service({ id, node, drawn, group, faded, chosen }: NodeProps<ServiceNode>) {
   const service = group.services.find((one) => one.service === node.number)!;
-  const { x, narrow, widthPx } = drawn;
+  const { x, widthPx } = drawn;
   const row = rowOf(node, drawn);
-  const over = overWords(service);
+  return (
+    <g class={`member is-${node.state} role-${node.role}${faded ? " faded" : ""}${chosen ? " chosen" : ""}`} data-service={node.number}>
+      <g role="option" id={id} aria-selected={chosen} aria-label={serviceWords(service, node.state as ServiceState).join("; ")}>
+        <rect class="hit" x={x.service} y={row.y} width={widthPx - x.service} height={row.height} />
+      </g>
+      <ServiceDrawing node={node} drawn={drawn} over={overWords(service)} />
+    </g>
+  );
+}
+
+function ServiceDrawing({ node, drawn, over }: { node: ServiceNode; drawn: Picture; over: string | undefined }) {
+  const { x, narrow, widthPx } = drawn;
   const barY = narrow ? node.y + 5 : node.y - 4;
   return (
-    <g class={`member is-${node.state} role-${node.role}${faded ? " faded" : ""}${chosen ? " chosen" : ""}`} role="option" id={id} aria-selected={chosen} data-service={node.number}
-      aria-label={serviceWords(service, node.state as ServiceState).join("; ")}>
-      <rect class="hit" x={x.service} y={row.y} width={widthPx - x.service} height={row.height} />
+    <g aria-hidden="true">
       <rect class="bar-of" x={x.service} y={node.top} width={BAR_PX} height={node.bottom - node.top} />
       {narrow ? (
         <text x={x.share} y={node.y - 3} class="member-name">

@@ -8,7 +8,7 @@ export function KeyClassesPanel({ group }: { group: SummationGroupDetail }) {
   if (used.length === 0) return null;
   return (
     <Panel id="key-classes" title="Bytes by what tensors are for">
-      <table class="key-classes">
+      <table class="key-classes stacking">
         <thead>
           <tr>
             <th scope="col">Tensors</th>
@@ -22,10 +22,10 @@ export function KeyClassesPanel({ group }: { group: SummationGroupDetail }) {
           {used.map((one) => (
             <tr key={one.key_class}>
               <th scope="row">{words(one.key_class)}</th>
-              <td class="number">{size(one.push_completed_bytes)}</td>
-              <td class="number">{size(Math.max(0, one.push_issued_bytes - one.push_completed_bytes))}</td>
-              <td class="number">{size(one.pull_completed_bytes)}</td>
-              <td class="number">{size(Math.max(0, one.pull_issued_bytes - one.pull_completed_bytes))}</td>
+              <td data-label="Pushed" class="number">{size(one.push_completed_bytes)}</td>
+              <td data-label="Not sent" class="number">{size(Math.max(0, one.push_issued_bytes - one.push_completed_bytes))}</td>
+              <td data-label="Pulled" class="number">{size(one.pull_completed_bytes)}</td>
+              <td data-label="Not there" class="number">{size(Math.max(0, one.pull_issued_bytes - one.pull_completed_bytes))}</td>
             </tr>
           ))}
         </tbody>

@@ -18,7 +18,11 @@ export function PictureLegend({ drawn, known, shade }: { drawn: Picture | Matrix
       {isMatrix(drawn) && (
         <li>
           <span class="ramp">
-            0 {drawn.cells.map((_, i) => <i key={i} class={`heat-${i}`} />)} {shade === "backlog" ? `${size(drawn.top)} issued and not sent` : `${bandwidth(drawn.top)} from a worker to a service and back`}
+            <span>0</span>
+            {drawn.cells.map((_, i) => (
+              <i key={i} class={`shade-${i}`} />
+            ))}
+            <span>{shade === "backlog" ? `${size(drawn.top)} issued and not sent` : `${bandwidth(drawn.top)} from a worker to a service and back`}</span>
           </span>
         </li>
       )}
@@ -38,9 +42,9 @@ export function PictureLegend({ drawn, known, shade }: { drawn: Picture | Matrix
         share it owns, and its optimum
       </li>
       {workers.has("late") && <li><b class="late">▲</b> comes last most often</li>}
-      {workers.has("waited") && <li><b class="bad">◆</b> rounds wait for it</li>}
+      {workers.has("waited") && !states.includes("waited") && <li><b class="bad">◆</b> rounds wait for it</li>}
       {services.has("over") && <li><b class="late">▲</b> owns more than its optimum</li>}
-      {(workers.has("lost") || services.has("lost")) && <li><b class="bad">✕</b> lost</li>}
+      {(workers.has("lost") || services.has("lost")) && !states.includes("lost") && <li><b class="bad">✕</b> lost</li>}
     </ul>
   );
 }

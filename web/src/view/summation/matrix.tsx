@@ -17,7 +17,7 @@ export function MatrixDrawing({ name, drawn, group, shown, chosen }: DrawnProps 
       {base}
       <g class="crosshair" aria-hidden="true">
         {row !== undefined && <rect x={box.x - 1} y={row.at - 1} width={drawn.widthPx - box.x} height={row.px + 1.5} />}
-        {column !== undefined && <rect x={column.at - 1} y={16} width={column.px + 1.5} height={box.bottom - 15} />}
+        {column !== undefined && <rect x={column.at - 1} y={22} width={column.px + 1.5} height={box.bottom - 21} />}
       </g>
       {/* Only what is pointed at is read out: hundreds of names would be waded through. */}
       {worker !== undefined && <g role="option" id={`${name}-w${worker.index}`} aria-selected={chosen.worker === worker.index} aria-label={workerWords(worker, group, stateOf(row) as WorkerState).join("; ")} />}
@@ -31,13 +31,13 @@ function stateOf(line: Line | undefined): WorkerState | ServiceState {
 }
 
 function Base({ drawn }: { drawn: Matrix }) {
-  const { box, widthPx } = drawn;
+  const { box } = drawn;
   const right = box.right + 8;
   return (
     <g aria-hidden="true">
       <g class="picture-head">
         <text x={box.x} y={12}>share, and its optimum</text>
-        <text x={widthPx} y={box.y - 8} text-anchor="end">last in</text>
+        <text x={right} y={box.y - 8}>last in</text>
         {drawn.captions.map((one) => (
           <text key={one.words} x={one.x} y={box.bottom + 16}>{one.words}</text>
         ))}

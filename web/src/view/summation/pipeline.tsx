@@ -8,6 +8,17 @@ import * as store from "../../state/store";
 import { Export } from "../export";
 import { Panel } from "../panel";
 
+const MEAN_WAIT = "mean wait";
+/** What is said of each stage: beside the boxes where there is room, else in each. */
+const MEASURES: [string, (stage: SummationStage) => string][] = [
+  ["waiting", (stage) => integer(stage.waiting_parts)],
+  ["in it", (stage) => integer(stage.running_parts)],
+  ["parts/s", (stage) => perS(stage.parts_per_s)],
+  [MEAN_WAIT, (stage) => ns(stage.mean_wait_ns)],
+  ["mean time", (stage) => ns(stage.mean_work_ns)],
+  ["longest wait", (stage) => ns(stage.longest_wait_ns)],
+];
+
 /** The stages that a part passes in a worker, with what waits before each. */
 export function PipelinePanel({ group, at }: { group: SummationGroupDetail; at: SummationGroupRoute }) {
   const chosen = group.workers.find((one) => one.index === at.worker);
@@ -29,6 +40,9 @@ export function PipelinePanel({ group, at }: { group: SummationGroupDetail; at: 
             <span><i class="runs" />parts in it</span>
           </p>
           <ol class="stages" aria-label="Stages, in the order in which a part passes them">
+            <li class="stage-names" aria-hidden="true">
+              {MEASURES.map(([name]) => <span key={name}>{name}</span>)}
+            </li>
             {stages.map((stage) => (
               <Stage key={stage.stage} stage={stage} deepest={deepest} slowest={stage.stage === slowest} />
             ))}
@@ -71,30 +85,21 @@ function Stage({ stage, deepest, slowest }: { stage: SummationStage; deepest: nu
         <p class="quiet">not used</p>
       ) : (
         <dl>
-          <Figure name="wait" words={integer(stage.waiting_parts)} />
-          <Figure name="in it" words={integer(stage.running_parts)} />
-          <Figure name="parts/s" words={perS(stage.parts_per_s)} />
-          <Figure name="mean wait" words={ns(stage.mean_wait_ns)} strong={slowest} />
-          <Figure name="mean time" words={ns(stage.mean_work_ns)} />
-          <Figure name="longest wait" words={ns(stage.longest_wait_ns)} />
+          {MEASURES.map(([name, words]) => (
+            <div key={name} class={slowest && name === MEAN_WAIT ? "strong" : ""}>
+              <dt>{name}</dt>
+              <dd>{words(stage)}</dd>
+            </div>
+          ))}
         </dl>
       )}
-      {slowest && <p class="slowest-words">parts wait here longest</p>}
+      {slowest && <p class="slowest-words">bottleneck</p>}
     </li>
   );
 }
 
 function perS(value: number): string {
   return value >= 99.5 ? integer(Math.round(value)) : value.toFixed(value >= 9.95 ? 0 : 1);
-}
-
-function Figure({ name, words, strong }: { name: string; words: string; strong?: boolean }) {
-  return (
-    <div class={strong ? "strong" : ""}>
-      <dt>{name}</dt>
-      <dd>{words}</dd>
-    </div>
-  );
 }
 
 /** From so much on parts wait for credits, not for the network. */

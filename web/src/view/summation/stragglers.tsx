@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { SummationGroupDetail, SummationWorker } from "../../api";
-import { integer, size } from "../../pure/format";
+import { integer, list, size } from "../../pure/format";
 import type { SummationGroupRoute } from "../../pure/route";
 import { workerRows } from "../../pure/summation/tables";
 import type { Troubles, WorkerState } from "../../pure/summation/trouble";
@@ -23,8 +23,8 @@ export function StragglersPanel({ group, known, at }: { group: SummationGroupDet
   const most = Math.max(1e-9, 1 / Math.max(1, sorted.length), ...sorted.map((one) => one.last_share));
   return (
     <Panel id="stragglers" title="Who comes last" aside={<Export path={`summation/groups/${encodeURIComponent(group.id)}`} name={`workers-${group.id}`} rows={() => workerRows(sorted)} />}>
-      {sorted.length === 0 ? (
-        <p class="quiet">No worker heard of yet.</p>
+      {sorted.every((one) => one.contributions === 0) ? (
+        <p class="quiet">No contribution yet{sorted.length > 0 && ` of the workers on ${list([...new Set(sorted.map((one) => one.host))])}`}.</p>
       ) : (
         <div class="scroller" tabIndex={0} role="region" aria-label="Workers by how often they come last">
           <table class="lateness">
@@ -34,7 +34,7 @@ export function StragglersPanel({ group, known, at }: { group: SummationGroupDet
                 <th scope="col" title="Part of all rounds in which its contribution came last; the tick is what each would have if all were alike">Last in</th>
                 <th scope="col" class="number" title="After the first contribution, on average">Late by</th>
                 <th scope="col" class="number wide" title="Bytes in flight of those it may have">Credits</th>
-                <th scope="col" class="number" title="Answers to it that are not sent whole">Unanswered</th>
+                <th scope="col" class="number narrow" title="Answers to it that are not sent whole">Unanswered</th>
               </tr>
             </thead>
             <tbody>
@@ -45,7 +45,7 @@ export function StragglersPanel({ group, known, at }: { group: SummationGroupDet
           </table>
         </div>
       )}
-      {sorted.length > FEW && (
+      {sorted.length > FEW && sorted.some((one) => one.contributions > 0) && (
         <p class="quiet">
           {!all.value && `${FEW} of ${integer(sorted.length)}, those last most often. `}
           <button type="button" class="plain" onClick={() => (all.value = !all.value)}>
@@ -66,10 +66,9 @@ function Row({ one, state, scale, at }: { one: SummationWorker; state: WorkerSta
         <a href={store.link({ ...at, service: undefined, worker: chosen ? undefined : one.index })} title={one.global_rank === null ? "" : `global rank ${one.global_rank}`}>
           {GLYPHS[state]}worker {one.index}
         </a>
-        <small>
-          {" "}
+        {state !== "ok" && <small class={state === "late" ? "late" : "bad"}> {WORDS[state]}</small>}
+        <small class="host-of">
           <a href={store.link({ page: "host", host: one.host })}>{one.host}</a>
-          {state !== "ok" && <b class={state === "late" ? "late" : "bad"}> {WORDS[state]}</b>}
         </small>
       </th>
       <td class="last-in">
@@ -82,7 +81,7 @@ function Row({ one, state, scale, at }: { one: SummationWorker; state: WorkerSta
       </td>
       <td class="number">{ns(one.mean_late_ns)}</td>
       <td class="number wide">{one.credit_bytes > 0 ? percent(one.credits_used_bytes / one.credit_bytes) : size(one.credits_used_bytes)}</td>
-      <td class="number">{integer(one.unanswered)}</td>
+      <td class="number narrow">{integer(one.unanswered)}</td>
     </tr>
   );
 }
