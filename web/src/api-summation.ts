@@ -1,6 +1,6 @@
 /** The objects of `/api/v1/summation/`. Shares are fractions of 1; durations are nanoseconds where the name ends so. */
 
-export type SummationState = "starting" | "running" | "suspended" | "left" | "failed";
+export type SummationGroupState = "starting" | "running" | "suspended" | "ended" | "failed";
 export type SummationRole = "server" | "worker";
 
 export interface SummationGroup {
@@ -10,7 +10,7 @@ export interface SummationGroup {
   job: string;
   membership_epoch: number;
   placement_epoch: number;
-  state: SummationState;
+  state: SummationGroupState;
   n_workers: number;
   n_servers: number;
   asynchronous: boolean;
@@ -68,7 +68,8 @@ export interface SummationService {
   pushed_bytes_per_s: number;
   pulled_bytes_per_s: number;
   summed_bytes_per_s: number;
-  sum_ns_per_mib: number;
+  /** Null: it has not summed. */
+  sum_ns_per_mib: number | null;
   finished_rounds: number;
   waits: number;
   loopback_bytes: number;
@@ -137,12 +138,12 @@ export interface SummationRound {
   round: number;
   fingerprint: string;
   at: string;
-  /** The service. */
-  made_by: number;
-  contributors: number;
-  last_arriver: number;
-  spread_ns: number;
-  took_ns: number;
-  /** Whether who made it and who pulled it have the same; null: nobody has said yet. */
+  /** The service; null, as below: not known. */
+  made_by: number | null;
+  contributors: number | null;
+  last_arriver: number | null;
+  spread_ns: number | null;
+  took_ns: number | null;
+  /** Whether all who told of it have the same bytes; null: only one has, or sums are asynchronous. */
   agree: boolean | null;
 }

@@ -5,4 +5,7 @@
  */
 
 export type * from "./api.gen";
-export type * from "./api-summation";
+export type {
+  SummationGroupState, SummationRole, SummationGroup, SummationGroupDetail, SummationLost, SummationService, SummationWorker,
+  SummationStage, SummationFlow, SummationWait, SummationKeyClass, SummationRound,
+} from "./api-summation";

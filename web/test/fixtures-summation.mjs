@@ -4,6 +4,7 @@ const MS = 1e6;
 const PART = 4_096_000;
 const MODEL = 553_430_176;
 const iso = (ms) => new Date(ms).toISOString();
+const CAUSES = { sum_straggler: "late_start", sum_round_stuck: "not_submitted", sum_share_imbalance: "uneven_placement", sum_fingerprint_mismatch: "different_sums", sum_server_lost: "server_lost" };
 const STAGES = { copy_in: [0.04, 0.4], compress: [0, 0], push: [0.6, 2.9], sum: [0.1, 31], pull: [0.2, 3.1], decompress: [0, 0], copy_out: [0.04, 0.4] };
 
 /** A group of `n` workers and `k` servers with everything that hangs on it; shares by the optimum for equal NICs. */
@@ -19,8 +20,8 @@ export function summationGroup(now, options) {
   const optimum = (role) => (role === "server" ? (2 * (n - 1)) / d : Math.max(0, n - k) / d);
   const wave = (i) => 1 + 0.02 * Math.sin(tick * 0.7 + i * 1.3);
   const findings = [];
-  const found = (finding, severity, host, message) => findings.push({
-    id: `f-${id}-${finding}`, finding, severity, state: "firing", job, comm: "", host, cause: "unknown", message, first_seen: iso(now - 94_000), last_seen: iso(now),
+  const found = (finding, severity, rank, host, message) => findings.push({
+    id: `f-${id}-${finding}`, finding, severity, state: "firing", job, comm: "", group: id, host, rank, cause: CAUSES[finding], message, first_seen: iso(now - 94_000), last_seen: iso(now),
   });
   const services = !begun ? [] : [...Array(k).fill("server"), ...Array(n).fill("worker")].map((role, service) => {
     const index = role === "server" ? service : service - k;
@@ -57,11 +58,11 @@ export function summationGroup(now, options) {
   const waits = Array.from({ length: waiting }, (_, i) => ({
     service: i % Math.max(1, k || n), key: 93 + i * 3, tensor: `gradient.features.${24 + i}.weight`, round: 8182, for_push: true, workers: [late], age_ns: ageOf(i),
   }));
-  if (late !== null && !stuck) found("sum_straggler", "warning", worker(late), `worker ${late} on ${worker(late)} comes last in 76 % of rounds, 21.8 ms after the first`);
-  if (stuck) found("sum_round_stuck", "critical", worker(late), `round 8182 of gradient.features.24.weight has waited for worker ${late} on ${worker(late)} for more than 1 s`);
-  if (over !== null) found("sum_share_imbalance", "warning", services[over].host, `${services[over].host} owns 1.27 × its optimal share: the others wait for it`);
-  if (mismatch) found("sum_fingerprint_mismatch", "critical", server(0), "the result of key 107 in round 8181 differs: server 0 made 1229886369b1bf26, worker 3 pulled 90ab11cd22ef3344");
-  if (lost !== null) found("sum_server_lost", "critical", lost.host, `${lost.role} ${lost.index} on ${lost.host} was lost`);
+  if (late !== null && !stuck) found("sum_straggler", "warning", late, worker(late), `worker ${late} on ${worker(late)} comes last in 76 % of rounds, 21.8 ms after the first`);
+  if (stuck) found("sum_round_stuck", "critical", late, worker(late), `round 8182 of gradient.features.24.weight has waited for worker ${late} on ${worker(late)} for more than 1 s`);
+  if (over !== null) found("sum_share_imbalance", "warning", services[over].rank, services[over].host, `${services[over].host} owns 1.27 × its optimal share: the others wait for it`);
+  if (mismatch) found("sum_fingerprint_mismatch", "critical", n, server(0), "the result of key 107 in round 8181 differs: server 0 made 1229886369b1bf26, worker 3 pulled 90ab11cd22ef3344");
+  if (lost !== null) found("sum_server_lost", "critical", lost.rank, lost.host, `${lost.role} ${lost.index} on ${lost.host} was lost`);
   const rounds = Array.from({ length: begun ? 60 : 0 }, (_, i) => ({
     key: 93 + ((i * 7) % 160), round: 8181 + tick - Math.floor(i / 23), fingerprint: `0x${(0x32cab12fedef3580n + BigInt(i) * 0x9e3779b97f4a7n).toString(16)}`,
     at: iso(now - 200 - i * 61), made_by: i % Math.max(1, services.length), contributors: n, last_arriver: late ?? i % n, spread_ns: 21.4 * MS + i * 310_000, took_ns: 24.9 * MS + i * 420_000,

@@ -47,7 +47,9 @@ function NoGroup() {
         <dd>
           <code>ringscope run -- python train.py</code>
         </dd>
-        <dt>A summation server, on a machine without GPUs</dt>
+        <dt>
+          A summation server, on a machine without GPUs; <code>RSUM_ROOT</code> and <code>RSUM_SECRET</code> as the workers have them
+        </dt>
         <dd>
           <code>ringscope run -- ringscope-sumd</code>
         </dd>

@@ -26,6 +26,14 @@ const WORDS: Record<string, string> = {
   nic_down: "NIC down",
   nic_slow: "NIC slower than its like",
   gpu_missing: "GPU missing",
+  late_start: "begins its pushes late",
+  slow_push: "its pushes take long",
+  uneven_use: "some tensors are pushed more often",
+  coarse_parts: "parts too large to be spread evenly",
+  not_submitted: "its program has not submitted it",
+  in_pipeline: "it is in the worker's pipeline",
+  not_taken: "it does not read its answers",
+  not_heard: "nothing is heard of it",
 };
 
 export function causeWords(cause: string): string {

@@ -31,6 +31,7 @@ export function FindingDetail({ group }: { group: FindingGroup }) {
 /** Where to look further: host, NIC, communicator, ring. */
 function Places({ group: { first, hosts, comms } }: { group: FindingGroup }) {
   const [comm] = comms;
+  const { group: summation } = first as Finding & { group?: string };
   return (
     <ul class="places" aria-label="Go to">
       {hosts.slice(0, MAX_SUBJECTS).map((host) => (
@@ -57,6 +58,11 @@ function Places({ group: { first, hosts, comms } }: { group: FindingGroup }) {
             </a>
           </li>
         </>
+      )}
+      {summation !== undefined && (
+        <li>
+          <a class="chip" href={store.link({ page: "summation-group", group: summation })}>summation group {summation}</a>
+        </li>
       )}
       {first.job !== "" && (
         <li>

@@ -34,11 +34,13 @@ function large(n: number, k: number): SummationGroupDetail {
 }
 
 test("who is waited for, comes last or owns too much is in trouble, the worst of it first", () => {
-  const late = finding({ finding: "sum_straggler" as never, host: "train-2" });
+  const late = finding({ finding: "sum_straggler" as never, host: "train-2", rank: 2 });
   expect([...troubles({ ...DETAIL, waits: [] }, [late]).workers]).toEqual([[2, "late"]]);
   expect([...troubles(DETAIL, [late]).workers]).toEqual([[2, "waited"]]);
   const services = DETAIL.services.map((one) => (one.service === 1 ? { ...one, share: 0.34 } : one));
   expect([...troubles(made({ services, waits: [] }), []).services]).toEqual([[1, "over"]]);
+  const uneven = finding({ finding: "sum_share_imbalance" as never, host: "sum-0", rank: 4 });
+  expect([...troubles({ ...DETAIL, waits: [] }, [uneven]).services]).toEqual([[0, "over"]]);
 });
 
 test("a lost worker is lost with its own service, a lost server alone", () => {
@@ -102,7 +104,7 @@ test("a shared line of the matrix is in as much trouble as its worst member, and
   const one = made({ ...base, flows: base.flows.map((flow) => (flow.worker === 401 && flow.service === 7 ? { ...flow, push_backlog_bytes: 1e6 } : flow)) });
   const known = { workers: new Map([[401, "waited" as const]]), services: new Map([[7, "lost" as const]]) };
   const drawn = matrix(one, { ...known, services: new Map() }, 700, "backlog");
-  expect(drawn.rows.filter((row) => row.state !== "ok").map((row) => [row.state, row.members.includes(401)])).toEqual([["waited", true]]);
+  expect(drawn.rows.filter((row) => row.state !== "ok").map((row) => [row.state, row.member, row.members.length > 1])).toEqual([["waited", 401, true]]);
   expect(drawn.cells[4]!.match(/M/g)).toHaveLength(1);
   expect(matrix(large(128, 32), known, 760, "rate").lost.match(/M/g)).toHaveLength(128);
 });

@@ -14,6 +14,8 @@ export const SHADE_NAMES: Record<Shade, string> = { rate: "Bytes/s", backlog: "B
 export interface Line {
   /** Indices of workers, or numbers of services, that share it. */
   members: number[];
+  /** The one that is named: in the worst trouble, else the first. */
+  member: number;
   at: number;
   px: number;
   state: WorkerState | ServiceState;
@@ -97,7 +99,7 @@ function columnsOf(group: SummationGroupDetail, troubles: Troubles, box: Matrix[
       const all = members.map((one) => byNumber.get(one)!);
       const value = Math.max(...all.map((one) => one.share));
       const line = {
-        members, at: round(at), px: round(px), state: worst(members.map((one) => troubles.services.get(one) ?? "ok")), value,
+        members, at: round(at), px: round(px), ...worst(members, troubles.services), value,
         valuePx: scale(value), optimalPx: scale(Math.max(...all.map((one) => one.optimal_share))),
       };
       at += px;
@@ -113,15 +115,16 @@ function rowsOf(group: SummationGroupDetail, troubles: Troubles, topPx: number):
   const { each, px } = perLine([group.workers.length], MAX_HEIGHT_PX);
   const byIndex = new Map(group.workers.map((one) => [one.index, one]));
   return chunks(group.workers.map((one) => one.index), each).map((members, i) => ({
-    members, at: round(topPx + i * px), px: round(px), state: worst(members.map((one) => troubles.workers.get(one) ?? "ok")),
+    members, at: round(topPx + i * px), px: round(px), ...worst(members, troubles.workers),
     value: Math.max(...members.map((one) => byIndex.get(one)!.last_share)), valuePx: 0, optimalPx: 0,
   }));
 }
 
 const STATES: (WorkerState | ServiceState)[] = ["lost", "waited", "over", "late", "ok"];
 
-function worst(states: (WorkerState | ServiceState)[]): WorkerState | ServiceState {
-  return STATES.find((state) => states.includes(state)) ?? "ok";
+function worst(members: number[], troubles: Map<number, WorkerState | ServiceState>): Pick<Line, "member" | "state"> {
+  const state = STATES.find((one) => members.some((member) => troubles.get(member) === one)) ?? "ok";
+  return { state, member: members.find((member) => (troubles.get(member) ?? "ok") === state) ?? members[0]! };
 }
 
 export function valueOf(flow: SummationFlow, shade: Shade): number {

@@ -1,11 +1,13 @@
 /** Which workers and services of a summation group are in trouble, and which trouble counts most. Pure. */
 
-import type { Finding, SummationGroupDetail, SummationService, SummationWorker } from "../../api";
+import type { Finding, SummationGroupDetail, SummationService } from "../../api";
 
 /** A round that waits for so long is no jitter: the engine samples every 100 ms. */
 export const WAIT_NS = 1e9;
 /** Above its optimum by so much a service holds the others up; the daemon's diagnosis has the same bound. */
 export const MAX_OVER_OPTIMUM = 1.1;
+/** Less than this of all bytes is nothing, however many times its optimum it is; as the daemon's. */
+const MIN_SHARE = 0.005;
 
 export type WorkerState = "ok" | "late" | "waited" | "lost";
 export type ServiceState = "ok" | "over" | "lost";
@@ -19,10 +21,11 @@ export interface Troubles {
 
 export function troubles(group: SummationGroupDetail, findings: Finding[]): Troubles {
   const workers = new Map<number, WorkerState>();
-  for (const worker of stragglers(group.workers, findings)) workers.set(worker.index, "late");
+  for (const rank of ranksOf(findings, "sum_straggler")) workers.set(rank, "late");
   for (const [index, wait] of waitedFor(group)) if (wait.ageNs >= WAIT_NS) workers.set(index, "waited");
   const services = new Map<number, ServiceState>();
-  for (const service of group.services) if (overOptimum(service) > MAX_OVER_OPTIMUM) services.set(service.service, "over");
+  const uneven = new Set(ranksOf(findings, "sum_share_imbalance"));
+  for (const service of group.services) if (isOver(service) || uneven.has(service.rank)) services.set(service.service, "over");
   for (const service of group.services) {
     if (!service.lost && !(group.lost?.role === service.role && group.lost.index === service.index)) continue;
     services.set(service.service, "lost");
@@ -36,15 +39,14 @@ export function overOptimum({ share, optimal_share: optimum }: SummationService)
   return optimum > 0 ? share / optimum : 0;
 }
 
-/** A finding names a host: of several workers there the one that comes last most often. */
-function stragglers(workers: SummationWorker[], findings: Finding[]): SummationWorker[] {
-  const hosts = new Set(findings.filter((one) => kindOf(one) === "sum_straggler").map((one) => one.host));
-  return [...hosts].flatMap((host) => workers.filter((one) => one.host === host).sort((a, b) => b.last_share - a.last_share).slice(0, 1));
+/** Whether it owns so much more than its optimum that it counts. */
+export function isOver(service: SummationService): boolean {
+  return service.share >= MIN_SHARE && overOptimum(service) > MAX_OVER_OPTIMUM;
 }
 
-/** Kinds come and go with the daemon's version. */
-function kindOf(finding: Finding): string {
-  return finding.finding;
+/** Subjects of findings of a kind, by rank in the group: workers first, so that a worker's is its index. */
+function ranksOf(findings: Finding[], kind: `sum_${string}`): number[] {
+  return findings.filter((one) => (one.finding as string) === kind).flatMap((one) => one.rank ?? []);
 }
 
 export interface WaitedFor {

@@ -1,8 +1,8 @@
 /** A summation group in words. Pure. */
 
-import type { SummationFlow, SummationGroup, SummationGroupDetail, SummationRound, SummationService, SummationState, SummationWait, SummationWorker } from "../../api";
+import type { SummationFlow, SummationGroup, SummationGroupDetail, SummationGroupState, SummationRound, SummationService, SummationWait, SummationWorker } from "../../api";
 import { bandwidth, capital, duration, integer, list, plural, size } from "../format";
-import { MAX_OVER_OPTIMUM, overOptimum, waitedFor, WAIT_NS, type ServiceState, type WorkerState } from "./trouble";
+import { isOver, overOptimum, waitedFor, WAIT_NS, type ServiceState, type WorkerState } from "./trouble";
 
 /** "4 workers + 2 servers". */
 export function membersWords({ n_workers: workers, n_servers: servers }: SummationGroup): string {
@@ -15,7 +15,7 @@ export function modeWords(group: SummationGroup & Partial<SummationGroupDetail>)
   return group.staleness_bound === null ? "asynchronous, no bound" : `asynchronous, at most ${plural(group.staleness_bound, "round")} behind`;
 }
 
-export const LIVE_STATES: ReadonlySet<SummationState> = new Set(["starting", "running"]);
+export const LIVE_STATES: ReadonlySet<SummationGroupState> = new Set(["starting", "running"]);
 
 /** "server 0", or for a worker's own service "worker 0’s own". */
 export function serviceName({ role, index }: Pick<SummationService, "role" | "index">): string {
@@ -29,12 +29,11 @@ export function share(fraction: number): string {
 
 /** Of its optimum: "+24 %"; undefined where it is as it should be. */
 export function overWords(service: SummationService): string | undefined {
-  const over = overOptimum(service);
-  return over > MAX_OVER_OPTIMUM ? `+${((over - 1) * 100).toFixed(0)} %` : undefined;
+  return isOver(service) ? `+${((overOptimum(service) - 1) * 100).toFixed(0)} %` : undefined;
 }
 
-export function ns(value: number): string {
-  return duration(value / 1e9);
+export function ns(value: number | null): string {
+  return value === null ? "–" : duration(value / 1e9);
 }
 
 const WORKER_STATES: Record<WorkerState, string> = { ok: "", late: "straggler", waited: "waited for", lost: "lost" };
@@ -57,7 +56,7 @@ export function serviceWords(service: SummationService, state: ServiceState): st
     `${serviceName(service)} on ${service.host}${state === "ok" ? "" : `, ${SERVICE_STATES[state]}`}`,
     `owns ${share(service.share)} of the bytes (${size(service.owned_bytes)}), optimum ${share(service.optimal_share)}`,
     `pushed ${bandwidth(service.pushed_bytes_per_s)}, pulled ${bandwidth(service.pulled_bytes_per_s)}`,
-    ...(service.sum_ns_per_mib > 0 ? [`sums at ${bandwidth((1024 * 1024 * 1e9) / service.sum_ns_per_mib)}`] : []),
+    ...(service.sum_ns_per_mib !== null && service.sum_ns_per_mib > 0 ? [`sums at ${bandwidth((1024 * 1024 * 1e9) / service.sum_ns_per_mib)}`] : []),
     ...(service.waits > 0 ? [`${plural(service.waits, "round")} ${service.waits === 1 ? "waits" : "wait"} there`] : []),
   ];
 }

@@ -1,7 +1,7 @@
-import type { SummationGroup, SummationState } from "../../api";
+import type { SummationGroup, SummationGroupState } from "../../api";
 import type { MarkKind } from "../mark";
 
-const MARKS: Record<SummationState, MarkKind> = { starting: "stale", running: "ok", suspended: "ended", left: "ended", failed: "killed" };
+const MARKS: Record<SummationGroupState, MarkKind> = { starting: "stale", running: "ok", suspended: "ended", ended: "ended", failed: "killed" };
 
 /** How a group is, as a shape and in a word. */
 export function groupMark(group: SummationGroup): { kind: MarkKind; label: string } {

@@ -26,6 +26,7 @@ export function PictureLegend({ drawn, known, shade }: { drawn: Picture | Matrix
           </span>
         </li>
       )}
+      {isMatrix(drawn) && shared(drawn).map((words) => <li key={words}>{words}</li>)}
       {states.map((state) => (
         <li key={state}>
           <svg width="26" height="10" aria-hidden="true">
@@ -47,4 +48,13 @@ export function PictureLegend({ drawn, known, shade }: { drawn: Picture | Matrix
       {(workers.has("lost") || services.has("lost")) && !states.includes("lost") && <li><b class="bad">✕</b> lost</li>}
     </ul>
   );
+}
+
+/** Where lines stand for several members. */
+function shared({ rows, columns }: Matrix): string[] {
+  const most = (lines: { members: number[] }[]) => Math.max(1, ...lines.map((line) => line.members.length));
+  return [
+    ...(most(rows) > 1 ? [`a row is ${most(rows)} workers`] : []),
+    ...(most(columns) > 1 ? [`a column is ${most(columns)} services`] : []),
+  ];
 }

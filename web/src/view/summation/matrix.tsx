@@ -20,14 +20,14 @@ export function MatrixDrawing({ name, drawn, group, shown, chosen }: DrawnProps 
         {column !== undefined && <rect x={column.at - 1} y={22} width={column.px + 1.5} height={box.bottom - 21} />}
       </g>
       {/* Only what is pointed at is read out: hundreds of names would be waded through. */}
-      {worker !== undefined && <g role="option" id={`${name}-w${worker.index}`} aria-selected={chosen.worker === worker.index} aria-label={workerWords(worker, group, stateOf(row) as WorkerState).join("; ")} />}
-      {service !== undefined && <g role="option" id={`${name}-s${service.service}`} aria-selected={chosen.service === service.service} aria-label={serviceWords(service, stateOf(column) as ServiceState).join("; ")} />}
+      {worker !== undefined && <g role="option" id={`${name}-w${worker.index}`} aria-selected={chosen.worker === worker.index} aria-label={workerWords(worker, group, stateOf(row, worker.index) as WorkerState).join("; ")} />}
+      {service !== undefined && <g role="option" id={`${name}-s${service.service}`} aria-selected={chosen.service === service.service} aria-label={serviceWords(service, stateOf(column, service.service) as ServiceState).join("; ")} />}
     </>
   );
 }
 
-function stateOf(line: Line | undefined): WorkerState | ServiceState {
-  return line?.members.length === 1 ? line.state : "ok";
+function stateOf(line: Line | undefined, member: number): WorkerState | ServiceState {
+  return line !== undefined && line.member === member ? line.state : "ok";
 }
 
 function Base({ drawn }: { drawn: Matrix }) {
@@ -71,7 +71,7 @@ function Marks({ drawn }: { drawn: Matrix }) {
     <g class="matrix-marks">
       {apart(drawn.rows).map((row) => (
         <text key={row.members[0]} class={`is-${row.state}`} x={box.x - 6} y={row.at + row.px / 2 + 4} text-anchor="end">
-          {`${GLYPHS[row.state]}${row.members[0]}`}
+          {`${GLYPHS[row.state]}${row.member}`}
         </text>
       ))}
       {apart(drawn.columns).map((column) => (

@@ -86,7 +86,7 @@ function pointAt(event: MouseEvent, drawn: Picture | Matrix): Pointed {
   if (isMatrix(drawn)) {
     const rect = (event.currentTarget as Element).getBoundingClientRect();
     const { row, column } = under(drawn, event.clientX - rect.left, event.clientY - rect.top);
-    return { worker: row?.members[0], service: column?.members[0] };
+    return { worker: row?.member, service: column?.member };
   }
   const data = (event.target as Element).closest<SVGElement>("[data-worker], [data-service]")?.dataset ?? {};
   return { worker: numberOf(data.worker), service: numberOf(data.service) };

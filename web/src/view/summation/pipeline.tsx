@@ -99,7 +99,7 @@ function Stage({ stage, deepest, slowest }: { stage: SummationStage; deepest: nu
 }
 
 function perS(value: number): string {
-  return value >= 99.5 ? integer(Math.round(value)) : value.toFixed(value >= 9.95 ? 0 : 1);
+  return value === 0 || value >= 99.5 ? integer(Math.round(value)) : value.toFixed(value >= 9.95 ? 0 : 1);
 }
 
 /** From so much on parts wait for credits, not for the network. */

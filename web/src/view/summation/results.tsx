@@ -1,4 +1,4 @@
-import type { Page, SummationGroupDetail, SummationRound } from "../../api";
+import type { SummationGroupDetail, SummationRound } from "../../api";
 import { clock, integer } from "../../pure/format";
 import { roundRows } from "../../pure/summation/tables";
 import { agreement, ns, serviceName } from "../../pure/summation/words";
@@ -14,7 +14,7 @@ const SHOWN = 16;
 /** The newest results, each with the fingerprint that every member must have seen. */
 export function ResultsPanel({ group }: { group: SummationGroupDetail }) {
   const path = `summation/groups/${encodeURIComponent(group.id)}/rounds?limit=${ASKED}`;
-  const { value, refused } = useApi<Page<SummationRound>>(path, { on: "summation", everyMs: 3_000 });
+  const { value, refused } = useApi<{ items: SummationRound[] }>(path, { on: "summation", everyMs: 3_000 });
   const rounds = value?.items ?? [];
   const { sentence, differ } = agreement(rounds);
   const shown = [...differ, ...rounds.filter((one) => one.agree !== false)].slice(0, Math.max(SHOWN, differ.length));
@@ -69,9 +69,9 @@ function Row({ one, group }: { one: SummationRound; group: SummationGroupDetail 
       <td data-label="Agreement">
         {one.agree === null ? <span class="quiet">not compared</span> : one.agree ? <><Mark kind="ok" /> same</> : <b class="bad"><Mark kind="killed" /> differs</b>}
       </td>
-      <td data-label="Made by" title={service?.host ?? ""}>{service === undefined ? one.made_by : serviceName(service)}</td>
-      <td data-label="From" class="number">{one.contributors}</td>
-      <td data-label="Last">worker {one.last_arriver}</td>
+      <td data-label="Made by" title={service?.host ?? ""}>{service === undefined ? (one.made_by ?? "–") : serviceName(service)}</td>
+      <td data-label="From" class="number">{one.contributors ?? "–"}</td>
+      <td data-label="Last">{one.last_arriver === null ? "–" : `worker ${one.last_arriver}`}</td>
       <td data-label="Spread" class="number">{ns(one.spread_ns)}</td>
       <td data-label="Took" class="number">{ns(one.took_ns)}</td>
       <td data-label="At" class="number">{clock(Date.parse(one.at))}</td>

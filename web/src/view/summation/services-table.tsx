@@ -72,7 +72,7 @@ function Row({ one, state }: { one: SummationService; state: ServiceState }) {
       <td data-label="Owned" class="number">{size(one.owned_bytes)}</td>
       <td data-label="Sends, receives a round" class="number">{size(one.predicted_sent_bytes)}, {size(one.predicted_received_bytes)}</td>
       <td data-label="Pushed, pulled" class="number">{bandwidth(one.pushed_bytes_per_s)}, {bandwidth(one.pulled_bytes_per_s)}</td>
-      <td data-label="Sums" class="number" title="Time for 1 MiB of contributions">{one.sum_ns_per_mib > 0 ? `${ns(one.sum_ns_per_mib)}/MiB` : "–"}</td>
+      <td data-label="Sums" class="number" title="Time for 1 MiB of contributions">{one.sum_ns_per_mib === null ? "–" : `${ns(one.sum_ns_per_mib)}/MiB`}</td>
       <td data-label="Rounds" class="number">{integer(one.finished_rounds)}</td>
     </tr>
   );
