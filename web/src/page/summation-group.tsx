@@ -39,7 +39,7 @@ export function SummationGroupPage({ id }: { id: string }) {
       <div class="board">
         <div class="column words">
           <Found id={id} findings={findings} />
-          <WaitsPanel group={group} />
+          <WaitsPanel group={group} known={known} />
           <StragglersPanel group={group} known={known} at={at} />
           <StalenessPanel group={group} />
           <KeyClassesPanel group={group} />

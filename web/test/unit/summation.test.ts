@@ -17,7 +17,8 @@ import { finding } from "./fixture";
 const DETAIL = group as SummationGroupDetail;
 const ALL = groups.items as SummationGroup[];
 const ROUNDS = rounds.items as SummationRound[];
-const WELL = troubles({ ...DETAIL, waits: [] }, []);
+const WELL = troubles(DETAIL, []);
+const STUCK = finding({ finding: "sum_round_stuck" as never, host: "train-2", rank: 2 });
 
 function made(rest: Partial<SummationGroupDetail>): SummationGroupDetail {
   return { ...DETAIL, ...rest };
@@ -35,12 +36,12 @@ function large(n: number, k: number): SummationGroupDetail {
 
 test("who is waited for, comes last or owns too much is in trouble, the worst of it first", () => {
   const late = finding({ finding: "sum_straggler" as never, host: "train-2", rank: 2 });
-  expect([...troubles({ ...DETAIL, waits: [] }, [late]).workers]).toEqual([[2, "late"]]);
-  expect([...troubles(DETAIL, [late]).workers]).toEqual([[2, "waited"]]);
+  expect([...troubles(DETAIL, [late]).workers]).toEqual([[2, "late"]]);
+  expect([...troubles(DETAIL, [STUCK, late]).workers]).toEqual([[2, "waited"]]);
   const services = DETAIL.services.map((one) => (one.service === 1 ? { ...one, share: 0.34 } : one));
   expect([...troubles(made({ services, waits: [] }), []).services]).toEqual([[1, "over"]]);
   const uneven = finding({ finding: "sum_share_imbalance" as never, host: "sum-0", rank: 4 });
-  expect([...troubles({ ...DETAIL, waits: [] }, [uneven]).services]).toEqual([[0, "over"]]);
+  expect([...troubles(DETAIL, [uneven]).services]).toEqual([[0, "over"]]);
 });
 
 test("a lost worker is lost with its own service, a lost server alone", () => {
@@ -76,7 +77,7 @@ test("no two nodes of a side lie on each other, at any width and size", () => {
 
 test("what is waited for, lost or far behind is seen however little it moves", () => {
   const flows = DETAIL.flows.map((flow) => (flow.worker === 2 ? { ...flow, push_bytes_per_s: 0, pull_bytes_per_s: 0, push_backlog_bytes: 9e6 } : flow));
-  const drawn = picture(made({ flows }), troubles(DETAIL, []), 800);
+  const drawn = picture(made({ flows }), troubles(DETAIL, [STUCK]), 800);
   const mine = drawn.bands.filter((band) => band.worker === 2);
   expect(mine.map((band) => band.state)).toEqual(["waited", "behind", "behind", "behind", "behind", "behind"]);
   expect(Math.min(...mine.map((band) => band.px))).toBeGreaterThan(1.5);
@@ -140,10 +141,10 @@ test("the pipeline of all weighs means by parts, and names where parts wait long
   expect(pipeline([idle])).toMatchObject({ stages: [], slowest: undefined });
 });
 
-test("the sentence about rounds names whom they wait for, once it is no jitter", () => {
-  expect(waitSentence(DETAIL)).toEqual({ sentence: "2 rounds in flight, the oldest for 2.3 s: they wait for worker 2 on train-2.", stuck: true });
-  expect(waitSentence(made({ waits: DETAIL.waits.map((wait) => ({ ...wait, age_ns: 4e7 })) }))).toEqual({ sentence: "2 rounds in flight, the oldest for 40 ms.", stuck: false });
-  expect(waitSentence(made({ waits: [] })).sentence).toBe("No round is in flight.");
+test("the sentence about rounds names whom they wait for, once that is found to be too long", () => {
+  expect(waitSentence(DETAIL, WELL)).toEqual({ sentence: "2 rounds in flight, the oldest for 2.3 s.", stuck: false });
+  expect(waitSentence(DETAIL, troubles(DETAIL, [STUCK]))).toEqual({ sentence: "2 rounds in flight, the oldest for 2.3 s: they wait for worker 2 on train-2.", stuck: true });
+  expect(waitSentence(made({ waits: [] }), WELL).sentence).toBe("No round is in flight.");
 });
 
 test("results that differ are named by key and round", () => {

@@ -1,9 +1,10 @@
-/** Which workers and services of a summation group are in trouble, and which trouble counts most. Pure. */
+/**
+ * Which workers and services of a summation group are in trouble, and which trouble counts most. How long a round may wait
+ * depends on how long rounds take there: the daemon's findings say so, not the page. Pure.
+ */
 
 import type { Finding, SummationGroupDetail, SummationService } from "../../api";
 
-/** A round that waits for so long is no jitter: the engine samples every 100 ms. */
-export const WAIT_NS = 1e9;
 /** Above its optimum by so much a service holds the others up; the daemon's diagnosis has the same bound. */
 export const MAX_OVER_OPTIMUM = 1.1;
 /** Less than this of all bytes is nothing, however many times its optimum it is; as the daemon's. */
@@ -22,7 +23,7 @@ export interface Troubles {
 export function troubles(group: SummationGroupDetail, findings: Finding[]): Troubles {
   const workers = new Map<number, WorkerState>();
   for (const rank of ranksOf(findings, "sum_straggler")) workers.set(rank, "late");
-  for (const [index, wait] of waitedFor(group)) if (wait.ageNs >= WAIT_NS) workers.set(index, "waited");
+  for (const rank of ranksOf(findings, "sum_round_stuck")) workers.set(rank, "waited");
   const services = new Map<number, ServiceState>();
   const uneven = new Set(ranksOf(findings, "sum_share_imbalance"));
   for (const service of group.services) if (isOver(service) || uneven.has(service.rank)) services.set(service.service, "over");

@@ -2,7 +2,7 @@
 
 import type { SummationFlow, SummationGroup, SummationGroupDetail, SummationGroupState, SummationRound, SummationService, SummationWait, SummationWorker } from "../../api";
 import { bandwidth, capital, duration, integer, list, plural, size } from "../format";
-import { isOver, overOptimum, waitedFor, WAIT_NS, type ServiceState, type WorkerState } from "./trouble";
+import { isOver, overOptimum, waitedFor, type ServiceState, type Troubles, type WorkerState } from "./trouble";
 
 /** "4 workers + 2 servers". */
 export function membersWords({ n_workers: workers, n_servers: servers }: SummationGroup): string {
@@ -77,14 +77,14 @@ export function percent(fraction: number): string {
 }
 
 /** What an operator asks when training stands still: how many rounds wait, how long, for whom. */
-export function waitSentence(group: SummationGroupDetail): { sentence: string; stuck: boolean } {
+export function waitSentence(group: SummationGroupDetail, known: Troubles): { sentence: string; stuck: boolean } {
   const { waits } = group;
   if (waits.length === 0) return { sentence: "No round is in flight.", stuck: false };
   const oldest = Math.max(...waits.map((wait) => wait.age_ns));
-  const stuck = oldest >= WAIT_NS;
+  const late = [...waitedFor(group)].filter(([index]) => known.workers.get(index) === "waited").sort(([, a], [, b]) => b.ageNs - a.ageNs);
+  const stuck = late.length > 0;
   const rounds = `${plural(waits.length, "round")} in flight`;
   if (!stuck) return { sentence: `${rounds}, the oldest for ${ns(oldest)}.`, stuck };
-  const late = [...waitedFor(group)].filter(([, one]) => one.ageNs >= WAIT_NS).sort(([, a], [, b]) => b.ageNs - a.ageNs);
   return { sentence: capital(`${rounds}, the oldest for ${ns(oldest)}: they wait for ${list(late.map(([index]) => workerAt(group, index)), 3)}.`), stuck };
 }
 

@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import type { SummationGroupDetail } from "../../api";
 import { integer } from "../../pure/format";
 import { waitRows } from "../../pure/summation/tables";
-import { WAIT_NS } from "../../pure/summation/trouble";
+import type { Troubles } from "../../pure/summation/trouble";
 import { ns, serviceName, waitingFor, waitSentence } from "../../pure/summation/words";
 import { Export } from "../export";
 import { Mark } from "../mark";
@@ -13,8 +13,8 @@ const FEW = 8;
 const all = signal(false);
 
 /** Rounds that are not over, and for whom each waits. */
-export function WaitsPanel({ group }: { group: SummationGroupDetail }) {
-  const { sentence, stuck } = waitSentence(group);
+export function WaitsPanel({ group, known }: { group: SummationGroupDetail; known: Troubles }) {
+  const { sentence, stuck } = waitSentence(group, known);
   const shown = all.value ? group.waits : group.waits.slice(0, FEW);
   return (
     <Panel id="waits" title="Rounds in flight" aside={<Export path={`summation/groups/${encodeURIComponent(group.id)}`} name={`waits-${group.id}`} rows={() => waitRows(group)} />}>
@@ -37,7 +37,7 @@ export function WaitsPanel({ group }: { group: SummationGroupDetail }) {
               {shown.map((wait) => {
                 const service = group.services.find((one) => one.service === wait.service);
                 return (
-                  <tr key={`${wait.service} ${wait.key} ${wait.round}`} class={wait.age_ns >= WAIT_NS ? "is-waited" : ""}>
+                  <tr key={`${wait.service} ${wait.key} ${wait.round}`} class={wait.workers.some((one) => known.workers.get(one) === "waited") ? "is-waited" : ""}>
                     <th scope="row">
                       {wait.tensor}
                       <small> round {integer(wait.round)}, key {wait.key}</small>
