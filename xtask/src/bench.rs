@@ -23,6 +23,8 @@ pub(crate) enum Bench {
     Agent,
     /// Microseconds of an all-reduce beside other libraries and beside what the memory allows; `-- --help` has options
     Collective,
+    /// Bytes that a summation service sums per second, and push-pulls over loopback beside iperf3; `-- --help` has options
+    Summation,
     /// What the page costs a browser with a thousand simulated hosts: start, live update, weight
     Page,
 }
@@ -51,6 +53,10 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         Bench::Log => example("ringscope", "bench_log", arguments),
         Bench::Agent => example("ringscope", "bench_agent", arguments),
         Bench::Collective => crate::collective::bench(arguments),
+        Bench::Summation => {
+            tools::ensure(&[tools::IPERF3])?;
+            example("ringscope-engine", "bench_summation", arguments)
+        }
         Bench::Page => crate::screens::bench(arguments),
     }
 }

@@ -40,6 +40,8 @@ pub(crate) const MPIRUN: Tool = Tool { program: "mpirun", folders: &[], apt_pack
 pub(crate) const MPICC: Tool = Tool { program: "mpicc", folders: &[], apt_package: "libopenmpi-dev" };
 /// ip; its package brings tc and ss too.
 pub(crate) const IP: Tool = Tool { program: "ip", folders: &[], apt_package: "iproute2" };
+/// iperf3, for what a connection carries.
+pub(crate) const IPERF3: Tool = Tool { program: "iperf3", folders: &[], apt_package: "iperf3" };
 /// nft, for losing packets.
 pub(crate) const NFT: Tool = Tool { program: "nft", folders: &[], apt_package: "nftables" };
 /// unshare; its package brings setpriv too.

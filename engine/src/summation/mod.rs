@@ -9,6 +9,8 @@
 //! Source: Jiang et al., "A unified architecture for accelerating distributed DNN training in heterogeneous GPU/CPU
 //! clusters" (BytePS), OSDI 2020.
 
+#[doc(hidden)]
+pub mod bench;
 pub mod codec;
 mod options;
 pub mod pcie;

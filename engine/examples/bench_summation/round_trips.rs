@@ -1,0 +1,261 @@
+//! Two workers and some servers over loopback, each a process, against iperf3 between the rounds.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Parser as _};
+use rsccl::summation::bench::{Place, Rank as Member, meet};
+
+use crate::spread;
+
+const WORKERS: usize = 2;
+const SERVERS: [usize; 2] = [1, 2];
+const PARTS_BYTES: [u64; 2] = [1_000_000, 4_000_000];
+/// Of iperf3, which takes whole seconds.
+const IPERF_S: &str = "1";
+const IPERF_PORT: &str = "25201";
+/// Until iperf3's server listens.
+const IPERF_START: Duration = Duration::from_millis(300);
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Rounds through all cases
+    #[arg(long, default_value_t = 9, value_name = "N")]
+    rounds: usize,
+    /// Of the gradient, in 10^6 bytes
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    megabytes: u64,
+    /// Without iperf3 beside
+    #[arg(long)]
+    alone: bool,
+}
+
+#[derive(clap::Parser)]
+struct Defaults {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Defaults::parse_from([""]).options
+    }
+}
+
+/// A rank of a group, which this program starts itself.
+#[derive(Args, Debug)]
+pub(crate) struct Rank {
+    #[arg(long)]
+    meeting: String,
+    #[arg(long)]
+    servers: usize,
+    #[arg(long)]
+    rank: usize,
+    #[arg(long)]
+    partition_bytes: u64,
+    #[arg(long)]
+    elements: u64,
+}
+
+/// A group of processes.
+struct Case {
+    n_servers: usize,
+    partition_bytes: u64,
+    workers: Vec<Worker>,
+    servers: Vec<Child>,
+    seconds: Vec<f64>,
+}
+
+struct Worker {
+    child: Child,
+    orders: Option<ChildStdin>,
+    words: BufReader<ChildStdout>,
+}
+
+impl Options {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let bytes = self.megabytes * 1_000_000;
+        let mut cases = Vec::new();
+        for n_servers in SERVERS {
+            for partition_bytes in PARTS_BYTES {
+                cases.push(Case::start(n_servers, partition_bytes, bytes)?);
+            }
+        }
+        let mut iperf = if self.alone { None } else { Some(Iperf::start()?) };
+        for round in 0..=self.rounds {
+            for case in &mut cases {
+                let seconds = case.round()?;
+                case.seconds.extend((round > 0).then_some(seconds));
+            }
+            iperf.as_mut().filter(|_| round > 0).map_or(Ok(()), Iperf::measure)?;
+        }
+        println!(
+            "{WORKERS} workers, {} MB, loopback TCP, {} rounds; goodput is of all bytes that cross a socket",
+            self.megabytes, self.rounds
+        );
+        println!("{:<28} {:>10} {:>18} {:>8}  of iperf3", "", "median", "least to most", "Gbit/s");
+        let limit = iperf.as_ref().map_or(f64::NAN, Iperf::report);
+        cases.into_iter().try_for_each(|case| case.finish(bytes, limit))
+    }
+}
+
+impl Case {
+    fn start(n_servers: usize, partition_bytes: u64, bytes: u64) -> Result<Self, String> {
+        let meeting = meet()?;
+        let elements = (bytes / size_of::<f32>() as u64).to_string();
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let spawn = |rank: usize| {
+            let mut command = Command::new(&program);
+            command.args(["rank", "--meeting", &meeting, "--servers", &n_servers.to_string()]);
+            command.args(["--rank", &rank.to_string(), "--elements", &elements]);
+            command.args(["--partition-bytes", &partition_bytes.to_string()]);
+            command.env("RSCCL_SHM_DISABLE", "1").env("RSCCL_NICS", "lo=127.0.0.1");
+            command.env("RSCCL_HOST", format!("host-{rank}")).env("NCCL_PROFILER_PLUGIN", "none");
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.spawn().map_err(|error| format!("{}: {error}", program.display()))
+        };
+        let workers: Vec<Worker> =
+            (0..WORKERS).map(|rank| Worker::new(spawn(rank)?)).collect::<Result<_, _>>()?;
+        let servers = (WORKERS..WORKERS + n_servers).map(spawn).collect::<Result<_, _>>()?;
+        let mut case = Self { n_servers, partition_bytes, workers, servers, seconds: Vec::new() };
+        case.workers.iter_mut().try_for_each(|worker| worker.word().map(drop))?;
+        Ok(case)
+    }
+
+    /// Seconds of the slower worker.
+    fn round(&mut self) -> Result<f64, String> {
+        self.workers.iter_mut().try_for_each(Worker::order)?;
+        let seconds: Vec<f64> = self.workers.iter_mut().map(Worker::word).collect::<Result<_, _>>()?;
+        Ok(seconds.into_iter().fold(0.0, f64::max))
+    }
+
+    fn finish(mut self, bytes: u64, limit_gbit_per_s: f64) -> Result<(), String> {
+        self.workers.iter_mut().for_each(|worker| worker.orders = None);
+        let all = self.workers.iter_mut().map(|worker| &mut worker.child).chain(&mut self.servers);
+        for child in all {
+            let status = child.wait().map_err(|error| error.to_string())?;
+            if !status.success() {
+                return Err(format!("a rank ended with {status}"));
+            }
+        }
+        // Servers own half of the gradient as soon as there is one, and all of it with two: each worker pushes what
+        // others own, and pulls as much.
+        let elsewhere = if self.n_servers == 1 { 0.75 } else { 1.0 };
+        let crossing = 2.0 * WORKERS as f64 * elsewhere * bytes as f64;
+        let (median, least, most) = spread(self.seconds);
+        let gbit_per_s = crossing * 8.0 / median / 1e9;
+        println!(
+            "{:<28} {:>7.1} ms {:>9.1} to {:>5.1} {gbit_per_s:>8.1} {:>6.0} %",
+            format!("{} servers, parts of {} MB", self.n_servers, self.partition_bytes / 1_000_000),
+            median * 1e3,
+            least * 1e3,
+            most * 1e3,
+            gbit_per_s / limit_gbit_per_s * 100.0
+        );
+        Ok(())
+    }
+}
+
+impl Worker {
+    fn new(mut child: Child) -> Result<Self, String> {
+        let orders = child.stdin.take();
+        let words = BufReader::new(child.stdout.take().ok_or("a rank has no output")?);
+        Ok(Self { child, orders, words })
+    }
+
+    fn order(&mut self) -> Result<(), String> {
+        let orders = self.orders.as_mut().ok_or("a rank takes no orders")?;
+        orders.write_all(b"\n").map_err(|error| error.to_string())
+    }
+
+    fn word(&mut self) -> Result<f64, String> {
+        let mut line = String::new();
+        self.words.read_line(&mut line).map_err(|error| error.to_string())?;
+        line.trim().parse().map_err(|_| format!("a rank said {line:?}"))
+    }
+}
+
+impl Rank {
+    /// Says 0 when it has started, and then, for each line, the seconds of a round.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let member = Member::join(Place {
+            meeting: &self.meeting,
+            n_workers: WORKERS,
+            n_servers: self.servers,
+            rank: self.rank,
+            partition_bytes: self.partition_bytes,
+            elements: self.elements,
+        })?;
+        if self.rank < WORKERS {
+            let n_bytes = usize::try_from(self.elements).unwrap_or(0) * size_of::<f32>();
+            let mut gradient = vec![0x38; n_bytes];
+            println!("0");
+            for line in std::io::stdin().lines() {
+                line.map_err(|error| error.to_string())?;
+                let start = Instant::now();
+                member.push_pull(&mut gradient)?;
+                println!("{}", start.elapsed().as_secs_f64());
+                // Sums of sums would overflow.
+                gradient.fill(0x38);
+            }
+        }
+        member.leave()
+    }
+}
+
+/// iperf3's server, and what its client has found.
+struct Iperf {
+    server: Child,
+    one_way: Vec<f64>,
+    both_ways: Vec<f64>,
+}
+
+impl Iperf {
+    fn start() -> Result<Self, String> {
+        let mut command = Command::new("iperf3");
+        command.args(["--server", "--bind", "127.0.0.1", "--port", IPERF_PORT]).stdout(Stdio::null());
+        let server = command.spawn().map_err(|error| format!("iperf3: {error}"))?;
+        std::thread::sleep(IPERF_START);
+        Ok(Self { server, one_way: Vec::new(), both_ways: Vec::new() })
+    }
+
+    fn measure(&mut self) -> Result<(), String> {
+        self.one_way.push(gbit_per_s(&[])?);
+        self.both_ways.push(gbit_per_s(&["--bidir"])?);
+        Ok(())
+    }
+
+    /// The better median of the two.
+    fn report(&self) -> f64 {
+        let line = |name: &str, figures: &[f64]| {
+            let (median, least, most) = spread(figures.to_vec());
+            println!("{name:<28} {:>10} {least:>9.1} to {most:>5.1} {median:>8.1}", "");
+            median
+        };
+        line("iperf3, one way", &self.one_way).max(line("iperf3, both ways at once", &self.both_ways))
+    }
+}
+
+impl Drop for Iperf {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// What all of a client's streams got through.
+fn gbit_per_s(more: &[&str]) -> Result<f64, String> {
+    let mut command = Command::new("iperf3");
+    command.args(["--client", "127.0.0.1", "--port", IPERF_PORT, "--time", IPERF_S, "--json"]).args(more);
+    let output = command.output().map_err(|error| format!("iperf3: {error}"))?;
+    let found: serde_json::Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("iperf3: {error}"))?;
+    let sums = ["sum_received", "sum_received_bidir_reverse"];
+    let rate = |name: &str| found["end"][name]["bits_per_second"].as_f64();
+    let rates: Vec<f64> = sums.into_iter().filter_map(rate).collect();
+    if rates.is_empty() {
+        return Err(format!("iperf3 said {}", found["error"]));
+    }
+    Ok(rates.iter().sum::<f64>() / 1e9)
+}
