@@ -15,6 +15,7 @@
  *   RSUM_RANK         number of this worker, 0 to n - 1
  *   RSUM_PARTITION_BYTES  bytes of a part at most, 4096000 by default
  *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
+ *   RSUM_THREADS      threads that add, in each process that sums: the lesser of 2 and its cores by default
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume
  *   RSUM_ASYNC        1: asynchronous sums; RSUM_STALENESS bounds the rounds that a worker may be ahead
  *   RSUM_OBSERVER     path of a library that watches, see rsum_observer.h

@@ -27,12 +27,17 @@ const DEFAULT_CHANNEL_BYTES: usize = 64 * 1024;
 const DEFAULT_SOCKETS: u8 = 1;
 /// NCCL's limit on the sockets of one connection (`MAX_SOCKETS` in `net_socket.cc`).
 const MAX_SOCKETS: u8 = 64;
+/// Threads that add in a summation service: one sums some ten times what a NIC of 10 Gbit/s brings, so a second one is for
+/// faster NICs, and all other cores are the training's.
+const DEFAULT_ADDING_THREADS: usize = 2;
+/// More threads than any machine has memory channels for.
+const MAX_ADDING_THREADS: usize = 256;
 /// Where Linux shows the machine.
 const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 24] = [
+const REPORTED: [&str; 25] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -55,6 +60,7 @@ const REPORTED: [&str; 24] = [
     "NCCL_MIN_NCHANNELS",
     "NCCL_MAX_NCHANNELS",
     "RSCCL_CONNECTION_LOG",
+    "RSUM_THREADS",
     "NCCL_PROFILER_PLUGIN",
     "NCCL_COMM_ID",
 ];
@@ -105,6 +111,8 @@ pub(crate) struct Settings {
     pub(crate) shm: bool,
     /// `RSCCL_TUNING`: a file of rules that come before the built-in ones.
     pub(crate) tuning: Option<PathBuf>,
+    /// `RSUM_THREADS`, else the lesser of two and the cores; with 0 a service adds on the thread that moves its bytes.
+    pub(crate) adding_threads: usize,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
@@ -165,6 +173,7 @@ impl Settings {
                 .iter()
                 .any(|name| lookup(name).as_deref() == Some("1")),
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
+            adding_threads: adding_threads(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
             reported: reported(&lookup),
@@ -259,6 +268,17 @@ fn socket_count(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<Str
     count.unwrap_or_else(|| {
         mistakes.push(format!("{name}: \"{text}\" is not a number of sockets (1 to {MAX_SOCKETS})"));
         DEFAULT_SOCKETS
+    })
+}
+
+fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let Some(text) = lookup("RSUM_THREADS") else { return DEFAULT_ADDING_THREADS.min(cores()) };
+    let count = text.trim().parse().ok().filter(|count| *count <= MAX_ADDING_THREADS);
+    count.unwrap_or_else(|| {
+        mistakes
+            .push(format!("RSUM_THREADS: \"{text}\" is not a number of threads (0 to {MAX_ADDING_THREADS})"));
+        0
     })
 }
 

@@ -93,7 +93,9 @@ impl Case {
                 landing.bytes_mut().fill(0x38);
                 let start = Instant::now();
                 let pushed = self.service.pushed(landing).map_err(|refusal| refusal.to_string())?;
-                if let Pushed::Summed(_) = pushed {
+                if let Pushed::Complete(mut addition) = pushed {
+                    addition.run();
+                    self.service.added(addition).map_err(|refusal| refusal.to_string())?;
                     seconds += start.elapsed().as_secs_f64();
                 }
             }
@@ -162,7 +164,8 @@ impl Limit {
         let plain = gb_per_s(start);
         std::hint::black_box(&mut *into);
         let start = Instant::now();
-        add_streamed(into, a, b);
+        // SAFETY: every processor of 64 bits has SSE.
+        unsafe { add_streamed(into, a, b) };
         let streamed = gb_per_s(start);
         if counts {
             self.plain.push(plain);
@@ -179,31 +182,31 @@ impl Limit {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse")]
 fn add_streamed(into: &mut [f32], a: &[f32], b: &[f32]) {
-    use std::arch::x86_64::{_mm_add_ps, _mm_loadu_ps, _mm_sfence, _mm_stream_ps};
+    use std::arch::x86_64::{_mm_add_ps, _mm_set_ps, _mm_sfence, _mm_stream_ps};
     const LANES: usize = 4;
     let head = into.as_ptr().align_offset(size_of::<[f32; LANES]>()).min(into.len());
-    let add = |into: &mut [f32], range: std::ops::Range<usize>| {
-        for index in range {
-            into[index] = a[index] + b[index];
-        }
+    let add = |into: &mut [f32], a: &[f32], b: &[f32]| {
+        into.iter_mut().zip(a.iter().zip(b)).for_each(|(into, (a, b))| *into = a + b);
     };
-    add(into, 0..head);
-    let blocks = (into.len() - head) / LANES;
-    for block in 0..blocks {
-        let at = head + block * LANES;
-        // SAFETY: `at + LANES` is inside all three slices, which have one length, and `into + at` is aligned.
-        unsafe {
-            let sum = _mm_add_ps(_mm_loadu_ps(a.as_ptr().add(at)), _mm_loadu_ps(b.as_ptr().add(at)));
-            _mm_stream_ps(into.as_mut_ptr().add(at), sum);
-        }
+    let ((into_head, into), (a_head, a), (b_head, b)) =
+        (into.split_at_mut(head), a.split_at(head), b.split_at(head));
+    add(into_head, a_head, b_head);
+    let ((into, into_tail), (a, a_tail), (b, b_tail)) =
+        (into.as_chunks_mut::<LANES>(), a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (into, (a, b)) in into.iter_mut().zip(a.iter().zip(b)) {
+        let sum = _mm_add_ps(_mm_set_ps(a[3], a[2], a[1], a[0]), _mm_set_ps(b[3], b[2], b[1], b[0]));
+        // SAFETY: there are as many floats at `into`, which begins where the head was cut to be aligned.
+        unsafe { _mm_stream_ps(into.as_mut_ptr(), sum) };
     }
-    add(into, head + blocks * LANES..into.len());
-    // SAFETY: it orders stores, and touches no memory.
-    unsafe { _mm_sfence() };
+    add(into_tail, a_tail, b_tail);
+    _mm_sfence();
 }
 
+/// # Safety
+/// None is needed.
 #[cfg(not(target_arch = "x86_64"))]
-fn add_streamed(into: &mut [f32], a: &[f32], b: &[f32]) {
+unsafe fn add_streamed(into: &mut [f32], a: &[f32], b: &[f32]) {
     into.iter_mut().zip(a.iter().zip(b)).for_each(|(into, (a, b))| *into = a + b);
 }

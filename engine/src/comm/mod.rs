@@ -165,6 +165,11 @@ impl Comm {
         self.settings.inline_bytes
     }
 
+    /// `RSUM_THREADS`.
+    pub(crate) fn adding_threads(&self) -> usize {
+        self.settings.adding_threads
+    }
+
     /// Whether a profiler listens.
     pub(crate) fn is_profiled(&self) -> bool {
         self.profiled

@@ -17,6 +17,7 @@ pub(crate) mod float16;
 pub(crate) mod float8;
 pub(crate) mod halves;
 mod isa;
+pub(crate) mod lanes;
 mod scalar;
 mod select;
 mod slices;

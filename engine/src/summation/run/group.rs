@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::adders::Adders;
 use super::agree::{self, Agreement};
 use super::contributing::Contributing;
 use super::driver::{Driver, break_off};
@@ -321,7 +322,8 @@ impl Group {
             frame_bytes,
             comm.rank,
             to_workers,
-        );
+        )
+        .with(Adders::start(comm.adding_threads(), &comm.health)?);
         let mut known = None;
         let contributing = match self.role {
             Role::Server(_) => None,

@@ -3,7 +3,8 @@
 //! A group is one communicator of n workers and k servers, used for nothing else: rendezvous, connections, the death of a
 //! peer and aborts are the communicator's. Each process has one thread, the [`driver`]. On it run the [`serving`] side,
 //! which is there in every process, and, in workers, the [`contributing`] side; what they own of each other's process they
-//! exchange without a connection. [`wire`] has the messages, [`line`] the connections, [`agree`] the agreement about
+//! exchange without a connection; [`adders`] are its threads that add. [`wire`] has the messages, [`line`] the
+//! connections, [`agree`] the agreement about
 //! declarations before the first push, [`terms`] what follows from them, [`requests`] what callers and the driver tell
 //! each other, [`report`] what the driver says when it is asked, [`members`] who is who.
 //!
@@ -14,14 +15,15 @@
 //! no bound on the bytes in flight over all services together.
 //!
 //! Not there yet:
-//! - NICs of different rates, where not all are told.
-//! - Threads that sum: a service adds on the driver's thread, with one core, and moves nothing meanwhile.
+//! - NICs of different rates: all count as equal.
 //! - Gradients in fewer bytes, and priorities of tensors.
 //! - Ranks that are late: the communicator names ranks that die or leave, but for one that does not push, or never
 //!   starts, the others wait without end and without an account of it.
+//! - Going on without a rank: its loss ends the group.
 //! - Ranks of one process read each other's frames of 32 KiB and more in place; after a failure, one may still read a
 //!   buffer that the other's caller has back.
 
+mod adders;
 mod agree;
 mod contributing;
 mod driver;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rustix::event::PollFd;
 
+use super::adders::Adders;
 use super::agree::Agreement;
 use super::line::{Line, Outcome, Trouble};
 use super::report::{Report, Waiting};
@@ -16,6 +17,7 @@ use super::wire::{Message, Wire};
 use crate::comm::links::Links;
 use crate::error::Error;
 use crate::net::link::Header;
+use crate::summation::server::addition::Addition;
 use crate::summation::server::message::{Admission, Answer, Landing, Pull, Push, Pushed, Sum};
 use crate::summation::server::part::Reduction;
 use crate::summation::server::refusal::Refusal;
@@ -39,6 +41,8 @@ pub(super) struct Serving {
     seats: Vec<Seat>,
     /// Whose answers are next.
     next_seat: usize,
+    /// None: it adds on the driver's thread.
+    adders: Option<Adders>,
 }
 
 /// What there is of one worker.
@@ -99,7 +103,12 @@ impl Serving {
         lines: Vec<Option<Line>>,
     ) -> Self {
         let seats = lines.into_iter().map(Seat::new).collect();
-        Self { service, wire, declarations, frame_bytes, rank, seats, next_seat: 0 }
+        Self { service, wire, declarations, frame_bytes, rank, seats, next_seat: 0, adders: None }
+    }
+
+    /// With threads that add.
+    pub(super) fn with(self, adders: Adders) -> Self {
+        Self { adders: Some(adders), ..self }
     }
 
     /// What is to be summed, where that was not known from the beginning.
@@ -159,7 +168,7 @@ impl Serving {
 
     /// Takes in what has come. Whether anything has.
     pub(super) fn take_in(&mut self, links: &mut Links, agreement: &mut Agreement) -> Outcome<bool> {
-        let mut moved = false;
+        let mut moved = self.take_sums()?;
         for worker in 0..self.seats.len() {
             for _ in 0..FRAMES_PER_LOOK {
                 let progress = self.take_one(worker, links, agreement)?;
@@ -246,14 +255,10 @@ impl Serving {
         }
         let pushed =
             self.service.pushed(filling.landing).map_err(|refusal| self.refused(worker, &refusal))?;
-        if let Pushed::Summed(finished) = pushed {
-            for worker in 0..self.seats.len() {
-                if self.seats[worker].pulls.get(&finished.key) == Some(&finished.round) {
-                    self.pull(worker, finished.key, finished.round)?;
-                }
-            }
+        match pushed {
+            Pushed::Kept => Ok(()),
+            Pushed::Complete(addition) => self.add(addition),
         }
-        Ok(())
     }
 
     /// A worker wants a result.
@@ -283,6 +288,39 @@ impl Serving {
         let is_over = self.service.answered(sum).map_err(|refusal| self.refused(worker, &refusal))?;
         if is_over {
             self.seats.iter_mut().for_each(|seat| seat.is_late = false);
+        }
+        Ok(())
+    }
+
+    /// Takes the results of additions. Whether there were any.
+    fn take_sums(&mut self) -> Outcome<bool> {
+        let done = self.adders.as_ref().map_or(Ok(Vec::new()), Adders::take);
+        let done = done.map_err(|error| Trouble::of(self.rank, error))?;
+        let moved = !done.is_empty();
+        done.into_iter().try_for_each(|addition| self.added(addition))?;
+        Ok(moved)
+    }
+
+    fn add(&mut self, mut addition: Addition) -> Outcome<()> {
+        let Some(adders) = &self.adders else {
+            addition.run();
+            return self.added(addition);
+        };
+        let urgency = self.declarations.part(addition.key()).map_or(0, |part| part.tensor);
+        let urgency = u32::try_from(urgency).unwrap_or(u32::MAX);
+        adders.add(urgency, addition).map_or(Ok(()), |addition| self.added(addition))
+    }
+
+    /// A round has its result: whoever has asked for it is answered.
+    fn added(&mut self, addition: Addition) -> Outcome<()> {
+        let added = self.service.added(addition);
+        let finished = added.map_err(|refusal| {
+            Trouble::of(self.rank, Error::Internal(format!("rank {}: {refusal}", self.rank)))
+        })?;
+        for worker in 0..self.seats.len() {
+            if self.seats[worker].pulls.get(&finished.key) == Some(&finished.round) {
+                self.pull(worker, finished.key, finished.round)?;
+            }
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::addition::Addition;
 use super::part::Reduction;
 
 /// What a message was sent under. A service takes only messages of its own epochs.
@@ -65,12 +66,12 @@ pub struct Landing {
 }
 
 /// What becomes of a payload that is complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Pushed {
     /// Others are still missing.
     Kept,
-    /// It was the last one: pulls of this round have an answer now.
-    Summed(Finished),
+    /// It was the last one: do this, then hand it back.
+    Complete(Addition),
 }
 
 /// A round that has a result.

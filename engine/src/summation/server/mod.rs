@@ -1,9 +1,10 @@
 //! What a summation service does with pushes and pulls; sockets, threads and clocks are its driver's.
 //!
 //! [`service`] holds the rounds of the keys that a service owns; [`asynchronous`] the store of asynchronous training.
-//! Both refuse what does not fit ([`refusal`]), and a refusal changes nothing. A service runs on one thread: a driver
-//! that has more gives each of them a service with keys of its own.
+//! Both refuse what does not fit ([`refusal`]), and a refusal changes nothing. A service runs on one thread; its
+//! [`addition`]s may run on others meanwhile.
 
+pub mod addition;
 pub mod asynchronous;
 mod buffers;
 pub mod fingerprint;

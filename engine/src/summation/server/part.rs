@@ -4,6 +4,7 @@
 //! contributions give equal bits. Floats of 16 and 8 bits are accumulated in `f32` and rounded once; an average is
 //! divided before that rounding. Integers wrap, and their averages truncate.
 
+use super::fingerprint::Fingerprint;
 use crate::kernels::{Fold, Form, Shape};
 use crate::types::{DataType, RedOp};
 
@@ -43,24 +44,38 @@ impl Part {
         self.count.saturating_mul(self.data_type.size_bytes())
     }
 
-    /// Reduces contributions in the order of their ranks. All slices are of [`Self::size_bytes`], and there is at
-    /// least one.
-    pub(super) fn reduce(
-        self,
-        reduction: Reduction,
-        association: Association,
-        contributions: &[&[u8]],
-        into: &mut [u8],
-    ) {
+    /// Reduces contributions in the order of their ranks, from left to right; the first one becomes the result, whose
+    /// fingerprint is returned. All slices are of [`Self::size_bytes`].
+    ///
+    /// In place, so that memory is read twice and written once; piece by piece, so that the fingerprint finds the result in
+    /// a cache.
+    pub(super) fn reduce_left(self, reduction: Reduction, first: &mut [u8], others: &[&[u8]]) -> u64 {
+        let fold = self.fold(reduction, others.len() + 1);
+        let mut print = Fingerprint::default();
+        let mut rest = others.to_vec();
+        for piece in first.chunks_mut(PIECE_BYTES) {
+            let (these, left) =
+                rest.iter().map(|other| other.split_at(piece.len())).unzip::<_, _, Vec<_>, _>();
+            rest = left;
+            fold.run_in_place(true, piece, &these);
+            print.eat(piece);
+        }
+        print.finish()
+    }
+
+    /// Reduces contributions in the order of their ranks along the tree. All slices are of [`Self::size_bytes`], and there
+    /// is at least one.
+    pub(super) fn reduce_along_tree(self, reduction: Reduction, contributions: &[&[u8]], into: &mut [u8]) {
+        let fold = self.fold(reduction, contributions.len());
+        reduce_along_tree(fold, contributions, into);
+    }
+
+    fn fold(self, reduction: Reduction, n_ranks: usize) -> Fold {
         let op = match reduction {
             Reduction::Sum => RedOp::Sum,
             Reduction::Average => RedOp::Avg,
         };
-        let fold = Fold { data_type: self.data_type, op, n_ranks: contributions.len() };
-        match association {
-            Association::Left => fold.run_slices(RESULT, into, contributions),
-            Association::Tree => reduce_along_tree(fold, contributions, into),
-        }
+        Fold { data_type: self.data_type, op, n_ranks }
     }
 
     /// Adds deltas to what is kept with the accumulator's precision.
@@ -108,11 +123,15 @@ fn operand<'a>(fold: Fold, leaves: &[&'a [u8]], into: &'a mut [u8], scratch: &mu
 const RESULT: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
 /// From contributions to accumulators.
 const PARTIAL: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Partial, finish: false };
+/// Bytes of a result that are folded at once: whole elements, and blocks of a fingerprint. The pieces of the result and of
+/// a few contributions fit into a first-level cache.
+const PIECE_BYTES: usize = 8 << 10;
 /// Elements that the tree is folded over at once: the accumulators of 64 contributors then fit into a second-level cache.
 const TREE_PIECE: usize = 4096;
 
 #[cfg(test)]
 mod tests {
+    use super::super::fingerprint::fingerprint;
     use super::*;
     use crate::kernels::float16::{f16_to_f32, f32_to_f16};
 
@@ -123,7 +142,14 @@ mod tests {
     fn reduced(part: Part, how: (Reduction, Association), contributions: &[Vec<u8>]) -> Vec<u8> {
         let mut into = vec![0xa5; part.size_bytes()];
         let contributions: Vec<&[u8]> = contributions.iter().map(Vec::as_slice).collect();
-        part.reduce(how.0, how.1, &contributions, &mut into);
+        match how.1 {
+            Association::Left => {
+                into.copy_from_slice(contributions[0]);
+                let print = part.reduce_left(how.0, &mut into, &contributions[1..]);
+                assert_eq!(print, fingerprint(&into));
+            }
+            Association::Tree => part.reduce_along_tree(how.0, &contributions, &mut into),
+        }
         into
     }
 

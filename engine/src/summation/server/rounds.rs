@@ -1,7 +1,7 @@
 //! The rounds of one key that are open: two at most, so that one is pulled while the next one is pushed.
 //!
 //! ```text
-//! free ── first push ──▶ gathering ── last contribution ──▶ summed ── last answer ──▶ over, then free
+//! free ── first push ──▶ gathering ── last contribution ──▶ adding ──▶ summed ── last answer ──▶ over, then free
 //!   ▲                        │
 //!   └──── given up ──────────┘
 //! ```
@@ -25,6 +25,7 @@ pub(super) enum Slot {
     #[default]
     Free,
     Gathering(Gathering),
+    Adding(Adding),
     Summed(Summed),
     /// Everybody has it, but a round before is not over.
     Over,
@@ -46,6 +47,13 @@ enum Contribution {
     Missing,
     Landing,
     Here(Vec<u8>),
+}
+
+/// A round whose contributions are being added up.
+#[derive(Debug)]
+pub(super) struct Adding {
+    /// By rank, whether it has contributed.
+    contributed: Vec<bool>,
 }
 
 /// A round that has its result.
@@ -132,15 +140,13 @@ impl Gathering {
         self.by_rank.iter().enumerate().filter(move |(_, c)| missing(c)).map(|(worker, _)| worker)
     }
 
-    /// What is there, in the order of the ranks.
-    pub(super) fn contributions(&self) -> impl Iterator<Item = &[u8]> {
-        self.by_rank.iter().filter_map(|contribution| match contribution {
-            Contribution::Here(bytes) => Some(bytes.as_slice()),
-            _ => None,
-        })
+    /// All are there.
+    pub(super) fn adding(&self) -> Adding {
+        let is_here = |contribution: &Contribution| matches!(contribution, Contribution::Here(_));
+        Adding { contributed: self.by_rank.iter().map(is_here).collect() }
     }
 
-    /// The memory of what is there.
+    /// The memory of what is there, in the order of the ranks.
     pub(super) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
         self.by_rank.into_iter().filter_map(|contribution| match contribution {
             Contribution::Here(bytes) => Some(bytes),
@@ -155,13 +161,18 @@ impl Gathering {
     }
 }
 
+impl Adding {
+    /// Contributions that are kept.
+    pub(super) fn n_buffers(&self) -> usize {
+        self.contributed.iter().filter(|contributed| **contributed).count()
+    }
+}
+
 impl Summed {
     /// For all contributors that are still here.
-    pub(super) fn new(bytes: Vec<u8>, gathered: &Gathering, members: &Members) -> Self {
-        let waits = |(worker, contribution): (usize, &Contribution)| {
-            members.is_here(worker) && matches!(contribution, Contribution::Here(_))
-        };
-        Self { bytes: Arc::new(bytes), unanswered: gathered.by_rank.iter().enumerate().map(waits).collect() }
+    pub(super) fn new(bytes: Vec<u8>, added: &Adding, members: &Members) -> Self {
+        let waits = |(worker, contributed): (usize, &bool)| *contributed && members.is_here(worker);
+        Self { bytes: Arc::new(bytes), unanswered: added.contributed.iter().enumerate().map(waits).collect() }
     }
 
     /// Whether the worker is still to have it.

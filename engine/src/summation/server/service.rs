@@ -14,8 +14,8 @@
 
 use std::sync::Arc;
 
+use super::addition::Addition;
 use super::buffers::Buffers;
-use super::fingerprint::fingerprint;
 use super::keys::{Entry, Keys};
 use super::members::Members;
 use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
@@ -109,7 +109,7 @@ impl Service {
         self.counted(admission)
     }
 
-    /// A payload is complete; the result is made if it is the last one.
+    /// A payload is complete; the contributions are to be added up if it is the last one.
     ///
     /// # Errors
     ///
@@ -117,6 +117,16 @@ impl Service {
     pub fn pushed(&mut self, landing: Landing) -> Result<Pushed, Refusal> {
         let pushed = self.keep(landing);
         self.counted(pushed)
+    }
+
+    /// A round's contributions were added up: pulls of it have an answer now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Over`] if it is no addition of this service that was [run](Addition::run).
+    pub fn added(&mut self, addition: Addition) -> Result<Finished, Refusal> {
+        let finished = self.finish(addition);
+        self.counted(finished)
     }
 
     /// A worker wants a result. It may ask again until it was [`Self::answered`].
@@ -181,7 +191,7 @@ impl Service {
         self.members.epochs()
     }
 
-    /// Every open round, by key and round, and for whom it waits.
+    /// Every open round that waits for somebody, by key and round, and for whom.
     #[must_use]
     pub fn waits_for(&self) -> Vec<Pending> {
         let rounds = |entry: &Entry<State>| {
@@ -189,7 +199,7 @@ impl Service {
                 let (phase, workers) = match slot {
                     Slot::Gathering(gathering) => (Phase::Push, gathering.missing().collect()),
                     Slot::Summed(summed) => (Phase::Pull, summed.unanswered().collect()),
-                    Slot::Free | Slot::Over => return None,
+                    Slot::Free | Slot::Adding(_) | Slot::Over => return None,
                 };
                 Some(Pending { key: entry.key, round, phase, workers })
             };
@@ -215,6 +225,7 @@ impl Service {
     pub fn memory_bytes(&self) -> usize {
         let buffers = |slot: &Slot| match slot {
             Slot::Gathering(gathering) => gathering.n_buffers(),
+            Slot::Adding(adding) => adding.n_buffers(),
             Slot::Summed(_) => 1,
             Slot::Free | Slot::Over => 0,
         };
@@ -243,7 +254,9 @@ impl Service {
         let gathering = match slot {
             Slot::Gathering(gathering) => gathering,
             Slot::Over => return Err(Refusal::Over { key, round, worker }),
-            Slot::Free | Slot::Summed(_) => return Err(Refusal::PushedTwice { key, round, worker }),
+            Slot::Free | Slot::Adding(_) | Slot::Summed(_) => {
+                return Err(Refusal::PushedTwice { key, round, worker });
+            }
         };
         if gathering.reduction != reduction {
             return Err(Refusal::OtherReduction { key, round, worker });
@@ -259,36 +272,53 @@ impl Service {
         let Landing { key, round, worker, attempt, bytes } = landing;
         let Entry { part, state, .. } = self.keys.find(key)?;
         let slot = match state.rounds.slot(round) {
-            Ok(Slot::Gathering(gathering)) if gathering.attempt == attempt => gathering,
-            _ => {
-                let lost = state.given_up_for.unwrap_or(worker);
-                return Err(Refusal::GivenUp { key, round, lost });
-            }
+            Ok(slot @ Slot::Gathering(_)) => slot,
+            _ => return Err(Refusal::GivenUp { key, round, lost: state.given_up_for.unwrap_or(worker) }),
         };
-        slot.keep(worker, bytes);
-        if slot.missing().next().is_some() {
+        let Slot::Gathering(gathering) = slot else { return Ok(Pushed::Kept) };
+        if gathering.attempt != attempt {
+            return Err(Refusal::GivenUp { key, round, lost: state.given_up_for.unwrap_or(worker) });
+        }
+        gathering.keep(worker, bytes);
+        if gathering.missing().next().is_some() {
             return Ok(Pushed::Kept);
         }
-        let contributions: Vec<&[u8]> = slot.contributions().collect();
-        let mut result = self.buffers.take(part.size_bytes());
-        part.reduce(slot.reduction, self.association, &contributions, &mut result);
-        let finished = Finished {
+        let adding = gathering.adding();
+        let Slot::Gathering(gathered) = std::mem::replace(slot, Slot::Adding(adding)) else {
+            return Ok(Pushed::Kept);
+        };
+        let reduction = gathered.reduction;
+        let contributions: Vec<Vec<u8>> = gathered.into_buffers().collect();
+        Ok(Pushed::Complete(Addition {
             key,
             round,
-            n_contributors: contributions.len(),
             last_arriver: worker,
-            fingerprint: fingerprint(&result),
+            part: *part,
+            reduction,
+            association: self.association,
+            n_contributors: contributions.len(),
+            contributions,
+            fingerprint: None,
+        }))
+    }
+
+    fn finish(&mut self, addition: Addition) -> Result<Finished, Refusal> {
+        let Addition { key, round, last_arriver, contributions, n_contributors, fingerprint, .. } = addition;
+        let over = Refusal::Over { key, round, worker: last_arriver };
+        let Entry { part, state, .. } = self.keys.find(key)?;
+        let Ok(slot @ Slot::Adding(_)) = state.rounds.slot(round) else { return Err(over) };
+        let mut buffers = contributions.into_iter();
+        let (Slot::Adding(adding), Some(result), Some(fingerprint)) = (&*slot, buffers.next(), fingerprint)
+        else {
+            return Err(over);
         };
+        *slot = Slot::Summed(Summed::new(result, adding, &self.members));
+        buffers.for_each(|buffer| self.buffers.give(buffer));
+        let finished = Finished { key, round, n_contributors, last_arriver, fingerprint };
         self.counters.finished_rounds += 1;
-        self.counters.summed_bytes += (contributions.len() * part.size_bytes()) as u64;
-        let summed = Summed::new(result, slot, &self.members);
-        if let Ok(slot) = state.rounds.slot(round)
-            && let Slot::Gathering(gathered) = std::mem::replace(slot, Slot::Summed(summed))
-        {
-            gathered.into_buffers().for_each(|buffer| self.buffers.give(buffer));
-        }
+        self.counters.summed_bytes += (n_contributors * part.size_bytes()) as u64;
         state.last = Some(finished);
-        Ok(Pushed::Summed(finished))
+        Ok(finished)
     }
 
     fn answer(&mut self, message: &Pull) -> Result<Answer, Refusal> {
@@ -298,6 +328,7 @@ impl Service {
         let next = rounds.next();
         match rounds.slot(round) {
             Ok(Slot::Gathering(gathering)) => Ok(Answer::Waiting(gathering.missing().collect())),
+            Ok(Slot::Adding(_)) => Ok(Answer::Waiting(Vec::new())),
             Ok(Slot::Summed(summed)) if summed.is_for(worker) => {
                 let bytes = Arc::clone(&summed.bytes);
                 Ok(Answer::Ready(Sum { key, round, worker, bytes }))

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::DataType;
+use super::addition::Addition;
 use super::fingerprint::fingerprint;
 use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
 use super::part::{Association, Part, Reduction};
@@ -109,6 +110,8 @@ struct Job {
     epochs: Epochs,
     seats: BTreeMap<(usize, u32), Seat>,
     contributors: BTreeMap<(u32, u64), BTreeSet<usize>>,
+    /// Not done yet.
+    additions: Vec<Addition>,
     finished: BTreeMap<(u32, u64), Finished>,
     n_answers: usize,
 }
@@ -142,6 +145,7 @@ impl Job {
             epochs,
             seats: BTreeMap::new(),
             contributors: BTreeMap::new(),
+            additions: Vec::new(),
             finished: BTreeMap::new(),
             n_answers: 0,
             parts,
@@ -154,11 +158,12 @@ impl Job {
         let worker = workers[below(choice, workers.len())];
         let keys: Vec<u32> = self.parts.keys().copied().collect();
         let key = keys[below(mix(choice), keys.len())];
-        match below(mix(mix(choice)), 10) {
+        match below(mix(mix(choice)), 12) {
             0..3 => self.push(key, worker),
             3..6 => self.land(key, worker),
             6..8 => self.pull(key, worker),
             8 => self.take_answer(key, worker, below(mix(choice ^ 1), 8)),
+            9..11 => self.add(below(mix(choice ^ 3), 8)),
             _ => self.disturb(key, worker, mix(choice ^ 2)),
         }
     }
@@ -204,14 +209,25 @@ impl Job {
         let all = contributors.clone();
         match self.service.pushed(landing).unwrap() {
             Pushed::Kept => assert!(!all.is_superset(&self.here)),
-            Pushed::Summed(finished) => {
+            Pushed::Complete(addition) => {
                 assert!(all.is_superset(&self.here));
-                let Finished { n_contributors, last_arriver, .. } = finished;
-                assert_eq!((n_contributors, last_arriver), (all.len(), worker));
-                assert_eq!(self.service.last_finished(key), Some(finished));
-                assert_eq!(self.finished.insert((key, round), finished), None, "no round has two results");
+                assert_eq!((addition.n_contributors, addition.last_arriver), (all.len(), worker));
+                self.additions.push(addition);
             }
         }
+    }
+
+    /// Does one of the additions that are to be done.
+    fn add(&mut self, which: usize) {
+        if self.additions.is_empty() {
+            return;
+        }
+        let mut addition = self.additions.swap_remove(which % self.additions.len());
+        addition.run();
+        let finished = self.service.added(addition).unwrap();
+        assert_eq!(self.service.last_finished(finished.key), Some(finished));
+        let before = self.finished.insert((finished.key, finished.round), finished);
+        assert_eq!(before, None, "no round has two results");
     }
 
     fn wanted(&self, key: u32, round: u64) -> Vec<u8> {
@@ -240,7 +256,9 @@ impl Job {
             Answer::Waiting(workers) => {
                 assert!(!self.finished.contains_key(&(key, round)));
                 let there = self.contributors.get(&(key, round)).cloned().unwrap_or_default();
-                assert!(!workers.is_empty() && workers.iter().all(|worker| !there.contains(worker)));
+                let is_adding =
+                    self.additions.iter().any(|addition| (addition.key, addition.round) == (key, round));
+                assert!(is_adding != workers.iter().any(|worker| !there.contains(worker)));
             }
         }
     }
@@ -318,6 +336,9 @@ impl Job {
             for (worker, key) in &seats {
                 self.push(*key, *worker);
                 self.land(*key, *worker);
+            }
+            while !self.additions.is_empty() {
+                self.add(0);
             }
             for (worker, key) in &seats {
                 self.pull(*key, *worker);
@@ -397,15 +418,22 @@ fn land(service: &mut Service, push: &Push, bytes: &[u8]) -> Landing {
     landing
 }
 
-fn push(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Pushed {
+fn push(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Option<Finished> {
     let landing = admit(service, round, worker, bytes);
-    service.pushed(landing).unwrap()
+    pushed(service, landing)
 }
 
-fn push_for_average(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Pushed {
+fn push_for_average(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Option<Finished> {
     let push = push_message(service, round, worker, bytes);
     let landing = land(service, &Push { reduction: Reduction::Average, ..push }, bytes);
-    service.pushed(landing).unwrap()
+    pushed(service, landing)
+}
+
+/// With the addition, if it is complete.
+fn pushed(service: &mut Service, landing: Landing) -> Option<Finished> {
+    let Pushed::Complete(mut addition) = service.pushed(landing).unwrap() else { return None };
+    addition.run();
+    Some(service.added(addition).unwrap())
 }
 
 fn pull(service: &mut Service, round: u64, worker: usize) -> Result<Answer, Refusal> {
@@ -456,7 +484,7 @@ fn every_order_of_arrival_gives_one_fingerprint() {
             let drawn = [order / 6, order % 6 / 2, order % 2, 0].map(|index| ranks.remove(index));
             for worker in drawn {
                 let pushed = push_for_average(&mut service, 0, worker, &contribution(part, 0, 0, worker));
-                let Pushed::Summed(finished) = pushed else { continue };
+                let Some(finished) = pushed else { continue };
                 assert_eq!(finished.last_arriver, drawn[3]);
                 prints.insert(finished.fingerprint);
             }
@@ -541,4 +569,19 @@ fn an_answer_in_flight_outlives_its_round() {
     }
     assert_eq!(second.bytes(), [7]);
     assert_eq!(service.answered(second), Err(Refusal::Over { key: 0, round: 0, worker: 0 }));
+}
+
+#[test]
+fn a_worker_that_is_lost_while_its_round_is_added_up_gets_no_answer() {
+    let mut service = service(2, BYTE);
+    push(&mut service, 0, 0, &[1]);
+    let landing = admit(&mut service, 0, 1, &[2]);
+    let Pushed::Complete(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
+    assert_eq!((pull(&mut service, 0, 0), service.waits_for()), (Ok(Answer::Waiting(vec![])), vec![]));
+    assert_eq!(service.lose_worker(1), Ok(vec![]), "its contribution is there");
+    addition.run();
+    service.added(addition).unwrap();
+    let sum = ready(&mut service, 0, 0);
+    assert_eq!(sum.bytes(), [3]);
+    assert_eq!(service.answered(sum), Ok(true));
 }
