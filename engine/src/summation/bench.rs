@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::run::group::{Group, Handle, Plan};
 use super::run::members::{Members, Role};
 use super::server::part::Reduction;
+use super::tensor::{Declaration, Options};
 use super::worker;
 use crate::config::Settings;
 use crate::error::Error;
@@ -58,13 +59,19 @@ impl Rank {
             id: meeting(place.meeting).ok_or("that is no meeting")?,
             members: Members { n_workers, n_servers },
             role,
+            epoch: 0,
             partition_bytes,
+            nic_mbit: None,
             settings: Settings::from_env().map_err(text)?,
             pipeline: worker::Settings::default(),
         };
         let mut group = Group::join(plan).map_err(text)?;
-        group.declare("gradient", elements, DataType::F32).map_err(text)?;
-        group.start().map_err(text)?;
+        if let Role::Worker(_) = role {
+            let name = "gradient".to_owned();
+            let gradient = Declaration { name, elements, data_type: DataType::F32 };
+            group.declare(gradient, Options::default()).map_err(text)?;
+            group.start().map_err(text)?;
+        }
         Ok(Self(group))
     }
 

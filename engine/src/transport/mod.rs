@@ -69,6 +69,9 @@ pub(crate) trait SendHalf: Send + std::fmt::Debug {
     /// How many parts, of all that were ever posted, are released: their memory may be written again. Where the
     /// transport copies, those that are done.
     fn released(&mut self) -> Result<u64, Fault>;
+    /// Lets the kernel take no more than about so many bytes before they are on their way: what it has nothing more urgent
+    /// can overtake. A transport without such a buffer ignores it.
+    fn bound_unsent(&mut self, _bytes: u32) {}
     /// A descriptor that becomes writable when [`SendHalf::post`] can move again; none if the transport rings the
     /// communicator's doorbell instead.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;

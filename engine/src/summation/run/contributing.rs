@@ -1,7 +1,8 @@
 //! The worker of a process: it pushes what its caller submits, and pulls the sums into the caller's buffers.
 //!
-//! Submissions begin strictly in their order, and parts go out in that order too: parts hold their credits until they
-//! are back, so workers that begin tensors in different orders could wait for each other for ever.
+//! Of what is submitted the most urgent goes out first. Workers may submit in different orders: a part holds its place in
+//! a connection only until it is sent, and services take in whatever comes, so nobody waits for who waits for it. The rounds
+//! of one tensor go one after the other, which bounds what services keep of it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use super::agree::Agreement;
 use super::line::{Line, Outcome, Trouble};
 use super::requests::{Ending, Request};
 use super::serving::{Frame, Ready, Serving};
+use super::urgency::urgencies;
 use super::wire::{Message, Wire, strange};
 use crate::comm::links::Links;
 use crate::error::Error;
@@ -43,12 +45,16 @@ pub(super) struct Contributing {
     /// By tensor.
     running: BTreeMap<usize, Running>,
     tensors: BTreeMap<TensorId, usize>,
-    waiting: VecDeque<Request>,
+    /// By tensor: its urgency.
+    urgencies: Vec<u32>,
+    /// By tensor: rounds behind the one that is running.
+    waiting: BTreeMap<usize, VecDeque<Request>>,
+    /// Tensors that wait and are not running, in the order in which they came to that.
+    ready: VecDeque<usize>,
     /// By ticket: pulls of pushes that have not begun.
     early_pulls: BTreeMap<u64, (Region, Ending)>,
     /// Tickets of pushes that are over before their sums were asked for.
     unasked: BTreeSet<u64>,
-    n_submitted: u32,
     has_left: bool,
 }
 
@@ -85,6 +91,7 @@ impl Contributing {
         lines: Vec<Option<Line>>,
     ) -> Self {
         let rounds = vec![0; declarations.tensors().len()];
+        let urgencies = urgencies(&declarations);
         Self {
             worker,
             pipeline,
@@ -96,10 +103,11 @@ impl Contributing {
             rounds,
             running: BTreeMap::new(),
             tensors: BTreeMap::new(),
-            waiting: VecDeque::new(),
+            urgencies,
+            waiting: BTreeMap::new(),
+            ready: VecDeque::new(),
             early_pulls: BTreeMap::new(),
             unasked: BTreeSet::new(),
-            n_submitted: 0,
             has_left: false,
         }
     }
@@ -123,7 +131,13 @@ impl Contributing {
     /// Takes what the caller wants.
     pub(super) fn submit(&mut self, request: Request) -> Outcome<()> {
         match request {
-            Request::Push { .. } => self.waiting.push_back(request),
+            Request::Push { tensor, .. } => {
+                let waiting = self.waiting.entry(tensor).or_default();
+                waiting.push_back(request);
+                if waiting.len() == 1 && !self.running.contains_key(&tensor) {
+                    self.ready.push_back(tensor);
+                }
+            }
             Request::Pull { ticket, ending, .. } if self.unasked.remove(&ticket) => ending.set(Ok(())),
             Request::Pull { ticket, recv, ending } => {
                 let mut running = self.running.values_mut();
@@ -146,10 +160,11 @@ impl Contributing {
     /// Begins the submissions that can begin. Whether any did.
     pub(super) fn begin(&mut self, now_ns: u64) -> Outcome<bool> {
         let mut begun = false;
-        while let Some(Request::Push { tensor, .. }) = self.waiting.front() {
-            if self.running.contains_key(tensor) || !self.begin_push(*tensor, now_ns)? {
+        while let Some(tensor) = self.ready.front().copied() {
+            if !self.begin_push(tensor, now_ns)? {
                 break;
             }
+            self.ready.pop_front();
             begun = true;
         }
         Ok(begun)
@@ -157,7 +172,7 @@ impl Contributing {
 
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_empty()
+        self.ready.is_empty() && self.running.is_empty()
     }
 
     /// Tells the services of processes without a worker, which declare nothing, what is declared.
@@ -263,6 +278,7 @@ impl Contributing {
             n_finished += 1;
             let tensor = self.tensors.remove(&finished.tensor);
             let running = tensor.and_then(|tensor| self.running.remove(&tensor));
+            self.ready.extend(tensor.filter(|tensor| self.waiting.contains_key(tensor)));
             // A tensor without parts is over before its sum is asked for.
             match running.map(|running| (running.ticket, running.pull)) {
                 Some((_, Some((_, ending)))) => ending.set(Ok(())),
@@ -302,16 +318,13 @@ impl Contributing {
         };
         let parts: Vec<worker::Part> = self.declarations.parts_of(tensor).map(part).collect();
         let name = self.declarations.tensors().get(tensor).map_or("", |tensor| tensor.name.as_str());
-        if self.running.is_empty() {
-            self.n_submitted = 0;
-        }
-        let id = match self.pipeline.submit(name, self.n_submitted, &parts, now_ns) {
+        let urgency = self.urgencies.get(tensor).copied().unwrap_or(u32::MAX);
+        let id = match self.pipeline.submit(name, urgency, &parts, now_ns) {
             Ok(id) => id,
             Err(Refusal::Full { .. }) if !self.running.is_empty() => return Ok(false),
             Err(refusal) => return Err(Trouble::of(self.worker, Error::InvalidUsage(refusal.to_string()))),
         };
-        self.n_submitted = self.n_submitted.saturating_add(1);
-        if let Some(Request::Push { ticket, tensor, send, reduction }) = self.waiting.pop_front() {
+        if let Some(Request::Push { ticket, tensor, send, reduction }) = self.next_round(tensor) {
             let round = self.rounds[tensor];
             self.rounds[tensor] += 1;
             let pull = self.early_pulls.remove(&ticket);
@@ -320,6 +333,16 @@ impl Contributing {
             self.running.insert(tensor, Running { ticket, round, send, reduction, pull, pushed: Vec::new() });
         }
         Ok(true)
+    }
+
+    /// What waits first of a tensor.
+    fn next_round(&mut self, tensor: usize) -> Option<Request> {
+        let waiting = self.waiting.get_mut(&tensor)?;
+        let request = waiting.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&tensor);
+        }
+        request
     }
 
     /// Which services take another frame.

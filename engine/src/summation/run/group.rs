@@ -307,9 +307,13 @@ impl Group {
         let mut links = std::mem::take(&mut lock(&self.comm.engine).links);
         let (comm, members) = (&self.comm, self.members);
         let wire = Wire::new(terms.epochs);
-        // Bounded by server alone: with a bound over all of them, two workers could each have taken all of it for another
-        // server's parts, and wait for each other.
-        let settings = worker::Settings { credit_bytes: u64::MAX, ..self.pipeline };
+        let n_parts = usize::try_from(self.declarations.n_parts()).unwrap_or(usize::MAX);
+        let settings = worker::Settings {
+            // No worker may wait for another one's round before it begins its own.
+            credits_until_pulled: false,
+            max_parts: self.pipeline.max_parts.max(n_parts).max(self.declarations.tensors().len()),
+            ..self.pipeline
+        };
         let frame_bytes = usize::try_from(settings.frame_bytes).unwrap_or(usize::MAX);
 
         let to_workers = lines(comm, &mut links, 0..members.n_workers, PUSH_CHANNEL, ANSWER_CHANNEL)?;
@@ -330,7 +334,10 @@ impl Group {
             Role::Worker(worker) => {
                 let ranks = (0..members.n_ranks()).map(|service| members.rank_of_service(service));
                 let to_services = lines(comm, &mut links, ranks, ANSWER_CHANNEL, PUSH_CHANNEL)?;
-                n_lines += to_services.iter().flatten().count();
+                for line in to_services.iter().flatten() {
+                    n_lines += 1;
+                    line.bound_unsent(&mut links, settings.credit_bytes_per_server);
+                }
                 let first_server = worker * members.n_ranks() / members.n_workers;
                 let pipeline =
                     Pipeline::new(&terms.fractions(), worker::Settings { first_server, ..settings });

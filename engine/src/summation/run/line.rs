@@ -70,6 +70,14 @@ impl Line {
         self
     }
 
+    /// What the kernel takes before it is on its way, at most.
+    pub(super) fn bound_unsent(&self, links: &mut Links, bytes: u64) {
+        let half = links.sends.get_mut(self.send).and_then(|end| end.half.as_mut());
+        if let Some(half) = half {
+            half.bound_unsent(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
+    }
+
     /// A message without payload, which goes before the next frame.
     pub(super) fn note(&mut self, header: Header) {
         self.notes.push_back((header, Vec::new()));

@@ -3,20 +3,19 @@
 //! A group is one communicator of n workers and k servers, used for nothing else: rendezvous, connections, the death of a
 //! peer and aborts are the communicator's. Each process has one thread, the [`driver`]. On it run the [`serving`] side,
 //! which is there in every process, and, in workers, the [`contributing`] side; what they own of each other's process they
-//! exchange without a connection; [`adders`] are its threads that add. [`wire`] has the messages, [`line`] the
-//! connections, [`agree`] the agreement about
-//! declarations before the first push, [`terms`] what follows from them, [`requests`] what callers and the driver tell
-//! each other, [`report`] what the driver says when it is asked, [`members`] who is who.
+//! exchange without a connection; [`adders`] are the threads that add. [`wire`] has the messages, [`line`] the connections,
+//! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
+//! first, [`requests`] what callers and the driver tell each other, [`report`] what the driver says when it is asked,
+//! [`members`] who is who.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
-//! Workers submit in the same order, and parts begin in it: they hold credits of their service from the push to the end
-//! of the pull, so two workers that began with different tensors could wait for each other. For the same reason there is
-//! no bound on the bytes in flight over all services together.
+//! Workers submit in any orders, and the most urgent parts go first, on the way there, in the additions and on the way back.
+//! Nobody waits for who waits for it: credits bound what a connection has not sent, services take in whatever comes, and what
+//! they keep is bounded by two rounds of each part. Two rounds of one tensor are never under way at once.
 //!
 //! Not there yet:
-//! - NICs of different rates: all count as equal.
-//! - Gradients in fewer bytes, and priorities of tensors.
+//! - Gradients in fewer bytes.
 //! - Ranks that are late: the communicator names ranks that die or leave, but for one that does not push, or never
 //!   starts, the others wait without end and without an account of it.
 //! - Going on without a rank: its loss ends the group.
@@ -36,4 +35,5 @@ mod serving;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod urgency;
 mod wire;

@@ -13,6 +13,7 @@ use super::adders::Adders;
 use super::agree::Agreement;
 use super::line::{Line, Outcome, Trouble};
 use super::report::{Report, Waiting};
+use super::urgency::urgencies;
 use super::wire::{Message, Wire};
 use crate::comm::links::Links;
 use crate::error::Error;
@@ -34,6 +35,8 @@ pub(super) struct Serving {
     service: Service,
     wire: Wire,
     declarations: Arc<Declarations>,
+    /// By tensor: its urgency.
+    urgencies: Vec<u32>,
     frame_bytes: usize,
     /// Of its process.
     rank: usize,
@@ -55,8 +58,10 @@ struct Seat {
     is_late: bool,
     /// By key: the rounds whose results it waits for.
     pulls: BTreeMap<u32, u64>,
-    answers: VecDeque<Ready>,
-    /// Bytes of the first answer that are out.
+    /// Results that are to go out, the most urgent first, behind the one whose bytes go out.
+    answers: BTreeMap<(u32, u32), Ready>,
+    answering: Option<Ready>,
+    /// Bytes of it that are out.
     answered_bytes: usize,
     /// Answers that are out, whose memory may still be read, and the part of the connection that was their last.
     kept: VecDeque<(u64, Sum)>,
@@ -103,7 +108,8 @@ impl Serving {
         lines: Vec<Option<Line>>,
     ) -> Self {
         let seats = lines.into_iter().map(Seat::new).collect();
-        Self { service, wire, declarations, frame_bytes, rank, seats, next_seat: 0, adders: None }
+        let urgencies = urgencies(&declarations);
+        Self { service, wire, declarations, urgencies, frame_bytes, rank, seats, next_seat: 0, adders: None }
     }
 
     /// With threads that add.
@@ -113,6 +119,7 @@ impl Serving {
 
     /// What is to be summed, where that was not known from the beginning.
     pub(super) fn adopt(&mut self, service: Service, declarations: Arc<Declarations>) {
+        self.urgencies = urgencies(&declarations);
         (self.service, self.declarations) = (service, declarations);
     }
 
@@ -265,11 +272,12 @@ impl Serving {
     pub(super) fn pull(&mut self, worker: usize, key: u32, round: u64) -> Outcome<()> {
         let pull = Pull { key, round, worker, epochs: self.service.epochs() };
         let answer = self.service.pull(&pull).map_err(|refusal| self.refused(worker, &refusal))?;
+        let urgency = self.urgency(key);
         let seat = &mut self.seats[worker];
         match answer {
             Answer::Ready(sum) => {
                 seat.pulls.remove(&key);
-                seat.answers.push_back(Ready { key, round, sum });
+                seat.answers.insert((urgency, key), Ready { key, round, sum });
             }
             Answer::Waiting(_) => {
                 seat.pulls.insert(key, round);
@@ -280,7 +288,7 @@ impl Serving {
 
     /// The next result for the worker of this process, which gives it back by [`Self::answered`].
     pub(super) fn next_own(&mut self, worker: usize) -> Option<Ready> {
-        self.seats.get_mut(worker)?.answers.pop_front()
+        self.seats.get_mut(worker)?.answers.pop_first().map(|(_, ready)| ready)
     }
 
     /// A worker has its result.
@@ -306,9 +314,7 @@ impl Serving {
             addition.run();
             return self.added(addition);
         };
-        let urgency = self.declarations.part(addition.key()).map_or(0, |part| part.tensor);
-        let urgency = u32::try_from(urgency).unwrap_or(u32::MAX);
-        adders.add(urgency, addition).map_or(Ok(()), |addition| self.added(addition))
+        adders.add(self.urgency(addition.key()), addition).map_or(Ok(()), |addition| self.added(addition))
     }
 
     /// A round has its result: whoever has asked for it is answered.
@@ -325,11 +331,20 @@ impl Serving {
         Ok(())
     }
 
+    fn urgency(&self, key: u32) -> u32 {
+        let part = self.declarations.part(key);
+        part.and_then(|part| self.urgencies.get(part.tensor).copied()).unwrap_or(u32::MAX)
+    }
+
     /// What ends a sleep.
     pub(super) fn poll_fds<'a>(&'a self, links: &'a Links) -> impl Iterator<Item = PollFd<'a>> {
         self.seats.iter().filter_map(|seat| Some((seat, seat.line.as_ref()?))).flat_map(
             move |(seat, line)| {
-                line.poll_fds(links, !seat.is_late && !seat.has_left, !seat.answers.is_empty())
+                line.poll_fds(
+                    links,
+                    !seat.is_late && !seat.has_left,
+                    seat.answering.is_some() || !seat.answers.is_empty(),
+                )
             },
         )
     }
@@ -409,7 +424,8 @@ impl Seat {
             landing: None,
             is_late: false,
             pulls: BTreeMap::new(),
-            answers: VecDeque::new(),
+            answers: BTreeMap::new(),
+            answering: None,
             answered_bytes: 0,
             kept: VecDeque::new(),
             has_left: false,
@@ -419,7 +435,10 @@ impl Seat {
 
     fn answer(&mut self, links: &mut Links, wire: Wire, frame_bytes: usize) -> Outcome<bool> {
         let Some(line) = self.line.as_mut().filter(|line| line.is_open()) else { return Ok(false) };
-        let Some(Ready { key, round, sum }) = self.answers.front() else { return Ok(false) };
+        if self.answering.is_none() {
+            self.answering = self.answers.pop_first().map(|(_, ready)| ready);
+        }
+        let Some(Ready { key, round, sum }) = &self.answering else { return Ok(false) };
         let rest = sum.bytes().get(self.answered_bytes..).unwrap_or(&[]);
         let payload = rest.get(..frame_bytes).unwrap_or(rest);
         let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
@@ -431,7 +450,7 @@ impl Seat {
             if self.answered_bytes == sum.bytes().len() {
                 self.answered_bytes = 0;
                 let last = line.posted();
-                self.kept.extend(self.answers.pop_front().map(|ready| (last, ready.sum)));
+                self.kept.extend(self.answering.take().map(|ready| (last, ready.sum)));
             }
         }
         Ok(progress != Progress::Idle)

@@ -2,6 +2,7 @@
 
 mod faults;
 mod generations;
+mod orders;
 
 use std::time::Duration;
 

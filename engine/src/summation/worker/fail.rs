@@ -50,7 +50,7 @@ impl Pipeline {
     fn lose(&mut self, key: u32) -> Option<Lost> {
         let entry = self.entries.remove(&key)?;
         let server = entry.part.server;
-        if entry.holds_credits() {
+        if self.holds_credits(&entry) {
             self.credits.give_back(server, entry.push_bytes);
         }
         let queue = &mut self.queues[entry.stage.index()];

@@ -10,8 +10,8 @@
 //! - **Order.** In each stage the lowest priority number goes first (a layer's number), then the lowest key. Servers have
 //!   lanes of their own everywhere, so one that stops holds up nobody else's parts. A part is overtaken by no more than
 //!   [`Settings::overtake_bytes`] once it is the oldest of its lane, then it goes first.
-//! - **Credits.** A part takes credits when its first byte goes out and gives them back when its last byte has come
-//!   back: at the end of the pull, not of a stage. The head of a lane that finds too few of its server's credits
+//! - **Credits.** A part takes credits when its first byte goes out and gives them back when its last byte went out, or
+//!   has come back ([`Settings::credits_until_pulled`]). The head of a lane that finds too few of its server's credits
 //!   holds up its lane, so no smaller part slips past it. Of the servers that need credits of the total, only the one
 //!   whose turn it is may take some, so none is passed over for ever.
 //! - **Interleaving.** One sender serves all servers by deficit round robin: of `len` bytes sent, each server that could

@@ -155,7 +155,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// `bytes` more of a part have come back. With the last of them its credits are free.
+    /// `bytes` more of a part have come back.
     ///
     /// # Errors
     /// It was not being pulled from this server, or that is more than it has.
@@ -169,7 +169,9 @@ impl Pipeline {
         entry.pulled_bytes += bytes;
         self.servers[server].pulled_bytes += bytes;
         if bytes == left {
-            self.credits.give_back(server, entry.push_bytes);
+            if self.settings.credits_until_pulled {
+                self.credits.give_back(server, entry.push_bytes);
+            }
             self.leave(key, now_ns);
         }
         Ok(())
@@ -300,6 +302,11 @@ impl Pipeline {
         } else {
             queue.lanes[entry.part.server].add(entry.waiting());
         }
+    }
+
+    /// Whether a part has taken credits and not given them back.
+    pub(super) fn holds_credits(&self, entry: &Entry) -> bool {
+        entry.is_sending() || self.settings.credits_until_pulled && entry.stage.is_bounded_by_credits()
     }
 
     /// Whether the stage after a part's present one has a place for it.

@@ -103,6 +103,9 @@ impl Pipeline {
         entry.sent_bytes += bytes;
         if entry.sent_bytes == entry.push_bytes {
             state.current = None;
+            if !self.settings.credits_until_pulled {
+                self.credits.give_back(server, entry.push_bytes);
+            }
             self.leave(key, now_ns);
         }
         Ok(())

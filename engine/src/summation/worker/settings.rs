@@ -5,7 +5,10 @@
 pub struct Settings {
     /// Bytes of a part that go out at a stretch: the grain at which servers take turns.
     pub frame_bytes: u64,
-    /// Bytes pushed to one server and not yet pulled back, at most. A part of more goes out alone.
+    /// Whether a part keeps its credits until it has come back, and not only until its last byte went out. Then workers must
+    /// begin parts in one order: those that began different ones wait for each other, without credits for the others'.
+    pub credits_until_pulled: bool,
+    /// Bytes of parts with credits for one server, at most. A part of more goes out alone.
     pub credit_bytes_per_server: u64,
     /// The same over all servers. Below the number of servers times theirs, one that stops can hold up others.
     pub credit_bytes: u64,
@@ -27,6 +30,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             frame_bytes: FRAME_BYTES,
+            credits_until_pulled: false,
             credit_bytes_per_server: CREDIT_BYTES_PER_SERVER,
             credit_bytes: CREDIT_BYTES,
             overtake_bytes: OVERTAKE_BYTES,

@@ -33,8 +33,10 @@ pub(super) struct Setup {
     pub(super) settings: Settings,
     /// A server that takes nothing in.
     pub(super) stopped: Option<usize>,
-    /// Priority and parts, submitted by all workers at once in this order.
+    /// Priority and parts, submitted by all workers at once.
     pub(super) tensors: Vec<(u32, Vec<Part>)>,
+    /// By worker: the order in which it submits them, and in which they go out, if not as listed and by priority.
+    pub(super) orders: Vec<Vec<usize>>,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,13 @@ pub(super) struct Outcome {
     pub(super) sent_bytes: Vec<u64>,
     pub(super) most_credits_used: u64,
     pub(super) pipelines: Vec<Pipeline>,
+}
+
+impl Setup {
+    /// Which tensor a worker submits at this turn.
+    fn submitted(&self, worker: usize, turn: usize) -> usize {
+        self.orders.get(worker).map_or(turn, |order| order[turn])
+    }
 }
 
 impl Outcome {
@@ -145,9 +154,13 @@ pub(super) fn run(setup: &Setup) -> Outcome {
 
 impl World<'_> {
     fn start(&mut self) {
-        for pipeline in &mut self.outcome.pipelines {
-            for (index, (priority, parts)) in self.setup.tensors.iter().enumerate() {
-                pipeline.submit(&format!("tensor {index}"), *priority, parts, 0).expect("a tensor that fits");
+        let setup = self.setup;
+        for (worker, pipeline) in self.outcome.pipelines.iter_mut().enumerate() {
+            for (turn, listed) in (0..).zip(&setup.tensors) {
+                let index = setup.submitted(worker, turn as usize);
+                let parts = &setup.tensors[index].1;
+                let priority = if setup.orders.is_empty() { listed.0 } else { turn };
+                pipeline.submit(&format!("tensor {index}"), priority, parts, 0).expect("a tensor that fits");
             }
         }
         (0..self.setup.n_workers).for_each(|worker| self.work(worker));
@@ -222,7 +235,7 @@ impl World<'_> {
         let pipeline = &mut self.outcome.pipelines[worker];
         while let Some(finished) = pipeline.next_finished() {
             let tensor = usize::try_from(finished.tensor.0).expect("a small number");
-            self.outcome.done_ns[worker][tensor] = Some(self.now);
+            self.outcome.done_ns[worker][self.setup.submitted(worker, tensor)] = Some(self.now);
         }
         self.pump(worker);
     }

@@ -123,7 +123,7 @@ impl Pipeline {
     }
 
     fn oldest(&self, now_ns: u64) -> Option<Oldest> {
-        let in_flight = self.entries.values().filter(|entry| entry.holds_credits());
+        let in_flight = self.entries.values().filter(|entry| entry.is_in_flight());
         in_flight.min_by_key(|entry| entry.sequence).map(|entry| Oldest {
             key: entry.part.key,
             server: entry.part.server,

@@ -51,7 +51,7 @@ impl Stage {
         self <= Self::Pull
     }
 
-    /// Whether the parts in it hold credits, which bound them.
+    /// Whether what bounds the parts in it are credits, or rounds at the server.
     pub(super) fn is_bounded_by_credits(self) -> bool {
         matches!(self, Self::Sum | Self::Pull)
     }

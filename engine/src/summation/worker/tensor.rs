@@ -81,8 +81,13 @@ impl Entry {
         Waiting { priority: self.priority, key: self.part.key, sequence: self.sequence, bytes }
     }
 
-    /// Whether it has taken credits and not given them back.
-    pub(super) fn holds_credits(&self) -> bool {
-        self.stage.is_bounded_by_credits() || self.stage == Stage::Push && self.begun
+    /// Whether its bytes go out.
+    pub(super) fn is_sending(&self) -> bool {
+        self.stage == Stage::Push && self.begun
+    }
+
+    /// Whether its server has some of it and not answered all.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.is_sending() || matches!(self.stage, Stage::Sum | Stage::Pull)
     }
 }

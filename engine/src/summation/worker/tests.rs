@@ -2,6 +2,7 @@ use super::*;
 
 pub(super) const PLAIN: Settings = Settings {
     frame_bytes: 10,
+    credits_until_pulled: true,
     credit_bytes_per_server: 100,
     credit_bytes: 150,
     overtake_bytes: 1000,

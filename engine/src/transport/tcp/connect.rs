@@ -12,7 +12,7 @@ use crate::transport::{Description, SocketEnds};
 const LOCAL_CONGESTION_CONTROLS: [&[u8]; 2] = [b"cubic", b"reno"];
 /// What the kernel takes of a connection before the other end has room for it: one part, so that the next one is ready
 /// when an acknowledgement comes, and a slow peer holds no more than that.
-const UNSENT_BYTES: u32 = 512 * 1024;
+pub(crate) const UNSENT_BYTES: u32 = 512 * 1024;
 
 /// What the kernel keeps of a connection that never leaves the machine until it is read (it doubles this, for its own
 /// bookkeeping). By default that grows to several MiB, which no second-level cache holds: with this bound two ranks take

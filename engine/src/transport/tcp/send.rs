@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::SockRef;
 
 use crate::net::link::HEADER_BYTES;
-use crate::transport::tcp::{connect, stripes};
+use crate::transport::tcp::connect::{self, UNSENT_BYTES};
+use crate::transport::tcp::stripes;
 use crate::transport::{Description, Fault, Part, Progress, SendHalf};
 
 /// The sending end.
@@ -84,6 +85,13 @@ impl SendHalf for TcpSend {
 
     fn released(&mut self) -> Result<u64, Fault> {
         Ok(self.posted)
+    }
+
+    fn bound_unsent(&mut self, bytes: u32) {
+        // A kernel that refuses keeps the bound that it has.
+        for socket in &self.sockets {
+            let _ = SockRef::from(&socket.stream).set_tcp_notsent_lowat(bytes.min(UNSENT_BYTES));
+        }
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
