@@ -77,7 +77,7 @@ impl Options {
 
 impl Case {
     fn new((data_type, element_bytes): (DataType, usize), n_workers: usize) -> Self {
-        let part = Part { count: PART_BYTES / element_bytes, data_type };
+        let part = Part { count: PART_BYTES / element_bytes, data_type, codec: None };
         let parts = (0..PARTS).map(|key| (key, part));
         let service = Service::new(n_workers, parts, Association::Left, Epochs::default());
         Self { data_type, n_workers, service, gb_per_s: Vec::new() }

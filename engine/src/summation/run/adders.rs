@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn add_all(n_threads: usize, count: usize) {
-        let part = Part { count, data_type: DataType::U8 };
+        let part = Part { count, data_type: DataType::U8, codec: None };
         let parts = (0..KEYS).map(|key| (key, part));
         let mut service = Service::new(2, parts, Association::Left, Epochs::default());
         let health = Arc::new(Health::new().unwrap());

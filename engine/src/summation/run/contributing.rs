@@ -5,11 +5,13 @@
 //! of one tensor go one after the other, which bounds what services keep of it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::event::PollFd;
 
 use super::agree::Agreement;
+use super::coding::{self, Coding};
 use super::line::{Line, Outcome, Trouble};
 use super::requests::{Ending, Request};
 use super::serving::{Frame, Ready, Serving};
@@ -47,6 +49,7 @@ pub(super) struct Contributing {
     tensors: BTreeMap<TensorId, usize>,
     /// By tensor: its urgency.
     urgencies: Vec<u32>,
+    coding: Coding,
     /// By tensor: rounds behind the one that is running.
     waiting: BTreeMap<usize, VecDeque<Request>>,
     /// Tensors that wait and are not running, in the order in which they came to that.
@@ -104,6 +107,7 @@ impl Contributing {
             running: BTreeMap::new(),
             tensors: BTreeMap::new(),
             urgencies,
+            coding: Coding::default(),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
             early_pulls: BTreeMap::new(),
@@ -167,7 +171,7 @@ impl Contributing {
             self.ready.pop_front();
             begun = true;
         }
-        Ok(begun)
+        Ok(self.encode(now_ns)? || begun)
     }
 
     /// Whether nothing is under way.
@@ -233,9 +237,9 @@ impl Contributing {
         Ok(moved)
     }
 
-    /// Asks for the sums of the parts that are pushed. Whether there were any.
+    /// Finishes the parts that are back in the form of a codec, and asks for the sums of those that are pushed. Whether there were any.
     pub(super) fn ask(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
-        let mut asked = false;
+        let mut asked = self.decode(now_ns)?;
         while let Some(work) = self.pipeline.next_work(Stage::Pull, now_ns) {
             asked = true;
             let (key, round) = (work.key, self.round_of(work.key));
@@ -314,7 +318,7 @@ impl Contributing {
             key: part.key,
             server: self.placement.owner(part.key).map_or(0, usize::from),
             bytes: part.size_bytes,
-            compress: false,
+            compress: coding::summed(&self.declarations, &part).codec.is_some(),
         };
         let parts: Vec<worker::Part> = self.declarations.parts_of(tensor).map(part).collect();
         let name = self.declarations.tensors().get(tensor).map_or("", |tensor| tensor.name.as_str());
@@ -364,6 +368,7 @@ impl Contributing {
         let Some(send) = self.services[service].current.filter(|_| is_open) else { return Ok(false) };
         let frame = self.frame(&send)?;
         let payload = self.payload(&frame)?;
+        let payload = payload.bytes();
         let Frame { key, round, reduction, .. } = frame;
         let progress = match &mut self.services[service].line {
             Some(line) => {
@@ -391,9 +396,9 @@ impl Contributing {
         let Send { server, key, offset, len } = *send;
         let sent = self.pipeline.sent(server, key, len, now_ns);
         sent.map_err(|misreport| self.internal(&misreport))?;
-        let Some(part) = self.declarations.part(key).filter(|part| offset + len == part.size_bytes) else {
-            return Ok(());
-        };
+        let pushed = self.coding.pushed(key).map(|pushed| pushed.len() as u64);
+        let is_through = |part: &Part| offset + len == pushed.unwrap_or(part.size_bytes);
+        let Some(part) = self.declarations.part(key).filter(is_through) else { return Ok(()) };
         match self.running.get_mut(&part.tensor) {
             Some(running) if running.pull.is_none() => {
                 running.pushed.push((server, key));
@@ -423,7 +428,10 @@ impl Contributing {
         frame.ok_or_else(|| self.internal(&format_args!("part {} is not running", send.key)))
     }
 
-    fn payload(&self, frame: &Frame) -> Outcome<&'static [u8]> {
+    fn payload(&self, frame: &Frame) -> Outcome<Payload> {
+        if let Some(pushed) = self.coding.pushed(frame.key) {
+            return Ok(Payload::Encoded(pushed, frame.offset..frame.offset.saturating_add(frame.len)));
+        }
         let part = self.declarations.part(frame.key);
         let running = part.and_then(|part| Some((self.running.get(&part.tensor)?, part)));
         let Some((running, part)) = running else {
@@ -431,7 +439,52 @@ impl Contributing {
         };
         let start = self.first_byte(&part).saturating_add(frame.offset);
         let read = running.send.read(start..start.saturating_add(frame.len));
-        read.map_err(|error| Trouble::of(self.worker, error))
+        read.map(Payload::Plain).map_err(|error| Trouble::of(self.worker, error))
+    }
+
+    /// Encodes one part, so that bytes move between two of them. Whether there was one.
+    fn encode(&mut self, now_ns: u64) -> Outcome<bool> {
+        let Some(work) = self.pipeline.next_work(Stage::Compress, now_ns) else { return Ok(false) };
+        let part = self.declarations.part(work.key);
+        let running = part.and_then(|part| Some((self.running.get(&part.tensor)?, part)));
+        let Some((running, part)) = running else {
+            return Err(self.internal(&format_args!("part {} is not running", work.key)));
+        };
+        let start = self.first_byte(&part);
+        let contribution = running.send.read(start..start.saturating_add(self.size(&part)));
+        let contribution = contribution.map_err(|error| Trouble::of(self.worker, error))?;
+        let summed = coding::summed(&self.declarations, &part);
+        let encoded = self.coding.encode(&part, summed, contribution);
+        let (push_bytes, pull_bytes) = encoded.map_err(|error| self.internal(&error))?;
+        let compressed = self.pipeline.compressed(work.key, push_bytes, pull_bytes, now_ns);
+        compressed.map_err(|misreport| self.internal(&misreport))?;
+        Ok(true)
+    }
+
+    /// Decodes what is back. Whether there was anything.
+    fn decode(&mut self, now_ns: u64) -> Outcome<bool> {
+        let mut decoded = false;
+        while let Some(work) = self.pipeline.next_work(Stage::Decompress, now_ns) {
+            decoded = true;
+            let (key, round) = (work.key, self.round_of(work.key));
+            let part = self.declarations.part(key);
+            let count = part.map_or(Ok(0), |part| usize::try_from(part.elements)).unwrap_or(0);
+            let peer = self.services[work.server].line.as_ref().map_or(self.worker, |line| line.peer);
+            let elements = self.coding.finish(key, count).map_err(|error| {
+                let text = format!("rank {peer} answered round {round} of part {key} wrongly: {error}");
+                Trouble::of(peer, Error::Internal(text))
+            })?;
+            if let Some(elements) = elements {
+                self.room(key, round, 0, elements.len(), peer)?.copy_from_slice(&elements);
+            }
+            let decompressed = self.pipeline.decompressed(key, now_ns);
+            decompressed.map_err(|misreport| self.internal(&misreport))?;
+        }
+        Ok(decoded)
+    }
+
+    fn size(&self, part: &Part) -> usize {
+        usize::try_from(part.size_bytes).unwrap_or(usize::MAX)
     }
 
     /// Where bytes of a result go.
@@ -445,6 +498,10 @@ impl Contributing {
         let running = self.running.get_mut(&part.tensor).filter(|running| running.round == round);
         let (buffers, _) =
             running.and_then(|running| running.pull.as_mut()).ok_or_else(|| wrong("unasked"))?;
+        if let Some(answer) = self.coding.answer(key) {
+            let range = offset..offset.saturating_add(len);
+            return answer.get_mut(range).ok_or_else(|| wrong("with more bytes than it has"));
+        }
         if offset.saturating_add(len) as u64 > part.size_bytes {
             return Err(wrong("with more bytes than it has"));
         }
@@ -504,6 +561,24 @@ impl Contributing {
 
     fn internal(&self, what: &impl std::fmt::Display) -> Trouble {
         Trouble::of(self.worker, Error::Internal(format!("worker {}: {what}", self.worker)))
+    }
+}
+
+/// Bytes that go out.
+#[derive(Debug)]
+enum Payload {
+    /// Of the caller's memory.
+    Plain(&'static [u8]),
+    /// Of what a codec made.
+    Encoded(Arc<Vec<u8>>, Range<usize>),
+}
+
+impl Payload {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Plain(bytes) => bytes,
+            Self::Encoded(encoded, range) => encoded.get(range.clone()).unwrap_or_default(),
+        }
     }
 }
 

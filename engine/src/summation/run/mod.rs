@@ -5,8 +5,8 @@
 //! which is there in every process, and, in workers, the [`contributing`] side; what they own of each other's process they
 //! exchange without a connection; [`adders`] are the threads that add. [`wire`] has the messages, [`line`] the connections,
 //! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
-//! first, [`requests`] what callers and the driver tell each other, [`report`] what the driver says when it is asked,
-//! [`members`] who is who.
+//! first, [`coding`] what is sent in fewer bytes, [`requests`] what callers and the driver tell each other, [`report`] what
+//! the driver says when it is asked, [`members`] who is who.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
@@ -15,7 +15,6 @@
 //! they keep is bounded by two rounds of each part. Two rounds of one tensor are never under way at once.
 //!
 //! Not there yet:
-//! - Gradients in fewer bytes.
 //! - Ranks that are late: the communicator names ranks that die or leave, but for one that does not push, or never
 //!   starts, the others wait without end and without an account of it.
 //! - Going on without a rank: its loss ends the group.
@@ -24,6 +23,7 @@
 
 mod adders;
 mod agree;
+mod coding;
 mod contributing;
 mod driver;
 pub(crate) mod group;

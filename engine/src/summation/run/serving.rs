@@ -11,6 +11,7 @@ use rustix::event::PollFd;
 
 use super::adders::Adders;
 use super::agree::Agreement;
+use super::coding;
 use super::line::{Line, Outcome, Trouble};
 use super::report::{Report, Waiting};
 use super::urgency::urgencies;
@@ -222,9 +223,9 @@ impl Serving {
 
     /// Where bytes of a contribution go; nothing if there is no room for the contribution yet.
     pub(super) fn land(&mut self, worker: usize, frame: &Frame) -> Outcome<Option<&mut [u8]>> {
-        let part = self.declarations.part(frame.key);
-        let size_bytes = part.map_or(Ok(0), |part| usize::try_from(part.size_bytes)).unwrap_or(0);
         if self.seats[worker].landing.is_none() {
+            let part = self.declarations.part(frame.key);
+            let size_bytes = part.map_or(0, |part| coding::summed(&self.declarations, &part).pushed_bytes());
             self.check_all_here(worker)?;
             let (epochs, Frame { key, round, reduction, .. }) = (self.service.epochs(), *frame);
             let push = Push { key, round, worker, size_bytes, reduction, epochs };
@@ -320,8 +321,9 @@ impl Serving {
     /// A round has its result: whoever has asked for it is answered.
     fn added(&mut self, addition: Addition) -> Outcome<()> {
         let added = self.service.added(addition);
-        let finished = added.map_err(|refusal| {
-            Trouble::of(self.rank, Error::Internal(format!("rank {}: {refusal}", self.rank)))
+        let finished = added.map_err(|refusal| match refusal {
+            Refusal::Malformed { worker, .. } => self.refused(worker, &refusal),
+            _ => Trouble::of(self.rank, Error::Internal(format!("rank {}: {refusal}", self.rank))),
         })?;
         for worker in 0..self.seats.len() {
             if self.seats[worker].pulls.get(&finished.key) == Some(&finished.round) {

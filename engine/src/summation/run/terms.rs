@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use super::coding;
 use super::members::Members;
 use crate::error::{Error, Result};
 use crate::summation::placement::assign::Placement;
 use crate::summation::placement::machines::Machines;
 use crate::summation::placement::shares::Shares;
 use crate::summation::server::message::Epochs;
-use crate::summation::server::part::{Association, Part};
+use crate::summation::server::part::Association;
 use crate::summation::server::service::Service;
 use crate::summation::tensor::{self, Declarations};
 
@@ -70,10 +71,7 @@ impl Terms {
         let owned = declarations
             .parts()
             .filter(|part| placement.owner(part.key).is_some_and(|owner| usize::from(owner) == number));
-        let part = |part: tensor::Part| {
-            let data_type = declarations.tensors()[part.tensor].data_type;
-            (part.key, Part { count: usize::try_from(part.elements).unwrap_or(usize::MAX), data_type })
-        };
+        let part = |part: tensor::Part| (part.key, coding::summed(declarations, &part));
         Service::new(self.members.n_workers, owned.map(part), Association::default(), self.epochs)
     }
 }

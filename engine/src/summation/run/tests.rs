@@ -1,5 +1,6 @@
 //! Whole groups whose ranks are threads, against sums that are written down anew.
 
+mod codecs;
 mod faults;
 mod generations;
 mod orders;

@@ -3,6 +3,7 @@
 
 use super::fingerprint::fingerprint;
 use super::part::{Association, Part, Reduction};
+use crate::summation::codec::{Choice, CodecError};
 
 /// One addition. One that is dropped takes its round with it: nobody is ever answered.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,8 +17,12 @@ pub struct Addition {
     pub(super) association: Association,
     /// In the order of the ranks.
     pub(super) contributions: Vec<Vec<u8>>,
-    /// Contributions there were: what an average is divided by.
-    pub(super) n_contributors: usize,
+    /// Who contributed, in the same order.
+    pub(super) contributors: Vec<usize>,
+    /// Where the result goes of contributions that are encoded; else it takes the place of the first one.
+    pub(super) result: Vec<u8>,
+    /// Whose contribution was none, once that was found out.
+    pub(super) malformed: Option<(usize, CodecError)>,
     /// Of the result, once it is there.
     pub(super) fingerprint: Option<u64>,
 }
@@ -29,17 +34,32 @@ impl Addition {
         self.key
     }
 
-    /// Bytes of all contributions.
+    /// Bytes of all contributions, decoded.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.part.size_bytes().saturating_mul(self.n_contributors)
+        self.part.size_bytes().saturating_mul(self.contributors.len())
     }
 
-    /// Adds the contributions up. The result takes the place of the first one.
+    /// Adds the contributions up.
     pub fn run(&mut self) {
-        if self.fingerprint.is_some() {
-            return;
+        match self.part.codec {
+            _ if self.fingerprint.is_some() => {}
+            Some(choice) => self.run_coded(choice),
+            None => self.run_plain(),
         }
+    }
+
+    fn run_coded(&mut self, choice: Choice) {
+        match self.part.reduce_coded(choice, self.reduction, &self.contributions, &mut self.result) {
+            Ok(()) => self.fingerprint = Some(fingerprint(&self.result)),
+            Err((index, error)) => {
+                let worker = self.contributors.get(index).copied().unwrap_or(self.last_arriver);
+                self.malformed = Some((worker, error));
+            }
+        }
+    }
+
+    fn run_plain(&mut self) {
         let Some((first, others)) = self.contributions.split_first_mut() else { return };
         let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
         self.fingerprint = Some(match self.association {

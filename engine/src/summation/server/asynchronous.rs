@@ -247,7 +247,7 @@ mod tests {
     use crate::types::DataType;
 
     const SUM: Reduction = Reduction::Sum;
-    const F32: Part = Part { count: 1, data_type: DataType::F32 };
+    const F32: Part = Part { count: 1, data_type: DataType::F32, codec: None };
 
     fn store(n_workers: usize, max_ahead: Option<u64>) -> Store {
         let mut store = Store::new(n_workers, [(0, F32)], max_ahead, Epochs::default());

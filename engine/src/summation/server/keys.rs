@@ -49,7 +49,7 @@ impl<T> Keys<T> {
 impl<T> Entry<T> {
     /// Itself, if that is a contribution's length.
     pub(super) fn of_length(&mut self, got_bytes: usize) -> Result<&mut Self, Refusal> {
-        let wanted_bytes = self.part.size_bytes();
+        let wanted_bytes = self.part.pushed_bytes();
         let refusal = Refusal::WrongLength { key: self.key, wanted_bytes, got_bytes };
         if got_bytes == wanted_bytes { Ok(self) } else { Err(refusal) }
     }

@@ -6,6 +6,7 @@
 
 use super::fingerprint::Fingerprint;
 use crate::kernels::{Fold, Form, Shape};
+use crate::summation::codec::{Choice, CodecError};
 use crate::types::{DataType, RedOp};
 
 /// A part of a tensor: what one key stands for.
@@ -15,6 +16,8 @@ pub struct Part {
     pub count: usize,
     /// Of an element.
     pub data_type: DataType,
+    /// How contributions are encoded, if they are; only `f32` is.
+    pub codec: Option<Choice>,
 }
 
 /// What contributions become.
@@ -38,10 +41,57 @@ pub enum Association {
 }
 
 impl Part {
-    /// Bytes of one contribution, and of the result.
+    /// Bytes of the elements.
     #[must_use]
     pub fn size_bytes(self) -> usize {
         self.count.saturating_mul(self.data_type.size_bytes())
+    }
+
+    /// Bytes of one contribution.
+    #[must_use]
+    pub fn pushed_bytes(self) -> usize {
+        self.codec.map_or(self.size_bytes(), |choice| choice.codec().encoded_bytes(self.count))
+    }
+
+    /// Bytes of the result.
+    #[must_use]
+    pub fn answered_bytes(self) -> usize {
+        let is_alike = self.codec.is_some_and(Choice::answers_alike);
+        if is_alike { self.pushed_bytes() } else { self.size_bytes() }
+    }
+
+    /// Decodes contributions and adds them up in `f32`, in the order of their ranks from left to right, whatever the
+    /// association is; then replaces `into` by the result. An average is divided before it is rounded.
+    ///
+    /// # Errors
+    /// The index of a contribution that is none, and what is wrong with it.
+    pub(super) fn reduce_coded(
+        self,
+        choice: Choice,
+        reduction: Reduction,
+        contributions: &[Vec<u8>],
+        into: &mut Vec<u8>,
+    ) -> Result<(), (usize, CodecError)> {
+        let codec = choice.codec();
+        let mut sums = vec![0.0; self.count];
+        for (index, contribution) in contributions.iter().enumerate() {
+            let added = if index == 0 {
+                codec.decode(contribution, &mut sums)
+            } else {
+                codec.add(contribution, &mut sums)
+            };
+            added.map_err(|error| (index, error))?;
+        }
+        if reduction == Reduction::Average {
+            let n_contributors = contributions.len() as f32;
+            sums.iter_mut().for_each(|sum| *sum /= n_contributors);
+        }
+        into.clear();
+        if choice.answers_alike() {
+            return codec.encode(&sums, into).map_err(|error| (0, error));
+        }
+        into.extend(sums.iter().flat_map(|sum| sum.to_ne_bytes()));
+        Ok(())
     }
 
     /// Reduces contributions in the order of their ranks, from left to right; the first one becomes the result, whose
@@ -155,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_average_of_large_halves_does_not_overflow() {
-        let part = Part { count: 3, data_type: DataType::F16 };
+        let part = Part { count: 3, data_type: DataType::F16, codec: None };
         let contribution = f16s(&[40_000.0, -40_000.0, 1.0]);
         for association in [Association::Left, Association::Tree] {
             let how = (Reduction::Average, association);
@@ -168,7 +218,7 @@ mod tests {
 
     #[test]
     fn halves_are_rounded_once() {
-        let part = Part { count: 1, data_type: DataType::F16 };
+        let part = Part { count: 1, data_type: DataType::F16, codec: None };
         let contributions: Vec<Vec<u8>> =
             [2048.0, 1.0, 1.0, 1.0, 1.0].iter().map(|value| f16s(&[*value])).collect();
         for association in [Association::Left, Association::Tree] {
@@ -179,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_two_associations_are_what_they_say() {
-        let part = Part { count: 1, data_type: DataType::F32 };
+        let part = Part { count: 1, data_type: DataType::F32, codec: None };
         let values = [1.0_f32, 1e8, -1e8, 3.0, 0.5];
         let contributions: Vec<Vec<u8>> = values.iter().map(|value| value.to_le_bytes().to_vec()).collect();
         let [a, b, c, d, e] = values;
@@ -194,7 +244,7 @@ mod tests {
     #[test]
     fn a_tree_over_many_pieces_is_that_over_each() {
         let count = 2 * TREE_PIECE + 5;
-        let part = Part { count, data_type: DataType::Bf16 };
+        let part = Part { count, data_type: DataType::Bf16, codec: None };
         let contribution = |rank: usize| -> Vec<u8> {
             let element = |index: usize| (0x3f80 + (index * 7 + rank * 13) % 500).to_le_bytes();
             (0..count).flat_map(|index| [element(index)[0], element(index)[1]]).collect()

@@ -1,6 +1,7 @@
 //! Why a message was refused. Nothing has changed then.
 
 use super::message::Epochs;
+use crate::summation::codec::CodecError;
 
 /// A message that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,6 +108,18 @@ pub enum Refusal {
         round: u64,
         /// Whose contribution lacks.
         lost: usize,
+    },
+    /// A payload is not what its codec makes.
+    #[error("worker {worker} pushed something else to round {round} of key {key}: {error}")]
+    Malformed {
+        /// Whose round.
+        key: u32,
+        /// Which.
+        round: u64,
+        /// Who.
+        worker: usize,
+        /// What is wrong with it.
+        error: CodecError,
     },
     /// Asynchronous stores are initialised once.
     #[error("key {key} is initialised already")]

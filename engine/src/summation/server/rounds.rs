@@ -162,9 +162,9 @@ impl Gathering {
 }
 
 impl Adding {
-    /// Contributions that are kept.
-    pub(super) fn n_buffers(&self) -> usize {
-        self.contributed.iter().filter(|contributed| **contributed).count()
+    /// Whose contributions are kept, in the order of the ranks.
+    pub(super) fn contributors(&self) -> impl Iterator<Item = usize> + '_ {
+        self.contributed.iter().enumerate().filter(|(_, contributed)| **contributed).map(|(rank, _)| rank)
     }
 }
 

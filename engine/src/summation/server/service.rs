@@ -223,14 +223,17 @@ impl Service {
     /// Bytes of the payloads and results that are kept, and of memory that lies idle for the next ones.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let buffers = |slot: &Slot| match slot {
-            Slot::Gathering(gathering) => gathering.n_buffers(),
-            Slot::Adding(adding) => adding.n_buffers(),
-            Slot::Summed(_) => 1,
+        let bytes = |slot: &Slot, part: Part| match slot {
+            Slot::Gathering(gathering) => gathering.n_buffers() * part.pushed_bytes(),
+            Slot::Adding(adding) => {
+                let result = if part.codec.is_some() { part.answered_bytes() } else { 0 };
+                adding.contributors().count() * part.pushed_bytes() + result
+            }
+            Slot::Summed(_) => part.answered_bytes(),
             Slot::Free | Slot::Over => 0,
         };
-        let kept = |entry: &Entry<State>| {
-            entry.state.rounds.iter().map(|(_, slot)| buffers(slot)).sum::<usize>() * entry.part.size_bytes()
+        let kept = |entry: &Entry<State>| -> usize {
+            entry.state.rounds.iter().map(|(_, slot)| bytes(slot, entry.part)).sum()
         };
         self.keys.iter().map(kept).sum::<usize>() + self.buffers.idle_bytes()
     }
@@ -284,6 +287,7 @@ impl Service {
             return Ok(Pushed::Kept);
         }
         let adding = gathering.adding();
+        let contributors = adding.contributors().collect();
         let Slot::Gathering(gathered) = std::mem::replace(slot, Slot::Adding(adding)) else {
             return Ok(Pushed::Kept);
         };
@@ -296,19 +300,26 @@ impl Service {
             part: *part,
             reduction,
             association: self.association,
-            n_contributors: contributions.len(),
+            contributors,
             contributions,
+            result: part.codec.map_or_else(Vec::new, |_| self.buffers.take(part.answered_bytes())),
+            malformed: None,
             fingerprint: None,
         }))
     }
 
     fn finish(&mut self, addition: Addition) -> Result<Finished, Refusal> {
-        let Addition { key, round, last_arriver, contributions, n_contributors, fingerprint, .. } = addition;
+        let Addition { key, round, last_arriver, contributions, contributors, result, .. } = addition;
+        let n_contributors = contributors.len();
+        if let Some((worker, error)) = addition.malformed {
+            return Err(Refusal::Malformed { key, round, worker, error });
+        }
         let over = Refusal::Over { key, round, worker: last_arriver };
         let Entry { part, state, .. } = self.keys.find(key)?;
         let Ok(slot @ Slot::Adding(_)) = state.rounds.slot(round) else { return Err(over) };
         let mut buffers = contributions.into_iter();
-        let (Slot::Adding(adding), Some(result), Some(fingerprint)) = (&*slot, buffers.next(), fingerprint)
+        let result = part.codec.map_or_else(|| buffers.next(), |_| Some(result));
+        let (Slot::Adding(adding), Some(result), Some(fingerprint)) = (&*slot, result, addition.fingerprint)
         else {
             return Err(over);
         };

@@ -12,6 +12,7 @@ use super::part::{Association, Part, Reduction};
 use super::refusal::Refusal;
 use super::service::{Pending, Phase, Service};
 use crate::kernels::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::summation::codec::Choice;
 
 /// Reproducible numbers (Steele, Lea and Flood, "splitmix", 2014).
 fn mix(input: u64) -> u64 {
@@ -131,7 +132,7 @@ impl Job {
         let counts = [0, 1, 2, 3, 7, 16, 33];
         let part = |key: u64| {
             let draw = |salt: u64, bound| below(mix(mix(seed ^ key) ^ salt), bound);
-            Part { count: counts[draw(2, counts.len())], data_type: types[draw(3, types.len())] }
+            Part { count: counts[draw(2, counts.len())], data_type: types[draw(3, types.len())], codec: None }
         };
         let key = |index: u64| u32::try_from(3 * index + 5).unwrap();
         let parts: BTreeMap<u32, Part> = (0..n_keys).map(|index| (key(index), part(index))).collect();
@@ -211,7 +212,7 @@ impl Job {
             Pushed::Kept => assert!(!all.is_superset(&self.here)),
             Pushed::Complete(addition) => {
                 assert!(all.is_superset(&self.here));
-                assert_eq!((addition.n_contributors, addition.last_arriver), (all.len(), worker));
+                assert_eq!((addition.contributors.len(), addition.last_arriver), (all.len(), worker));
                 self.additions.push(addition);
             }
         }
@@ -445,7 +446,7 @@ fn ready(service: &mut Service, round: u64, worker: usize) -> Sum {
     sum
 }
 
-const BYTE: Part = Part { count: 1, data_type: DataType::U8 };
+const BYTE: Part = Part { count: 1, data_type: DataType::U8, codec: None };
 
 #[test]
 fn a_worker_that_pulls_late_gets_its_own_round_while_others_push_the_next() {
@@ -475,7 +476,7 @@ fn a_worker_that_pulls_late_gets_its_own_round_while_others_push_the_next() {
 
 #[test]
 fn every_order_of_arrival_gives_one_fingerprint() {
-    let part = Part { count: 99, data_type: DataType::F32 };
+    let part = Part { count: 99, data_type: DataType::F32, codec: None };
     for association in [Association::Left, Association::Tree] {
         let mut prints = BTreeSet::new();
         for order in 0..24 {
@@ -584,4 +585,47 @@ fn a_worker_that_is_lost_while_its_round_is_added_up_gets_no_answer() {
     let sum = ready(&mut service, 0, 0);
     assert_eq!(sum.bytes(), [3]);
     assert_eq!(service.answered(sum), Ok(true));
+}
+
+#[test]
+fn encoded_contributions_are_added_up_in_the_order_of_the_ranks() {
+    let numbers = |worker: usize| [1e8, 1.5, -3.0, 1e-3].map(|x: f32| x * (worker as f32 - 1.25));
+    for (choice, answer_bytes) in [("f16", 16), ("bf16", 16), ("one-bit", 16), ("top-k:0.5", 16)] {
+        let choice: Choice = choice.parse().unwrap();
+        let part = Part { count: 4, data_type: DataType::F32, codec: Some(choice) };
+        let encoded = |worker: usize| {
+            let mut bytes = Vec::new();
+            choice.codec().encode(&numbers(worker), &mut bytes).unwrap();
+            bytes
+        };
+        let mut sums = [0.0; 4];
+        choice.codec().decode(&encoded(0), &mut sums).unwrap();
+        (1..3).for_each(|worker| choice.codec().add(&encoded(worker), &mut sums).unwrap());
+        let mut wanted: Vec<u8> =
+            sums.map(|sum| sum / 3.0).as_slice().iter().flat_map(|x| x.to_ne_bytes()).collect();
+        if choice.answers_alike() {
+            wanted.clear();
+            choice.codec().encode(&sums.map(|sum| sum / 3.0), &mut wanted).unwrap();
+        }
+        let mut service = Service::new(3, [(0, part)], Association::Left, EPOCHS);
+        for worker in [2, 0, 1] {
+            push_for_average(&mut service, 0, worker, &encoded(worker));
+        }
+        assert_eq!(ready(&mut service, 0, 1).bytes(), wanted, "{choice}");
+        assert_eq!(wanted.len(), answer_bytes);
+    }
+}
+
+#[test]
+fn a_payload_that_no_codec_made_is_refused_with_its_key_and_worker() {
+    let codec = Some("f16".parse().unwrap());
+    let part = Part { count: 1, data_type: DataType::F32, codec };
+    let mut service = Service::new(2, [(0, part)], Association::Left, EPOCHS);
+    push(&mut service, 0, 1, b"garbage123");
+    let landing = admit(&mut service, 0, 0, b"RSG\x01\x01\0\0\0\0\0");
+    let Pushed::Complete(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
+    addition.run();
+    let refusal = service.added(addition).unwrap_err().to_string();
+    let begins = "worker 1 pushed something else to round 0 of key 0: not an encoded gradient";
+    assert!(refusal.starts_with(begins), "{refusal}");
 }
