@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Of the gradient, in 10^6 bytes
     #[arg(long, default_value_t = 64, value_name = "N")]
     megabytes: u64,
+    /// Bytes that go out at a stretch [default: the pipeline's]
+    #[arg(long, value_name = "N")]
+    frame_bytes: Option<u64>,
     /// Without iperf3 beside
     #[arg(long)]
     alone: bool,
@@ -56,6 +59,8 @@ pub(crate) struct Rank {
     partition_bytes: u64,
     #[arg(long)]
     elements: u64,
+    #[arg(long)]
+    frame_bytes: Option<u64>,
 }
 
 /// A group of processes.
@@ -79,7 +84,7 @@ impl Options {
         let mut cases = Vec::new();
         for n_servers in SERVERS {
             for partition_bytes in PARTS_BYTES {
-                cases.push(Case::start(n_servers, partition_bytes, bytes)?);
+                cases.push(Case::start(n_servers, partition_bytes, bytes, self.frame_bytes)?);
             }
         }
         let mut iperf = if self.alone { None } else { Some(Iperf::start()?) };
@@ -101,7 +106,12 @@ impl Options {
 }
 
 impl Case {
-    fn start(n_servers: usize, partition_bytes: u64, bytes: u64) -> Result<Self, String> {
+    fn start(
+        n_servers: usize,
+        partition_bytes: u64,
+        bytes: u64,
+        frame_bytes: Option<u64>,
+    ) -> Result<Self, String> {
         let meeting = meet()?;
         let elements = (bytes / size_of::<f32>() as u64).to_string();
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -110,6 +120,8 @@ impl Case {
             command.args(["rank", "--meeting", &meeting, "--servers", &n_servers.to_string()]);
             command.args(["--rank", &rank.to_string(), "--elements", &elements]);
             command.args(["--partition-bytes", &partition_bytes.to_string()]);
+            command
+                .args(frame_bytes.iter().flat_map(|bytes| ["--frame-bytes".to_owned(), bytes.to_string()]));
             command.env("RSCCL_SHM_DISABLE", "1").env("RSCCL_NICS", "lo=127.0.0.1");
             command.env("RSCCL_HOST", format!("host-{rank}")).env("NCCL_PROFILER_PLUGIN", "none");
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -186,6 +198,7 @@ impl Rank {
             rank: self.rank,
             partition_bytes: self.partition_bytes,
             elements: self.elements,
+            frame_bytes: self.frame_bytes,
         })?;
         if self.rank < WORKERS {
             let n_bytes = usize::try_from(self.elements).unwrap_or(0) * size_of::<f32>();

@@ -36,6 +36,8 @@ pub struct Place<'a> {
     pub partition_bytes: u64,
     /// Of the tensor.
     pub elements: u64,
+    /// Bytes that go out at a stretch, if not as by default.
+    pub frame_bytes: Option<u64>,
 }
 
 /// Where ranks meet while this process lives.
@@ -53,6 +55,9 @@ impl Rank {
     /// # Errors
     /// The meeting is none, or the group cannot be made.
     pub fn join(place: Place<'_>) -> Result<Self, String> {
+        let default = worker::Settings::default();
+        let pipeline =
+            worker::Settings { frame_bytes: place.frame_bytes.unwrap_or(default.frame_bytes), ..default };
         let Place { n_workers, n_servers, rank, partition_bytes, elements, .. } = place;
         let role = rank.checked_sub(n_workers).map_or(Role::Worker(rank), Role::Server);
         let plan = Plan {
@@ -63,7 +68,7 @@ impl Rank {
             partition_bytes,
             nic_mbit: None,
             settings: Settings::from_env().map_err(text)?,
-            pipeline: worker::Settings::default(),
+            pipeline,
         };
         let mut group = Group::join(plan).map_err(text)?;
         if let Role::Worker(_) = role {

@@ -3,6 +3,7 @@
 mod codecs;
 mod faults;
 mod generations;
+mod nics;
 mod orders;
 
 use std::time::Duration;
@@ -43,6 +44,8 @@ struct Shape {
     n_workers: usize,
     n_servers: usize,
     partition_bytes: u64,
+    /// Of the NICs of four ranks.
+    nic_mbit: Option<[u64; 4]>,
     pipeline: worker::Settings,
 }
 
@@ -61,7 +64,8 @@ const PARTITION_BYTES: u64 = 100_000;
 
 impl Shape {
     fn new(transport: Transport, n_workers: usize, n_servers: usize, partition_bytes: u64) -> Self {
-        Self { transport, n_workers, n_servers, partition_bytes, pipeline: worker::Settings::default() }
+        let pipeline = worker::Settings::default();
+        Self { transport, n_workers, n_servers, partition_bytes, nic_mbit: None, pipeline }
     }
 
     fn members(self) -> Members {
@@ -90,7 +94,7 @@ impl Shape {
             let start = |role: &Role| {
                 let (members, partition_bytes, role) = (self.members(), self.partition_bytes, *role);
                 let settings = self.settings(members.rank(role));
-                let (epoch, nic_mbit, pipeline) = (0, None, self.pipeline);
+                let (epoch, nic_mbit, pipeline) = (0, self.nic_mbit.map(Vec::from), self.pipeline);
                 let plan =
                     Plan { id: *id, members, role, epoch, partition_bytes, nic_mbit, settings, pipeline };
                 scope.spawn(move || rank(Group::join(plan).unwrap(), role))
