@@ -5,7 +5,3 @@
  */
 
 export type * from "./api.gen";
-export type {
-  SummationGroupState, SummationRole, SummationGroup, SummationGroupDetail, SummationLost, SummationService, SummationWorker,
-  SummationStage, SummationFlow, SummationWait, SummationKeyClass, SummationRound,
-} from "./api-summation";
