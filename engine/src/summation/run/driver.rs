@@ -123,7 +123,9 @@ impl Driver {
                 self.requests.finish(n_finished);
                 moved = true;
             }
-            if self.has_started && contributing.is_idle() && self.requests.is_closed() {
+            // Who gives up fails first and closes then: that is no leaving.
+            let is_leaving = self.requests.is_closed() && !self.comm.health.has_failed();
+            if self.has_started && contributing.is_idle() && is_leaving {
                 let is_last = self.requests.is_last();
                 contributing.leave(is_last);
                 self.serving.leave(contributing.worker(), is_last)?;
