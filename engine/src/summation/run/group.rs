@@ -53,8 +53,8 @@ pub(crate) struct Plan {
 
 /// A worker's or a server's place in a group: it declares the tensors, starts, and, as a worker, pushes and pulls them.
 ///
-/// Every worker declares the same tensors in the same order, and submits the same contributions in the same order; servers
-/// are told what is declared. A worker may declare more later and start again, which all do then: what runs until then is
+/// Every worker declares the same tensors in the same order, and submits the same contributions in any order; servers are
+/// told what is declared. A worker may declare more later and start again, which all do then: what runs until then is
 /// a generation, and rounds count from 0 in each. Who is dropped without [`Group::leave`] ends the group for all.
 #[derive(Debug)]
 pub(crate) struct Group {
