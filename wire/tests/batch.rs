@@ -58,6 +58,7 @@ fn full() -> Batch {
         has_segment: true,
         log_lacks: vec!["no GRAPH lines".into()],
         completed_operations: Vec::new(),
+        summations: Vec::new(),
     };
     Batch {
         format_version: FORMAT_VERSION,

@@ -12,13 +12,17 @@ use proptest::prelude::*;
 use ringscope_wire::segment::layout::{self, COMMUNICATOR_ACTIVE, DropReason, OPERATION_ISSUED};
 use ringscope_wire::segment::read::{Communicator, Counters, Identity, Link, Record, Records};
 use ringscope_wire::segment::read::{control_offset, read_generation_offset, records, snapshot};
+use ringscope_wire::segment::summation::layout::{self as summation_layout, Area, MAX_ROUNDS, MAX_WORKERS};
+use ringscope_wire::segment::summation::read::{
+    Group, Round, Rounds, Service, Stage, Summation, Traffic, Wait, Worker, rounds,
+};
 use ringscope_wire::segment::{Segment, SegmentError};
 use ringscope_wire::{Datatype, Primitive};
 use sample::{golden, hex_dump, segment};
 
 #[test]
-fn the_bytes_are_those_of_version_2() {
-    golden("segment-v2.hex", &hex_dump(&segment()));
+fn the_bytes_are_those_of_version_3() {
+    golden("segment-v3.hex", &hex_dump(&segment()));
 }
 
 #[test]
@@ -142,6 +146,105 @@ fn an_operation_in_flight_is_found_in_the_place_of_tickets_passed_over() {
 }
 
 #[test]
+fn a_summation_group_reads_as_written() {
+    let bytes = segment();
+    let read = snapshot(&mut bytes.as_slice()).unwrap();
+    let traffic = Traffic { push_issued_bytes: 4096, local_bytes: 512, ..Traffic::default() };
+    let service = Service {
+        rank: 2,
+        host: "cpu-1".into(),
+        share_ppm: 400_000,
+        owned_bytes: 1 << 20,
+        traffic: vec![traffic, Traffic::default(), Traffic::default()],
+        ..Service::default()
+    };
+    let worker = |host: &str| Worker { host: host.into(), ..Worker::default() };
+    let late = Worker { late_ns: 77, last_arrival_ns: Some(9_000), ..worker("node-8") };
+    let wait = Wait {
+        key: 5,
+        round: 6,
+        for_push: true,
+        tensor: "gradient.fc".into(),
+        first_arrival_ns: 8_000,
+        workers: vec![1, 64],
+    };
+    let group = Group {
+        generation: 1,
+        state: summation_layout::STATE_RUNNING,
+        role: summation_layout::ROLE_WORKER,
+        n_workers: 2,
+        n_servers: 1,
+        lost_rank: None,
+        group: 0xabc,
+        session: 7,
+        membership_epoch: 3,
+        staleness_bound: Some(0),
+        joined_ns: 600,
+        services: vec![service],
+        workers: vec![worker("node-7"), late],
+        stages: vec![Stage { name: "push".into(), waiting_parts: 3, ..Stage::default() }],
+        waits: vec![wait],
+        staleness: vec![10, 2],
+        next_ticket: 1,
+        ..Group::default()
+    };
+    assert_eq!(read.summation, Summation::Group(Box::new(group)));
+}
+
+#[test]
+fn results_read_as_written_and_others_are_counted() {
+    let bytes = segment();
+    let round = Round {
+        ticket: 0,
+        generation: 1,
+        key: 5,
+        round: 4,
+        fingerprint: 0xfeed,
+        made: true,
+        contributors: 2,
+        last_arriver: 1,
+        ..Round::default()
+    };
+    let read = |from, to| rounds(&mut bytes.as_slice(), from, to).unwrap();
+    assert_eq!(read(0, 1), Rounds { rounds: vec![round], missing: 0 });
+    assert_eq!(read(0, 3), Rounds { rounds: vec![round], missing: 2 });
+    assert_eq!(read(0, MAX_ROUNDS as u64 + 1), Rounds { rounds: vec![], missing: MAX_ROUNDS as u64 + 1 });
+    assert_eq!(read(7, 3), Rounds::default());
+}
+
+#[test]
+fn a_group_that_is_being_written_is_not_taken() {
+    let with = |sequence: u64| {
+        let mut bytes = segment();
+        let at = offset_of!(Segment, summation) + offset_of!(Area, sequence);
+        bytes[at..at + 8].copy_from_slice(&sequence.to_le_bytes());
+        snapshot(&mut bytes.as_slice()).unwrap().summation
+    };
+    assert_eq!(with(3), Summation::Torn);
+    assert_eq!(with(0), Summation::None);
+    assert!(matches!(with(4), Summation::Group(_)));
+}
+
+#[test]
+fn more_than_fits_is_not_believed() {
+    let mut bytes = segment();
+    let group = offset_of!(Segment, summation) + offset_of!(Area, group);
+    for offset in [
+        offset_of!(summation_layout::Group, n_workers),
+        offset_of!(summation_layout::Group, n_services),
+        offset_of!(summation_layout::Group, n_waits),
+        offset_of!(summation_layout::Group, n_stages),
+        offset_of!(summation_layout::Group, n_staleness),
+    ] {
+        bytes[group + offset..group + offset + 4].fill(0xff);
+    }
+    let read = snapshot(&mut bytes.as_slice()).unwrap().summation;
+    let Summation::Group(group) = read else { panic!("{read:?}") };
+    assert_eq!((group.services.len(), group.workers.len()), (256, MAX_WORKERS));
+    assert_eq!((group.waits.len(), group.stages.len(), group.staleness.len()), (64, 8, 64));
+}
+
+#[test]
 fn what_the_agent_writes_lies_where_the_collector_looks() {
     assert_eq!(control_offset(), (offset_of!(Segment, live) + offset_of!(layout::Live, control)) as u64);
     let slot_bytes = size_of::<layout::Communicator>() as u64;
@@ -162,8 +265,8 @@ fn every_error_says_what_is_wrong() {
         (b"ringscop".to_vec(), format!("segment is cut: 8 bytes, {} needed", size_of::<layout::Fixed>())),
         (vec![0x41; length], "not a ringscope segment (it begins with [41, 41, 41, 41, 41, 41, 41, 41])".into()),
         (
-            with(8, &[3]),
-            "segment version 3, but this agent reads version 2: use the agent and the collector of one release".into(),
+            with(8, &[4]),
+            "segment version 4, but this agent reads version 3: use the agent and the collector of one release".into(),
         ),
         (with(16, &[0; 8]), format!("segment is corrupt: says it is 0 bytes long, not {length}")),
         (with(offset_of!(layout::Fixed, tick_kind), &[9]), "segment is corrupt: tick kind 9".into()),
@@ -172,9 +275,10 @@ fn every_error_says_what_is_wrong() {
     for (bytes, expected) in cases {
         assert_eq!(snapshot(&mut bytes.as_slice()).unwrap_err().to_string(), expected);
     }
-    let cut = &good[..length - 1];
+    let end = offset_of!(Segment, summation);
+    let cut = &good[..end - 1];
     let error = records(&mut &cut[..], 16_383, 16_384).unwrap_err();
-    assert_eq!(error, SegmentError::Truncated { found: length as u64 - 1, needed: length as u64 });
+    assert_eq!(error, SegmentError::Truncated { found: end as u64 - 1, needed: end as u64 });
 }
 
 #[test]
@@ -190,6 +294,10 @@ fn text_from_outside_is_made_harmless() {
 fn read_all(bytes: &[u8]) {
     let mut source = bytes;
     if let Ok(read) = snapshot(&mut source) {
+        if let Summation::Group(group) = &read.summation {
+            let _ = rounds(&mut source, 0, group.next_ticket);
+            let _ = rounds(&mut source, group.next_ticket.wrapping_sub(3), u64::MAX);
+        }
         let _ = records(&mut source, 0, read.next_ticket);
         let _ = records(&mut source, read.next_ticket.wrapping_sub(3), u64::MAX);
         let clock = read.clock.clock(u64::MAX, u64::MAX);

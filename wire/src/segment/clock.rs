@@ -44,6 +44,13 @@ impl Clock {
         }
     }
 
+    /// Wall time of a moment of `CLOCK_MONOTONIC`, nanoseconds since the Unix epoch.
+    #[must_use]
+    pub fn wall_of_monotonic_ns(self, monotonic_ns: u64) -> u64 {
+        let since = monotonic_ns.wrapping_sub(self.anchor.monotonic_ns).cast_signed();
+        self.anchor.wall_ns.saturating_add_signed(since)
+    }
+
     /// Nanoseconds of a number of ticks.
     #[must_use]
     #[expect(

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
 /// Version of this layout. A reader refuses any other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Communicators that one process can have at once. A slot is used again once its last state has been read.
 pub const MAX_COMMUNICATORS: usize = 256;
 /// Counter blocks per communicator, of which [`crate::Primitive::ALL`] are in use.
@@ -33,6 +33,7 @@ pub struct Segment {
     pub communicators: [Communicator; MAX_COMMUNICATORS],
     pub links: [Link; MAX_LINKS],
     pub records: [Record; MAX_RECORDS],
+    pub summation: super::summation::layout::Area,
 }
 
 /// Written once, before anyone can see the file. Texts are UTF-8, cut to fit, padded with NUL.
@@ -189,11 +190,15 @@ pub enum DropReason {
     NoLibrary = 11,
     /// A profiler event that the program's own plugin asked for and did not get: too many were under way at once.
     ChainedEvent = 12,
+    /// A summation group of more services or workers than the segment has room for: it is not followed.
+    SummationGroupTooLarge = 13,
+    /// A call of the summation service that could not be followed to its end: too many were open at once.
+    SummationTableFull = 14,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -207,6 +212,8 @@ impl DropReason {
         Self::EventPoolFull,
         Self::NoLibrary,
         Self::ChainedEvent,
+        Self::SummationGroupTooLarge,
+        Self::SummationTableFull,
     ];
 
     /// The word used in labels and in JSON.
@@ -226,6 +233,8 @@ impl DropReason {
             Self::EventPoolFull => "event_pool_full",
             Self::NoLibrary => "no_library",
             Self::ChainedEvent => "chained_event",
+            Self::SummationGroupTooLarge => "summation_group_too_large",
+            Self::SummationTableFull => "summation_table_full",
         }
     }
 }

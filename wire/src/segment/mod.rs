@@ -5,12 +5,14 @@
 //!
 //! * [`layout`]: what lies where. The collector works on it through shared references (everything that changes is
 //!   atomic).
+//! * [`summation`]: the same for the summation service.
 //! * [`clock`]: from ticks to time.
 //! * [`read`]: turns the bytes of a file, whole, cut or hostile, into plain values or an error.
 
 pub mod clock;
 pub mod layout;
 pub mod read;
+pub mod summation;
 
 pub use layout::Segment;
 pub use read::{SegmentError, Snapshot};

@@ -12,6 +12,7 @@ use super::layout::{
     MAX_COMMUNICATORS, MAX_RECORDS, Record as RecordLayout, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS,
     VERSION,
 };
+use super::summation::read::{Summation, summation};
 use crate::Primitive;
 
 /// Why bytes are not a segment that this build can read.
@@ -75,7 +76,7 @@ impl Source for &[u8] {
     }
 }
 
-/// All of a segment but its records, at one instant.
+/// All of a segment but its records and results, at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Who the process is.
@@ -108,6 +109,8 @@ pub struct Snapshot {
     pub links: Vec<Link>,
     /// Records written so far.
     pub next_ticket: u64,
+    /// The summation group that the process is in, or was in last.
+    pub summation: Summation,
 }
 
 /// Who a process is, as its segment says.
@@ -278,7 +281,7 @@ pub struct Records {
     pub older: Vec<(u64, Record)>,
 }
 
-/// Reads everything but the records.
+/// Reads everything but the records and the results of the summation service.
 ///
 /// # Errors
 /// [`SegmentError`] if the bytes are no segment of this version, and the source's own.
@@ -294,6 +297,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
     }
     let communicators = communicators(source, n_communicators)?;
     let links = links(source, live.link_regions.into_inner())?;
+    let summation = summation(source)?;
     Ok(Snapshot {
         identity: identity(&fixed),
         clock: ClockAnchor {
@@ -320,6 +324,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         communicators,
         links,
         next_ticket: live.next_ticket.into_inner(),
+        summation,
     })
 }
 
@@ -403,7 +408,7 @@ fn corrupt(what: String) -> SegmentError {
     SegmentError::Corrupt { what }
 }
 
-fn read_one<S: Source, T: FromBytes>(source: &mut S, offset: usize) -> Result<T, S::Error> {
+pub(super) fn read_one<S: Source, T: FromBytes>(source: &mut S, offset: usize) -> Result<T, S::Error> {
     let mut bytes = vec![0; size_of::<T>()];
     source.read_at(offset as u64, &mut bytes)?;
     T::read_from_bytes(&bytes).map_err(|_| {
@@ -429,7 +434,7 @@ fn identity(fixed: &Fixed) -> Identity {
 }
 
 /// Text up to the first NUL; bytes that are not UTF-8 and control characters become U+FFFD.
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end])
         .chars()

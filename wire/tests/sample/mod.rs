@@ -9,8 +9,11 @@ use ringscope_wire::segment::layout::{
     self, COMMUNICATOR_ACTIVE, Communicator, Counters, Fixed, Link, Live, MADE_BY_INIT, OPERATION_ISSUED,
     Record,
 };
+use ringscope_wire::segment::summation::layout::{
+    Area, Group, ROLE_WORKER, Round, STATE_RUNNING, Service, Stage, Traffic, Wait, Worker,
+};
 
-/// A segment of one process with one communicator, one link and one record.
+/// A segment of one process with one communicator, one link, one record and one summation group with one result.
 pub(crate) fn segment() -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Segment>()];
     write_fixed(&mut bytes);
@@ -28,6 +31,7 @@ pub(crate) fn segment() -> Vec<u8> {
     put(&mut bytes, link + offset_of!(Link, sent_bytes), &7168_u64.to_le_bytes());
     put(&mut bytes, link + offset_of!(Link, sent_steps), &7_u64.to_le_bytes());
     write_record(&mut bytes, offset_of!(Segment, records));
+    write_summation(&mut bytes, offset_of!(Segment, summation));
     bytes
 }
 
@@ -80,6 +84,59 @@ fn write_record(bytes: &mut [u8], at: usize) {
     put(bytes, at + offset_of!(Record, peer), &(-1_i32).to_le_bytes());
     put(bytes, at + offset_of!(Record, state), &(1_u32 << 8 | OPERATION_ISSUED).to_le_bytes());
     put(bytes, at + offset_of!(Record, channels), &(1_u32 << 16 | 4).to_le_bytes());
+}
+
+fn write_summation(bytes: &mut [u8], at: usize) {
+    put(bytes, at + offset_of!(Area, sequence), &2_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Area, next_ticket), &1_u64.to_le_bytes());
+    let group = at + offset_of!(Area, group);
+    put(bytes, group + offset_of!(Group, generation), &1_u32.to_le_bytes());
+    put(bytes, group + offset_of!(Group, state), &STATE_RUNNING.to_le_bytes());
+    put(bytes, group + offset_of!(Group, role), &ROLE_WORKER.to_le_bytes());
+    put(bytes, group + offset_of!(Group, n_workers), &2_u32.to_le_bytes());
+    put(bytes, group + offset_of!(Group, n_servers), &1_u32.to_le_bytes());
+    put(bytes, group + offset_of!(Group, lost_rank), &(-1_i32).to_le_bytes());
+    put(bytes, group + offset_of!(Group, n_services), &1_u32.to_le_bytes());
+    put(bytes, group + offset_of!(Group, n_stages), &1_u32.to_le_bytes());
+    put(bytes, group + offset_of!(Group, n_waits), &1_u32.to_le_bytes());
+    put(bytes, group + offset_of!(Group, n_staleness), &2_u32.to_le_bytes());
+    put(bytes, group + offset_of!(Group, group), &0xabc_u64.to_le_bytes());
+    put(bytes, group + offset_of!(Group, session), &7_u64.to_le_bytes());
+    put(bytes, group + offset_of!(Group, membership_epoch), &3_u64.to_le_bytes());
+    put(bytes, group + offset_of!(Group, joined_ns), &600_u64.to_le_bytes());
+    let service = at + offset_of!(Area, services);
+    put(bytes, service + offset_of!(Service, rank), &2_u32.to_le_bytes());
+    put(bytes, service + offset_of!(Service, host), b"cpu-1");
+    put(bytes, service + offset_of!(Service, share_ppm), &400_000_u32.to_le_bytes());
+    put(bytes, service + offset_of!(Service, owned_bytes), &(1_u64 << 20).to_le_bytes());
+    let traffic = service + offset_of!(Service, traffic);
+    put(bytes, traffic + offset_of!(Traffic, push_issued_bytes), &4096_u64.to_le_bytes());
+    put(bytes, traffic + offset_of!(Traffic, local_bytes), &512_u64.to_le_bytes());
+    let worker = at + offset_of!(Area, workers);
+    put(bytes, worker + offset_of!(Worker, host), b"node-7");
+    let worker = worker + size_of::<Worker>();
+    put(bytes, worker + offset_of!(Worker, host), b"node-8");
+    put(bytes, worker + offset_of!(Worker, late_ns), &77_u64.to_le_bytes());
+    put(bytes, worker + offset_of!(Worker, last_arrival_ns), &9_000_u64.to_le_bytes());
+    let stage = at + offset_of!(Area, stages);
+    put(bytes, stage + offset_of!(Stage, name), b"push");
+    put(bytes, stage + offset_of!(Stage, waiting_parts), &3_u64.to_le_bytes());
+    let wait = at + offset_of!(Area, waits);
+    put(bytes, wait + offset_of!(Wait, key), &5_u32.to_le_bytes());
+    put(bytes, wait + offset_of!(Wait, for_push), &1_u32.to_le_bytes());
+    put(bytes, wait + offset_of!(Wait, round), &6_u64.to_le_bytes());
+    put(bytes, wait + offset_of!(Wait, first_arrival_ns), &8_000_u64.to_le_bytes());
+    put(bytes, wait + offset_of!(Wait, tensor), b"gradient.fc");
+    put(bytes, wait + offset_of!(Wait, workers), &[2, 0, 0, 0, 0, 0, 0, 0, 1]);
+    put(bytes, at + offset_of!(Area, staleness), &[10, 0, 0, 0, 0, 0, 0, 0, 2]);
+    let round = at + offset_of!(Area, rounds);
+    put(bytes, round + offset_of!(Round, ticket), &1_u64.to_le_bytes());
+    put(bytes, round + offset_of!(Round, round), &4_u64.to_le_bytes());
+    put(bytes, round + offset_of!(Round, fingerprint), &0xfeed_u64.to_le_bytes());
+    put(bytes, round + offset_of!(Round, key), &5_u32.to_le_bytes());
+    put(bytes, round + offset_of!(Round, generation), &1_u32.to_le_bytes());
+    put(bytes, round + offset_of!(Round, contributors), &(2_u32 << 1 | 1).to_le_bytes());
+    put(bytes, round + offset_of!(Round, last_arriver), &1_u32.to_le_bytes());
 }
 
 fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
