@@ -32,6 +32,9 @@ const MAX_SOCKETS: u8 = 64;
 const DEFAULT_ADDING_THREADS: usize = 2;
 /// More threads than any machine has memory channels for.
 const MAX_ADDING_THREADS: usize = 256;
+/// A fingerprint reads a result once more, at some 16 GB/s: of one in eight it takes no percent of a step even where parts
+/// come through memory, and every part is looked at every few steps.
+const DEFAULT_FINGERPRINTS: u64 = 8;
 /// Where Linux shows the machine.
 const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
@@ -117,6 +120,10 @@ pub(crate) struct Settings {
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
     pub(crate) profiler_plugin: Option<String>,
+    /// `RSUM_OBSERVER`: a library that watches summation groups.
+    pub(crate) summation_observer: Option<String>,
+    /// `RSUM_FINGERPRINTS`: where a group is watched, its workers look at one of so many results that they pull; 0: at none.
+    pub(crate) summation_fingerprints: u64,
     /// Name and value of each reported setting that is set.
     pub(crate) reported: Vec<(String, String)>,
 }
@@ -176,6 +183,8 @@ impl Settings {
             adding_threads: adding_threads(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
+            summation_observer: lookup("RSUM_OBSERVER"),
+            summation_fingerprints: fingerprints(&lookup, &mut mistakes),
             reported: reported(&lookup),
         };
         if mistakes.is_empty() { Ok(settings) } else { Err(Error::InvalidUsage(mistakes.join("; "))) }
@@ -225,6 +234,12 @@ fn host_name(lookup: impl Fn(&str) -> Option<String>) -> String {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         name.split('.').next().unwrap_or("unknown").to_owned()
     })
+}
+
+fn fingerprints(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> u64 {
+    let Some(text) = lookup("RSUM_FINGERPRINTS") else { return DEFAULT_FINGERPRINTS };
+    let wrong = |_| format!("RSUM_FINGERPRINTS: \"{text}\" is not a number of results, 0 or more");
+    keep(text.trim().parse().map_err(wrong), mistakes)
 }
 
 fn keep<T: Default>(parsed: std::result::Result<T, String>, mistakes: &mut Vec<String>) -> T {

@@ -180,6 +180,11 @@ impl Comm {
         lock(&self.profiler).clone()
     }
 
+    /// The name of a rank's host.
+    pub(crate) fn host_name(&self, rank: usize) -> &str {
+        self.peers.get(rank).map_or("", |peer| peer.host.as_str())
+    }
+
     /// Gives an operation its numbers, and tells a profiler that it is enqueued.
     pub(crate) fn number(&self, operation: &mut Operation, call: &Call) {
         let mut counters = lock(&self.counters);

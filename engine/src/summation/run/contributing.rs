@@ -13,6 +13,7 @@ use rustix::event::PollFd;
 use super::agree::Agreement;
 use super::coding::{self, Coding};
 use super::line::{Line, Outcome, Trouble};
+use super::observe::{Ended, Moved};
 use super::requests::{Ending, Request};
 use super::serving::{Frame, Ready, Serving};
 use super::urgency::urgencies;
@@ -59,6 +60,8 @@ pub(super) struct Contributing {
     /// Tickets of pushes that are over before their sums were asked for.
     unasked: BTreeSet<u64>,
     has_left: bool,
+    /// Only where somebody watches.
+    pub(super) moved: Option<Box<Moved>>,
 }
 
 /// A service, as the worker sees it.
@@ -77,6 +80,7 @@ struct Running {
     round: u64,
     send: Region,
     reduction: Reduction,
+    submitted_ns: u64,
     /// Where the sum goes; none while the caller has not asked for it.
     pull: Option<(Buffers, Ending)>,
     /// Services and keys of the parts that are pushed, while the caller has not asked for the sum.
@@ -113,12 +117,18 @@ impl Contributing {
             early_pulls: BTreeMap::new(),
             unasked: BTreeSet::new(),
             has_left: false,
+            moved: None,
         }
     }
 
     /// Its number among the workers.
     pub(super) fn worker(&self) -> usize {
         self.worker
+    }
+
+    /// What a watcher is told of.
+    pub(super) fn view(&self, now_ns: u64) -> worker::Snapshot {
+        self.pipeline.snapshot(now_ns)
     }
 
     /// Says so much on every line first.
@@ -230,6 +240,7 @@ impl Contributing {
             let len = sum.bytes().len();
             self.room(key, round, 0, len, self.worker)?.copy_from_slice(sum.bytes());
             let service = self.placement.owner(key).map_or(0, usize::from);
+            self.see_pulled(service, key, round, (0, len))?;
             let pulled = self.pipeline.pulled(service, key, len as u64, now_ns);
             pulled.map_err(|misreport| self.internal(&misreport))?;
             serving.answered(self.worker, sum)?;
@@ -243,6 +254,7 @@ impl Contributing {
         while let Some(work) = self.pipeline.next_work(Stage::Pull, now_ns) {
             asked = true;
             let (key, round) = (work.key, self.round_of(work.key));
+            self.moved.iter_mut().for_each(|moved| moved.pull_issued(work.server, key, work.bytes));
             match &mut self.services[work.server].line {
                 Some(line) => line.note(self.wire.header(Message::Pull { key, round }, 0)),
                 None => serving.pull(self.worker, key, round)?,
@@ -283,6 +295,9 @@ impl Contributing {
             let tensor = self.tensors.remove(&finished.tensor);
             let running = tensor.and_then(|tensor| self.running.remove(&tensor));
             self.ready.extend(tensor.filter(|tensor| self.waiting.contains_key(tensor)));
+            if let (Some(moved), Some(tensor), Some(running)) = (&self.moved, tensor, &running) {
+                moved.finished(running.ended(tensor, 0));
+            }
             // A tensor without parts is over before its sum is asked for.
             match running.map(|running| (running.ticket, running.pull)) {
                 Some((_, Some((_, ending)))) => ending.set(Ok(())),
@@ -299,6 +314,12 @@ impl Contributing {
     pub(super) fn poll_fds<'a>(&'a self, links: &'a Links) -> impl Iterator<Item = PollFd<'a>> {
         let lines = self.services.iter().filter_map(|service| Some((service, service.line.as_ref()?)));
         lines.flat_map(move |(service, line)| line.poll_fds(links, !self.has_left, service.current.is_some()))
+    }
+
+    /// Tells a watcher that what is under way has failed.
+    pub(super) fn tell_failed(&self, code: i32) {
+        let Some(moved) = &self.moved else { return };
+        self.running.iter().for_each(|(tensor, running)| moved.finished(running.ended(*tensor, code)));
     }
 
     /// All that is under way, to be told that it has failed.
@@ -328,13 +349,18 @@ impl Contributing {
             Err(Refusal::Full { .. }) if !self.running.is_empty() => return Ok(false),
             Err(refusal) => return Err(Trouble::of(self.worker, Error::InvalidUsage(refusal.to_string()))),
         };
-        if let Some(Request::Push { ticket, tensor, send, reduction }) = self.next_round(tensor) {
+        if let Some(moved) = &mut self.moved {
+            parts.iter().for_each(|part| moved.push_issued(part.server, part.key, part.bytes));
+        }
+        if let Some(Request::Push { ticket, tensor, send, reduction, submitted_ns }) = self.next_round(tensor) {
             let round = self.rounds[tensor];
             self.rounds[tensor] += 1;
             let pull = self.early_pulls.remove(&ticket);
             let pull = pull.map(|(recv, ending)| (buffers(recv), ending));
             self.tensors.insert(id, tensor);
-            self.running.insert(tensor, Running { ticket, round, send, reduction, pull, pushed: Vec::new() });
+            let pushed = Vec::new();
+            self.running
+                .insert(tensor, Running { ticket, round, send, reduction, submitted_ns, pull, pushed });
         }
         Ok(true)
     }
@@ -396,6 +422,7 @@ impl Contributing {
         let Send { server, key, offset, len } = *send;
         let sent = self.pipeline.sent(server, key, len, now_ns);
         sent.map_err(|misreport| self.internal(&misreport))?;
+        self.moved.iter_mut().for_each(|moved| moved.pushed(server, key, len));
         let pushed = self.coding.pushed(key).map(|pushed| pushed.len() as u64);
         let is_through = |part: &Part| offset + len == pushed.unwrap_or(part.size_bytes);
         let Some(part) = self.declarations.part(key).filter(is_through) else { return Ok(()) };
@@ -549,6 +576,7 @@ impl Contributing {
                 let room = self.room(key, round, offset as usize, front.len as usize, line.peer)?;
                 let progress = line.receive(links, &front, room)?;
                 if progress == Progress::Done {
+                    self.see_pulled(service, key, round, (offset as usize, front.len as usize))?;
                     let pulled = self.pipeline.pulled(service, key, u64::from(front.len), now_ns);
                     pulled.map_err(|misreport| self.internal(&misreport))?;
                 }
@@ -557,6 +585,29 @@ impl Contributing {
             Message::Digest { .. } | Message::List { .. } => line.agree(links, &front, self.wire, agreement),
             _ => Err(line.broken(strange(&front, line.peer))),
         }
+    }
+
+    /// Where somebody watches: bytes of a result are in the caller's memory.
+    fn see_pulled(
+        &mut self,
+        service: usize,
+        key: u32,
+        round: u64,
+        (offset, len): (usize, usize),
+    ) -> Outcome<()> {
+        let Some(moved) = &mut self.moved else { return Ok(()) };
+        moved.pulled(service, key, len as u64);
+        let part = self.declarations.part(key).filter(|part| (offset + len) as u64 == part.size_bytes);
+        if part.is_none_or(|_| !moved.wants_result(key, round)) {
+            return Ok(());
+        }
+        let running = part.and_then(|part| self.running.get(&part.tensor));
+        let submitted_ns = running.map_or(0, |running| running.submitted_ns);
+        let Some(moved) = self.moved.take() else { return Ok(()) };
+        let room = self.room(key, round, 0, offset + len, self.worker);
+        let seen = room.map(|bytes| moved.result(key, round, bytes, submitted_ns));
+        self.moved = Some(moved);
+        seen
     }
 
     fn internal(&self, what: &impl std::fmt::Display) -> Trouble {
@@ -579,6 +630,14 @@ impl Payload {
             Self::Plain(bytes) => bytes,
             Self::Encoded(encoded, range) => encoded.get(range.clone()).unwrap_or_default(),
         }
+    }
+}
+
+impl Running {
+    /// How it ended.
+    fn ended(&self, tensor: usize, result: i32) -> Ended {
+        let (round, bytes) = (self.round, self.send.len() as u64);
+        Ended { tensor, round, bytes, result, submitted_ns: self.submitted_ns }
     }
 }
 
@@ -619,7 +678,9 @@ mod tests {
         let mut contributing = Contributing::new(0, pipeline, wire, declarations, placement, lines);
         let bytes = vec![0; 320];
         let (send, reduction) = (Region::of_slice(&bytes), Reduction::Sum);
-        contributing.submit(Request::Push { ticket: 0, tensor: 0, send, reduction }).unwrap();
+        contributing
+            .submit(Request::Push { ticket: 0, tensor: 0, send, reduction, submitted_ns: 0 })
+            .unwrap();
         contributing.begin(0).unwrap();
         while contributing.push(&mut links, &mut serving, 0).unwrap() {}
         assert!(contributing.services.iter().take(4).all(|service| service.current.is_some()));

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::agree::Agreement;
 use super::contributing::Contributing;
 use super::line::{Outcome, Trouble};
+use super::observe::{Facts, Watch};
 use super::requests::Requests;
 use super::serving::Serving;
 use super::terms::Terms;
@@ -45,6 +46,8 @@ pub(super) struct Driver {
     pub(super) has_greeted: bool,
     /// Whether callers know that the agreement is reached.
     pub(super) has_started: bool,
+    /// Only where somebody watches.
+    pub(super) watch: Option<Watch>,
 }
 
 impl Driver {
@@ -57,6 +60,7 @@ impl Driver {
             Err(self.blame(Trouble::of(self.comm.rank, error)))
         });
         self.comm.health.activity.end();
+        self.end_watch(&outcome);
         lock(&self.comm.engine).links = self.links;
         self.requests.end(&outcome, self.serving.goes_on());
         for ending in self.contributing.iter_mut().flat_map(Contributing::give_up) {
@@ -114,6 +118,7 @@ impl Driver {
         }
         if !self.has_started && self.agreement.is_reached() {
             self.has_started = true;
+            self.begin_watch();
             self.requests.start();
         }
         moved |= self.speak(now_ns)?;
@@ -132,6 +137,9 @@ impl Driver {
                 moved |= contributing.send_notes(&mut self.links)?;
             }
         }
+        if let Some(watch) = &mut self.watch {
+            watch.look(moved, now_ns, &self.serving, self.contributing.as_ref());
+        }
         Ok(moved)
     }
 
@@ -144,10 +152,30 @@ impl Driver {
         let service = self.terms.service(declarations, &placement);
         self.serving.adopt(service, Arc::clone(declarations));
         self.requests.place(&placement);
+        if self.watch.is_some() {
+            Watch::place(declarations, &mut self.serving, self.contributing.as_mut());
+        }
         self.serving.greet(digest);
         self.contributing.iter_mut().for_each(|contributing| contributing.greet(digest));
         self.has_greeted = true;
         true
+    }
+
+    fn begin_watch(&mut self) {
+        let known = self.agreement.declarations().zip(self.requests.placement());
+        let (Some(watch), Some((declarations, placement))) = (&mut self.watch, known) else { return };
+        watch.begin(&Facts { comm: &self.comm, terms: &self.terms, declarations, placement: &placement });
+    }
+
+    fn end_watch(&mut self, outcome: &Result<()>) {
+        let Some(watch) = self.watch.take() else { return };
+        let goes_on = !self.requests.is_last() || self.serving.goes_on();
+        let mut contributing = self.contributing.as_mut();
+        if let (Err(error), Some(contributing)) = (outcome, &mut contributing) {
+            contributing.tell_failed(error.code());
+        }
+        let now_ns = clock::monotonic_ns();
+        watch.end(outcome, goes_on, now_ns, &self.comm, (&mut self.serving, contributing));
     }
 
     fn listen(&mut self, now_ns: u64) -> Outcome<bool> {
@@ -196,6 +224,7 @@ impl Driver {
         if self.look()? || self.is_over() {
             return Ok(true);
         }
+        let most = self.watch.as_ref().map_or(most, |watch| watch.bound(most, clock::monotonic_ns()));
         let runner = PollFd::new(&comm.health.runner, PollFlags::IN);
         let contributing = self.contributing.iter().flat_map(|one| one.poll_fds(&self.links));
         let mut fds: Vec<PollFd<'_>> =

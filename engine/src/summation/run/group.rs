@@ -9,6 +9,7 @@ use super::contributing::Contributing;
 use super::driver::{Driver, break_off};
 use super::line::Line;
 use super::members::{Members, Role};
+use super::observe::{Watch, Watching};
 use super::report::Probe;
 use super::requests::{Ending, Requests};
 use super::serving::Serving;
@@ -39,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) members: Members,
     /// This process's.
     pub(crate) role: Role,
+    /// What stays when members change, the same for all.
+    pub(crate) session: u64,
     /// How often the members have changed, the same for all.
     pub(crate) epoch: u32,
     /// Bytes of a part at most, the same for all workers. Servers are told.
@@ -66,6 +69,7 @@ pub(crate) struct Group {
     nic_mbit: Option<Vec<u64>>,
     pipeline: worker::Settings,
     running: Option<Run>,
+    watching: Option<Arc<Watching>>,
     has_left: bool,
 }
 
@@ -118,7 +122,7 @@ impl Group {
     /// # Errors
     /// There is no such role, parts would be too small or too large, or the communicator cannot be made.
     pub(crate) fn join(plan: Plan) -> Result<Self> {
-        let Plan { id, members, role, epoch, partition_bytes, nic_mbit, settings, pipeline } = plan;
+        let Plan { id, members, role, session, epoch, partition_bytes, nic_mbit, settings, pipeline } = plan;
         if !members.has(role) {
             return Err(Error::InvalidArgument(format!("there is no {role:?} among {members:?}")));
         }
@@ -132,12 +136,24 @@ impl Group {
         let (rank, n_ranks) = (members.rank(role), members.n_ranks());
         let request =
             Request { api: "summation", id, rank, n_ranks, config: CommConfig::default(), split: None };
+        let watching = Watching::new(&settings, session);
         let comm = init_as(request, settings, &Making::new())?;
         // Known to the process, so that it takes leave of its peers, and tells them of a failure, when it exits.
         registry::insert(Arc::clone(&comm));
         let epochs = Epochs { membership: epoch, placement: 0 };
         let (running, has_left) = (None, false);
-        Ok(Self { comm, members, role, declarations, epochs, nic_mbit, pipeline, running, has_left })
+        Ok(Self {
+            comm,
+            members,
+            role,
+            declarations,
+            epochs,
+            nic_mbit,
+            pipeline,
+            running,
+            watching,
+            has_left,
+        })
     }
 
     /// Declares a tensor, from the next start on; its index.
@@ -240,6 +256,15 @@ impl Group {
         self.finish()
     }
 
+    /// The same, because a group with other members follows.
+    ///
+    /// # Errors
+    /// As [`Self::leave`].
+    pub(crate) fn suspend(&mut self) -> Result<()> {
+        self.watching.iter().for_each(|watching| watching.suspend());
+        self.finish()
+    }
+
     /// The same, with the communicator still there.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.serve(|_| {})
@@ -282,6 +307,12 @@ impl Group {
         Arc::clone(&self.comm.health)
     }
 
+    /// From the next start on, this watches.
+    #[cfg(test)]
+    pub(super) fn watch(&mut self, watching: Arc<Watching>) {
+        self.watching = Some(watching);
+    }
+
     /// The communicator, with the connections once the group has [finished](Self::finish).
     #[cfg(test)]
     pub(super) fn comm(&self) -> &Comm {
@@ -319,7 +350,7 @@ impl Group {
         let to_workers = lines(comm, &mut links, 0..members.n_workers, PUSH_CHANNEL, ANSWER_CHANNEL)?;
         let mut n_lines = to_workers.iter().flatten().count();
         let declarations = Arc::new(self.declarations.clone());
-        let serving = Serving::new(
+        let mut serving = Serving::new(
             terms.idle_service(),
             wire,
             Arc::clone(&declarations),
@@ -329,7 +360,7 @@ impl Group {
         )
         .with(Adders::start(comm.adding_threads(), &comm.health)?);
         let mut known = None;
-        let contributing = match self.role {
+        let mut contributing = match self.role {
             Role::Server(_) => None,
             Role::Worker(worker) => {
                 let ranks = (0..members.n_ranks()).map(|service| members.rank_of_service(service));
@@ -350,6 +381,10 @@ impl Group {
                 Some(contributing)
             }
         };
+        let watch = self
+            .watching
+            .as_ref()
+            .map(|watching| Watch::new(watching, comm, members, &mut serving, contributing.as_mut()));
         Ok(Driver {
             comm: Arc::clone(comm),
             requests: Arc::clone(requests),
@@ -360,6 +395,7 @@ impl Group {
             terms,
             has_greeted: false,
             has_started: false,
+            watch,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::report::Asked;
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use crate::net::control::{Health, lock};
@@ -18,7 +19,7 @@ const MAX_OPEN: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) enum Request {
     /// A contribution to the next round of a tensor, which stays unchanged until its sum is there.
-    Push { ticket: u64, tensor: usize, send: Region, reduction: Reduction },
+    Push { ticket: u64, tensor: usize, send: Region, reduction: Reduction, submitted_ns: u64 },
     /// The sum of the round that a push with this ticket contributes to.
     Pull { ticket: u64, recv: Region, ending: Ending },
 }
@@ -98,7 +99,8 @@ impl Requests {
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         state.n_open += 1;
-        state.queue.push_back(Request::Push { ticket, tensor, send, reduction });
+        let submitted_ns = clock::monotonic_ns();
+        state.queue.push_back(Request::Push { ticket, tensor, send, reduction, submitted_ns });
         drop(state);
         self.wake();
         Ok(ticket)

@@ -13,6 +13,7 @@ use super::adders::Adders;
 use super::agree::Agreement;
 use super::coding;
 use super::line::{Line, Outcome, Trouble};
+use super::observe::Heard;
 use super::report::{Report, Waiting};
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
@@ -23,7 +24,7 @@ use crate::summation::server::addition::Addition;
 use crate::summation::server::message::{Admission, Answer, Landing, Pull, Push, Pushed, Sum};
 use crate::summation::server::part::Reduction;
 use crate::summation::server::refusal::Refusal;
-use crate::summation::server::service::{Pending, Phase, Service};
+use crate::summation::server::service::{Counters, Pending, Phase, Service};
 use crate::summation::tensor::Declarations;
 use crate::transport::Progress;
 
@@ -47,6 +48,18 @@ pub(super) struct Serving {
     next_seat: usize,
     /// None: it adds on the driver's thread.
     adders: Option<Adders>,
+    /// Only where somebody watches.
+    pub(super) heard: Option<Box<Heard>>,
+}
+
+/// What a watcher is told of.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) counters: Counters,
+    pub(super) waits: Vec<Pending>,
+    /// By worker: answers that are not out, and their bytes.
+    pub(super) unanswered: Vec<(u64, u64)>,
+    pub(super) declarations: &'a Declarations,
 }
 
 /// What there is of one worker.
@@ -110,12 +123,28 @@ impl Serving {
     ) -> Self {
         let seats = lines.into_iter().map(Seat::new).collect();
         let urgencies = urgencies(&declarations);
-        Self { service, wire, declarations, urgencies, frame_bytes, rank, seats, next_seat: 0, adders: None }
+        let (next_seat, adders, heard) = (0, None, None);
+        Self { service, wire, declarations, urgencies, frame_bytes, rank, seats, next_seat, adders, heard }
     }
 
     /// With threads that add.
     pub(super) fn with(self, adders: Adders) -> Self {
         Self { adders: Some(adders), ..self }
+    }
+
+    /// What a watcher is told of.
+    pub(super) fn view(&self) -> View<'_> {
+        let unanswered = |seat: &Seat| {
+            let answers = || seat.answering.iter().chain(seat.answers.values());
+            let bytes: usize = answers().map(|ready| ready.sum.bytes().len()).sum();
+            (answers().count() as u64, bytes.saturating_sub(seat.answered_bytes) as u64)
+        };
+        View {
+            counters: self.service.counters(),
+            waits: self.service.waits_for(),
+            unanswered: self.seats.iter().map(unanswered).collect(),
+            declarations: &self.declarations,
+        }
     }
 
     /// What is to be summed, where that was not known from the beginning.
@@ -261,6 +290,9 @@ impl Serving {
             self.seats[worker].landing = Some(filling);
             return Ok(());
         }
+        if let Some(heard) = &mut self.heard {
+            heard.arrived(worker, filling.key, filling.round, filling.filled);
+        }
         let pushed =
             self.service.pushed(filling.landing).map_err(|refusal| self.refused(worker, &refusal))?;
         match pushed {
@@ -325,6 +357,7 @@ impl Serving {
             Refusal::Malformed { worker, .. } => self.refused(worker, &refusal),
             _ => Trouble::of(self.rank, Error::Internal(format!("rank {}: {refusal}", self.rank))),
         })?;
+        self.heard.iter_mut().for_each(|heard| heard.made(&finished));
         for worker in 0..self.seats.len() {
             if self.seats[worker].pulls.get(&finished.key) == Some(&finished.round) {
                 self.pull(worker, finished.key, finished.round)?;

@@ -55,6 +55,11 @@ impl Terms {
         self.shares.fractions()
     }
 
+    /// Of each service, how much it should own.
+    pub(super) fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
     /// Which service owns which part.
     pub(super) fn placement(&self, declarations: &Declarations) -> Arc<Placement> {
         Arc::new(Placement::by_shares(self.epochs.placement, declarations, &self.shares))

@@ -5,6 +5,7 @@ mod faults;
 mod generations;
 mod nics;
 mod orders;
+mod observed;
 
 use std::time::Duration;
 
@@ -94,9 +95,18 @@ impl Shape {
             let start = |role: &Role| {
                 let (members, partition_bytes, role) = (self.members(), self.partition_bytes, *role);
                 let settings = self.settings(members.rank(role));
-                let (epoch, nic_mbit, pipeline) = (0, self.nic_mbit.map(Vec::from), self.pipeline);
-                let plan =
-                    Plan { id: *id, members, role, epoch, partition_bytes, nic_mbit, settings, pipeline };
+                let (session, epoch, nic_mbit, pipeline) = (1, 0, self.nic_mbit.map(Vec::from), self.pipeline);
+                let plan = Plan {
+                    id: *id,
+                    members,
+                    role,
+                    session,
+                    epoch,
+                    partition_bytes,
+                    nic_mbit,
+                    settings,
+                    pipeline,
+                };
                 scope.spawn(move || rank(Group::join(plan).unwrap(), role))
             };
             let threads: Vec<_> = roles.iter().map(start).collect();

@@ -190,7 +190,7 @@ impl Session {
     pub(crate) fn suspend(&self) -> Result<()> {
         self.check_pulled("suspend")?;
         let mut place = self.write();
-        place.as_mut().ok_or_else(no_group)?.group.finish()?;
+        place.as_mut().ok_or_else(no_group)?.group.suspend()?;
         *place = None;
         Ok(())
     }
@@ -320,6 +320,7 @@ pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Setting
         id,
         members: membership.members(),
         role: membership.role(),
+        session: membership.session,
         epoch: membership.epoch,
         partition_bytes,
         nic_mbit: membership.nic_mbit(),

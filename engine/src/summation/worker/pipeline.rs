@@ -39,6 +39,8 @@ pub struct Pipeline {
     pub(super) credits: Credits,
     pub(super) interleave: Interleave,
     pub(super) is_suspended: bool,
+    /// Of the first part of each server that waited, while it lacked credits.
+    pub(super) credits_waited_ns: u64,
     next_tensor: u64,
     next_sequence: u64,
 }
@@ -57,6 +59,7 @@ impl Pipeline {
             credits: Credits::new(n_servers, settings.credit_bytes_per_server, settings.credit_bytes),
             interleave: Interleave::new(n_servers, settings.first_server, settings.frame_bytes.max(1)),
             is_suspended: false,
+            credits_waited_ns: 0,
             next_tensor: 0,
             next_sequence: 0,
         }

@@ -32,6 +32,8 @@ pub(super) struct Server {
     pub(super) assigned_bytes: u64,
     pub(super) sent_bytes: u64,
     pub(super) pulled_bytes: u64,
+    /// Since when the first part that waits lacks credits.
+    pub(super) lacks_credits_since_ns: Option<u64>,
 }
 
 impl Server {
@@ -45,6 +47,7 @@ impl Server {
             assigned_bytes: 0,
             sent_bytes: 0,
             pulled_bytes: 0,
+            lacks_credits_since_ns: None,
         }
     }
 }
@@ -71,6 +74,7 @@ impl Pipeline {
             .filter(takes)
             .filter_map(|server| Some((server, self.turn(server)?)))
             .collect();
+        self.note_lack_of_credits(now_ns);
         let server = self.choose(&turns)?;
         let turn = turns.iter().find(|turn| turn.0 == server)?.1;
         if let Turn::Begin(head) = turn {
@@ -142,7 +146,23 @@ impl Pipeline {
         lane.let_pass(head);
         self.credits.take(server, head.bytes);
         self.servers[server].current = Some(head.key);
+        if let Some(since_ns) = self.servers[server].lacks_credits_since_ns.take() {
+            self.credits_waited_ns += now_ns.saturating_sub(since_ns);
+        }
         self.begin(head.key, now_ns);
+    }
+
+    fn note_lack_of_credits(&mut self, now_ns: u64) {
+        let overtake_bytes = self.settings.overtake_bytes;
+        let lanes = self.queues[Stage::Push.index()].lanes.iter().enumerate();
+        for (server, lane) in lanes {
+            let state = &mut self.servers[server];
+            let lacks = |bytes| !self.credits.fits_server(server, bytes) || !self.credits.fits_in_all(bytes);
+            let waits = state.current.is_none() && state.lacks_credits_since_ns.is_none();
+            if waits && lane.head(overtake_bytes).is_some_and(|head| lacks(head.bytes)) {
+                state.lacks_credits_since_ns = Some(now_ns);
+            }
+        }
     }
 
     fn cut_frame(&mut self, server: usize) -> Option<Send> {

@@ -14,6 +14,8 @@ pub struct Snapshot {
     pub credits_used_bytes: u64,
     /// Their bound.
     pub credit_bytes: u64,
+    /// For how long the first part that waited for a server lacked credits, over all servers.
+    pub credits_waited_ns: u64,
     /// Of the parts in flight, the one that was submitted first.
     pub oldest: Option<Oldest>,
     /// Whether it is suspended.
@@ -88,6 +90,7 @@ impl Pipeline {
             servers: (0..self.servers.len()).map(|server| self.server_view(server, sent_bytes)).collect(),
             credits_used_bytes: self.credits.used_in_all(),
             credit_bytes: self.settings.credit_bytes,
+            credits_waited_ns: self.credits_waited_ns,
             oldest: self.oldest(now_ns),
             is_suspended: self.is_suspended,
         }

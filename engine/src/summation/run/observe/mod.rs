@@ -1,0 +1,19 @@
+//! What a watcher is told of a group: the interface of `rsum_observer.h`.
+//!
+//! [`abi`] has its structures and [`plugin`] finds the watcher and calls it. [`heard`] counts what a service hears of its
+//! workers, [`moved`] what a worker moves, both as it happens and without allocating; [`watch`] tells of the whole, ten
+//! times a second while anything is under way. Where nobody watches there is none of them.
+
+mod abi;
+mod facts;
+mod heard;
+mod moved;
+mod plugin;
+#[cfg(test)]
+pub(super) mod recorder;
+mod watch;
+
+pub(super) use facts::Facts;
+pub(super) use heard::Heard;
+pub(super) use moved::{Ended, Moved};
+pub(super) use watch::{Watch, Watching};

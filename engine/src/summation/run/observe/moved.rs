@@ -1,0 +1,130 @@
+//! What a worker moves: bytes by service and class of key, results, and rounds of whole tensors.
+
+use std::sync::Arc;
+
+use super::abi::{Finished, N_CLASSES, Round, Traffic};
+use super::watch::Voice;
+use crate::clock;
+use crate::hash::hash;
+use crate::summation::server::fingerprint::fingerprint;
+use crate::summation::tensor::Declarations;
+
+/// What the names of tensors of the first classes begin with.
+const PREFIXES: [&str; N_CLASSES - 1] = ["gradient.", "parameter."];
+
+/// Counted since the group was joined.
+#[derive(Debug)]
+pub(in crate::summation::run) struct Moved {
+    voice: Arc<Voice>,
+    /// By service, then by class.
+    traffic: Vec<[Traffic; N_CLASSES]>,
+    /// By service: whether its bytes cross no NIC.
+    is_local: Vec<bool>,
+    /// By key.
+    classes: Vec<u8>,
+    /// Of so many results one is fingerprinted; 0: none.
+    one_of: u64,
+}
+
+/// A round of a tensor, as its caller sees it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::summation::run) struct Ended {
+    pub(in crate::summation::run) tensor: usize,
+    pub(in crate::summation::run) round: u64,
+    pub(in crate::summation::run) bytes: u64,
+    /// Of [`crate::error::Error`], 0 if it is none.
+    pub(in crate::summation::run) result: i32,
+    pub(in crate::summation::run) submitted_ns: u64,
+}
+
+impl Moved {
+    /// With services that are local or not.
+    pub(super) fn new(voice: Arc<Voice>, is_local: Vec<bool>, one_of: u64) -> Self {
+        let traffic = vec![[Traffic::default(); N_CLASSES]; is_local.len()];
+        Self { voice, traffic, is_local, classes: Vec::new(), one_of }
+    }
+
+    /// These are the keys from now on.
+    pub(super) fn begin(&mut self, declarations: &Declarations) {
+        let class = |name: &str| {
+            PREFIXES.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(PREFIXES.len())
+        };
+        let of_tensor: Vec<u8> = (declarations.tensors().iter())
+            .map(|tensor| u8::try_from(class(&tensor.name)).unwrap_or_default())
+            .collect();
+        self.classes = declarations.parts().map(|part| of_tensor[part.tensor]).collect();
+    }
+
+    /// A part was submitted.
+    pub(in crate::summation::run) fn push_issued(&mut self, service: usize, key: u32, bytes: u64) {
+        if let Some((traffic, _)) = self.traffic_of(service, key) {
+            traffic.push_issued_bytes += bytes;
+        }
+    }
+
+    /// Bytes of a part are out.
+    pub(in crate::summation::run) fn pushed(&mut self, service: usize, key: u32, bytes: u64) {
+        if let Some((traffic, is_local)) = self.traffic_of(service, key) {
+            traffic.push_completed_bytes += bytes;
+            traffic.local_bytes += if is_local { bytes } else { 0 };
+        }
+    }
+
+    /// A sum was asked for.
+    pub(in crate::summation::run) fn pull_issued(&mut self, service: usize, key: u32, bytes: u64) {
+        if let Some((traffic, _)) = self.traffic_of(service, key) {
+            traffic.pull_issued_bytes += bytes;
+        }
+    }
+
+    /// Bytes of a sum have come.
+    pub(in crate::summation::run) fn pulled(&mut self, service: usize, key: u32, bytes: u64) {
+        if let Some((traffic, is_local)) = self.traffic_of(service, key) {
+            traffic.pull_completed_bytes += bytes;
+            traffic.local_bytes += if is_local { bytes } else { 0 };
+        }
+    }
+
+    /// Whether the bytes of a result are to be looked at. The same results on all workers; of each key other rounds.
+    pub(in crate::summation::run) fn wants_result(&self, key: u32, round: u64) -> bool {
+        match self.one_of {
+            0 => false,
+            1 => true,
+            n => hash([u64::from(key), round].map(u64::to_le_bytes).as_flattened()).is_multiple_of(n),
+        }
+    }
+
+    /// A result is here, whole.
+    pub(in crate::summation::run) fn result(&self, key: u32, round: u64, bytes: &[u8], begun_ns: u64) {
+        let fingerprint = fingerprint(bytes);
+        let now_ns = clock::monotonic_ns();
+        let took_ns = now_ns.saturating_sub(begun_ns);
+        let size = size_of::<Round>();
+        self.voice.round(&Round { size, key, round, fingerprint, took_ns, now_ns, ..Round::default() });
+    }
+
+    /// A round of a tensor is over.
+    pub(in crate::summation::run) fn finished(&self, ended: Ended) {
+        let Ended { tensor, round, bytes, result, submitted_ns } = ended;
+        self.voice.finished(&Finished {
+            size: size_of::<Finished>(),
+            tensor: u32::try_from(tensor).unwrap_or(u32::MAX),
+            result,
+            round,
+            bytes,
+            submitted_ns,
+            now_ns: clock::monotonic_ns(),
+        });
+    }
+
+    /// By service, then by class.
+    pub(super) fn traffic(&self) -> &[Traffic] {
+        self.traffic.as_flattened()
+    }
+
+    fn traffic_of(&mut self, service: usize, key: u32) -> Option<(&mut Traffic, bool)> {
+        let class = usize::from(*self.classes.get(key as usize)?);
+        let is_local = *self.is_local.get(service)?;
+        Some((self.traffic.get_mut(service)?.get_mut(class)?, is_local))
+    }
+}
