@@ -297,7 +297,7 @@ fn settle(segment: &Segment, record: &Record, is_taken: bool) {
 }
 
 #[cold]
-fn refuse(record: &Record, counters: &Counters) {
+pub(crate) fn refuse(record: &Record, counters: &Counters) {
     let state = record.state.load(Relaxed);
     if (is_in_flight(state) || state & 0xff == OPERATION_CAPTURED)
         && record.state.compare_exchange(state, state & !0xff | OPERATION_FAILED, SeqCst, Relaxed).is_ok()

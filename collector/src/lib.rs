@@ -12,6 +12,7 @@
 //! * [`communicators`], [`contexts`] and [`adopt`]: communicator slots, and which one the profiler speaks of
 //! * [`lineage`]: what a communicator hands down to its children
 //! * [`links`] and [`steps`]: network bytes per peer
+//! * [`summation`]: the same for the summation service: its group and its calls
 //! * [`switch`]: on, off, fault, how much to ask for, and the count of what was dropped
 //! * [`local`]: what a thread remembers
 //! * [`config`] and [`identity`]: who this process is
@@ -32,5 +33,6 @@ mod local;
 mod replay;
 mod seen;
 mod steps;
+mod summation;
 mod switch;
 mod tasks;

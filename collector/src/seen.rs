@@ -44,17 +44,34 @@ impl Described {
 /// Records an operation whose call did not pass the collector: as issued now, or as captured into a graph. The
 /// library may speak of one communicator on several threads, so counters are added to atomically.
 pub(crate) fn add(segment: &Segment, seen: &Described, is_captured: bool) -> Operation {
-    let communicator = communicators::at(segment, seen.slot);
+    let state = if is_captured { OPERATION_CAPTURED } else { OPERATION_ISSUED };
+    let ticket = place_record(segment, seen, state, ticks::now());
     let primitive = seen.primitive.index() & (MAX_PRIMITIVES - 1);
-    let counters = &communicator.counters[primitive];
-    let bytes = seen.bytes();
+    let counters = &communicators::at(segment, seen.slot).counters[primitive];
+    let (calls, sum) = if is_captured {
+        (&counters.captured_calls, &counters.captured_bytes)
+    } else {
+        (&counters.issued_calls, &counters.issued_bytes)
+    };
+    calls.fetch_add(1, Relaxed);
+    sum.fetch_add(seen.bytes(), Relaxed);
+    Operation::new(ticket, seen.slot, primitive)
+}
+
+/// Records an operation as issued at these ticks, without counting it; the record's ticket.
+pub(crate) fn write(segment: &Segment, seen: &Described, issued_ticks: u64) -> u64 {
+    place_record(segment, seen, OPERATION_ISSUED, issued_ticks)
+}
+
+fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u64) -> u64 {
+    let communicator = communicators::at(segment, seen.slot);
+    let counters = &communicator.counters[seen.primitive.index() & (MAX_PRIMITIVES - 1)];
     let (ticket, record) = place(segment);
     record.ticket.store(0, Relaxed);
     fence(Release);
-    let state = if is_captured { OPERATION_CAPTURED } else { OPERATION_ISSUED };
-    record.issued_ticks.store(ticks::now(), Relaxed);
+    record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(0, Relaxed);
-    record.bytes.store(bytes, Relaxed);
+    record.bytes.store(seen.bytes(), Relaxed);
     record.count.store(seen.count, Relaxed);
     record.seq_number.store(counters.next_seq_number.fetch_add(1, Relaxed), Relaxed);
     record.what.store(what(seen.slot, seen.primitive, seen.datatype.0), Relaxed);
@@ -62,14 +79,7 @@ pub(crate) fn add(segment: &Segment, seen: &Described, is_captured: bool) -> Ope
     record.state.store(communicator.generation.load(Relaxed) << 8 | state, Relaxed);
     record.channels.store(0, Relaxed);
     record.ticket.store(ticket + 1, Release);
-    let (calls, sum) = if is_captured {
-        (&counters.captured_calls, &counters.captured_bytes)
-    } else {
-        (&counters.issued_calls, &counters.issued_bytes)
-    };
-    calls.fetch_add(1, Relaxed);
-    sum.fetch_add(bytes, Relaxed);
-    Operation::new(ticket, seen.slot, primitive)
+    ticket
 }
 
 /// The oldest operation in flight that fits and has no task yet.

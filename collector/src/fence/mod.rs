@@ -7,6 +7,7 @@
 //! * [`profiler`]: the profiler plugin in all its versions, and the one that the program had before
 //! * [`later`]: communicators whose init goes on after its call has returned
 //! * [`resolve`]: the library's own functions, found through [`scope`]
+//! * [`summation`]: the summation service's calls, and what its engine tells
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
 //! * `ticks`: clocks
 
@@ -21,6 +22,7 @@ mod profiler;
 mod resolve;
 mod scope;
 mod segment_map;
+mod summation;
 pub(crate) mod ticks;
 
 pub(crate) use profiler::event;

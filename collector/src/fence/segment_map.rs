@@ -16,7 +16,7 @@ use ringscope_wire::segment::layout::{Fixed, STATE_ON};
 
 use super::{guard, later, profiler, resolve, ticks};
 use crate::config::Config;
-use crate::{communicators, completion, contexts, identity, local, replay, seen, steps, switch};
+use crate::{communicators, completion, contexts, identity, local, replay, seen, steps, summation, switch};
 
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
 /// Descriptor that holds the lock; -1 if there is none.
@@ -195,6 +195,7 @@ extern "C" fn forget_parent() {
     replay::forget();
     seen::forget();
     steps::forget();
+    summation::group::forget();
     switch::forget();
     local::with(local::Local::forget);
 }

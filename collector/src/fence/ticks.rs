@@ -5,7 +5,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ringscope_wire::segment::layout::{TICKS_COUNTER, TICKS_MONOTONIC_NS};
+use ringscope_wire::segment::layout::{Fixed, TICKS_COUNTER, TICKS_MONOTONIC_NS};
 
 static HAS_COUNTER: AtomicBool = AtomicBool::new(false);
 
@@ -25,6 +25,21 @@ pub(crate) struct Anchor {
 #[inline(always)]
 pub(crate) fn now() -> u64 {
     if HAS_COUNTER.load(Relaxed) { counter() } else { clock_ns(libc::CLOCK_MONOTONIC) }
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The ticks of so many nanoseconds, by the clocks' rates since a segment's anchor.
+pub(crate) fn of_duration(fixed: &Fixed, ns: u64) -> u64 {
+    if fixed.tick_kind == TICKS_MONOTONIC_NS {
+        return ns;
+    }
+    let ticks = u128::from(now().saturating_sub(fixed.anchor_ticks));
+    let elapsed_ns = u128::from(monotonic_ns().saturating_sub(fixed.anchor_monotonic_ns)).max(1);
+    u64::try_from(u128::from(ns) * ticks / elapsed_ns).unwrap_or(u64::MAX)
 }
 
 /// Settles what a tick is, and reads all clocks at once. Before the first call ticks are nanoseconds.

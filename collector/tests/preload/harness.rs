@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::read::{self, Communicator, Counters, Record};
+use ringscope_wire::segment::summation::read::{Round, Summation, rounds};
 use ringscope_wire::segment::{Segment, Snapshot, layout};
 
 /// How a scenario is run.
@@ -22,6 +23,8 @@ pub(crate) struct Left {
     pub(crate) records: Vec<Record>,
     /// Records in the places of tickets that were passed over, with those tickets.
     pub(crate) older: Vec<(u64, Record)>,
+    /// Results of the summation service.
+    pub(crate) rounds: Vec<Round>,
 }
 
 /// A scenario in the program that is linked to the library.
@@ -29,6 +32,13 @@ pub(crate) fn job(scenario: &str) -> Job {
     let mut command = Command::new(programs().join("driver"));
     command.arg(scenario);
     Job::new(command, scenario)
+}
+
+/// A scenario in a program that calls the summation service.
+pub(crate) fn summation_job(scenario: &str) -> Job {
+    let mut command = Command::new(programs().join("driver_rsum"));
+    command.arg(scenario);
+    Job::new(command, &format!("{scenario}-rsum"))
 }
 
 /// A scenario in the program that loads the library's user with `RTLD_LOCAL`.
@@ -213,7 +223,11 @@ fn read_segment(path: &Path) -> Left {
     let from = snapshot.next_ticket.saturating_sub(layout::MAX_RECORDS as u64);
     let records = read::records(&mut bytes.as_slice(), from, snapshot.next_ticket).unwrap();
     assert_eq!(records.overwritten, 0);
-    Left { snapshot, records: records.records, older: records.older }
+    let rounds = match &snapshot.summation {
+        Summation::Group(group) => rounds(&mut bytes.as_slice(), 0, group.next_ticket).unwrap().rounds,
+        _ => Vec::new(),
+    };
+    Left { snapshot, records: records.records, older: records.older, rounds }
 }
 
 /// Folder of the compiled programs.
@@ -233,6 +247,11 @@ pub(crate) fn programs() -> &'static Path {
             &["-shared", "-fPIC", "-L.", "-l:libnccl.so.2", rpath],
         );
         compile(&dir, "driver", "driver.c", &["-L.", "-l:libframework.so", "-Wl,--export-dynamic", rpath]);
+        let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/include");
+        let headers = format!("-I{}", headers.display());
+        let shared = ["-shared", "-fPIC", "-Wl,-soname,librsccl.so", &headers];
+        compile(&dir, "librsccl.so", "stub_rsum.c", &shared);
+        compile(&dir, "driver_rsum", "scenarios_rsum.c", &[&headers, "-L.", "-l:librsccl.so", rpath]);
         compile(&dir, "driver_local", "driver_local.c", &["-ldl"]);
         compile(&dir, "driver_two", "driver_two.c", &["-ldl"]);
         // Two frameworks with the library in them: an older version, in which some functions are missing.

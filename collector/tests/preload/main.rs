@@ -26,5 +26,6 @@ mod lifetimes;
 mod newer;
 mod operations;
 mod real;
+mod summation;
 mod symbols;
 mod versions;

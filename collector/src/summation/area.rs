@@ -1,0 +1,136 @@
+//! What the segment says of the group. Written by the group's own thread, one group at a time.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::summation::layout::{
+    Area, MAX_ROUNDS, MAX_SERVICES, MAX_WORKERS, ROLE_SERVER, ROLE_WORKER, STATE_RUNNING,
+};
+
+use super::group::carrier;
+use crate::communicators;
+
+/// A group that fits is followed.
+pub(crate) fn fits(n_services: u32, n_workers: u32) -> bool {
+    n_services as usize <= MAX_SERVICES && n_workers as usize <= MAX_WORKERS
+}
+
+/// Runs `write` while readers take nothing.
+pub(crate) fn write(segment: &Segment, write: impl FnOnce(&Area)) {
+    let area = &segment.summation;
+    let sequence = area.sequence.load(Relaxed) | 1;
+    area.sequence.store(sequence, Relaxed);
+    fence(Release);
+    write(area);
+    area.sequence.store(sequence + 1, Release);
+}
+
+/// The state of a group that begins. With `is_new` all that was of the one before is cleared.
+pub(crate) fn begin(area: &Area, segment: &Segment, is_new: bool, is_worker: bool, now_ns: u64) {
+    let group = &area.group;
+    if is_new {
+        clear(area);
+        group.generation.fetch_add(1, Relaxed);
+        group.joined_ns.store(now_ns, Relaxed);
+        group.lost_rank.store(-1, Relaxed);
+    }
+    group.state.store(STATE_RUNNING, Relaxed);
+    group.role.store(if is_worker { ROLE_WORKER } else { ROLE_SERVER }, Relaxed);
+    let local_id = carrier().map_or(0, |slot| {
+        u64::from(communicators::at(segment, slot).generation.load(Relaxed)) << 16 | slot as u64
+    });
+    group.communicator.store(local_id, Relaxed);
+}
+
+fn clear(area: &Area) {
+    let group = &area.group;
+    for count in [&group.n_stages, &group.n_waits, &group.n_staleness, &group.n_services] {
+        count.store(0, Relaxed);
+    }
+    for number in [
+        &group.ended_ns,
+        &group.sampled_ns,
+        &group.credits_used_bytes,
+        &group.credit_bytes,
+        &group.credits_waited_ns,
+        &group.finished_rounds,
+        &group.given_up_rounds,
+        &group.refused,
+        &group.summed_bytes,
+        &group.summing_ns,
+    ] {
+        number.store(0, Relaxed);
+    }
+    group.failure.iter().for_each(|word| word.store(0, Relaxed));
+    for traffic in area.services.iter().flat_map(|service| &service.traffic) {
+        traffic.push_issued_bytes.store(0, Relaxed);
+        traffic.push_completed_bytes.store(0, Relaxed);
+        traffic.pull_issued_bytes.store(0, Relaxed);
+        traffic.pull_completed_bytes.store(0, Relaxed);
+        traffic.local_bytes.store(0, Relaxed);
+    }
+    for worker in &area.workers {
+        worker.contributions.store(0, Relaxed);
+        worker.bytes.store(0, Relaxed);
+        worker.last_arrivals.store(0, Relaxed);
+        worker.late_ns.store(0, Relaxed);
+        worker.last_arrival_ns.store(0, Relaxed);
+        worker.unanswered.store(0, Relaxed);
+        worker.unanswered_bytes.store(0, Relaxed);
+    }
+}
+
+/// A result.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Result {
+    pub(crate) key: u32,
+    pub(crate) round: u64,
+    pub(crate) fingerprint: u64,
+    pub(crate) is_made: bool,
+    pub(crate) contributors: u32,
+    pub(crate) last_arriver: u32,
+    pub(crate) spread_ns: u64,
+    pub(crate) took_ns: u64,
+    pub(crate) at_ns: u64,
+}
+
+/// Adds a result to the ring.
+pub(crate) fn add(segment: &Segment, result: &Result) {
+    let area = &segment.summation;
+    let ticket = area.next_ticket.load(Relaxed);
+    let Some(place) = area.rounds.get(usize::try_from(ticket % MAX_ROUNDS as u64).unwrap_or(0)) else {
+        return;
+    };
+    place.ticket.store(0, Relaxed);
+    fence(Release);
+    place.round.store(result.round, Relaxed);
+    place.fingerprint.store(result.fingerprint, Relaxed);
+    place.spread_ns.store(result.spread_ns, Relaxed);
+    place.took_ns.store(result.took_ns, Relaxed);
+    place.at_ns.store(result.at_ns, Relaxed);
+    place.key.store(result.key, Relaxed);
+    place.generation.store(area.group.generation.load(Relaxed), Relaxed);
+    place.contributors.store(result.contributors << 1 | u32::from(result.is_made), Relaxed);
+    place.last_arriver.store(result.last_arriver, Relaxed);
+    place.ticket.store(ticket + 1, Release);
+    area.next_ticket.store(ticket + 1, Release);
+}
+
+/// Writes a text, cut to fit at a character's end.
+pub(crate) fn set_text<const N: usize>(words: &[AtomicU64; N], text: &[u8]) {
+    let mut text = &text[..text.len().min(8 * N)];
+    if let Err(error) = std::str::from_utf8(text)
+        && error.error_len().is_none()
+    {
+        text = &text[..error.valid_up_to()];
+    }
+    let chunks = text.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    for (word, value) in words.iter().zip(chunks.chain(std::iter::repeat(0))) {
+        word.store(value, Relaxed);
+    }
+}

@@ -1,0 +1,100 @@
+//! Calls of the summation service and what its engine tells, with an engine that tells what a scenario wants.
+
+use ringscope_wire::Primitive::{Pull, Push, PushPull};
+use ringscope_wire::segment::layout;
+use ringscope_wire::segment::read::Communicator;
+use ringscope_wire::segment::summation::layout::{ROLE_WORKER, STATE_FAILED, STATE_LEFT, STATE_RUNNING};
+use ringscope_wire::segment::summation::read::{Group, Summation};
+
+use crate::harness::{Left, library, summation_job};
+
+fn left_by(scenario: &str) -> Left {
+    summation_job(scenario).env("RSUM_OBSERVER", library()).succeed().only_segment()
+}
+
+fn group(left: &Left) -> &Group {
+    let Summation::Group(group) = &left.snapshot.summation else { panic!("{:?}", left.snapshot.summation) };
+    group
+}
+
+#[test]
+fn calls_are_issued_when_they_are_made_and_completed_when_the_engine_says_so() {
+    let left = left_by("calls");
+    let communicator: &Communicator = left.communicator(0);
+    assert_eq!((communicator.rank, communicator.n_ranks, communicator.pointer), (1, 3, 0x5000));
+    assert_eq!((communicator.name.as_str(), communicator.comm_hash), ("summation", 77));
+    assert_eq!(communicator.state, layout::COMMUNICATOR_DESTROYED);
+    // Three at once, one in two steps, one that nobody saw called, and one that was refused.
+    let bytes = 2 * 400 + 2 * 40 + 40;
+    left.expect(0, PushPull, (5, bytes), (5, bytes), 1);
+    left.expect(0, Push, (1, 400), (1, 400), 0);
+    left.expect(0, Pull, (1, 400), (1, 400), 0);
+    assert!(left.records.iter().filter(|one| one.state == layout::OPERATION_COMPLETED).count() == 7);
+    assert_eq!(left.snapshot.dropped, []);
+}
+
+#[test]
+fn what_the_engine_tells_is_in_the_segment() {
+    let left = left_by("calls");
+    let group = group(&left);
+    assert_eq!((group.generation, group.state, group.role, group.index), (1, STATE_LEFT, ROLE_WORKER, 1));
+    assert_eq!((group.group, group.session, group.lost_rank), (77, 5, None));
+    assert_eq!(group.communicator, left.communicator(0).local_id());
+    let services: Vec<_> =
+        group.services.iter().map(|one| (one.rank, one.host.as_str(), one.owned_bytes)).collect();
+    assert_eq!(services, [(2, "cpu-1", 51), (0, "node-1", 49), (1, "node-2", 0)]);
+    let traffic = group.services[1].traffic[1];
+    assert_eq!((traffic.push_issued_bytes, traffic.push_completed_bytes, traffic.local_bytes), (100, 90, 10));
+    let stages: Vec<_> = group.stages.iter().map(|one| (one.name.as_str(), one.waiting_parts)).collect();
+    assert_eq!(stages, [("push", 2), ("pull", 0)]);
+    assert_eq!((group.workers[1].host.as_str(), group.workers[1].late_ns), ("node-2", 12));
+    assert_eq!((group.workers[0].last_arrival_ns, group.staleness.as_slice()), (None, &[7, 1][..]));
+    let [wait] = &group.waits[..] else { panic!("{:?}", group.waits) };
+    assert_eq!((wait.key, wait.round, wait.for_push, wait.workers.as_slice()), (8, 2, true, &[1][..]));
+    assert_eq!(wait.tensor, "gradient.a.rather.long.name.that.is.cut.to.fit.h");
+    assert!(group.joined_ns > 0 && group.ended_ns >= Some(group.joined_ns));
+    let [round] = &left.rounds[..] else { panic!("{:?}", left.rounds) };
+    assert_eq!((round.key, round.round, round.fingerprint, round.made), (8, 1, 0xabc, true));
+    assert_eq!((round.generation, round.contributors, round.last_arriver), (1, 2, 1));
+}
+
+#[test]
+fn a_failure_ends_what_is_open() {
+    let left = left_by("failure");
+    let group = group(&left);
+    assert_eq!((group.state, group.lost_rank), (STATE_FAILED, Some(2)));
+    assert_eq!(group.failure, "rank 2 (cpu-1) is gone");
+    left.expect(0, PushPull, (3, 840), (1, 400), 2);
+    assert_eq!(left.records.iter().filter(|one| one.state == layout::OPERATION_FAILED).count(), 2);
+}
+
+#[test]
+fn the_next_group_begins_with_nothing_of_the_one_before() {
+    let left = left_by("again");
+    let group = group(&left);
+    assert_eq!((group.generation, group.state, group.group), (2, STATE_RUNNING, 78));
+    assert_eq!((group.stages.len(), group.waits.len(), group.finished_rounds), (0, 0, 0));
+    assert_eq!((group.ended_ns, group.workers[1].late_ns), (None, 0));
+    left.expect(0, PushPull, (2, 800), (1, 400), 1);
+    left.expect(1, PushPull, (2, 800), (2, 800), 0);
+}
+
+#[test]
+fn a_child_leaves_the_parents_calls_alone() {
+    let left = left_by("fork");
+    left.expect(0, PushPull, (3, 1200), (2, 800), 0);
+}
+
+#[test]
+fn a_group_that_does_not_fit_is_counted_and_not_followed() {
+    let job = summation_job("large").env("RSUM_OBSERVER", library()).env("N_SERVICES", "257");
+    let left = job.succeed().only_segment();
+    assert_eq!(left.snapshot.dropped, [(layout::DropReason::SummationGroupTooLarge, 1)]);
+    assert_eq!((&left.snapshot.summation, left.snapshot.communicators.len()), (&Summation::None, 0));
+}
+
+#[test]
+fn without_an_observer_calls_only_pass() {
+    let job = summation_job("calls").succeed();
+    assert!(job.segments().is_empty());
+}
