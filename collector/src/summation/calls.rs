@@ -5,7 +5,7 @@
 //! began, or found no place) is recorded when it ends.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{DropReason, MAX_PRIMITIVES};
@@ -34,14 +34,22 @@ static ENDED: [AtomicU32; MAX_TENSORS] = [const { AtomicU32::new(0) }; MAX_TENSO
 /// Groups so far, so that a call of one group is not taken for one of the next.
 static N_GROUPS: AtomicU32 = AtomicU32::new(0);
 
-static OPEN: [Entry; MAX_OPEN] =
-    [const { Entry { key: AtomicU64::new(0), push: AtomicU64::new(0), pull: AtomicU64::new(0) } }; MAX_OPEN];
+static OPEN: [Entry; MAX_OPEN] = [const {
+    Entry {
+        key: AtomicU64::new(0),
+        primitive: AtomicU8::new(0),
+        push: AtomicU64::new(0),
+        pull: AtomicU64::new(0),
+    }
+}; MAX_OPEN];
 /// By handle of a push: handle plus one, and the key of its call.
 static PUSHES: [[AtomicU64; 2]; MAX_OPEN] = [const { [const { AtomicU64::new(0) }; 2] }; MAX_OPEN];
 
 struct Entry {
     /// 0 while free.
     key: AtomicU64,
+    /// What was called.
+    primitive: AtomicU8,
     /// Ticket plus one of the call's record; 0 if it has none.
     push: AtomicU64,
     /// The same of the call that asked for the sum, where that is another one.
@@ -70,6 +78,7 @@ pub(crate) fn begin(primitive: Primitive, tensor: i32) -> Option<Call> {
     let turn = GIVEN[tensor].fetch_add(1, AcqRel);
     let key = key(tensor, turn);
     let entry = take(key)?;
+    entry.primitive.store(primitive as u8, Relaxed);
     let ticket = start(primitive, tensor);
     entry.push.store(ticket, Release);
     Some(Call { key, ticket })
@@ -117,11 +126,13 @@ pub(crate) fn begin_pull(push: i32) -> Option<Call> {
 /// A round of a tensor is over, which began so many ticks ago.
 pub(crate) fn ended(segment: &Segment, tensor: u32, bytes: u64, took_ticks: u64, is_good: bool) {
     let known = usize::try_from(tensor).ok().filter(|tensor| *tensor < MAX_TENSORS).and_then(next_ended);
-    let Some(entry) = known else { return end_unseen(segment, tensor, bytes, took_ticks, is_good) };
+    let unseen = |primitive| end_unseen(segment, primitive, (tensor, bytes, took_ticks), is_good);
+    let Some(entry) = known else { return unseen(Primitive::PushPull) };
     let (push, pull) = (entry.push.load(Acquire), entry.pull.load(Acquire));
+    let primitive = Primitive::from_index(entry.primitive.load(Relaxed));
     free(entry);
     if push == 0 {
-        return end_unseen(segment, tensor, bytes, took_ticks, is_good);
+        unseen(primitive.unwrap_or(Primitive::PushPull));
     }
     for ticket in [push, pull].into_iter().filter_map(|ticket| ticket.checked_sub(1)) {
         close(segment, ticket, is_good);
@@ -194,14 +205,18 @@ fn close(segment: &Segment, ticket: u64, is_good: bool) {
     }
 }
 
-/// A round whose call nobody saw.
-fn end_unseen(segment: &Segment, tensor: u32, bytes: u64, took_ticks: u64, is_good: bool) {
+/// A round whose call has no record: of a tensor, with its bytes and the ticks that it took.
+fn end_unseen(
+    segment: &Segment,
+    primitive: Primitive,
+    (tensor, bytes, took_ticks): (u32, u64, u64),
+    is_good: bool,
+) {
     let Some(slot) = group::carrier().filter(|_| switch::is_on(segment)) else { return };
     let size = SIZES.get(tensor as usize).map_or(0, |size| size.load(Relaxed));
     // Without a declaration that was seen, only the bytes are known: ncclInt8.
     let (count, datatype) = if size > 0 { (size >> 8, (size & 0xff) as u8) } else { (bytes, 0) };
-    let (primitive, datatype) = (Primitive::PushPull, Datatype(datatype));
-    let seen = Described { slot, primitive, count, datatype, peer: -1 };
+    let seen = Described { slot, primitive, count, datatype: Datatype(datatype), peer: -1 };
     let ticket = seen::write(segment, &seen, ticks::now().saturating_sub(took_ticks));
     settle(segment, ticket, true);
     close(segment, ticket, is_good);

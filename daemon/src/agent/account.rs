@@ -112,6 +112,7 @@ impl Account {
     pub(super) fn queued(&mut self, seq: u64) {
         self.last_said = seq;
         self.now.completed_operations.clear();
+        self.now.summations.iter_mut().for_each(|one| one.rounds.clear());
         let before = self.said.take();
         let communicators = match before {
             Some(said) if said.version == self.version => said.communicators,
@@ -155,7 +156,13 @@ impl Account {
 
 /// A process of which only the communicators changed: the lists that are always whole, and the states.
 fn delta_of_none(now: &batch::Process) -> batch::Process {
-    batch::Process { counters: Vec::new(), links: Vec::new(), last_completed: Vec::new(), ..now.clone() }
+    batch::Process {
+        counters: Vec::new(),
+        links: Vec::new(),
+        last_completed: Vec::new(),
+        summations: Vec::new(),
+        ..now.clone()
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message as _;
-use ringscope_wire::batch::{Counters, Link, Operation, Process};
+use ringscope_wire::batch::{Counters, Link, Operation, Process, SummationMember};
 
 /// A batch is cut before it grows beyond this, process by process. Far below what daemons take, and a process alone
 /// stays below it by the segment's own bounds.
@@ -35,7 +35,7 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         has_segment: now.has_segment,
         log_lacks: now.log_lacks.clone(),
         completed_operations: now.completed_operations.clone(),
-        summations: now.summations.clone(),
+        summations: changed(&said.summations, &now.summations, |one: &SummationMember| one.local_id),
     })
 }
 

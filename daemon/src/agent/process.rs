@@ -20,6 +20,7 @@ use super::log_tail::{LogTail, Reached};
 use super::loss::{Loss, Losses};
 use super::operations::Operations;
 use super::segment_file::{ReadError, SegmentFile};
+use super::summations::Summations;
 use super::tell::{Times, communicator, known_enum};
 use super::ticks;
 use crate::clock::Timestamp;
@@ -48,6 +49,7 @@ pub(super) struct Process {
     /// Its end and all before it has been read.
     pub(super) is_final: bool,
     operations: Operations,
+    summations: Summations,
     communicators: BTreeMap<u64, Known>,
     /// Communicators seen so far, by pointer.
     uses: BTreeMap<u64, u32>,
@@ -86,6 +88,7 @@ impl Process {
             control: 0,
             is_final: false,
             operations: Operations::default(),
+            summations: Summations::default(),
             communicators: BTreeMap::new(),
             uses: BTreeMap::new(),
             has_gaps: false,
@@ -119,6 +122,7 @@ impl Process {
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
         self.operations.keep_history(snapshot.level >= LEVEL_CHANNELS);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
+        self.summations.update(file, &snapshot.summation, clock)?;
         let history = self.operations.take_history();
         losses.add(Loss::OperationHistory, self.account.completed(history));
         self.read_log(losses);
@@ -245,6 +249,7 @@ impl Process {
         } else {
             Vec::new()
         };
+        let summations = self.summations.tell(std::mem::take(&mut self.account.now.summations), clock);
         self.account.now = batch::Process {
             key: std::mem::take(&mut self.account.now.key),
             identity: Some(identity(snapshot, now.machine)),
@@ -265,7 +270,7 @@ impl Process {
             has_segment: true,
             log_lacks,
             completed_operations: std::mem::take(&mut self.account.now.completed_operations),
-            summations: Vec::new(),
+            summations,
         };
     }
 

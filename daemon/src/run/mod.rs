@@ -83,6 +83,8 @@ struct Inherited {
     path: Option<OsString>,
     #[arg(long = "inherited-plugin", env = "NCCL_PROFILER_PLUGIN", hide = true)]
     profiler_plugin: Option<OsString>,
+    #[arg(long = "inherited-observer", env = "RSUM_OBSERVER", hide = true)]
+    summation_observer: Option<OsString>,
     #[arg(long = "inherited-debug-file", env = "NCCL_DEBUG_FILE", hide = true)]
     debug_file: Option<OsString>,
     #[arg(long = "inherited-debug", env = "NCCL_DEBUG", hide = true)]
@@ -191,6 +193,10 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
         command.env("RINGSCOPE_LEVEL", format!("{level:?}").to_lowercase());
     }
     set_plugin(&mut command, &collector, args.inherited.profiler_plugin.as_deref(), &libraries);
+    // Another watcher of the summation service keeps its place: only one is told.
+    if args.inherited.summation_observer.as_ref().is_none_or(|observer| observer.is_empty()) {
+        command.env("RSUM_OBSERVER", &collector);
+    }
     set_log(&mut command, &args.inherited, &dir, &run_id);
     if let Err(error) = args.note().leave(&dir, &run_id) {
         tracing::warn!(%error, dir = %dir.display(), "cannot leave a note of this run for the agent");
