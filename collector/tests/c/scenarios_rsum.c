@@ -27,8 +27,7 @@ int main(int argc, char** argv) {
     if (push_pull(5) == 0) return 4;
     int both = rsum_push_pull_async(1, buffer, buffer, rsumSum);
     int push = rsum_push_async(0, buffer, rsumAverage);
-    int pull = rsum_pull_async(push, buffer);
-    if (rsum_wait(both) || rsum_wait(pull)) return 5;
+    if (rsum_pull_async(push, buffer) || rsum_wait(both) || rsum_wait(push)) return 5;
     stub_unseen_round(1);
     stub_sample();
     stub_end(1);

@@ -77,9 +77,8 @@ int rsum_push_async(int tensor, const void* send, int operation) {
 }
 
 int rsum_pull_async(int push, void* recv) {
-  (void)recv;
-  tensor_of[n_handles] = tensor_of[push];
-  return n_handles++;
+  (void)push, (void)recv;
+  return 0;
 }
 
 int rsum_wait(int handle) {

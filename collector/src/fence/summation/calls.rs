@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use ringscope_wire::Primitive;
 
+use crate::fence::nccl::SYSTEM_ERROR;
 use crate::fence::{guard, resolve, scope};
 use crate::summation::calls;
 
@@ -64,7 +65,7 @@ wrap!(
 
 wrap!(
     rsum_push_pull(tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int),
-    resolve::lacks(),
+    SYSTEM_ERROR,
     |real| {
         let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
         // SAFETY: the caller's own arguments.
@@ -99,10 +100,10 @@ wrap!(rsum_push_async(tensor: c_int, send: *const c_void, operation: c_int), NON
     handle
 });
 
-wrap!(rsum_pull_async(push: c_int, recv: *mut c_void), NONE, |real| {
+wrap!(rsum_pull_async(push: c_int, recv: *mut c_void), SYSTEM_ERROR, |real| {
     let call = guard(|| calls::begin_pull(push)).flatten();
     // SAFETY: the caller's own arguments.
-    let handle = unsafe { real(push, recv) };
-    guard(|| call.inspect(|call| calls::finish_pull(call, handle >= 0)));
-    handle
+    let result = unsafe { real(push, recv) };
+    guard(|| call.inspect(|call| calls::finish_pull(call, result == 0)));
+    result
 });
