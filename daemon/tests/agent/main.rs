@@ -12,6 +12,7 @@ mod hardware;
 mod levels;
 mod log_only;
 mod segment;
+mod summation;
 #[path = "../common/sysfs.rs"]
 mod sysfs;
 
