@@ -32,9 +32,9 @@ const MAX_SOCKETS: u8 = 64;
 const DEFAULT_ADDING_THREADS: usize = 2;
 /// More threads than any machine has memory channels for.
 const MAX_ADDING_THREADS: usize = 256;
-/// A fingerprint reads a result once more, at some 16 GB/s: of one in eight it takes no percent of a step even where parts
-/// come through memory, and every part is looked at every few steps.
-const DEFAULT_FINGERPRINTS: u64 = 8;
+/// A fingerprint reads a result once more, at 7 GB/s where it comes from memory on a busy core: of one in sixteen that takes
+/// less than a percent of a step even where parts come over loopback, and every part is looked at every few steps.
+const DEFAULT_FINGERPRINTS: u64 = 16;
 /// Where Linux shows the machine.
 const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
