@@ -161,7 +161,9 @@ fn a_failure_is_told_with_the_rank_that_is_lost() {
         let mut bytes = vec![0; 4000];
         let region = Region::of_slice_mut(&mut bytes);
         if role != Role::Server(0) {
-            assert!(group.push_pull(0, region, region, Reduction::Sum).unwrap().wait().is_err());
+            // The loss may be known before this is submitted.
+            let pushed = group.push_pull(0, region, region, Reduction::Sum);
+            assert!(pushed.and_then(|handle| handle.wait()).is_err());
         }
         assert!(group.leave().is_err());
         Some(page)
