@@ -64,6 +64,7 @@ impl Rank {
             id: meeting(place.meeting).ok_or("that is no meeting")?,
             members: Members { n_workers, n_servers },
             role,
+            session: 1,
             epoch: 0,
             partition_bytes,
             nic_mbit: None,

@@ -350,9 +350,11 @@ impl Contributing {
             Err(refusal) => return Err(Trouble::of(self.worker, Error::InvalidUsage(refusal.to_string()))),
         };
         if let Some(moved) = &mut self.moved {
-            parts.iter().for_each(|part| moved.push_issued(part.server, part.key, part.bytes));
+            let plain = parts.iter().filter(|part| !part.compress);
+            plain.for_each(|part| moved.push_issued(part.server, part.key, part.bytes));
         }
-        if let Some(Request::Push { ticket, tensor, send, reduction, submitted_ns }) = self.next_round(tensor) {
+        if let Some(Request::Push { ticket, tensor, send, reduction, submitted_ns }) = self.next_round(tensor)
+        {
             let round = self.rounds[tensor];
             self.rounds[tensor] += 1;
             let pull = self.early_pulls.remove(&ticket);
@@ -483,6 +485,9 @@ impl Contributing {
         let summed = coding::summed(&self.declarations, &part);
         let encoded = self.coding.encode(&part, summed, contribution);
         let (push_bytes, pull_bytes) = encoded.map_err(|error| self.internal(&error))?;
+        if let Some(moved) = &mut self.moved {
+            moved.push_issued(work.server, work.key, push_bytes);
+        }
         let compressed = self.pipeline.compressed(work.key, push_bytes, pull_bytes, now_ns);
         compressed.map_err(|misreport| self.internal(&misreport))?;
         Ok(true)
@@ -597,8 +602,10 @@ impl Contributing {
     ) -> Outcome<()> {
         let Some(moved) = &mut self.moved else { return Ok(()) };
         moved.pulled(service, key, len as u64);
-        let part = self.declarations.part(key).filter(|part| (offset + len) as u64 == part.size_bytes);
-        if part.is_none_or(|_| !moved.wants_result(key, round)) {
+        let part = self.declarations.part(key);
+        let answer = self.coding.answer(key).map(|answer| answer.len() as u64);
+        let is_whole = |part: &Part| (offset + len) as u64 == answer.unwrap_or(part.size_bytes);
+        if !part.as_ref().is_some_and(is_whole) || !moved.wants_result(key, round) {
             return Ok(());
         }
         let running = part.and_then(|part| self.running.get(&part.tensor));

@@ -4,8 +4,8 @@ mod codecs;
 mod faults;
 mod generations;
 mod nics;
-mod orders;
 mod observed;
+mod orders;
 
 use std::time::Duration;
 
@@ -95,7 +95,8 @@ impl Shape {
             let start = |role: &Role| {
                 let (members, partition_bytes, role) = (self.members(), self.partition_bytes, *role);
                 let settings = self.settings(members.rank(role));
-                let (session, epoch, nic_mbit, pipeline) = (1, 0, self.nic_mbit.map(Vec::from), self.pipeline);
+                let (session, epoch, nic_mbit, pipeline) =
+                    (1, 0, self.nic_mbit.map(Vec::from), self.pipeline);
                 let plan = Plan {
                     id: *id,
                     members,
