@@ -20,3 +20,6 @@ pub mod server;
 pub mod session;
 pub mod tensor;
 pub mod worker;
+
+#[doc(hidden)]
+pub use run::trial;

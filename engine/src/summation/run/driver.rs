@@ -114,7 +114,7 @@ impl Driver {
         self.take_inbound();
         let mut moved = self.listen(now_ns)?;
         if !self.has_greeted {
-            moved |= self.greet();
+            moved |= self.greet()?;
         }
         if !self.has_started && self.agreement.is_reached() {
             self.has_started = true;
@@ -144,11 +144,12 @@ impl Driver {
     }
 
     /// Prepares to sum what is declared, and says it, once that is known.
-    fn greet(&mut self) -> bool {
+    fn greet(&mut self) -> Outcome<bool> {
         let Some((declarations, digest)) = self.agreement.declarations().zip(self.agreement.digest()) else {
-            return false;
+            return Ok(false);
         };
-        let placement = self.terms.placement(declarations);
+        let placement =
+            self.terms.placement(declarations).map_err(|error| Trouble::of(self.comm.rank, error))?;
         let service = self.terms.service(declarations, &placement);
         self.serving.adopt(service, Arc::clone(declarations));
         self.requests.place(&placement);
@@ -158,7 +159,7 @@ impl Driver {
         self.serving.greet(digest);
         self.contributing.iter_mut().for_each(|contributing| contributing.greet(digest));
         self.has_greeted = true;
-        true
+        Ok(true)
     }
 
     fn begin_watch(&mut self) {

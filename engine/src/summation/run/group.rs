@@ -26,6 +26,7 @@ use crate::net::control::{Failure, Health, lock};
 use crate::net::unique_id::UNIQUE_ID_BYTES;
 use crate::net::watch::SILENT;
 use crate::summation::placement::assign::Placement;
+use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::message::Epochs;
 use crate::summation::server::part::Reduction;
 use crate::summation::tensor::{Declaration, Declarations, Options};
@@ -48,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) partition_bytes: u64,
     /// Of each rank's NIC, where all are known, the same for all.
     pub(crate) nic_mbit: Option<Vec<u64>>,
+    /// Which service gets which part, the same for all.
+    pub(crate) strategy: Strategy,
     /// Of the communicator.
     pub(crate) settings: Settings,
     /// Of a worker's pipeline.
@@ -67,6 +70,7 @@ pub(crate) struct Group {
     declarations: Declarations,
     epochs: Epochs,
     nic_mbit: Option<Vec<u64>>,
+    strategy: Strategy,
     pipeline: worker::Settings,
     running: Option<Run>,
     watching: Option<Arc<Watching>>,
@@ -122,7 +126,18 @@ impl Group {
     /// # Errors
     /// There is no such role, parts would be too small or too large, or the communicator cannot be made.
     pub(crate) fn join(plan: Plan) -> Result<Self> {
-        let Plan { id, members, role, session, epoch, partition_bytes, nic_mbit, settings, pipeline } = plan;
+        let Plan {
+            id,
+            members,
+            role,
+            session,
+            epoch,
+            partition_bytes,
+            nic_mbit,
+            strategy,
+            settings,
+            pipeline,
+        } = plan;
         if !members.has(role) {
             return Err(Error::InvalidArgument(format!("there is no {role:?} among {members:?}")));
         }
@@ -149,6 +164,7 @@ impl Group {
             declarations,
             epochs,
             nic_mbit,
+            strategy,
             pipeline,
             running,
             watching,
@@ -183,6 +199,7 @@ impl Group {
             self.epochs.placement = self.epochs.placement.wrapping_add(1);
         }
         let terms = Terms::new(self.members, self.comm.rank, self.epochs, self.nic_mbit.as_deref())?;
+        let terms = terms.with(self.strategy);
         let requests = Arc::new(Requests::new(Arc::clone(&self.comm.health)));
         let driver = self.driver(terms, &requests).map_err(|error| break_off(&self.comm, &error))?;
         let thread = std::thread::Builder::new().name("rsccl-summation".to_owned());
@@ -314,7 +331,6 @@ impl Group {
     }
 
     /// The communicator, with the connections once the group has [finished](Self::finish).
-    #[cfg(test)]
     pub(super) fn comm(&self) -> &Comm {
         &self.comm
     }
@@ -373,7 +389,7 @@ impl Group {
                 let pipeline =
                     Pipeline::new(&terms.fractions(), worker::Settings { first_server, ..settings });
                 let declarations = Arc::clone(known.insert(declarations));
-                let placement = terms.placement(&declarations);
+                let placement = terms.placement(&declarations)?;
                 let list = if worker == 0 { agree::list(&declarations)? } else { Vec::new() };
                 let mut contributing =
                     Contributing::new(worker, pipeline, wire, declarations, placement, to_services);

@@ -6,8 +6,8 @@
 //! exchange without a connection; [`adders`] are the threads that add. [`wire`] has the messages, [`line`] the connections,
 //! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
 //! first, [`coding`] what is sent in fewer bytes, [`requests`] what callers and the driver tell each other, [`report`] what
-//! the driver says when it is asked, [`members`] who is who, [`observe`] what a watcher
-//! is told.
+//! the driver says when it is asked, [`members`] who is who, [`observe`] what a watcher is told;
+//! [`trial`] is a process of a group for experiments.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
@@ -37,5 +37,6 @@ mod serving;
 mod terms;
 #[cfg(test)]
 mod tests;
+pub mod trial;
 mod urgency;
 mod wire;

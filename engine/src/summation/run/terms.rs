@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::summation::placement::assign::Placement;
 use crate::summation::placement::machines::Machines;
 use crate::summation::placement::shares::Shares;
+use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::message::Epochs;
 use crate::summation::server::part::Association;
 use crate::summation::server::service::Service;
@@ -26,7 +27,8 @@ pub(super) struct Terms {
     /// Of its process.
     pub(super) rank: usize,
     pub(super) epochs: Epochs,
-    shares: Shares,
+    machines: Machines,
+    strategy: Strategy,
 }
 
 impl Terms {
@@ -47,12 +49,17 @@ impl Terms {
             None => Machines::even(n_workers, n_servers, NIC_BYTES_PER_S),
         };
         let machines = machines.map_err(|error| Error::InvalidArgument(error.to_string()))?;
-        Ok(Self { members, rank, epochs, shares: Shares::optimal(&machines) })
+        Ok(Self { members, rank, epochs, machines, strategy: Strategy::Greedy })
+    }
+
+    /// With another way to place parts.
+    pub(super) fn with(self, strategy: Strategy) -> Self {
+        Self { strategy, ..self }
     }
 
     /// Of each service, how much of all bytes it should own.
     pub(super) fn fractions(&self) -> Vec<f64> {
-        self.shares.fractions()
+        Shares::optimal(&self.machines).fractions()
     }
 
     /// Of each service, how much it should own.
@@ -61,8 +68,12 @@ impl Terms {
     }
 
     /// Which service owns which part.
-    pub(super) fn placement(&self, declarations: &Declarations) -> Arc<Placement> {
-        Arc::new(Placement::by_shares(self.epochs.placement, declarations, &self.shares))
+    ///
+    /// # Errors
+    /// The strategy has no placement for these members.
+    pub(super) fn placement(&self, declarations: &Declarations) -> Result<Arc<Placement>> {
+        let placement = self.strategy.place(self.epochs.placement, declarations, &self.machines);
+        placement.map(Arc::new).map_err(|error| Error::InvalidArgument(error.to_string()))
     }
 
     /// This process's service, before it knows what is declared.

@@ -21,6 +21,7 @@ use crate::net::root;
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::summation::placement::machines::Machines;
 use crate::summation::placement::predict::predict;
+use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::part::Reduction;
 use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker;
@@ -95,18 +96,17 @@ impl Shape {
             let start = |role: &Role| {
                 let (members, partition_bytes, role) = (self.members(), self.partition_bytes, *role);
                 let settings = self.settings(members.rank(role));
-                let (session, epoch, nic_mbit, pipeline) =
-                    (1, 0, self.nic_mbit.map(Vec::from), self.pipeline);
                 let plan = Plan {
                     id: *id,
                     members,
                     role,
-                    session,
-                    epoch,
+                    session: 1,
+                    epoch: 0,
                     partition_bytes,
-                    nic_mbit,
+                    nic_mbit: self.nic_mbit.map(Vec::from),
+                    strategy: Strategy::Greedy,
                     settings,
-                    pipeline,
+                    pipeline: self.pipeline,
                 };
                 scope.spawn(move || rank(Group::join(plan).unwrap(), role))
             };

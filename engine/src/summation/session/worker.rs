@@ -14,6 +14,7 @@ use crate::memory::Region;
 use crate::net::control::lock;
 use crate::net::nic;
 use crate::net::unique_id::UNIQUE_ID_BYTES;
+use crate::summation::placement::strategy::Strategy;
 use crate::summation::run::group::{Group, Plan};
 use crate::summation::server::part::Reduction;
 use crate::summation::tensor::{Declaration, Declarations, Options};
@@ -324,6 +325,7 @@ pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Setting
         epoch: membership.epoch,
         partition_bytes,
         nic_mbit: membership.nic_mbit(),
+        strategy: Strategy::Greedy,
         settings: comm.clone(),
         pipeline: worker::Settings::default(),
     })
