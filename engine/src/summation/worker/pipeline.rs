@@ -56,7 +56,7 @@ impl Pipeline {
             finished: VecDeque::new(),
             queues: Stage::ALL.map(|_| Queue::new(n_servers)),
             servers: shares.iter().map(|&share| Server::new(share)).collect(),
-            credits: Credits::new(n_servers, settings.credit_bytes_per_server, settings.credit_bytes),
+            credits: Credits::new(shares, settings.credit_bytes_per_server, settings.credit_bytes),
             interleave: Interleave::new(n_servers, settings.first_server, settings.frame_bytes.max(1)),
             is_suspended: false,
             credits_waited_ns: 0,

@@ -81,8 +81,9 @@ impl Pipeline {
             self.begin_push(server, head, now_ns);
         }
         let send = self.cut_frame(server)?;
-        let weight = |turn: &(usize, Turn)| (turn.0, self.servers[turn.0].unsent_bytes.max(1));
-        let contenders: Vec<(usize, u64)> = turns.iter().map(weight).collect();
+        let in_proportion = self.settings.in_proportion;
+        let weight = |server: usize| if in_proportion { self.servers[server].unsent_bytes.max(1) } else { 1 };
+        let contenders: Vec<(usize, u64)> = turns.iter().map(|turn| (turn.0, weight(turn.0))).collect();
         self.interleave.charge(&contenders, server, send.len);
         let state = &mut self.servers[server];
         state.unsent_bytes -= send.len;

@@ -24,6 +24,9 @@ pub struct Settings {
     /// The server that is served first of equals: another one on each worker, so that workers which start together do not
     /// all meet at one server.
     pub first_server: usize,
+    /// Whether servers are served in proportion to what each still has to get. Otherwise all alike, as if each connection
+    /// had a thread that sends: to compare with.
+    pub in_proportion: bool,
 }
 
 impl Default for Settings {
@@ -38,6 +41,7 @@ impl Default for Settings {
             max_parts: MAX_PARTS,
             copies: false,
             first_server: 0,
+            in_proportion: true,
         }
     }
 }

@@ -10,6 +10,7 @@ pub(super) const PLAIN: Settings = Settings {
     max_parts: 1000,
     copies: false,
     first_server: 0,
+    in_proportion: true,
 };
 
 fn part(key: u32, server: usize, bytes: u64) -> Part {
