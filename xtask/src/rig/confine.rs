@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::stage::{self, Build};
+use super::stage::{self, Build, With};
 use crate::tools;
 
 /// How an attempt to enter went.
@@ -42,12 +42,12 @@ const PROBE: &str = "ip link set lo up && ip link add probe0 type bridge && ip n
     tc qdisc add dev probe1 root tbf rate 1mbit burst 32kb limit 32kb && ip netns exec probe true";
 
 /// Runs this program again inside, with `words` as the arguments of `rig`.
-pub(crate) fn enter(words: &[String], build: Build) -> Result<Entry> {
+pub(crate) fn enter(words: &[String], build: Build, with: With) -> Result<Entry> {
     tools::ensure(&[tools::IP, tools::NFT, tools::UNSHARE, tools::CC])?;
     if let Some(reason) = refusal()? {
         return Ok(Entry::NotAllowed(reason));
     }
-    let programs = stage::build(build)?;
+    let programs = stage::build(build, with)?;
     let own = own_program()?;
     let mut inside = confined(&[own.as_str(), "rig"]);
     let status =

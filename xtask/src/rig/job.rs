@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -43,15 +43,23 @@ struct Rank {
 impl Job {
     /// Starts every rank, without a communicator.
     pub(crate) fn start(stage: &Stage, spec: &Spec<'_>) -> Result<Self> {
-        let mut job = Self { name: spec.name.to_owned(), ranks: Vec::new() };
-        for (rank, host) in spec.hosts.iter().copied().enumerate() {
-            let log = stage.folder.join(format!("{}-rank-{rank}.log", spec.name));
-            let engine_log = stage.folder.join(format!("{}-rank-{rank}.nccl.log", spec.name));
+        let command = |(rank, host): (usize, usize)| {
             let mut command = stage.network.command_on(host, &stage.programs.join("ringscope"));
             command.args(["run", "--job", spec.name, "--level", "steps", "--dir"]).arg(segments(host));
             command.arg("--cache-dir").arg(stage.folder.join("libraries"));
             command.arg("--").arg(stage.programs.join(RANK));
             command.envs(environment(spec, rank)).envs(spec.environment.iter().copied());
+            command
+        };
+        Self::of(spec.name, &stage.folder, spec.hosts.iter().copied().enumerate().map(command))
+    }
+
+    /// Starts one process for each command, with logs in `folder`.
+    pub(crate) fn of(name: &str, folder: &Path, commands: impl Iterator<Item = Command>) -> Result<Self> {
+        let mut job = Self { name: name.to_owned(), ranks: Vec::new() };
+        for (rank, mut command) in commands.enumerate() {
+            let log = folder.join(format!("{name}-rank-{rank}.log"));
+            let engine_log = folder.join(format!("{name}-rank-{rank}.nccl.log"));
             command.envs(ENGINE_LOG).env("NCCL_DEBUG_FILE", &engine_log);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command.stderr(File::create(&log).with_context(|| format!("cannot make {}", log.display()))?);
@@ -114,6 +122,13 @@ impl Job {
         };
         let ok = answer.strip_prefix("ok").map(|rest| rest.trim().to_owned());
         ok.with_context(|| format!("{} rank {rank}: {answer}", self.name))
+    }
+
+    /// Kills a rank with SIGKILL.
+    pub(crate) fn kill(&mut self, rank: usize) -> Result<()> {
+        let process = &mut self.ranks[rank].process;
+        process.kill().with_context(|| format!("{} rank {rank}", self.name))?;
+        process.wait().map(drop).with_context(|| format!("{} rank {rank}", self.name))
     }
 
     /// Ends every rank, by the end of what it is told.

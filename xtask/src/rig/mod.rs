@@ -21,6 +21,7 @@ mod queues;
 mod report;
 mod speeds;
 mod stage;
+mod summation;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +32,8 @@ use clap::ValueEnum;
 use crate::process::say;
 use confine::Entry;
 use report::Report;
-use stage::Build;
+use stage::{Build, With};
+use summation::{Experiment, Scale};
 
 /// Arguments of `cargo xtask rig`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +41,10 @@ use stage::Build;
   cargo xtask rig list
   cargo xtask rig n2                a NIC goes down: predicted and measured
   cargo xtask rig n2 --keep         the same, and the hosts stay until Ctrl-C
-  cargo xtask rig all --json        every experiment, the report on stdout
+  cargo xtask rig all --json        every experiment on rings, the report on stdout
+  cargo xtask rig b2                how long a push-pull takes by the summation service
+  cargo xtask rig b8 --rounds 10000
+  cargo xtask rig summation --small every experiment on summation, small
 
 Exit status: 0 every criterion met, 1 one missed or the rig broken, 77 skipped because namespaces are not allowed here (1
 where CI is set)")]
@@ -56,6 +61,15 @@ pub(crate) struct Args {
     /// Run the debug build: no waiting for a release build, and figures that say less
     #[arg(long)]
     debug: bool,
+    /// Of the experiments on summation: small models and few rounds, which tells whether they work, not how fast
+    #[arg(long)]
+    small: bool,
+    /// Rounds with random delays, of B7 and B8
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+    /// Deaths of each kind, of B12
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
     /// Folder of the built programs, for the part that runs inside the namespaces
     #[arg(long, hide = true)]
     inside: Option<PathBuf>,
@@ -73,9 +87,35 @@ enum What {
     N3,
     /// A hang: a stopped rank and a cut link, told apart and named
     N4,
-    /// All of them
+    /// All of these
     All,
-    /// The first two with few sizes, on the debug build: what the tests run
+    /// Summation: bytes of every node, by Equations 1 and 2
+    B1,
+    /// Summation: time of a push-pull beside own ring and own parameter server
+    B2,
+    /// Summation: placements of real models, by the time they take over the best one
+    B3,
+    /// Summation: what small parts are worth
+    B4,
+    /// Summation: one sender in proportion beside one for each connection
+    B5,
+    /// Summation: the first layer by priority, and first come, first served
+    B6,
+    /// Summation: one input has one sum, in bits
+    B7,
+    /// Summation: late pulls get their own round
+    B8,
+    /// Summation: 16-bit floats rounded once, and each time
+    B9,
+    /// Summation: asynchronous schedules beside a parameter server
+    B10,
+    /// Summation: servers come and go between rounds
+    B11,
+    /// Summation: SIGKILL to servers and workers is named
+    B12,
+    /// All on summation
+    Summation,
+    /// The first two and B1 with few sizes, on the debug build: what the tests run
     Quick,
 }
 
@@ -92,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return experiments(args, programs);
     }
     let build = if args.debug || args.what == What::Quick { Build::Debug } else { Build::Release };
-    match confine::enter(&args.words(), build)? {
+    match confine::enter(&args.words(), build, args.what.needs())? {
         Entry::Ended(code) => Ok(code),
         Entry::NotAllowed(reason) => {
             say(&format!("skipped: {reason}"));
@@ -103,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// For `cargo xtask test`: skipped with the reason where namespaces are not allowed, unless CI is set.
 pub(crate) fn test() -> Result<()> {
-    let code = run(&Args { what: What::Quick, json: false, keep: false, debug: true, inside: None })?;
+    let code = run(&Args::quick())?;
     if code == ExitCode::SUCCESS || code == ExitCode::from(SKIPPED) {
         return Ok(());
     }
@@ -111,12 +151,50 @@ pub(crate) fn test() -> Result<()> {
 }
 
 impl Args {
+    fn quick() -> Self {
+        let (what, rounds, repeat) = (What::Quick, None, None);
+        Self { what, json: false, keep: false, debug: true, small: true, rounds, repeat, inside: None }
+    }
+
     /// The same arguments for the run inside.
     fn words(&self) -> Vec<String> {
         let what = self.what.to_possible_value().map(|value| value.get_name().to_owned());
-        let flags = [("--json", self.json), ("--keep", self.keep)];
+        let flags = [("--json", self.json), ("--keep", self.keep), ("--small", self.small)];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());
-        what.into_iter().chain(flags).collect()
+        let rounds = self.rounds.map(|rounds| format!("--rounds={rounds}"));
+        let repeat = self.repeat.map(|repeat| format!("--repeat={repeat}"));
+        what.into_iter().chain(flags).chain(rounds).chain(repeat).collect()
+    }
+
+    fn scale(&self) -> Scale {
+        Scale { is_small: self.small || self.what == What::Quick, rounds: self.rounds, repeat: self.repeat }
+    }
+}
+
+impl What {
+    /// What it runs of what can be built.
+    fn needs(self) -> With {
+        let summation = self == Self::Quick || !self.on_summation().is_empty();
+        With { ringscope: self == Self::Quick || !summation, summation }
+    }
+
+    fn on_summation(self) -> &'static [Experiment] {
+        match self {
+            Self::B1 => &[Experiment::B1],
+            Self::B2 => &[Experiment::B2],
+            Self::B3 => &[Experiment::B3],
+            Self::B4 => &[Experiment::B4],
+            Self::B5 => &[Experiment::B5],
+            Self::B6 => &[Experiment::B6],
+            Self::B7 => &[Experiment::B7],
+            Self::B8 => &[Experiment::B8],
+            Self::B9 => &[Experiment::B9],
+            Self::B10 => &[Experiment::B10],
+            Self::B11 => &[Experiment::B11],
+            Self::B12 => &[Experiment::B12],
+            Self::Summation => &Experiment::ALL,
+            Self::List | Self::N1 | Self::N2 | Self::N3 | Self::N4 | Self::All | Self::Quick => &[],
+        }
     }
 }
 
@@ -137,6 +215,12 @@ fn experiments(args: &Args, programs: &std::path::Path) -> Result<ExitCode> {
         What::Quick => {
             n1::run(programs, &n1::QUICK, args.keep, &mut report)?;
             n2::run(programs, &n2::QUICK, args.keep, &mut report)?;
+            Experiment::B1.run(programs, args.scale(), &mut report)?;
+        }
+        on_summation => {
+            for experiment in on_summation.on_summation() {
+                experiment.run(programs, args.scale(), &mut report)?;
+            }
         }
     }
     report.print(args.json)?;
@@ -147,7 +231,7 @@ fn list() {
     for what in What::value_variants() {
         if let Some(value) = what.to_possible_value() {
             let help = value.get_help().map(ToString::to_string).unwrap_or_default();
-            say(&format!("{:6}{help}", value.get_name()));
+            say(&format!("{:11}{help}", value.get_name()));
         }
     }
 }

@@ -4,6 +4,7 @@
  *   id                          a new unique id, in hexadecimal
  *   init ID N_RANKS RANK NAME   a communicator
  *   op PRIMITIVE COUNT ROOT     one operation on COUNT floats, waited for and its result checked; nanoseconds
+ *   timed PRIMITIVE COUNT ROOT  the same from a barrier on, an all-reduce of one float
  *   issue PRIMITIVE COUNT       the same, but neither waited for nor checked
  *   wait                        until all that was issued is done; nanoseconds
  *   flow PRIMITIVE COUNT PERIOD_US N   issues one every PERIOD_US, N in all, then waits
@@ -108,12 +109,21 @@ static int check(const char* name, size_t count, int root) {
   return 0;
 }
 
-static void operation(const char* name, size_t count, int root) {
-  hold(count);
+static void measure(const char* name, size_t count, int root) {
   long long start = now_ns();
   if (failed(call(name, count, root)) || failed(rscclStreamSynchronize(stream))) return;
   long long took = now_ns() - start;
   if (!check(name, count, root)) printf("ok %lld\n", took);
+}
+
+static void operation(const char* name, size_t count, int root) {
+  hold(count);
+  measure(name, count, root);
+}
+
+static void timed(const char* name, size_t count, int root) {
+  hold(count);
+  if (!failed(call("all_reduce", 1, 0)) && !failed(rscclStreamSynchronize(stream))) measure(name, count, root);
 }
 
 static void flow(const char* name, size_t count, long period_us, long n) {
@@ -181,6 +191,7 @@ static void obey(char* line) {
   if (!strncmp(line, "id", 2)) return unique_id();
   if (sscanf(line, "init %511s %d %d %63s", hex, &n_ranks, &rank, name) == 4) return init(hex, name);
   if (sscanf(line, "op %63s %zu %d", word, &count, &root) == 3) return operation(word, count, root);
+  if (sscanf(line, "timed %63s %zu %d", word, &count, &root) == 3) return timed(word, count, root);
   if (sscanf(line, "flow %63s %zu %ld %ld", word, &count, &period_us, &n) == 4) return flow(word, count, period_us, n);
   if (!strncmp(line, "sockets", 7)) return sockets();
   if (sscanf(line, "issue %63s %zu", word, &count) == 2) {

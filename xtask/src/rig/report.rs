@@ -17,7 +17,25 @@ struct Line {
     what: String,
     predicted: String,
     measured: String,
+    /// Measured by predicted, and what that may be; empty where there is no such thing.
+    ratio: String,
+    limit: String,
     is_met: bool,
+}
+
+/// What a measured number, or its ratio to the predicted one, may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// The number is at least that.
+    AtLeast(f64),
+    /// The number is at most that.
+    AtMost(f64),
+    /// The ratio is at most that.
+    RatioAtMost(f64),
+    /// Both: from the first to the second.
+    RatioWithin(f64, f64),
+    /// Anything will do.
+    None,
 }
 
 impl Report {
@@ -31,7 +49,32 @@ impl Report {
         is_met: bool,
     ) {
         let (predicted, measured) = (predicted.to_string(), measured.to_string());
-        self.lines.push(Line { experiment, what: what.into(), predicted, measured, is_met });
+        let (what, ratio, limit) = (what.into(), String::new(), String::new());
+        self.lines.push(Line { experiment, what, predicted, measured, ratio, limit, is_met });
+    }
+
+    /// A number beside the predicted one, with so many digits after the point.
+    pub(crate) fn number(
+        &mut self,
+        experiment: &'static str,
+        what: impl Into<String>,
+        (predicted, measured): (f64, f64),
+        digits: usize,
+        limit: Limit,
+    ) {
+        let ratio = measured / predicted;
+        let (is_met, words) = match limit {
+            Limit::AtLeast(least) => (measured >= least, format!(">= {least}")),
+            Limit::AtMost(most) => (measured <= most, format!("<= {most}")),
+            Limit::RatioAtMost(most) => (ratio <= most, format!("ratio <= {most}")),
+            Limit::RatioWithin(least, most) => {
+                ((least..=most).contains(&ratio), format!("ratio {least} to {most}"))
+            }
+            Limit::None => (true, String::new()),
+        };
+        let (predicted, measured) = (format!("{predicted:.digits$}"), format!("{measured:.digits$}"));
+        let (what, ratio) = (what.into(), format!("{ratio:.3}"));
+        self.lines.push(Line { experiment, what, predicted, measured, ratio, limit: words, is_met });
     }
 
     /// One that is met when both are the same.
@@ -63,11 +106,20 @@ impl Report {
         let what = width(|line| &line.what, "what");
         let predicted = width(|line| &line.predicted, "predicted");
         let measured = width(|line| &line.measured, "measured");
-        println!("    {:what$}  {:>predicted$}  {:>measured$}", "what", "predicted", "measured");
+        let limit = width(|line| &line.limit, "limit");
+        let experiment = width(|line| line.experiment, "");
+        println!(
+            "{:experiment$}  {:what$}  {:>predicted$}  {:>measured$}  {:>5}  {:limit$}  verdict",
+            "", "what", "predicted", "measured", "ratio", "limit"
+        );
         for line in &self.lines {
-            let verdict = if line.is_met { "" } else { "  MISSED" };
-            let (name, said, found) = (&line.what, &line.predicted, &line.measured);
-            println!("{}  {name:what$}  {said:>predicted$}  {found:>measured$}{verdict}", line.experiment);
+            let verdict = if line.is_met { "met" } else { "MISSED" };
+            let Line {
+                experiment: name, what: of, predicted: said, measured: found, ratio, limit: most, ..
+            } = line;
+            println!(
+                "{name:experiment$}  {of:what$}  {said:>predicted$}  {found:>measured$}  {ratio:>5}  {most:limit$}  {verdict}"
+            );
         }
         Ok(())
     }
@@ -82,6 +134,8 @@ impl Report {
                     "what": line.what,
                     "predicted": line.predicted,
                     "measured": line.measured,
+                    "ratio": line.ratio,
+                    "limit": line.limit,
                     "met": line.is_met,
                 })
             })

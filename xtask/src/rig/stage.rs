@@ -22,16 +22,22 @@ pub(crate) enum Build {
     Release,
 }
 
-/// Builds daemon, collector, engine and the rank program; the folder that they are in.
-pub(crate) fn build(build: Build) -> Result<PathBuf> {
-    let mut cargo =
-        cargo(["build", "-p", "ringscope", "-p", "ringscope-collector", "-p", "ringscope-engine"]);
+/// Builds what the experiments run: daemon, collector and engine, or the engine alone; the folder that they are in.
+pub(crate) fn build(build: Build, with: With) -> Result<PathBuf> {
     let folder = target_dir().join(match build {
         Build::Debug => "debug",
         Build::Release => "release",
     });
+    // One command for all: of two, each would link the engine anew, for they see other features of what it depends on.
+    let mut cargo = cargo(["build", "-p", "ringscope-engine", "--lib", "--bins"]);
     if matches!(build, Build::Release) {
         cargo.arg("--release");
+    }
+    if with.ringscope {
+        cargo.args(["-p", "ringscope", "-p", "ringscope-collector"]);
+    }
+    if with.summation {
+        cargo.args(["--example", SUMMING, "--example", PLACEMENT]);
     }
     run(&mut cargo)?;
     let mut cc = Command::new("cc");
@@ -40,6 +46,15 @@ pub(crate) fn build(build: Build) -> Result<PathBuf> {
     cc.args(["-lrsccl", "-Wl,-rpath,$ORIGIN"]);
     run(&mut cc)?;
     Ok(folder)
+}
+
+/// What is built beside the engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct With {
+    /// Daemon and collector.
+    pub(crate) ringscope: bool,
+    /// The processes of a summation group.
+    pub(crate) summation: bool,
 }
 
 /// A network with ringscope on it.
@@ -90,3 +105,7 @@ impl Stage {
 
 /// Name of the rank program.
 pub(crate) const RANK: &str = "rig-rank";
+/// Name of the example that is one process of a summation group.
+pub(crate) const SUMMING: &str = "summing";
+/// Name of the example that compares placements.
+pub(crate) const PLACEMENT: &str = "placement";
