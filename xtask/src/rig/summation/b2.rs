@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::report::{Limit, Report};
 use super::calibration::Links;
-use super::group::{Ground, Plan, median_seconds};
+use super::group::{CREDIT_BYTES, Ground, PARTITION_BYTES, Plan, disciplined, median_seconds};
 use super::theory::{Shape, as_f64, median};
 
 /// How much is measured.
@@ -65,7 +65,7 @@ pub(super) fn run(programs: &Path, sizes: &Sizes, report: &mut Report) -> Result
 /// The middle of some rounds, after one that fills all buffers.
 fn push_pull(ground: &Ground, strategy: &'static str, shape: Shape, sizes: &Sizes) -> Result<f64> {
     let mut group = ground.group(&format!("{strategy}-{}-{}", shape.n, shape.k), shape.n_hosts())?;
-    let plan = Plan::by(strategy, sizes.model_bytes, PARTITION_BYTES).with(json!({ "barrier": true }));
+    let plan = Plan::by(strategy, sizes.model_bytes, PARTITION_BYTES).with(disciplined(CREDIT_BYTES));
     group.join(shape, &plan)?;
     let rounds = group.rounds(json!({ "n": 1 + sizes.n, "check": true }))?;
     group.leave()?;
@@ -91,5 +91,3 @@ fn ring(ground: &Ground, sizes: &Sizes) -> Result<f64> {
 const RATE_MBIT: u32 = 100;
 /// What a link of the rig carries of payload by its rate.
 const PUBLISHED: f64 = 0.955;
-/// Small beside what a service owns, so that sums come back while others are pushed; large beside a message's cost.
-const PARTITION_BYTES: u64 = 128_000;

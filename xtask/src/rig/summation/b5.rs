@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::report::{Limit, Report};
 use super::calibration::Links;
-use super::group::{Ground, Plan, median_seconds};
+use super::group::{CREDIT_BYTES, Ground, PARTITION_BYTES, Plan, disciplined, median_seconds};
 use super::theory::Shape;
 
 /// Runs it.
@@ -21,11 +21,11 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
     let mut group = ground.group("b5", SHAPE.n_hosts())?;
     let mut measure = |more: Value| {
         group.join(SHAPE, &Plan::of(model_bytes, PARTITION_BYTES).with(more))?;
-        let rounds = group.rounds(json!({ "n": 4 }))?;
+        let rounds = group.rounds(json!({ "n": 6 }))?;
         group.leave()?;
         Ok::<_, anyhow::Error>(median_seconds(rounds.get(1..).unwrap_or(&[])))
     };
-    let one = measure(json!({ "barrier": true }))?;
+    let one = measure(disciplined(CREDIT_BYTES))?;
     let unbounded = 2 * model_bytes;
     let each =
         json!({ "barrier": true, "sender_per_connection": true, "credit_bytes_per_server": unbounded });
@@ -47,6 +47,5 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
 
 const SHAPE: Shape = Shape::of(4, 2);
 const RATE_MBIT: u32 = 100;
-const PARTITION_BYTES: u64 = 128_000;
 /// Times the best, of a prototype with a thread for each connection.
 const PUBLISHED: f64 = 1.4;

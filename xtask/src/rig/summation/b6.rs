@@ -19,7 +19,7 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
     let mut group = ground.group("b6", SHAPE.n_hosts())?;
     let first = links.seconds(layer_bytes + CREDIT_BYTES);
     let all = links.seconds(N_LAYERS * layer_bytes);
-    let latest = if is_small { first * 1.25 } else { 0.25 };
+    let latest = if is_small { 0.1 } else { 0.25 };
     for (by_priority, predicted, limit) in
         [(true, first, Limit::AtMost(latest)), (false, all, Limit::RatioWithin(0.9, 1.15))]
     {
