@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::agree;
 use super::group::{Group, Handle, Plan, Pushed};
 use super::members::{Members, Role};
 use super::wire::PUSH_CHANNEL;
@@ -18,7 +19,7 @@ use crate::summation::placement::machines::Machines;
 use crate::summation::placement::predict::{Load, predict};
 use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::part::Reduction;
-use crate::summation::tensor::{Declaration, Options};
+use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker;
 
 /// Bytes of the id of a group.
@@ -64,6 +65,8 @@ pub struct Traffic {
 pub struct Trial {
     // Before the buffers, which the group uses until it is gone.
     group: Group,
+    /// On a server too, which is told.
+    declared: Declarations,
     tensors: Vec<Tensor>,
     n_workers: usize,
     n_servers: usize,
@@ -108,7 +111,8 @@ impl Trial {
         let settings = Settings::from_env()?;
         let (epoch, nic_mbit) = (0, None);
         let plan = Plan { id, members, role, epoch, partition_bytes, nic_mbit, strategy, settings, pipeline };
-        Ok(Self { group: Group::join(plan)?, tensors: Vec::new(), n_workers, n_servers, rank })
+        let declared = Declarations::new(partition_bytes).map_err(|error| Failed(error.to_string()))?;
+        Ok(Self { group: Group::join(plan)?, declared, tensors: Vec::new(), n_workers, n_servers, rank })
     }
 
     /// Declares a tensor before the start, its number; all workers declare the same ones. Servers are told what they are.
@@ -116,8 +120,10 @@ impl Trial {
     /// # Errors
     /// The name is taken.
     pub fn declare(&mut self, tensor: Declaration, options: Options) -> Result<usize, Failed> {
+        let declared = self.declared.declare_with(tensor.clone(), options);
+        let declared = declared.map_err(|error| Failed(error.to_string()))?;
         if self.rank >= self.n_workers {
-            return Ok(0);
+            return Ok(declared);
         }
         let size = tensor.elements.saturating_mul(tensor.data_type.size_bytes() as u64);
         let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -227,7 +233,15 @@ impl Trial {
             }
             traffic.sent_bytes += if end.is_send { end.payload_bytes } else { 0 };
         }
-        Ok(traffic)
+        // Worker 0 told every server what is declared, which is no gradient.
+        let list_bytes = agree::list(&self.declared)?.len() as u64;
+        let sent_bytes = if self.rank == 0 { self.n_servers as u64 * list_bytes } else { 0 };
+        let received_bytes = if self.rank >= self.n_workers { list_bytes } else { 0 };
+        Ok(Traffic {
+            sent_bytes: traffic.sent_bytes.saturating_sub(sent_bytes),
+            received_bytes: traffic.received_bytes.saturating_sub(received_bytes),
+            pushed_bytes: traffic.pushed_bytes.saturating_sub(sent_bytes),
+        })
     }
 
     fn tensor(&mut self, tensor: usize) -> Result<&mut Tensor, Failed> {

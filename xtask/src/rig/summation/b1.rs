@@ -139,5 +139,5 @@ fn judge(nodes: &[Node], shape: Shape, model_bytes: u64, partition_bytes: u64, r
 const RATE_MBIT: u32 = 400;
 const ROUNDS: u64 = 3;
 /// Acknowledgements by data, and what a node sends to meet the others.
-const ACKNOWLEDGED: f64 = 0.01;
+const ACKNOWLEDGED: f64 = 0.02;
 const SMALL_BYTES: u64 = 64 * 1024;
