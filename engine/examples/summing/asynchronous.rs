@@ -65,7 +65,7 @@ pub(crate) fn replay(schedules: u64) -> Result<Value, Failure> {
 impl Schedule {
     fn run(self, found: &mut Found) -> Result<(), Failure> {
         let epochs = Epochs::default();
-        let part = Part { count: ELEMENTS, data_type: DataType::F32 };
+        let part = Part { count: ELEMENTS, data_type: DataType::F32, codec: None };
         let mut store = Store::new(WORKERS, [(KEY, part)], self.max_ahead, epochs);
         let mut server: Vec<f32> = (0..ELEMENTS as u64).map(|index| self.number(index, 1.0)).collect();
         store.initialise(KEY, &bytes(&server))?;

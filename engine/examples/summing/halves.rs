@@ -39,7 +39,7 @@ pub(crate) fn compare(elements: usize, workers: &[usize]) -> Result<Value, Failu
 /// The service's own sum.
 fn ours(contributions: &[Vec<u8>], reduction: Reduction) -> Result<Vec<u8>, Failure> {
     let size_bytes = contributions.first().map_or(0, Vec::len);
-    let part = Part { count: size_bytes / 2, data_type: DataType::F16 };
+    let part = Part { count: size_bytes / 2, data_type: DataType::F16, codec: None };
     let epochs = Epochs::default();
     let mut service = Service::new(contributions.len(), [(0, part)], Association::Left, epochs);
     for (worker, contribution) in contributions.iter().enumerate() {

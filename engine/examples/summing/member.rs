@@ -38,6 +38,9 @@ pub(crate) struct Join {
     /// Whether all connections are sent to alike, however much each has to carry.
     #[serde(default)]
     sender_per_connection: bool,
+    /// Whether parts keep their credits until they are back.
+    #[serde(default)]
+    credits_until_pulled: bool,
 }
 
 /// A process in a group.
@@ -62,6 +65,7 @@ impl Member {
             credit_bytes_per_server: join.credit_bytes_per_server.unwrap_or(default.credit_bytes_per_server),
             frame_bytes: join.frame_bytes.unwrap_or(default.frame_bytes),
             in_proportion: !join.sender_per_connection,
+            credits_until_pulled: join.credits_until_pulled,
             ..default
         };
         let setup =

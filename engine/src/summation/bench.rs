@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::memory::Region;
 use crate::net::root;
 use crate::net::unique_id::UNIQUE_ID_BYTES;
+use crate::summation::placement::strategy::Strategy;
 use crate::types::DataType;
 
 /// How long ranks may take to start.
@@ -68,6 +69,7 @@ impl Rank {
             epoch: 0,
             partition_bytes,
             nic_mbit: None,
+            strategy: Strategy::Greedy,
             settings: Settings::from_env().map_err(text)?,
             pipeline,
         };

@@ -117,6 +117,14 @@ impl Job<'_> {
     }
 }
 
+impl Drop for Rank {
+    /// A test that fails leaves nobody behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Rank {
     /// Starts a rank's program, whose words are listened to.
     pub(crate) fn start(command: &mut Command) -> Self {

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::{Rank, compile, folder};
 
@@ -23,9 +24,14 @@ pub(crate) struct Group<'a> {
 
 impl<'a> Group<'a> {
     pub(crate) fn new(program: &'a Path, n_workers: usize, n_servers: usize) -> Self {
-        // Free a moment ago: nobody else on this machine asks for a port by its number.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { program, n_workers, n_servers, port }
+        static TRIED: AtomicU16 = AtomicU16::new(0);
+        // Below those that the kernel gives to whoever connects, so that nobody has it who did not ask for it.
+        let first = std::process::id().wrapping_mul(97);
+        let next = || TRIED.fetch_add(1, Ordering::Relaxed);
+        let port = std::iter::repeat_with(next)
+            .map(|tried| 20_000 + u16::try_from((first + u32::from(tried)) % 12_000).unwrap())
+            .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        Self { program, n_workers, n_servers, port: port.unwrap() }
     }
 
     /// All workers, which do the same.

@@ -59,12 +59,12 @@ impl Terms {
 
     /// Of each service, how much of all bytes it should own.
     pub(super) fn fractions(&self) -> Vec<f64> {
-        Shares::optimal(&self.machines).fractions()
+        self.shares().fractions()
     }
 
     /// Of each service, how much it should own.
-    pub(super) fn shares(&self) -> &Shares {
-        &self.shares
+    pub(super) fn shares(&self) -> Shares {
+        Shares::optimal(&self.machines)
     }
 
     /// Which service owns which part.

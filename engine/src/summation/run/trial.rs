@@ -109,8 +109,19 @@ impl Trial {
         let role = rank.checked_sub(n_workers).map_or(Role::Worker(rank), Role::Server);
         let members = Members { n_workers, n_servers };
         let settings = Settings::from_env()?;
-        let (epoch, nic_mbit) = (0, None);
-        let plan = Plan { id, members, role, epoch, partition_bytes, nic_mbit, strategy, settings, pipeline };
+        let (session, epoch, nic_mbit) = (1, 0, None);
+        let plan = Plan {
+            id,
+            members,
+            role,
+            session,
+            epoch,
+            partition_bytes,
+            nic_mbit,
+            strategy,
+            settings,
+            pipeline,
+        };
         let declared = Declarations::new(partition_bytes).map_err(|error| Failed(error.to_string()))?;
         Ok(Self { group: Group::join(plan)?, declared, tensors: Vec::new(), n_workers, n_servers, rank })
     }

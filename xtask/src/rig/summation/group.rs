@@ -224,7 +224,12 @@ pub(super) const FRAME_BYTES: u64 = 16_000;
 
 /// Settings of a group on links of 100 Mbit/s, with barriers before rounds.
 pub(super) fn disciplined(credit_bytes: u64) -> Value {
-    json!({ "barrier": true, "credit_bytes_per_server": credit_bytes, "frame_bytes": FRAME_BYTES })
+    json!({
+        "barrier": true,
+        "credit_bytes_per_server": credit_bytes,
+        "credits_until_pulled": true,
+        "frame_bytes": FRAME_BYTES,
+    })
 }
 
 /// How long an answer may take: an experiment's longest rounds on a machine that is busy with others.

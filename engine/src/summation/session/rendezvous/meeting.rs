@@ -131,9 +131,18 @@ fn attempt(address: &str, call: &Call) -> std::result::Result<TcpStream, Attempt
     let stream = first.or_else(|error| addresses.find_map(|address| connect(address).ok()).ok_or(error));
     let stream = stream.map_err(Attempt::Nobody)?;
     prepare(&stream).map_err(Attempt::Nobody)?;
+    if meets_itself(&stream) {
+        return Err(Attempt::Nobody(io::ErrorKind::ConnectionRefused.into()));
+    }
     greet(&stream, address, call)?;
     stream.set_read_timeout(None).map_err(Attempt::Nobody)?;
     Ok(stream)
+}
+
+/// Whether both ends are this one: where nobody listens, the port that is asked for may become the asking end's own.
+fn meets_itself(stream: &TcpStream) -> bool {
+    let ends = (stream.local_addr(), stream.peer_addr());
+    matches!(ends, (Ok(local), Ok(peer)) if local == peer)
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
@@ -159,6 +168,10 @@ fn greet(stream: &TcpStream, address: &str, call: &Call) -> std::result::Result<
         FromRoot::Refused { why } => {
             let text = format!("the rendezvous {address} (RSUM_ROOT) refuses this process: {why}");
             Err(Attempt::Final(Error::InvalidUsage(text)))
+        }
+        FromRoot::Over { .. } => {
+            let error = io::Error::other("the job that was there has just ended");
+            Err(Attempt::Nobody(error))
         }
         other => Err(stranger(
             address,
