@@ -45,6 +45,31 @@ pub struct Declarations {
     total_bytes: u64,
 }
 
+/// What tensors are for, by the beginning of their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `gradient.`: pushed in every step.
+    Gradient,
+    /// `parameter.`: sent around once.
+    Parameter,
+    /// All others.
+    Other,
+}
+
+impl Class {
+    /// Every class, in the order of its index.
+    pub const ALL: [Self; 3] = [Self::Gradient, Self::Parameter, Self::Other];
+
+    /// Of a tensor of this name.
+    pub fn of(name: &str) -> Self {
+        match name.split_once('.') {
+            Some(("gradient", _)) => Self::Gradient,
+            Some(("parameter", _)) => Self::Parameter,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// A piece of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -227,6 +252,11 @@ impl Declarations {
     /// All parts, by key.
     pub fn parts(&self) -> impl Iterator<Item = Part> + '_ {
         (0..self.tensors.len()).flat_map(|tensor| self.parts_of(tensor))
+    }
+
+    /// What a tensor is for; of one that was never declared, [`Class::Other`].
+    pub fn class(&self, tensor: usize) -> Class {
+        self.tensors.get(tensor).map_or(Class::Other, |tensor| Class::of(&tensor.name))
     }
 
     /// The parts of a tensor, from its beginning; none of a tensor that was never declared.

@@ -143,7 +143,7 @@ impl Contributing {
     }
 
     /// Takes what the caller wants.
-    pub(super) fn submit(&mut self, request: Request) -> Outcome<()> {
+    pub(super) fn submit(&mut self, request: Request, now_ns: u64) -> Outcome<()> {
         match request {
             Request::Push { tensor, .. } => {
                 let waiting = self.waiting.entry(tensor).or_default();
@@ -159,7 +159,7 @@ impl Contributing {
                     Some(running) => {
                         running.pull = Some((buffers(recv), ending));
                         for (server, key) in std::mem::take(&mut running.pushed) {
-                            self.summed(server, key, 0)?;
+                            self.summed(server, key, now_ns)?;
                         }
                     }
                     None => {
@@ -686,7 +686,7 @@ mod tests {
         let bytes = vec![0; 320];
         let (send, reduction) = (Region::of_slice(&bytes), Reduction::Sum);
         contributing
-            .submit(Request::Push { ticket: 0, tensor: 0, send, reduction, submitted_ns: 0 })
+            .submit(Request::Push { ticket: 0, tensor: 0, send, reduction, submitted_ns: 0 }, 0)
             .unwrap();
         contributing.begin(0).unwrap();
         while contributing.push(&mut links, &mut serving, 0).unwrap() {}

@@ -188,7 +188,7 @@ impl Driver {
             moved |= contributing.take_in(&mut self.links, &mut self.agreement, now_ns)?;
             for request in self.requests.take() {
                 moved = true;
-                contributing.submit(request)?;
+                contributing.submit(request, now_ns)?;
             }
             moved |= contributing.begin(now_ns)?;
         }

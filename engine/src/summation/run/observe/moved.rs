@@ -7,10 +7,7 @@ use super::watch::Voice;
 use crate::clock;
 use crate::hash::hash;
 use crate::summation::server::fingerprint::fingerprint;
-use crate::summation::tensor::Declarations;
-
-/// What the names of tensors of the first classes begin with.
-const PREFIXES: [&str; N_CLASSES - 1] = ["gradient.", "parameter."];
+use crate::summation::tensor::{Class, Declarations};
 
 /// Counted since the group was joined.
 #[derive(Debug)]
@@ -46,12 +43,8 @@ impl Moved {
 
     /// These are the keys from now on.
     pub(super) fn begin(&mut self, declarations: &Declarations) {
-        let class = |name: &str| {
-            PREFIXES.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(PREFIXES.len())
-        };
-        let of_tensor: Vec<u8> = (declarations.tensors().iter())
-            .map(|tensor| u8::try_from(class(&tensor.name)).unwrap_or_default())
-            .collect();
+        let of_tensor: Vec<u8> =
+            declarations.tensors().iter().map(|tensor| Class::of(&tensor.name) as u8).collect();
         self.classes = declarations.parts().map(|part| of_tensor[part.tensor]).collect();
     }
 
