@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::net::strands::Strands;
 use crate::net::unique_id::Secret;
 use crate::net::wake;
 use crate::net::watch::ControlPeer;
-use crate::transport::tcp::connect::tune;
+use crate::transport::tcp::connect::{prepare, tune};
 
 /// Where a connection goes.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +107,7 @@ pub(crate) fn call_peer(
 ) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(target.address), Type::STREAM, Some(Protocol::TCP))?;
     socket.bind(&SocketAddr::new(target.from, 0).into())?;
+    prepare(SockRef::from(&socket), target.from, target.address.ip());
     socket.connect_timeout(&target.address.into(), wait.max(Duration::from_millis(1)))?;
     let mut stream = TcpStream::from(socket);
     stream.write_all(&hello.to_bytes(secret))?;
