@@ -15,6 +15,12 @@ const PARTS_BYTES: [u64; 2] = [1_000_000, 4_000_000];
 /// Of iperf3, which takes whole seconds.
 const IPERF_S: &str = "1";
 const IPERF_PORT: &str = "25201";
+/// The congestion controls that ranks have on loopback, the first of them that the kernel lets them have.
+const CONTROLS: [&str; 2] = ["cubic", "reno"];
+/// Of the times in `/proc/<pid>/stat`: USER_HZ.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Sums double in each round: before they overflow, the gradient begins anew.
+const ROUNDS_BEFORE_REFILL: usize = 100;
 /// Until iperf3's server listens.
 const IPERF_START: Duration = Duration::from_millis(300);
 
@@ -70,6 +76,8 @@ struct Case {
     workers: Vec<Worker>,
     servers: Vec<Child>,
     seconds: Vec<f64>,
+    /// Processor time of all ranks in the same rounds.
+    core_seconds: f64,
 }
 
 struct Worker {
@@ -90,8 +98,12 @@ impl Options {
         let mut iperf = if self.alone { None } else { Some(Iperf::start()?) };
         for round in 0..=self.rounds {
             for case in &mut cases {
+                let before = case.core_seconds_so_far()?;
                 let seconds = case.round()?;
-                case.seconds.extend((round > 0).then_some(seconds));
+                if round > 0 {
+                    case.seconds.push(seconds);
+                    case.core_seconds += case.core_seconds_so_far()? - before;
+                }
             }
             iperf.as_mut().filter(|_| round > 0).map_or(Ok(()), Iperf::measure)?;
         }
@@ -99,7 +111,14 @@ impl Options {
             "{WORKERS} workers, {} MB, loopback TCP, {} rounds; goodput is of all bytes that cross a socket",
             self.megabytes, self.rounds
         );
-        println!("{:<28} {:>10} {:>18} {:>8}  of iperf3", "", "median", "least to most", "Gbit/s");
+        println!(
+            "core s/GB is processor time of all ranks, and the bound is what {} cores allow by it",
+            cores()
+        );
+        println!(
+            "{:<28} {:>10} {:>18} {:>8} {:>10} {:>10} {:>8}",
+            "", "median", "least to most", "Gbit/s", "of iperf3", "core s/GB", "bound"
+        );
         let limit = iperf.as_ref().map_or(f64::NAN, Iperf::report);
         cases.into_iter().try_for_each(|case| case.finish(bytes, limit))
     }
@@ -130,7 +149,8 @@ impl Case {
         let workers: Vec<Worker> =
             (0..WORKERS).map(|rank| Worker::new(spawn(rank)?)).collect::<Result<_, _>>()?;
         let servers = (WORKERS..WORKERS + n_servers).map(spawn).collect::<Result<_, _>>()?;
-        let mut case = Self { n_servers, partition_bytes, workers, servers, seconds: Vec::new() };
+        let mut case =
+            Self { n_servers, partition_bytes, workers, servers, seconds: Vec::new(), core_seconds: 0.0 };
         case.workers.iter_mut().try_for_each(|worker| worker.word().map(drop))?;
         Ok(case)
     }
@@ -140,6 +160,12 @@ impl Case {
         self.workers.iter_mut().try_for_each(Worker::order)?;
         let seconds: Vec<f64> = self.workers.iter_mut().map(Worker::word).collect::<Result<_, _>>()?;
         Ok(seconds.into_iter().fold(0.0, f64::max))
+    }
+
+    /// Processor time of all ranks since they began.
+    fn core_seconds_so_far(&self) -> Result<f64, String> {
+        let ranks = self.workers.iter().map(|worker| &worker.child).chain(&self.servers);
+        ranks.map(|child| core_seconds(child.id())).sum()
     }
 
     fn finish(mut self, bytes: u64, limit_gbit_per_s: f64) -> Result<(), String> {
@@ -155,15 +181,17 @@ impl Case {
         // others own, and pulls as much.
         let elsewhere = if self.n_servers == 1 { 0.75 } else { 1.0 };
         let crossing = 2.0 * WORKERS as f64 * elsewhere * bytes as f64;
+        let core_seconds_per_gb = self.core_seconds / self.seconds.len() as f64 / crossing * 1e9;
         let (median, least, most) = spread(self.seconds);
         let gbit_per_s = crossing * 8.0 / median / 1e9;
         println!(
-            "{:<28} {:>7.1} ms {:>9.1} to {:>5.1} {gbit_per_s:>8.1} {:>6.0} %",
+            "{:<28} {:>7.1} ms {:>9.1} to {:>5.1} {gbit_per_s:>8.1} {:>8.0} % {core_seconds_per_gb:>10.2} {:>8.1}",
             format!("{} servers, parts of {} MB", self.n_servers, self.partition_bytes / 1_000_000),
             median * 1e3,
             least * 1e3,
             most * 1e3,
-            gbit_per_s / limit_gbit_per_s * 100.0
+            gbit_per_s / limit_gbit_per_s * 100.0,
+            bound_gbit_per_s(core_seconds_per_gb)
         );
         Ok(())
     }
@@ -204,13 +232,14 @@ impl Rank {
             let n_bytes = usize::try_from(self.elements).unwrap_or(0) * size_of::<f32>();
             let mut gradient = vec![0x38; n_bytes];
             println!("0");
-            for line in std::io::stdin().lines() {
+            for (round, line) in (1..).zip(std::io::stdin().lines()) {
                 line.map_err(|error| error.to_string())?;
                 let start = Instant::now();
                 member.push_pull(&mut gradient)?;
                 println!("{}", start.elapsed().as_secs_f64());
-                // Sums of sums would overflow.
-                gradient.fill(0x38);
+                if usize::is_multiple_of(round, ROUNDS_BEFORE_REFILL) {
+                    gradient.fill(0x38);
+                }
             }
         }
         member.leave()
@@ -220,8 +249,15 @@ impl Rank {
 /// iperf3's server, and what its client has found.
 struct Iperf {
     server: Child,
-    one_way: Vec<f64>,
-    both_ways: Vec<f64>,
+    /// Each way of using it with what it got through, and its processor time.
+    uses: Vec<(String, Vec<String>, Vec<Found>)>,
+}
+
+/// One run of iperf3.
+#[derive(Clone, Copy)]
+struct Found {
+    gbit_per_s: f64,
+    core_seconds_per_gb: f64,
 }
 
 impl Iperf {
@@ -230,23 +266,40 @@ impl Iperf {
         command.args(["--server", "--bind", "127.0.0.1", "--port", IPERF_PORT]).stdout(Stdio::null());
         let server = command.spawn().map_err(|error| format!("iperf3: {error}"))?;
         std::thread::sleep(IPERF_START);
-        Ok(Self { server, one_way: Vec::new(), both_ways: Vec::new() })
+        let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let mut uses = vec![
+            ("iperf3, one way".to_owned(), text(&[]), Vec::new()),
+            ("iperf3, both ways at once".to_owned(), text(&["--bidir"]), Vec::new()),
+        ];
+        let controls = CONTROLS.map(|control| (control, text(&["--congestion", control])));
+        let mut allowed = controls.into_iter().filter(|(_, arguments)| measure(arguments).is_ok());
+        uses.extend(
+            allowed.next().map(|(control, with)| (format!("iperf3, one way, {control}"), with, Vec::new())),
+        );
+        Ok(Self { server, uses })
     }
 
     fn measure(&mut self) -> Result<(), String> {
-        self.one_way.push(gbit_per_s(&[])?);
-        self.both_ways.push(gbit_per_s(&["--bidir"])?);
+        for (_, arguments, found) in &mut self.uses {
+            found.push(measure(arguments)?);
+        }
         Ok(())
     }
 
-    /// The better median of the two.
+    /// The best median.
     fn report(&self) -> f64 {
-        let line = |name: &str, figures: &[f64]| {
-            let (median, least, most) = spread(figures.to_vec());
-            println!("{name:<28} {:>10} {least:>9.1} to {most:>5.1} {median:>8.1}", "");
+        let line = |name: &str, found: &[Found]| {
+            let (median, least, most) = spread(found.iter().map(|found| found.gbit_per_s).collect());
+            let (cost, ..) = spread(found.iter().map(|found| found.core_seconds_per_gb).collect());
+            println!(
+                "{name:<28} {:>10} {least:>9.1} to {most:>5.1} {median:>8.1} {:>10} {cost:>10.2} {:>8.1}",
+                "",
+                "",
+                bound_gbit_per_s(cost)
+            );
             median
         };
-        line("iperf3, one way", &self.one_way).max(line("iperf3, both ways at once", &self.both_ways))
+        self.uses.iter().map(|(name, _, found)| line(name, found)).fold(0.0, f64::max)
     }
 }
 
@@ -257,8 +310,8 @@ impl Drop for Iperf {
     }
 }
 
-/// What all of a client's streams got through.
-fn gbit_per_s(more: &[&str]) -> Result<f64, String> {
+/// What all of a client's streams got through, and what that took both processes.
+fn measure(more: &[String]) -> Result<Found, String> {
     let mut command = Command::new("iperf3");
     command.args(["--client", "127.0.0.1", "--port", IPERF_PORT, "--time", IPERF_S, "--json"]).args(more);
     let output = command.output().map_err(|error| format!("iperf3: {error}"))?;
@@ -270,5 +323,26 @@ fn gbit_per_s(more: &[&str]) -> Result<f64, String> {
     if rates.is_empty() {
         return Err(format!("iperf3 said {}", found["error"]));
     }
-    Ok(rates.iter().sum::<f64>() / 1e9)
+    let used = |side: &str| found["end"]["cpu_utilization_percent"][side].as_f64().unwrap_or(f64::NAN);
+    let gbit_per_s = rates.iter().sum::<f64>() / 1e9;
+    let n_cores = (used("host_total") + used("remote_total")) / 100.0;
+    Ok(Found { gbit_per_s, core_seconds_per_gb: n_cores * 8.0 / gbit_per_s })
+}
+
+/// Processor time of a process, all its threads.
+fn core_seconds(pid: u32) -> Result<f64, String> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    // After the name, which may have spaces, the 12th and 13th are utime and stime.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    Ok(ticks / TICKS_PER_SECOND)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn bound_gbit_per_s(core_seconds_per_gb: f64) -> f64 {
+    cores() as f64 / core_seconds_per_gb * 8.0
 }

@@ -46,8 +46,9 @@ impl Default for Settings {
     }
 }
 
-/// 50 us at 10 Gbit/s: long against a system call, short against a part.
-const FRAME_BYTES: u64 = 64 << 10;
+/// 100 us at 10 Gbit/s: long against a system call, short against a part. Over loopback, half of it costs 6 % more
+/// processor time, and twice as much saves 6 %; but what is urgent waits for the frame that is on its way.
+const FRAME_BYTES: u64 = 128 << 10;
 /// Four parts of 4 096 000 bytes: one goes out, one is summed, one comes back, and one waits for slower workers.
 const CREDIT_BYTES_PER_SERVER: u64 = 4 * 4_096_000;
 /// The memory that rounds in flight may hold; enough for 64 servers.
