@@ -17,8 +17,17 @@
  *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
  *   RSUM_THREADS      threads that add, in each process that sums: the lesser of 2 and its cores by default
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume
- *   RSUM_ASYNC        1: asynchronous sums; RSUM_STALENESS bounds the rounds that a worker may be ahead
+ *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default
+ *   RSUM_STALENESS    with RSUM_ASYNC=1, rounds of a tensor that a worker may be ahead of the slowest one; any by default
  *   RSUM_OBSERVER     path of a library that watches, see rsum_observer.h
+ *
+ * Asynchronous sums (RSUM_ASYNC=1): a tensor is kept by its service. The first round of each worker is its initial value, of
+ * which worker 0's is taken, once, and the others' are dropped. What is pushed later is added at once: w' - w of an
+ * optimizer, say. All rounds give what there is then, with the own pushes in it; none waits for other workers, but for the
+ * initial value, and for those that are more than RSUM_STALENESS rounds behind. Workers may make different numbers of
+ * rounds; who has left is waited for no more. Parts of a tensor are at different states. There is no rsumAverage and
+ * no codec, and all tensors are declared before the first push. A group that follows by rsum_resume keeps nothing: each
+ * tensor's next round is an initial value again.
  */
 #ifndef RSUM_H_
 #define RSUM_H_

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import sys
 from typing import Any, Generic, Optional, TypeVar
 
@@ -195,6 +196,7 @@ def push_pull(
 
 def broadcast_async(array: Array, root: int, name: Optional[str] = None) -> Handle[Array]:
     """`broadcast` without waiting."""
+    refuse_asynchronous("broadcast()", "the first push_pull of a tensor gives everyone worker 0's values")
     n_workers = size()
     if not 0 <= root < max(n_workers, 1):
         raise Error(f"there is no worker {root} among {n_workers}")
@@ -210,6 +212,12 @@ def broadcast(array: Array, root: int, name: Optional[str] = None) -> Array:
     A push and pull to which the others contribute nothing. All workers call it, with arrays of one length and type.
     """
     return broadcast_async(array, root, name).wait()
+
+
+def refuse_asynchronous(what: str, instead: str) -> None:
+    """Raises an `Error` in a group that sums asynchronously, in which `what` would give something else."""
+    if os.environ.get("RSUM_ASYNC", "0").strip() == "1":
+        raise Error(f"{what} is for synchronous sums, not for RSUM_ASYNC=1: {instead}")
 
 
 def poll(handle: Handle[Any]) -> bool:

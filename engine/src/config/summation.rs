@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::read;
 use crate::error::{Error, Result};
+use crate::summation::server::sums::Mode;
 use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
 
 /// Where a worker meets nobody: it is alone in its group.
@@ -28,6 +29,8 @@ pub(crate) struct SummationSettings {
     pub(crate) nic_mbit: Option<u64>,
     /// `RSUM_ON_LOSS`: whether the others may go on.
     pub(crate) continues: bool,
+    /// `RSUM_ASYNC` and `RSUM_STALENESS`, if they are set.
+    pub(crate) mode: Option<Mode>,
 }
 
 impl SummationSettings {
@@ -58,7 +61,7 @@ impl SummationSettings {
         }
         let root = reader.root(is_worker && n_workers == Some(1) && n_servers.unwrap_or(0) == 0);
         let secret = reader.secret(&root);
-        reader.check_synchronous();
+        let mode = reader.mode();
         let Reader { mistakes, .. } = reader;
         if !mistakes.is_empty() {
             return Err(Error::InvalidUsage(mistakes.join("; ")));
@@ -73,6 +76,7 @@ impl SummationSettings {
             partition_bytes: bytes.unwrap_or(DEFAULT_PARTITION_BYTES),
             nic_mbit,
             continues,
+            mode,
         })
     }
 }
@@ -142,10 +146,20 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         }
     }
 
-    fn check_synchronous(&mut self) {
-        if (self.lookup)("RSUM_ASYNC").is_some_and(|text| text.trim() != "0") {
-            self.mistakes.push("RSUM_ASYNC: groups cannot sum asynchronously yet".to_owned());
+    fn mode(&mut self) -> Option<Mode> {
+        let max_ahead = self.number(["RSUM_STALENESS"; 2], 0, "a number of rounds");
+        let mode = (self.lookup)("RSUM_ASYNC").map(|text| match text.trim() {
+            "0" => Mode::Rounds,
+            "1" => Mode::Store { max_ahead },
+            _ => {
+                self.mistakes.push(format!("RSUM_ASYNC: \"{text}\" is neither 0 nor 1"));
+                Mode::Rounds
+            }
+        });
+        if max_ahead.is_some() && mode.unwrap_or_default() == Mode::Rounds {
+            self.mistakes.push("RSUM_STALENESS: that is for RSUM_ASYNC=1 alone".to_owned());
         }
+        mode
     }
 }
 
@@ -176,6 +190,18 @@ mod tests {
     }
 
     #[test]
+    fn sums_are_synchronous_unless_that_is_set() {
+        let mode = |pairs: &[(&str, &str)]| {
+            let alone = [("RSUM_WORKERS", "1"), ("RSUM_RANK", "0")];
+            parse(&[&alone, pairs].concat(), true).unwrap().mode
+        };
+        assert_eq!((mode(&[]), mode(&[("RSUM_ASYNC", "0")])), (None, Some(Mode::Rounds)));
+        assert_eq!(mode(&[("RSUM_ASYNC", "1")]), Some(Mode::Store { max_ahead: None }));
+        let bounded = mode(&[("RSUM_ASYNC", "1"), ("RSUM_STALENESS", "0")]);
+        assert_eq!(bounded, Some(Mode::Store { max_ahead: Some(0) }));
+    }
+
+    #[test]
     fn all_mistakes_are_named_at_once() {
         let pairs = [
             ("RSUM_WORKERS", "2"),
@@ -183,11 +209,12 @@ mod tests {
             ("RSUM_ROOT", "10.0.0.1"),
             ("RSUM_PARTITION_BYTES", "7"),
             ("RSUM_ON_LOSS", "weep"),
-            ("RSUM_ASYNC", "1"),
+            ("RSUM_ASYNC", "yes"),
+            ("RSUM_STALENESS", "3"),
         ];
         let text = parse(&pairs, true).unwrap_err().to_string();
-        for name in
-            ["RSUM_RANK", "RSUM_ROOT", "RSUM_SECRET", "RSUM_PARTITION_BYTES", "RSUM_ON_LOSS", "RSUM_ASYNC"]
+        let last = ["RSUM_ON_LOSS", "RSUM_ASYNC", "RSUM_STALENESS"];
+        for name in ["RSUM_RANK", "RSUM_ROOT", "RSUM_SECRET", "RSUM_PARTITION_BYTES"].into_iter().chain(last)
         {
             assert!(text.contains(name), "{text}");
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::run::group::{Group, Handle, Plan};
 use super::run::members::{Members, Role};
 use super::server::part::Reduction;
+use super::server::sums::Mode;
 use super::tensor::{Declaration, Options};
 use super::worker;
 use crate::config::Settings;
@@ -67,6 +68,7 @@ impl Rank {
             role,
             session: 1,
             epoch: 0,
+            mode: Mode::Rounds,
             partition_bytes,
             nic_mbit: None,
             strategy: Strategy::Greedy,

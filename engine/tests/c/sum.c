@@ -110,6 +110,35 @@ static void until_loss(int continues, int* workers) {
   end();
 }
 
+/* Adds to a tensor of all workers as often as it is told, or for ever, whatever the others do: asynchronous sums. In the first
+ * elements workers count their rounds, so that each result says what must be in it. */
+static void add(int rounds) {
+  enum { WORKERS = 8, COUNT = 2000 };
+  float *send = send_buffer[0], *recv = recv_buffer[0];
+  int own = rsum_rank(), tensor = rsum_declare("weights", COUNT, FLOAT32, NULL);
+  if (tensor < 0) fail("declare");
+  for (int round = 0; rounds < 0 || round <= rounds; round++) {
+    for (int index = 0; index < COUNT; index++) {
+      float first = index < WORKERS ? 0 : (float)(index + 7 * own) / 4;
+      float delta = index < WORKERS ? (float)(index == own) : (float)(own + 1) / 1024;
+      send[index] = round == 0 ? first : delta;
+    }
+    if (rsum_push_pull(tensor, send, recv, rsumSum) != 0) fail("add");
+    float sum = 0;
+    for (int worker = 0; worker < WORKERS; worker++) sum += recv[worker] * (float)(worker + 1) / 1024;
+    for (int index = WORKERS; index < COUNT; index++)
+      if (recv[index] != (float)index / 4 + sum || recv[own] != (float)round) {
+        printf("WRONG round %d element %d\n", round, index);
+        exit(2);
+      }
+    if (round == 0) printf("READY\n");
+    fflush(stdout);
+  }
+  printf("ROUNDS %g %g %g\n", (double)recv[0], (double)recv[1], (double)recv[2]);
+  if (rsum_push_pull(tensor, send, recv, rsumAverage) != 5) fail("average");
+  if (rsum_declare("more", 1, FLOAT32, NULL) != -1 - 5) fail("declare more");
+}
+
 int main(int argc, char** argv) {
   int workers[64];
   for (int worker = 0; worker < 64; worker++) workers[worker] = worker;
@@ -126,6 +155,9 @@ int main(int argc, char** argv) {
     int tensor = rsum_declare(argv[2], (uint64_t)atoi(argv[3]), FLOAT32, NULL);
     if (tensor < 0) fail("declare");
     if (rsum_push_pull(tensor, send_buffer[0], recv_buffer[0], rsumAverage) != 0) fail("push_pull");
+    end();
+  } else if (strcmp(argv[1], "add") == 0) {
+    add(atoi(argv[2 + (argc > 3 ? rsum_rank() : 0)]));
     end();
   } else if (strcmp(argv[1], "members") == 0) {
     int n = declare(TENSORS);

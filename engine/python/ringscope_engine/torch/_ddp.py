@@ -32,6 +32,7 @@ def ddp_hook(state: Optional[DdpState], bucket: dist.GradBucket) -> torch.future
 
     A failure is an exception of `backward()`. Buckets of the first layers, which DDP has ready last, go first on the wire.
     """
+    _group.refuse_asynchronous("ddp_hook", "use push_pull of differences of weights instead")
     state = state or DdpState()
     tensor = bucket.buffer()
     codec = state.compression if tensor.dtype == torch.float32 else None

@@ -36,6 +36,9 @@ def DistributedOptimizer(
 
     Settings of Horovod and BytePS that do not change the result (num_groups, staleness=0, …) are accepted.
     """
+    _group.refuse_asynchronous(
+        "DistributedOptimizer", "push_pull the weights once, then what each step adds to them, with average=False"
+    )
     for name, value in ignored.items():
         _check_ignored(name, value)
     gradients = Gradients(

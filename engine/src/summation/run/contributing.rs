@@ -658,8 +658,7 @@ mod tests {
     use crate::summation::placement::machines::Machines;
     use crate::summation::placement::shares::Shares;
     use crate::summation::server::message::Epochs;
-    use crate::summation::server::part::Association;
-    use crate::summation::server::service::Service;
+    use crate::summation::server::sums::{Mode, Sums};
     use crate::summation::tensor::Declaration;
     use crate::transport::sim::{Terms, connect};
     use crate::types::DataType;
@@ -679,7 +678,7 @@ mod tests {
             Some(Line::new(peer, links.recvs.index(0, peer), links.sends.index(0, peer)))
         };
         let lines = vec![line(1), line(2), line(3), line(4), None];
-        let service = Service::new(1, [], Association::Left, Epochs::default());
+        let service = Sums::new(Mode::Rounds, 1, [], Epochs::default());
         let mut serving = Serving::new(service, wire, Arc::clone(&declarations), 64, 0, vec![None]);
         let pipeline = Pipeline::new(&shares.fractions(), worker::Settings::default());
         let mut contributing = Contributing::new(0, pipeline, wire, declarations, placement, lines);

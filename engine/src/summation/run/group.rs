@@ -29,6 +29,7 @@ use crate::summation::placement::assign::Placement;
 use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::message::Epochs;
 use crate::summation::server::part::Reduction;
+use crate::summation::server::sums::Mode;
 use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker::{self, Pipeline};
 
@@ -45,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) session: u64,
     /// How often the members have changed, the same for all.
     pub(crate) epoch: u32,
+    /// The same for all.
+    pub(crate) mode: Mode,
     /// Bytes of a part at most, the same for all workers. Servers are told.
     pub(crate) partition_bytes: u64,
     /// Of each rank's NIC, where all are known, the same for all.
@@ -69,6 +72,7 @@ pub(crate) struct Group {
     role: Role,
     declarations: Declarations,
     epochs: Epochs,
+    mode: Mode,
     nic_mbit: Option<Vec<u64>>,
     strategy: Strategy,
     pipeline: worker::Settings,
@@ -132,6 +136,7 @@ impl Group {
             role,
             session,
             epoch,
+            mode,
             partition_bytes,
             nic_mbit,
             strategy,
@@ -163,6 +168,7 @@ impl Group {
             role,
             declarations,
             epochs,
+            mode,
             nic_mbit,
             strategy,
             pipeline,
@@ -180,6 +186,7 @@ impl Group {
         if let Role::Server(server) = self.role {
             return Err(Error::InvalidUsage(format!("server {server} is told what is declared")));
         }
+        self.check_mode(&tensor.name, &options)?;
         let declared = self.declarations.declare_with(tensor, options);
         declared.map_err(|error| Error::InvalidArgument(error.to_string()))
     }
@@ -198,7 +205,8 @@ impl Group {
             self.end_generation(false)?;
             self.epochs.placement = self.epochs.placement.wrapping_add(1);
         }
-        let terms = Terms::new(self.members, self.comm.rank, self.epochs, self.nic_mbit.as_deref())?;
+        let terms =
+            Terms::new(self.members, self.comm.rank, (self.epochs, self.mode), self.nic_mbit.as_deref())?;
         let terms = terms.with(self.strategy);
         let requests = Arc::new(Requests::new(Arc::clone(&self.comm.health)));
         let driver = self.driver(terms, &requests).map_err(|error| break_off(&self.comm, &error))?;
@@ -234,6 +242,10 @@ impl Group {
         let run = self.run()?;
         if let Role::Server(server) = self.role {
             return Err(Error::InvalidUsage(format!("server {server} has no contributions")));
+        }
+        if reduction == Reduction::Average && self.mode != Mode::Rounds {
+            let text = "a group that sums asynchronously has no averages: push differences, and sum them";
+            return Err(Error::InvalidUsage(text.to_owned()));
         }
         let declared = self.declarations.tensors().get(tensor).filter(|_| tensor < run.n_tensors);
         let declared =
@@ -344,6 +356,19 @@ impl Group {
         }
         run.requests.wait_for_end()?;
         Ok(matches!(self.role, Role::Server(_)) && run.requests.goes_on())
+    }
+
+    /// A store is not carried over to the next generation, and keeps what comes as it comes.
+    ///
+    /// # Errors
+    /// The tensor cannot be declared for that: why.
+    pub(crate) fn check_mode(&self, name: &str, options: &Options) -> Result<()> {
+        let why = match self.mode {
+            Mode::Store { .. } if options.codec.is_some() => "tensors have no codecs",
+            Mode::Store { .. } if self.running.is_some() => "all tensors are declared before the first push",
+            _ => return Ok(()),
+        };
+        Err(Error::InvalidUsage(format!("tensor {name:?}: in a group that sums asynchronously, {why}")))
     }
 
     fn run(&self) -> Result<&Run> {

@@ -15,6 +15,8 @@
 //! Nobody waits for who waits for it: credits bound what a connection has not sent, services take in whatever comes, and what
 //! they keep is bounded by two rounds of each part. Two rounds of one tensor are never under way at once.
 //!
+//! A group may sum asynchronously instead: services then are stores, and nobody waits for a round of the others.
+//!
 //! Not there yet:
 //! - Ranks that are late: the communicator names ranks that die or leave, but for one that does not push, or never
 //!   starts, the others wait without end and without an account of it.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::requests::Requests;
 use crate::net::control::lock;
+use crate::summation::server::sums::Spread;
 
 /// A service, as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -18,6 +19,8 @@ pub(crate) struct Report {
     pub(crate) summed_bytes: u64,
     /// Of the rounds that wait for somebody, the one with the lowest number.
     pub(crate) waiting: Option<Waiting>,
+    /// Where contributions are added as they come: how far apart the workers are.
+    pub(crate) asynchronous: Option<Spread>,
 }
 
 /// A round that waits.

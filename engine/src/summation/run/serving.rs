@@ -24,7 +24,8 @@ use crate::summation::server::addition::Addition;
 use crate::summation::server::message::{Admission, Answer, Landing, Pull, Push, Pushed, Sum};
 use crate::summation::server::part::Reduction;
 use crate::summation::server::refusal::Refusal;
-use crate::summation::server::service::{Counters, Pending, Phase, Service};
+use crate::summation::server::service::{Counters, Pending, Phase};
+use crate::summation::server::sums::Sums;
 use crate::summation::tensor::Declarations;
 use crate::transport::Progress;
 
@@ -34,7 +35,7 @@ const FRAMES_PER_LOOK: usize = 16;
 /// The service and its connections.
 #[derive(Debug)]
 pub(super) struct Serving {
-    service: Service,
+    service: Sums,
     wire: Wire,
     declarations: Arc<Declarations>,
     /// By tensor: its urgency.
@@ -114,7 +115,7 @@ pub(super) struct Frame {
 impl Serving {
     /// For workers with these lines; none for the one of this process.
     pub(super) fn new(
-        service: Service,
+        service: Sums,
         wire: Wire,
         declarations: Arc<Declarations>,
         frame_bytes: usize,
@@ -148,7 +149,7 @@ impl Serving {
     }
 
     /// What is to be summed, where that was not known from the beginning.
-    pub(super) fn adopt(&mut self, service: Service, declarations: Arc<Declarations>) {
+    pub(super) fn adopt(&mut self, service: Sums, declarations: Arc<Declarations>) {
         self.urgencies = urgencies(&declarations);
         (self.service, self.declarations) = (service, declarations);
     }
@@ -156,7 +157,11 @@ impl Serving {
     /// A worker needs the service no more. It has had all its sums, so no round may wait for it.
     pub(super) fn leave(&mut self, worker: usize, is_last: bool) -> Outcome<()> {
         let Some(seat) = self.seats.get_mut(worker) else { return Ok(()) };
-        (seat.has_left, seat.goes_on) = (true, !is_last);
+        let is_news = !std::mem::replace(&mut seat.has_left, true);
+        seat.goes_on = !is_last;
+        if self.service.is_store() {
+            return if is_news { self.go_on_without(worker) } else { Ok(()) };
+        }
         let pending = self.service.waits_for();
         let lacks = |pending: &&Pending| pending.phase == Phase::Push && pending.workers.contains(&worker);
         let Some(pending) = pending.iter().find(lacks) else { return Ok(()) };
@@ -179,7 +184,7 @@ impl Serving {
             workers,
         });
         let (finished_rounds, summed_bytes) = (counters.finished_rounds, counters.summed_bytes);
-        Report { finished_rounds, summed_bytes, waiting }
+        Report { finished_rounds, summed_bytes, waiting, asynchronous: self.service.spread() }
     }
 
     /// Whether the workers go on, once they have declared more.
@@ -297,6 +302,7 @@ impl Serving {
             self.service.pushed(filling.landing).map_err(|refusal| self.refused(worker, &refusal))?;
         match pushed {
             Pushed::Kept => Ok(()),
+            Pushed::Added(key) => self.answer_waiting(Some(key)),
             Pushed::Complete(addition) => self.add(addition),
         }
     }
@@ -315,6 +321,24 @@ impl Serving {
             Answer::Waiting(_) => {
                 seat.pulls.insert(key, round);
             }
+        }
+        Ok(())
+    }
+
+    fn go_on_without(&mut self, worker: usize) -> Outcome<()> {
+        self.service.leave(worker).map_err(|refusal| self.refused(worker, &refusal))?;
+        self.answer_waiting(None)
+    }
+
+    /// Asks again for the pulls that wait, of one key or of all; pushes that were too early are tried again.
+    fn answer_waiting(&mut self, key: Option<u32>) -> Outcome<()> {
+        for worker in 0..self.seats.len() {
+            let seat = &mut self.seats[worker];
+            seat.is_late = false;
+            let is_wanted = |(pulled, _): &(&u32, &u64)| key.is_none_or(|key| key == **pulled);
+            let pulls: Vec<(u32, u64)> =
+                seat.pulls.iter().filter(is_wanted).map(|(key, round)| (*key, *round)).collect();
+            pulls.into_iter().try_for_each(|(key, round)| self.pull(worker, key, round))?;
         }
         Ok(())
     }
@@ -439,7 +463,8 @@ impl Serving {
 
     /// Who has left had all its sums, so a round that begins after that would wait for it without end.
     fn check_all_here(&self, worker: usize) -> Outcome<()> {
-        let Some(gone) = self.seats.iter().position(|seat| seat.has_left) else { return Ok(()) };
+        let gone = self.seats.iter().position(|seat| seat.has_left && !self.service.is_store());
+        let Some(gone) = gone else { return Ok(()) };
         let what = if self.seats[gone].goes_on { "declared more tensors" } else { "left the group" };
         let text =
             format!("worker {worker} began a round after worker {gone} had {what}; both must do the same");

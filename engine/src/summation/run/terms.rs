@@ -11,8 +11,7 @@ use crate::summation::placement::machines::Machines;
 use crate::summation::placement::shares::Shares;
 use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::message::Epochs;
-use crate::summation::server::part::Association;
-use crate::summation::server::service::Service;
+use crate::summation::server::sums::{Mode, Sums};
 use crate::summation::tensor::{self, Declarations};
 
 /// The rate that NICs count as having where not all are told, in bytes per second: only their proportions matter to a placement.
@@ -27,6 +26,7 @@ pub(super) struct Terms {
     /// Of its process.
     pub(super) rank: usize,
     pub(super) epochs: Epochs,
+    pub(super) mode: Mode,
     machines: Machines,
     strategy: Strategy,
 }
@@ -36,7 +36,7 @@ impl Terms {
     pub(super) fn new(
         members: Members,
         rank: usize,
-        epochs: Epochs,
+        (epochs, mode): (Epochs, Mode),
         nic_mbit: Option<&[u64]>,
     ) -> Result<Self> {
         let Members { n_workers, n_servers } = members;
@@ -49,7 +49,7 @@ impl Terms {
             None => Machines::even(n_workers, n_servers, NIC_BYTES_PER_S),
         };
         let machines = machines.map_err(|error| Error::InvalidArgument(error.to_string()))?;
-        Ok(Self { members, rank, epochs, machines, strategy: Strategy::Greedy })
+        Ok(Self { members, rank, epochs, mode, machines, strategy: Strategy::Greedy })
     }
 
     /// With another way to place parts.
@@ -77,17 +77,17 @@ impl Terms {
     }
 
     /// This process's service, before it knows what is declared.
-    pub(super) fn idle_service(&self) -> Service {
-        Service::new(self.members.n_workers, [], Association::default(), self.epochs)
+    pub(super) fn idle_service(&self) -> Sums {
+        Sums::new(self.mode, self.members.n_workers, [], self.epochs)
     }
 
     /// The same, of the parts that the placement gives it.
-    pub(super) fn service(&self, declarations: &Declarations, placement: &Placement) -> Service {
+    pub(super) fn service(&self, declarations: &Declarations, placement: &Placement) -> Sums {
         let number = self.members.service_of_rank(self.rank);
         let owned = declarations
             .parts()
             .filter(|part| placement.owner(part.key).is_some_and(|owner| usize::from(owner) == number));
         let part = |part: tensor::Part| (part.key, coding::summed(declarations, &part));
-        Service::new(self.members.n_workers, owned.map(part), Association::default(), self.epochs)
+        Sums::new(self.mode, self.members.n_workers, owned.map(part), self.epochs)
     }
 }

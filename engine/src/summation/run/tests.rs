@@ -6,6 +6,7 @@ mod generations;
 mod nics;
 mod observed;
 mod orders;
+mod stores;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::summation::placement::machines::Machines;
 use crate::summation::placement::predict::predict;
 use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::part::Reduction;
+use crate::summation::server::sums::Mode;
 use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker;
 use crate::types::DataType;
@@ -48,6 +50,7 @@ struct Shape {
     partition_bytes: u64,
     /// Of the NICs of four ranks.
     nic_mbit: Option<[u64; 4]>,
+    mode: Mode,
     pipeline: worker::Settings,
 }
 
@@ -67,7 +70,15 @@ const PARTITION_BYTES: u64 = 100_000;
 impl Shape {
     fn new(transport: Transport, n_workers: usize, n_servers: usize, partition_bytes: u64) -> Self {
         let pipeline = worker::Settings::default();
-        Self { transport, n_workers, n_servers, partition_bytes, nic_mbit: None, pipeline }
+        Self {
+            transport,
+            n_workers,
+            n_servers,
+            partition_bytes,
+            nic_mbit: None,
+            mode: Mode::Rounds,
+            pipeline,
+        }
     }
 
     fn members(self) -> Members {
@@ -102,6 +113,7 @@ impl Shape {
                     role,
                     session: 1,
                     epoch: 0,
+                    mode: self.mode,
                     partition_bytes,
                     nic_mbit: self.nic_mbit.map(Vec::from),
                     strategy: Strategy::Greedy,

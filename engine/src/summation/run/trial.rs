@@ -19,6 +19,7 @@ use crate::summation::placement::machines::Machines;
 use crate::summation::placement::predict::{Load, predict};
 use crate::summation::placement::strategy::Strategy;
 use crate::summation::server::part::Reduction;
+use crate::summation::server::sums::Mode;
 use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker;
 
@@ -116,6 +117,7 @@ impl Trial {
             role,
             session,
             epoch,
+            mode: Mode::Rounds,
             partition_bytes,
             nic_mbit,
             strategy,

@@ -7,8 +7,11 @@
 //!
 //! Types of 16 and 8 bits are kept in `f32` and rounded when they are pulled. A staleness bound s (stale synchronous
 //! parallel; Ho et al., NIPS 2013) makes a worker wait that is more than s pushes of a key ahead of the slowest one.
+//! Its pulls may wait for that, see [`Store::slower`], so that its other keys do not wait behind a push.
 
 use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::buffers::Buffers;
 use super::keys::{Entry, Keys};
@@ -26,6 +29,7 @@ pub struct Store {
     keys: Keys<Option<State>>,
     buffers: Buffers,
     staleness: Staleness,
+    lead: Staleness,
 }
 
 /// What there is of a key at one time. The values never change, however long they are kept.
@@ -35,8 +39,8 @@ pub struct Snapshot {
     version: u64,
 }
 
-/// How stale pushes were: pushes to the key that were added since its worker had pulled it last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How stale pushes were: pushes to the key that were added since its worker had pulled it last. Or how far ahead pulls were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Staleness {
     /// Pushes by staleness: at most [`Self::BOUNDS`] of the same index, and more than the one before; the last are those
     /// above all bounds.
@@ -84,6 +88,7 @@ impl Store {
             keys: Keys::new(parts),
             buffers: Buffers::default(),
             staleness: Staleness::default(),
+            lead: Staleness::default(),
         }
     }
 
@@ -103,6 +108,42 @@ impl Store {
         let by_rank = vec![Progress::default(); self.members.n_ranks()];
         *state = Some(State { values: accumulators, snapshot: None, version: 0, by_rank });
         Ok(())
+    }
+
+    /// A worker wants to send a value from which training may begin: it is to go to [`Self::initialise`], or nowhere.
+    ///
+    /// # Errors
+    ///
+    /// It is none of ours, or speaks of what is not ours.
+    pub fn land_first(&mut self, message: &Push) -> Result<Landing, Refusal> {
+        let Push { key, round, worker, size_bytes, epochs, .. } = *message;
+        self.members.check(worker, epochs)?;
+        self.keys.find(key)?.of_length(size_bytes)?;
+        Ok(Landing { key, round, worker, attempt: 0, is_first: true, bytes: self.buffers.take(size_bytes) })
+    }
+
+    /// The memory of a payload that came to its end.
+    pub(super) fn give(&mut self, bytes: Vec<u8>) {
+        self.buffers.give(bytes);
+    }
+
+    /// Whether a key has values.
+    pub fn is_initialised(&self, key: u32) -> bool {
+        self.keys.get(key).is_some_and(|entry| entry.state.is_some())
+    }
+
+    /// Whether a worker takes part.
+    pub fn is_here(&self, worker: usize) -> bool {
+        self.members.is_here(worker)
+    }
+
+    /// The workers that are so far behind with a key that this one is to wait for them.
+    pub fn slower(&self, key: u32, worker: usize) -> Vec<usize> {
+        let state = self.keys.get(key).and_then(|entry| entry.state.as_ref());
+        let (Some(state), Some(max)) = (state, self.max_ahead) else { return Vec::new() };
+        let own = state.by_rank.get(worker).map_or(0, |progress| progress.pushes);
+        let pushes = |rank: usize| state.by_rank.get(rank).map_or(own, |progress| progress.pushes);
+        self.members.here().filter(|rank| own.saturating_sub(pushes(*rank)) > max).collect()
     }
 
     /// A worker wants to add a delta. Its pushes to a key have the rounds 0, 1, 2, …. It is to come later while there
@@ -132,7 +173,7 @@ impl Store {
         }
         progress.is_landing = true;
         let bytes = self.buffers.take(size_bytes);
-        Ok(Admission::Into(Landing { key, round, worker, attempt: 0, bytes }))
+        Ok(Admission::Into(Landing { key, round, worker, attempt: 0, is_first: false, bytes }))
     }
 
     /// A payload is complete: it is added. Returns the version that has it; pushes that came too early may be admitted
@@ -142,7 +183,7 @@ impl Store {
     ///
     /// The worker was lost meanwhile.
     pub fn pushed(&mut self, landing: Landing) -> Result<u64, Refusal> {
-        let Landing { key, round, worker, attempt: _, bytes } = landing;
+        let Landing { key, round, worker, bytes, .. } = landing;
         self.members.check(worker, self.members.epochs())?;
         let Entry { part, state, .. } = self.keys.find(key)?.of_length(bytes.len())?;
         let admitted = state.as_mut().and_then(|state| {
@@ -174,8 +215,11 @@ impl Store {
         self.members.check(worker, epochs)?;
         let Entry { part, state, .. } = self.keys.find(key)?;
         let Some(state) = state else { return Ok(None) };
+        let slowest = self.members.here().filter_map(|rank| state.by_rank.get(rank)).map(|rank| rank.pushes);
+        let slowest = slowest.min().unwrap_or(0);
         if let Some(progress) = state.by_rank.get_mut(worker) {
             progress.pulled = state.version;
+            self.lead.count(progress.pushes.saturating_sub(slowest));
         }
         let buffers = &mut self.buffers;
         let values = state.snapshot.get_or_insert_with(|| {
@@ -202,6 +246,12 @@ impl Store {
     pub fn staleness(&self) -> Staleness {
         self.staleness
     }
+
+    /// How many pushes of the key workers were ahead of the slowest one when they pulled.
+    #[must_use]
+    pub fn lead(&self) -> Staleness {
+        self.lead
+    }
 }
 
 impl Snapshot {
@@ -209,6 +259,11 @@ impl Snapshot {
     #[must_use]
     pub fn values(&self) -> &[u8] {
         &self.values
+    }
+
+    /// The same, to keep.
+    pub(super) fn into_shared(self) -> Arc<Vec<u8>> {
+        self.values
     }
 
     /// Pushes that are in it.
@@ -239,148 +294,4 @@ const NARROW: Shape = Shape { with: Form::Partial, data: Form::Partial, into: Fo
 const N_BOUNDS: usize = 8;
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::summation::server::part::Reduction;
-    use crate::types::DataType;
-
-    const SUM: Reduction = Reduction::Sum;
-    const F32: Part = Part { count: 1, data_type: DataType::F32, codec: None };
-
-    fn store(n_workers: usize, max_ahead: Option<u64>) -> Store {
-        let mut store = Store::new(n_workers, [(0, F32)], max_ahead, Epochs::default());
-        store.initialise(0, &1.0_f32.to_ne_bytes()).unwrap();
-        store
-    }
-
-    fn admit(store: &mut Store, round: u64, worker: usize) -> Result<Admission, Refusal> {
-        store.push(&Push { key: 0, round, worker, size_bytes: 4, reduction: SUM, epochs: Epochs::default() })
-    }
-
-    fn push(store: &mut Store, round: u64, worker: usize, delta: f32) -> bool {
-        let Admission::Into(mut landing) = admit(store, round, worker).unwrap() else { return false };
-        landing.bytes_mut().copy_from_slice(&delta.to_ne_bytes());
-        store.pushed(landing).unwrap();
-        true
-    }
-
-    fn pull(store: &mut Store, worker: usize) -> (f32, u64) {
-        let snapshot = store.pull(0, worker, Epochs::default()).unwrap().unwrap();
-        (f32::from_ne_bytes(snapshot.values().try_into().unwrap()), snapshot.version())
-    }
-
-    proptest! {
-        /// Theorem 2: the parameter server applies f to the gradient, ours gets the worker's difference. Gradients are
-        /// multiples of 2^-10 that depend on the weights, so that every sum is exact.
-        #[test]
-        fn any_interleaving_gives_the_weights_of_a_parameter_server(
-            turns in prop::collection::vec((0..4_usize, -64..64_i16), 0..200),
-        ) {
-            let mut store = store(4, None);
-            let mut server = 1.0_f32;
-            let mut workers = [(0_u64, 1.0_f32, 1.0_f32); 4];
-            for (worker, noise) in turns {
-                let (pushes, here, there) = workers[worker];
-                let update = |weights: f32| (f32::from(noise) - (weights * 1024.0) % 7.0) / 1024.0;
-                prop_assert_eq!(here.to_bits(), there.to_bits());
-                let next = here + update(here);
-                prop_assert!(push(&mut store, pushes, worker, next - here));
-                server += update(there);
-                workers[worker] = (pushes + 1, pull(&mut store, worker).0, server);
-                prop_assert_eq!(workers[worker].1.to_bits(), server.to_bits());
-            }
-        }
-
-        #[test]
-        fn nobody_gets_further_ahead_than_allowed(
-            max_ahead in 0..4_u64,
-            turns in prop::collection::vec(0..3_usize, 0..200),
-        ) {
-            let mut store = store(3, Some(max_ahead));
-            let mut pushes = [0_u64; 3];
-            for worker in turns {
-                let ahead = pushes[worker] - pushes.iter().min().unwrap();
-                let admitted = push(&mut store, pushes[worker], worker, 1.0);
-                prop_assert_eq!(admitted, ahead <= max_ahead);
-                pushes[worker] += u64::from(admitted);
-            }
-            let total: u64 = pushes.iter().sum();
-            prop_assert_eq!(pull(&mut store, 0), (1.0 + total as f32, total));
-        }
-    }
-
-    #[test]
-    fn there_is_nothing_before_the_first_values_and_they_come_once() {
-        let mut store = Store::new(2, [(0, F32)], None, Epochs::default());
-        assert_eq!(store.pull(0, 1, Epochs::default()), Ok(None));
-        assert_eq!(admit(&mut store, 0, 1), Ok(Admission::Later));
-        let refusal = Refusal::WrongLength { key: 0, wanted_bytes: 4, got_bytes: 3 };
-        assert_eq!(store.initialise(0, &[0; 3]), Err(refusal));
-        assert_eq!(store.initialise(0, &2.0_f32.to_ne_bytes()), Ok(()));
-        let refusal = Err(Refusal::InitialisedTwice { key: 0 });
-        assert_eq!(store.initialise(0, &3.0_f32.to_ne_bytes()), refusal);
-        assert_eq!(pull(&mut store, 1), (2.0, 0));
-    }
-
-    #[test]
-    fn in_turns_every_push_but_the_first_is_as_stale_as_there_are_others() {
-        let mut store = store(4, None);
-        for worker in 0..4 {
-            pull(&mut store, worker);
-        }
-        for round in 0..10 {
-            for worker in 0..4 {
-                push(&mut store, round, worker, 0.5);
-                pull(&mut store, worker);
-            }
-        }
-        let staleness = store.staleness();
-        assert_eq!(staleness.buckets, [1, 1, 1, 37, 0, 0, 0, 0, 0], "0, 1, 2, then 3 each time");
-        assert_eq!((staleness.max, staleness.sum), (3, 114));
-    }
-
-    #[test]
-    fn nobody_waits_for_a_worker_that_is_gone() {
-        let mut store = store(3, Some(0));
-        assert!(push(&mut store, 0, 0, 1.0) && push(&mut store, 0, 1, 1.0));
-        let Ok(Admission::Into(landing)) = admit(&mut store, 0, 2) else { panic!("later") };
-        assert!(!push(&mut store, 1, 0, 1.0));
-        let epochs = store.continue_without(2).unwrap();
-        assert_eq!(store.pushed(landing), Err(Refusal::NoMember { worker: 2 }));
-        let message = Push { key: 0, round: 1, worker: 0, size_bytes: 4, reduction: SUM, epochs };
-        assert!(matches!(store.push(&message), Ok(Admission::Into(_))));
-    }
-
-    #[test]
-    fn pushes_come_once_and_in_order() {
-        let mut store = store(2, None);
-        let Ok(Admission::Into(landing)) = admit(&mut store, 0, 0) else { panic!("later") };
-        let twice = Err(Refusal::PushedTwice { key: 0, round: 0, worker: 0 });
-        assert_eq!(admit(&mut store, 0, 0), twice);
-        assert_eq!(admit(&mut store, 1, 0), Ok(Admission::Later), "the one before is on its way");
-        store.pushed(landing).unwrap();
-        assert_eq!(admit(&mut store, 0, 0), twice);
-        assert_eq!(admit(&mut store, 2, 0), Err(Refusal::Skipped { key: 0, round: 2, worker: 0, next: 1 }));
-    }
-
-    #[test]
-    fn a_snapshot_keeps_its_values_and_halves_are_kept_wide() {
-        let part = Part { data_type: DataType::Bf16, ..F32 };
-        let mut store = Store::new(1, [(0, part)], None, Epochs::default());
-        store.initialise(0, &[0x80, 0x3f]).unwrap();
-        let first = store.pull(0, 0, Epochs::default()).unwrap().unwrap();
-        for round in 0..256 {
-            let message =
-                Push { key: 0, round, worker: 0, size_bytes: 2, reduction: SUM, epochs: Epochs::default() };
-            let Ok(Admission::Into(mut landing)) = store.push(&message) else { panic!("later") };
-            landing.bytes_mut().copy_from_slice(&[0x80, 0x3b]);
-            store.pushed(landing).unwrap();
-        }
-        assert_eq!(first.values(), [0x80, 0x3f]);
-        let last = store.pull(0, 0, Epochs::default()).unwrap().unwrap();
-        assert_eq!(last.values(), [0x00, 0x40], "1 + 256 · 2^-8, each of which bf16 would lose");
-        assert_eq!(last.version(), 256);
-    }
-}
+mod tests;

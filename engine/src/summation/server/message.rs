@@ -62,6 +62,8 @@ pub struct Landing {
     pub(super) worker: usize,
     /// Which attempt at the round.
     pub(super) attempt: u64,
+    /// Whether it is a value of a store, and no delta.
+    pub(super) is_first: bool,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -70,6 +72,8 @@ pub struct Landing {
 pub enum Pushed {
     /// Others are still missing.
     Kept,
+    /// It is in the store of this key: pulls of it that wait may have an answer now.
+    Added(u32),
     /// It was the last one: do this, then hand it back.
     Complete(Addition),
 }

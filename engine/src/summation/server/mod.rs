@@ -1,6 +1,7 @@
 //! What a summation service does with pushes and pulls; sockets, threads and clocks are its driver's.
 //!
-//! [`service`] holds the rounds of the keys that a service owns; [`asynchronous`] the store of asynchronous training.
+//! [`service`] holds the rounds of the keys that a service owns; [`asynchronous`] the store of asynchronous training;
+//! [`sums`] is either, the same for all keys of a group.
 //! Both refuse what does not fit ([`refusal`]), and a refusal changes nothing. A service runs on one thread; its
 //! [`addition`]s may run on others meanwhile.
 
@@ -15,6 +16,7 @@ pub mod part;
 pub mod refusal;
 mod rounds;
 pub mod service;
+pub mod sums;
 #[cfg(test)]
 mod tests;
 

@@ -121,6 +121,12 @@ pub enum Refusal {
         /// What is wrong with it.
         error: CodecError,
     },
+    /// The worker that gives the first values of all keys has left.
+    #[error("key {key} has no values, and worker 0, which gives the first ones, has left")]
+    NeverInitialised {
+        /// Whose.
+        key: u32,
+    },
     /// Asynchronous stores are initialised once.
     #[error("key {key} is initialised already")]
     InitialisedTwice {

@@ -268,11 +268,11 @@ impl Service {
             return Err(Refusal::PushedTwice { key, round, worker });
         }
         let (attempt, bytes) = (gathering.attempt, self.buffers.take(size_bytes));
-        Ok(Admission::Into(Landing { key, round, worker, attempt, bytes }))
+        Ok(Admission::Into(Landing { key, round, worker, attempt, is_first: false, bytes }))
     }
 
     fn keep(&mut self, landing: Landing) -> Result<Pushed, Refusal> {
-        let Landing { key, round, worker, attempt, bytes } = landing;
+        let Landing { key, round, worker, attempt, bytes, .. } = landing;
         let Entry { part, state, .. } = self.keys.find(key)?;
         let slot = match state.rounds.slot(round) {
             Ok(slot @ Slot::Gathering(_)) => slot,

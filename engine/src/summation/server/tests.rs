@@ -210,6 +210,7 @@ impl Job {
         let all = contributors.clone();
         match self.service.pushed(landing).unwrap() {
             Pushed::Kept => assert!(!all.is_superset(&self.here)),
+            Pushed::Added(key) => panic!("rounds are no store, but key {key} was added to"),
             Pushed::Complete(addition) => {
                 assert!(all.is_superset(&self.here));
                 assert_eq!((addition.contributors.len(), addition.last_arriver), (all.len(), worker));

@@ -126,6 +126,9 @@ impl Session {
             );
             return Err(Error::InvalidArgument(text));
         }
+        if let Some(Place { group, .. }) = self.read().as_ref() {
+            group.check_mode(&tensor.name, &options)?;
+        }
         declared.declare_with(tensor, options).map_err(|error| Error::InvalidArgument(error.to_string()))
     }
 
@@ -305,6 +308,7 @@ pub(super) fn call(settings: &SummationSettings, comm: &Settings, root: Option<&
         pid: std::process::id(),
         nic_mbit: settings.nic_mbit.or_else(|| nic::told_speed_mbit(comm).map(u64::from)),
         continues: settings.continues,
+        mode: settings.worker.map(|_| settings.mode.unwrap_or_default()).or(settings.mode),
     };
     let address = root.map_or_else(|| settings.root.clone(), |root| root.address().to_string());
     Call { address, secret: settings.secret.clone(), seat, patience: Some(comm.timeout) }
@@ -323,6 +327,7 @@ pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Setting
         role: membership.role(),
         session: membership.session,
         epoch: membership.epoch,
+        mode: membership.mode(),
         partition_bytes,
         nic_mbit: membership.nic_mbit(),
         strategy: Strategy::Greedy,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::message::{Seat, Wanted};
+use crate::summation::server::sums::Mode;
 
 /// A process, by its connection; in the order in which they came.
 pub(super) type Id = u64;
@@ -48,6 +49,7 @@ impl Book {
         if self.epoch.is_none() {
             self.check_first(&seat)?;
         }
+        self.check_mode(&seat)?;
         self.entries.insert(id, Entry { seat, rank: None, wanted: None });
         Ok(())
     }
@@ -144,6 +146,17 @@ impl Book {
             }
         }
         Ok(())
+    }
+
+    /// Processes that come later are to do the same as those that are there.
+    fn check_mode(&self, seat: &Seat) -> Result<(), String> {
+        let Some(mode) = seat.mode else { return Ok(()) };
+        let differs = |other: &&Entry| other.seat.mode.is_some_and(|other| other != mode);
+        let Some(other) = self.entries.values().find(differs).map(|entry| &entry.seat) else { return Ok(()) };
+        let [here, there] = [mode, other.mode.unwrap_or_default()].map(mode_words);
+        Err(format!(
+            "{seat} is set to {here}, {other} to {there}: RSUM_ASYNC and RSUM_STALENESS must be the same"
+        ))
     }
 
     /// The group that is wanted, if anybody who decides is ready, with the numbers that this comes to.
@@ -245,6 +258,14 @@ fn words(seat: &Seat) -> String {
     format!("{} workers and {} servers{on_loss}", number(seat.n_workers), number(n_servers))
 }
 
+fn mode_words(mode: Mode) -> String {
+    match mode {
+        Mode::Rounds => "synchronous sums".to_owned(),
+        Mode::Store { max_ahead: None } => "asynchronous sums".to_owned(),
+        Mode::Store { max_ahead: Some(max) } => format!("asynchronous sums with a staleness of {max}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,6 +281,7 @@ mod tests {
             pid: 7,
             nic_mbit: None,
             continues: false,
+            mode: None,
         }
     }
 
@@ -318,6 +340,21 @@ mod tests {
         book.admit(1, seat(None, None, Some(1))).unwrap();
         book.ready(0, want(2, 1));
         assert_eq!(book.missing(), "worker 1 is missing; 1 of 2 workers and 0 of 1 servers are there");
+    }
+
+    #[test]
+    fn whoever_sums_otherwise_is_turned_away() {
+        let with = |mode, seat| Seat { mode, ..seat };
+        let store = Some(Mode::Store { max_ahead: Some(2) });
+        let mut book = Book::default();
+        book.admit(0, with(store, worker(0, 2, 1))).unwrap();
+        book.admit(1, seat(None, None, None)).unwrap();
+        assert_eq!(
+            book.admit(2, with(Some(Mode::Rounds), seat(None, None, None))).unwrap_err(),
+            "a server (host, process 7) is set to synchronous sums, worker 0 (host, process 7) to asynchronous sums with a staleness of 2: RSUM_ASYNC and RSUM_STALENESS must be the same"
+        );
+        assert!(book.admit(2, with(Some(Mode::Store { max_ahead: None }), worker(1, 2, 1))).is_err());
+        book.admit(2, with(store, worker(1, 2, 1))).unwrap();
     }
 
     #[test]

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::net::hello::PROTOCOL;
 use crate::summation::run::members::{Members, Role};
+use crate::summation::server::sums::Mode;
 
 /// What is said here, beside the protocol of the connections: every change of it counts one up.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What both sides must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +46,8 @@ pub(crate) struct Seat {
     pub(crate) nic_mbit: Option<u64>,
     /// A worker's: whether the others may go on after a loss.
     pub(crate) continues: bool,
+    /// What is to be done with contributions; none: as the workers say.
+    pub(crate) mode: Option<Mode>,
 }
 
 impl std::fmt::Display for Seat {
@@ -112,6 +115,11 @@ impl Membership {
         let n_there = |host_id: &str| self.seats.iter().filter(|seat| seat.host_id == host_id).count() as u64;
         let own = |seat: &Seat| Some((seat.nic_mbit? / n_there(&seat.host_id)).max(1));
         self.seats.iter().map(own).collect()
+    }
+
+    /// What is done with contributions.
+    pub(crate) fn mode(&self) -> Mode {
+        self.seats.iter().find_map(|seat| seat.mode).unwrap_or_default()
     }
 
     /// Whether the others may go on after a loss.
@@ -183,6 +191,7 @@ mod tests {
             pid: 7,
             nic_mbit: *nic_mbit,
             continues: true,
+            mode: None,
         };
         let seats = hosts.iter().map(seat).collect();
         Membership { session: 1, epoch: 0, id: Vec::new(), rank: 2, n_workers: 3, seats }
