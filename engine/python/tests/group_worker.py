@@ -157,3 +157,20 @@ def suspends() -> None:
 def ends_without_shutdown() -> None:
     engine.init()
     engine.push_pull(contribution(engine.rank()))
+
+
+def asynchronous() -> None:
+    """Each worker makes as many rounds as it likes; what is for synchronous sums is refused."""
+    engine.init()
+    rank = engine.rank()
+    try:
+        engine.broadcast(numpy.ones(4, numpy.float32), 0)
+        raise AssertionError("a broadcast was not refused")
+    except Error as error:
+        assert "RSUM_ASYNC=1" in str(error), error
+    got = engine.push_pull(numpy.full(4, 8.0 + rank, numpy.float32), "w", average=False)
+    assert 8.0 <= got[0] <= 8.0 + engine.size() ** 2
+    for _ in range(rank + 1):
+        before, got = got, engine.push_pull(numpy.ones(4, numpy.float32), "w", average=False)
+        assert (got >= before + 1).all() and (got == got[0]).all()
+    engine.shutdown()

@@ -30,6 +30,9 @@ class Groups(unittest.TestCase):
     def test_what_cannot_be_sent_is_refused_and_the_group_goes_on(self) -> None:
         Job("group_worker.refusals", 2).expect_success(self)
 
+    def test_groups_may_sum_asynchronously(self) -> None:
+        Job("group_worker.asynchronous", 3, 1, {"RSUM_ASYNC": "1"}).expect_success(self)
+
     def test_a_lost_worker_is_named(self) -> None:
         *survivors, _ = Job("group_worker.lost", 3, 1).results()
         for status, printed, complaints in survivors:
