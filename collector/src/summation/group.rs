@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_NONE, COMPLETION_PROFILER, MADE_BY_UNSEEN,
-    MAX_COMMUNICATORS,
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_NONE, COMPLETION_PROFILER, MADE_BY_SUMMATION,
+    MADE_BY_UNSEEN, MAX_COMMUNICATORS,
 };
 
 use super::calls;
@@ -93,6 +93,7 @@ fn find(segment: &Segment, carrier: &Carrier) -> Option<usize> {
     let has_hash = |slot: &usize| at(segment, *slot).comm_hash.load(Relaxed) == carrier.group;
     let slot = (0..used).filter(is_unseen).find(has_hash)?;
     communicators::activate(segment, slot, carrier.pointer);
+    at(segment, slot).made_by.store(MADE_BY_SUMMATION, Relaxed);
     if at(segment, slot).name[0].load(Relaxed) == 0 {
         communicators::set_name(at(segment, slot), &name());
     }
@@ -103,7 +104,7 @@ fn form(segment: &Segment, carrier: &Carrier) -> Option<usize> {
     let slot = communicators::form(
         segment,
         &Birth {
-            made_by: MADE_BY_UNSEEN,
+            made_by: MADE_BY_SUMMATION,
             rank: i32::try_from(carrier.rank).unwrap_or(-1),
             n_ranks: i32::try_from(carrier.n_ranks).unwrap_or_default(),
             comm_hash: carrier.group,

@@ -5,7 +5,7 @@ use std::path::Path;
 use ringscope_wire::batch;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, MADE_BY_GROW, MADE_BY_INIT,
-    MADE_BY_SHRINK, MADE_BY_SPLIT, SOURCE_CALLS, SOURCE_PLUGIN,
+    MADE_BY_SHRINK, MADE_BY_SPLIT, MADE_BY_SUMMATION, SOURCE_CALLS, SOURCE_PLUGIN,
 };
 use ringscope_wire::segment::read::Communicator;
 
@@ -104,6 +104,7 @@ const fn made_by(made_by: u32) -> &'static str {
         MADE_BY_SPLIT => "ncclCommSplit",
         MADE_BY_SHRINK => "ncclCommShrink",
         MADE_BY_GROW => "ncclCommGrow",
+        MADE_BY_SUMMATION => "rsum_init",
         _ => "",
     }
 }

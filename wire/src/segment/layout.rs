@@ -314,6 +314,8 @@ pub const MADE_BY_SHRINK: u32 = 3;
 pub const MADE_BY_GROW: u32 = 4;
 /// [`Communicator::made_by`]: no call was seen, only the profiler spoke of it.
 pub const MADE_BY_UNSEEN: u32 = 5;
+/// [`Communicator::made_by`]: the summation service, whose group it carries; no call of NCCL's made it.
+pub const MADE_BY_SUMMATION: u32 = 6;
 
 /// [`Communicator::sources`]: its init was called through the collector.
 pub const SOURCE_CALLS: u32 = 1;

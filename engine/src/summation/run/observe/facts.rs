@@ -8,6 +8,7 @@ use crate::summation::placement::assign::Placement;
 use crate::summation::placement::predict::predict;
 use crate::summation::run::members::Members;
 use crate::summation::run::terms::Terms;
+use crate::summation::server::sums::Mode;
 use crate::summation::tensor::Declarations;
 
 /// Millionths.
@@ -36,6 +37,10 @@ impl Facts<'_> {
             Some(server) => (ROLE_SERVER, server),
         };
         let group = comm.identity.comm_hash.max(1);
+        let (asynchronous, staleness_bound) = match self.terms.mode {
+            Mode::Rounds => (0, u64::MAX),
+            Mode::Store { max_ahead } => (1, max_ahead.unwrap_or(u64::MAX)),
+        };
         take(&abi::Group {
             size: size_of::<abi::Group>(),
             group,
@@ -47,9 +52,9 @@ impl Facts<'_> {
             index: to_u32(index),
             n_workers: to_u32(n_workers),
             n_servers: to_u32(n_servers),
-            asynchronous: 0,
+            asynchronous,
             n_services: to_u32(services.len()),
-            staleness_bound: u64::MAX,
+            staleness_bound,
             n_tensors: self.declarations.tensors().len() as u64,
             n_parts: self.declarations.n_parts().into(),
             model_bytes: self.declarations.total_bytes(),
