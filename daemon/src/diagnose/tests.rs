@@ -328,6 +328,16 @@ fn a_communicator_that_all_sources_know_is_seen_in_full() {
 }
 
 #[test]
+fn what_carries_a_summation_group_is_not_held_to_calls_of_nccl() {
+    let mut processes = healthy_pair().processes();
+    for communicator in processes.iter_mut().flat_map(|process| &mut process.communicators) {
+        communicator.sources = Some(batch::Sources { calls: false, plugin: true, log: false });
+        communicator.made_by = "rsum_init".to_owned();
+    }
+    assert_eq!(settled(processes).1, [""; 0]);
+}
+
+#[test]
 fn what_is_lacking_is_said_with_its_remedy() {
     let check = |change: &dyn Fn(&mut batch::Process), expected: &str| {
         let mut processes = healthy_pair().processes();
