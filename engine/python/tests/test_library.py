@@ -11,7 +11,9 @@ from _job import PACKAGE, library
 
 def told(setting: "str | None", code: str, **more: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE), **more}
-    environment.pop("RSCCL_LIBRARY", None)
+    # Cargo names its folders in the linker's path, and the library is in one of them.
+    for variable in ("RSCCL_LIBRARY", "LD_LIBRARY_PATH"):
+        environment.pop(variable, None)
     if setting is not None:
         environment["RSCCL_LIBRARY"] = setting
     command = [sys.executable, "-c", f"import ringscope_engine as engine\n{code}"]

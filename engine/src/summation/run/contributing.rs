@@ -2,30 +2,33 @@
 //!
 //! Of what is submitted the most urgent goes out first. Workers may submit in different orders: a part holds its place in
 //! a connection only until it is sent, and services take in whatever comes, so nobody waits for who waits for it. The rounds
-//! of one tensor go one after the other, which bounds what services keep of it.
+//! of one tensor go one after the other, which bounds what services keep of it. [`sending`] has what goes out, [`receiving`] what
+//! comes back.
+
+mod receiving;
+mod sending;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::event::PollFd;
 
-use super::agree::Agreement;
 use super::coding::{self, Coding};
 use super::line::{Line, Outcome, Trouble};
 use super::observe::{Ended, Moved};
 use super::requests::{Ending, Request};
-use super::serving::{Frame, Ready, Serving};
+use super::serving::Serving;
 use super::urgency::urgencies;
-use super::wire::{Message, Wire, strange};
+use super::wire::{Message, Wire};
 use crate::comm::links::Links;
 use crate::error::Error;
-use crate::memory::{Buffers, Own, Place, Region, Span};
+use crate::memory::{Buffers, Own, Region};
 use crate::summation::placement::assign::Placement;
 use crate::summation::server::part::Reduction;
 use crate::summation::tensor::{Declarations, Part};
 use crate::summation::worker::{self, Pipeline, Refusal, Send, Stage, TensorId};
-use crate::transport::Progress;
 
 /// Frames that are taken from one connection before the next one is looked at.
 const FRAMES_PER_LOOK: usize = 16;
@@ -212,42 +215,6 @@ impl Contributing {
         self.has_left && self.services.iter().filter_map(|service| service.line.as_ref()).all(Line::is_quiet)
     }
 
-    /// Takes in what has come. Whether anything has.
-    pub(super) fn take_in(
-        &mut self,
-        links: &mut Links,
-        agreement: &mut Agreement,
-        now_ns: u64,
-    ) -> Outcome<bool> {
-        let mut moved = false;
-        for service in 0..self.services.len() {
-            for _ in 0..FRAMES_PER_LOOK {
-                let progress = self.take_one(service, links, agreement, now_ns)?;
-                moved |= progress != Progress::Idle;
-                if progress != Progress::Done {
-                    break;
-                }
-            }
-        }
-        Ok(moved)
-    }
-
-    /// Takes the results of the service of this process. Whether there were any.
-    pub(super) fn take_own(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
-        let mut moved = false;
-        while let Some(Ready { key, round, sum }) = serving.next_own(self.worker) {
-            moved = true;
-            let len = sum.bytes().len();
-            self.room(key, round, 0, len, self.worker)?.copy_from_slice(sum.bytes());
-            let service = self.placement.owner(key).map_or(0, usize::from);
-            self.see_pulled(service, key, round, (0, len))?;
-            let pulled = self.pipeline.pulled(service, key, len as u64, now_ns);
-            pulled.map_err(|misreport| self.internal(&misreport))?;
-            serving.answered(self.worker, sum)?;
-        }
-        Ok(moved)
-    }
-
     /// Finishes the parts that are back in the form of a codec, and asks for the sums of those that are pushed. Whether there were any.
     pub(super) fn ask(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
         let mut asked = self.decode(now_ns)?;
@@ -266,25 +233,6 @@ impl Contributing {
     /// Sends notes, which are small. Whether anything moved.
     pub(super) fn send_notes(&mut self, links: &mut Links) -> Outcome<bool> {
         self.lines().try_fold(false, |moved, line| Ok(line.send_notes(links)? || moved))
-    }
-
-    /// Sends one frame. Whether anything moved.
-    pub(super) fn push(&mut self, links: &mut Links, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
-        let n_services = self.services.len();
-        for service in (self.next_service..n_services).chain(0..self.next_service.min(n_services)) {
-            if self.go_on(service, links, serving, now_ns)? {
-                self.next_service = service + 1;
-                return Ok(true);
-            }
-        }
-        // A service whose connection takes nothing keeps its frame, and must not hold up the others'.
-        while let Some(send) = self.pipeline.next_send(&self.writable(), now_ns) {
-            self.services[send.server].current = Some(send);
-            if self.go_on(send.server, links, serving, now_ns)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Tells callers of rounds that are over. How many there were.
@@ -377,168 +325,10 @@ impl Contributing {
         request
     }
 
-    /// Which services take another frame.
-    fn writable(&self) -> Vec<bool> {
-        let takes =
-            |service: &Target| service.current.is_none() && service.line.as_ref().is_none_or(Line::is_open);
-        self.services.iter().map(takes).collect()
-    }
-
-    /// Posts a service's present frame, or more of it. Whether anything moved.
-    fn go_on(
-        &mut self,
-        service: usize,
-        links: &mut Links,
-        serving: &mut Serving,
-        now_ns: u64,
-    ) -> Outcome<bool> {
-        let is_open = self.services[service].line.as_ref().is_none_or(|line| line.is_open());
-        let Some(send) = self.services[service].current.filter(|_| is_open) else { return Ok(false) };
-        let frame = self.frame(&send)?;
-        let payload = self.payload(&frame)?;
-        let payload = payload.bytes();
-        let Frame { key, round, reduction, .. } = frame;
-        let progress = match &mut self.services[service].line {
-            Some(line) => {
-                let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
-                let message = Message::Push { key, round, offset: to_u32(frame.offset), reduction };
-                line.send_frame(links, self.wire.header(message, to_u32(frame.len)), payload)?
-            }
-            None => match serving.land(self.worker, &frame)? {
-                Some(into) => {
-                    into.copy_from_slice(payload);
-                    serving.landed(self.worker, frame.len)?;
-                    Progress::Done
-                }
-                None => Progress::Idle,
-            },
-        };
-        if progress == Progress::Done {
-            self.services[service].current = None;
-            self.sent(&send, now_ns)?;
-        }
-        Ok(progress != Progress::Idle)
-    }
-
-    fn sent(&mut self, send: &Send, now_ns: u64) -> Outcome<()> {
-        let Send { server, key, offset, len } = *send;
-        let sent = self.pipeline.sent(server, key, len, now_ns);
-        sent.map_err(|misreport| self.internal(&misreport))?;
-        self.moved.iter_mut().for_each(|moved| moved.pushed(server, key, len));
-        let pushed = self.coding.pushed(key).map(|pushed| pushed.len() as u64);
-        let is_through = |part: &Part| offset + len == pushed.unwrap_or(part.size_bytes);
-        let Some(part) = self.declarations.part(key).filter(is_through) else { return Ok(()) };
-        match self.running.get_mut(&part.tensor) {
-            Some(running) if running.pull.is_none() => {
-                running.pushed.push((server, key));
-                Ok(())
-            }
-            _ => self.summed(server, key, now_ns),
-        }
-    }
-
     /// The service has the part, or will have: its sum may be asked for, and is answered once it is there.
     fn summed(&mut self, server: usize, key: u32, now_ns: u64) -> Outcome<()> {
         let summed = self.pipeline.summed(server, key, now_ns);
         summed.map_err(|misreport| self.internal(&misreport))
-    }
-
-    fn frame(&self, send: &Send) -> Outcome<Frame> {
-        let part = self.declarations.part(send.key);
-        let running = part.and_then(|part| self.running.get(&part.tensor));
-        let to_usize = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-        let frame = running.map(|running| Frame {
-            key: send.key,
-            round: running.round,
-            offset: to_usize(send.offset),
-            len: to_usize(send.len),
-            reduction: running.reduction,
-        });
-        frame.ok_or_else(|| self.internal(&format_args!("part {} is not running", send.key)))
-    }
-
-    fn payload(&self, frame: &Frame) -> Outcome<Payload> {
-        if let Some(pushed) = self.coding.pushed(frame.key) {
-            return Ok(Payload::Encoded(pushed, frame.offset..frame.offset.saturating_add(frame.len)));
-        }
-        let part = self.declarations.part(frame.key);
-        let running = part.and_then(|part| Some((self.running.get(&part.tensor)?, part)));
-        let Some((running, part)) = running else {
-            return Err(self.internal(&format_args!("part {} is not running", frame.key)));
-        };
-        let start = self.first_byte(&part).saturating_add(frame.offset);
-        let read = running.send.read(start..start.saturating_add(frame.len));
-        read.map(Payload::Plain).map_err(|error| Trouble::of(self.worker, error))
-    }
-
-    /// Encodes one part, so that bytes move between two of them. Whether there was one.
-    fn encode(&mut self, now_ns: u64) -> Outcome<bool> {
-        let Some(work) = self.pipeline.next_work(Stage::Compress, now_ns) else { return Ok(false) };
-        let part = self.declarations.part(work.key);
-        let running = part.and_then(|part| Some((self.running.get(&part.tensor)?, part)));
-        let Some((running, part)) = running else {
-            return Err(self.internal(&format_args!("part {} is not running", work.key)));
-        };
-        let start = self.first_byte(&part);
-        let contribution = running.send.read(start..start.saturating_add(self.size(&part)));
-        let contribution = contribution.map_err(|error| Trouble::of(self.worker, error))?;
-        let summed = coding::summed(&self.declarations, &part);
-        let encoded = self.coding.encode(&part, summed, contribution);
-        let (push_bytes, pull_bytes) = encoded.map_err(|error| self.internal(&error))?;
-        if let Some(moved) = &mut self.moved {
-            moved.push_issued(work.server, work.key, push_bytes);
-        }
-        let compressed = self.pipeline.compressed(work.key, push_bytes, pull_bytes, now_ns);
-        compressed.map_err(|misreport| self.internal(&misreport))?;
-        Ok(true)
-    }
-
-    /// Decodes what is back. Whether there was anything.
-    fn decode(&mut self, now_ns: u64) -> Outcome<bool> {
-        let mut decoded = false;
-        while let Some(work) = self.pipeline.next_work(Stage::Decompress, now_ns) {
-            decoded = true;
-            let (key, round) = (work.key, self.round_of(work.key));
-            let part = self.declarations.part(key);
-            let count = part.map_or(Ok(0), |part| usize::try_from(part.elements)).unwrap_or(0);
-            let peer = self.services[work.server].line.as_ref().map_or(self.worker, |line| line.peer);
-            let elements = self.coding.finish(key, count).map_err(|error| {
-                let text = format!("rank {peer} answered round {round} of part {key} wrongly: {error}");
-                Trouble::of(peer, Error::Internal(text))
-            })?;
-            if let Some(elements) = elements {
-                self.room(key, round, 0, elements.len(), peer)?.copy_from_slice(&elements);
-            }
-            let decompressed = self.pipeline.decompressed(key, now_ns);
-            decompressed.map_err(|misreport| self.internal(&misreport))?;
-        }
-        Ok(decoded)
-    }
-
-    fn size(&self, part: &Part) -> usize {
-        usize::try_from(part.size_bytes).unwrap_or(usize::MAX)
-    }
-
-    /// Where bytes of a result go.
-    fn room(&mut self, key: u32, round: u64, offset: usize, len: usize, peer: usize) -> Outcome<&mut [u8]> {
-        let wrong = |why: &str| {
-            let text = format!("rank {peer} answered round {round} of part {key} {why}");
-            Trouble::of(peer, Error::Internal(text))
-        };
-        let part = self.declarations.part(key).ok_or_else(|| wrong("that there is none of"))?;
-        let first = self.first_byte(&part);
-        let running = self.running.get_mut(&part.tensor).filter(|running| running.round == round);
-        let (buffers, _) =
-            running.and_then(|running| running.pull.as_mut()).ok_or_else(|| wrong("unasked"))?;
-        if let Some(answer) = self.coding.answer(key) {
-            let range = offset..offset.saturating_add(len);
-            return answer.get_mut(range).ok_or_else(|| wrong("with more bytes than it has"));
-        }
-        if offset.saturating_add(len) as u64 > part.size_bytes {
-            return Err(wrong("with more bytes than it has"));
-        }
-        let span = Span { place: Place::Recv, offset: first + offset, len };
-        buffers.write(span).map_err(|error| Trouble::of(peer, error))
     }
 
     fn first_byte(&self, part: &Part) -> usize {
@@ -552,91 +342,8 @@ impl Contributing {
         part.and_then(|part| self.running.get(&part.tensor)).map_or(0, |running| running.round)
     }
 
-    /// Done: there may be more.
-    fn take_one(
-        &mut self,
-        service: usize,
-        links: &mut Links,
-        agreement: &mut Agreement,
-        now_ns: u64,
-    ) -> Outcome<Progress> {
-        // The line and the caller's memory are both this worker's: the line is put back at once.
-        let line = if self.has_left { None } else { self.services[service].line.take() };
-        let Some(mut line) = line else { return Ok(Progress::Idle) };
-        let progress = self.receive(&mut line, links, agreement, (service, now_ns));
-        self.services[service].line = Some(line);
-        progress
-    }
-
-    fn receive(
-        &mut self,
-        line: &mut Line,
-        links: &mut Links,
-        agreement: &mut Agreement,
-        (service, now_ns): (usize, u64),
-    ) -> Outcome<Progress> {
-        let Some(front) = line.front(links)? else { return Ok(Progress::Idle) };
-        match self.wire.message(&front, line.peer).map_err(|error| line.broken(error))? {
-            Message::Answer { key, round, offset } => {
-                let room = self.room(key, round, offset as usize, front.len as usize, line.peer)?;
-                let progress = line.receive(links, &front, room)?;
-                if progress == Progress::Done {
-                    self.see_pulled(service, key, round, (offset as usize, front.len as usize))?;
-                    let pulled = self.pipeline.pulled(service, key, u64::from(front.len), now_ns);
-                    pulled.map_err(|misreport| self.internal(&misreport))?;
-                }
-                Ok(progress)
-            }
-            Message::Digest { .. } | Message::List { .. } => line.agree(links, &front, self.wire, agreement),
-            _ => Err(line.broken(strange(&front, line.peer))),
-        }
-    }
-
-    /// Where somebody watches: bytes of a result are in the caller's memory.
-    fn see_pulled(
-        &mut self,
-        service: usize,
-        key: u32,
-        round: u64,
-        (offset, len): (usize, usize),
-    ) -> Outcome<()> {
-        let Some(moved) = &mut self.moved else { return Ok(()) };
-        moved.pulled(service, key, len as u64);
-        let part = self.declarations.part(key);
-        let answer = self.coding.answer(key).map(|answer| answer.len() as u64);
-        let is_whole = |part: &Part| (offset + len) as u64 == answer.unwrap_or(part.size_bytes);
-        if !part.as_ref().is_some_and(is_whole) || !moved.wants_result(key, round) {
-            return Ok(());
-        }
-        let running = part.and_then(|part| self.running.get(&part.tensor));
-        let submitted_ns = running.map_or(0, |running| running.submitted_ns);
-        let Some(moved) = self.moved.take() else { return Ok(()) };
-        let room = self.room(key, round, 0, offset + len, self.worker);
-        let seen = room.map(|bytes| moved.result(key, round, bytes, submitted_ns));
-        self.moved = Some(moved);
-        seen
-    }
-
     fn internal(&self, what: &impl std::fmt::Display) -> Trouble {
         Trouble::of(self.worker, Error::Internal(format!("worker {}: {what}", self.worker)))
-    }
-}
-
-/// Bytes that go out.
-#[derive(Debug)]
-enum Payload {
-    /// Of the caller's memory.
-    Plain(&'static [u8]),
-    /// Of what a codec made.
-    Encoded(Arc<Vec<u8>>, Range<usize>),
-}
-
-impl Payload {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Plain(bytes) => bytes,
-            Self::Encoded(encoded, range) => encoded.get(range.clone()).unwrap_or_default(),
-        }
     }
 }
 
@@ -650,45 +357,4 @@ impl Running {
 
 fn buffers(recv: Region) -> Buffers {
     Buffers::new(recv, recv, Own::default(), 0, 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::summation::placement::machines::Machines;
-    use crate::summation::placement::shares::Shares;
-    use crate::summation::server::message::Epochs;
-    use crate::summation::server::sums::{Mode, Sums};
-    use crate::summation::tensor::Declaration;
-    use crate::transport::sim::{Terms, connect};
-    use crate::types::DataType;
-
-    #[test]
-    fn a_connection_that_takes_nothing_holds_up_no_other() {
-        let tensor = Declaration { name: "a".to_owned(), elements: 80, data_type: DataType::F32 };
-        let declarations = Arc::new(Declarations::of(40, [tensor]).unwrap());
-        let shares = Shares::parameter_server(&Machines::even(1, 4, 1).unwrap()).unwrap();
-        let placement = Arc::new(Placement::by_shares(0, &declarations, &shares));
-        let wire = Wire::new(Epochs::default());
-        let (mut links, mut receivers) = (Links::default(), Vec::new());
-        let mut line = |peer: usize| {
-            let (half, receiver) = connect(Terms { seed: peer as u64, bound_bytes: 8, lost_after: None });
-            links.sends.connect(0, peer, Box::new(half));
-            receivers.push(receiver);
-            Some(Line::new(peer, links.recvs.index(0, peer), links.sends.index(0, peer)))
-        };
-        let lines = vec![line(1), line(2), line(3), line(4), None];
-        let service = Sums::new(Mode::Rounds, 1, [], Epochs::default());
-        let mut serving = Serving::new(service, wire, Arc::clone(&declarations), 64, 0, vec![None]);
-        let pipeline = Pipeline::new(&shares.fractions(), worker::Settings::default());
-        let mut contributing = Contributing::new(0, pipeline, wire, declarations, placement, lines);
-        let bytes = vec![0; 320];
-        let (send, reduction) = (Region::of_slice(&bytes), Reduction::Sum);
-        contributing
-            .submit(Request::Push { ticket: 0, tensor: 0, send, reduction, submitted_ns: 0 }, 0)
-            .unwrap();
-        contributing.begin(0).unwrap();
-        while contributing.push(&mut links, &mut serving, 0).unwrap() {}
-        assert!(contributing.services.iter().take(4).all(|service| service.current.is_some()));
-    }
 }
