@@ -150,8 +150,9 @@ fn every_function_has_both_names() {
         .output()
         .expect("apt-get install binutils");
     let symbols = String::from_utf8(output.stdout).unwrap();
-    let exported: BTreeSet<&str> =
-        symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let names = symbols.lines().filter_map(|line| line.split_whitespace().nth(2));
+    // Those of the summation service are held to its header, in `summation.rs`.
+    let exported: BTreeSet<&str> = names.filter(|name| !name.contains("rsum_")).collect();
     let functions = "GetVersion GetUniqueId GetErrorString GetLastError MemAlloc MemFree CommInitRank CommInitRankConfig \
         CommInitAll \
         CommInitRankScalable CommSplit CommShrink CommRevoke CommWindowRegister CommWindowDeregister GroupSimulateEnd RedOpCreatePreMulSum \
