@@ -1,7 +1,7 @@
 //! Sums of 16-bit floats: rounded after every addition, as BytePS's server does, and rounded once, as ours does.
 
 use rsccl::summation::codec::{Codec as _, HEADER_BYTES, Half};
-use rsccl::summation::server::message::{Admission, Answer, Epochs, Pull, Push};
+use rsccl::summation::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
 use rsccl::summation::server::part::{Association, Part, Reduction};
 use rsccl::summation::server::service::Service;
 use rsccl::summation::tensor::DataType;
@@ -46,7 +46,10 @@ fn ours(contributions: &[Vec<u8>], reduction: Reduction) -> Result<Vec<u8>, Fail
         let push = Push { key: 0, round: 0, worker, size_bytes, reduction, epochs };
         let Admission::Into(mut landing) = service.push(&push)? else { return Err("no room".into()) };
         landing.bytes_mut().copy_from_slice(contribution);
-        service.pushed(landing)?;
+        if let Pushed::Complete(mut addition) = service.pushed(landing)? {
+            addition.run();
+            service.added(addition)?;
+        }
     }
     match service.pull(&Pull { key: 0, round: 0, worker: 0, epochs })? {
         Answer::Ready(sum) => Ok(sum.bytes().to_vec()),

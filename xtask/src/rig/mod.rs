@@ -115,7 +115,7 @@ enum What {
     B12,
     /// All on summation
     Summation,
-    /// The first two and B1 with few sizes, on the debug build: what the tests run
+    /// The first two, B1 and B9 with few sizes, on the debug build: what the tests run
     Quick,
 }
 
@@ -216,10 +216,14 @@ fn experiments(args: &Args, programs: &std::path::Path) -> Result<ExitCode> {
             n1::run(programs, &n1::QUICK, args.keep, &mut report)?;
             n2::run(programs, &n2::QUICK, args.keep, &mut report)?;
             Experiment::B1.run(programs, args.scale(), &mut report)?;
+            Experiment::B9.run(programs, args.scale(), &mut report)?;
         }
         on_summation => {
             for experiment in on_summation.on_summation() {
-                experiment.run(programs, args.scale(), &mut report)?;
+                if let Err(error) = experiment.run(programs, args.scale(), &mut report) {
+                    say(&format!("error: {experiment:?}: {error:#}"));
+                    report.add("", format!("{experiment:?} comes to its end"), "yes", "no", false);
+                }
             }
         }
     }
