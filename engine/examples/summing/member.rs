@@ -38,9 +38,8 @@ pub(crate) struct Join {
     /// Whether all connections are sent to alike, however much each has to carry.
     #[serde(default)]
     sender_per_connection: bool,
-    /// Whether parts keep their credits until they are back.
-    #[serde(default)]
-    credits_until_pulled: bool,
+    /// What the machine's NIC carries, in Mbit/s.
+    nic_mbit: Option<u64>,
 }
 
 /// A process in a group.
@@ -60,12 +59,11 @@ impl Member {
         let Join { n_workers, n_servers, rank, partition_bytes, .. } = join;
         let strategy = Strategy::from_name(&join.strategy);
         let strategy = strategy.ok_or_else(|| format!("there is no strategy {}", join.strategy))?;
-        let default = Settings::default();
+        let default = Settings::of_link(join.nic_mbit, partition_bytes);
         let pipeline = Settings {
             credit_bytes_per_server: join.credit_bytes_per_server.unwrap_or(default.credit_bytes_per_server),
             frame_bytes: join.frame_bytes.unwrap_or(default.frame_bytes),
             in_proportion: !join.sender_per_connection,
-            credits_until_pulled: join.credits_until_pulled,
             ..default
         };
         let setup =

@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::PollFd;
 
@@ -256,6 +257,12 @@ impl Contributing {
             }
         }
         n_finished
+    }
+
+    /// How long to sleep at most.
+    pub(super) fn bound(&self, most: Duration, now_ns: u64) -> Duration {
+        let left = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(now_ns));
+        self.pipeline.stuck_at_ns().map_or(most, |at_ns| most.min(left(at_ns)))
     }
 
     /// What ends a sleep.

@@ -225,7 +225,9 @@ impl Driver {
         if self.look()? || self.is_over() {
             return Ok(true);
         }
-        let most = self.watch.as_ref().map_or(most, |watch| watch.bound(most, clock::monotonic_ns()));
+        let now_ns = clock::monotonic_ns();
+        let most = self.watch.as_ref().map_or(most, |watch| watch.bound(most, now_ns));
+        let most = self.contributing.as_ref().map_or(most, |contributing| contributing.bound(most, now_ns));
         let runner = PollFd::new(&comm.health.runner, PollFlags::IN);
         let contributing = self.contributing.iter().flat_map(|one| one.poll_fds(&self.links));
         let mut fds: Vec<PollFd<'_>> =

@@ -381,8 +381,6 @@ impl Group {
         let wire = Wire::new(terms.epochs);
         let n_parts = usize::try_from(self.declarations.n_parts()).unwrap_or(usize::MAX);
         let settings = worker::Settings {
-            // No worker may wait for another one's round before it begins its own.
-            credits_until_pulled: false,
             max_parts: self.pipeline.max_parts.max(n_parts).max(self.declarations.tensors().len()),
             ..self.pipeline
         };
@@ -408,7 +406,7 @@ impl Group {
                 let to_services = lines(comm, &mut links, ranks, ANSWER_CHANNEL, PUSH_CHANNEL)?;
                 for line in to_services.iter().flatten() {
                     n_lines += 1;
-                    line.bound_unsent(&mut links, settings.credit_bytes_per_server);
+                    line.bound_unsent(&mut links, settings.credit_bytes_per_server / 4);
                 }
                 let first_server = worker * members.n_ranks() / members.n_workers;
                 let pipeline =

@@ -12,8 +12,9 @@
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
 //! Workers submit in any orders, and the most urgent parts go first, on the way there, in the additions and on the way back.
-//! Nobody waits for who waits for it: credits bound what a connection has not sent, services take in whatever comes, and what
-//! they keep is bounded by two rounds of each part. Two rounds of one tensor are never under way at once.
+//! Credits bound what is on its way to each service and back, so that workers go through their parts together; where workers
+//! began different parts, and so wait for each other, bounds are widened after a while. Services take in whatever comes, and
+//! what they keep is bounded by two rounds of each part. Two rounds of one tensor are never under way at once.
 //!
 //! A group may sum asynchronously instead: services then are stores, and nobody waits for a round of the others.
 //!

@@ -321,6 +321,8 @@ pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Setting
         .as_slice()
         .try_into()
         .map_err(|_| Error::Internal("the rendezvous gave no unique id".to_owned()))?;
+    let nic_mbit = membership.nic_mbit();
+    let own_mbit = nic_mbit.as_ref().and_then(|rates| rates.get(membership.rank)).copied();
     Group::join(Plan {
         id,
         members: membership.members(),
@@ -329,10 +331,10 @@ pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Setting
         epoch: membership.epoch,
         mode: membership.mode(),
         partition_bytes,
-        nic_mbit: membership.nic_mbit(),
+        nic_mbit,
         strategy: Strategy::Greedy,
         settings: comm.clone(),
-        pipeline: worker::Settings::default(),
+        pipeline: worker::Settings::of_link(own_mbit, partition_bytes),
     })
 }
 

@@ -51,7 +51,7 @@ impl Pipeline {
         let entry = self.entries.remove(&key)?;
         let server = entry.part.server;
         if self.holds_credits(&entry) {
-            self.credits.give_back(server, entry.push_bytes);
+            self.credits.give_back(server, entry.priority, entry.push_bytes);
         }
         let queue = &mut self.queues[entry.stage.index()];
         queue.slots[server] -= 1;

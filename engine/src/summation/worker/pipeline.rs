@@ -41,6 +41,8 @@ pub struct Pipeline {
     pub(super) is_suspended: bool,
     /// Of the first part of each server that waited, while it lacked credits.
     pub(super) credits_waited_ns: u64,
+    /// When bytes went out or came back last.
+    pub(super) moved_ns: u64,
     next_tensor: u64,
     next_sequence: u64,
 }
@@ -60,6 +62,7 @@ impl Pipeline {
             interleave: Interleave::new(n_servers, settings.first_server, settings.frame_bytes.max(1)),
             is_suspended: false,
             credits_waited_ns: 0,
+            moved_ns: 0,
             next_tensor: 0,
             next_sequence: 0,
         }
@@ -171,10 +174,10 @@ impl Pipeline {
         }
         entry.pulled_bytes += bytes;
         self.servers[server].pulled_bytes += bytes;
+        self.moved_ns = now_ns;
         if bytes == left {
-            if self.settings.credits_until_pulled {
-                self.credits.give_back(server, entry.push_bytes);
-            }
+            self.credits.give_back(server, entry.priority, entry.push_bytes);
+            self.credits.narrow();
             self.leave(key, now_ns);
         }
         Ok(())
@@ -309,7 +312,7 @@ impl Pipeline {
 
     /// Whether a part has taken credits and not given them back.
     pub(super) fn holds_credits(&self, entry: &Entry) -> bool {
-        entry.is_sending() || self.settings.credits_until_pulled && entry.stage.is_bounded_by_credits()
+        entry.is_sending() || entry.stage.is_bounded_by_credits()
     }
 
     /// Whether the stage after a part's present one has a place for it.

@@ -2,7 +2,7 @@
 
 use super::error::Misreport;
 use super::pipeline::Pipeline;
-use super::queue::Waiting;
+use super::queue::{Lane, Waiting};
 use super::stage::Stage;
 
 /// A frame that is to go out.
@@ -69,6 +69,7 @@ impl Pipeline {
     /// A connection must not count as writable while much waits in its socket (`TCP_NOTSENT_LOWAT`): what was written
     /// there can no longer be overtaken.
     pub fn next_send(&mut self, writable: &[bool], now_ns: u64) -> Option<Send> {
+        self.widen_if_stuck(now_ns);
         let takes = |server: &usize| writable.get(*server) == Some(&true);
         let turns: Vec<(usize, Turn)> = (0..self.servers.len())
             .filter(takes)
@@ -104,16 +105,31 @@ impl Pipeline {
         }
         state.with_driver_bytes -= bytes;
         state.sent_bytes += bytes;
+        self.moved_ns = now_ns;
         let Some(entry) = self.entries.get_mut(&key) else { return Err(Misreport::NotHere { key }) };
         entry.sent_bytes += bytes;
         if entry.sent_bytes == entry.push_bytes {
             state.current = None;
-            if !self.settings.credits_until_pulled {
-                self.credits.give_back(server, entry.push_bytes);
-            }
             self.leave(key, now_ns);
         }
         Ok(())
+    }
+
+    /// When parts that wait for credits go out without, if nothing moves until then: who drives the pipeline looks again by
+    /// then. Nothing if none waits.
+    pub fn stuck_at_ns(&self) -> Option<u64> {
+        let lanes = &self.queues[Stage::Push.index()].lanes;
+        let waits =
+            |(server, lane): (&Server, &Lane)| server.lacks_credits_since_ns.filter(|_| lane.len() > 0);
+        let since_ns = self.servers.iter().zip(lanes).filter_map(waits).min()?;
+        (!self.is_suspended).then_some(since_ns.max(self.moved_ns).saturating_add(self.settings.patience_ns))
+    }
+
+    fn widen_if_stuck(&mut self, now_ns: u64) {
+        if self.stuck_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.credits.widen();
+            self.moved_ns = now_ns;
+        }
     }
 
     /// What a server would do with a turn, if credits over all servers are left.
@@ -127,7 +143,7 @@ impl Pipeline {
         }
         let lane = &self.queues[Stage::Push.index()].lanes[server];
         let head = lane.head(self.settings.overtake_bytes).filter(|_| !self.is_suspended)?;
-        self.credits.fits_server(server, head.bytes).then_some(Turn::Begin(head))
+        self.credits.fits_server(server, head.priority, head.bytes).then_some(Turn::Begin(head))
     }
 
     /// Of all that need new credits only the one whose turn it is may have them, so that it gets them in the end.
@@ -136,7 +152,7 @@ impl Pipeline {
         let first = self.interleave.pick(beginning.map(|turn| turn.0));
         let may = |turn: &&(usize, Turn)| match turn.1 {
             Turn::Continue => true,
-            Turn::Begin(head) => first == Some(turn.0) && self.credits.fits_in_all(head.bytes),
+            Turn::Begin(head) => first == Some(turn.0) && self.credits.fits_in_all(head.priority, head.bytes),
         };
         self.interleave.pick(turns.iter().filter(may).map(|turn| turn.0))
     }
@@ -145,7 +161,7 @@ impl Pipeline {
         let lane = &mut self.queues[Stage::Push.index()].lanes[server];
         lane.remove(head);
         lane.let_pass(head);
-        self.credits.take(server, head.bytes);
+        self.credits.take(server, head.priority, head.bytes);
         self.servers[server].current = Some(head.key);
         if let Some(since_ns) = self.servers[server].lacks_credits_since_ns.take() {
             self.credits_waited_ns += now_ns.saturating_sub(since_ns);
@@ -158,9 +174,13 @@ impl Pipeline {
         let lanes = self.queues[Stage::Push.index()].lanes.iter().enumerate();
         for (server, lane) in lanes {
             let state = &mut self.servers[server];
-            let lacks = |bytes| !self.credits.fits_server(server, bytes) || !self.credits.fits_in_all(bytes);
+            let lacks = |head: Waiting| {
+                let (priority, bytes) = (head.priority, head.bytes);
+                !self.credits.fits_server(server, priority, bytes)
+                    || !self.credits.fits_in_all(priority, bytes)
+            };
             let waits = state.current.is_none() && state.lacks_credits_since_ns.is_none();
-            if waits && lane.head(overtake_bytes).is_some_and(|head| lacks(head.bytes)) {
+            if waits && lane.head(overtake_bytes).is_some_and(lacks) {
                 state.lacks_credits_since_ns = Some(now_ns);
             }
         }

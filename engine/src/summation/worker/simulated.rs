@@ -145,10 +145,7 @@ pub(super) fn run(setup: &Setup) -> Outcome {
         },
     };
     world.start();
-    while let Some(Reverse((at, _, event))) = world.events.pop() {
-        world.now = at;
-        world.take(event);
-    }
+    while world.step() {}
     world.outcome
 }
 
@@ -164,6 +161,22 @@ impl World<'_> {
             }
         }
         (0..self.setup.n_workers).for_each(|worker| self.work(worker));
+    }
+
+    /// Whether anything happens any more.
+    fn step(&mut self) -> bool {
+        let next = self.events.peek().map_or(u64::MAX, |event| event.0.0);
+        let stuck = self.outcome.pipelines.iter().enumerate();
+        let stuck = stuck.filter_map(|(worker, pipeline)| Some((pipeline.stuck_at_ns()?, worker))).min();
+        if let Some((at, worker)) = stuck.filter(|stuck| stuck.0 < next) {
+            self.now = self.now.max(at);
+            self.pump(worker);
+            return true;
+        }
+        let Some(Reverse((at, _, event))) = self.events.pop() else { return false };
+        self.now = at;
+        self.take(event);
+        true
     }
 
     fn take(&mut self, event: Event) {

@@ -8,14 +8,7 @@ const MODEL_BYTES: u64 = 24_000_000;
 const UNBOUNDED: u64 = 1 << 40;
 
 fn settings(frame_bytes: u64, credit_bytes_per_server: u64, credit_bytes: u64) -> Settings {
-    let credits_until_pulled = true;
-    Settings {
-        frame_bytes,
-        credits_until_pulled,
-        credit_bytes_per_server,
-        credit_bytes,
-        ..Settings::default()
-    }
+    Settings { frame_bytes, credit_bytes_per_server, credit_bytes, ..Settings::default() }
 }
 
 /// One server on each of `k` machines, with equal shares.
@@ -104,33 +97,32 @@ fn every_node_sends_what_its_shares_say() {
     }
 }
 
-fn layers(by_priority: bool, credits_until_pulled: bool) -> Outcome {
+fn layers(by_priority: bool) -> Outcome {
     const CREDIT_BYTES: u64 = 256_000;
-    let settings = Settings { credits_until_pulled, ..settings(16_000, CREDIT_BYTES / 4, CREDIT_BYTES) };
+    let settings = settings(16_000, CREDIT_BYTES / 4, CREDIT_BYTES);
     let mut setup = parameter_servers(4, 4, settings);
     let layer = |layer: u32| rows(layer * 1000, 2_000_000, 64_000, 4);
     let priority = |of: u32| if by_priority { of } else { 11 - of };
     setup.tensors = (0..12).rev().map(|of| (priority(of), layer(of))).collect();
     let outcome = run(&setup);
-    assert!(outcome.most_credits_used <= CREDIT_BYTES, "{} bytes", outcome.most_credits_used);
+    let most = if by_priority { 12 * CREDIT_BYTES } else { CREDIT_BYTES };
+    assert!(outcome.most_credits_used <= most, "{} bytes", outcome.most_credits_used);
     outcome
 }
 
 #[test]
 fn the_first_layer_is_back_first_though_it_was_produced_last() {
-    for credits_until_pulled in [false, true] {
-        let by_priority = layers(true, credits_until_pulled);
-        let (first, last) = (by_priority.tensor_s(11), layers(false, credits_until_pulled).tensor_s(11));
-        assert!(first <= 0.25, "{first} s");
-        assert!((last / 2.01 - 1.0).abs() < 0.05, "{last} s");
-        assert!(by_priority.end_s() < 2.01 * 1.05, "{} s", by_priority.end_s());
-    }
+    let by_priority = layers(true);
+    let (first, last) = (by_priority.tensor_s(11), layers(false).tensor_s(11));
+    assert!(first <= 0.25, "{first} s");
+    assert!((last / 2.01 - 1.0).abs() < 0.05, "{last} s");
+    assert!(by_priority.end_s() < 2.01 * 1.05, "{} s", by_priority.end_s());
 }
 
 /// Three workers and two machines, with credits for one part of each server; every worker submits in an order of its own,
 /// and first come is first served.
-fn in_any_order(seed: u64, credits_until_pulled: bool) -> Outcome {
-    let settings = Settings { credits_until_pulled, ..settings(1000, 4000, UNBOUNDED) };
+fn in_any_order(seed: u64, patience_ns: u64) -> Outcome {
+    let settings = Settings { patience_ns, ..settings(1000, 4000, UNBOUNDED) };
     let mut setup = parameter_servers(3, 2, settings);
     setup.tensors = (0..8).map(|of| (of % 3, rows(of * 100, 8000 + 1000 * u64::from(of), 8000, 2))).collect();
     let mut draw = seed;
@@ -149,9 +141,12 @@ fn in_any_order(seed: u64, credits_until_pulled: bool) -> Outcome {
 fn workers_may_submit_in_any_orders() {
     let ends = |outcome: &Outcome| outcome.done_ns.iter().flatten().all(Option::is_some);
     for seed in 0..500 {
-        assert!(ends(&in_any_order(seed, false)), "seed {seed}");
+        assert!(ends(&in_any_order(seed, Settings::default().patience_ns)), "seed {seed}");
     }
-    assert!((0..500).any(|seed| !ends(&in_any_order(seed, true))), "credits until the pull are what hangs");
+    assert!(
+        (0..500).any(|seed| !ends(&in_any_order(seed, u64::MAX))),
+        "without patience they wait for each other"
+    );
 }
 
 #[test]

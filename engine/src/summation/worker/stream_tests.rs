@@ -19,11 +19,12 @@ enum Deed {
 }
 
 const N_SERVERS: usize = 3;
+const N_PRIORITIES: u32 = 4;
 
 fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let sizes = prop::collection::vec((0..N_SERVERS, 1..400_u64, any::<bool>()), 0..6);
     let deed = prop_oneof![
-        1 => (0..4_u32, sizes).prop_map(|(priority, sizes)| Deed::Submit { priority, sizes }),
+        1 => (0..N_PRIORITIES, sizes).prop_map(|(priority, sizes)| Deed::Submit { priority, sizes }),
         8 => prop::collection::vec(any::<bool>(), N_SERVERS).prop_map(|writable| Deed::Send { writable }),
         3 => (0..100_usize).prop_map(|which| Deed::Sum { which }),
         8 => (0..7_usize, 1..4_u64).prop_map(|(stage, pieces)| Deed::Work { stage, pieces }),
@@ -126,9 +127,10 @@ impl Driver {
 
     fn look(&mut self) {
         let snapshot = self.pipeline.snapshot(0);
-        assert!(snapshot.credits_used_bytes <= PLAIN.credit_bytes, "{snapshot:?}");
+        let most = |bound: u64| u64::from(N_PRIORITIES) * bound;
+        assert!(snapshot.credits_used_bytes <= most(PLAIN.credit_bytes), "{snapshot:?}");
         for server in &snapshot.servers {
-            assert!(server.credits_used_bytes <= PLAIN.credit_bytes_per_server, "{server:?}");
+            assert!(server.credits_used_bytes <= most(PLAIN.credit_bytes_per_server), "{server:?}");
         }
         while let Some(finished) = self.pipeline.next_finished() {
             self.reported_lost.extend(finished.lost);

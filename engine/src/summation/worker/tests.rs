@@ -2,9 +2,9 @@ use super::*;
 
 pub(super) const PLAIN: Settings = Settings {
     frame_bytes: 10,
-    credits_until_pulled: true,
     credit_bytes_per_server: 100,
     credit_bytes: 150,
+    patience_ns: 1000,
     overtake_bytes: 1000,
     stage_parts: 2,
     max_parts: 1000,
@@ -23,9 +23,21 @@ pub(super) fn pipeline(n_servers: usize, settings: Settings) -> Pipeline {
 
 /// Sends the next frame: server and key.
 fn send(pipeline: &mut Pipeline, writable: &[bool]) -> Option<(usize, u32)> {
-    let send = pipeline.next_send(writable, 0)?;
-    pipeline.sent(send.server, send.key, send.len, 0).unwrap();
+    send_at(pipeline, writable, 0)
+}
+
+fn send_at(pipeline: &mut Pipeline, writable: &[bool], now_ns: u64) -> Option<(usize, u32)> {
+    let send = pipeline.next_send(writable, now_ns)?;
+    pipeline.sent(send.server, send.key, send.len, now_ns).unwrap();
     Some((send.server, send.key))
+}
+
+/// The same as [`send_all`], over one server and at some time.
+fn send_all_at(pipeline: &mut Pipeline, now_ns: u64) -> Vec<u32> {
+    let mut keys: Vec<u32> =
+        std::iter::from_fn(|| send_at(pipeline, &[true], now_ns)).map(|sent| sent.1).collect();
+    keys.dedup();
+    keys
 }
 
 /// Sends all that may be sent: the keys in the order in which they began.
@@ -229,4 +241,36 @@ fn reports_that_do_not_fit_change_nothing() {
     let too_much = Misreport::TooMuch { key: 0, stage: push, bytes: 11, left: 10 };
     assert_eq!(pipeline.sent(0, 0, 11, 0), Err(too_much));
     assert_eq!(pipeline.sent(0, 0, 10, 0), Ok(()));
+}
+
+#[test]
+fn an_urgent_part_waits_for_no_credits_of_less_urgent_ones() {
+    let mut pipeline = pipeline(1, PLAIN);
+    pipeline.submit("late", 5, &[part(0, 0, 100), part(1, 0, 100)], 0).unwrap();
+    assert_eq!(send_all(&mut pipeline, &[true]), [0]);
+    pipeline.submit("urgent", 1, &[part(2, 0, 100), part(3, 0, 100)], 0).unwrap();
+    assert_eq!(send_all(&mut pipeline, &[true]), [2]);
+    come_back(&mut pipeline, 0, 2);
+    assert_eq!(send_all(&mut pipeline, &[true]), [3]);
+}
+
+#[test]
+fn parts_that_wait_for_each_others_workers_go_out_after_a_while() {
+    let mut pipeline = pipeline(1, PLAIN);
+    let parts: Vec<Part> = (0..5).map(|key| part(key, 0, 100)).collect();
+    pipeline.submit("w", 0, &parts, 0).unwrap();
+    assert_eq!(send_all(&mut pipeline, &[true]), [0]);
+    assert_eq!(pipeline.stuck_at_ns(), Some(PLAIN.patience_ns));
+    assert_eq!(send_all_at(&mut pipeline, PLAIN.patience_ns - 1), [0; 0]);
+    let mut now_ns = PLAIN.patience_ns;
+    assert_eq!(send_all_at(&mut pipeline, now_ns), [1], "one bound more");
+    now_ns += PLAIN.patience_ns;
+    assert_eq!(send_all_at(&mut pipeline, now_ns), [2], "twice that");
+    come_back(&mut pipeline, 0, 0);
+    assert_eq!(send_all_at(&mut pipeline, now_ns), [0; 0], "bounds hold again");
+    [1, 2].into_iter().for_each(|key| come_back(&mut pipeline, 0, key));
+    assert_eq!(send_all_at(&mut pipeline, now_ns), [3]);
+    come_back(&mut pipeline, 0, 3);
+    assert_eq!(send_all_at(&mut pipeline, now_ns), [4]);
+    assert_eq!(pipeline.stuck_at_ns(), None, "nobody waits");
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::report::{Limit, Report};
 use super::calibration::Links;
-use super::group::{CREDIT_BYTES, Ground, PARTITION_BYTES, Plan, disciplined, median_seconds};
+use super::group::{Ground, PARTITION_BYTES, Plan, median_seconds, told};
 use super::theory::{Shape, as_f64, median};
 
 /// How much is measured.
@@ -65,7 +65,7 @@ pub(super) fn run(programs: &Path, sizes: &Sizes, report: &mut Report) -> Result
 /// The middle of some rounds, after one that fills all buffers.
 fn push_pull(ground: &Ground, strategy: &'static str, shape: Shape, sizes: &Sizes) -> Result<f64> {
     let mut group = ground.group(&format!("{strategy}-{}-{}", shape.n, shape.k), shape.n_hosts())?;
-    let plan = Plan::by(strategy, sizes.model_bytes, PARTITION_BYTES).with(disciplined(CREDIT_BYTES));
+    let plan = Plan::by(strategy, sizes.model_bytes, PARTITION_BYTES).with(told(RATE_MBIT));
     group.join(shape, &plan)?;
     let rounds = group.rounds(json!({ "n": 1 + sizes.n, "check": true }))?;
     group.leave()?;

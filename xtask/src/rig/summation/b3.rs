@@ -47,7 +47,7 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
     let mut group = ground.group("b3", shape.n_hosts())?;
     let mut took = Vec::new();
     for strategy in ["shipped", "greedy"] {
-        let more = json!({ "barrier": true, "model": MEASURED });
+        let more = json!({ "barrier": true, "nic_mbit": RATE_MBIT, "model": MEASURED });
         let plan = Plan { strategy, partition_bytes: PARTITION_BYTES, elements: Vec::new(), more };
         let predicted = group.join(shape, &plan)?;
         let busiest = predicted.iter().filter_map(|node| node["sent"].as_u64()).max().unwrap_or(0);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::report::{Limit, Report};
 use super::calibration::Links;
-use super::group::{CREDIT_BYTES, Ground, Plan, disciplined, median_seconds};
+use super::group::{Ground, Plan, median_seconds, told};
 use super::theory::Shape;
 
 /// Runs it.
@@ -21,13 +21,11 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
     for row_bytes in [model_bytes, 4_000_000, 1_000_000, 64_000] {
         // One tensor for each server, so that a row has a part for each, the unpartitioned model too.
         let n_servers = SHAPE.k as u64;
-        // Two parts at least, so that one comes back while the other goes out.
-        let credit_bytes = CREDIT_BYTES.max(2 * row_bytes / n_servers);
         let plan = Plan {
             strategy: "parameter-server",
             partition_bytes: row_bytes / n_servers,
             elements: vec![model_bytes / 4 / n_servers; SHAPE.k],
-            more: disciplined(credit_bytes),
+            more: told(RATE_MBIT),
         };
         group.join(SHAPE, &plan)?;
         let rounds = group.rounds(json!({ "n": 3 }))?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::report::{Limit, Report};
 use super::calibration::Links;
-use super::group::{CREDIT_BYTES, Ground, PARTITION_BYTES, Plan, disciplined, median_seconds};
+use super::group::{Ground, PARTITION_BYTES, Plan, median_seconds, told};
 use super::theory::Shape;
 
 /// Runs it.
@@ -25,7 +25,7 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
         group.leave()?;
         Ok::<_, anyhow::Error>(median_seconds(rounds.get(1..).unwrap_or(&[])))
     };
-    let one = measure(disciplined(CREDIT_BYTES))?;
+    let one = measure(told(RATE_MBIT))?;
     let unbounded = 2 * model_bytes;
     let each =
         json!({ "barrier": true, "sender_per_connection": true, "credit_bytes_per_server": unbounded });

@@ -23,7 +23,6 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
     for (by_priority, predicted, limit) in
         [(true, first, Limit::AtMost(latest)), (false, all, Limit::RatioWithin(0.9, 1.15))]
     {
-        let n_servers = SHAPE.k as u64;
         let layers = 0..N_LAYERS;
         let priorities: Vec<u64> = if by_priority { layers.collect() } else { layers.rev().collect() };
         let plan = Plan {
@@ -33,8 +32,7 @@ pub(super) fn run(programs: &Path, is_small: bool, report: &mut Report) -> Resul
             more: json!({
                 "barrier": true,
                 "priorities": priorities,
-                "credit_bytes_per_server": CREDIT_BYTES / n_servers,
-                "frame_bytes": FRAME_BYTES,
+                "nic_mbit": RATE_MBIT,
             }),
         };
         group.join(SHAPE, &plan)?;
@@ -57,7 +55,6 @@ const SHAPE: Shape = Shape::of(4, 4);
 const RATE_MBIT: u32 = 100;
 const N_LAYERS: u64 = 12;
 const N_LAYERS_USIZE: usize = 12;
-/// Over all servers: what may be on its way when a more urgent layer comes.
+/// Over all servers: what may be on its way when a more urgent layer comes, by the prototype's settings.
 const CREDIT_BYTES: u64 = 256_000;
 const PARTITION_BYTES: u64 = 16_000;
-const FRAME_BYTES: u64 = 16_000;

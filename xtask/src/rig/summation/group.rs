@@ -214,22 +214,13 @@ pub(super) fn median_seconds(rounds: &[Round]) -> f64 {
     median(rounds.iter().map(|round| round.seconds).collect())
 }
 
-/// What a worker may have on its way to a service and back at 100 Mbit/s: what a link carries in 10 ms. With more, queues
-/// of the links overflow and TCP favours some workers, which then wait for sums of those that it does not.
-pub(super) const CREDIT_BYTES: u64 = 128_000;
-/// Small beside credits, so that those of a service with a small share are several parts; large beside a message's cost.
+/// Small beside what a link of 100 Mbit/s carries in 10 ms, so that what is on its way to a service with a small share is
+/// several parts; large beside a message's cost.
 pub(super) const PARTITION_BYTES: u64 = 16_000;
-/// A part at a stretch.
-pub(super) const FRAME_BYTES: u64 = 16_000;
 
-/// Settings of a group on links of 100 Mbit/s, with barriers before rounds.
-pub(super) fn disciplined(credit_bytes: u64) -> Value {
-    json!({
-        "barrier": true,
-        "credit_bytes_per_server": credit_bytes,
-        "credits_until_pulled": true,
-        "frame_bytes": FRAME_BYTES,
-    })
+/// The service's own settings, for links of this rate, with barriers before rounds.
+pub(super) fn told(rate_mbit: u32) -> Value {
+    json!({ "barrier": true, "nic_mbit": rate_mbit })
 }
 
 /// How long an answer may take: an experiment's longest rounds on a machine that is busy with others.

@@ -23,8 +23,12 @@ fn order(seed: u64) -> Vec<(usize, u64)> {
 
 fn sums_are_right_in_any_order(seed: u64) {
     let transport = [Transport::Tcp, Transport::Shm, Transport::Mixed][usize::try_from(seed % 3).unwrap()];
-    let credits =
-        worker::Settings { credit_bytes_per_server: 1, frame_bytes: 4000, ..worker::Settings::default() };
+    let credits = worker::Settings {
+        credit_bytes_per_server: 1,
+        patience_ns: 1_000_000,
+        frame_bytes: 4000,
+        ..worker::Settings::default()
+    };
     let shape = Shape { pipeline: credits, ..Shape::new(transport, 3, 1, 10_000) };
     let wanted: Vec<Vec<u8>> = rounds(N_ROUNDS).map(|(tensor, round)| wanted(tensor, round, 3)).collect();
     shape.run(|mut group, role| {
