@@ -23,6 +23,11 @@ const FOREVER: Duration = Duration::from_secs(100_000_000);
 const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// One message of this size costs about as much as its system calls, so small operations do not pay for many channels.
 const DEFAULT_CHANNEL_BYTES: usize = 64 * 1024;
+/// Of a connection's buffer, as NCCL has them (`NCCL_STEPS`).
+const STEPS: usize = 8;
+/// NCCL's 4 MiB, and no more: transports take no larger steps.
+const DEFAULT_BUFFER_BYTES: usize = 4 << 20;
+const MIN_BUFFER_BYTES: usize = 8 << 10;
 /// One socket per connection, since channels and NICs already have their own; whether more pay was not measured quietly.
 const DEFAULT_SOCKETS: u8 = 1;
 /// NCCL's limit on the sockets of one connection (`MAX_SOCKETS` in `net_socket.cc`).
@@ -40,7 +45,7 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 25] = [
+const REPORTED: [&str; 27] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -49,6 +54,8 @@ const REPORTED: [&str; 25] = [
     "RSCCL_DETERMINISTIC",
     "RSCCL_INLINE_BYTES",
     "RSCCL_CHANNEL_BYTES",
+    "RSCCL_BUFFSIZE",
+    "NCCL_BUFFSIZE",
     "RSCCL_HOST",
     "NCCL_HOSTID",
     "RSCCL_NICS",
@@ -106,6 +113,8 @@ pub(crate) struct Settings {
     pub(crate) inline_bytes: usize,
     /// `RSCCL_CHANNEL_BYTES`: an operation uses another channel for every so many bytes.
     pub(crate) channel_bytes: usize,
+    /// A [`STEPS`]th of `RSCCL_BUFFSIZE`, else `NCCL_BUFFSIZE`: what travels at a stretch, and can travel on then.
+    pub(crate) step_bytes: usize,
     /// `RSCCL_ALGO`, else what `NCCL_ALGO` leaves, for what it can carry out.
     pub(crate) algorithm: Option<Algorithm>,
     /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks, in the form that this has.
@@ -174,6 +183,7 @@ impl Settings {
             timeout: timeout(&lookup, &mut mistakes),
             inline_bytes: bytes(&lookup, "RSCCL_INLINE_BYTES", DEFAULT_INLINE_BYTES, &mut mistakes),
             channel_bytes: bytes(&lookup, "RSCCL_CHANNEL_BYTES", DEFAULT_CHANNEL_BYTES, &mut mistakes).max(1),
+            step_bytes: step_bytes(&lookup, &mut mistakes),
             algorithm: wanted,
             rank_order: rank_order(&lookup, wanted, &mut mistakes),
             shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"]
@@ -322,6 +332,12 @@ fn bytes(
     })
 }
 
+fn step_bytes(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
+    let own = lookup("RSCCL_BUFFSIZE").is_some();
+    let name = if own { "RSCCL_BUFFSIZE" } else { "NCCL_BUFFSIZE" };
+    bytes(lookup, name, DEFAULT_BUFFER_BYTES, mistakes).clamp(MIN_BUFFER_BYTES, DEFAULT_BUFFER_BYTES) / STEPS
+}
+
 fn algorithm(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Algorithm> {
     let named = |text: &str| {
         let text = text.trim();
@@ -381,6 +397,19 @@ mod tests {
             parse(&[("RSCCL_MIN_NCHANNELS", "8"), ("NCCL_MIN_NCHANNELS", "4"), ("NCCL_MAX_NCHANNELS", "16")]);
         let settings = settings.unwrap();
         assert_eq!((settings.min_channels, settings.max_channels), (Some(8), Some(16)));
+    }
+
+    #[test]
+    fn a_step_is_an_eighth_of_a_buffer_that_is_no_larger_than_by_default() {
+        let step = |pairs: &[(&str, &str)]| parse(pairs).unwrap().step_bytes;
+        assert_eq!(step(&[]), 512 * 1024);
+        assert_eq!(step(&[("NCCL_BUFFSIZE", "524288")]), 64 * 1024);
+        assert_eq!(step(&[("NCCL_BUFFSIZE", "524288"), ("RSCCL_BUFFSIZE", "65536")]), 8 * 1024);
+        assert_eq!(
+            (step(&[("NCCL_BUFFSIZE", "0")]), step(&[("NCCL_BUFFSIZE", "16777216")])),
+            (1024, 512 * 1024)
+        );
+        assert!(parse(&[("NCCL_BUFFSIZE", "4M")]).is_err());
     }
 
     #[test]

@@ -115,8 +115,12 @@ impl World {
         let fold = self.fold();
         let bytes = fold.bytes(Form::Element);
         let in_place = self.send_offset(rank).map(|offset| offset * i64::try_from(bytes).unwrap());
-        let memory =
-            Memory { fold, partials_in_recv: partials_in_recv(self.algorithm, self.primitive), in_place };
+        let memory = Memory {
+            fold,
+            step_bytes: 512 * 1024,
+            partials_in_recv: partials_in_recv(self.algorithm, self.primitive),
+            in_place,
+        };
         Plan::compile(memory, || steps.iter().flatten().copied())
             .unwrap_or_else(|_| panic!("rank {rank} reads what it has overwritten: {self:?}"))
     }

@@ -1,7 +1,7 @@
 //! A schedule, compiled for one rank: queues of parts, in bytes, each with what it must wait for.
 //!
 //! A queue is one direction of one connection, or the rank's own work; it runs in order. A transfer is cut into parts of
-//! at most [`STEP_BYTES`], counted in elements from its start in the wider of their two forms, so that both ends cut it
+//! at most [`Memory::step_bytes`], counted in elements from its start in the wider of their two forms, so that both ends cut it
 //! alike whatever form it travels in, and a part can travel on while the next one arrives. What a part waits for is found
 //! by overlap of memory alone. Plans say nothing of connections or of time, and are used again by equal calls.
 
@@ -11,9 +11,6 @@ use crate::collective::hazards::{Access, Clobbered, Hazards, Waits};
 use crate::collective::schedule::{Action, Chunk, Step};
 use crate::kernels::{Fold, Form, Shape};
 use crate::memory::{Place, Span};
-
-/// Payload of one part at most. NCCL's socket transport also moves 512 KiB per step (4 MiB buffer / 8 steps).
-pub(crate) const STEP_BYTES: usize = 512 * 1024;
 
 /// Which way a queue's data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +80,8 @@ pub(crate) struct Plan {
 pub(crate) struct Memory {
     /// Element arithmetic.
     pub(crate) fold: Fold,
+    /// Payload of one part at most; room for one element at least.
+    pub(crate) step_bytes: usize,
     /// Whether the schedule's partial results have the indices of the results that they become, so that the receive
     /// buffer may hold them: see [`catalog::partials_in_recv`](crate::collective::catalog::partials_in_recv).
     pub(crate) partials_in_recv: bool,
@@ -218,7 +217,7 @@ impl Compiler {
 
     fn elements_per_part(&self) -> usize {
         let fold = self.memory.fold;
-        STEP_BYTES / fold.bytes(Form::Partial).max(fold.bytes(Form::Element))
+        self.memory.step_bytes / fold.bytes(Form::Partial).max(fold.bytes(Form::Element))
     }
 
     fn element_bytes(&self, place: Place) -> usize {

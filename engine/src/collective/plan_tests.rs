@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::types::{DataType, RedOp};
 
+const STEP_BYTES: usize = 512 * 1024;
+
 fn fold(data_type: DataType) -> Fold {
     Fold { data_type, op: RedOp::Sum, n_ranks: 4 }
 }
@@ -108,7 +110,7 @@ proptest! {
         steps in prop::collection::vec((0..2_u32, step()), 1..14),
         in_place in prop::option::of(-64_i64..64),
     ) {
-        let memory = Memory { fold: fold(DataType::I32), partials_in_recv: true, in_place };
+        let memory = Memory { fold: fold(DataType::I32), step_bytes: STEP_BYTES, partials_in_recv: true, in_place };
         let Ok((plan, order)) = compile_in_order(memory, &steps) else { return Ok(()) };
         let touches = touches(&plan, memory, &order);
         for (at, later) in touches.iter().enumerate() {
@@ -133,7 +135,8 @@ fn chunk(place: Place, start: usize, len: usize) -> Chunk {
 
 #[test]
 fn wide_partials_and_elements_are_cut_at_the_same_elements() {
-    let memory = Memory { fold: fold(DataType::F16), partials_in_recv: true, in_place: None };
+    let memory =
+        Memory { fold: fold(DataType::F16), step_bytes: STEP_BYTES, partials_in_recv: true, in_place: None };
     let len = 1_000_000;
     let recv = |partial| Step::Recv {
         peer: 1,
@@ -156,7 +159,7 @@ fn partials_share_the_receive_buffer_only_where_nothing_is_lost() {
     let first = Step::Recv { peer: 1, partial: false, into: partial, action: reduce };
     let again = Step::Send { peer: 2, from: send };
     let partial_bytes = |steps: &[Step], in_place, partials_in_recv| {
-        let memory = Memory { fold: fold(DataType::I32), partials_in_recv, in_place };
+        let memory = Memory { fold: fold(DataType::I32), step_bytes: STEP_BYTES, partials_in_recv, in_place };
         Plan::compile(memory, || steps.iter().map(|step| (0, *step))).map(|plan| plan.partial_bytes)
     };
     assert_eq!(partial_bytes(&[first], None, true), Ok(0));
@@ -170,7 +173,12 @@ fn partials_share_the_receive_buffer_only_where_nothing_is_lost() {
 
 #[test]
 fn a_copy_onto_itself_is_no_work() {
-    let memory = Memory { fold: fold(DataType::U8), partials_in_recv: true, in_place: Some(16) };
+    let memory = Memory {
+        fold: fold(DataType::U8),
+        step_bytes: STEP_BYTES,
+        partials_in_recv: true,
+        in_place: Some(16),
+    };
     let copy = Step::Local {
         from: chunk(Place::Send, 0, 8),
         into: chunk(Place::Recv, 16, 8),

@@ -11,7 +11,6 @@ use crate::collective::bytes::sent;
 use crate::collective::catalog::{schedule, supports};
 use crate::collective::layout::Scope;
 use crate::collective::operation::{Operation, Primitive};
-use crate::collective::plan::STEP_BYTES;
 use crate::collective::schedule::Step;
 use crate::comm::Comm;
 use crate::comm::links::P2P_CHANNEL;
@@ -134,7 +133,7 @@ impl Comm {
             n_channels,
             wide: fold.is_wide(),
             n_virtual: operation.n_virtual,
-            piece: STEP_BYTES / fold.bytes(Form::Partial).max(fold.bytes(Form::Element)),
+            piece: self.settings.step_bytes / fold.bytes(Form::Partial).max(fold.bytes(Form::Element)),
         }
     }
 

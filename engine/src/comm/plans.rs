@@ -90,6 +90,7 @@ fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Resu
     let choice = comm.choose(operation);
     let memory = Memory {
         fold: operation.moved_as(),
+        step_bytes: comm.settings.step_bytes,
         partials_in_recv: partials_in_recv(choice.algorithm, operation.primitive),
         in_place: key.in_place,
     };
