@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::collective::algorithm::Algorithm;
+use crate::config::summation::LocalSums;
 use crate::error::{Error, Result};
 use crate::topology::settings::TopologySettings;
 
@@ -45,7 +46,7 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 27] = [
+const REPORTED: [&str; 28] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -71,6 +72,7 @@ const REPORTED: [&str; 27] = [
     "NCCL_MAX_NCHANNELS",
     "RSCCL_CONNECTION_LOG",
     "RSUM_THREADS",
+    "RSUM_LOCAL",
     "NCCL_PROFILER_PLUGIN",
     "NCCL_COMM_ID",
 ];
@@ -125,6 +127,8 @@ pub(crate) struct Settings {
     pub(crate) tuning: Option<PathBuf>,
     /// `RSUM_THREADS`, else the lesser of two and the cores; with 0 a service adds on the thread that moves its bytes.
     pub(crate) adding_threads: usize,
+    /// `RSUM_LOCAL`: whether the workers of a host sum their contributions first.
+    pub(crate) local_sums: LocalSums,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
@@ -191,6 +195,7 @@ impl Settings {
                 .any(|name| lookup(name).as_deref() == Some("1")),
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
             adding_threads: adding_threads(&lookup, &mut mistakes),
+            local_sums: LocalSums::parse(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
             summation_observer: lookup("RSUM_OBSERVER"),

@@ -28,6 +28,7 @@ use crate::comm::making::Making;
 use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
 use crate::config::Settings;
+use crate::config::summation::LocalSums;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::log::{self, Level, lines, subsystem};
@@ -168,6 +169,16 @@ impl Comm {
     /// `RSUM_THREADS`.
     pub(crate) fn adding_threads(&self) -> usize {
         self.settings.adding_threads
+    }
+
+    /// `RSUM_LOCAL`.
+    pub(crate) fn local_sums(&self) -> LocalSums {
+        self.settings.local_sums
+    }
+
+    /// By rank: its host, the same number for those of one host.
+    pub(crate) fn hosts(&self) -> &[usize] {
+        &self.topology.nodes
     }
 
     /// Whether a profiler listens.

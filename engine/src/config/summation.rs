@@ -33,6 +33,18 @@ pub(crate) struct SummationSettings {
     pub(crate) mode: Option<Mode>,
 }
 
+/// Whether the workers of a host sum their contributions before the host's sum goes to the owner of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LocalSums {
+    /// Where that saves bytes between hosts: there are several, and one of them has several workers.
+    #[default]
+    Auto,
+    /// Always; on one host alone its workers then own all parts.
+    On,
+    /// Never.
+    Off,
+}
+
 impl SummationSettings {
     /// A worker's, from the process's environment.
     pub(crate) fn worker_from_env() -> Result<Self> {
@@ -78,6 +90,21 @@ impl SummationSettings {
             continues,
             mode,
         })
+    }
+}
+
+impl LocalSums {
+    /// From `lookup`.
+    pub(super) fn parse(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+        match lookup("RSUM_LOCAL").as_deref().map(str::trim) {
+            None | Some("auto") => Self::Auto,
+            Some("on") => Self::On,
+            Some("off") => Self::Off,
+            Some(text) => {
+                mistakes.push(format!("RSUM_LOCAL: \"{text}\" is neither auto nor on nor off"));
+                Self::Auto
+            }
+        }
     }
 }
 
@@ -199,6 +226,18 @@ mod tests {
         assert_eq!(mode(&[("RSUM_ASYNC", "1")]), Some(Mode::Store { max_ahead: None }));
         let bounded = mode(&[("RSUM_ASYNC", "1"), ("RSUM_STALENESS", "0")]);
         assert_eq!(bounded, Some(Mode::Store { max_ahead: Some(0) }));
+    }
+
+    #[test]
+    fn hosts_sum_first_where_that_saves_bytes_unless_it_is_set() {
+        let local = |text: &str| {
+            let mut mistakes = Vec::new();
+            let set = Some(text.to_owned()).filter(|text| !text.is_empty());
+            (LocalSums::parse(|_| set.clone(), &mut mistakes), mistakes.len())
+        };
+        assert_eq!((local(""), local("auto")), ((LocalSums::Auto, 0), (LocalSums::Auto, 0)));
+        assert_eq!((local("on"), local("off")), ((LocalSums::On, 0), (LocalSums::Off, 0)));
+        assert_eq!(local("1").1, 1);
     }
 
     #[test]

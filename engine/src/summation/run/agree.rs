@@ -23,6 +23,8 @@ pub(super) struct Agreement {
     known: Known,
     n_workers: u32,
     missing: usize,
+    /// Whether the workers of a host sum first; a process that is told the declarations is told that too.
+    is_local: bool,
 }
 
 /// What a process knows of the declarations.
@@ -60,13 +62,24 @@ impl Agreement {
             known: declarations.map_or_else(nothing, |own| Known::Own(Arc::clone(own))),
             n_workers: u32::try_from(members.n_workers).unwrap_or(u32::MAX),
             missing,
+            is_local: false,
         }
+    }
+
+    /// Where the workers of a host sum first, or not.
+    pub(super) fn with(self, is_local: bool) -> Self {
+        Self { is_local, ..self }
+    }
+
+    /// Whether they do, once the declarations are known.
+    pub(super) fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// What is sent first on every connection, once it is known.
     pub(super) fn digest(&self) -> Option<Message> {
         let digest = self.declarations()?.digest();
-        Some(Message::Digest { digest, n_workers: self.n_workers })
+        Some(Message::Digest { digest, n_workers: self.n_workers, is_local: self.is_local })
     }
 
     /// Whether all digests have come, and all are the same.
@@ -83,10 +96,26 @@ impl Agreement {
     }
 
     /// A rank's digest. If it differs, the list for that rank: its own one is on its way.
-    pub(super) fn compare(&mut self, digest: u64, n_workers: u32, rank: usize) -> Result<Option<Vec<u8>>> {
+    pub(super) fn compare(
+        &mut self,
+        digest: u64,
+        (n_workers, is_local): (u32, bool),
+        rank: usize,
+    ) -> Result<Option<Vec<u8>>> {
         if n_workers != self.n_workers {
             let here = self.n_workers;
             let text = format!("rank {rank} counts {n_workers} workers in the group, this rank {here}");
+            return Err(Error::InvalidUsage(text));
+        }
+        if is_local != self.is_local && matches!(self.known, Known::Own(_)) {
+            let does = |is_local| {
+                if is_local { "sums first what its host's workers contribute" } else { "does not" }
+            };
+            let text = format!(
+                "rank {rank} {}, this rank {}: RSUM_LOCAL is to be the same on all workers",
+                does(is_local),
+                does(self.is_local)
+            );
             return Err(Error::InvalidUsage(text));
         }
         match &mut self.known {
@@ -101,7 +130,7 @@ impl Agreement {
     }
 
     /// A rank's list: what is declared, or what differs.
-    pub(super) fn receive(&mut self, list: &[u8], rank: usize) -> Result<()> {
+    pub(super) fn receive(&mut self, list: &[u8], is_local: bool, rank: usize) -> Result<()> {
         let no_list = || Error::Internal(format!("rank {rank} sent no list of declarations"));
         let there = read(list).ok_or_else(no_list)?;
         match &self.known {
@@ -111,6 +140,7 @@ impl Agreement {
                 let n_same = early.iter().filter(|early| **early == digest).count();
                 self.missing = self.missing.saturating_sub(n_same);
                 self.known = Known::Told(Arc::new(there));
+                self.is_local = is_local;
                 Ok(())
             }
         }
@@ -170,42 +200,49 @@ mod tests {
     fn equal_declarations_agree() {
         let mut here = agreement(5);
         assert!(!here.is_reached());
-        assert_eq!(here.compare(declared(5).digest(), 2, 1), Ok(None));
+        assert_eq!(here.compare(declared(5).digest(), (2, false), 1), Ok(None));
         assert!(here.is_reached());
     }
 
     #[test]
     fn the_tensor_that_differs_is_named() {
         let (mut here, mut there) = (agreement(5), agreement(6));
-        assert!(here.compare(declared(6).digest(), 2, 1).unwrap().is_some());
-        let list = there.compare(declared(5).digest(), 2, 0).unwrap().unwrap();
+        assert!(here.compare(declared(6).digest(), (2, false), 1).unwrap().is_some());
+        let list = there.compare(declared(5).digest(), (2, false), 0).unwrap().unwrap();
         assert_eq!(list, super::list(&declared(6)).unwrap());
-        let error = here.receive(&list, 1).unwrap_err().to_string();
+        let error = here.receive(&list, false, 1).unwrap_err().to_string();
         assert_eq!(error, "tensor 1: \"fc\" of 5 bf16 here, \"fc\" of 6 bf16 on rank 1");
         assert!(!here.is_reached());
-        assert!(here.compare(declared(5).digest(), 3, 1).is_err());
-        let error = here.receive(b"[]", 1).unwrap_err();
+        assert!(here.compare(declared(5).digest(), (3, false), 1).is_err());
+        let error = here.receive(b"[]", false, 1).unwrap_err();
         assert_eq!(error, Error::Internal("rank 1 sent no list of declarations".to_owned()));
     }
 
     #[test]
     fn a_server_is_told_what_is_declared() {
         let mut server = Agreement::new(None, MEMBERS, 2);
-        assert_eq!(server.compare(declared(5).digest(), 2, 1), Ok(None));
+        assert_eq!(server.compare(declared(5).digest(), (2, false), 1), Ok(None));
         assert!(server.digest().is_none() && !server.is_reached());
-        server.receive(&list(&declared(5)).unwrap(), 0).unwrap();
+        server.receive(&list(&declared(5)).unwrap(), true, 0).unwrap();
         assert_eq!(server.declarations(), Some(&declared(5)));
-        assert!(!server.is_reached());
-        assert_eq!(server.compare(declared(5).digest(), 2, 0), Ok(None));
+        assert!(!server.is_reached() && server.is_local());
+        assert_eq!(server.compare(declared(5).digest(), (2, true), 0), Ok(None));
         assert!(server.is_reached());
     }
 
     #[test]
     fn a_server_leaves_it_to_the_workers_to_say_what_differs() {
         let mut server = Agreement::new(None, MEMBERS, 2);
-        assert_eq!(server.compare(declared(6).digest(), 2, 1), Ok(None));
-        server.receive(&list(&declared(5)).unwrap(), 0).unwrap();
-        assert_eq!(server.compare(declared(5).digest(), 2, 0), Ok(None));
+        assert_eq!(server.compare(declared(6).digest(), (2, false), 1), Ok(None));
+        server.receive(&list(&declared(5)).unwrap(), true, 0).unwrap();
+        assert_eq!(server.compare(declared(5).digest(), (2, false), 0), Ok(None));
         assert!(!server.is_reached());
+    }
+
+    #[test]
+    fn who_sums_in_another_way_is_named() {
+        let error = agreement(5).compare(declared(5).digest(), (2, true), 1).unwrap_err().to_string();
+        let told = "rank 1 sums first what its host's workers contribute, this rank does not: RSUM_LOCAL";
+        assert!(error.starts_with(told), "{error}");
     }
 }

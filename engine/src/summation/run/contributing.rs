@@ -3,9 +3,10 @@
 //! Of what is submitted the most urgent goes out first. Workers may submit in different orders: a part holds its place in
 //! a connection only until it is sent, and services take in whatever comes, so nobody waits for who waits for it. The rounds
 //! of one tensor go one after the other, which bounds what services keep of it. [`sending`] has what goes out, [`receiving`] what
-//! comes back.
+//! comes back, [`relaying`] what this process sums for its host.
 
 mod receiving;
+mod relaying;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -26,10 +27,12 @@ use super::wire::{Message, Wire};
 use crate::comm::links::Links;
 use crate::error::Error;
 use crate::memory::{Buffers, Own, Region};
-use crate::summation::placement::assign::Placement;
+use crate::summation::placement::routes::Routes;
 use crate::summation::server::part::Reduction;
+use crate::summation::server::tier::Partial;
 use crate::summation::tensor::{Declarations, Part};
 use crate::summation::worker::{self, Pipeline, Refusal, Send, Stage, TensorId};
+use relaying::{Relayed, relayed_key};
 
 /// Frames that are taken from one connection before the next one is looked at.
 const FRAMES_PER_LOOK: usize = 16;
@@ -42,7 +45,7 @@ pub(super) struct Contributing {
     pipeline: Pipeline,
     wire: Wire,
     declarations: Arc<Declarations>,
-    placement: Arc<Placement>,
+    routes: Arc<Routes>,
     /// By service.
     services: Vec<Target>,
     /// Which service is tried first to go on with a frame.
@@ -55,6 +58,10 @@ pub(super) struct Contributing {
     /// By tensor: its urgency.
     urgencies: Vec<u32>,
     coding: Coding,
+    /// By key: sums of this process's host that have gone on.
+    relayed: BTreeMap<u32, Relayed>,
+    /// Results of those, for the host's workers.
+    returned: Vec<Partial>,
     /// By tensor: rounds behind the one that is running.
     waiting: BTreeMap<usize, VecDeque<Request>>,
     /// Tensors that wait and are not running, in the order in which they came to that.
@@ -98,7 +105,7 @@ impl Contributing {
         pipeline: Pipeline,
         wire: Wire,
         declarations: Arc<Declarations>,
-        placement: Arc<Placement>,
+        routes: Arc<Routes>,
         lines: Vec<Option<Line>>,
     ) -> Self {
         let rounds = vec![0; declarations.tensors().len()];
@@ -108,7 +115,7 @@ impl Contributing {
             pipeline,
             wire,
             declarations,
-            placement,
+            routes,
             services: lines.into_iter().map(|line| Target { line, current: None }).collect(),
             next_service: 0,
             rounds,
@@ -116,6 +123,8 @@ impl Contributing {
             tensors: BTreeMap::new(),
             urgencies,
             coding: Coding::default(),
+            relayed: BTreeMap::new(),
+            returned: Vec::new(),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
             early_pulls: BTreeMap::new(),
@@ -194,13 +203,13 @@ impl Contributing {
     }
 
     /// Tells the services of processes without a worker, which declare nothing, what is declared.
-    pub(super) fn announce(&mut self, n_workers: usize, list: &[u8]) {
+    pub(super) fn announce(&mut self, n_workers: usize, list: &[u8], is_local: bool) {
         if list.is_empty() {
             return;
         }
         let wire = self.wire;
         let servers = self.lines().filter(|line| line.peer >= n_workers);
-        servers.for_each(|line| line.send_list(wire, list));
+        servers.for_each(|line| line.send_list(wire, list, is_local));
     }
 
     /// Tells all services that it needs them no more: for good, or until more is declared.
@@ -221,11 +230,13 @@ impl Contributing {
         let mut asked = self.decode(now_ns)?;
         while let Some(work) = self.pipeline.next_work(Stage::Pull, now_ns) {
             asked = true;
-            let (key, round) = (work.key, self.round_of(work.key));
-            self.moved.iter_mut().for_each(|moved| moved.pull_issued(work.server, key, work.bytes));
+            let (key, round) = (relayed_key(work.key).unwrap_or(work.key), self.round_of(work.key));
+            let owner = self.routes.owner(key);
+            self.moved.iter_mut().for_each(|moved| moved.pull_issued(owner, key, work.bytes));
+            let own_seat = if key == work.key { self.worker } else { serving.host_seat() };
             match &mut self.services[work.server].line {
                 Some(line) => line.note(self.wire.header(Message::Pull { key, round }, 0)),
-                None => serving.pull(self.worker, key, round)?,
+                None => serving.pull(own_seat, key, round)?,
             }
         }
         Ok(asked)
@@ -240,8 +251,9 @@ impl Contributing {
     pub(super) fn finish(&mut self) -> usize {
         let mut n_finished = 0;
         while let Some(finished) = self.pipeline.next_finished() {
-            n_finished += 1;
+            // Without a tensor it was a host's sum.
             let tensor = self.tensors.remove(&finished.tensor);
+            n_finished += usize::from(tensor.is_some());
             let running = tensor.and_then(|tensor| self.running.remove(&tensor));
             self.ready.extend(tensor.filter(|tensor| self.waiting.contains_key(tensor)));
             if let (Some(moved), Some(tensor), Some(running)) = (&self.moved, tensor, &running) {
@@ -292,7 +304,7 @@ impl Contributing {
     fn begin_push(&mut self, tensor: usize, now_ns: u64) -> Outcome<bool> {
         let part = |part: Part| worker::Part {
             key: part.key,
-            server: self.placement.owner(part.key).map_or(0, usize::from),
+            server: self.routes.target(self.worker, part.key),
             bytes: part.size_bytes,
             compress: coding::summed(&self.declarations, &part).codec.is_some(),
         };
@@ -306,7 +318,7 @@ impl Contributing {
         };
         if let Some(moved) = &mut self.moved {
             let plain = parts.iter().filter(|part| !part.compress);
-            plain.for_each(|part| moved.push_issued(part.server, part.key, part.bytes));
+            plain.for_each(|part| moved.push_issued(self.routes.owner(part.key), part.key, part.bytes));
         }
         if let Some(Request::Push { ticket, tensor, send, reduction, submitted_ns }) = self.next_round(tensor)
         {
@@ -345,6 +357,9 @@ impl Contributing {
     }
 
     fn round_of(&self, key: u32) -> u64 {
+        if let Some(key) = relayed_key(key) {
+            return self.relayed.get(&key).map_or(0, |relayed| relayed.round);
+        }
         let part = self.declarations.part(key);
         part.and_then(|part| self.running.get(&part.tensor)).map_or(0, |running| running.round)
     }

@@ -148,11 +148,12 @@ impl Driver {
         let Some((declarations, digest)) = self.agreement.declarations().zip(self.agreement.digest()) else {
             return Ok(false);
         };
-        let placement =
-            self.terms.placement(declarations).map_err(|error| Trouble::of(self.comm.rank, error))?;
-        let service = self.terms.service(declarations, &placement);
-        self.serving.adopt(service, Arc::clone(declarations));
-        self.requests.place(&placement);
+        self.terms.sum_locally(self.agreement.is_local());
+        let routes = self.terms.routes(declarations).map_err(|error| Trouble::of(self.comm.rank, error))?;
+        let services =
+            (self.terms.service(declarations, &routes), self.terms.host_sums(declarations, &routes));
+        self.serving.adopt(services, &routes, Arc::clone(declarations));
+        self.requests.place(routes.placement());
         if self.watch.is_some() {
             Watch::place(declarations, &mut self.serving, self.contributing.as_mut());
         }
@@ -163,9 +164,10 @@ impl Driver {
     }
 
     fn begin_watch(&mut self) {
-        let known = self.agreement.declarations().zip(self.requests.placement());
-        let (Some(watch), Some((declarations, placement))) = (&mut self.watch, known) else { return };
-        watch.begin(&Facts { comm: &self.comm, terms: &self.terms, declarations, placement: &placement });
+        let (Some(watch), Some(declarations)) = (&mut self.watch, self.agreement.declarations()) else {
+            return;
+        };
+        watch.begin(&Facts { comm: &self.comm, terms: &self.terms, declarations });
     }
 
     fn end_watch(&mut self, outcome: &Result<()>) {
@@ -200,6 +202,7 @@ impl Driver {
         if let Some(contributing) = &mut self.contributing {
             moved |= contributing.ask(&mut self.serving, now_ns)?;
             moved |= contributing.take_own(&mut self.serving, now_ns)?;
+            moved |= contributing.relay(&mut self.serving, now_ns)?;
             moved |= contributing.send_notes(&mut self.links)?;
         }
         for _ in 0..FRAMES_PER_LOOK {

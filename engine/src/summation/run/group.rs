@@ -207,7 +207,7 @@ impl Group {
         }
         let terms =
             Terms::new(self.members, self.comm.rank, (self.epochs, self.mode), self.nic_mbit.as_deref())?;
-        let terms = terms.with(self.strategy);
+        let terms = terms.with(self.strategy).on(self.comm.hosts(), self.comm.local_sums())?;
         let requests = Arc::new(Requests::new(Arc::clone(&self.comm.health)));
         let driver = self.driver(terms, &requests).map_err(|error| break_off(&self.comm, &error))?;
         let thread = std::thread::Builder::new().name("rsccl-summation".to_owned());
@@ -381,7 +381,7 @@ impl Group {
         let wire = Wire::new(terms.epochs);
         let n_parts = usize::try_from(self.declarations.n_parts()).unwrap_or(usize::MAX);
         let settings = worker::Settings {
-            max_parts: self.pipeline.max_parts.max(n_parts).max(self.declarations.tensors().len()),
+            max_parts: self.pipeline.max_parts.max(2 * n_parts + self.declarations.tensors().len()),
             ..self.pipeline
         };
         let frame_bytes = usize::try_from(settings.frame_bytes).unwrap_or(usize::MAX);
@@ -390,7 +390,7 @@ impl Group {
         let mut n_lines = to_workers.iter().flatten().count();
         let declarations = Arc::new(self.declarations.clone());
         let mut serving = Serving::new(
-            terms.idle_service(),
+            (terms.idle_service(), terms.idle_service()),
             wire,
             Arc::clone(&declarations),
             frame_bytes,
@@ -410,13 +410,13 @@ impl Group {
                 }
                 let first_server = worker * members.n_ranks() / members.n_workers;
                 let pipeline =
-                    Pipeline::new(&terms.fractions(), worker::Settings { first_server, ..settings });
+                    Pipeline::new(&terms.fractions()?, worker::Settings { first_server, ..settings });
                 let declarations = Arc::clone(known.insert(declarations));
-                let placement = terms.placement(&declarations)?;
+                let routes = terms.routes(&declarations)?;
                 let list = if worker == 0 { agree::list(&declarations)? } else { Vec::new() };
                 let mut contributing =
-                    Contributing::new(worker, pipeline, wire, declarations, placement, to_services);
-                contributing.announce(members.n_workers, &list);
+                    Contributing::new(worker, pipeline, wire, declarations, routes, to_services);
+                contributing.announce(members.n_workers, &list, terms.is_local());
                 Some(contributing)
             }
         };
@@ -428,7 +428,7 @@ impl Group {
             comm: Arc::clone(comm),
             requests: Arc::clone(requests),
             links,
-            agreement: Agreement::new(known.as_ref(), members, n_lines),
+            agreement: Agreement::new(known.as_ref(), members, n_lines).with(terms.is_local()),
             contributing,
             serving,
             terms,

@@ -164,21 +164,21 @@ impl Line {
         agreement: &mut Agreement,
     ) -> Outcome<Progress> {
         match wire.message(front, self.peer).map_err(|error| self.broken(error))? {
-            Message::Digest { digest, n_workers } => {
+            Message::Digest { digest, n_workers, is_local } => {
                 let progress = self.receive(links, front, &mut [])?;
-                let list = agreement.compare(digest, n_workers, self.peer);
+                let list = agreement.compare(digest, (n_workers, is_local), self.peer);
                 if let Some(list) = list.map_err(|error| self.broken(error))? {
-                    self.send_list(wire, &list);
+                    self.send_list(wire, &list, agreement.is_local());
                 }
                 Ok(progress)
             }
-            Message::List { bytes, offset } if bytes <= MAX_LIST_BYTES && offset <= bytes => {
+            Message::List { bytes, offset, is_local } if bytes <= MAX_LIST_BYTES && offset <= bytes => {
                 let mut list = std::mem::take(&mut self.list);
                 let start = usize::try_from(offset).unwrap_or(0);
                 list.resize(start + front.len as usize, 0);
                 let progress = self.receive(links, front, &mut list[start..])?;
                 if progress == Progress::Done && list.len() as u64 >= bytes {
-                    agreement.receive(&list, self.peer).map_err(|error| self.broken(error))?;
+                    agreement.receive(&list, is_local, self.peer).map_err(|error| self.broken(error))?;
                     return Ok(progress);
                 }
                 self.list = list;
@@ -227,9 +227,10 @@ impl Line {
     }
 
     /// Says what is declared.
-    pub(super) fn send_list(&mut self, wire: Wire, list: &[u8]) {
+    pub(super) fn send_list(&mut self, wire: Wire, list: &[u8], is_local: bool) {
         for (index, chunk) in list.chunks(LIST_BYTES).enumerate() {
-            let message = Message::List { bytes: list.len() as u64, offset: (index * LIST_BYTES) as u64 };
+            let (bytes, offset) = (list.len() as u64, (index * LIST_BYTES) as u64);
+            let message = Message::List { bytes, offset, is_local };
             let len = u32::try_from(chunk.len()).unwrap_or(0);
             self.notes.push_back((wire.header(message, len), chunk.to_vec()));
         }

@@ -3,6 +3,7 @@
 mod codecs;
 mod faults;
 mod generations;
+mod local;
 mod nics;
 mod observed;
 mod orders;
@@ -52,6 +53,10 @@ struct Shape {
     nic_mbit: Option<[u64; 4]>,
     mode: Mode,
     pipeline: worker::Settings,
+    /// By rank, where it is not as the transport has it.
+    hosts: Option<&'static [usize]>,
+    /// `RSUM_LOCAL`
+    local: &'static str,
 }
 
 /// Name, elements and type: less than a part, several parts, none, one element.
@@ -78,6 +83,8 @@ impl Shape {
             nic_mbit: None,
             mode: Mode::Rounds,
             pipeline,
+            hosts: None,
+            local: "off",
         }
     }
 
@@ -128,12 +135,14 @@ impl Shape {
     }
 
     fn settings(self, rank: usize) -> Settings {
-        let host = if self.transport == Transport::Mixed { rank / 2 + 1 } else { 1 };
+        let of_transport = if self.transport == Transport::Mixed { rank / 2 + 1 } else { 1 };
+        let host = self.hosts.map_or(of_transport, |hosts| hosts[rank]);
         Settings::parse(|name| match name {
             "RSCCL_HOST" => Some(format!("host-{host}")),
             "RSCCL_NICS" => Some(format!("mlx5_0=127.0.{host}.1")),
             "RSCCL_MIN_NCHANNELS" | "RSCCL_MAX_NCHANNELS" => Some("1".to_owned()),
             "RSCCL_SHM_DISABLE" => (self.transport == Transport::Tcp).then(|| "1".to_owned()),
+            "RSUM_LOCAL" => Some(self.local.to_owned()),
             "NCCL_PROFILER_PLUGIN" => Some("none".to_owned()),
             _ => None,
         })

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //! function    sequence    part        signature                                  payload
-//! digest      0           n workers   the declarations' digest                   none
-//! list        all bytes   0           first byte                                 of the declarations, as JSON
-//! push        round       key         epochs' digest << 32 | first byte          bytes of a contribution
-//! average     round       key         the same, for rounds that are averaged     bytes of a contribution
+//! digest      local       n workers   the declarations' digest                   none
+//! list        all bytes   local       first byte                                 of the declarations, as JSON
+//! push        last, round key         epochs' digest << 32 | first byte          bytes of a contribution
+//! average     last, round key         the same, for rounds that are averaged     bytes of a contribution
 //! pull        round       key         epochs' digest << 32                       none
 //! answer      round       key         epochs' digest << 32 | first byte          bytes of the result
 //! leave       0           last        0                                          none
 //! ```
+//!
+//! `local` is 1 where the workers of a host sum first. `last` is 0, or in a host's sum 1 more than the worker whose contribution
+//! to it was complete last, above the 44 bits of the round.
 //!
 //! Pushes, pulls and farewells go from a worker to a service on one channel, answers back on another, so that a push which
 //! must wait holds up no answer. A refusal has no message: it ends the group, and the communicator tells all ranks why.
@@ -38,15 +41,19 @@ const PULL: u32 = 0x5305;
 const ANSWER: u32 = 0x5306;
 const LEAVE: u32 = 0x5307;
 
+/// Bits of a round in a push: 200 days of rounds at a million a second; the rest holds a worker's number.
+const ROUND_BITS: u32 = 44;
+const ROUND_MASK: u64 = (1 << ROUND_BITS) - 1;
+
 /// A message without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Of the sender's declarations, and how many workers it counts.
-    Digest { digest: u64, n_workers: u32 },
+    /// Of the sender's declarations, how many workers it counts, and whether those of a host sum first.
+    Digest { digest: u64, n_workers: u32, is_local: bool },
     /// Of the declarations' `bytes` those from `offset` on.
-    List { bytes: u64, offset: u64 },
-    /// A contribution's bytes from `offset` on.
-    Push { key: u32, round: u64, offset: u32, reduction: Reduction },
+    List { bytes: u64, offset: u64, is_local: bool },
+    /// A contribution's bytes from `offset` on; of a host's sum, with the worker that contributed last.
+    Push { key: u32, round: u64, offset: u32, reduction: Reduction, last: Option<usize> },
     /// The result is wanted.
     Pull { key: u32, round: u64 },
     /// A result's bytes from `offset` on.
@@ -73,13 +80,12 @@ impl Wire {
     pub(super) fn header(self, message: Message, len: u32) -> Header {
         let signed = |offset: u32| u64::from(self.epochs) << 32 | u64::from(offset);
         let (function, sequence, part, signature) = match message {
-            Message::Digest { digest, n_workers } => (DIGEST, 0, n_workers, digest),
-            Message::List { bytes, offset } => (LIST, bytes, 0, offset),
-            Message::Push { key, round, offset, reduction: Reduction::Sum } => {
-                (PUSH, round, key, signed(offset))
-            }
-            Message::Push { key, round, offset, reduction: Reduction::Average } => {
-                (AVERAGE, round, key, signed(offset))
+            Message::Digest { digest, n_workers, is_local } => (DIGEST, is_local.into(), n_workers, digest),
+            Message::List { bytes, offset, is_local } => (LIST, bytes, is_local.into(), offset),
+            Message::Push { key, round, offset, reduction, last } => {
+                let function = if reduction == Reduction::Sum { PUSH } else { AVERAGE };
+                let last = last.map_or(0, |worker| worker as u64 + 1);
+                (function, last << ROUND_BITS | round & ROUND_MASK, key, signed(offset))
             }
             Message::Pull { key, round } => (PULL, round, key, signed(0)),
             Message::Answer { key, round, offset } => (ANSWER, round, key, signed(offset)),
@@ -94,11 +100,17 @@ impl Wire {
         let [a, b, c, d, ..] = signature.to_le_bytes();
         let offset = u32::from_le_bytes([a, b, c, d]);
         let message = match function {
-            DIGEST => return Ok(Message::Digest { digest: signature, n_workers: key }),
-            LIST => return Ok(Message::List { bytes: round, offset: signature }),
+            DIGEST => {
+                return Ok(Message::Digest { digest: signature, n_workers: key, is_local: round != 0 });
+            }
+            LIST => return Ok(Message::List { bytes: round, offset: signature, is_local: key != 0 }),
             LEAVE => return Ok(Message::Leave { is_last: key != 0 }),
-            PUSH => Message::Push { key, round, offset, reduction: Reduction::Sum },
-            AVERAGE => Message::Push { key, round, offset, reduction: Reduction::Average },
+            PUSH | AVERAGE => {
+                let reduction = if function == PUSH { Reduction::Sum } else { Reduction::Average };
+                let last =
+                    (round >> ROUND_BITS).checked_sub(1).and_then(|worker| usize::try_from(worker).ok());
+                Message::Push { key, round: round & ROUND_MASK, offset, reduction, last }
+            }
             PULL => Message::Pull { key, round },
             ANSWER => Message::Answer { key, round, offset },
             _ => return Err(strange(header, from)),
@@ -126,10 +138,10 @@ mod tests {
         let wire = Wire::new(Epochs { membership: 1, placement: 2 });
         let (key, round, offset) = (u32::MAX, 1 << 40, u32::MAX - 1);
         let messages = [
-            Message::Digest { digest: u64::MAX, n_workers: 7 },
-            Message::List { bytes: 1 << 33, offset: 1 << 32 },
-            Message::Push { key, round, offset, reduction: Reduction::Sum },
-            Message::Push { key, round, offset, reduction: Reduction::Average },
+            Message::Digest { digest: u64::MAX, n_workers: 7, is_local: true },
+            Message::List { bytes: 1 << 33, offset: 1 << 32, is_local: true },
+            Message::Push { key, round, offset, reduction: Reduction::Sum, last: None },
+            Message::Push { key, round, offset, reduction: Reduction::Average, last: Some(65_535) },
             Message::Pull { key, round },
             Message::Answer { key, round, offset },
             Message::Leave { is_last: false },

@@ -15,7 +15,11 @@ pub struct Addition {
     pub(super) part: Part,
     pub(super) reduction: Reduction,
     pub(super) association: Association,
-    /// In the order of the ranks.
+    /// Of an average.
+    pub(super) divisor: usize,
+    /// Whether the result is a host's sum, which is not divided.
+    pub(super) is_host: bool,
+    /// In the order in which they are added: of the ranks, or of the hosts.
     pub(super) contributions: Vec<Vec<u8>>,
     /// Who contributed, in the same order.
     pub(super) contributors: Vec<usize>,
@@ -32,6 +36,12 @@ impl Addition {
     #[must_use]
     pub fn key(&self) -> u32 {
         self.key
+    }
+
+    /// Whether it makes a host's sum, and no result.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.is_host
     }
 
     /// Bytes of all contributions, decoded.
@@ -62,12 +72,13 @@ impl Addition {
     fn run_plain(&mut self) {
         let Some((first, others)) = self.contributions.split_first_mut() else { return };
         let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
+        let how = (if self.is_host { Reduction::Sum } else { self.reduction }, self.divisor);
         self.fingerprint = Some(match self.association {
-            Association::Left => self.part.reduce_left(self.reduction, first, &others),
+            Association::Left => self.part.reduce_left(how, first, &others),
             Association::Tree => {
                 let mut result = vec![0; first.len()];
                 let all: Vec<&[u8]> = std::iter::once(first.as_slice()).chain(others).collect();
-                self.part.reduce_along_tree(self.reduction, &all, &mut result);
+                self.part.reduce_along_tree(how, &all, &mut result);
                 *first = result;
                 fingerprint(first)
             }

@@ -119,6 +119,12 @@ impl Landing {
 }
 
 impl Sum {
+    /// Of which part.
+    #[must_use]
+    pub fn key(&self) -> u32 {
+        self.key
+    }
+
     /// The result.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

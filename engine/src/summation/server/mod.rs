@@ -1,10 +1,11 @@
 //! What a summation service does with pushes and pulls; sockets, threads and clocks are its driver's.
 //!
 //! [`service`] holds the rounds of the keys that a service owns; [`asynchronous`] the store of asynchronous training;
-//! [`sums`] is either, the same for all keys of a group.
+//! [`sums`] is either, the same for all keys of a group; [`tier`] has sums of sums.
 //! Both refuse what does not fit ([`refusal`]), and a refusal changes nothing. A service runs on one thread; its
 //! [`addition`]s may run on others meanwhile.
 
+mod account;
 pub mod addition;
 pub mod asynchronous;
 mod buffers;
@@ -19,5 +20,6 @@ pub mod service;
 pub mod sums;
 #[cfg(test)]
 mod tests;
+pub mod tier;
 
 pub use crate::types::DataType;

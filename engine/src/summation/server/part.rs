@@ -94,13 +94,13 @@ impl Part {
         Ok(())
     }
 
-    /// Reduces contributions in the order of their ranks, from left to right; the first one becomes the result, whose
+    /// Reduces contributions from left to right, averages over the divisor; the first one becomes the result, whose
     /// fingerprint is returned. All slices are of [`Self::size_bytes`].
     ///
     /// In place, so that memory is read twice and written once; piece by piece, so that the fingerprint finds the result in
     /// a cache.
-    pub(super) fn reduce_left(self, reduction: Reduction, first: &mut [u8], others: &[&[u8]]) -> u64 {
-        let fold = self.fold(reduction, others.len() + 1);
+    pub(super) fn reduce_left(self, how: (Reduction, usize), first: &mut [u8], others: &[&[u8]]) -> u64 {
+        let fold = self.fold(how);
         let mut print = Fingerprint::default();
         let mut rest = others.to_vec();
         for piece in first.chunks_mut(PIECE_BYTES) {
@@ -113,14 +113,14 @@ impl Part {
         print.finish()
     }
 
-    /// Reduces contributions in the order of their ranks along the tree. All slices are of [`Self::size_bytes`], and there
+    /// Reduces contributions along the tree, averages over the divisor. All slices are of [`Self::size_bytes`], and there
     /// is at least one.
-    pub(super) fn reduce_along_tree(self, reduction: Reduction, contributions: &[&[u8]], into: &mut [u8]) {
-        let fold = self.fold(reduction, contributions.len());
+    pub(super) fn reduce_along_tree(self, how: (Reduction, usize), contributions: &[&[u8]], into: &mut [u8]) {
+        let fold = self.fold(how);
         reduce_along_tree(fold, contributions, into);
     }
 
-    fn fold(self, reduction: Reduction, n_ranks: usize) -> Fold {
+    fn fold(self, (reduction, n_ranks): (Reduction, usize)) -> Fold {
         let op = match reduction {
             Reduction::Sum => RedOp::Sum,
             Reduction::Average => RedOp::Avg,
@@ -195,10 +195,12 @@ mod tests {
         match how.1 {
             Association::Left => {
                 into.copy_from_slice(contributions[0]);
-                let print = part.reduce_left(how.0, &mut into, &contributions[1..]);
+                let print = part.reduce_left((how.0, contributions.len()), &mut into, &contributions[1..]);
                 assert_eq!(print, fingerprint(&into));
             }
-            Association::Tree => part.reduce_along_tree(how.0, &contributions, &mut into),
+            Association::Tree => {
+                part.reduce_along_tree((how.0, contributions.len()), &contributions, &mut into);
+            }
         }
         into
     }

@@ -5,11 +5,14 @@
 //!   ▲                        │
 //!   └──── given up ──────────┘
 //! ```
+//!
+//! A host's sum is away between adding and summed: [`super::tier`].
 
 use std::sync::Arc;
 
 use super::members::Members;
 use super::part::Reduction;
+use super::tier::Tier;
 
 /// The open rounds.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub(super) enum Slot {
     Free,
     Gathering(Gathering),
     Adding(Adding),
+    /// A host's sum is there and has gone on; the result is not back.
+    Away(Adding),
     Summed(Summed),
     /// Everybody has it, but a round before is not over.
     Over,
@@ -42,7 +47,7 @@ pub(super) struct Gathering {
 
 #[derive(Debug)]
 enum Contribution {
-    /// The worker was no member when the round began.
+    /// The worker was no member when the round began, or does not contribute to the key.
     NotAsked,
     Missing,
     Landing,
@@ -50,7 +55,7 @@ enum Contribution {
 }
 
 /// A round whose contributions are being added up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Adding {
     /// By rank, whether it has contributed.
     contributed: Vec<bool>,
@@ -106,11 +111,11 @@ impl Rounds {
 }
 
 impl Gathering {
-    /// Nothing is there yet; all who are here are asked.
-    pub(super) fn new(attempt: u64, reduction: Reduction, members: &Members) -> Self {
-        let contribution = |worker| {
-            if members.is_here(worker) { Contribution::Missing } else { Contribution::NotAsked }
-        };
+    /// Nothing is there yet; all who are here and contribute are asked.
+    pub(super) fn new(attempt: u64, reduction: Reduction, members: &Members, tier: &Tier) -> Self {
+        let is_asked = |worker| members.is_here(worker) && tier.asks(worker);
+        let contribution =
+            |worker| if is_asked(worker) { Contribution::Missing } else { Contribution::NotAsked };
         Self { attempt, reduction, by_rank: (0..members.n_ranks()).map(contribution).collect() }
     }
 
@@ -146,12 +151,13 @@ impl Gathering {
         Adding { contributed: self.by_rank.iter().map(is_here).collect() }
     }
 
-    /// The memory of what is there, in the order of the ranks.
-    pub(super) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
-        self.by_rank.into_iter().filter_map(|contribution| match contribution {
-            Contribution::Here(bytes) => Some(bytes),
-            _ => None,
-        })
+    /// The memory of what is there, in this order.
+    pub(super) fn into_buffers(mut self, order: &[usize]) -> Vec<Vec<u8>> {
+        let buffer = |rank: &usize| {
+            let contribution = std::mem::replace(self.by_rank.get_mut(*rank)?, Contribution::NotAsked);
+            if let Contribution::Here(bytes) = contribution { Some(bytes) } else { None }
+        };
+        order.iter().filter_map(buffer).collect()
     }
 
     /// Payloads that are there or have a place to come to.

@@ -12,6 +12,7 @@
 //! pushed again. Rounds that have the lost worker's contribution are finished as they were begun: **an average is
 //! divided by the number of contributions that are in it**, so it is n for these and n − 1 for those that begin later.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::addition::Addition;
@@ -22,16 +23,19 @@ use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, P
 use super::part::{Association, Part};
 use super::refusal::Refusal;
 use super::rounds::{Gathering, Outside, Rounds, Slot, Summed};
+use super::tier::{Partial, Tier};
 
 /// A summation service without its sockets.
 #[derive(Debug)]
 pub struct Service {
-    members: Members,
+    pub(super) members: Members,
     association: Association,
-    keys: Keys<State>,
-    buffers: Buffers,
+    pub(super) keys: Keys<State>,
+    pub(super) buffers: Buffers,
     attempts: u64,
-    counters: Counters,
+    pub(super) counters: Counters,
+    /// Sums of hosts that are to go on.
+    pub(super) partials: VecDeque<Partial>,
 }
 
 /// What has happened since the service began.
@@ -73,9 +77,10 @@ pub enum Phase {
 
 /// What a key has beside its part.
 #[derive(Debug, Default)]
-struct State {
-    rounds: Rounds,
-    last: Option<Finished>,
+pub(super) struct State {
+    pub(super) tier: Tier,
+    pub(super) rounds: Rounds,
+    pub(super) last: Option<Finished>,
     /// For whose sake a round was given up last.
     given_up_for: Option<usize>,
 }
@@ -95,6 +100,7 @@ impl Service {
             buffers: Buffers::default(),
             attempts: 0,
             counters: Counters::default(),
+            partials: VecDeque::new(),
         }
     }
 
@@ -191,53 +197,6 @@ impl Service {
         self.members.epochs()
     }
 
-    /// Every open round that waits for somebody, by key and round, and for whom.
-    #[must_use]
-    pub fn waits_for(&self) -> Vec<Pending> {
-        let rounds = |entry: &Entry<State>| {
-            let pending = |(round, slot): (u64, &Slot)| {
-                let (phase, workers) = match slot {
-                    Slot::Gathering(gathering) => (Phase::Push, gathering.missing().collect()),
-                    Slot::Summed(summed) => (Phase::Pull, summed.unanswered().collect()),
-                    Slot::Free | Slot::Adding(_) | Slot::Over => return None,
-                };
-                Some(Pending { key: entry.key, round, phase, workers })
-            };
-            entry.state.rounds.iter().filter_map(pending).collect::<Vec<_>>()
-        };
-        self.keys.iter().flat_map(rounds).collect()
-    }
-
-    /// The round of a key that got its result last.
-    #[must_use]
-    pub fn last_finished(&self, key: u32) -> Option<Finished> {
-        self.keys.get(key)?.state.last
-    }
-
-    /// What has happened.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// Bytes of the payloads and results that are kept, and of memory that lies idle for the next ones.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        let bytes = |slot: &Slot, part: Part| match slot {
-            Slot::Gathering(gathering) => gathering.n_buffers() * part.pushed_bytes(),
-            Slot::Adding(adding) => {
-                let result = if part.codec.is_some() { part.answered_bytes() } else { 0 };
-                adding.contributors().count() * part.pushed_bytes() + result
-            }
-            Slot::Summed(_) => part.answered_bytes(),
-            Slot::Free | Slot::Over => 0,
-        };
-        let kept = |entry: &Entry<State>| -> usize {
-            entry.state.rounds.iter().map(|(_, slot)| bytes(slot, entry.part)).sum()
-        };
-        self.keys.iter().map(kept).sum::<usize>() + self.buffers.idle_bytes()
-    }
-
     fn admit(&mut self, message: &Push) -> Result<Admission, Refusal> {
         let Push { key, round, worker, size_bytes, reduction, epochs } = *message;
         self.members.check(worker, epochs)?;
@@ -252,12 +211,13 @@ impl Service {
         if let Slot::Free = slot {
             given_up.map_or(Ok(()), Err)?;
             self.attempts += 1;
-            *slot = Slot::Gathering(Gathering::new(self.attempts, reduction, &self.members));
+            *slot =
+                Slot::Gathering(Gathering::new(self.attempts, reduction, &self.members, &entry.state.tier));
         }
         let gathering = match slot {
             Slot::Gathering(gathering) => gathering,
             Slot::Over => return Err(Refusal::Over { key, round, worker }),
-            Slot::Free | Slot::Adding(_) | Slot::Summed(_) => {
+            Slot::Free | Slot::Adding(_) | Slot::Away(_) | Slot::Summed(_) => {
                 return Err(Refusal::PushedTwice { key, round, worker });
             }
         };
@@ -287,12 +247,12 @@ impl Service {
             return Ok(Pushed::Kept);
         }
         let adding = gathering.adding();
-        let contributors = adding.contributors().collect();
+        let contributors = state.tier.in_order(adding.contributors());
         let Slot::Gathering(gathered) = std::mem::replace(slot, Slot::Adding(adding)) else {
             return Ok(Pushed::Kept);
         };
         let reduction = gathered.reduction;
-        let contributions: Vec<Vec<u8>> = gathered.into_buffers().collect();
+        let contributions = gathered.into_buffers(&contributors);
         Ok(Pushed::Complete(Addition {
             key,
             round,
@@ -300,6 +260,8 @@ impl Service {
             part: *part,
             reduction,
             association: self.association,
+            divisor: state.tier.divisor(contributors.len()),
+            is_host: state.tier.is_host(),
             contributors,
             contributions,
             result: part.codec.map_or_else(Vec::new, |_| self.buffers.take(part.answered_bytes())),
@@ -309,8 +271,9 @@ impl Service {
     }
 
     fn finish(&mut self, addition: Addition) -> Result<Finished, Refusal> {
-        let Addition { key, round, last_arriver, contributions, contributors, result, .. } = addition;
-        let n_contributors = contributors.len();
+        let Addition { key, round, reduction, last_arriver, contributions, contributors, result, .. } =
+            addition;
+        let (n_contributors, n_added) = (addition.divisor, contributors.len());
         if let Some((worker, error)) = addition.malformed {
             return Err(Refusal::Malformed { key, round, worker, error });
         }
@@ -323,11 +286,16 @@ impl Service {
         else {
             return Err(over);
         };
-        *slot = Slot::Summed(Summed::new(result, adding, &self.members));
+        *slot = if state.tier.is_host() {
+            self.partials.push_back(Partial { key, round, reduction, last_arriver, bytes: result });
+            Slot::Away(adding.clone())
+        } else {
+            self.counters.finished_rounds += 1;
+            Slot::Summed(Summed::new(result, adding, &self.members))
+        };
         buffers.for_each(|buffer| self.buffers.give(buffer));
         let finished = Finished { key, round, n_contributors, last_arriver, fingerprint };
-        self.counters.finished_rounds += 1;
-        self.counters.summed_bytes += (n_contributors * part.size_bytes()) as u64;
+        self.counters.summed_bytes += (n_added * part.size_bytes()) as u64;
         state.last = Some(finished);
         Ok(finished)
     }
@@ -339,7 +307,7 @@ impl Service {
         let next = rounds.next();
         match rounds.slot(round) {
             Ok(Slot::Gathering(gathering)) => Ok(Answer::Waiting(gathering.missing().collect())),
-            Ok(Slot::Adding(_)) => Ok(Answer::Waiting(Vec::new())),
+            Ok(Slot::Adding(_) | Slot::Away(_)) => Ok(Answer::Waiting(Vec::new())),
             Ok(Slot::Summed(summed)) if summed.is_for(worker) => {
                 let bytes = Arc::clone(&summed.bytes);
                 Ok(Answer::Ready(Sum { key, round, worker, bytes }))
@@ -366,7 +334,8 @@ fn lose_in(entry: &mut Entry<State>, lost: usize, buffers: &mut Buffers, given_u
         match slot {
             Slot::Gathering(gathering) if gathering.missing().any(|worker| worker == lost) => {
                 if let Slot::Gathering(gathered) = std::mem::take(slot) {
-                    gathered.into_buffers().for_each(|buffer| buffers.give(buffer));
+                    let all: Vec<usize> = gathered.adding().contributors().collect();
+                    gathered.into_buffers(&all).into_iter().for_each(|buffer| buffers.give(buffer));
                 }
                 state.given_up_for = Some(lost);
                 given_up.push(Refusal::GivenUp { key: *key, round, lost });

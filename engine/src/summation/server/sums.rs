@@ -14,6 +14,7 @@ use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, P
 use super::part::{Association, Part, Reduction};
 use super::refusal::Refusal;
 use super::service::{Counters, Pending, Phase, Service};
+use super::tier::{Partial, Tier};
 
 /// What a group does with contributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +82,34 @@ impl Sums {
                 waiting: BTreeMap::new(),
                 counters: Counters::default(),
             })),
+        }
+    }
+
+    /// As [`Service::with_tiers`]; a store has none.
+    #[must_use]
+    pub fn with_tiers(self, tiers: impl IntoIterator<Item = (u32, Tier)>) -> Self {
+        match self {
+            Self::Rounds(service) => Self::Rounds(service.with_tiers(tiers)),
+            Self::Store(_) => self,
+        }
+    }
+
+    /// As [`Service::next_partial`].
+    pub fn next_partial(&mut self) -> Option<Partial> {
+        if let Self::Rounds(service) = self { service.next_partial() } else { None }
+    }
+
+    /// As [`Service::returned`].
+    ///
+    /// # Errors
+    /// The same; no sum of a store goes on.
+    pub fn returned(&mut self, partial: Partial) -> Result<(), Refusal> {
+        match self {
+            Self::Rounds(service) => service.returned(partial),
+            Self::Store(_) => {
+                let Partial { key, round, last_arriver: worker, .. } = partial;
+                Err(Refusal::Over { key, round, worker })
+            }
         }
     }
 

@@ -206,6 +206,11 @@ impl Pipeline {
         tensor.0 < self.next_tensor && !is_open
     }
 
+    /// Whether a part was submitted and is not over.
+    pub fn holds(&self, key: u32) -> bool {
+        self.entries.contains_key(&key)
+    }
+
     /// How far a tensor is; nothing once its end was taken.
     pub fn progress(&self, tensor: TensorId) -> Option<Progress> {
         self.tensors.get(&tensor).map(|state| state.progress)

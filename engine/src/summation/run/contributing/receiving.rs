@@ -44,7 +44,7 @@ impl Contributing {
             moved = true;
             let len = sum.bytes().len();
             self.room(key, round, 0, len, self.worker)?.copy_from_slice(sum.bytes());
-            let service = self.placement.owner(key).map_or(0, usize::from);
+            let service = self.routes.target(self.worker, key);
             self.see_pulled(service, key, round, (0, len))?;
             let pulled = self.pipeline.pulled(service, key, len as u64, now_ns);
             pulled.map_err(|misreport| self.internal(&misreport))?;
@@ -122,6 +122,15 @@ impl Contributing {
     ) -> Outcome<Progress> {
         let Some(front) = line.front(links)? else { return Ok(Progress::Idle) };
         match self.wire.message(&front, line.peer).map_err(|error| line.broken(error))? {
+            Message::Answer { key, round, offset } if self.is_relayed(key) => {
+                let len = front.len as usize;
+                let room = self.result_room((key, round), offset as usize, len, line.peer)?;
+                let progress = line.receive(links, &front, room)?;
+                if progress == Progress::Done {
+                    self.relay_pulled(service, (key, round), len, now_ns)?;
+                }
+                Ok(progress)
+            }
             Message::Answer { key, round, offset } => {
                 let room = self.room(key, round, offset as usize, front.len as usize, line.peer)?;
                 let progress = line.receive(links, &front, room)?;
@@ -146,7 +155,7 @@ impl Contributing {
         (offset, len): (usize, usize),
     ) -> Outcome<()> {
         let Some(moved) = &mut self.moved else { return Ok(()) };
-        moved.pulled(service, key, len as u64);
+        moved.pulled((self.routes.owner(key), service), key, len as u64);
         let part = self.declarations.part(key);
         let answer = self.coding.answer(key).map(|answer| answer.len() as u64);
         let is_whole = |part: &Part| (offset + len) as u64 == answer.unwrap_or(part.size_bytes);

@@ -7,6 +7,7 @@ use super::super::coding;
 use super::super::line::{Line, Outcome, Trouble};
 use super::super::serving::{Frame, Serving};
 use super::super::wire::Message;
+use super::relaying::relayed_key;
 use super::{Contributing, Target};
 use crate::comm::links::Links;
 use crate::summation::tensor::Part;
@@ -76,17 +77,18 @@ impl Contributing {
         let frame = self.frame(&send)?;
         let payload = self.payload(&frame)?;
         let payload = payload.bytes();
-        let Frame { key, round, reduction, .. } = frame;
+        let Frame { key, round, reduction, last, .. } = frame;
+        let own_seat = self.own_seat(serving, &frame);
         let progress = match &mut self.services[service].line {
             Some(line) => {
                 let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
-                let message = Message::Push { key, round, offset: to_u32(frame.offset), reduction };
+                let message = Message::Push { key, round, offset: to_u32(frame.offset), reduction, last };
                 line.send_frame(links, self.wire.header(message, to_u32(frame.len)), payload)?
             }
-            None => match serving.land(self.worker, &frame)? {
+            None => match serving.land(own_seat, &frame)? {
                 Some(into) => {
                     into.copy_from_slice(payload);
-                    serving.landed(self.worker, frame.len)?;
+                    serving.landed(own_seat, &frame)?;
                     Progress::Done
                 }
                 None => Progress::Idle,
@@ -103,7 +105,11 @@ impl Contributing {
         let Send { server, key, offset, len } = *send;
         let sent = self.pipeline.sent(server, key, len, now_ns);
         sent.map_err(|misreport| self.internal(&misreport))?;
-        self.moved.iter_mut().for_each(|moved| moved.pushed(server, key, len));
+        if let Some(key) = relayed_key(key) {
+            return self.relay_sent(send, key, now_ns);
+        }
+        let owner = self.routes.owner(key);
+        self.moved.iter_mut().for_each(|moved| moved.pushed((owner, server), key, len));
         let pushed = self.coding.pushed(key).map(|pushed| pushed.len() as u64);
         let is_through = |part: &Part| offset + len == pushed.unwrap_or(part.size_bytes);
         let Some(part) = self.declarations.part(key).filter(is_through) else { return Ok(()) };
@@ -117,6 +123,9 @@ impl Contributing {
     }
 
     fn frame(&self, send: &Send) -> Outcome<Frame> {
+        if let Some(frame) = self.relayed_frame(send) {
+            return Ok(frame);
+        }
         let part = self.declarations.part(send.key);
         let running = part.and_then(|part| self.running.get(&part.tensor));
         let to_usize = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
@@ -126,12 +135,13 @@ impl Contributing {
             offset: to_usize(send.offset),
             len: to_usize(send.len),
             reduction: running.reduction,
+            last: None,
         });
         frame.ok_or_else(|| self.internal(&format_args!("part {} is not running", send.key)))
     }
 
     fn payload(&self, frame: &Frame) -> Outcome<Payload> {
-        if let Some(pushed) = self.coding.pushed(frame.key) {
+        if let Some(pushed) = self.relayed_bytes(frame).or_else(|| self.coding.pushed(frame.key)) {
             return Ok(Payload::Encoded(pushed, frame.offset..frame.offset.saturating_add(frame.len)));
         }
         let part = self.declarations.part(frame.key);

@@ -1,4 +1,6 @@
 use super::*;
+use crate::summation::placement::assign::Placement;
+use crate::summation::placement::hosts::Hosts;
 use crate::summation::placement::machines::Machines;
 use crate::summation::placement::shares::Shares;
 use crate::summation::server::message::Epochs;
@@ -13,6 +15,7 @@ fn a_connection_that_takes_nothing_holds_up_no_other() {
     let declarations = Arc::new(Declarations::of(40, [tensor]).unwrap());
     let shares = Shares::parameter_server(&Machines::even(1, 4, 1).unwrap()).unwrap();
     let placement = Arc::new(Placement::by_shares(0, &declarations, &shares));
+    let routes = Arc::new(Routes::direct(placement, Hosts::new(&[0]), (1, 4)));
     let wire = Wire::new(Epochs::default());
     let (mut links, mut receivers) = (Links::default(), Vec::new());
     let mut line = |peer: usize| {
@@ -22,10 +25,11 @@ fn a_connection_that_takes_nothing_holds_up_no_other() {
         Some(Line::new(peer, links.recvs.index(0, peer), links.sends.index(0, peer)))
     };
     let lines = vec![line(1), line(2), line(3), line(4), None];
-    let service = Sums::new(Mode::Rounds, 1, [], Epochs::default());
-    let mut serving = Serving::new(service, wire, Arc::clone(&declarations), 64, 0, vec![None]);
+    let service = || Sums::new(Mode::Rounds, 1, [], Epochs::default());
+    let services = (service(), service());
+    let mut serving = Serving::new(services, wire, Arc::clone(&declarations), 64, 0, vec![None]);
     let pipeline = Pipeline::new(&shares.fractions(), worker::Settings::default());
-    let mut contributing = Contributing::new(0, pipeline, wire, declarations, placement, lines);
+    let mut contributing = Contributing::new(0, pipeline, wire, declarations, routes, lines);
     let bytes = vec![0; 320];
     let (send, reduction) = (Region::of_slice(&bytes), Reduction::Sum);
     contributing.submit(Request::Push { ticket: 0, tensor: 0, send, reduction, submitted_ns: 0 }, 0).unwrap();

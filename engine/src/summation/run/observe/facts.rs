@@ -4,8 +4,6 @@ use std::ffi::{CString, c_char};
 
 use super::abi::{self, ROLE_SERVER, ROLE_WORKER};
 use crate::comm::Comm;
-use crate::summation::placement::assign::Placement;
-use crate::summation::placement::predict::predict;
 use crate::summation::run::members::Members;
 use crate::summation::run::terms::Terms;
 use crate::summation::server::sums::Mode;
@@ -20,7 +18,6 @@ pub(in crate::summation::run) struct Facts<'a> {
     pub(in crate::summation::run) comm: &'a Comm,
     pub(in crate::summation::run) terms: &'a Terms,
     pub(in crate::summation::run) declarations: &'a Declarations,
-    pub(in crate::summation::run) placement: &'a Placement,
 }
 
 impl Facts<'_> {
@@ -65,11 +62,16 @@ impl Facts<'_> {
     }
 
     fn services(&self, hosts: &[CString]) -> Vec<abi::Service> {
-        let prediction = predict(self.terms.shares().machines(), self.placement);
-        let total_bytes = self.placement.owned_bytes().iter().sum::<u64>();
+        let known =
+            self.terms.routes(self.declarations).and_then(|routes| Ok((routes, self.terms.fractions()?)));
+        // The group has started with these routes.
+        let Ok((routes, fractions)) = known else { return Vec::new() };
+        let loads = routes.loads(self.declarations);
+        let owned_bytes = routes.placement().owned_bytes();
+        let total_bytes = owned_bytes.iter().sum::<u64>();
         let service = |(service, (owned, optimal)): (usize, (&u64, f64))| {
             let rank = self.terms.members.rank_of_service(service);
-            let load = prediction.loads().get(service);
+            let load = loads.get(service);
             abi::Service {
                 rank: to_u32(rank),
                 optimal_share_ppm: ppm(optimal),
@@ -81,8 +83,7 @@ impl Facts<'_> {
                 predicted_received_bytes: load.map_or(0, |load| load.received_bytes),
             }
         };
-        let owned = self.placement.owned_bytes().iter().zip(self.terms.shares().fractions());
-        owned.enumerate().map(service).collect()
+        owned_bytes.iter().zip(fractions).enumerate().map(service).collect()
     }
 }
 

@@ -16,7 +16,7 @@ pub(in crate::summation::run) struct Heard {
     voice: Arc<Voice>,
     /// By worker; without what is unanswered.
     contributors: Vec<Contributor>,
-    /// By key.
+    /// By key, then by key of a host's sums.
     open: Vec<[Arrivals; N_OPEN]>,
     /// From the last contribution of a round to its result, over all rounds.
     summing_ns: u64,
@@ -30,6 +30,8 @@ struct Arrivals {
     first_ns: u64,
     /// The same of the newest one.
     last_ns: u64,
+    /// Whose that was.
+    last_worker: usize,
 }
 
 impl Heard {
@@ -41,30 +43,41 @@ impl Heard {
     /// Rounds begin anew, of so many keys.
     pub(super) fn begin(&mut self, n_parts: usize) {
         self.open.clear();
-        self.open.resize(n_parts, [Arrivals::default(); N_OPEN]);
+        self.open.resize(2 * n_parts, [Arrivals::default(); N_OPEN]);
     }
 
-    /// A contribution is complete.
-    pub(in crate::summation::run) fn arrived(&mut self, worker: usize, key: u32, round: u64, bytes: usize) {
-        let now_ns = clock::monotonic_ns();
+    /// A worker's contribution is complete.
+    pub(in crate::summation::run) fn contributed(&mut self, worker: usize, bytes: usize) {
         if let Some(contributor) = self.contributors.get_mut(worker) {
             contributor.contributions += 1;
             contributor.bytes += bytes as u64;
-            contributor.last_arrival_ns = now_ns;
+            contributor.last_arrival_ns = clock::monotonic_ns();
         }
+    }
+
+    /// A contribution to a round is complete: a worker's, or that of a host whose last worker this was.
+    pub(in crate::summation::run) fn arrived(&mut self, worker: usize, key: u32, round: u64) {
+        let now_ns = clock::monotonic_ns();
         if let Some(arrivals) = self.arrivals(key, round) {
             if arrivals.round != round || arrivals.first_ns == 0 {
-                *arrivals = Arrivals { round, first_ns: now_ns, last_ns: now_ns };
+                arrivals.first_ns = now_ns;
             }
-            arrivals.last_ns = now_ns;
+            *arrivals = Arrivals { round, first_ns: arrivals.first_ns, last_ns: now_ns, last_worker: worker };
         }
+    }
+
+    /// A host's sum is there, which is no result.
+    pub(in crate::summation::run) fn summed(&mut self, key: u32, round: u64) {
+        let arrived_ns = self.arrivals(key, round).map_or(u64::MAX, |arrivals| arrivals.last_ns);
+        self.summing_ns += clock::monotonic_ns().saturating_sub(arrived_ns);
     }
 
     /// A round has its result.
     pub(in crate::summation::run) fn made(&mut self, finished: &Finished) {
         let now_ns = clock::monotonic_ns();
-        let Finished { key, round, n_contributors, last_arriver, fingerprint } = *finished;
+        let Finished { key, round, n_contributors, fingerprint, .. } = *finished;
         let arrivals = self.arrivals(key, round).copied().unwrap_or_default();
+        let last_arriver = arrivals.last_worker;
         let spread_ns = arrivals.last_ns.saturating_sub(arrivals.first_ns);
         self.summing_ns += now_ns.saturating_sub(arrivals.last_ns);
         if let Some(last) = self.contributors.get_mut(last_arriver) {

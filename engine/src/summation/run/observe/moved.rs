@@ -50,14 +50,19 @@ impl Moved {
 
     /// A part was submitted.
     pub(in crate::summation::run) fn push_issued(&mut self, service: usize, key: u32, bytes: u64) {
-        if let Some((traffic, _)) = self.traffic_of(service, key) {
+        if let Some((traffic, _)) = self.traffic_to(service, service, key) {
             traffic.push_issued_bytes += bytes;
         }
     }
 
-    /// Bytes of a part are out.
-    pub(in crate::summation::run) fn pushed(&mut self, service: usize, key: u32, bytes: u64) {
-        if let Some((traffic, is_local)) = self.traffic_of(service, key) {
+    /// Bytes of a part are out, for the service that owns it, to that of the next process.
+    pub(in crate::summation::run) fn pushed(
+        &mut self,
+        (service, next): (usize, usize),
+        key: u32,
+        bytes: u64,
+    ) {
+        if let Some((traffic, is_local)) = self.traffic_to(service, next, key) {
             traffic.push_completed_bytes += bytes;
             traffic.local_bytes += if is_local { bytes } else { 0 };
         }
@@ -65,14 +70,19 @@ impl Moved {
 
     /// A sum was asked for.
     pub(in crate::summation::run) fn pull_issued(&mut self, service: usize, key: u32, bytes: u64) {
-        if let Some((traffic, _)) = self.traffic_of(service, key) {
+        if let Some((traffic, _)) = self.traffic_to(service, service, key) {
             traffic.pull_issued_bytes += bytes;
         }
     }
 
-    /// Bytes of a sum have come.
-    pub(in crate::summation::run) fn pulled(&mut self, service: usize, key: u32, bytes: u64) {
-        if let Some((traffic, is_local)) = self.traffic_of(service, key) {
+    /// Bytes of a sum have come, of the service that owns it, from that of the next process.
+    pub(in crate::summation::run) fn pulled(
+        &mut self,
+        (service, next): (usize, usize),
+        key: u32,
+        bytes: u64,
+    ) {
+        if let Some((traffic, is_local)) = self.traffic_to(service, next, key) {
             traffic.pull_completed_bytes += bytes;
             traffic.local_bytes += if is_local { bytes } else { 0 };
         }
@@ -115,9 +125,10 @@ impl Moved {
         self.traffic.as_flattened()
     }
 
-    fn traffic_of(&mut self, service: usize, key: u32) -> Option<(&mut Traffic, bool)> {
+    /// Of a service, and whether the process of the next one is reached without a NIC.
+    fn traffic_to(&mut self, service: usize, next: usize, key: u32) -> Option<(&mut Traffic, bool)> {
         let class = usize::from(*self.classes.get(key as usize)?);
-        let is_local = *self.is_local.get(service)?;
+        let is_local = *self.is_local.get(next)?;
         Some((self.traffic.get_mut(service)?.get_mut(class)?, is_local))
     }
 }

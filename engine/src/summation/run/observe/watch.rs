@@ -328,8 +328,8 @@ struct Waiting {
 
 impl Waits {
     fn new(view: &View<'_>, heard: &Heard) -> Self {
-        let begun = view.waits.iter().filter_map(|pending| {
-            heard.first_arrival_ns(pending.key, pending.round).map(|first_ns| (first_ns, pending))
+        let begun = view.waits.iter().filter_map(|(pending, heard_key)| {
+            heard.first_arrival_ns(*heard_key, pending.round).map(|first_ns| (first_ns, pending))
         });
         let mut longest: Vec<_> = begun.collect();
         longest.sort_by_key(|(first_ns, pending)| (*first_ns, pending.key));

@@ -1,0 +1,56 @@
+//! What a service tells of itself.
+
+use super::keys::Entry;
+use super::message::Finished;
+use super::part::Part;
+use super::rounds::Slot;
+use super::service::{Counters, Pending, Phase, Service, State};
+
+impl Service {
+    /// Every open round that waits for somebody, by key and round, and for whom.
+    #[must_use]
+    pub fn waits_for(&self) -> Vec<Pending> {
+        let rounds = |entry: &Entry<State>| {
+            let pending = |(round, slot): (u64, &Slot)| {
+                let (phase, workers) = match slot {
+                    Slot::Gathering(gathering) => (Phase::Push, gathering.missing().collect()),
+                    Slot::Summed(summed) => (Phase::Pull, summed.unanswered().collect()),
+                    Slot::Free | Slot::Adding(_) | Slot::Away(_) | Slot::Over => return None,
+                };
+                Some(Pending { key: entry.key, round, phase, workers })
+            };
+            entry.state.rounds.iter().filter_map(pending).collect::<Vec<_>>()
+        };
+        self.keys.iter().flat_map(rounds).collect()
+    }
+
+    /// The round of a key that got its result last.
+    #[must_use]
+    pub fn last_finished(&self, key: u32) -> Option<Finished> {
+        self.keys.get(key)?.state.last
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bytes of the payloads and results that are kept, and of memory that lies idle for the next ones.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let bytes = |slot: &Slot, part: Part| match slot {
+            Slot::Gathering(gathering) => gathering.n_buffers() * part.pushed_bytes(),
+            Slot::Adding(adding) => {
+                let result = if part.codec.is_some() { part.answered_bytes() } else { 0 };
+                adding.contributors().count() * part.pushed_bytes() + result
+            }
+            Slot::Away(_) | Slot::Summed(_) => part.answered_bytes(),
+            Slot::Free | Slot::Over => 0,
+        };
+        let kept = |entry: &Entry<State>| -> usize {
+            entry.state.rounds.iter().map(|(_, slot)| bytes(slot, entry.part)).sum()
+        };
+        self.keys.iter().map(kept).sum::<usize>() + self.buffers.idle_bytes()
+    }
+}
