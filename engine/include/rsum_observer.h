@@ -65,7 +65,8 @@ typedef struct {
   uint64_t longest_wait_ns;
 } rsumObserverStage_v1;
 
-/* Traffic of this worker with a service in one class of keys; bytes as on the wire. */
+/* Traffic of this worker with a service in one class of keys; bytes as on the wire. Where the workers of a host sum first, bytes
+ * between them count for the service that owns the part, and so do those of the host's sums. */
 typedef struct {
   uint64_t push_issued_bytes;
   uint64_t push_completed_bytes;
@@ -74,7 +75,8 @@ typedef struct {
   uint64_t local_bytes;             /* of both directions, those that crossed no NIC */
 } rsumObserverTraffic_v1;
 
-/* What this process's service has heard from a worker. */
+/* What this process's service has heard from a worker. Where the workers of a host sum first, contributions are heard by the worker
+ * that sums for the host, and last arrivals by the service that owns the part: of a host, the worker that came last there. */
 typedef struct {
   uint64_t contributions;
   uint64_t bytes;
@@ -92,7 +94,8 @@ typedef struct {
   uint64_t round;
   const char* tensor;
   uint64_t first_arrival_ns;
-  const uint32_t* workers;          /* for whom, n_workers of them */
+  const uint32_t* workers;          /* for whom, n_workers of them; of a host that sums first,
+                                       the worker that sums for it, which waits for others itself */
   uint32_t n_workers;
   uint32_t reserved;
 } rsumObserverWait_v1;
