@@ -16,6 +16,7 @@
  *   RSUM_PARTITION_BYTES  bytes of a part at most, 4096000 by default
  *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
  *   RSUM_THREADS      threads that add, in each process that sums: the lesser of 2 and its cores by default
+ *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume
  *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default
  *   RSUM_STALENESS    with RSUM_ASYNC=1, rounds of a tensor that a worker may be ahead of the slowest one; any by default
@@ -75,6 +76,14 @@ int rsum_declare(const char* name, uint64_t count, int datatype, const rsum_opti
 int rsum_push_pull(int tensor, const void* send, void* recv, int operation);
 /* The same, without waiting; a handle, 0 or greater, or -1 - error. Both buffers are the group's until rsum_wait. */
 int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation);
+/* The same for memory of a GPU (CUDA), in which either or both buffers lie; a handle, or -1 - error. send is read behind what was
+ * put on the stream before the call, and what is put there after it may change send where recv is elsewhere. recv is written
+ * when the sum is there, on a stream of the library's own: put no work that uses it on any stream before rsum_wait has
+ * returned, or rsum_poll 1. The stream is a cudaStream_t or CUstream, NULL the default one. The process must have loaded the
+ * CUDA driver, the buffers must be of the stream's GPU or this machine's, and the stream must not be captured into a graph.
+ * Copies go through pinned memory, which is kept until rsum_shutdown. An error of the GPU ends the handle with
+ * ncclSystemError; if that was before the contribution, its text says so, and the tensor may be submitted again. */
+int rsum_push_pull_on_stream(int tensor, const void* send, void* recv, int operation, void* stream);
 /* The two halves. The handle of the push is the one to pull with, once, and then to wait for: rsum_pull_async returns 0 or
  * an error. */
 int rsum_push_async(int tensor, const void* send, int operation);

@@ -16,6 +16,8 @@ use crate::log::{self, Level, subsystem};
 use crate::memory::Region;
 use crate::net::control::lock;
 use crate::summation::codec::{Choice, Fraction};
+use crate::summation::gpu::driver::{Stream, refuse_device};
+use crate::summation::gpu::{Buffer, Submission};
 use crate::summation::server::part::Reduction;
 use crate::summation::session::worker::{Numbers, Session};
 use crate::summation::tensor::{Declaration, Options};
@@ -138,11 +140,29 @@ export! {
         handle(|| session().and_then(|session| unsafe { push_pull(&session, tensor, send, recv, operation) }))
     }
 
+    /// Contributes what a CUDA stream leaves in a GPU's memory; a handle, or -1 - error.
+    fn rsum_push_pull_on_stream / prsum_push_pull_on_stream(
+        tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int, stream: *mut c_void,
+    ) -> c_int {
+        handle(|| {
+            let session = session()?;
+            let (tensor, reduction) = (index(tensor)?, reduction(operation)?);
+            // SAFETY: the caller's buffers of the tensor's size, until `rsum_wait`; used only where they are this machine's.
+            let (send_region, recv_region) = unsafe { regions(&session, tensor, send, recv) }?;
+            let send = Buffer { address: send, region: send_region };
+            let recv = Buffer { address: recv, region: recv_region };
+            // SAFETY: the caller's stream, which is used only here.
+            let stream = unsafe { Stream::of_caller(stream) };
+            session.push_pull_on_stream(&Submission { tensor, send, recv, stream }, reduction)
+        })
+    }
+
     /// The first half; a handle, or -1 - error.
     fn rsum_push_async / prsum_push_async(tensor: c_int, send: *const c_void, operation: c_int) -> c_int {
         handle(|| {
             let session = session()?;
             let (tensor, reduction) = (index(tensor)?, reduction(operation)?);
+            refuse_device(send, "send")?;
             // SAFETY: the caller's buffer of the tensor's size, until `rsum_wait`.
             let send = unsafe { Region::new(send, session.size_bytes(tensor)?, "send") }?;
             session.push(tensor, send, reduction)
@@ -151,8 +171,11 @@ export! {
 
     /// The second half.
     fn rsum_pull_async / prsum_pull_async(push: c_int, recv: *mut c_void) -> c_int {
-        // SAFETY: the caller's buffer of the tensor's size, until `rsum_wait`.
-        code(|| session()?.pull(push, |size_bytes| unsafe { Region::new(recv, size_bytes, "recv") }))
+        code(|| {
+            refuse_device(recv, "recv")?;
+            // SAFETY: the caller's buffer of the tensor's size, until `rsum_wait`.
+            session()?.pull(push, |size_bytes| unsafe { Region::new(recv, size_bytes, "recv") })
+        })
     }
 
     /// 1: over. 0: not yet. -1: no such handle.
@@ -189,7 +212,7 @@ export! {
     }
 }
 
-/// The caller's buffers as regions.
+/// Contributes from the caller's buffers.
 ///
 /// # Safety
 /// `send` and `recv` are NULL, or stay valid for the tensor's bytes until the handle is waited for.
@@ -201,6 +224,23 @@ unsafe fn push_pull(
     operation: c_int,
 ) -> Result<c_int> {
     let (tensor, reduction) = (index(tensor)?, reduction(operation)?);
+    refuse_device(send, "send")?;
+    refuse_device(recv, "recv")?;
+    // SAFETY: by this function's contract.
+    let (from, to) = unsafe { regions(session, tensor, send, recv) }?;
+    session.push_pull(tensor, from, to, reduction)
+}
+
+/// The caller's buffers as regions.
+///
+/// # Safety
+/// `send` and `recv` are NULL, or stay valid for the tensor's bytes until the handle is waited for; or nothing looks inside.
+unsafe fn regions(
+    session: &Session,
+    tensor: usize,
+    send: *const c_void,
+    recv: *mut c_void,
+) -> Result<(Region, Region)> {
     let size_bytes = session.size_bytes(tensor)?;
     // SAFETY: by this function's contract.
     let from = unsafe { Region::new(send, size_bytes, "send") }?;
@@ -210,7 +250,7 @@ unsafe fn push_pull(
         let text = "send and recv overlap; they must be the same memory, or apart";
         return Err(Error::InvalidArgument(text.to_owned()));
     }
-    session.push_pull(tensor, from, to, reduction)
+    Ok((from, to))
 }
 
 /// # Safety

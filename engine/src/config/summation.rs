@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::read;
 use crate::error::{Error, Result};
+use crate::summation::gpu::DEFAULT_STAGING_BYTES;
 use crate::summation::server::sums::Mode;
 use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
 
@@ -27,6 +28,8 @@ pub(crate) struct SummationSettings {
     pub(crate) partition_bytes: u64,
     /// `RSUM_NIC_MBIT_S`
     pub(crate) nic_mbit: Option<u64>,
+    /// `RSUM_STAGING_BYTES`
+    pub(crate) staging_bytes: u64,
     /// `RSUM_ON_LOSS`: whether the others may go on.
     pub(crate) continues: bool,
     /// `RSUM_ASYNC` and `RSUM_STALENESS`, if they are set.
@@ -67,6 +70,8 @@ impl SummationSettings {
         let bytes =
             reader.number(["RSUM_PARTITION_BYTES"; 2], MIN_PARTITION_BYTES, "bytes of a part, 8 at least");
         let nic_mbit = reader.number(["RSUM_NIC_MBIT_S"; 2], 1, "a rate in Mbit/s");
+        let staging = ["RSUM_STAGING_BYTES"; 2];
+        let staging_bytes = reader.number(staging, 1 << 16, "bytes of pinned memory, 65536 at least");
         let continues = reader.continues();
         if is_worker {
             reader.check_worker(n_workers, worker);
@@ -87,6 +92,7 @@ impl SummationSettings {
             worker: to_usize(worker),
             partition_bytes: bytes.unwrap_or(DEFAULT_PARTITION_BYTES),
             nic_mbit,
+            staging_bytes: staging_bytes.unwrap_or(DEFAULT_STAGING_BYTES),
             continues,
             mode,
         })

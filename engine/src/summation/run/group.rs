@@ -100,7 +100,7 @@ pub(crate) struct Pushed {
 /// A sum that is to come.
 #[derive(Clone, Debug)]
 #[must_use = "the buffers are in use until it is over"]
-pub(crate) struct Handle(Ending);
+pub(crate) struct Handle(pub(super) Ending);
 
 impl Pushed {
     /// Of the contribution, and of its sum.

@@ -34,6 +34,7 @@ pub(crate) mod group;
 mod line;
 pub(crate) mod members;
 mod observe;
+pub(crate) mod promise;
 pub(crate) mod report;
 mod requests;
 mod serving;

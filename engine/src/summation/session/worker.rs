@@ -1,7 +1,7 @@
 //! A worker's place in the groups of its job, one after the other, and what it has declared for all of them.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::handles::Handles;
 use super::rendezvous::meeting::{Call, Meeting, Met};
@@ -14,8 +14,9 @@ use crate::memory::Region;
 use crate::net::control::lock;
 use crate::net::nic;
 use crate::net::unique_id::UNIQUE_ID_BYTES;
+use crate::summation::gpu::{Carrier, Submission};
 use crate::summation::placement::strategy::Strategy;
-use crate::summation::run::group::{Group, Plan};
+use crate::summation::run::group::{Group, Handle, Plan};
 use crate::summation::server::part::Reduction;
 use crate::summation::tensor::{Declaration, Declarations, Options};
 use crate::summation::worker;
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     root: Option<Root>,
     /// What callers have submitted.
     pub(crate) handles: Handles,
+    /// Calls whose memory is a GPU's.
+    carrier: Carrier,
 }
 
 /// A place in the present group.
@@ -75,6 +78,7 @@ impl Session {
         let meeting = Meeting::join(&call(&settings, &comm, root.as_ref()), &AtomicBool::new(false))?;
         let declarations = Declarations::new(settings.partition_bytes);
         let declarations = declarations.map_err(|error| Error::InvalidArgument(error.to_string()))?;
+        let carrier = Carrier::new(usize::try_from(settings.staging_bytes).unwrap_or(usize::MAX));
         let (n_workers, n_servers) = (settings.n_workers, Some(settings.n_servers.unwrap_or(0)));
         let session = Self {
             settings,
@@ -84,6 +88,7 @@ impl Session {
             meeting: Mutex::new(Some(meeting)),
             root,
             handles: Handles::default(),
+            carrier,
         };
         let place = session.meet(Wanted { n_workers, n_servers, lost: None })?;
         *session.write() = Some(place);
@@ -150,6 +155,7 @@ impl Session {
     /// There is no such tensor, the group has failed, or the others have declared something else.
     pub(crate) fn push(&self, tensor: usize, send: Region, reduction: Reduction) -> Result<i32> {
         self.catch_up()?;
+        self.carrier.wait_until_left();
         let place = self.read();
         let Place { group, membership, .. } = place.as_ref().ok_or_else(no_group)?;
         let pushed = group.push(tensor, send, reduction)?;
@@ -182,9 +188,29 @@ impl Session {
         reduction: Reduction,
     ) -> Result<i32> {
         self.catch_up()?;
+        self.carrier.wait_until_left();
+        Ok(self.handles.pulled(self.contribute(tensor, send, recv, reduction)?))
+    }
+
+    /// The same with buffers in the memory of a GPU, behind what the caller's stream has to do.
+    ///
+    /// # Errors
+    /// As [`Self::push`] and [`Carrier::push_pull`].
+    pub(crate) fn push_pull_on_stream(
+        self: &Arc<Self>,
+        call: &Submission,
+        reduction: Reduction,
+    ) -> Result<i32> {
+        self.catch_up()?;
+        let (session, tensor) = (Arc::clone(self), call.tensor);
+        let contribute = move |send, recv| session.contribute(tensor, send, recv, reduction);
+        Ok(self.handles.pulled(self.carrier.push_pull(call, Box::new(contribute))?))
+    }
+
+    fn contribute(&self, tensor: usize, send: Region, recv: Region, reduction: Reduction) -> Result<Handle> {
         let place = self.read();
         let Place { group, .. } = place.as_ref().ok_or_else(no_group)?;
-        Ok(self.handles.pulled(group.push_pull(tensor, send, recv, reduction)?))
+        group.push_pull(tensor, send, recv, reduction)
     }
 
     /// Waits for the open rounds and leaves the group. Servers wait for the next one.
@@ -193,6 +219,7 @@ impl Session {
     /// The sum of a push was never asked for, or the group has failed.
     pub(crate) fn suspend(&self) -> Result<()> {
         self.check_pulled("suspend")?;
+        self.carrier.wait_until_left();
         let mut place = self.write();
         place.as_mut().ok_or_else(no_group)?.group.suspend()?;
         *place = None;
@@ -204,6 +231,7 @@ impl Session {
     /// # Errors
     /// The present group has neither ended nor failed, a loss is to stop the job, or there is no next group: why.
     pub(crate) fn resume(&self, n_workers: Option<usize>, n_servers: Option<usize>) -> Result<()> {
+        self.carrier.wait_until_left();
         let mut place = self.write();
         let lost = match place.as_ref().map(|place| &place.group) {
             Some(group) if !group.has_failed() => {
@@ -228,7 +256,9 @@ impl Session {
     /// The sum of a push was never asked for: nothing has happened then. Or the group has failed, and is left.
     pub(crate) fn shutdown(&self) -> Result<()> {
         self.check_pulled("shut down")?;
+        self.carrier.wait_until_left();
         let outcome = self.write().take().map_or(Ok(()), |place| place.group.leave());
+        self.carrier.close();
         if let Some(meeting) = lock(&self.meeting).take() {
             meeting.leave();
         }
@@ -258,6 +288,7 @@ impl Session {
             return Ok(());
         }
         self.check_pulled("contribute after more was declared")?;
+        self.carrier.wait_until_left();
         let mut place = self.write();
         let place = place.as_mut().ok_or_else(no_group)?;
         let declared = lock(&self.declared).clone();
