@@ -14,6 +14,8 @@ void stub_sample(void);
 void stub_end(int how);
 
 static float buffer[100];
+/* One that the service refuses. */
+#define NO_STREAM buffer
 
 static int push_pull(int tensor) { return rsum_push_pull(tensor, buffer, buffer, rsumSum); }
 
@@ -30,6 +32,12 @@ int main(int argc, char** argv) {
     if (rsum_pull_async(push, buffer) || rsum_wait(both) || rsum_wait(push)) return 5;
     stub_unseen_round(1);
     stub_sample();
+    stub_end(1);
+  } else if (!strcmp(scenario, "stream")) {
+    if (push_pull(0)) return 3;
+    int staged = rsum_push_pull_on_stream(0, buffer, buffer, rsumSum, NULL);
+    if (staged < 0 || rsum_push_pull_on_stream(1, buffer, buffer, rsumSum, NO_STREAM) >= 0) return 4;
+    if (rsum_wait(staged) || push_pull(1)) return 5;
     stub_end(1);
   } else if (!strcmp(scenario, "failure")) {
     if (push_pull(0)) return 3;

@@ -34,6 +34,12 @@ fn calls_are_issued_when_they_are_made_and_completed_when_the_engine_says_so() {
 }
 
 #[test]
+fn calls_with_memory_of_a_gpu_are_counted_as_the_others_are() {
+    let left = left_by("stream");
+    left.expect(0, PushPull, (3, 840), (3, 840), 1);
+}
+
+#[test]
 fn what_the_engine_tells_is_in_the_segment() {
     let left = left_by("calls");
     let group = group(&left);

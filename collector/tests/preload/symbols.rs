@@ -142,7 +142,13 @@ fn it_exports_its_wrappers_the_plugin_and_the_watcher_and_nothing_else() {
     let (plugin, summation): (Vec<&String>, Vec<&String>) =
         rest.iter().partition(|name| name.starts_with("ncclProfiler_v"));
     assert!(!plugin.is_empty(), "the plugin");
-    let calls =
-        ["rsum_declare", "rsum_pull_async", "rsum_push_async", "rsum_push_pull", "rsum_push_pull_async"];
+    let calls = [
+        "rsum_declare",
+        "rsum_pull_async",
+        "rsum_push_async",
+        "rsum_push_pull",
+        "rsum_push_pull_async",
+        "rsum_push_pull_on_stream",
+    ];
     assert_eq!(summation, [&["rsumObserver_v1"], &calls[..]].concat());
 }

@@ -87,6 +87,20 @@ wrap!(
     }
 );
 
+wrap!(
+    rsum_push_pull_on_stream(
+        tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int, stream: *mut c_void
+    ),
+    NONE,
+    |real| {
+        let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
+        // SAFETY: the caller's own arguments.
+        let handle = unsafe { real(tensor, send, recv, operation, stream) };
+        guard(|| call.inspect(|call| calls::finish(call, handle >= 0)));
+        handle
+    }
+);
+
 wrap!(rsum_push_async(tensor: c_int, send: *const c_void, operation: c_int), NONE, |real| {
     let call = guard(|| calls::begin(Primitive::Push, tensor)).flatten();
     // SAFETY: the caller's own arguments.
