@@ -33,10 +33,15 @@ class Buffer(NamedTuple):
     address: int
     elements: int
     datatype: int
+    # torch's name for the GPU in whose memory it is; None in this machine's.
+    device: Any = None
 
 
-def buffer_of(array: Any, *, is_written: bool = False, is_summed: bool = True) -> Buffer:
-    """The memory of a numpy array or a torch tensor, which must be contiguous and in this machine's memory.
+def buffer_of(
+    array: Any, *, is_written: bool = False, is_summed: bool = True, may_be_on_gpu: bool = False
+) -> Buffer:
+    """The memory of a numpy array or a torch tensor, which must be contiguous and in this machine's memory, or a CUDA GPU's
+    where that may be.
 
     Raises `Error` that says what to do where it is not, where it is read-only but `is_written`, and where its type is
     none that the library knows; booleans are known unless they are to be summed.
@@ -44,8 +49,9 @@ def buffer_of(array: Any, *, is_written: bool = False, is_summed: bool = True) -
     shape_of(array)
     name = _type_name(array, is_summed)
     if hasattr(array, "data_ptr"):
-        _check_tensor(array)
-        return Buffer(array.data_ptr(), array.numel(), DATATYPES[name])
+        _check_tensor(array, ("cpu", "cuda") if may_be_on_gpu else ("cpu",))
+        device = None if array.device.type == "cpu" else array.device
+        return Buffer(array.data_ptr(), array.numel(), DATATYPES[name], device)
     _check_array(array, is_written)
     return Buffer(array.__array_interface__["data"][0], array.size, DATATYPES[name])
 
@@ -72,8 +78,8 @@ def _type_name(array: Any, is_summed: bool) -> str:
     return name
 
 
-def _check_tensor(tensor: Any) -> None:
-    if tensor.device.type != "cpu":
+def _check_tensor(tensor: Any, device_types: tuple[str, ...]) -> None:
+    if tensor.device.type not in device_types:
         raise Error(f"a tensor on {tensor.device} cannot be sent: copy it with .cpu() first")
     if str(tensor.layout) != "torch.strided":
         raise Error(f"a tensor of layout {tensor.layout} cannot be sent: make it dense with .to_dense() first")

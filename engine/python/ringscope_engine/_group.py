@@ -100,7 +100,7 @@ def declare(name: str, like: Any, *, priority: int = 0, compression: AnyCodec = 
     declared already with the same length and type gives its number. Whoever pushes an undeclared name declares it, which
     makes that push wait for all workers; so declare a model's tensors together.
     """
-    return _declare(name, buffer_of(like, is_summed=False), priority, compression)
+    return _declare(name, buffer_of(like, is_summed=False, may_be_on_gpu=True), priority, compression)
 
 
 class Handle(Generic[Array]):
@@ -146,9 +146,9 @@ def submit(
     is_summed: bool = True,
 ) -> Handle[Array]:
     """Contributes `send` to the next round of a tensor; the handle's result is `recv`, which may be the same memory."""
-    source = buffer_of(send, is_summed=is_summed)
-    target = buffer_of(recv, is_written=True, is_summed=is_summed)
-    if source[1:] != target[1:]:
+    source = buffer_of(send, is_summed=is_summed, may_be_on_gpu=True)
+    target = buffer_of(recv, is_written=True, is_summed=is_summed, may_be_on_gpu=True)
+    if (source.elements, source.datatype) != (target.elements, target.datatype):
         raise Error(
             f"the result of {source.elements} elements does not fit {target.elements} elements, or is of another type"
         )
@@ -156,7 +156,7 @@ def submit(
         # Rounds of one name are told apart by their order, so one for each length and type is enough, however many calls.
         name = f"unnamed.{source.datatype}.{source.elements}.{codec_of(compression).name}"
     tensor = _declare(name, source, priority, compression)
-    number = summation_number("rsum_push_pull_async", tensor, source.address, target.address, operation)
+    number = _push_pull(tensor, source, target, operation)
     _in_flight[number] = (send, recv)
     return Handle(number, recv)
 
@@ -200,7 +200,7 @@ def broadcast_async(array: Array, root: int, name: Optional[str] = None) -> Hand
     n_workers = size()
     if not 0 <= root < max(n_workers, 1):
         raise Error(f"there is no worker {root} among {n_workers}")
-    target = buffer_of(array, is_written=True, is_summed=False)
+    target = buffer_of(array, is_written=True, is_summed=False, may_be_on_gpu=True)
     if rank() != root:
         _fill(array, neutral_of(target.datatype))
     return submit(array, array, name or f"broadcast.{target.datatype}.{target.elements}", SUM, is_summed=False)
@@ -239,6 +239,20 @@ def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) ->
     return summation_number(
         "rsum_declare", name.encode(), buffer.elements, buffer.datatype, ctypes.byref(options)
     )
+
+
+def _push_pull(tensor: int, source: Buffer, target: Buffer, operation: int) -> int:
+    """Submits; the number of the handle. What is on a GPU is read behind the work of torch's current stream there."""
+    device = target.device if source.device is None else source.device
+    if device is None:
+        return summation_number("rsum_push_pull_async", tensor, source.address, target.address, operation)
+    cuda = sys.modules["torch"].cuda
+    # The default stream is the one of the current device.
+    with cuda.device(device):
+        stream = cuda.current_stream(device).cuda_stream
+        return summation_number(
+            "rsum_push_pull_on_stream", tensor, source.address, target.address, operation, stream
+        )
 
 
 def _fill(array: Any, value: float) -> None:

@@ -1,4 +1,4 @@
-"""The summation service on torch's CPU tensors, under the names that scripts for BytePS and Horovod use.
+"""The summation service on torch's CPU and CUDA tensors, under the names that scripts for BytePS and Horovod use.
 
     import ringscope_engine.torch as bps        # in place of byteps.torch
     import ringscope_engine.torch as hvd        # in place of horovod.torch

@@ -40,7 +40,8 @@ def ddp_hook(state: Optional[DdpState], bucket: dist.GradBucket) -> torch.future
     name = f"{state.prefix}{bucket.index()}.{tensor.dtype}.{tensor.numel()}".replace("torch.", "")
     operation = AVERAGE if state.average else SUM
     handle = _group.submit(tensor, tensor, name, operation, -bucket.index(), codec)
-    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    devices = [tensor.device] if tensor.is_cuda else None
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
     _waiter.await_(handle, future)
     return future
 

@@ -1,6 +1,7 @@
 """Pushing and pulling tensors: the names of BytePS, and those of Horovod for the same.
 
-Tensors are dense, contiguous and on the CPU. Nothing here is recorded for autograd.
+Tensors are dense, contiguous, and on the CPU or on a CUDA GPU: there, what the current stream has to do comes before, and
+results are there for all streams once they were waited for. Nothing here is recorded for autograd.
 """
 
 from __future__ import annotations
