@@ -17,6 +17,7 @@ from overhead import measure
 from report import Report
 from scenarios import JOB_S, Scenarios
 from stage import Stage
+from summation import push_pull_of_device_tensors
 
 FAILED, USAGE = 1, 64
 
@@ -69,7 +70,7 @@ def run(stage, options):
     with Daemon(stage) as daemon:
         scenarios = Scenarios(stage, daemon, report, options.quick, first["nccl_version"], torch)
         parts = [scenarios.four_nodes, scenarios.steps_level, scenarios.two_by_two, scenarios.unequal,
-                 scenarios.topologies, scenarios.pytorch, BlindSpots(scenarios).ask_all, lambda: measure(scenarios)]
+                 scenarios.topologies, scenarios.pytorch, lambda: push_pull_of_device_tensors(scenarios), BlindSpots(scenarios).ask_all, lambda: measure(scenarios)]
         for part in parts:
             before = len(report.scenarios)
             part()

@@ -23,6 +23,7 @@ pub(crate) fn make(out: Option<PathBuf>) -> Result<()> {
     for name in ["ringscope", "libringscope.so", "librsccl.so"] {
         put(&dist.join(name), &out)?;
     }
+    put(&target_dir().join("release/ringscope-sumd"), &out)?;
     for script in files(&root().join("gpu"))? {
         put(&script, &out)?;
     }

@@ -68,7 +68,7 @@ unsafe fn find<F: Copy>(library: &Library, symbol: &CStr) -> Result<F> {
     found.map(|found| *found).map_err(|_| {
         let name = symbol.to_string_lossy();
         Error::System(format!(
-            "the CUDA driver has no {name}: tensors on a GPU need one of CUDA 11.4 or later"
+            "the CUDA driver has no {name}: tensors on a GPU need one of CUDA 10.1 or later"
         ))
     })
 }
