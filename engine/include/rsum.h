@@ -81,8 +81,10 @@ int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation
  * when the sum is there, on a stream of the library's own: put no work that uses it on any stream before rsum_wait has
  * returned, or rsum_poll 1. The stream is a cudaStream_t or CUstream, NULL the default one. The process must have loaded the
  * CUDA driver, the buffers must be of the stream's GPU or this machine's, and the stream must not be captured into a graph.
- * Copies go through pinned memory, which is kept until rsum_shutdown. An error of the GPU ends the handle with
- * ncclSystemError; if that was before the contribution, its text says so, and the tensor may be submitted again. */
+ * Copies go through pinned memory, which is kept until rsum_shutdown. Rounds of a tensor go in the order of their calls: the
+ * other functions that contribute, change the members or leave wait until what was submitted here before has left the GPU.
+ * An error of the GPU ends the handle with ncclSystemError; if that was before the contribution, its text says so, and the
+ * tensor may be submitted again. */
 int rsum_push_pull_on_stream(int tensor, const void* send, void* recv, int operation, void* stream);
 /* The two halves. The handle of the push is the one to pull with, once, and then to wait for: rsum_pull_async returns 0 or
  * an error. */
