@@ -1,11 +1,13 @@
-"""Data-parallel training on handwritten digits, with one of three ways of averaging gradients.
+"""Data-parallel training on handwritten digits, with one of four ways of sharing what is learnt.
 
     train.py --path summation     4 workers push and pull through 2 summation servers (ringscope_engine.torch)
     train.py --path all-reduce    the same workers all-reduce, in the order of the ranks (ringscope_engine.collective)
     train.py --path gloo          torch's own DistributedDataParallel over Gloo
+    train.py --path asynchronous  nobody waits for gradients: each worker adds its own steps to what the services keep
 
 Started without RANK it starts servers and workers, each a process, and writes what came of it. Everything that is random
-has a seed, and the first two fold gradients in the same order, so their losses and parameters are the same bit for bit.
+has a seed, and the first two fold gradients in the same order, so their losses and parameters are the same bit for bit. What
+the last one comes to depends on who is faster; RSUM_STALENESS bounds by how many steps.
 """
 
 import argparse
@@ -25,7 +27,7 @@ import numpy
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "fixtures/digits/digits.csv.gz"
-PATHS = ("summation", "all-reduce", "gloo")
+PATHS = ("summation", "all-reduce", "gloo", "asynchronous")
 N_WORKERS, N_SERVERS = 4, 2
 HOST = "127.0.0.1"
 PATIENCE_S = 120
@@ -35,6 +37,8 @@ HIDDEN = (256, 128)
 # The rest of the 1 797 pictures is for the accuracy. A worker's share of a step is a quarter of a batch.
 N_TRAINING, BATCH = 1440, 96
 LEARNING_RATE, MOMENTUM = 0.05, 0.9
+# Steps that an asynchronous worker may be ahead of the slowest one: some, so that it can go on while another is late.
+STALENESS = 4
 
 
 def main():
@@ -47,7 +51,7 @@ def main():
 
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--path", choices=PATHS, required=True, help="how gradients are averaged")
+    parser.add_argument("--path", choices=PATHS, required=True, help="how what is learnt is shared")
     parser.add_argument("--steps", type=int, default=300, help="steps of 96 pictures [default: 300]")
     parser.add_argument("--compression", default="none", help="none, f16, bf16, one-bit or top-k: with --path summation")
     parser.add_argument("--out", type=Path, help="where losses, accuracy and the parameters' hash go, as JSON")
@@ -62,7 +66,7 @@ def start(arguments):
     servers, workers = [], []
     with tempfile.TemporaryDirectory() as folder:
         try:
-            if arguments.path == "summation":
+            if arguments.path in ("summation", "asynchronous"):
                 sumd = str(arguments.bin / "ringscope-sumd")
                 servers = [subprocess.Popen([sumd], env=shared) for _ in range(N_SERVERS)]
             for rank in range(N_WORKERS):
@@ -81,8 +85,11 @@ def start(arguments):
 
 def environment(arguments):
     packages = [str(ROOT / "engine/python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    is_asynchronous = arguments.path == "asynchronous"
+    staleness = os.environ.get("RSUM_STALENESS", str(STALENESS))
     return {
         **os.environ,
+        **({"RSUM_ASYNC": "1", "RSUM_STALENESS": staleness} if is_asynchronous else {}),
         "PYTHONPATH": os.pathsep.join(packages),
         "RSCCL_LIBRARY": os.environ.get("RSCCL_LIBRARY", str(arguments.bin / "librsccl.so")),
         # On a busy machine PyTorch is loaded much later by one worker than by another.
@@ -142,8 +149,9 @@ def train(arguments):
         torch.nn.ReLU(),
         torch.nn.Linear(HIDDEN[1], DIGITS),
     )
-    way = {"summation": Summation, "all-reduce": AllReduce, "gloo": Gloo}[arguments.path](arguments)
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+    ways = {"summation": Summation, "all-reduce": AllReduce, "gloo": Gloo, "asynchronous": Asynchronous}
+    way = ways[arguments.path](arguments)
+    optimizer = torch.optim.SGD(model.parameters(), lr=way.learning_rate, momentum=MOMENTUM)
     replica, optimizer = way.distributed(model, optimizer)
 
     pictures, digits = data()
@@ -157,6 +165,7 @@ def train(arguments):
         optimizer.step()
         steps_ms.append((time.perf_counter() - began) * 1e3)
         losses.append(loss.item())
+    way.after_training(optimizer)
     with torch.no_grad():
         right = model(pictures[N_TRAINING:]).argmax(dim=1) == digits[N_TRAINING:]
     report = {
@@ -171,7 +180,19 @@ def train(arguments):
     way.finish()
 
 
-class Summation:
+class Way:
+    """What the ways of sharing differ in."""
+
+    learning_rate = LEARNING_RATE
+
+    def before_step(self, model):
+        """Gradients are the average of all workers' when this returns, or the optimizer waits for that."""
+
+    def after_training(self, optimizer):
+        """All workers have the same parameters when this returns."""
+
+
+class Summation(Way):
     """Gradients are pushed while the backward pass still computes others."""
 
     def __init__(self, arguments):
@@ -184,17 +205,30 @@ class Summation:
         named = list(model.named_parameters())
         optimizer = self.bps.DistributedOptimizer(optimizer, named, compression=self.compression)
         self.bps.broadcast_parameters(model.state_dict(), root_rank=0)
-        self.bps.broadcast_optimizer_state(optimizer, root_rank=0)
+        self.broadcast_state(optimizer)
         return model, optimizer
 
-    def before_step(self, model):
-        """The optimizer waits by itself."""
+    def broadcast_state(self, optimizer):
+        self.bps.broadcast_optimizer_state(optimizer, root_rank=0)
 
     def finish(self):
         self.bps.shutdown()
 
 
-class AllReduce:
+class Asynchronous(Summation):
+    """Each worker takes steps by its own gradients, and adds what they change to parameters that the services keep."""
+
+    # Four steps are taken for one of the others.
+    learning_rate = LEARNING_RATE / N_WORKERS
+
+    def broadcast_state(self, optimizer):
+        """Momenta are each worker's own."""
+
+    def after_training(self, optimizer):
+        optimizer.settle()
+
+
+class AllReduce(Way):
     """Gradients are all-reduced one after the other after the backward pass."""
 
     def __init__(self, arguments):
@@ -215,7 +249,7 @@ class AllReduce:
         self.communicator.destroy()
 
 
-class Gloo:
+class Gloo(Way):
     """torch's DistributedDataParallel: it folds in another order, so its bits differ."""
 
     def __init__(self, arguments):
@@ -228,9 +262,6 @@ class Gloo:
         from torch.nn.parallel import DistributedDataParallel
 
         return DistributedDataParallel(model), optimizer
-
-    def before_step(self, model):
-        """Gradients are averaged when backward() returns."""
 
     def finish(self):
         self.dist.destroy_process_group()

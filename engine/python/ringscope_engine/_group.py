@@ -25,6 +25,8 @@ SUM, AVERAGE = 0, 1
 # Memory that the library may read or write until its handle was waited for, by handle: an unwaited handle that is dropped
 # must not free it.
 _in_flight: dict[int, tuple[Any, Any]] = {}
+# How often this process has joined a group.
+_n_joined = 0
 
 
 def init() -> None:
@@ -33,7 +35,9 @@ def init() -> None:
 
     A process that ends well leaves the group by itself, as scripts for Horovod expect.
     """
+    global _n_joined
     summation("rsum_init")
+    _n_joined += 1
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)
 
@@ -91,6 +95,11 @@ def servers() -> int:
 def epoch() -> int:
     """Number of changes of the group's members so far; -1 outside a group."""
     return int(function("rsum_epoch")())
+
+
+def generation() -> tuple[int, int]:
+    """Which group this is, of all that the process has been in."""
+    return _n_joined, epoch()
 
 
 def declare(name: str, like: Any, *, priority: int = 0, compression: AnyCodec = None) -> int:
@@ -214,9 +223,14 @@ def broadcast(array: Array, root: int, name: Optional[str] = None) -> Array:
     return broadcast_async(array, root, name).wait()
 
 
+def is_asynchronous() -> bool:
+    """Whether groups of this process sum asynchronously."""
+    return os.environ.get("RSUM_ASYNC", "0").strip() == "1"
+
+
 def refuse_asynchronous(what: str, instead: str) -> None:
     """Raises an `Error` in a group that sums asynchronously, in which `what` would give something else."""
-    if os.environ.get("RSUM_ASYNC", "0").strip() == "1":
+    if is_asynchronous():
         raise Error(f"{what} is for synchronous sums, not for RSUM_ASYNC=1: {instead}")
 
 

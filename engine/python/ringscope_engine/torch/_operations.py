@@ -10,7 +10,7 @@ from typing import Optional
 
 import torch
 
-from .. import _group
+from .. import _group, _store
 from .._compression import AnyCodec
 from .._errors import Error
 from .._group import AVERAGE, SUM, Handle
@@ -148,7 +148,13 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) 
 
 
 def barrier() -> None:
-    """Waits until all workers are here: a push and pull of one byte."""
+    """Waits until all workers are here: a push and pull of one byte, or several where sums are asynchronous.
+
+    There it needs a tensor of its own, which `DistributedOptimizer` and `broadcast_parameters` declare.
+    """
+    if _group.is_asynchronous():
+        _store.barrier()
+        return
     push_pull(torch.zeros(1, dtype=torch.uint8), average=False, name="barrier")
 
 

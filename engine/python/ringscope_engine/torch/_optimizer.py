@@ -3,6 +3,8 @@
 Gradients are submitted in one order on all workers, that of the last layer to the first, in which a backward pass mostly
 has them ready: one that is ready early waits for those after it. Without that, workers whose models branch differently
 could wait for each other. On the wire the first layer's parts go first, since the next forward pass needs them first.
+
+In a group that sums asynchronously it is another one, see `_weights`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from .. import _group
 from .._compression import AnyCodec, Codec, Compression, codec_of
 from .._errors import Error
 from .._group import AVERAGE, Handle
+from ._weights import AsynchronousOptimizer, Weights
 
 PREFIX = "gradient."
 
@@ -35,24 +38,32 @@ def DistributedOptimizer(
     passes are added up, not averaged, before they are sent. `op`: Average or Sum.
 
     Settings of Horovod and BytePS that do not change the result (num_groups, staleness=0, …) are accepted.
+
+    With RSUM_ASYNC=1 no gradients are sent: `step` is this worker's own, and adds its change of the parameters to those of
+    all. n workers then take n steps where they took one of averages, so the rate is to be n times smaller for as much
+    progress per batch.
     """
-    _group.refuse_asynchronous(
-        "DistributedOptimizer", "push_pull the weights once, then what each step adds to them, with average=False"
-    )
     for name, value in ignored.items():
         _check_ignored(name, value)
-    gradients = Gradients(
-        _named(optimizer, named_parameters), codec_of(compression), backward_passes_per_step, op
-    )
-    kind = type(optimizer.__class__.__name__, (_Distributed, optimizer.__class__), {})
-    distributed: Any = object.__new__(kind)
+    named, codec = _named(optimizer, named_parameters), codec_of(compression)
+    if _group.is_asynchronous():
+        if codec != Compression.none:
+            raise Error(f"compression {codec.name} is for gradients; with RSUM_ASYNC=1 there is none")
+        return _extended(optimizer, AsynchronousOptimizer, _weights=Weights(named))
+    gradients = Gradients(named, codec, backward_passes_per_step, op)
+    return _extended(optimizer, _Distributed, _gradients=gradients, _is_synchronizing=True)
+
+
+def _extended(optimizer: torch.optim.Optimizer, by: type, **attributes: Any) -> torch.optim.Optimizer:
+    """An instance of the optimizer's class and of another one, with the optimizer's state."""
+    kind = type(optimizer.__class__.__name__, (by, optimizer.__class__), {})
+    extended: Any = object.__new__(kind)
     # One state of both, so that a scheduler of the one sets the rates of the other, whichever it was made for. A scheduler
     # also wraps the `step` of its optimizer: there it would hide ours.
-    distributed.__dict__ = optimizer.__dict__
-    distributed.__dict__.pop("step", None)
-    distributed._gradients = gradients
-    distributed._is_synchronizing = True
-    return distributed
+    extended.__dict__ = optimizer.__dict__
+    extended.__dict__.pop("step", None)
+    extended.__dict__.update(attributes)
+    return extended
 
 
 class _Distributed:
@@ -86,6 +97,9 @@ class _Distributed:
             self.synchronize()
             return super().step()  # type: ignore[misc]
         return super().step(self._followed(closure))  # type: ignore[misc]
+
+    def settle(self) -> None:
+        """Nothing to do: workers have the same parameters after each step. Asynchronous ones come to them here."""
 
     def zero_grad(self, *arguments: Any, **settings: Any) -> None:
         """As of any optimizer; not while gradients are under way."""

@@ -7,19 +7,22 @@ from typing import Any, Iterable, Mapping, Optional, Tuple, Union
 
 import torch
 
-from .. import _group
+from .. import _group, _store
 
 # The smallest tensor in which an object travels. Its length is a power of two of bytes from here on, so that there are few
 # tensors of different lengths, however many objects are sent.
 SMALLEST_BYTES = 1024
+# Of parameters' names in the group.
+PREFIX = "parameter."
 
 NamedTensors = Union[Mapping[str, Any], Iterable[Tuple[str, Any]]]
 
 
-def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str = "parameter.") -> None:
+def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str = PREFIX) -> None:
     """Replaces parameters and buffers by those of worker `root_rank`: `model.state_dict()` or `model.named_parameters()`.
 
-    What is no tensor is left as it is. Tensors need not be contiguous. All workers call it, with the same names.
+    What is no tensor is left as it is. Tensors need not be contiguous. All workers call it, with the same names. In a group
+    that sums asynchronously they are what training begins with: once, before the first step, from worker 0.
     """
     items = params.items() if isinstance(params, Mapping) else params
     tensors = [(prefix + name, value.detach()) for name, value in items if isinstance(value, torch.Tensor)]
@@ -27,7 +30,11 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     # All at once: each push of what is new to the group makes all workers agree anew.
     for name, _, copy in sent:
         _group.declare(name, copy)
-    handles = [_group.broadcast_async(copy, root_rank, name) for name, _, copy in sent]
+    send = _group.broadcast_async
+    if _group.is_asynchronous():
+        _store.declare_barrier()
+        send = _store.begin_async
+    handles = [send(copy, root_rank, name) for name, _, copy in sent]
     for handle, (_, own, copy) in zip(handles, sent):
         handle.wait()
         if copy.data_ptr() != own.data_ptr():
@@ -35,9 +42,10 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
 
 
 def broadcast_optimizer_state(
-    optimizer: torch.optim.Optimizer, root_rank: int = 0, prefix: str = "parameter."
+    optimizer: torch.optim.Optimizer, root_rank: int = 0, prefix: str = PREFIX
 ) -> None:
     """Replaces an optimizer's state and settings (learning rates, momenta, counts) by those of worker `root_rank`."""
+    _group.refuse_asynchronous("broadcast_optimizer_state", "each worker keeps its own, so leave it out")
     state = broadcast_object(
         optimizer.state_dict() if _group.rank() == root_rank else None, root_rank, f"{prefix}optimizer"
     )
