@@ -11,7 +11,7 @@ import { staleBars } from "../../src/pure/summation/staleness";
 import { groupRows, roundRows, serviceRows, stageRows, waitRows, workerRows } from "../../src/pure/summation/tables";
 import { troubles } from "../../src/pure/summation/trouble";
 import { walk } from "../../src/pure/summation/walk";
-import { agreement, flowWords, lostWords, modeWords, serviceWords, share, waitSentence, workerWords } from "../../src/pure/summation/words";
+import { agreement, flowWords, lostWords, modeWords, overWords, serviceWords, share, waitSentence, workerWords } from "../../src/pure/summation/words";
 import { finding } from "./fixture";
 
 const DETAIL = group as SummationGroupDetail;
@@ -154,6 +154,11 @@ test("results that differ are named by key and round", () => {
   expect(sentence).toContain(`${open} not compared yet`);
   const two = [{ ...ROUNDS[0]!, agree: false }, { ...ROUNDS[1]!, agree: true }];
   expect(agreement(two).sentence).toBe(`1 result differs between members: key ${two[0]!.key} round ${two[0]!.round}. 1 of the 2 newest results is the same wherever they were seen.`);
+});
+
+test("what a service owns beyond its optimum is short enough to stand beside its share", () => {
+  const owning = (share: number) => overWords({ ...DETAIL.services[0]!, share, optimal_share: 0.1 });
+  expect([0.1, 0.13, 0.643].map(owning)).toEqual([undefined, "+30 %", "6.4 ×"]);
 });
 
 test("members, shares and losses are words", () => {

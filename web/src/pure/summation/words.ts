@@ -27,9 +27,11 @@ export function share(fraction: number): string {
   return `${percent >= 9.995 ? percent.toFixed(1) : percent.toFixed(2)} %`;
 }
 
-/** Of its optimum: "+24 %"; undefined where it is as it should be. */
+/** Of its optimum: "+24 %", "6.4 ×"; undefined where it is as it should be. */
 export function overWords(service: SummationService): string | undefined {
-  return isOver(service) ? `+${((overOptimum(service) - 1) * 100).toFixed(0)} %` : undefined;
+  if (!isOver(service)) return undefined;
+  const times = overOptimum(service);
+  return times < 2 ? `+${((times - 1) * 100).toFixed(0)} %` : `${times.toFixed(1)} ×`;
 }
 
 export function ns(value: number | null): string {
