@@ -32,7 +32,7 @@ const TITLE: &str = "Loss of four workers that learn handwritten digits";
 const NOISE: f64 = 1e-3;
 /// How far its accuracy may be: one picture of 357.
 const PICTURE: f64 = 1.5 / 357.0;
-/// How much less accurate asynchronous workers may be: ten pictures. Of ten runs of 300 steps the worst read five fewer than
+/// How much less accurate asynchronous workers may be: ten pictures. Of eleven runs of 300 steps the worst read five fewer than
 /// summation, and the best two more.
 const UNLIKE: f64 = 10.5 / 357.0;
 /// From what accuracy on: after 50 steps, at 0.89, asynchronous runs are 0.06 apart.
