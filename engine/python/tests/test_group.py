@@ -34,10 +34,12 @@ class Groups(unittest.TestCase):
         Job("group_worker.asynchronous", 3, 1, {"RSUM_ASYNC": "1"}).expect_success(self)
 
     def test_a_lost_worker_is_named(self) -> None:
-        *survivors, _ = Job("group_worker.lost", 3, 1).results()
-        for status, printed, complaints in survivors:
-            self.assertEqual(status, 0, complaints)
-            self.assertRegex(printed, "worker 2|rank 2")
+        for end in ("signal", "exception"):
+            with self.subTest(end=end):
+                *survivors, _ = Job("group_worker.lost", 3, 1, {"ENDS_BY": end}).results()
+                for status, printed, complaints in survivors:
+                    self.assertEqual(status, 0, complaints)
+                    self.assertRegex(printed, "worker 2|rank 2")
 
     def test_the_others_go_on_without_a_lost_worker(self) -> None:
         *survivors, _ = Job("group_worker.goes_on", 3, 1, {"RSUM_ON_LOSS": "continue"}).results()

@@ -329,6 +329,7 @@ impl Birth {
             operators: Operators::default(),
             rendezvous,
             revoked: AtomicBool::new(false),
+            awaited: AtomicBool::new(false),
             _making: self.making,
         });
         *lock(&comm.watcher) = watcher;

@@ -97,6 +97,8 @@ pub(crate) struct Comm {
     pub(crate) operators: Operators,
     rendezvous: TcpListener,
     revoked: AtomicBool,
+    /// Whether peers wait for more from this rank until it says that it leaves, though nothing is in flight.
+    awaited: AtomicBool,
     /// Its address is the `ncclComm_t`.
     _making: Arc<Making>,
 }
@@ -252,6 +254,11 @@ impl Comm {
         self.health.fail(Failure { code: 6, what });
     }
 
+    /// From now on an end of the process without [`Self::destroy`] is a death, for which the peers do not wait.
+    pub(crate) fn stay_awaited(&self) {
+        self.awaited.store(true, Ordering::Release);
+    }
+
     /// Whether this rank has revoked it.
     pub(crate) fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
@@ -267,9 +274,10 @@ impl Comm {
         &self.config
     }
 
-    /// At the process's exit: leaves, unless something is still in flight.
+    /// At the process's exit: leaves, and tells of a failure, unless something is still in flight or the peers wait for more.
     pub(crate) fn farewell(&self) {
-        if self.turns.is_idle() {
+        let is_awaited = self.awaited.load(Ordering::Acquire) && !self.health.has_failed();
+        if self.turns.is_idle() && !is_awaited {
             self.dismiss_watcher();
         }
     }

@@ -158,7 +158,8 @@ impl Group {
             Request { api: "summation", id, rank, n_ranks, config: CommConfig::default(), split: None };
         let watching = Watching::new(&settings, session);
         let comm = init_as(request, settings, &Making::new())?;
-        // Known to the process, so that it takes leave of its peers, and tells them of a failure, when it exits.
+        // Known to the process, so that it tells its peers of a failure when it exits. Who exits without leaving is lost.
+        comm.stay_awaited();
         registry::insert(Arc::clone(&comm));
         let epochs = Epochs { membership: epoch, placement: 0 };
         let (running, has_left) = (None, false);
