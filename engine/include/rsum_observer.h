@@ -120,8 +120,8 @@ typedef struct {
   uint64_t refused;
   uint64_t summed_bytes;
   uint64_t summing_ns;
-  const uint64_t* staleness;        /* n_staleness; pulls by rounds that the slowest worker was behind */
-  uint64_t n_staleness;
+  const uint64_t* staleness;        /* n_staleness; pulls by rounds that the slowest worker was behind: 0, 1, 2, ...; the last one and more */
+  uint64_t n_staleness;             /* 0: synchronous */
 } rsumObserverSample_v1;
 
 /* A result that this process's service made, or that this worker has pulled. */

@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use common::Rank;
 use common::sum::{Group, sum_program};
+use common::{Rank, compile, folder};
 
 const ASYNC: (&str, &str) = ("RSUM_ASYNC", "1");
 
@@ -49,6 +49,34 @@ fn who_sums_otherwise_is_turned_away_by_name() {
         assert!(said.ends_with("DONE\n"), "{said}");
     }
     assert!(server.rest().ends_with("the job is over\n"));
+}
+
+#[test]
+fn a_watcher_in_c_is_told_how_far_behind_the_slowest_worker_was() {
+    let program = sum_program("sum-async-watched");
+    let folder = folder("sum-async-watcher");
+    let watcher = folder.join("observer.so");
+    compile("observer.c", &watcher, &["-shared", "-fPIC"]);
+    let group = Group::new(&program, 2, 1);
+    let pages = ["server", "worker-0", "worker-1"].map(|name| folder.join(name));
+    let texts = pages.each_ref().map(|page| page.to_str().unwrap());
+    let watched = |page| [("RSUM_OBSERVER", watcher.to_str().unwrap()), ("OBSERVED", page)];
+    let server = group.server(&[], &watched(texts[0]));
+    let bound = [ASYNC, ("RSUM_STALENESS", "3")];
+    let worker =
+        |rank: usize| group.worker(rank, &["add", "20"], &[&bound[..], &watched(texts[rank + 1])].concat());
+    for said in [worker(0), worker(1), server].map(Rank::rest) {
+        assert!(said.ends_with("DONE\n") || said.ends_with("the job is over\n"), "{said}");
+    }
+    let pulls = pages.each_ref().map(|page| {
+        let told = std::fs::read_to_string(page).unwrap();
+        let sample = told.lines().rfind(|line| line.starts_with("sample")).unwrap();
+        assert!(sample.contains(" sizes=1 "), "{sample}");
+        let pulls = sample.split_once("staleness=").unwrap().1;
+        pulls.split(',').map(|pulls| pulls.parse().unwrap()).collect::<Vec<u64>>()
+    });
+    assert!(pulls.iter().all(|pulls| pulls.len() == 5 && pulls[4] == 0), "none beyond the bound: {pulls:?}");
+    assert_eq!(pulls.iter().flatten().sum::<u64>(), 2 * 21, "the first value and 20 rounds: {pulls:?}");
 }
 
 #[test]

@@ -32,9 +32,11 @@ static int begin(void** context, const rsumObserverGroup_v1* group) {
 static void sample(void* context, const rsumObserverSample_v1* sample) {
   unsigned long long pushed = 0;
   for (unsigned i = 0; i < sample->n_services * rsumKeyClasses; i++) pushed += sample->traffic[i].push_completed_bytes;
-  fprintf(context, "sample stages=%u contributors=%u waits=%u pushed=%llu rounds=%llu sizes=%d\n", sample->n_stages,
+  fprintf(context, "sample stages=%u contributors=%u waits=%u pushed=%llu rounds=%llu sizes=%d staleness=", sample->n_stages,
           sample->n_contributors, sample->n_waits, pushed, (unsigned long long)sample->finished_rounds,
           sample->size == sizeof *sample);
+  for (uint64_t i = 0; i < sample->n_staleness; i++) fprintf(context, i ? ",%llu" : "%llu", (unsigned long long)sample->staleness[i]);
+  fputc('\n', context);
 }
 
 static void round_(void* context, const rsumObserverRound_v1* round) {

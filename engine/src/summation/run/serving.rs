@@ -78,6 +78,8 @@ pub(super) struct View<'a> {
     pub(super) waits: Vec<(Pending, u32)>,
     /// By worker: answers that are not out, and their bytes.
     pub(super) unanswered: Vec<(u64, u64)>,
+    /// As [`Sums::leads`].
+    pub(super) leads: &'a [u64],
     pub(super) declarations: &'a Declarations,
 }
 
@@ -131,6 +133,7 @@ impl Serving {
             counters,
             waits: waits(Level::All).chain(waits(Level::Host)).collect(),
             unanswered: self.seats.iter().take(self.n_workers()).map(Seat::unanswered).collect(),
+            leads: self.service.leads(),
             declarations: &self.declarations,
         }
     }

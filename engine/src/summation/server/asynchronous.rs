@@ -30,6 +30,8 @@ pub struct Store {
     buffers: Buffers,
     staleness: Staleness,
     lead: Staleness,
+    /// See [`Store::leads`].
+    leads: Vec<u64>,
 }
 
 /// What there is of a key at one time. The values never change, however long they are kept.
@@ -89,6 +91,7 @@ impl Store {
             buffers: Buffers::default(),
             staleness: Staleness::default(),
             lead: Staleness::default(),
+            leads: vec![0; n_leads(max_ahead)],
         }
     }
 
@@ -219,7 +222,10 @@ impl Store {
         let slowest = slowest.min().unwrap_or(0);
         if let Some(progress) = state.by_rank.get_mut(worker) {
             progress.pulled = state.version;
-            self.lead.count(progress.pushes.saturating_sub(slowest));
+            let lead = progress.pushes.saturating_sub(slowest);
+            self.lead.count(lead);
+            let last = self.leads.len() - 1;
+            self.leads[usize::try_from(lead).map_or(last, |lead| lead.min(last))] += 1;
         }
         let buffers = &mut self.buffers;
         let values = state.snapshot.get_or_insert_with(|| {
@@ -251,6 +257,13 @@ impl Store {
     #[must_use]
     pub fn lead(&self) -> Staleness {
         self.lead
+    }
+
+    /// The same by number, for watchers: pulls with a lead of 0, 1, 2, …; the last one and more. With a bound, the last
+    /// but one is at the bound, unless that is beyond [`MAX_LEADS`]: the last one stays 0.
+    #[must_use]
+    pub fn leads(&self) -> &[u64] {
+        &self.leads
     }
 }
 
@@ -284,6 +297,15 @@ impl Staleness {
     }
 }
 
+/// Entries of [`Store::leads`] for a bound.
+fn n_leads(max_ahead: Option<u64>) -> usize {
+    let n = max_ahead.and_then(|max| usize::try_from(max.saturating_add(2)).ok());
+    n.map_or(MAX_LEADS, |n| n.min(MAX_LEADS))
+}
+
+/// Entries of [`Store::leads`] at most: 0 to 31 rounds, and more. Each is a series of Prometheus, and who trains with
+/// such a lead asks no more how large it is.
+pub const MAX_LEADS: usize = 33;
 /// From elements to accumulators.
 const WIDEN: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Partial, finish: false };
 /// An element to an accumulator.

@@ -214,6 +214,15 @@ impl Sums {
         }
     }
 
+    /// Of a store, as [`Store::leads`]; else nothing.
+    #[must_use]
+    pub fn leads(&self) -> &[u64] {
+        match self {
+            Self::Rounds(_) => &[],
+            Self::Store(stored) => stored.store.leads(),
+        }
+    }
+
     /// Of a store.
     #[must_use]
     pub fn spread(&self) -> Option<Spread> {

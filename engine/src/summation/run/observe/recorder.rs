@@ -42,6 +42,8 @@ pub(in crate::summation::run) struct Seen {
     pub(in crate::summation::run) waits: Vec<(String, u64, bool, Vec<u32>)>,
     pub(in crate::summation::run) finished_rounds: u64,
     pub(in crate::summation::run) summed_bytes: u64,
+    /// Pulls by rounds that the slowest worker was behind.
+    pub(in crate::summation::run) staleness: Vec<u64>,
 }
 
 /// Where it is written.
@@ -125,6 +127,7 @@ unsafe extern "C" fn sample(context: *mut c_void, sample: *const Sample) {
             .collect(),
         finished_rounds: sample.finished_rounds,
         summed_bytes: sample.summed_bytes,
+        staleness: list(sample.staleness, u32::try_from(sample.n_staleness).unwrap_or(0)).to_vec(),
     };
     lock(page(context)).samples.push(seen);
 }

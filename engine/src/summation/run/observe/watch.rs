@@ -60,6 +60,8 @@ struct Base {
     /// In the order of [`Stage::ALL`]: entered, left, waited, worked, longest wait.
     stages: [[u64; 5]; N_STAGES],
     credits_waited_ns: u64,
+    /// Pulls by rounds that the slowest worker was behind.
+    staleness: Vec<u64>,
 }
 
 /// Of a driver.
@@ -210,7 +212,7 @@ impl Watch {
             }
             _ => {}
         }
-        self.base.add(serving.view().counters, contributing.as_deref().map(|one| one.view(now_ns)).as_ref());
+        self.base.add(&serving.view(), contributing.as_deref().map(|one| one.view(now_ns)).as_ref());
         let moved = contributing.and_then(|contributing| contributing.moved.take());
         let carried = Carried { heard: serving.heard.take(), moved, base: self.base };
         *lock(&self.watching.carried) = Some(carried);
@@ -224,7 +226,7 @@ impl Watch {
         let view = serving.view();
         let pipeline = contributing.map(|contributing| contributing.view(now_ns));
         let mut totals = self.base.clone();
-        totals.add(view.counters, pipeline.as_ref());
+        totals.add(&view, pipeline.as_ref());
         let stages = stages(pipeline.as_ref(), &totals);
         let traffic = contributing.and_then(|one| Some(one.moved.as_ref()?.traffic())).unwrap_or_default();
         let contributors = contributors(&view, heard);
@@ -250,15 +252,18 @@ impl Watch {
             refused: totals.counters.refused,
             summed_bytes: totals.counters.summed_bytes,
             summing_ns: heard.summing_ns(),
-            staleness: std::ptr::null(),
-            n_staleness: 0,
+            staleness: totals.staleness.as_ptr(),
+            n_staleness: totals.staleness.len() as u64,
         });
         !abi_waits.is_empty() || stages.iter().any(|stage| stage.waiting_parts + stage.running_parts > 0)
     }
 }
 
 impl Base {
-    fn add(&mut self, counters: Counters, pipeline: Option<&Snapshot>) {
+    fn add(&mut self, view: &View<'_>, pipeline: Option<&Snapshot>) {
+        let View { counters, leads, .. } = view;
+        self.staleness.resize(self.staleness.len().max(leads.len()), 0);
+        self.staleness.iter_mut().zip(*leads).for_each(|(total, pulls)| *total += pulls);
         self.counters.finished_rounds += counters.finished_rounds;
         self.counters.given_up_rounds += counters.given_up_rounds;
         self.counters.refused += counters.refused;

@@ -41,6 +41,11 @@ fn declare_where_worker(group: &mut Group, role: Role, name: &str, elements: u64
     }
 }
 
+fn sum_once(group: &Group, bytes: &mut [u8]) {
+    let region = Region::of_slice_mut(bytes);
+    group.push_pull(0, region, region, Reduction::Sum).unwrap().wait().unwrap();
+}
+
 fn sum_rounds(group: &Group, worker: usize) {
     for round in 0..N_ROUNDS {
         let mut buffers = NAMED.map(|(_, elements)| {
@@ -66,6 +71,7 @@ fn last(told: &Told) -> &Seen {
 fn every_result_has_one_fingerprint_wherever_it_is() {
     let shape = shape(3, 1, 64_000);
     let told = watched(shape, 1, sum_rounds);
+    assert!(told.iter().all(|told| last(told).staleness.is_empty()), "rounds are never stale");
     let mut made = BTreeMap::new();
     for told in &told {
         for (key, round, fingerprint, contributors) in &told.made {
@@ -241,4 +247,40 @@ fn a_round_that_waits_says_for_whom() {
     let wait = owner.samples.iter().flat_map(|seen| &seen.waits).find(|wait| wait.3 == [2]);
     assert_eq!(wait, Some(&("gradient.all".to_owned(), 0, true, vec![2])));
     assert!(last(owner).waits.is_empty());
+}
+
+#[test]
+fn pulls_of_a_store_are_told_by_rounds_that_the_slowest_worker_was_behind() {
+    const N_ROUNDS: u64 = 5;
+    let pages: Mutex<Vec<Page>> = Mutex::default();
+    let waits = |told: &Told| told.samples.iter().any(|seen| seen.waits.iter().any(|wait| wait.3 == [2]));
+    let is_told = || lock(&pages).iter().any(|page| waits(&lock(page)));
+    let shape = Shape { mode: Mode::Store { max_ahead: Some(2) }, ..shape(3, 1, 1 << 20) };
+    shape.run(|mut group, role| {
+        let (watching, page) = watching(0);
+        lock(&pages).push(page);
+        group.watch(watching);
+        declare_where_worker(&mut group, role, "gradient.all", 1000);
+        group.start().unwrap();
+        let mut bytes = vec![0; 4000];
+        if let Role::Worker(worker) = role {
+            sum_once(&group, &mut bytes);
+            let deadline = Deadline::after(Duration::from_secs(20));
+            while worker == 2 && !is_told() && !deadline.passed() {
+                std::thread::yield_now();
+            }
+            (1..N_ROUNDS).for_each(|_| sum_once(&group, &mut bytes));
+        }
+        group.leave().unwrap();
+    });
+    let mut all = [0; 4];
+    for page in lock(&pages).iter() {
+        let told = lock(page);
+        assert_eq!(last(&told).staleness.len(), all.len(), "0, 1, 2 and none beyond");
+        all.iter_mut().zip(&last(&told).staleness).for_each(|(all, pulls)| *all += pulls);
+        let totals = told.samples.iter().map(|seen| seen.staleness.iter().sum::<u64>());
+        assert!(totals.is_sorted());
+    }
+    assert_eq!((all.iter().sum::<u64>(), all[3]), (3 * N_ROUNDS, 0));
+    assert!(all[1] >= 2 && all[2] >= 2, "worker 2 was waited for: {all:?}");
 }

@@ -102,6 +102,23 @@ fn in_turns_every_push_but_the_first_is_as_stale_as_there_are_others() {
 }
 
 #[test]
+fn pulls_are_counted_by_how_far_ahead_their_worker_is() {
+    let leads = |max_ahead, n_pushes| {
+        let mut store = store(2, max_ahead);
+        for round in 0..n_pushes {
+            pull(&mut store, 0);
+            assert!(push(&mut store, round, 0, 0.5));
+        }
+        pull(&mut store, 1);
+        store.leads().to_vec()
+    };
+    assert_eq!(leads(Some(2), 3), [2, 1, 1, 0], "worker 1's pull has no lead, and none is beyond the bound");
+    let unbounded = leads(None, 40);
+    assert_eq!((unbounded.len(), unbounded[31], unbounded[32]), (MAX_LEADS, 1, 8), "32 to 39 are one");
+    assert_eq!(leads(Some(u64::MAX), 1).len(), MAX_LEADS);
+}
+
+#[test]
 fn nobody_waits_for_a_worker_that_is_gone() {
     let mut store = store(3, Some(0));
     assert!(push(&mut store, 0, 0, 1.0) && push(&mut store, 0, 1, 1.0));
