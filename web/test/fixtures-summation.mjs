@@ -76,7 +76,7 @@ export function summationGroup(now, options) {
   };
   const detail = {
     ...group, n_tensors: begun ? 32 : 0, n_parts: begun ? 162 : 0, partition_bytes: PART, staleness_bound: bound ?? null, lost, services, workers, flows, waits,
-    staleness: bound === undefined ? [] : [880_412, 310_220, 96_141, 12_003].slice(0, bound + 1),
+    staleness: bound === undefined ? [] : [...[880_412, 310_220, 96_141, 12_003].slice(0, bound + 1), 0],
     key_classes: !begun ? [] : [
       { key_class: "gradient", push_issued_bytes: moved + 16e6, push_completed_bytes: moved, pull_issued_bytes: moved, pull_completed_bytes: moved - 4e6 },
       { key_class: "parameter", push_issued_bytes: 2.2e9, push_completed_bytes: 2.2e9, pull_issued_bytes: 2.2e9, pull_completed_bytes: 2.2e9 },

@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 pub(super) type Row<'a> = (Vec<(&'static str, &'a str)>, f64);
 
 /// The same, and how many had the values 0, 1, 2, ...
-pub(super) type Counts<'a> = (Vec<(&'static str, &'a str)>, &'a [u64]);
+pub(super) type Counts<'a> = (Vec<(&'static str, &'a str)>, Vec<u64>);
 
 pub(super) fn gauge<'a>(name: &str, help: &str, rows: impl IntoIterator<Item = Row<'a>>) -> MetricFamily {
     family(name, help, MetricType::GAUGE, rows, |value| {
@@ -38,8 +38,8 @@ pub(super) fn histogram<'a>(
         let mut histogram = Histogram::default();
         let (mut total, mut sum, mut buckets) = (0_u64, 0.0, Vec::new());
         for (value, count) in (0_u64..).zip(counts) {
-            total = total.saturating_add(*count);
-            sum += number(value) * number(*count);
+            total = total.saturating_add(count);
+            sum += number(value) * number(count);
             let mut bucket = Bucket::default();
             bucket.set_upper_bound(number(value));
             bucket.set_cumulative_count(total);

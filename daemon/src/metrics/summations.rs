@@ -9,7 +9,7 @@ use super::family::{Counts, Row, number};
 use crate::api::SummationRole as Role;
 use crate::clock::Timestamp;
 use crate::model::Model;
-use crate::model::summation::Group;
+use crate::model::summation::{Group, add_staleness};
 
 /// One group.
 pub(super) struct Summing {
@@ -152,18 +152,16 @@ pub(super) fn last_arrivals(groups: &[Summing]) -> Vec<Row<'_>> {
     summed(["group", "host", "job", "worker"], rows)
 }
 
-/// Labels, and how many were so far behind, by rounds.
+/// How many pulls were so far behind, by rounds, from all services of a host.
 pub(super) fn staleness(groups: &[Summing]) -> Vec<Counts<'_>> {
+    let mut totals: BTreeMap<[&str; 3], Vec<u64>> = BTreeMap::new();
     let rows = each_member(groups).filter(|(_, member)| member.told.asynchronous);
-    let told = rows.filter(|(_, member)| !member.told.staleness.is_empty()).map(|(group, member)| {
-        let labels = vec![("group", &*group.group), ("host", &*member.host), ("job", &*group.job)];
-        (labels, member.told.staleness.as_slice())
-    });
-    let mut told: Vec<_> = told.collect();
-    // Two members on one host are one series: that of the first.
-    told.sort();
-    told.dedup_by(|one, other| one.0 == other.0);
-    told
+    for (group, member) in rows.filter(|(_, member)| !member.told.staleness.is_empty()) {
+        let total = totals.entry([&*group.group, &*member.host, &*group.job]).or_default();
+        add_staleness(total, &member.told.staleness);
+    }
+    let names = ["group", "host", "job"];
+    totals.into_iter().map(|(labels, total)| (names.into_iter().zip(labels).collect(), total)).collect()
 }
 
 /// Of a worker.

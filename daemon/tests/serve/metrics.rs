@@ -73,6 +73,24 @@ async fn bytes_that_nobody_counts_have_no_series() {
     daemon.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pulls_from_all_services_of_a_host_are_one_histogram() {
+    let daemon = Daemon::ready("none").await;
+    let mut batch = summation::batch(1, 3, START_NS, true);
+    batch.processes[2].summations[0].staleness = vec![5, 0, 2];
+    for told in batch.processes.iter_mut().flat_map(|process| &mut process.summations) {
+        told.services[0].host = "work-a".into();
+    }
+    daemon.take(&batch).await;
+    let text = daemon.get("/metrics").await.text().await.unwrap();
+    let series: Vec<&str> = (text.lines())
+        .filter(|line| line.starts_with("ringscope_sum_staleness_rounds") && line.contains("work-a"))
+        .collect();
+    let values: Vec<&str> = series.iter().filter_map(|line| line.rsplit(' ').next()).collect();
+    assert_eq!(values, ["95", "104", "107", "15", "107"], "le 0, 1, all; sum; count: {series:?}");
+    daemon.stop().await;
+}
+
 /// Time and memory differ from run to run: of those only what they are is recorded.
 fn is_stable(line: &str) -> bool {
     let varies = [

@@ -96,8 +96,8 @@ export const summation = dashboard({
           targets: over(["{{host}}", `sum by (host) (ringscope_sum_credits_used_bytes{${OF}})`]),
         }),
         lines({
-          title: "Staleness of pulls", unit: "ops", w: 24, h: 8, stacked: true,
-          description: "Pulls per second by at most how many rounds the slowest worker was behind. Asynchronous groups only: else 0.",
+          title: "Staleness of pulls", unit: "ops", w: 24, h: 8,
+          description: "Pulls per second by at most how many rounds the slowest worker was behind; +Inf is all of them. Asynchronous groups only: else 0.",
           targets: over([
             "≤ {{le}}", `(sum by (le) (${rate("ringscope_sum_staleness_rounds_bucket")})) or label_replace(vector(0), "le", "synchronous", "", "")`,
           ]),

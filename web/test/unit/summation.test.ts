@@ -184,6 +184,7 @@ test("staleness is bars up to the bound, and what is beyond it is marked", () =>
   expect(staleBars([6, 3, 1, 0, 0], 3).map((bar) => [bar.words, bar.part])).toEqual([["0", 0.6], ["1", 0.3], ["2", 0.1], ["3", 0]]);
   expect(staleBars([1, 0, 2], 1).map((bar) => bar.beyond)).toEqual([false, false, true]);
   expect(staleBars(Array(40).fill(1), null).at(-1)).toMatchObject({ words: "11+", count: 29 });
+  expect(staleBars([3, 0, 2], null).map((bar) => bar.words)).toEqual(["0", "1", "2+"]);
   expect(staleBars([], null)).toEqual([]);
 });
 

@@ -208,3 +208,11 @@ pub(super) fn end(member: &Member, model: &Model) -> Option<Timestamp> {
     let told = member.ended.filter(|_| is_end(member.told.state()));
     told.or_else(|| process.map_or(Some(member.at), |process| process.ended))
 }
+
+/// Adds what one service counted of staleness to what others did: by rounds behind. All of a group have as many entries.
+pub fn add_staleness(total: &mut Vec<u64>, more: &[u64]) {
+    total.resize(total.len().max(more.len()), 0);
+    for (total, more) in total.iter_mut().zip(more) {
+        *total = total.saturating_add(*more);
+    }
+}

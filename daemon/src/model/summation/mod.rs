@@ -19,7 +19,7 @@ pub(crate) mod build;
 mod tests;
 
 pub use arrivals::{Arrived, Lateness};
-pub use group::Group;
+pub use group::{Group, add_staleness};
 pub use id::{GroupId, GroupIdError};
 pub use lost::Lost;
 pub use member::{Member, Place, StagePace};

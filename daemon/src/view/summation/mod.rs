@@ -20,7 +20,7 @@ use crate::api::{
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::model::Model;
-use crate::model::summation::{Group, Service, Wait};
+use crate::model::summation::{Group, Service, Wait, add_staleness};
 
 /// Which groups to list. A field that is `None` admits all.
 #[derive(Clone, Debug, Default)]
@@ -126,14 +126,8 @@ fn wait(known: &Wait<'_>) -> SummationWait {
 
 /// Over all services.
 fn staleness(group: &Group) -> Vec<u64> {
-    let mut steps: Vec<u64> = Vec::new();
-    for (_, member) in group.members() {
-        let told = &member.told().staleness;
-        steps.resize(steps.len().max(told.len()), 0);
-        for (step, pulls) in steps.iter_mut().zip(told) {
-            *step = step.saturating_add(*pulls);
-        }
-    }
+    let mut steps = Vec::new();
+    group.members().for_each(|(_, member)| add_staleness(&mut steps, &member.told().staleness));
     steps
 }
 

@@ -1,7 +1,7 @@
 /** How far behind the slowest worker pulls were, as bars. Pure. */
 
 export interface StaleBar {
-  /** Rounds; the last one stands for all from there on where there are too many. */
+  /** Rounds; "7+" stands for all from there on. */
   words: string;
   count: number;
   /** Of all pulls. */
@@ -13,6 +13,7 @@ export interface StaleBar {
 /** Bars at most; pulls further behind share the last. */
 const MAX_BARS = 12;
 
+/** `counts`: by rounds; the last one stands for all from there on, as the API says. */
 export function staleBars(counts: number[], bound: number | null): StaleBar[] {
   const all = counts.reduce((sum, one) => sum + one, 0);
   let last = counts.length;
@@ -20,7 +21,7 @@ export function staleBars(counts: number[], bound: number | null): StaleBar[] {
   const used = counts.slice(0, Math.max(last, Math.min(counts.length, (bound ?? 0) + 1)));
   const shown = used.length <= MAX_BARS ? used : [...used.slice(0, MAX_BARS - 1), used.slice(MAX_BARS - 1).reduce((sum, one) => sum + one, 0)];
   return shown.map((count, i) => ({
-    words: used.length > MAX_BARS && i === MAX_BARS - 1 ? `${i}+` : String(i),
+    words: i === counts.length - 1 || (used.length > MAX_BARS && i === MAX_BARS - 1) ? `${i}+` : String(i),
     count,
     part: all === 0 ? 0 : count / all,
     beyond: bound !== null && i > bound && count > 0,
