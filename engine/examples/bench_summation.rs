@@ -10,8 +10,12 @@
     reason = "it measures and prints"
 )]
 
+#[path = "bench_summation/observer.rs"]
+mod observer;
 #[path = "bench_summation/round_trips.rs"]
 mod round_trips;
+#[path = "bench_summation/steps.rs"]
+mod steps;
 #[path = "bench_summation/sums.rs"]
 mod sums;
 
@@ -24,9 +28,10 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "bench_summation",
     after_help = "Examples:
-  cargo xtask bench summation                         both
+  cargo xtask bench summation                         sums and round trips
   cargo xtask bench summation -- sums --rounds 20
-  cargo xtask bench summation -- round-trips --megabytes 16"
+  cargo xtask bench summation -- round-trips --megabytes 16
+  cargo xtask bench observer -- --rounds 101"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -39,8 +44,14 @@ enum What {
     Sums(sums::Options),
     /// Push-pulls of two workers over loopback TCP, processes all, beside iperf3
     RoundTrips(round_trips::Options),
+    /// What being watched costs a step of training
+    Observer(observer::Options),
     #[command(hide = true)]
     Rank(round_trips::Rank),
+    #[command(hide = true)]
+    StepRank(steps::StepRank),
+    #[command(hide = true)]
+    Events(observer::Events),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +60,9 @@ fn main() -> ExitCode {
         Some(What::Sums(options)) => options.run(),
         Some(What::RoundTrips(options)) => options.run(),
         Some(What::Rank(rank)) => rank.run(),
+        Some(What::Observer(options)) => options.run(),
+        Some(What::StepRank(rank)) => rank.run(),
+        Some(What::Events(events)) => events.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::ClockId;
+
 /// A moment of the monotonic clock after which waiting is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
@@ -33,7 +35,16 @@ pub(crate) fn now() -> Instant {
 
 /// Nanoseconds of `CLOCK_MONOTONIC`: the engine's stand-in for a GPU's global timer.
 pub(crate) fn monotonic_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    ns_of(ClockId::Monotonic)
+}
+
+/// Nanoseconds of processor time that this thread has had.
+pub(crate) fn thread_ns() -> u64 {
+    ns_of(ClockId::ThreadCPUTime)
+}
+
+fn ns_of(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000) + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

@@ -25,6 +25,8 @@ pub(crate) enum Bench {
     Collective,
     /// Bytes that a summation service sums per second, and push-pulls over loopback beside iperf3; `-- --help` has options
     Summation,
+    /// What ringscope costs a step of the summation service: events times their cost, beside the step; `-- --help` has options
+    Observer,
     /// What the page costs a browser with a thousand simulated hosts: start, live update, weight
     Page,
 }
@@ -56,6 +58,12 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         Bench::Summation => {
             tools::ensure(&[tools::IPERF3])?;
             example("ringscope-engine", "bench_summation", arguments)
+        }
+        Bench::Observer => {
+            crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-collector"]))?;
+            let arguments: Vec<String> =
+                std::iter::once("observer".to_owned()).chain(arguments.iter().cloned()).collect();
+            example("ringscope-engine", "bench_summation", &arguments)
         }
         Bench::Page => crate::screens::bench(arguments),
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Parser as _};
 use rsccl::summation::bench::{Place, Rank as Member, meet};
+use rsccl::summation::tensor::{DataType, Declaration};
 
 use crate::spread;
 
@@ -219,13 +220,15 @@ impl Worker {
 impl Rank {
     /// Says 0 when it has started, and then, for each line, the seconds of a round.
     pub(crate) fn run(&self) -> Result<(), String> {
+        let (name, elements) = ("gradient".to_owned(), self.elements);
+        let gradient = Declaration { name, elements, data_type: DataType::F32 };
         let member = Member::join(Place {
             meeting: &self.meeting,
             n_workers: WORKERS,
             n_servers: self.servers,
             rank: self.rank,
             partition_bytes: self.partition_bytes,
-            elements: self.elements,
+            tensors: &[gradient],
             frame_bytes: self.frame_bytes,
         })?;
         if self.rank < WORKERS {

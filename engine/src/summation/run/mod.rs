@@ -33,7 +33,7 @@ mod driver;
 pub(crate) mod group;
 mod line;
 pub(crate) mod members;
-mod observe;
+pub(super) mod observe;
 pub(crate) mod promise;
 pub(crate) mod report;
 mod requests;

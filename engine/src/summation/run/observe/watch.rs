@@ -1,5 +1,7 @@
 //! The whole of a group, told ten times a second while anything is under way, and once when it has come to rest.
 
+mod cost;
+
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,8 +23,11 @@ use crate::summation::server::service::{Counters, Phase};
 use crate::summation::tensor::Declarations;
 use crate::summation::worker::{Snapshot, Stage};
 
+pub use cost::Event;
+pub(in crate::summation) use cost::Watched;
+
 /// Between two samples: ten a second are enough for eyes and cost nothing.
-const SAMPLE_NS: u64 = 100_000_000;
+pub(in crate::summation) const SAMPLE_NS: u64 = 100_000_000;
 /// Waiting rounds that are told of.
 const MAX_WAITS: usize = 64;
 const N_STAGES: usize = Stage::ALL.len();
