@@ -106,8 +106,9 @@ impl Options {
         let n_cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
         let (of_step, of_machine) = (most_us / 1e6 / step_s, total_us / 1e6 / n_cores / step_s);
         println!(
-            "of a step: the busiest member {:.3} %; all {} on {n_cores} cores {:.3} %; the limit is {} %. {:.3} % of their processor time\n",
+            "of a step: the busiest member {:.3} % (1 % of one of {:.2} ms); all {} on {n_cores} cores {:.3} %; the limit is {} %. {:.3} % of their processor time\n",
             of_step * 100.0,
+            most_us / LIMIT / 1e3,
             WORKERS + SERVERS,
             of_machine * 100.0,
             LIMIT * 100.0,
