@@ -8,12 +8,11 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
+use common::process::{HANG_WAIT, Process, Random, now, setting, wait_until};
 use common::{fault_program, folder};
 
 /// Time for the rounds where their number is not given.
@@ -24,8 +23,6 @@ const ERROR_WAIT: Duration = Duration::from_secs(1);
 const LOAD_WAIT: Duration = Duration::from_secs(3);
 /// Of a rank that dies before it joins, nobody can know more than that it does not come.
 const NOT_JOINED: &str = "did not join within 5 s";
-/// A process that says nothing for this long hangs.
-const HANG_WAIT: Duration = Duration::from_secs(20);
 /// Latest moments of a death, in turn: in init, which takes some milliseconds, about its end, and at work.
 const LATEST_DEATH_US: [u64; 3] = [3_000, 20_000, 150_000];
 
@@ -37,71 +34,21 @@ enum Over {
     Both,
 }
 
-/// xorshift64*, so that a seed is all that a run depends on.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the times of deaths and errors are what the test is about")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "the settings of this test")]
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-struct Process {
-    child: Child,
-    lines: mpsc::Receiver<(Instant, String)>,
-}
-
-impl Process {
-    fn start(program: &Path, rank: usize, n_ranks: usize, id: &str, over: Over, seed: u64) -> Self {
-        let host = match over {
-            Over::Shm => 1,
-            Over::Tcp | Over::Both => rank / 2 + 1,
-        };
-        let mut child = Command::new(program)
-            .args([rank.to_string(), n_ranks.to_string()])
-            .args([if id.is_empty() { "-" } else { id }, if rank == 0 { "id-chaos" } else { "chaos" }])
-            .env("RSCCL_HOST", format!("host-{host}"))
-            .env("RSCCL_NICS", format!("mlx5_0=127.0.{host}.1,mlx5_1=127.0.{host}.2"))
-            .env("RSCCL_SHM_DISABLE", if matches!(over, Over::Tcp) { "1" } else { "0" })
-            .env("RSCCL_TIMEOUT_S", "5")
-            .env("SEED", seed.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (said, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                let _ = said.send((now(), line));
-            }
-        });
-        Self { child, lines }
-    }
-
-    /// The next line, and when it came; a process that says nothing hangs.
-    fn line(&self, case: &str) -> (Instant, String) {
-        self.lines.recv_timeout(HANG_WAIT).expect(case)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start(program: &Path, rank: usize, n_ranks: usize, id: &str, over: Over, seed: u64) -> Process {
+    let host = match over {
+        Over::Shm => 1,
+        Over::Tcp | Over::Both => rank / 2 + 1,
+    };
+    let mut command = Command::new(program);
+    command
+        .args([rank.to_string(), n_ranks.to_string()])
+        .args([if id.is_empty() { "-" } else { id }, if rank == 0 { "id-chaos" } else { "chaos" }])
+        .env("RSCCL_HOST", format!("host-{host}"))
+        .env("RSCCL_NICS", format!("mlx5_0=127.0.{host}.1,mlx5_1=127.0.{host}.2"))
+        .env("RSCCL_SHM_DISABLE", if matches!(over, Over::Tcp) { "1" } else { "0" })
+        .env("RSCCL_TIMEOUT_S", "5")
+        .env("SEED", seed.to_string());
+    Process::start(&mut command)
 }
 
 /// What one death came to.
@@ -122,18 +69,14 @@ fn round(program: &Path, random: &mut Random, tally: &mut Tally) {
     let wait =
         Duration::from_micros(random.below(LATEST_DEATH_US[usize::try_from(tally.rounds % 3).unwrap()]));
     let case = format!("{over:?}, {n_ranks} ranks, rank {victim} dies after {wait:?}, data {seed}");
-    let first = Process::start(program, 0, n_ranks, "", over, seed);
+    let first = start(program, 0, n_ranks, "", over, seed);
     let id = first.line(&case).1;
-    let rest = (1..n_ranks).map(|rank| Process::start(program, rank, n_ranks, &id, over, seed));
+    let rest = (1..n_ranks).map(|rank| start(program, rank, n_ranks, &id, over, seed));
     let mut ranks: Vec<Process> = std::iter::once(first).chain(rest).collect();
     for rank in &ranks {
         assert_eq!(rank.line(&case).1, "INIT", "{case}");
     }
-    let death = now() + wait;
-    // Nobody tells when a random moment has come.
-    while now() < death {
-        std::thread::yield_now();
-    }
+    wait_until(now() + wait);
     ranks[victim].child.kill().unwrap();
     let died = now();
     let before = ranks[victim].lines.iter().map(|(_, line)| line).collect::<Vec<_>>();
@@ -191,7 +134,7 @@ fn ranks_die_at_any_moment() {
     let seed = setting("RSCCL_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id()) + 1);
     let rounds = setting("RSCCL_CHAOS_ROUNDS");
     println!("RSCCL_CHAOS_SEED={seed}");
-    let mut random = Random(seed.max(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut random = Random::new(seed);
     let (files, start, mut tally) = (open_files(), now(), Tally::default());
     while rounds.map_or(start.elapsed() < BUDGET, |rounds| tally.rounds < rounds) {
         round(&program, &mut random, &mut tally);

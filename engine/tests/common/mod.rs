@@ -1,9 +1,13 @@
 //! Jobs of real processes for the integration tests: compiles the C programs, starts ranks, reads what they say.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::print_stdout, reason = "some tests say what they measured")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(unsafe_code, reason = "the library is loaded as a C program would load it")]
 
+pub(crate) mod deaths;
 pub(crate) mod network;
+pub(crate) mod process;
 pub(crate) mod sum;
 
 use std::io::{BufRead, BufReader, Read};
@@ -28,12 +32,17 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 /// The folder of the C files.
 pub(crate) fn source_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
+    engine_folder().join("tests/c")
+}
+
+/// The engine's; tests of other crates use this file too.
+fn engine_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine")
 }
 
 /// Compiles a C file of tests/c.
 pub(crate) fn compile(source: &str, output: &Path, arguments: &[&str]) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = engine_folder();
     let libraries = library_folder();
     let status = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"])

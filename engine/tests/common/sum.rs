@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use super::{Rank, compile, folder};
+use super::{Rank, compile, folder, library_folder};
 
 /// The worker's program.
 pub(crate) fn sum_program(name: &str) -> PathBuf {
@@ -69,7 +69,10 @@ impl<'a> Group<'a> {
     /// What a server says goes where a worker's words go.
     pub(crate) fn server_command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "exec \"$0\" \"$@\" 2>&1", env!("CARGO_BIN_EXE_ringscope-sumd")]).args(arguments);
+        command
+            .args(["-c", "exec \"$0\" \"$@\" 2>&1"])
+            .arg(library_folder().join("ringscope-sumd"))
+            .args(arguments);
         self.set(command, environment)
     }
 
