@@ -151,7 +151,8 @@ typedef struct {
 
 typedef struct {
   const char* name;
-  /* A group begins. *context starts as NULL, and goes into all other calls. Not 0: no other calls. */
+  /* A group begins. *context starts as NULL, and goes into all other calls. Not 0: no other calls. A group that fails before its
+   * tensors are agreed begins with none of them just before it ends. */
   int (*begin)(void** context, const rsumObserverGroup_v1* group);
   void (*sample)(void* context, const rsumObserverSample_v1* sample);
   void (*round)(void* context, const rsumObserverRound_v1* round);

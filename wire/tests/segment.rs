@@ -21,8 +21,8 @@ use ringscope_wire::{Datatype, Primitive};
 use sample::{golden, hex_dump, segment};
 
 #[test]
-fn the_bytes_are_those_of_version_3() {
-    golden("segment-v3.hex", &hex_dump(&segment()));
+fn the_bytes_are_those_of_version_4() {
+    golden("segment-v4.hex", &hex_dump(&segment()));
 }
 
 #[test]
@@ -192,6 +192,23 @@ fn a_summation_group_reads_as_written() {
 }
 
 #[test]
+fn the_group_that_failed_before_reads_as_it_was() {
+    let mut bytes = segment();
+    let area = offset_of!(Segment, summation);
+    let mut copy = |from: usize, to: usize, len: usize| {
+        bytes.copy_within(area + from..area + from + len, area + to);
+    };
+    let group_bytes = size_of::<summation_layout::Group>();
+    copy(offset_of!(Area, group), offset_of!(Area, failed), group_bytes);
+    let service_bytes = size_of::<summation_layout::Service>();
+    copy(offset_of!(Area, services), offset_of!(Area, failed_services), service_bytes);
+    let Summation::Group(mut read) = snapshot(&mut bytes.as_slice()).unwrap().summation else { panic!() };
+    let failed = read.failed_before.take().unwrap();
+    let (workers, stages, waits, staleness) = Default::default();
+    assert_eq!(*failed, Group { workers, stages, waits, staleness, next_ticket: 0, ..*read });
+}
+
+#[test]
 fn results_read_as_written_and_others_are_counted() {
     let bytes = segment();
     let round = Round {
@@ -265,8 +282,8 @@ fn every_error_says_what_is_wrong() {
         (b"ringscop".to_vec(), format!("segment is cut: 8 bytes, {} needed", size_of::<layout::Fixed>())),
         (vec![0x41; length], "not a ringscope segment (it begins with [41, 41, 41, 41, 41, 41, 41, 41])".into()),
         (
-            with(8, &[4]),
-            "segment version 4, but this agent reads version 3: use the agent and the collector of one release".into(),
+            with(8, &[5]),
+            "segment version 5, but this agent reads version 4: use the agent and the collector of one release".into(),
         ),
         (with(16, &[0; 8]), format!("segment is corrupt: says it is 0 bytes long, not {length}")),
         (with(offset_of!(layout::Fixed, tick_kind), &[9]), "segment is corrupt: tick kind 9".into()),

@@ -1,18 +1,47 @@
-//! Kills ranks of the engine at random moments: the test of the engine's faults, as often as wanted.
+//! Kills ranks of the engine, or members of summation groups under ringscope, at random moments: tests of theirs, as often
+//! as wanted.
 
 use anyhow::Result;
 
 use crate::process::{self, cargo};
 
-/// Runs it, or that of summation groups; prints how many deaths there were and how late the last survivor knew.
-pub(crate) fn run(rounds: u32, seed: Option<u64>, summation: bool) -> Result<()> {
-    let (name, prefix) =
-        if summation { ("summation_chaos", "RSUM_CHAOS") } else { ("faults_chaos", "RSCCL_CHAOS") };
-    process::run(&mut cargo(["build", "-p", "ringscope-engine"]))?;
-    let mut test = cargo(["test", "-p", "ringscope-engine", "--test", name, "--", "--nocapture"]);
-    test.env(format!("{prefix}_ROUNDS"), rounds.to_string());
-    if let Some(seed) = seed {
-        test.env(format!("{prefix}_SEED"), seed.to_string());
+/// What to kill, and how often.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Chaos {
+    /// Deaths
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Repeat the run that printed this seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Kill workers and servers of summation groups that run under ringscope, which must name them too
+    #[arg(long)]
+    summation: bool,
+    /// Build and run it optimized, for figures
+    #[arg(long)]
+    release: bool,
+}
+
+impl Chaos {
+    /// Kills; prints how many deaths there were, and how soon they were known.
+    pub(crate) fn run(self) -> Result<()> {
+        let (package, name, prefix) = if self.summation {
+            ("ringscope", "summation_chaos", "RSUM_CHAOS")
+        } else {
+            ("ringscope-engine", "faults_chaos", "RSCCL_CHAOS")
+        };
+        let profile = self.release.then_some("--release");
+        let mut build = cargo(["build", "-p", "ringscope-engine"]);
+        if self.summation {
+            build.args(["-p", "ringscope", "-p", "ringscope-collector"]);
+        }
+        process::run(build.args(profile))?;
+        let mut test = cargo(["test", "-p", package, "--test", name]);
+        test.args(profile).args(["--", "--nocapture"]);
+        test.env(format!("{prefix}_ROUNDS"), self.rounds.to_string());
+        if let Some(seed) = self.seed {
+            test.env(format!("{prefix}_SEED"), seed.to_string());
+        }
+        process::run(&mut test)
     }
-    process::run(&mut test)
 }

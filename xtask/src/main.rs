@@ -85,17 +85,7 @@ enum Command {
         seconds: u32,
     },
     /// Kill ranks of the engine at random moments, during init too: no hang, no wrong result, nothing left behind
-    Chaos {
-        /// Deaths
-        #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-        /// Repeat the run that printed this seed
-        #[arg(long, value_name = "N")]
-        seed: Option<u64>,
-        /// Kill workers and servers of summation groups
-        #[arg(long)]
-        summation: bool,
-    },
+    Chaos(chaos::Chaos),
     /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
     Rig(rig::Args),
     /// Measure the engine's algorithms and channels against each other, and print the table that it chooses by, as
@@ -147,7 +137,7 @@ fn main() -> ExitCode {
         Command::Screens { out, stages } => screens::shoot(out, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
-        Command::Chaos { rounds, seed, summation } => chaos::run(rounds, seed, summation),
+        Command::Chaos(chaos) => chaos.run(),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
         Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),
         Command::Example { example, arguments } => example::start(example, &arguments),

@@ -1,11 +1,12 @@
 //! What the segment says of the group. Written by the group's own thread, one group at a time.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::atomic::{AtomicU64, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::summation::layout::{
-    Area, MAX_ROUNDS, MAX_SERVICES, MAX_WORKERS, ROLE_SERVER, ROLE_WORKER, STATE_RUNNING,
+    Area, Group, MAX_ROUNDS, MAX_SERVICES, MAX_WORKERS, ROLE_SERVER, ROLE_WORKER, STATE_FAILED,
+    STATE_RUNNING, Service, Traffic,
 };
 
 use super::group::carrier;
@@ -30,6 +31,9 @@ pub(crate) fn write(segment: &Segment, write: impl FnOnce(&Area)) {
 pub(crate) fn begin(area: &Area, segment: &Segment, is_new: bool, is_worker: bool, now_ns: u64) {
     let group = &area.group;
     if is_new {
+        if group.state.load(Relaxed) == STATE_FAILED {
+            keep_failed(area);
+        }
         clear(area);
         group.generation.fetch_add(1, Relaxed);
         group.joined_ns.store(now_ns, Relaxed);
@@ -48,7 +52,64 @@ fn clear(area: &Area) {
     for count in [&group.n_stages, &group.n_waits, &group.n_staleness, &group.n_services] {
         count.store(0, Relaxed);
     }
-    for number in [
+    totals(group).into_iter().chain(&group.failure).for_each(|number| number.store(0, Relaxed));
+    let traffic = area.services.iter().flat_map(|service| &service.traffic);
+    traffic.flat_map(bytes).for_each(|number| number.store(0, Relaxed));
+    for worker in &area.workers {
+        worker.contributions.store(0, Relaxed);
+        worker.bytes.store(0, Relaxed);
+        worker.last_arrivals.store(0, Relaxed);
+        worker.late_ns.store(0, Relaxed);
+        worker.last_arrival_ns.store(0, Relaxed);
+        worker.unanswered.store(0, Relaxed);
+        worker.unanswered_bytes.store(0, Relaxed);
+    }
+}
+
+/// Says of a group that failed what it was, beside the one that follows: readers come by less often than groups may.
+fn keep_failed(area: &Area) {
+    let (from, to) = (&area.group, &area.failed);
+    for (from, to) in facts(from).into_iter().zip(facts(to)) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+    to.lost_rank.store(from.lost_rank.load(Relaxed), Relaxed);
+    let numbers = |group| identity(group).into_iter().chain(totals(group)).chain(&group.failure);
+    numbers(from).zip(numbers(to)).for_each(|(from, to)| to.store(from.load(Relaxed), Relaxed));
+    let n_services = from.n_services.load(Relaxed) as usize;
+    for (from, to) in area.services.iter().zip(&area.failed_services).take(n_services) {
+        for (from, to) in shares(from).into_iter().zip(shares(to)) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        for (from, to) in loads(from).zip(loads(to)) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
+}
+
+fn facts(group: &Group) -> [&AtomicU32; 8] {
+    let Group { generation, state, role, index, n_workers, n_servers, asynchronous, n_services, .. } = group;
+    [generation, state, role, index, n_workers, n_servers, asynchronous, n_services]
+}
+
+fn identity(group: &Group) -> [&AtomicU64; 11] {
+    [
+        &group.communicator,
+        &group.group,
+        &group.session,
+        &group.membership_epoch,
+        &group.placement_epoch,
+        &group.staleness_bound,
+        &group.n_tensors,
+        &group.n_parts,
+        &group.model_bytes,
+        &group.partition_bytes,
+        &group.joined_ns,
+    ]
+}
+
+/// What starts anew with every group.
+fn totals(group: &Group) -> [&AtomicU64; 10] {
+    [
         &group.ended_ns,
         &group.sampled_ns,
         &group.credits_used_bytes,
@@ -59,26 +120,27 @@ fn clear(area: &Area) {
         &group.refused,
         &group.summed_bytes,
         &group.summing_ns,
-    ] {
-        number.store(0, Relaxed);
-    }
-    group.failure.iter().for_each(|word| word.store(0, Relaxed));
-    for traffic in area.services.iter().flat_map(|service| &service.traffic) {
-        traffic.push_issued_bytes.store(0, Relaxed);
-        traffic.push_completed_bytes.store(0, Relaxed);
-        traffic.pull_issued_bytes.store(0, Relaxed);
-        traffic.pull_completed_bytes.store(0, Relaxed);
-        traffic.local_bytes.store(0, Relaxed);
-    }
-    for worker in &area.workers {
-        worker.contributions.store(0, Relaxed);
-        worker.bytes.store(0, Relaxed);
-        worker.last_arrivals.store(0, Relaxed);
-        worker.late_ns.store(0, Relaxed);
-        worker.last_arrival_ns.store(0, Relaxed);
-        worker.unanswered.store(0, Relaxed);
-        worker.unanswered_bytes.store(0, Relaxed);
-    }
+    ]
+}
+
+fn shares(service: &Service) -> [&AtomicU32; 3] {
+    [&service.rank, &service.optimal_share_ppm, &service.share_ppm]
+}
+
+fn loads(service: &Service) -> impl Iterator<Item = &AtomicU64> {
+    let Service { owned_bytes, predicted_sent_bytes, predicted_received_bytes, host, traffic, .. } = service;
+    let predicted = [owned_bytes, predicted_sent_bytes, predicted_received_bytes];
+    predicted.into_iter().chain(host).chain(traffic.iter().flat_map(bytes))
+}
+
+fn bytes(traffic: &Traffic) -> [&AtomicU64; 5] {
+    [
+        &traffic.push_issued_bytes,
+        &traffic.push_completed_bytes,
+        &traffic.pull_issued_bytes,
+        &traffic.pull_completed_bytes,
+        &traffic.local_bytes,
+    ]
 }
 
 /// A result.

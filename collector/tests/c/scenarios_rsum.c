@@ -45,11 +45,11 @@ int main(int argc, char** argv) {
     rsum_push_pull_async(1, buffer, buffer, rsumSum);
     stub_sample();
     stub_end(3);
-  } else if (!strcmp(scenario, "again")) {
+  } else if (!strcmp(scenario, "again") || !strcmp(scenario, "lost")) {
     if (push_pull(0)) return 3;
     int lost = rsum_push_pull_async(0, buffer, buffer, rsumSum);
     stub_sample();
-    stub_end(2);
+    stub_end(scenario[0] == 'l' ? 3 : 2);
     if (push_pull(0) || push_pull(0) || lost < 0) return 4;
   } else if (!strcmp(scenario, "fork")) {
     if (push_pull(0)) return 3;

@@ -86,6 +86,26 @@ fn the_next_group_begins_with_nothing_of_the_one_before() {
 }
 
 #[test]
+fn how_a_group_failed_is_kept_beside_the_next_one() {
+    assert_eq!(group(&left_by("again")).failed_before, None, "suspended");
+    let left = left_by("lost");
+    let now = group(&left);
+    assert_eq!(
+        (now.generation, now.state, now.lost_rank, now.failure.as_str()),
+        (2, STATE_RUNNING, None, "")
+    );
+    let failed = now.failed_before.as_ref().unwrap();
+    assert_eq!((failed.generation, failed.state, failed.group), (1, STATE_FAILED, 77));
+    assert_eq!((failed.lost_rank, failed.failure.as_str()), (Some(2), "rank 2 (cpu-1) is gone"));
+    assert!(failed.ended_ns >= Some(failed.joined_ns) && now.joined_ns >= failed.joined_ns);
+    let services: Vec<_> =
+        failed.services.iter().map(|one| (one.rank, one.host.as_str(), one.owned_bytes)).collect();
+    assert_eq!(services, [(2, "cpu-1", 51), (0, "node-1", 49), (1, "node-2", 0)]);
+    assert_eq!(failed.services[1].traffic[1].push_completed_bytes, 90);
+    assert!(failed.finished_rounds > 0 && now.finished_rounds == 0);
+}
+
+#[test]
 fn a_child_leaves_the_parents_calls_alone() {
     let left = left_by("fork");
     left.expect(0, PushPull, (3, 1200), (2, 800), 0);

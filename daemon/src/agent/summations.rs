@@ -17,8 +17,8 @@ use super::tell::known_enum;
 const MAX_RESULTS: usize = 1024;
 /// Workers that one waiting round names; the format promises no more.
 const MAX_NAMED: usize = 64;
-/// Groups of one process that are kept.
-const MAX_GROUPS: usize = 2;
+/// Groups of one process that are kept: the one that it is in, the one before, and the last one that failed.
+const MAX_GROUPS: usize = 3;
 
 /// What has been read of a process's groups.
 #[derive(Debug, Default)]
@@ -29,6 +29,8 @@ pub(super) struct Summations {
     cursor: Option<u64>,
     /// Results that have not been handed over.
     fresh: Vec<Round>,
+    /// Generation of the last group that was read as one that failed and was followed by another; 0: none.
+    failed: u32,
 }
 
 impl Summations {
@@ -48,6 +50,7 @@ impl Summations {
         // Of what came before the first reading nobody knows how much there was.
         let missing = if is_first { 0 } else { found.missing };
         self.fresh = found.rounds;
+        self.note_failed(group, clock);
         self.end_earlier(group, clock);
         let member = SummationMember { rounds_dropped: dropped + missing, ..member(group, clock) };
         self.members.insert(group.generation, member);
@@ -72,6 +75,21 @@ impl Summations {
             told.push(SummationMember { rounds, ..member.clone() });
         }
         told
+    }
+
+    /// A group may have failed, and the next one have begun, since the last reading.
+    fn note_failed(&mut self, group: &Group, clock: Clock) {
+        let Some(failed) = group.failed_before.as_ref().filter(|one| one.generation > self.failed) else {
+            return;
+        };
+        self.failed = failed.generation;
+        // Whoever read how it ended knows more than what is kept of it.
+        let known = self.members.get(&failed.generation);
+        if known.is_none_or(|known| known.ended_at_ns.is_none()) {
+            let dropped = known.map_or(0, |known| known.rounds_dropped);
+            let member = SummationMember { rounds_dropped: dropped, ..member(failed, clock) };
+            self.members.insert(failed.generation, member);
+        }
     }
 
     /// A group that another one follows is over, also if that was not read.

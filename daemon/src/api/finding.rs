@@ -106,7 +106,7 @@ pub enum FindingKind {
     SumRoundStuck,
     /// Members have different bytes of one result. Subject: the rank that differs.
     SumFingerprintMismatch,
-    /// A server or a worker was lost, and the session does not go on yet. Subject: its rank.
+    /// A server or a worker was lost, and the session does not go on, or has just gone on without it. Subject: its rank.
     SumServerLost,
 }
 

@@ -41,7 +41,7 @@ export const summation: Group<Alert> = {
     findingAlert("sum_server_lost", {
       name: "SumServerLost",
       summary: "Job {{ $labels.job }} has lost a summation member on {{ $labels.host }}",
-      description: `A member of ${HERE} on {{ $labels.host }} was lost ({{ $labels.cause }}), and no later group of its session runs.`,
+      description: `A member of ${HERE} on {{ $labels.host }} was lost ({{ $labels.cause }}). This is a warning where the session goes on without it.`,
       page: page.summation,
     }),
   ],

@@ -60,7 +60,7 @@ export const summationCases: Case[] = [
   alone("sum_server_lost", "server_lost", "critical", {
     alert: "SumServerLost",
     summary: "Job train has lost a summation member on sum-0",
-    description: `A member of ${HERE} on sum-0 was lost (server_lost), and no later group of its session runs.`,
+    description: `A member of ${HERE} on sum-0 was lost (server_lost). This is a warning where the session goes on without it.`,
   }),
   {
     name: "a daemon that restarts does not resolve a lost server, and one that is back does",

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
 /// Version of this layout. A reader refuses any other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Communicators that one process can have at once. A slot is used again once its last state has been read.
 pub const MAX_COMMUNICATORS: usize = 256;
 /// Counter blocks per communicator, of which [`crate::Primitive::ALL`] are in use.

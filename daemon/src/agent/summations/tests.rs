@@ -2,7 +2,7 @@ use std::mem::offset_of;
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::clock::ClockAnchor;
-use ringscope_wire::segment::summation::layout::{Area, Round as RoundLayout, STATE_RUNNING};
+use ringscope_wire::segment::summation::layout::{Area, Round as RoundLayout, STATE_FAILED, STATE_RUNNING};
 use ringscope_wire::segment::summation::read::{Wait, Worker};
 
 use super::*;
@@ -91,8 +91,42 @@ fn a_group_that_another_follows_is_over() {
     let (suspended, running) = (SummationState::Suspended.into(), SummationState::Running.into());
     assert_eq!(states, [(1, suspended, Some(1030)), (2, running, None)]);
     read(&mut summations, group(3, 0));
+    read(&mut summations, group(4, 0));
     let told = summations.tell(told, clock());
-    assert_eq!(told.iter().map(|one| one.local_id).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(told.iter().map(|one| one.local_id).collect::<Vec<_>>(), [2, 3, 4]);
+}
+
+#[test]
+fn a_group_that_failed_between_two_readings_is_told_as_failed() {
+    let failed = |generation| {
+        let services = (0..3).map(|rank| Service { rank, ..Service::default() }).collect();
+        let (state, lost_rank, ended_ns) = (STATE_FAILED, Some(1), Some(30));
+        Some(Box::new(Group { state, lost_rank, ended_ns, services, ..group(generation, 0) }))
+    };
+    let ends = |told: &[SummationMember]| -> Vec<_> {
+        told.iter().map(|one| (one.local_id, one.state(), one.lost_rank, one.ended_at_ns)).collect()
+    };
+    let failure = |generation| (generation, SummationState::Failed, Some(1), Some(1020));
+    let mut summations = Summations::default();
+    // One that was never read at work, and one that was.
+    read(&mut summations, Group { failed_before: failed(1), ..group(2, 3) });
+    let told = summations.tell(Vec::new(), clock());
+    assert_eq!(ends(&told), [failure(1), (2, SummationState::Running, None, None)]);
+    assert!(told[0].services[1].lost && told[0].rounds.len() == 3, "results are those of generation 1");
+    read(&mut summations, Group { failed_before: failed(2), ..group(3, 3) });
+    let told = summations.tell(Vec::new(), clock());
+    assert_eq!(ends(&told), [failure(1), failure(2), (3, SummationState::Running, None, None)]);
+}
+
+#[test]
+fn a_failure_that_was_read_stays_as_it_was_read() {
+    let mut summations = Summations::default();
+    let (state, waits) = (STATE_FAILED, vec![Wait::default()]);
+    let ended = Group { state, lost_rank: Some(1), ended_ns: Some(30), waits, ..group(1, 0) };
+    read(&mut summations, ended.clone());
+    let kept = Group { waits: Vec::new(), ..ended };
+    read(&mut summations, Group { failed_before: Some(Box::new(kept)), ..group(2, 0) });
+    assert_eq!(summations.tell(Vec::new(), clock())[0].waits.len(), 1);
 }
 
 #[test]

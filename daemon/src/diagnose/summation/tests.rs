@@ -279,7 +279,7 @@ fn fail(lost: u32) -> impl Fn(Place, &mut SummationMember) {
 }
 
 #[test]
-fn a_lost_server_is_named_until_the_session_goes_on() {
+fn a_lost_server_is_named_until_the_session_goes_on_and_can_be_seen() {
     let mut stage = Stage::at_work(Summing::new(), 5);
     let first = stage.summing.clone();
     stage.tell(6, fail(5));
@@ -293,7 +293,15 @@ fn a_lost_server_is_named_until_the_session_goes_on() {
     stage.look(8);
     stage.only(FindingKind::SumServerLost);
     stage.tell(9, |_, _| ());
-    let news = stage.look(10);
+    stage.look(10);
+    let mended = stage.only(FindingKind::SumServerLost);
+    assert_eq!((&mended.id, mended.severity), (&finding.id, Severity::Warning));
+    assert!(
+        mended.message.ends_with("no word for 800 ms; the session goes on without it"),
+        "{}",
+        mended.message
+    );
+    let news = stage.look(40);
     let resolved: BTreeSet<&str> = news.iter().map(|finding| finding.id.as_str()).collect();
     assert!(stage.firing().is_empty() && resolved.contains(finding.id.as_str()), "{news:#?}");
 }

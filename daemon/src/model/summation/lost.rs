@@ -32,7 +32,8 @@ struct Votes<'a> {
 }
 
 impl Group {
-    /// The member whose loss ended it: whom most of the others name, else one whose process was killed while others went on.
+    /// The member whose loss ended it: whom most of the others name, else one whose process was killed while others went on,
+    /// in this group or without it in a later one.
     #[must_use]
     pub fn lost(&self, model: &Model, now: Timestamp) -> Option<Lost> {
         self.lost_by_word().or_else(|| self.lost_by_process(model, now))
@@ -41,11 +42,15 @@ impl Group {
     /// Whether the session goes on: a later group of it runs.
     #[must_use]
     pub fn has_successor(&self, model: &Model, now: Timestamp) -> bool {
+        self.later(model).any(|other| other.state(model, now) == SummationGroupState::Running)
+    }
+
+    /// Later groups of the session.
+    fn later<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Self> {
         let epoch = self.facts().map_or(0, |facts| facts.membership_epoch);
-        let mut later = model.summations().filter(|other| {
+        model.summations().filter(move |other| {
             other.session == self.session && other.facts().is_some_and(|facts| facts.membership_epoch > epoch)
-        });
-        later.any(|other| other.state(model, now) == SummationGroupState::Running)
+        })
     }
 
     fn lost_by_word(&self) -> Option<Lost> {
@@ -76,7 +81,9 @@ impl Group {
     }
 
     fn lost_by_process(&self, model: &Model, now: Timestamp) -> Option<Lost> {
-        self.live(model).next()?;
+        if self.live(model).next().is_none() && self.later(model).next().is_none() {
+            return None;
+        }
         let in_use = self.members().filter(|(_, member)| !is_end(member.told.state()));
         let killed = in_use.filter_map(|(place, member)| {
             let process = model.processes.get(&member.process)?;

@@ -246,6 +246,26 @@ fn a_killed_process_is_lost_only_while_others_go_on() {
 }
 
 #[test]
+fn a_killed_process_is_lost_if_the_session_goes_on_without_it() {
+    let first = Summing::new();
+    let mut model = at_work(&first, 3);
+    let killed = first.process((Role::Server, 1), first.member((Role::Server, 1), 3));
+    let left = first.places().into_iter().filter(|place| *place != (Role::Server, 1)).map(|place| {
+        let mut told = first.member(place, 3);
+        (told.state, told.ended_at_ns) = (SummationState::Suspended.into(), Some(at(4).0));
+        first.process(place, told)
+    });
+    let all = left.chain([ended(killed, ProcessState::Killed, 4)]).collect();
+    model.apply(&batch(5, 4, all), at(4));
+    assert_eq!(group(&model, &first).lost(&model, at(8)), None, "nobody is there any more");
+    let next = Summing { epoch: 2, n_servers: 1, owned: vec![40, 15, 15, 15, 15], ..first.clone() };
+    let next = Summing { optimal: next.owned.clone(), ..next };
+    model.apply(&next.batch(6, 5, |_, _| ()), at(5));
+    let lost = group(&model, &first).lost(&model, at(8)).unwrap();
+    assert_eq!((lost.place, lost.since), ((Role::Server, 1), at(4)));
+}
+
+#[test]
 fn groups_of_one_session_follow_each_other() {
     let first = Summing::new();
     let mut model = at_work(&first, 3);

@@ -172,6 +172,12 @@ impl Driver {
 
     fn end_watch(&mut self, outcome: &Result<()>) {
         let Some(watch) = self.watch.take() else { return };
+        if let Err(error) = outcome
+            && !self.has_started
+            && self.terms.is_first()
+        {
+            return watch.fail_early(&self.comm, &self.terms, error);
+        }
         let goes_on = !self.requests.is_last() || self.serving.goes_on();
         let mut contributing = self.contributing.as_mut();
         if let (Err(error), Some(contributing)) = (outcome, &mut contributing) {

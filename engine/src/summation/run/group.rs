@@ -210,7 +210,8 @@ impl Group {
             Terms::new(self.members, self.comm.rank, (self.epochs, self.mode), self.nic_mbit.as_deref())?;
         let terms = terms.with(self.strategy).on(self.comm.hosts(), self.comm.local_sums())?;
         let requests = Arc::new(Requests::new(Arc::clone(&self.comm.health)));
-        let driver = self.driver(terms, &requests).map_err(|error| break_off(&self.comm, &error))?;
+        let driver =
+            self.driver(terms.clone(), &requests).map_err(|error| self.fail_start(&terms, &error))?;
         let thread = std::thread::Builder::new().name("rsccl-summation".to_owned());
         let thread = thread.spawn(move || driver.run());
         let thread = Some(thread.map_err(|error| Error::system("starting a group's thread", &error))?);
@@ -370,6 +371,13 @@ impl Group {
             _ => return Ok(()),
         };
         Err(Error::InvalidUsage(format!("tensor {name:?}: in a group that sums asynchronously, {why}")))
+    }
+
+    fn fail_start(&self, terms: &Terms, error: &Error) -> Error {
+        let error = break_off(&self.comm, error);
+        let watching = self.watching.iter().filter(|_| terms.is_first());
+        watching.for_each(|watching| watching.fail_early(&self.comm, terms, &error));
+        error
     }
 
     fn run(&self) -> Result<&Run> {

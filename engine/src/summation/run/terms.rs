@@ -126,6 +126,11 @@ impl Terms {
         Ok(Arc::new(routes.over_relays(declarations, is_plain)))
     }
 
+    /// Whether nothing of the group came before.
+    pub(super) fn is_first(&self) -> bool {
+        self.epochs.placement == 0
+    }
+
     /// This process's service, before it knows what is declared; and its sums for its host.
     pub(super) fn idle_service(&self) -> Sums {
         Sums::new(self.mode, self.members.n_workers, [], self.epochs)

@@ -31,7 +31,7 @@ pub const FAILURE_WORDS: usize = 32;
 #[derive(FromBytes, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Area {
-    /// Odd while something between here and `rounds` is being written; else another number after each change.
+    /// Odd while something else than `rounds` is being written; else another number after each change.
     pub sequence: AtomicU64,
     /// Ticket that the next result gets.
     pub next_ticket: AtomicU64,
@@ -50,6 +50,11 @@ pub struct Area {
     pub staleness: [AtomicU64; MAX_STALENESS],
     /// Results. Ticket `t` lies at index `t % MAX_ROUNDS`.
     pub rounds: [Round; MAX_ROUNDS],
+    /// The last group that failed and that another one has followed, as it was at its end: the next one may come before
+    /// anybody has read that. All zeros while there is none.
+    pub failed: Group,
+    /// Its services, of which its [`Group::n_services`] are there. It has no other tables.
+    pub failed_services: [Service; MAX_SERVICES],
 }
 
 /// The group that the process is in, or was in last. Totals count from its join.

@@ -1,6 +1,7 @@
 //! From the bytes of the area to plain values. Trusts nothing: counts are capped, texts made harmless.
 
 use std::mem::offset_of;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use zerocopy::FromBytes;
@@ -69,6 +70,8 @@ pub struct Group {
     pub staleness: Vec<u64>,
     /// Results written so far, of all groups of the process.
     pub next_ticket: u64,
+    /// The last group that failed and that another one has followed, with its services and no other tables.
+    pub failed_before: Option<Box<Group>>,
 }
 
 /// One service of a group.
@@ -222,20 +225,48 @@ fn sequence<S: Source>(source: &mut S) -> Result<u64, S::Error> {
 fn group<S: Source>(source: &mut S) -> Result<Group, S::Error> {
     let next_ticket: AtomicU64 = read_one(source, area(offset_of!(Area, next_ticket)))?;
     let raw: GroupLayout = read_one(source, area(offset_of!(Area, group)))?;
-    let count = |n: AtomicU32, max: usize| (n.into_inner() as usize).min(max);
-    let n_workers = raw.n_workers.into_inner();
-    let n_services = count(raw.n_services, MAX_SERVICES);
-    let n_stages = count(raw.n_stages, MAX_STAGES);
-    let n_waits = count(raw.n_waits, MAX_WAITS);
-    let n_staleness = count(raw.n_staleness, MAX_STALENESS);
-    let (n_known, ended_ns) = ((n_workers as usize).min(MAX_WORKERS), raw.ended_ns.into_inner());
-    let bound = raw.staleness_bound.into_inner();
+    let n_stages = count(&raw.n_stages, MAX_STAGES);
+    let n_waits = count(&raw.n_waits, MAX_WAITS);
+    let n_staleness = count(&raw.n_staleness, MAX_STALENESS);
+    let n_workers = count(&raw.n_workers, MAX_WORKERS);
     Ok(Group {
+        services: services(source, offset_of!(Area, services), &raw)?,
+        workers: table(source, offset_of!(Area, workers), n_workers, worker)?,
+        stages: table(source, offset_of!(Area, stages), n_stages, stage)?,
+        waits: table(source, offset_of!(Area, waits), n_waits, wait)?,
+        staleness: table(source, offset_of!(Area, staleness), n_staleness, AtomicU64::into_inner)?,
+        next_ticket: next_ticket.into_inner(),
+        failed_before: failed(source)?,
+        ..head(raw)
+    })
+}
+
+fn failed<S: Source>(source: &mut S) -> Result<Option<Box<Group>>, S::Error> {
+    let raw: GroupLayout = read_one(source, area(offset_of!(Area, failed)))?;
+    if raw.generation.load(Relaxed) == 0 {
+        return Ok(None);
+    }
+    let services = services(source, offset_of!(Area, failed_services), &raw)?;
+    Ok(Some(Box::new(Group { services, ..head(raw) })))
+}
+
+fn services<S: Source>(source: &mut S, at: usize, of: &GroupLayout) -> Result<Vec<Service>, S::Error> {
+    table(source, at, count(&of.n_services, MAX_SERVICES), service)
+}
+
+fn count(n: &AtomicU32, max: usize) -> usize {
+    (n.load(Relaxed) as usize).min(max)
+}
+
+/// A group without its tables.
+fn head(raw: GroupLayout) -> Group {
+    let (ended_ns, bound) = (raw.ended_ns.into_inner(), raw.staleness_bound.into_inner());
+    Group {
         generation: raw.generation.into_inner(),
         state: raw.state.into_inner(),
         role: raw.role.into_inner(),
         index: raw.index.into_inner(),
-        n_workers,
+        n_workers: raw.n_workers.into_inner(),
         n_servers: raw.n_servers.into_inner(),
         asynchronous: raw.asynchronous.into_inner() != 0,
         lost_rank: u32::try_from(raw.lost_rank.into_inner()).ok(),
@@ -261,13 +292,8 @@ fn group<S: Source>(source: &mut S) -> Result<Group, S::Error> {
         summed_bytes: raw.summed_bytes.into_inner(),
         summing_ns: raw.summing_ns.into_inner(),
         failure: words(raw.failure),
-        services: table(source, offset_of!(Area, services), n_services, service)?,
-        workers: table(source, offset_of!(Area, workers), n_known, worker)?,
-        stages: table(source, offset_of!(Area, stages), n_stages, stage)?,
-        waits: table(source, offset_of!(Area, waits), n_waits, wait)?,
-        staleness: table(source, offset_of!(Area, staleness), n_staleness, AtomicU64::into_inner)?,
-        next_ticket: next_ticket.into_inner(),
-    })
+        ..Group::default()
+    }
 }
 
 /// Offset in the segment of what is so far into the area.

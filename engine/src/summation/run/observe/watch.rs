@@ -14,13 +14,14 @@ use super::moved::Moved;
 use super::plugin::{Context, Observer};
 use crate::comm::Comm;
 use crate::config::Settings;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::net::control::lock;
 use crate::summation::run::contributing::Contributing;
 use crate::summation::run::members::Members;
 use crate::summation::run::serving::{Serving, View};
+use crate::summation::run::terms::Terms;
 use crate::summation::server::service::{Counters, Phase};
-use crate::summation::tensor::Declarations;
+use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, Declarations};
 use crate::summation::worker::{Snapshot, Stage};
 
 pub use cost::Event;
@@ -95,6 +96,14 @@ impl Voice {
             }
         });
     }
+
+    fn fail(&self, comm: &Comm, error: &Error) {
+        let Some(context) = self.context.get() else { return };
+        let failure = comm.health.failure();
+        let is_of =
+            |name: &String| failure.as_ref().is_some_and(|failure| failure.what.starts_with(name.as_str()));
+        context.end(END_FAILED, comm.names.iter().position(is_of), &error.to_string());
+    }
 }
 
 impl Watching {
@@ -115,6 +124,17 @@ impl Watching {
     pub(super) fn with_context(self: Arc<Self>, pointer: *mut std::ffi::c_void) -> Arc<Self> {
         let _ = self.voice.context.set(self.voice.observer.context(pointer));
         self
+    }
+
+    /// The group has failed before its tensors were agreed: with none of them it begins, and ends.
+    pub(in crate::summation::run) fn fail_early(&self, comm: &Comm, terms: &Terms, error: &Error) {
+        let none = Declarations::new(DEFAULT_PARTITION_BYTES);
+        let placed = none.ok().and_then(|none| Some((terms.placement(&none).ok()?, none)));
+        if let Some((placement, declarations)) = placed {
+            let facts = Facts { comm, terms, declarations: &declarations, placement: &placement };
+            self.voice.begin(&facts, self.session);
+            self.voice.fail(comm, error);
+        }
     }
 
     /// The group ends because another one with other members follows.
@@ -163,6 +183,11 @@ impl Watch {
         moved.into_iter().for_each(|moved| moved.begin(declarations));
     }
 
+    /// See [`Watching::fail_early`].
+    pub(in crate::summation::run) fn fail_early(self, comm: &Comm, terms: &Terms, error: &Error) {
+        self.watching.fail_early(comm, terms, error);
+    }
+
     /// The tensors are agreed.
     pub(in crate::summation::run) fn begin(&mut self, facts: &Facts<'_>) {
         self.watching.voice.begin(facts, self.watching.session);
@@ -204,13 +229,7 @@ impl Watch {
     ) {
         self.sample(now_ns, serving, contributing.as_deref());
         match (outcome, self.watching.voice.context.get()) {
-            (Err(error), Some(context)) => {
-                let failure = comm.health.failure();
-                let is_of = |name: &String| {
-                    failure.as_ref().is_some_and(|failure| failure.what.starts_with(name.as_str()))
-                };
-                context.end(END_FAILED, comm.names.iter().position(is_of), &error.to_string());
-            }
+            (Err(error), _) => self.watching.voice.fail(comm, error),
             (Ok(()), Some(context)) if !goes_on => {
                 let is_suspending = self.watching.is_suspending.load(Ordering::Acquire);
                 context.end(if is_suspending { END_SUSPENDED } else { END_LEFT }, None, "");

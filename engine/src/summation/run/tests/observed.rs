@@ -183,6 +183,26 @@ fn a_failure_is_told_with_the_rank_that_is_lost() {
 }
 
 #[test]
+fn a_loss_before_the_first_push_is_told_too() {
+    let pages = shape(3, 1, 64_000).run(|mut group, role| {
+        let (watching, page) = watching(0);
+        group.watch(watching);
+        declare_where_worker(&mut group, role, "gradient.a", 1000);
+        if role == Role::Worker(1) {
+            drop(group);
+            return None;
+        }
+        assert!(group.start().is_err());
+        Some(page)
+    });
+    for page in pages.iter().flatten() {
+        let told = lock(page);
+        let [(how, lost, why)] = &told.ended[..] else { panic!("{:?}", told.ended) };
+        assert_eq!((*how, *lost, told.began.len()), (3, 1, 1), "{why}");
+    }
+}
+
+#[test]
 fn totals_go_on_when_more_is_declared() {
     let pages = shape(2, 1, 64_000).run(|mut group, role| {
         let (watching, page) = watching(1);
