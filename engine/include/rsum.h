@@ -18,6 +18,8 @@
  *   RSUM_THREADS      threads that add, in each process that sums: the lesser of 2 and its cores by default
  *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume
+ *   RSUM_WARN_S       seconds after which the log says for whom a round waits, 30 by default; 0: never
+ *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 0 (default): never
  *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default
  *   RSUM_STALENESS    with RSUM_ASYNC=1, rounds of a tensor that a worker may be ahead of the slowest one; any by default
  *   RSUM_OBSERVER     path of a library that watches, see rsum_observer.h

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::collective::algorithm::Algorithm;
-use crate::config::summation::LocalSums;
+use crate::config::summation::{LocalSums, WaitLimits};
 use crate::error::{Error, Result};
 use crate::topology::settings::TopologySettings;
 
@@ -46,7 +46,7 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 28] = [
+const REPORTED: [&str; 30] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -73,6 +73,8 @@ const REPORTED: [&str; 28] = [
     "RSCCL_CONNECTION_LOG",
     "RSUM_THREADS",
     "RSUM_LOCAL",
+    "RSUM_WARN_S",
+    "RSUM_TIMEOUT_S",
     "NCCL_PROFILER_PLUGIN",
     "NCCL_COMM_ID",
 ];
@@ -129,6 +131,8 @@ pub(crate) struct Settings {
     pub(crate) adding_threads: usize,
     /// `RSUM_LOCAL`: whether the workers of a host sum their contributions first.
     pub(crate) local_sums: LocalSums,
+    /// `RSUM_WARN_S`, `RSUM_TIMEOUT_S`.
+    pub(crate) wait_limits: WaitLimits,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
@@ -196,6 +200,7 @@ impl Settings {
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
             adding_threads: adding_threads(&lookup, &mut mistakes),
             local_sums: LocalSums::parse(&lookup, &mut mistakes),
+            wait_limits: WaitLimits::parse(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
             summation_observer: lookup("RSUM_OBSERVER"),
@@ -313,13 +318,23 @@ fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<S
 }
 
 fn timeout(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Duration {
-    let Some(text) = lookup("RSCCL_TIMEOUT_S") else { return Duration::from_secs(DEFAULT_TIMEOUT_S) };
+    limit(lookup, "RSCCL_TIMEOUT_S", Duration::from_secs(DEFAULT_TIMEOUT_S), mistakes)
+}
+
+/// A limit in seconds.
+fn limit(
+    lookup: impl Fn(&str) -> Option<String>,
+    name: &str,
+    default: Duration,
+    mistakes: &mut Vec<String>,
+) -> Duration {
+    let Some(text) = lookup(name) else { return default };
     match text.trim().parse::<u64>() {
         Ok(0) => FOREVER,
         Ok(seconds) if seconds <= FOREVER.as_secs() => Duration::from_secs(seconds),
         _ => {
-            mistakes.push(format!("RSCCL_TIMEOUT_S: \"{text}\" is not a number of seconds (0: no limit)"));
-            Duration::from_secs(DEFAULT_TIMEOUT_S)
+            mistakes.push(format!("{name}: \"{text}\" is not a number of seconds (0: no limit)"));
+            default
         }
     }
 }

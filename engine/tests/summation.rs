@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use common::sum::{Group, sum_program};
+use common::sum::{Group, ask, sum_program};
 use common::{Rank, library_folder, source_folder};
 
 /// The fingerprints of lines like `SUMS fingerprint 0 of 2, 1 servers, epoch 0`.
@@ -99,16 +99,6 @@ fn a_server_that_is_told_to_stop_is_named() {
     assert!(server.child.wait().unwrap().success());
 }
 
-/// A server's answer: the status line's code, and the body.
-fn ask(address: &str, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
-}
-
 #[test]
 fn a_server_says_how_it_is() {
     let program = sum_program("sum-health");
@@ -168,9 +158,9 @@ fn declarations_that_differ_are_named() {
 fn strangers_are_turned_away_and_disturb_nobody() {
     let program = sum_program("sum-strangers");
     let group = Group::new(&program, 2, 1);
-    let first = group.worker(0, &["sums"], &[]);
+    let first = group.worker_at_rendezvous(&["sums"], &[]);
     let address = ("127.0.0.1", group.port);
-    let silent = std::iter::repeat_with(|| TcpStream::connect(address)).find_map(Result::ok).unwrap();
+    let silent = TcpStream::connect(address).unwrap();
     let mut loud = TcpStream::connect(address).unwrap();
     loud.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();

@@ -28,7 +28,7 @@ use crate::comm::making::Making;
 use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
 use crate::config::Settings;
-use crate::config::summation::LocalSums;
+use crate::config::summation::{LocalSums, WaitLimits};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::log::{self, Level, lines, subsystem};
@@ -181,6 +181,11 @@ impl Comm {
     /// By rank: its host, the same number for those of one host.
     pub(crate) fn hosts(&self) -> &[usize] {
         &self.topology.nodes
+    }
+
+    /// `RSUM_WARN_S`, `RSUM_TIMEOUT_S`.
+    pub(crate) fn wait_limits(&self) -> WaitLimits {
+        self.settings.wait_limits
     }
 
     /// Whether a profiler listens.

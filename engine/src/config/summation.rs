@@ -1,8 +1,9 @@
 //! The settings of a summation group.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use super::read;
+use super::{FOREVER, limit, read};
 use crate::error::{Error, Result};
 use crate::summation::gpu::DEFAULT_STAGING_BYTES;
 use crate::summation::server::sums::Mode;
@@ -10,6 +11,29 @@ use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
 
 /// Where a worker meets nobody: it is alone in its group.
 const ALONE: &str = "127.0.0.1:0";
+
+/// Half a minute is more than a slow step, and soon enough for who looks why nothing moves.
+const DEFAULT_WARNING: Duration = Duration::from_secs(30);
+
+/// How long a round may wait for a worker. Only who wrote the training knows how long a worker may validate or save alone, so
+/// a group does not end by that unless it is told when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitLimits {
+    /// `RSUM_WARN_S`: after so long the log says for whom.
+    pub(crate) warning: Duration,
+    /// `RSUM_TIMEOUT_S`: after so long the group fails.
+    pub(crate) end: Duration,
+}
+
+impl WaitLimits {
+    /// From `lookup`.
+    pub(super) fn parse(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+        Self {
+            warning: limit(lookup, "RSUM_WARN_S", DEFAULT_WARNING, mistakes),
+            end: limit(lookup, "RSUM_TIMEOUT_S", FOREVER, mistakes),
+        }
+    }
+}
 
 /// What a process is told of its group.
 #[derive(Clone, Debug)]

@@ -82,6 +82,13 @@ struct Logger {
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
+/// The level where `NCCL_DEBUG` is not set.
+static DEFAULT_LEVEL: OnceLock<Level> = OnceLock::new();
+
+/// For a program of our own, before its first line.
+pub(crate) fn warn_by_default() {
+    let _ = DEFAULT_LEVEL.set(Level::Warn);
+}
 
 /// Whether a line of this kind would be written.
 pub(crate) fn enabled(level: Level, subsystem: u64) -> bool {
@@ -127,6 +134,7 @@ impl Logger {
             "INFO" | "ABORT" | "TRACE" => Some(Level::Info),
             _ => None,
         });
+        let level = level.or_else(|| DEFAULT_LEVEL.get().copied().filter(|_| settings.level.is_none()));
         // A file that cannot be made leaves stdout, as in NCCL.
         let file = settings.file.as_deref().filter(|_| level.is_some_and(|level| level > Level::Version));
         let file = file.and_then(|pattern| File::create(expand(pattern, &settings.host)).ok());

@@ -183,6 +183,16 @@ int main(int argc, char** argv) {
       sum_some(n, 5, workers);
     }
     end();
+  } else if (strcmp(argv[1], "stall") == 0) {
+    /* As many rounds as it is told, and then nothing. */
+    uint64_t fingerprint = 0;
+    int n = declare(TENSORS);
+    for (int round = 0; round < atoi(argv[2]); round++)
+      if (sum_round(n, round, workers, &fingerprint) != 0) fail("sum");
+    printf("STALLS\n");
+    fflush(stdout);
+    while (getchar() != EOF) {
+    }
   } else if (strcmp(argv[1], "halves") == 0) {
     float number = (float)(1 + rsum_rank()), sum = 0;
     int tensor = rsum_declare("number", 1, FLOAT32, NULL);

@@ -1,6 +1,7 @@
 //! Summation groups of real processes.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -44,6 +45,16 @@ impl<'a> Group<'a> {
         Rank::start(&mut self.worker_command(worker, arguments, environment))
     }
 
+    /// Worker 0, once the others can be held against it.
+    pub(crate) fn worker_at_rendezvous(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Rank {
+        let mut worker = self.worker(0, arguments, &[environment, &[("NCCL_DEBUG", "INFO")]].concat());
+        let mut lines = std::iter::repeat_with(|| worker.line());
+        assert!(
+            lines.any(|line| line.contains("worker 0 (") && line.ends_with("has come to the rendezvous"))
+        );
+        worker
+    }
+
     /// All servers.
     pub(crate) fn servers(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<Rank> {
         (0..self.n_servers).map(|_| self.server(arguments, environment)).collect()
@@ -84,4 +95,14 @@ impl<'a> Group<'a> {
             .envs(environment.iter().copied());
         command
     }
+}
+
+/// A server's answer: the status line's code, and the body.
+pub(crate) fn ask(address: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
 }

@@ -6,11 +6,13 @@
 //! A process without a worker declares nothing: worker 0 sends it the list before the digest. If others have declared
 //! something else, it says nothing, because the workers will.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::members::Members;
+use super::patience::{Wait, What};
 use super::wire::Message;
 use crate::error::{Error, Result};
 use crate::summation::options;
@@ -25,6 +27,8 @@ pub(super) struct Agreement {
     missing: usize,
     /// Whether the workers of a host sum first; a process that is told the declarations is told that too.
     is_local: bool,
+    /// Ranks that have sent their digests.
+    heard: BTreeSet<usize>,
 }
 
 /// What a process knows of the declarations.
@@ -63,6 +67,7 @@ impl Agreement {
             n_workers: u32::try_from(members.n_workers).unwrap_or(u32::MAX),
             missing,
             is_local: false,
+            heard: BTreeSet::new(),
         }
     }
 
@@ -74,6 +79,15 @@ impl Agreement {
     /// Whether they do, once the declarations are known.
     pub(super) fn is_local(&self) -> bool {
         self.is_local
+    }
+
+    /// Workers of other processes that nothing has come from, once any worker has started: the others wait for them.
+    pub(super) fn late(&self, own: usize) -> Option<Wait> {
+        let n_workers = usize::try_from(self.n_workers).unwrap_or(usize::MAX);
+        let is_there = |worker: &usize| *worker == own || self.heard.contains(worker);
+        let workers: Vec<usize> = (0..n_workers).filter(|worker| !is_there(worker)).collect();
+        let is_waiting = !workers.is_empty() && workers.len() < n_workers;
+        is_waiting.then_some(Wait { what: What::Start, workers })
     }
 
     /// What is sent first on every connection, once it is known.
@@ -118,6 +132,7 @@ impl Agreement {
             );
             return Err(Error::InvalidUsage(text));
         }
+        self.heard.insert(rank);
         match &mut self.known {
             Known::Nothing { early } => early.push(digest),
             Known::Own(own) | Known::Told(own) if own.digest() == digest => {
@@ -202,6 +217,19 @@ mod tests {
         assert!(!here.is_reached());
         assert_eq!(here.compare(declared(5).digest(), (2, false), 1), Ok(None));
         assert!(here.is_reached());
+    }
+
+    #[test]
+    fn who_has_not_started_is_late_once_another_worker_has() {
+        let late = |agreement: &Agreement, own| agreement.late(own).map(|wait| wait.workers);
+        let mut worker = agreement(5);
+        assert_eq!(late(&worker, 0), Some(vec![1]));
+        let _ = worker.compare(declared(5).digest(), 2, 1);
+        assert_eq!(late(&worker, 0), None);
+        let mut server = Agreement::new(None, MEMBERS, 2);
+        assert_eq!(late(&server, 2), None, "nobody sums yet");
+        let _ = server.compare(declared(5).digest(), 2, 1);
+        assert_eq!(late(&server, 2), Some(vec![0]));
     }
 
     #[test]

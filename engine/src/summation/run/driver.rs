@@ -14,6 +14,7 @@ use super::agree::Agreement;
 use super::contributing::Contributing;
 use super::line::{Outcome, Trouble};
 use super::observe::{Facts, Watch};
+use super::patience::Patience;
 use super::requests::Requests;
 use super::serving::Serving;
 use super::terms::Terms;
@@ -22,6 +23,7 @@ use crate::clock;
 use crate::comm::Comm;
 use crate::comm::links::Links;
 use crate::error::{Error, Result};
+use crate::log::{self, Level, subsystem};
 use crate::net::control::{Failure, lock};
 use crate::net::wake;
 use crate::run::pace::{Next, Pace};
@@ -48,6 +50,7 @@ pub(super) struct Driver {
     pub(super) has_started: bool,
     /// Only where somebody watches.
     pub(super) watch: Option<Watch>,
+    pub(super) patience: Patience,
 }
 
 impl Driver {
@@ -106,11 +109,35 @@ impl Driver {
         {
             return Err(failure.error(&label(&self.comm)));
         }
-        self.round(clock::monotonic_ns()).map_err(|trouble| self.blame(trouble))
+        let now_ns = clock::monotonic_ns();
+        self.look_for_late(now_ns)?;
+        self.round(now_ns).map_err(|trouble| self.blame(trouble))
+    }
+
+    /// Says who is waited for; ends the group if that has lasted for long enough.
+    fn look_for_late(&mut self, now_ns: u64) -> Result<()> {
+        let waits = || {
+            if self.has_started {
+                self.serving.waits()
+            } else {
+                self.agreement.late(self.comm.rank).into_iter().collect()
+            }
+        };
+        let Some(late) = self.patience.look(now_ns, waits) else { return Ok(()) };
+        let tensor = late.wait.what.key().map_or("", |key| self.serving.tensor(key));
+        let words = late.tell(&self.comm.names, tensor);
+        if late.is_final {
+            let what = format!("{words} (RSUM_TIMEOUT_S)");
+            return Err(self.comm.health.suspect(Failure { code: 6, what }).error(&label(&self.comm)));
+        }
+        let text = format!("{}: {words} (RSUM_WARN_S)", label(&self.comm));
+        log::write(Level::Warn, subsystem::ALL, self.comm.rank, &text);
+        Ok(())
     }
 
     fn round(&mut self, now_ns: u64) -> Outcome<bool> {
-        self.requests.asked().answer(|| self.serving.report());
+        let start = || self.agreement.late(self.comm.rank).filter(|_| !self.has_started);
+        self.requests.asked().answer(|| self.patience.date(self.serving.report(), start(), now_ns));
         self.take_inbound();
         let mut moved = self.listen(now_ns)?;
         if !self.has_greeted {

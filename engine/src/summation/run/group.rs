@@ -10,6 +10,7 @@ use super::driver::{Driver, break_off};
 use super::line::Line;
 use super::members::{Members, Role};
 use super::observe::{Watch, Watching};
+use super::patience::Patience;
 use super::report::Probe;
 use super::requests::{Ending, Requests};
 use super::serving::Serving;
@@ -202,6 +203,11 @@ impl Group {
     /// # Errors
     /// Others have declared something else: the first tensor that differs is named. Or a rank is lost.
     pub(crate) fn start(&mut self) -> Result<()> {
+        self.launch()?.wait_for_start()
+    }
+
+    /// The same without the wait.
+    fn launch(&mut self) -> Result<Arc<Requests>> {
         if self.running.is_some() {
             self.end_generation(false)?;
             self.epochs.placement = self.epochs.placement.wrapping_add(1);
@@ -217,7 +223,7 @@ impl Group {
         let thread = Some(thread.map_err(|error| Error::system("starting a group's thread", &error))?);
         let n_tensors = self.declarations.tensors().len();
         self.running = Some(Run { requests: Arc::clone(&requests), n_tensors, thread });
-        requests.wait_for_start()
+        Ok(requests)
     }
 
     /// Contributes `send` to the next round of a tensor, and gets the sum over all workers, or its average, in `recv`, which
@@ -298,20 +304,25 @@ impl Group {
 
     /// The same, with the communicator still there.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        self.serve(|_| {})
+        self.serve(|_, _| {})
     }
 
-    /// The same; `tell` is told of each generation that begins.
-    pub(crate) fn serve(&mut self, mut tell: impl FnMut(&Self)) -> Result<()> {
+    /// The same; `tell` is told of each generation: that it waits for its workers, and that all have `agreed`.
+    pub(crate) fn serve(&mut self, mut tell: impl FnMut(&Self, bool)) -> Result<()> {
+        let mut start = |group: &mut Self| {
+            let requests = group.launch()?;
+            tell(group, false);
+            requests.wait_for_start()?;
+            tell(group, true);
+            Ok(())
+        };
         if self.running.is_none() {
-            self.start()?;
-            tell(self);
+            start(self)?;
         }
         while self.end_generation(true)? {
             self.epochs.placement = self.epochs.placement.wrapping_add(1);
             self.running = None;
-            self.start()?;
-            tell(self);
+            start(self)?;
         }
         self.has_left = true;
         Ok(())
@@ -444,6 +455,7 @@ impl Group {
             has_greeted: false,
             has_started: false,
             watch,
+            patience: Patience::new(comm.wait_limits()),
         })
     }
 }

@@ -6,7 +6,7 @@
 //! exchange without a connection; [`adders`] are the threads that add. [`wire`] has the messages, [`line`] the connections,
 //! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
 //! first, [`coding`] what is sent in fewer bytes, [`requests`] what callers and the driver tell each other, [`report`] what
-//! the driver says when it is asked, [`members`] who is who, [`observe`] what a watcher is told;
+//! the driver says when it is asked, [`members`] who is who, [`observe`] what a watcher is told, [`patience`] who is late;
 //! [`trial`] is a process of a group for experiments.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
@@ -19,8 +19,6 @@
 //! A group may sum asynchronously instead: services then are stores, and nobody waits for a round of the others.
 //!
 //! Not there yet:
-//! - Ranks that are late: the communicator names ranks that die or leave, but for one that does not push, or never
-//!   starts, the others wait without end and without an account of it.
 //! - Going on without a rank: its loss ends the group.
 //! - Ranks of one process read each other's frames of 32 KiB and more in place; after a failure, one may still read a
 //!   buffer that the other's caller has back.
@@ -34,6 +32,7 @@ pub(crate) mod group;
 mod line;
 pub(crate) mod members;
 pub(super) mod observe;
+mod patience;
 pub(crate) mod promise;
 pub(crate) mod report;
 mod requests;

@@ -24,7 +24,7 @@ pub(crate) struct Report {
 }
 
 /// A round that waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Waiting {
     /// Of this tensor,
     pub(crate) tensor: String,
@@ -32,10 +32,21 @@ pub(crate) struct Waiting {
     pub(crate) key: u32,
     /// Which.
     pub(crate) round: u64,
-    /// For what: `push` or `pull`.
+    /// For what: `push` or `pull`; `start` where workers have not pushed anything yet.
     pub(crate) phase: &'static str,
     /// For whom.
     pub(crate) workers: Vec<usize>,
+    /// For how long, in seconds; up to one less than it is.
+    pub(crate) waited_s: u64,
+}
+
+impl Waiting {
+    /// [`Waiting::phase`] where nothing was pushed.
+    pub(crate) const START: &str = "start";
+    /// [`Waiting::phase`] where contributions are missing.
+    pub(crate) const PUSH: &str = "push";
+    /// [`Waiting::phase`] where answers are not taken.
+    pub(crate) const PULL: &str = "pull";
 }
 
 /// Asks a group's thread, from any other.

@@ -19,6 +19,7 @@ use rustix::event::PollFd;
 use super::adders::Adders;
 use super::line::{Line, Outcome, Trouble};
 use super::observe::Heard;
+use super::patience::Wait;
 use super::report::{Report, Waiting};
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
@@ -171,19 +172,31 @@ impl Serving {
         self.check_all_here(began.unwrap_or(0))
     }
 
+    /// The rounds that wait for somebody.
+    pub(super) fn waits(&self) -> Vec<Wait> {
+        let pending = self.service.waits_for().into_iter().chain(self.host_sums.waits_for());
+        pending.map(Wait::from).collect()
+    }
+
+    /// Name of a part's tensor.
+    pub(super) fn tensor(&self, key: u32) -> &str {
+        let tensor =
+            self.declarations.part(key).and_then(|part| self.declarations.tensors().get(part.tensor));
+        tensor.map_or("", |tensor| tensor.name.as_str())
+    }
+
     /// How far it is.
     pub(super) fn report(&self) -> Report {
         let counters = self.service.counters();
         let waiting = self.service.waits_for().into_iter().chain(self.host_sums.waits_for());
         let waiting = waiting.min_by_key(|pending| pending.round);
-        let name =
-            |key| self.declarations.part(key).and_then(|part| self.declarations.tensors().get(part.tensor));
         let waiting = waiting.map(|Pending { key, round, phase, workers }| Waiting {
-            tensor: name(key).map_or_else(String::new, |tensor| tensor.name.clone()),
+            tensor: self.tensor(key).to_owned(),
             key,
             round,
-            phase: if phase == Phase::Push { "push" } else { "pull" },
+            phase: if phase == Phase::Push { Waiting::PUSH } else { Waiting::PULL },
             workers,
+            waited_s: 0,
         });
         let (finished_rounds, summed_bytes) = (counters.finished_rounds, counters.summed_bytes);
         Report { finished_rounds, summed_bytes, waiting, asynchronous: self.service.spread() }

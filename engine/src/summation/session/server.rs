@@ -12,6 +12,7 @@ use super::{health, worker};
 use crate::config::Settings;
 use crate::config::summation::SummationSettings;
 use crate::error::{Error, Result};
+use crate::log;
 use crate::net::control::{Failure, Health, lock};
 use crate::summation::run::group::Group;
 use crate::summation::tensor::DEFAULT_PARTITION_BYTES;
@@ -75,6 +76,7 @@ impl Server {
         let settings = SummationSettings::server_from_env().map_err(failed)?;
         let settings = SummationSettings { worker: None, ..settings };
         let comm = Settings::from_env().map_err(failed)?;
+        log::warn_by_default();
         Ok(Self { options, settings, comm, ends: Arc::default(), status: Arc::default() })
     }
 
@@ -185,9 +187,11 @@ impl Server {
         }
         let service = members.service_of_rank(rank);
         self.status.join(Present::of(membership));
-        let served = group.serve(|group| {
-            self.status.begin(group.placement_epoch(), group.probe());
-            tell(&generation(group, service));
+        let served = group.serve(|group, has_agreed| {
+            self.status.begin(has_agreed.then(|| group.placement_epoch()), group.probe());
+            if has_agreed {
+                tell(&generation(group, service));
+            }
         });
         *lock(&self.ends.group) = None;
         served.map_err(|error| (error, group.silent()))

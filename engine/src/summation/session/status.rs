@@ -73,12 +73,12 @@ impl Status {
         state.present = Some(present);
     }
 
-    /// A generation has begun.
-    pub(super) fn begin(&self, generation: u32, probe: Option<Probe>) {
+    /// A generation waits for its workers, or has begun.
+    pub(super) fn begin(&self, generation: Option<u32>, probe: Option<Probe>) {
         let mut state = lock(&self.0);
         state.probe = probe;
         if let Some(present) = &mut state.present {
-            present.generation = Some(generation);
+            present.generation = generation.or(present.generation);
         }
     }
 

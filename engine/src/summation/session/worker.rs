@@ -29,6 +29,8 @@ pub(crate) struct Session {
     declared: Mutex<Declarations>,
     /// None between two groups.
     place: RwLock<Option<Place>>,
+    /// Of the place, for who asks while another thread waits for the next one.
+    numbers: Mutex<Option<Numbers>>,
     meeting: Mutex<Option<Meeting>>,
     root: Option<Root>,
     /// What callers have submitted.
@@ -85,29 +87,20 @@ impl Session {
             comm,
             declared: Mutex::new(declarations),
             place: RwLock::new(None),
+            numbers: Mutex::new(None),
             meeting: Mutex::new(Some(meeting)),
             root,
             handles: Handles::default(),
             carrier,
         };
         let place = session.meet(Wanted { n_workers, n_servers, lost: None })?;
-        *session.write() = Some(place);
+        session.take(&mut session.write(), Some(place));
         Ok(session)
     }
 
     /// The present group's numbers; none between two groups.
     pub(crate) fn numbers(&self) -> Option<Numbers> {
-        let place = self.read();
-        let membership = &place.as_ref()?.membership;
-        let ((local_rank, local_size), members) = (membership.local(), membership.members());
-        Some(Numbers {
-            rank: membership.rank,
-            size: members.n_workers,
-            local_rank,
-            local_size,
-            servers: members.n_servers,
-            epoch: membership.epoch,
-        })
+        *lock(&self.numbers)
     }
 
     /// Declares a tensor; its number. One that is declared already keeps its own.
@@ -222,7 +215,7 @@ impl Session {
         self.carrier.wait_until_left();
         let mut place = self.write();
         place.as_mut().ok_or_else(no_group)?.group.suspend()?;
-        *place = None;
+        self.take(&mut place, None);
         Ok(())
     }
 
@@ -244,9 +237,10 @@ impl Session {
             Some(group) => group.silent(),
             None => None,
         };
-        *place = None;
+        self.take(&mut place, None);
         self.handles.forget_unpulled();
-        *place = Some(self.meet(Wanted { n_workers, n_servers, lost })?);
+        let next = self.meet(Wanted { n_workers, n_servers, lost })?;
+        self.take(&mut place, Some(next));
         Ok(())
     }
 
@@ -257,7 +251,9 @@ impl Session {
     pub(crate) fn shutdown(&self) -> Result<()> {
         self.check_pulled("shut down")?;
         self.carrier.wait_until_left();
-        let outcome = self.write().take().map_or(Ok(()), |place| place.group.leave());
+        let place = self.write().take();
+        *lock(&self.numbers) = None;
+        let outcome = place.map_or(Ok(()), |place| place.group.leave());
         self.carrier.close();
         if let Some(meeting) = lock(&self.meeting).take() {
             meeting.leave();
@@ -266,6 +262,12 @@ impl Session {
             root.wait(self.comm.timeout);
         }
         outcome
+    }
+
+    /// Puts this in the place's place.
+    fn take(&self, place: &mut Option<Place>, next: Option<Place>) {
+        *lock(&self.numbers) = next.as_ref().map(|next| next.membership.numbers());
+        *place = next;
     }
 
     /// Waits for a group, and joins it.
@@ -313,6 +315,20 @@ impl Session {
 
     fn write(&self) -> RwLockWriteGuard<'_, Option<Place>> {
         self.place.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Membership {
+    fn numbers(&self) -> Numbers {
+        let ((local_rank, local_size), members) = (self.local(), self.members());
+        Numbers {
+            rank: self.rank,
+            size: members.n_workers,
+            local_rank,
+            local_size,
+            servers: members.n_servers,
+            epoch: self.epoch,
+        }
     }
 }
 
@@ -371,4 +387,43 @@ pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Setting
 
 fn no_group() -> Error {
     Error::InvalidUsage("this process is in no summation group".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summation::tensor::DEFAULT_PARTITION_BYTES;
+
+    /// A worker that is alone, and waits for a second for others.
+    fn alone() -> Session {
+        let settings = SummationSettings {
+            root: "127.0.0.1:0".to_owned(),
+            secret: String::new(),
+            n_workers: Some(1),
+            n_servers: None,
+            worker: Some(0),
+            partition_bytes: DEFAULT_PARTITION_BYTES,
+            nic_mbit: None,
+            continues: false,
+            mode: None,
+        };
+        let second = |name: &str| (name == "RSCCL_TIMEOUT_S").then(|| "1".to_owned());
+        Session::join(settings, Settings::parse(second).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn who_asks_for_numbers_does_not_wait_for_the_next_group() {
+        let session = alone();
+        assert_eq!(session.numbers().map(|numbers| (numbers.rank, numbers.size)), Some((0, 1)));
+        session.suspend().unwrap();
+        std::thread::scope(|scope| {
+            let resumed = scope.spawn(|| session.resume(None, Some(1)));
+            while session.meeting.try_lock().is_ok() {
+                std::thread::yield_now();
+            }
+            assert_eq!(session.numbers(), None);
+            assert!(!resumed.is_finished(), "it waits for a server");
+            assert!(resumed.join().unwrap().unwrap_err().to_string().contains("0 of 1 servers"));
+        });
+    }
 }

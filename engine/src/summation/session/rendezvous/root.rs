@@ -16,6 +16,7 @@ use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
+use crate::log::{self, Level, subsystem};
 use crate::net::control::lock;
 use crate::net::wake::{self, Wake};
 use crate::net::{frame, root};
@@ -213,11 +214,14 @@ impl Gate {
         match (message, caller.stranger.is_some()) {
             (ToRoot::Hello { protocol, nonce, proof, seat }, true) => {
                 let shown = (protocol, nonce.as_str(), proof.as_str());
+                let who = seat.to_string();
                 match caller.check(&self.terms.secret, shown, &seat).and_then(|()| self.book.admit(id, seat))
                 {
                     Ok(()) => {
                         let proof = proof::prove(&self.terms.secret, Prover::Root, &caller.nonce, &nonce);
                         caller.stranger = None;
+                        let text = format!("summation: {who} has come to the rendezvous");
+                        log::write(Level::Info, subsystem::INIT, 0, &text);
                         caller.tell(&FromRoot::Welcome { proof });
                     }
                     Err(why) => self.refuse(id, &why),

@@ -1,0 +1,59 @@
+//! Workers that are there and do not push: who waits says for whom, and gives up where it is told when.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::Rank;
+use common::sum::{Group, ask, sum_program};
+
+/// The first line with this in it.
+fn line(rank: &mut Rank, text: &str) -> String {
+    std::iter::repeat_with(|| rank.line()).find(|line| line.contains(text)).unwrap()
+}
+
+#[test]
+fn who_never_pushes_is_told_of_and_then_ends_the_group() {
+    let program = sum_program("sum-late");
+    let group = Group::new(&program, 2, 1);
+    let limits = [("RSUM_WARN_S", "1"), ("RSUM_TIMEOUT_S", "3")];
+    let mut server = group.server(&["--health", "127.0.0.1:0"], &limits);
+    let told = server.line();
+    let address = told.split("http://").nth(1).unwrap().strip_suffix("/status").unwrap().to_owned();
+    let mut late = group.worker(1, &["stall", "0"], &limits);
+    let mut first = group.worker(0, &["stop"], &[&limits[..], &[("NCCL_DEBUG", "WARN")]].concat());
+    assert_eq!(late.line(), "STALLS");
+    let waits = "has not answered for";
+    for warned in [&mut server, &mut first] {
+        let warning = line(warned, "NCCL WARN");
+        assert!(warning.contains("rank 1 (") && warning.contains(waits), "{warning}");
+        assert!(warning.ends_with("s: the first round waits for its first push (RSUM_WARN_S)"), "{warning}");
+    }
+    let status: serde_json::Value = serde_json::from_str(&ask(&address, "/status").1).unwrap();
+    let waiting = &status["service"]["waiting"];
+    assert_eq!((&waiting["phase"], &waiting["workers"]), (&"start".into(), &[1].into()), "{status}");
+    assert!(waiting["waited_s"].as_u64() >= Some(1), "{status}");
+    let lost = line(&mut first, "LOST");
+    assert!(
+        lost.contains("rank 1 (") && lost.contains("waits for its first push (RSUM_TIMEOUT_S)"),
+        "{lost}"
+    );
+    assert!(server.rest().contains("rank 1 ("));
+}
+
+#[test]
+fn the_others_go_on_without_who_does_not_push() {
+    let program = sum_program("sum-stall");
+    let group = Group::new(&program, 3, 1);
+    let settings = [("RSUM_ON_LOSS", "continue"), ("RSUM_TIMEOUT_S", "1")];
+    let server = group.server(&[], &settings);
+    let mut late = group.worker(1, &["stall", "2"], &settings);
+    let others = [0, 2].map(|worker| group.worker(worker, &["continue"], &settings));
+    assert_eq!(late.line(), "STALLS");
+    for said in others.map(Rank::rest) {
+        let lost = said.lines().find(|line| line.starts_with("LOST")).unwrap();
+        assert!(lost.contains("rank 1 (") && lost.contains("waits for its push"), "{said}");
+        assert!(said.contains(" of 2, 1 servers, epoch 1\n") && said.ends_with("DONE\n"), "{said}");
+    }
+    assert!(server.rest().ends_with("the job is over\n"));
+}
