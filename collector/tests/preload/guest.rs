@@ -8,7 +8,7 @@ use std::process::Command;
 use ringscope_wire::Primitive::{AllReduce, Recv};
 use ringscope_wire::segment::layout::STATE_FAULT;
 
-use crate::harness::{assert_good, job, left_by, library};
+use crate::harness::{Job, assert_good, job, left_by, library, summation_job};
 
 #[test]
 fn the_record_path_makes_no_system_call() {
@@ -72,8 +72,16 @@ fn a_folder_that_cannot_be_written_does_not_touch_the_job() {
 
 #[test]
 fn a_full_disk_does_not_touch_the_job() {
-    // A file system of 64 KiB in a mount namespace of its own.
-    let mut job = job("every_primitive");
+    with_a_full_folder(job("every_primitive"), "every_primitive");
+}
+
+#[test]
+fn a_full_disk_does_not_touch_a_summation_group() {
+    with_a_full_folder(summation_job("lost").env("RSUM_OBSERVER", library()), "lost");
+}
+
+/// The job, in a mount namespace of its own, whose file system for segments has 64 KiB.
+fn with_a_full_folder(mut job: Job, scenario: &str) {
     std::fs::create_dir_all(&job.dir).unwrap();
     let script = r#"mount -t tmpfs -o size=64k tmpfs "$RINGSCOPE_DIR" && env LD_PRELOAD="$PRELOAD" "$0" "$1" && ls -A "$RINGSCOPE_DIR""#;
     let program = job.command().get_program().to_owned();
@@ -86,7 +94,7 @@ fn a_full_disk_does_not_touch_the_job() {
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
         .arg(program)
-        .arg("every_primitive")
+        .arg(scenario)
         .envs(environment)
         .env("PRELOAD", library())
         .output()
