@@ -17,10 +17,11 @@ use engine::process::now;
 use engine::sum::sum_program;
 use serde_json::Value;
 
-/// The daemon names the dead one so soon after the death, on a machine that does other work besides.
-const NAME_WAIT: Duration = Duration::from_secs(5);
-/// Between two questions: answers come from what the daemon keeps, so this costs next to nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The daemon names the dead one so soon after the death, on a machine that does other work besides; how often it takes more
+/// than a second is printed.
+const NAME_WAIT: Duration = Duration::from_secs(10);
+/// Between two questions, which are computed anew whenever the daemon has heard something.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A daemon and an agent, as processes, and what REST says.
 struct Ringscope {
