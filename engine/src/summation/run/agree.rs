@@ -224,11 +224,11 @@ mod tests {
         let late = |agreement: &Agreement, own| agreement.late(own).map(|wait| wait.workers);
         let mut worker = agreement(5);
         assert_eq!(late(&worker, 0), Some(vec![1]));
-        let _ = worker.compare(declared(5).digest(), 2, 1);
+        let _ = worker.compare(declared(5).digest(), (2, false), 1);
         assert_eq!(late(&worker, 0), None);
         let mut server = Agreement::new(None, MEMBERS, 2);
         assert_eq!(late(&server, 2), None, "nobody sums yet");
-        let _ = server.compare(declared(5).digest(), 2, 1);
+        let _ = server.compare(declared(5).digest(), (2, false), 1);
         assert_eq!(late(&server, 2), Some(vec![0]));
     }
 

@@ -406,6 +406,7 @@ mod tests {
             nic_mbit: None,
             continues: false,
             mode: None,
+            staging_bytes: 1 << 20,
         };
         let second = |name: &str| (name == "RSCCL_TIMEOUT_S").then(|| "1".to_owned());
         Session::join(settings, Settings::parse(second).unwrap()).unwrap()

@@ -128,11 +128,8 @@ impl Watching {
 
     /// The group has failed before its tensors were agreed: with none of them it begins, and ends.
     pub(in crate::summation::run) fn fail_early(&self, comm: &Comm, terms: &Terms, error: &Error) {
-        let none = Declarations::new(DEFAULT_PARTITION_BYTES);
-        let placed = none.ok().and_then(|none| Some((terms.placement(&none).ok()?, none)));
-        if let Some((placement, declarations)) = placed {
-            let facts = Facts { comm, terms, declarations: &declarations, placement: &placement };
-            self.voice.begin(&facts, self.session);
+        if let Ok(none) = Declarations::new(DEFAULT_PARTITION_BYTES) {
+            self.voice.begin(&Facts { comm, terms, declarations: &none }, self.session);
             self.voice.fail(comm, error);
         }
     }

@@ -10,6 +10,7 @@ use super::{Heard, Moved, Voice, Watch, Watching};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::summation::placement::assign::Placement;
+use crate::summation::placement::routes::Routes;
 use crate::summation::run::contributing::Contributing;
 use crate::summation::run::line::Outcome;
 use crate::summation::run::members::{Members, Role};
@@ -81,15 +82,16 @@ impl Watched {
     ) -> Result<Self> {
         let declarations = Arc::new(declarations);
         let terms = Terms::new(members, members.rank(role), (Epochs::default(), Mode::Rounds), None)?;
-        let placement = terms.placement(&declarations)?;
+        let routes = terms.routes(&declarations)?;
+        let placement = routes.placement();
         let observer = Observer::load(&library.to_string_lossy());
         let observer = observer.ok_or_else(|| Error::InvalidUsage("that is no watcher".to_owned()))?;
         let watching = Watching::by(observer, 1, one_of);
-        begin(&watching.voice, &terms, &declarations, &placement);
+        begin(&watching.voice, &terms, &declarations, placement);
         if watching.voice.context.get().is_none() {
             return Err(Error::InvalidUsage("the watcher follows no group".to_owned()));
         }
-        let (serving, contributing) = sides(&watching, &terms, &declarations, &placement)?;
+        let (serving, contributing) = sides(&watching, &terms, &declarations, &routes)?;
         let own = terms.members.service_of_rank(terms.rank);
         let owner = |part: &Part| placement.owner(part.key).map_or(0, usize::from);
         let parts: Vec<Part> = declarations.parts().collect();
@@ -146,7 +148,8 @@ impl Watched {
         let round = 2 * (index / self.owned.len()) as u64 + 1;
         let Some(heard) = black_box(&mut self.serving.heard) else { return };
         if event == Event::Arrived {
-            heard.arrived(worker, key, round, usize::try_from(part.size_bytes).unwrap_or(0));
+            heard.contributed(worker, usize::try_from(part.size_bytes).unwrap_or(0));
+            heard.arrived(worker, key, round);
         } else {
             let (n_contributors, fingerprint) = (self.n_workers, index as u64);
             heard.made(&Finished { key, round, n_contributors, last_arriver: worker, fingerprint });
@@ -163,10 +166,10 @@ impl Watched {
         let Some(moved) = black_box(&mut contributing.moved) else { return };
         match event {
             Event::PushIssued => moved.push_issued(service, key, bytes),
-            Event::Pushed => moved.pushed(service, key, bytes),
+            Event::Pushed => moved.pushed((service, service), key, bytes),
             Event::PullIssued => moved.pull_issued(service, key, bytes),
             Event::Pulled => {
-                moved.pulled(service, key, bytes);
+                moved.pulled((service, service), key, bytes);
                 black_box(moved.wants_result(key, round));
             }
             Event::Result => {
@@ -189,10 +192,11 @@ impl Watched {
     fn fill(&mut self) -> Outcome<()> {
         for part in &self.owned {
             let len = usize::try_from(part.size_bytes).unwrap_or(0);
-            let frame = Frame { key: part.key, round: 0, offset: 0, len, reduction: Reduction::Sum };
+            let (round, offset, reduction, last) = (0, 0, Reduction::Sum, None);
+            let frame = Frame { key: part.key, round, offset, len, reduction, last };
             for worker in 0..self.n_workers - 1 {
                 if self.serving.land(worker, &frame)?.is_some() {
-                    self.serving.landed(worker, len)?;
+                    self.serving.landed(worker, &frame)?;
                 }
             }
         }
@@ -211,14 +215,14 @@ fn sides(
     watching: &Arc<Watching>,
     terms: &Terms,
     declarations: &Arc<Declarations>,
-    placement: &Arc<Placement>,
+    routes: &Arc<Routes>,
 ) -> Result<(Serving, Option<Contributing>)> {
     let (members, wire) = (terms.members, Wire::new(terms.epochs));
     let settings = worker::Settings::default();
     let frame_bytes = usize::try_from(settings.frame_bytes).unwrap_or(usize::MAX);
     let lines = std::iter::repeat_with(|| None).take(members.n_workers).collect();
     let mut serving = Serving::new(
-        terms.service(declarations, placement),
+        (terms.service(declarations, routes), terms.host_sums(declarations, routes)),
         wire,
         Arc::clone(declarations),
         frame_bytes,
@@ -227,7 +231,7 @@ fn sides(
     );
     serving.heard = Some(Box::new(Heard::new(Arc::clone(&watching.voice), members.n_workers)));
     let mut contributing = match terms.rank < members.n_workers {
-        true => Some(worker_side(watching, terms, declarations, placement)?),
+        true => Some(worker_side(watching, terms, declarations, routes)?),
         false => None,
     };
     Watch::place(declarations, &mut serving, contributing.as_mut());
@@ -238,14 +242,14 @@ fn worker_side(
     watching: &Arc<Watching>,
     terms: &Terms,
     declarations: &Arc<Declarations>,
-    placement: &Arc<Placement>,
+    routes: &Arc<Routes>,
 ) -> Result<Contributing> {
     let n_ranks = terms.members.n_ranks();
-    let mut pipeline = Pipeline::new(&terms.fractions(), worker::Settings::default());
+    let mut pipeline = Pipeline::new(&terms.fractions()?, worker::Settings::default());
     for (tensor, declaration) in declarations.tensors().iter().enumerate() {
         let part = |part: Part| worker::Part {
             key: part.key,
-            server: placement.owner(part.key).map_or(0, usize::from),
+            server: routes.owner(part.key),
             bytes: part.size_bytes,
             compress: false,
         };
@@ -255,7 +259,7 @@ fn worker_side(
     }
     let lines = std::iter::repeat_with(|| None).take(n_ranks).collect();
     let (wire, known) = (Wire::new(terms.epochs), Arc::clone(declarations));
-    let mut side = Contributing::new(terms.rank, pipeline, wire, known, Arc::clone(placement), lines);
+    let mut side = Contributing::new(terms.rank, pipeline, wire, known, Arc::clone(routes), lines);
     let is_local = vec![false; n_ranks];
     side.moved = Some(Box::new(Moved::new(Arc::clone(&watching.voice), is_local, watching.one_of)));
     Ok(side)
