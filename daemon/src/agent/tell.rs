@@ -104,7 +104,7 @@ const fn made_by(made_by: u32) -> &'static str {
         MADE_BY_SPLIT => "ncclCommSplit",
         MADE_BY_SHRINK => "ncclCommShrink",
         MADE_BY_GROW => "ncclCommGrow",
-        MADE_BY_SUMMATION => "rsum_init",
+        MADE_BY_SUMMATION => crate::model::summation::MADE_BY,
         _ => "",
     }
 }

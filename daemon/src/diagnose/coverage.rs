@@ -138,7 +138,7 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
         // Nobody says who has told of it.
         return Vec::new();
     }
-    if &*facts.made_by == "rsum_init" {
+    if &*facts.made_by == crate::model::summation::MADE_BY {
         // It carries a summation group, which is told of by its own words.
         return Vec::new();
     }

@@ -332,7 +332,7 @@ fn what_carries_a_summation_group_is_not_held_to_calls_of_nccl() {
     let mut processes = healthy_pair().processes();
     for communicator in processes.iter_mut().flat_map(|process| &mut process.communicators) {
         communicator.sources = Some(batch::Sources { calls: false, plugin: true, log: false });
-        communicator.made_by = "rsum_init".to_owned();
+        communicator.made_by = crate::model::summation::MADE_BY.to_owned();
     }
     assert_eq!(settled(processes).1, [""; 0]);
 }

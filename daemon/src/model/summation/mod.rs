@@ -28,3 +28,6 @@ pub use services::Service;
 pub use waits::Wait;
 
 pub(super) use known::{Groups, Told};
+
+/// What the communicators that carry groups are made by, as agents tell it: the engine's function.
+pub const MADE_BY: &str = "rsum_init";
