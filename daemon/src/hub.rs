@@ -9,6 +9,7 @@ mod changes;
 mod collectors;
 mod levels;
 mod relational;
+mod sampling;
 mod unsaved;
 mod versions;
 
@@ -27,8 +28,9 @@ use tokio::sync::{Notify, broadcast};
 use crate::api;
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
+use crate::model::summation::GroupId;
 use crate::model::{Changes, CommunicatorId, Model};
-use crate::store::{Restored, SampleRow};
+use crate::store::Restored;
 
 /// See the module.
 pub struct Hub {
@@ -51,6 +53,8 @@ struct State {
     change: changes::Pending,
     /// Communicators that changed since they were last sampled.
     unsampled: BTreeSet<CommunicatorId>,
+    /// The same of summation groups.
+    unsampled_groups: BTreeSet<GroupId>,
     next_sample: Timestamp,
     /// When the last samples were taken, in milliseconds; none may have the same time.
     last_sample_ms: i64,
@@ -82,6 +86,7 @@ impl Hub {
             unsaved: Unsaved::default(),
             change: changes::Pending::default(),
             unsampled: BTreeSet::new(),
+            unsampled_groups: BTreeSet::new(),
             next_sample: Timestamp(0),
             last_sample_ms: 0,
             stale_rows: BTreeSet::new(),
@@ -241,6 +246,7 @@ impl Hub {
         }
         state.note_collectors(&changes.facts);
         state.unsampled.extend(&changes.communicators);
+        state.unsampled_groups.extend(&changes.summations);
         if !changes.facts.is_empty() {
             state.stale_rows.extend(&changes.communicators);
         }
@@ -274,38 +280,9 @@ impl State {
             self.collectors.note(key, process.as_ref());
         }
     }
-
-    /// Samples what changed, unless that is too soon: the more series, the longer the interval.
-    fn sample(&mut self, now: Timestamp, interval: Duration) {
-        if now < self.next_sample || self.unsampled.is_empty() {
-            return;
-        }
-        let samples = self.model.samples(&std::mem::take(&mut self.unsampled));
-        let stretched = Duration::from_secs((samples.len() / SAMPLE_ROWS_PER_S_MAX) as u64);
-        let wait = u64::try_from(interval.max(stretched).as_nanos()).unwrap_or(u64::MAX);
-        // A tenth less: the tick that is due may come a little early.
-        self.next_sample = Timestamp(now.0.saturating_add(wait - wait / 10));
-        // A clock that is set back must not make two rows of one key.
-        let ts_ms = now.unix_ms().cast_signed().max(self.last_sample_ms + 1);
-        self.last_sample_ms = ts_ms;
-        self.unsaved.samples(samples.into_iter().map(|sample| SampleRow {
-            comm: sample.comm.to_string(),
-            ts_ms,
-            host: sample.host,
-            primitive: sample.primitive.label(),
-            issued_calls: sample.issued_calls.cast_signed(),
-            issued_bytes: sample.issued_bytes.cast_signed(),
-            completed_calls: sample.completed_calls.cast_signed(),
-            completed_bytes: sample.completed_bytes.cast_signed(),
-            intra_bytes: sample.intra_bytes.map(u64::cast_signed),
-            inter_bytes: sample.inter_bytes.map(u64::cast_signed),
-        }));
-    }
 }
 
 /// Changes that a slow subscriber may be behind before it misses some; each only says "look again".
 const CHANGES_MAX: usize = 16;
 /// At most one change is told per this time.
 const CHANGES_INTERVAL: Duration = Duration::from_millis(500);
-/// Rows of history written per second: 90 MB a day of SQLite at most per hundred of them.
-const SAMPLE_ROWS_PER_S_MAX: usize = 1000;

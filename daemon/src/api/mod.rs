@@ -41,8 +41,8 @@ pub use search::{SearchHit, SearchKind};
 pub use series::{Series, SeriesLine};
 pub use summation::{
     SummationFlow, SummationGroup, SummationGroupDetail, SummationGroupState, SummationKeyClass,
-    SummationLost, SummationRole, SummationRound, SummationRounds, SummationService, SummationStage,
-    SummationWait, SummationWorker,
+    SummationLost, SummationRole, SummationRound, SummationRounds, SummationSeries, SummationSeriesLine,
+    SummationService, SummationStage, SummationWait, SummationWorker,
 };
 pub use trace::{Trace, TraceEvent};
 

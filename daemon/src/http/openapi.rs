@@ -26,7 +26,7 @@ pub(super) fn complete(document: &mut utoipa::openapi::OpenApi) {
             operation.operation_id = Some(format!("{method}_{}", words.join("_")));
             for parameter in operation.parameters.iter_mut().flatten() {
                 let RefOr::T(parameter) = parameter else { continue };
-                if let Some(schema) = parameters::schema(&parameter.name) {
+                if let Some(schema) = parameters::schema(path, &parameter.name) {
                     parameter.schema = Some(schema.into());
                 }
             }

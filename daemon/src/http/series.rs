@@ -1,19 +1,20 @@
 //! `GET series`: history.
 
 mod lines;
+pub(super) mod summation;
 
 use axum::Json;
 use axum::extract::State;
 
-use self::lines::{By, Lines, Shape};
+use self::lines::{Apart, By, How, LineKey, Lines, Shape};
 use super::App;
 use super::problem::ApiError;
 use super::query::{Params, wrong};
-use crate::api::{Problem, Series};
+use crate::api::{Problem, Series, SeriesLine};
 use crate::clock::{self, Timestamp};
 use crate::config::duration;
 use crate::ingest::StoreState;
-use crate::store::{Metric, SeriesQuery};
+use crate::store::{Metric, Reading, SeriesQuery};
 use ringscope_wire::Primitive;
 
 /// Of what, and of which time, for the document.
@@ -54,23 +55,45 @@ pub(super) struct HistoryParams {
     ))]
 pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Json<Series>, ApiError> {
     let params = params.allow(&PARAMETERS)?;
-    let metrics = Metric::ALL.map(|metric| (metric.label(), metric));
-    let Some(metric) = params.word("metric", &metrics)? else {
-        let allowed: Vec<&str> = metrics.iter().map(|(word, _)| *word).collect();
-        return Err(ApiError::bad_request(format!(
-            "the parameter metric is missing; allowed: {}",
-            allowed.join(", ")
-        )));
-    };
-    let rate = params.boolean("rate")?.unwrap_or(false);
-    if rate && !metric.is_counter() {
-        return Err(ApiError::bad_request("the parameter rate is \"true\"; allowed of backlog_bytes: false"));
-    }
+    let (metric, rate) = metric(&params, Metric::OF_COMMUNICATORS)?;
     Ok(Json(read(&app, &Asked::from_params(&params, metric, rate, clock::now())?).await?))
 }
 
-/// What the store has of it.
+/// The metric asked for, one of `all`, and whether its growth per second is.
+pub(super) fn metric<const N: usize>(params: &Params, all: [Metric; N]) -> Result<(Metric, bool), ApiError> {
+    let metrics = all.map(|metric| (metric.label(), metric));
+    let Some(metric) = params.word("metric", &metrics)? else {
+        let allowed = metrics.map(|(word, _)| word).join(", ");
+        return Err(ApiError::bad_request(format!("the parameter metric is missing; allowed: {allowed}")));
+    };
+    let rate = params.boolean("rate")?.unwrap_or(false);
+    if rate && !metric.is_counter() {
+        let word = metric.label();
+        return Err(ApiError::bad_request(format!(
+            "the parameter rate is \"true\"; allowed of {word}: false"
+        )));
+    }
+    Ok((metric, rate))
+}
+
+/// What the store has of it, of communicators.
 pub(super) async fn read(app: &App, asked: &Asked) -> Result<Series, ApiError> {
+    let line = |(key, values): (LineKey, Vec<Option<f64>>)| SeriesLine {
+        primitive: key.kind.unwrap_or_default(),
+        host: key.host,
+        comm: key.id,
+        values,
+    };
+    Ok(Series {
+        metric: asked.query.metric.label().to_owned(),
+        unit: asked.unit(),
+        step_s: asked.shape.step_s(),
+        times_ms: asked.times_ms(),
+        lines: lines(app, asked).await?.into_iter().map(line).collect(),
+    })
+}
+
+async fn lines(app: &App, asked: &Asked) -> Result<Vec<(LineKey, Vec<Option<f64>>)>, ApiError> {
     let Asked { query, shape } = asked;
     let mut lines = Lines::new(*shape);
     let is_whole = match app.keeper.state() {
@@ -84,20 +107,10 @@ pub(super) async fn read(app: &App, asked: &Asked) -> Result<Series, ApiError> {
         }
         StoreState::Away(reason) => return Err(ApiError::unavailable("store-away", reason)),
     };
-    let lines = is_whole.then(|| lines.finish()).flatten().ok_or_else(|| {
+    is_whole.then(|| lines.finish()).flatten().ok_or_else(|| {
         ApiError::bad_request(
             "that is more than one answer carries; give job, comm, host or primitive, a longer step or less time",
         )
-    })?;
-    let metric = query.metric;
-    let unit = if shape.rate { format!("{}_per_second", metric.unit()) } else { metric.unit().to_owned() };
-    let times = (query.from_ms..).step_by(usize::try_from(query.step_ms).unwrap_or(1));
-    Ok(Series {
-        metric: metric.label().to_owned(),
-        unit,
-        step_s: shape.step_s(),
-        times_ms: times.take(shape.buckets).map(i64::unsigned_abs).collect(),
-        lines,
     })
 }
 
@@ -108,6 +121,16 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    fn unit(&self) -> String {
+        let unit = self.query.metric.unit();
+        if self.shape.how == How::Rate { format!("{unit}_per_second") } else { unit.to_owned() }
+    }
+
+    fn times_ms(&self) -> Vec<u64> {
+        let times = (self.query.from_ms..).step_by(usize::try_from(self.query.step_ms).unwrap_or(1));
+        times.take(self.shape.buckets).map(i64::unsigned_abs).collect()
+    }
+
     /// Checks what says which samples and which times.
     pub(super) fn from_params(
         params: &Params,
@@ -117,6 +140,26 @@ impl Asked {
     ) -> Result<Self, ApiError> {
         let primitives = Primitive::ALL.map(|primitive| (primitive.label(), primitive));
         let primitive = params.word("primitive", &primitives)?;
+        let by = match params.boolean("by_host")? {
+            Some(true) => By::Host,
+            _ => params
+                .word("by", &[("primitive", By::Primitive), ("host", By::Host), ("comm", By::Comm)])?
+                .unwrap_or(By::Primitive),
+        };
+        let mut asked = Self::of_all(params, metric, rate, now)?;
+        asked.shape.apart = by.apart();
+        asked.query = SeriesQuery {
+            job: params.owned("job"),
+            id: params.owned("comm"),
+            host: params.owned("host"),
+            kind: primitive.map(|primitive| primitive.label().to_owned()),
+            ..asked.query
+        };
+        Ok(asked)
+    }
+
+    /// Checks what says which times; of every series, all in one line.
+    fn of_all(params: &Params, metric: Metric, rate: bool, now: Timestamp) -> Result<Self, ApiError> {
         let to_ms = params.time("to")?.unwrap_or(now).unix_ms().cast_signed();
         let from_ms = params.time("from")?.map(|from| from.unix_ms().cast_signed());
         let from_ms = from_ms.unwrap_or(to_ms - RANGE_DEFAULT_MS);
@@ -139,24 +182,16 @@ impl Asked {
         } else {
             (end_ms - from_ms + step_ms - 1) / step_ms
         };
-        let by = match params.boolean("by_host")? {
-            Some(true) => By::Host,
-            _ => params
-                .word("by", &[("primitive", By::Primitive), ("host", By::Host), ("comm", By::Comm)])?
-                .unwrap_or(By::Primitive),
-        };
-        let query = SeriesQuery {
-            metric,
-            job: params.owned("job"),
-            comm: params.owned("comm"),
-            host: params.owned("host"),
-            primitive: primitive.map(|primitive| primitive.label().to_owned()),
-            from_ms,
-            to_ms: end_ms,
-            step_ms,
-        };
+        let (job, id, host, kind) = (None, None, None, None);
+        let query = SeriesQuery { metric, job, id, host, kind, from_ms, to_ms: end_ms, step_ms };
         let buckets = usize::try_from(buckets).unwrap_or(0);
-        Ok(Self { query, shape: Shape { from_ms, buckets, step_ms, rate, by } })
+        let how = match metric.reading() {
+            _ if rate => How::Rate,
+            Reading::Worst => How::Worst,
+            Reading::Counter | Reading::Value => How::Value,
+        };
+        let apart = Apart { kind: false, host: false, id: false };
+        Ok(Self { query, shape: Shape { from_ms, buckets, step_ms, how, apart } })
     }
 }
 

@@ -12,13 +12,18 @@ use super::openapi;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
+use super::series::summation as history;
 use crate::api::{Page, Problem, SummationGroup, SummationGroupDetail, SummationGroupState, SummationRounds};
 use crate::model::limits::MAX_GROUP_ROUNDS;
 use crate::view;
 
 /// Every route here.
 pub(super) fn routes() -> OpenApiRouter<App> {
-    openapi::router().routes(routes!(list)).routes(routes!(one)).routes(routes!(rounds))
+    openapi::router()
+        .routes(routes!(list))
+        .routes(routes!(one))
+        .routes(routes!(rounds))
+        .routes(routes!(history::series))
 }
 
 /// Summation groups, the newest first.

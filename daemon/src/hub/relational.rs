@@ -7,8 +7,9 @@ use ringscope_wire::batch::Process;
 use super::State;
 use crate::api;
 use crate::clock::Timestamp;
+use crate::model::summation::{Group, GroupId};
 use crate::model::{CommunicatorId, Model};
-use crate::store::{CommunicatorRow, HopRow, HostRow, JobRow, RankRow, WriteSet};
+use crate::store::{CommunicatorRow, HopRow, HostRow, JobRow, RankRow, SummationGroupRow, WriteSet};
 use crate::view;
 
 impl State {
@@ -26,6 +27,7 @@ impl State {
             view::communicators(&self.model, &self.diagnosis, now, &view::CommunicatorFilter::default());
         let live = all.iter().filter(|summary| summary.state != api::CommunicatorState::Ended);
         self.stale_rows.extend(live.filter_map(|summary| summary.id.parse::<CommunicatorId>().ok()));
+        self.unsaved.summations.extend(self.model.summations().map(Group::id));
     }
 }
 
@@ -107,6 +109,30 @@ pub(super) fn of_jobs_and_hosts(state: &State, comms: &[CommunicatorId], now: Ti
     set.jobs.extend(all.map(|job| job_row(job, updated_ns)));
     let known = view::hosts(model, diagnosis, now, |host, _| hosts.contains(host));
     set.hosts.extend(known.iter().map(|host| host_row(host, updated_ns)));
+}
+
+/// Summation groups, as far as they are known.
+pub(super) fn of_groups(state: &State, groups: &[GroupId], now: Timestamp) -> Vec<SummationGroupRow> {
+    let known = groups.iter().filter_map(|id| state.model.summation(*id));
+    known.filter_map(|group| group_row(&state.model, group, now)).collect()
+}
+
+fn group_row(model: &Model, group: &Group, now: Timestamp) -> Option<SummationGroupRow> {
+    let facts = group.facts()?;
+    Some(SummationGroupRow {
+        id: group.id().to_string(),
+        job: group.job(model).to_owned(),
+        session: format!("{:016x}", group.session()),
+        membership_epoch: facts.membership_epoch.cast_signed(),
+        state: word(&group.state(model, now)),
+        n_workers: i64::from(facts.n_workers),
+        n_servers: i64::from(facts.n_servers),
+        asynchronous: i64::from(facts.asynchronous),
+        model_bytes: facts.model_bytes.cast_signed(),
+        started_ns: ns(group.started()),
+        ended_ns: group.ended(model).map(ns),
+        updated_ns: ns(now),
+    })
 }
 
 fn rank_row(comm: &str, rank: &api::Rank, updated_ns: i64) -> RankRow {

@@ -8,8 +8,9 @@ use prost::Message as _;
 use super::{State, relational};
 use crate::api;
 use crate::clock::Timestamp;
+use crate::model::summation::GroupId;
 use crate::model::{Changes, CommunicatorId};
-use crate::store::{CountersRow, ProcessRow, SampleRow, WriteSet};
+use crate::store::{CountersRow, ProcessRow, SampleRow, SummationSampleRow, WriteSet};
 
 /// Names of what changed and was not written.
 #[derive(Debug, Default)]
@@ -18,8 +19,10 @@ pub struct Unsaved {
     facts: BTreeSet<String>,
     counters: BTreeSet<String>,
     pub(super) communicators: BTreeSet<CommunicatorId>,
+    pub(super) summations: BTreeSet<GroupId>,
     findings: BTreeMap<String, api::Finding>,
     samples: VecDeque<SampleRow>,
+    summation_samples: VecDeque<SummationSampleRow>,
     /// Samples that did not fit: history lost while the database was away.
     dropped_samples: u64,
 }
@@ -35,10 +38,11 @@ impl Unsaved {
     }
 
     pub(super) fn samples(&mut self, samples: impl Iterator<Item = SampleRow>) {
-        self.samples.extend(samples);
-        let excess = self.samples.len().saturating_sub(SAMPLES_MAX);
-        self.samples.drain(..excess);
-        self.dropped_samples += excess as u64;
+        self.dropped_samples += keep(&mut self.samples, samples);
+    }
+
+    pub(super) fn summation_samples(&mut self, samples: impl Iterator<Item = SummationSampleRow>) {
+        self.dropped_samples += keep(&mut self.summation_samples, samples);
     }
 
     /// Joins what could not be written with what has come since, which is newer.
@@ -47,12 +51,15 @@ impl Unsaved {
         self.facts.extend(older.facts);
         self.counters.extend(older.counters);
         self.communicators.extend(older.communicators);
+        self.summations.extend(older.summations);
         for (id, finding) in older.findings {
             self.findings.entry(id).or_insert(finding);
         }
         let newer = std::mem::replace(&mut self.samples, older.samples);
         self.dropped_samples += older.dropped_samples;
         self.samples(newer.into_iter());
+        let newer = std::mem::replace(&mut self.summation_samples, older.summation_samples);
+        self.summation_samples(newer.into_iter());
     }
 
     /// Whether the store has everything.
@@ -62,8 +69,10 @@ impl Unsaved {
             && self.facts.is_empty()
             && self.counters.is_empty()
             && self.communicators.is_empty()
+            && self.summations.is_empty()
             && self.findings.is_empty()
             && self.samples.is_empty()
+            && self.summation_samples.is_empty()
     }
 
     /// Samples lost since the last call because the database was away for too long.
@@ -82,8 +91,10 @@ impl Unsaved {
             facts,
             counters,
             communicators: self.communicators.iter().copied().collect(),
+            summations: self.summations.iter().copied().collect(),
             findings: self.findings.values().cloned().collect(),
             samples: self.samples.iter().cloned().collect(),
+            summation_samples: self.summation_samples.iter().cloned().collect(),
             started: false,
         }
     }
@@ -96,8 +107,10 @@ pub struct Batched {
     facts: Vec<String>,
     counters: Vec<String>,
     communicators: Vec<CommunicatorId>,
+    summations: Vec<GroupId>,
     findings: Vec<api::Finding>,
     samples: Vec<SampleRow>,
+    summation_samples: Vec<SummationSampleRow>,
     started: bool,
 }
 
@@ -113,6 +126,8 @@ impl Batched {
             self.started = true;
             set.findings = std::mem::take(&mut self.findings);
             set.samples = std::mem::take(&mut self.samples);
+            set.summation_samples = std::mem::take(&mut self.summation_samples);
+            set.summation_groups = relational::of_groups(state, &self.summations, now);
             relational::of_jobs_and_hosts(state, &self.communicators, now, &mut set);
         }
         let updated_ns = now.0.cast_signed();
@@ -137,6 +152,14 @@ impl Batched {
     }
 }
 
+/// Adds what is newer; what is then too much goes from the front. Returns how many that are.
+fn keep<T>(kept: &mut VecDeque<T>, newer: impl Iterator<Item = T>) -> u64 {
+    kept.extend(newer);
+    let excess = kept.len().saturating_sub(SAMPLES_MAX);
+    kept.drain(..excess);
+    excess as u64
+}
+
 fn split_off(keys: &mut Vec<String>) -> Vec<String> {
     keys.split_off(keys.len().saturating_sub(PROCESSES_AT_ONCE))
 }
@@ -155,7 +178,7 @@ fn process_row(key: String, process: &ringscope_wire::batch::Process, updated_ns
     }
 }
 
-/// Samples that wait while the database is away: 20 s at the highest rate, minutes in a small job.
+/// Samples that wait while the database is away, of communicators and of summation groups: 20 s at the highest rate, minutes in a small job.
 const SAMPLES_MAX: usize = 20_000;
 /// Processes encoded under one hold of the lock: some milliseconds.
 const PROCESSES_AT_ONCE: usize = 64;

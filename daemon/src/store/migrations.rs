@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 4] = [
+const VERSIONS: [(i64, &str, &str, &str); 5] = [
     (
         1,
         "tables",
@@ -79,5 +79,11 @@ const VERSIONS: [(i64, &str, &str, &str); 4] = [
         "rollups",
         include_str!("../../../migrations/postgres/0004_rollups.sql"),
         include_str!("../../../migrations/sqlite/0004_rollups.sql"),
+    ),
+    (
+        5,
+        "summations",
+        include_str!("../../../migrations/postgres/0005_summations.sql"),
+        include_str!("../../../migrations/sqlite/0005_summations.sql"),
     ),
 ];

@@ -3,6 +3,7 @@
 //! The only place with SQL. It never judges: it keeps what the model knew, and gives it back.
 
 mod error;
+mod history;
 mod migrations;
 mod open;
 mod resolution;
@@ -20,9 +21,10 @@ pub use open::Store;
 pub use restore::Restored;
 pub use retention::Keep;
 pub use rows::{
-    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow, WriteSet,
+    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
+    SummationGroupRow, SummationSampleRow, WriteSet,
 };
-pub use series::{Metric, SamplePoint, SeriesQuery};
+pub use series::{Metric, Reading, SamplePoint, SeriesQuery};
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 /// Runs one body for whichever database it is, with `$pool` the pool to write through (or to read from) and `$db`

@@ -13,7 +13,7 @@ impl Resolution {
     /// Rollups, the finest first: each is made of the one before, the first of the samples.
     pub(super) const ROLLUPS: [Self; 3] = [Self::Minute, Self::TenMinutes, Self::Hour];
 
-    /// Length of a bucket; 0 of the samples. `rollups.level_ms`.
+    /// Length of a bucket; 0 of the samples. The column `level_ms`.
     pub(super) const fn bucket_ms(self) -> i64 {
         match self {
             Self::Samples => 0,
@@ -29,16 +29,6 @@ impl Resolution {
             Self::Samples | Self::Minute => Self::Samples,
             Self::TenMinutes => Self::Minute,
             Self::Hour => Self::TenMinutes,
-        }
-    }
-
-    /// What a statement says to mean its rows, up to further conditions: the columns after that lead the primary key.
-    pub(super) const fn rows(self) -> &'static str {
-        match self {
-            Self::Samples => "samples WHERE",
-            Self::Minute => "rollups WHERE level_ms = 60000 AND",
-            Self::TenMinutes => "rollups WHERE level_ms = 600000 AND",
-            Self::Hour => "rollups WHERE level_ms = 3600000 AND",
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Row as _};
 
+use super::history::{self, History};
 use super::resolution::Resolution;
 use super::{Store, StoreError, each};
 use crate::clock::Timestamp;
@@ -53,15 +54,28 @@ impl Store {
         self.sweep_history(Resolution::Samples, cutoff_ms).await
     }
 
-    /// One communicator after the other, a slice of time at once: both lead the primary key.
     async fn sweep_history(&self, resolution: Resolution, cutoff_ms: i64) -> Result<u64, StoreError> {
-        let statement = format!("DELETE FROM {} comm = $1 AND ts_ms < $2", resolution.rows());
+        let mut deleted = 0;
+        for of in history::ALL {
+            deleted += self.sweep_history_of(of, resolution, cutoff_ms).await?;
+        }
+        Ok(deleted)
+    }
+
+    /// One subject after the other, a slice of time at once: both lead the primary key.
+    async fn sweep_history_of(
+        &self,
+        of: &History,
+        resolution: Resolution,
+        cutoff_ms: i64,
+    ) -> Result<u64, StoreError> {
+        let statement = format!("DELETE FROM {} {} = $1 AND ts_ms < $2", of.rows(resolution), of.subject);
         let slice_ms = SLICE_MS.max(resolution.bucket_ms());
         let mut deleted = 0;
-        let mut comm = String::new();
-        while let Some((next, oldest_ms)) = self.oldest(resolution, &comm).await? {
+        let mut subject = String::new();
+        while let Some((next, oldest_ms)) = self.oldest(of, resolution, &subject).await? {
             if oldest_ms >= cutoff_ms {
-                comm = next;
+                subject = next;
                 continue;
             }
             let until_ms = cutoff_ms.min(oldest_ms.saturating_add(slice_ms));
@@ -77,13 +91,20 @@ impl Store {
         Ok(deleted)
     }
 
-    /// The first communicator after `after` that has history, and the time of its oldest row.
-    async fn oldest(&self, resolution: Resolution, after: &str) -> Result<Option<(String, i64)>, StoreError> {
-        let rows = resolution.rows();
-        let query = format!("SELECT comm, ts_ms FROM {rows} comm > $1 ORDER BY comm, ts_ms LIMIT 1");
+    /// The first subject after `after` that has history, and the time of its oldest row.
+    async fn oldest(
+        &self,
+        of: &History,
+        resolution: Resolution,
+        after: &str,
+    ) -> Result<Option<(String, i64)>, StoreError> {
+        let (rows, subject) = (of.rows(resolution), of.subject);
+        let query = format!(
+            "SELECT {subject} AS subject, ts_ms FROM {rows} {subject} > $1 ORDER BY {subject}, ts_ms LIMIT 1"
+        );
         Ok(each!(read self, |pool| {
             match sqlx::query(AssertSqlSafe(query)).bind(after).fetch_optional(pool).await? {
-                Some(row) => Some((row.try_get("comm")?, row.try_get("ts_ms")?)),
+                Some(row) => Some((row.try_get("subject")?, row.try_get("ts_ms")?)),
                 None => None,
             }
         }))
@@ -102,10 +123,10 @@ fn before_ns(now: Timestamp, keep: Duration) -> u64 {
 
 /// Rows deleted in one statement: some milliseconds of the writer's time.
 const STEP_ROWS: i64 = 500;
-/// Time of which one communicator's samples are deleted in one statement.
+/// Time of which one subject's samples are deleted in one statement.
 const SLICE_MS: i64 = 5 * 60 * 1000;
 /// What is deleted, each statement with the cutoff and the number of rows. What depends on another comes first.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 11] = [
     "DELETE FROM process_counters WHERE key IN (SELECT key FROM processes WHERE ended_ns < $1 LIMIT $2)",
     "DELETE FROM processes WHERE key IN (SELECT p.key FROM processes p LEFT JOIN process_counters c \
      ON c.key = p.key WHERE p.ended_ns < $1 OR (p.updated_ns < $1 AND COALESCE(c.updated_ns, 0) < $1) LIMIT $2)",
@@ -116,6 +137,7 @@ const STEPS: [&str; 10] = [
     "DELETE FROM communicator_ranks WHERE (comm, rank) IN (SELECT r.comm, r.rank FROM communicator_ranks r \
      JOIN communicators c ON c.id = r.comm WHERE c.updated_ns < $1 LIMIT $2)",
     "DELETE FROM communicators WHERE id IN (SELECT id FROM communicators WHERE updated_ns < $1 LIMIT $2)",
+    "DELETE FROM summation_groups WHERE id IN (SELECT id FROM summation_groups WHERE updated_ns < $1 LIMIT $2)",
     "DELETE FROM findings WHERE id IN (SELECT id FROM findings WHERE state = 'resolved' AND last_seen_ns < $1 LIMIT $2)",
     "DELETE FROM agents WHERE agent_id IN (SELECT agent_id FROM agents WHERE last_seen_ns < $1 LIMIT $2)",
     "DELETE FROM hosts WHERE host IN (SELECT host FROM hosts WHERE updated_ns < $1 LIMIT $2)",

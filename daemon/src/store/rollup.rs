@@ -2,6 +2,7 @@
 //!
 //! Kept is the last row of a bucket, and both sides of each place where growth cannot be taken as a difference: a series
 //! begins, a counter falls, a counter is measured or is no longer. The others lie on the way between two that are kept.
+//! Of what is judged by its worst, every row that is kept has the largest value of its bucket.
 //!
 //! A bucket is rolled up when nothing more is to come for it. Rows are written before the mark moves past them, and
 //! writing them again changes nothing, so a run may end anywhere.
@@ -10,6 +11,7 @@ use std::collections::HashMap;
 
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _};
 
+use super::history::{self, History};
 use super::resolution::Resolution;
 use super::write::{chunks, upsert};
 use super::{SeriesQuery, Store, StoreError, each};
@@ -19,19 +21,20 @@ use crate::clock::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks(HashMap<i64, i64>);
 
-/// A row of `rollups`.
+/// A row of a table of rollups, without what all of one slice have.
 struct RollupRow {
-    level_ms: i64,
-    comm: String,
     ts_ms: i64,
     host: String,
-    primitive: String,
-    issued_calls: i64,
-    issued_bytes: i64,
-    completed_calls: i64,
-    completed_bytes: i64,
-    intra_bytes: Option<i64>,
-    inter_bytes: Option<i64>,
+    kind: String,
+    /// In the order of [`History::values`].
+    values: Vec<Option<i64>>,
+}
+
+/// What has history, and the time of its first row.
+struct Subject {
+    of: &'static History,
+    id: String,
+    first_ms: i64,
 }
 
 /// A row of `rollup_marks`.
@@ -84,19 +87,13 @@ impl Store {
                 break;
             }
             // An idle time is one step.
-            let comms = self.next_rows(resolution.source(), done_ms, until_ms).await?;
-            let first_ms = comms.iter().map(|(_, ts_ms)| *ts_ms).min().unwrap_or(until_ms);
+            let subjects = self.next_rows(resolution.source(), done_ms, until_ms).await?;
+            let first_ms = subjects.iter().map(|subject| subject.first_ms).min().unwrap_or(until_ms);
             let from_ms = resolution.floor_ms(first_ms);
             let to_ms = (from_ms + resolution.bucket_ms()).min(until_ms);
-            for (comm, _) in comms.iter().filter(|(_, ts_ms)| *ts_ms < to_ms) {
-                let rows = self.rolled(resolution, comm, Slice { from_ms, to_ms }).await?;
-                each!(write self, |pool, Db| {
-                    let mut tx = pool.begin().await?;
-                    upsert!(Db, tx, rows, RollupRow: "rollups" ["level_ms, comm, ts_ms, host, primitive"] level_ms,
-                        comm, ts_ms, host, primitive, issued_calls, issued_bytes, completed_calls, completed_bytes,
-                        intra_bytes, inter_bytes);
-                    tx.commit().await?;
-                });
+            for subject in subjects.iter().filter(|subject| subject.first_ms < to_ms) {
+                let rows = self.rolled(resolution, subject, Slice { from_ms, to_ms }).await?;
+                self.keep(resolution, subject, &rows).await?;
             }
             self.mark(resolution, to_ms).await?;
             done_ms = to_ms;
@@ -104,79 +101,80 @@ impl Store {
         Ok(done_ms)
     }
 
-    /// The communicators that have rows in that time, each with the time of its first.
+    /// What has rows in that time, each with the time of its first.
     async fn next_rows(
         &self,
         source: Resolution,
         from_ms: i64,
         to_ms: i64,
-    ) -> Result<Vec<(String, i64)>, StoreError> {
-        let rows = source.rows();
-        let sql = format!(
-            "SELECT c.id AS comm, (SELECT MIN(ts_ms) FROM {rows} comm = c.id AND ts_ms >= $1 AND ts_ms < $2) AS ts_ms \
-             FROM communicators c"
-        );
+    ) -> Result<Vec<Subject>, StoreError> {
         let mut next = Vec::new();
-        each!(read self, |pool| {
-            for row in sqlx::query(AssertSqlSafe(sql)).bind(from_ms).bind(to_ms).fetch_all(pool).await? {
-                if let Some(ts_ms) = row.try_get::<Option<i64>, _>("ts_ms")? {
-                    next.push((row.try_get("comm")?, ts_ms));
+        for of in history::ALL {
+            let (rows, subject, subjects) = (of.rows(source), of.subject, of.subjects);
+            let sql = format!(
+                "SELECT s.id AS id, (SELECT MIN(ts_ms) FROM {rows} {subject} = s.id AND ts_ms >= $1 AND ts_ms < $2) \
+                 AS ts_ms FROM {subjects} s"
+            );
+            each!(read self, |pool| {
+                for row in sqlx::query(AssertSqlSafe(sql)).bind(from_ms).bind(to_ms).fetch_all(pool).await? {
+                    if let Some(first_ms) = row.try_get::<Option<i64>, _>("ts_ms")? {
+                        next.push(Subject { of, id: row.try_get("id")?, first_ms });
+                    }
                 }
-            }
-        });
+            });
+        }
         Ok(next)
+    }
+
+    async fn keep(
+        &self,
+        resolution: Resolution,
+        subject: &Subject,
+        rows: &[RollupRow],
+    ) -> Result<(), StoreError> {
+        let (insert, replace) = subject.of.upsert();
+        each!(write self, |pool, Db| {
+            let mut tx = pool.begin().await?;
+            for chunk in chunks(rows) {
+                let mut query: QueryBuilder<Db> = QueryBuilder::new(insert.as_str());
+                query.push_values(chunk, |mut values, row| {
+                    values.push_bind(resolution.bucket_ms()).push_bind(&subject.id).push_bind(row.ts_ms);
+                    values.push_bind(&row.host).push_bind(&row.kind);
+                    for value in &row.values {
+                        values.push_bind(value);
+                    }
+                });
+                query.push(replace.as_str());
+                query.build().execute(&mut *tx).await?;
+            }
+            tx.commit().await?;
+        });
+        Ok(())
     }
 
     /// What is kept of a slice. It is read beside the writer, who has it for the rows that are kept only.
     async fn rolled(
         &self,
         resolution: Resolution,
-        comm: &str,
+        subject: &Subject,
         slice: Slice,
     ) -> Result<Vec<RollupRow>, StoreError> {
-        let (before, source) = (resolution.rows(), resolution.source().rows());
-        let begins = COUNTERS.map(|name| {
-            format!(
-                "LAG({name}) OVER series > {name} OR (LAG({name}) OVER series IS NULL) <> ({name} IS NULL)"
-            )
-        });
-        let (begins, counters) = (begins.join(" OR "), COUNTERS.join(", "));
-        let columns = format!("ts_ms, host, primitive, {counters}");
-        // Window functions of the outer SELECT see what the inner found. A row without one before it has LAG NULL and
-        // begins; one without one after it is the last.
-        let sql = format!(
-            "SELECT {columns} FROM ( \
-                 SELECT {columns}, begins, \
-                 LEAD(begins, 1, 1) OVER series AS ends, LEAD(ts_ms / $5) OVER series > ts_ms / $5 AS is_last \
-                 FROM ( \
-                     SELECT {columns}, CASE WHEN {begins} THEN 1 ELSE 0 END AS begins FROM ( \
-                         SELECT {columns} FROM {before} comm = $1 AND ts_ms >= $2 AND ts_ms < $3 \
-                         UNION ALL SELECT {columns} FROM {source} comm = $1 AND ts_ms >= $3 AND ts_ms < $4 \
-                     ) AS found WINDOW series AS (PARTITION BY host, primitive ORDER BY ts_ms) \
-                 ) AS compared WINDOW series AS (PARTITION BY host, primitive ORDER BY ts_ms) \
-             ) AS judged WHERE ts_ms >= $3 AND (begins = 1 OR ends = 1 OR is_last)"
-        );
+        let sql = kept_sql(subject.of, resolution);
         let mut kept = Vec::new();
         each!(read self, |pool| {
             let query = sqlx::query(AssertSqlSafe(sql))
-                .bind(comm)
+                .bind(&subject.id)
                 .bind(slice.from_ms - SeriesQuery::LOOK_BACK_MS)
                 .bind(slice.from_ms)
                 .bind(slice.to_ms)
                 .bind(resolution.bucket_ms());
             for row in query.fetch_all(pool).await? {
+                let values = subject.of.values().map(|name| row.try_get(name));
                 kept.push(RollupRow {
-                    level_ms: resolution.bucket_ms(),
-                    comm: comm.to_owned(),
                     ts_ms: row.try_get("ts_ms")?,
                     host: row.try_get("host")?,
-                    primitive: row.try_get("primitive")?,
-                    issued_calls: row.try_get("issued_calls")?,
-                    issued_bytes: row.try_get("issued_bytes")?,
-                    completed_calls: row.try_get("completed_calls")?,
-                    completed_bytes: row.try_get("completed_bytes")?,
-                    intra_bytes: row.try_get("intra_bytes")?,
-                    inter_bytes: row.try_get("inter_bytes")?,
+                    kind: row.try_get(subject.of.kind)?,
+                    values: values.collect::<Result<_, sqlx::Error>>()?,
                 });
             }
         });
@@ -204,8 +202,44 @@ impl Store {
     }
 }
 
-const COUNTERS: [&str; 6] =
-    ["issued_calls", "issued_bytes", "completed_calls", "completed_bytes", "intra_bytes", "inter_bytes"];
+/// The statement that reads what is kept of a slice. Its parameters: the subject, since when to look at what was kept
+/// before, from, to, the length of a bucket.
+fn kept_sql(of: &History, resolution: Resolution) -> String {
+    let History { subject, kind, .. } = of;
+    let (before, source) = (of.rows(resolution), of.rows(resolution.source()));
+    let begins: Vec<String> = of
+        .lasting
+        .iter()
+        .map(|name| {
+            format!(
+                "LAG({name}) OVER series > {name} OR (LAG({name}) OVER series IS NULL) <> ({name} IS NULL)"
+            )
+        })
+        .collect();
+    let worst = of
+        .worst
+        .iter()
+        .map(|name| format!("MAX({name}) OVER (PARTITION BY host, {kind}, ts_ms / $5) AS {name}"));
+    let values: Vec<String> = of.lasting.iter().map(ToString::to_string).chain(worst).collect();
+    let (begins, values) = (begins.join(" OR "), values.join(", "));
+    let columns: Vec<&str> = ["ts_ms", "host", kind].into_iter().chain(of.values()).collect();
+    let columns = columns.join(", ");
+    // Window functions of the outer SELECT see what the inner found. A row without one before it has LAG NULL and
+    // begins; one without one after it is the last.
+    format!(
+        "SELECT {columns} FROM ( \
+             SELECT ts_ms, host, {kind}, {values}, begins, \
+             LEAD(begins, 1, 1) OVER series AS ends, LEAD(ts_ms / $5) OVER series > ts_ms / $5 AS is_last \
+             FROM ( \
+                 SELECT {columns}, CASE WHEN {begins} THEN 1 ELSE 0 END AS begins FROM ( \
+                     SELECT {columns} FROM {before} {subject} = $1 AND ts_ms >= $2 AND ts_ms < $3 \
+                     UNION ALL SELECT {columns} FROM {source} {subject} = $1 AND ts_ms >= $3 AND ts_ms < $4 \
+                 ) AS found WINDOW series AS (PARTITION BY host, {kind} ORDER BY ts_ms) \
+             ) AS compared WINDOW series AS (PARTITION BY host, {kind} ORDER BY ts_ms) \
+         ) AS judged WHERE ts_ms >= $3 AND (begins = 1 OR ends = 1 OR is_last)"
+    )
+}
+
 /// Nothing comes later than this while the store is open: samples are written within seconds.
 const SETTLED_MS: i64 = 2 * 60 * 1000;
 /// Buckets rolled up in one call: two hours of the finest, so that a day that was never rolled up takes twelve calls.

@@ -16,6 +16,8 @@ pub struct WriteSet {
     pub hops: Vec<HopRow>,
     pub findings: Vec<api::Finding>,
     pub samples: Vec<SampleRow>,
+    pub summation_groups: Vec<SummationGroupRow>,
+    pub summation_samples: Vec<SummationSampleRow>,
 }
 
 impl WriteSet {
@@ -32,6 +34,8 @@ impl WriteSet {
             && self.hops.is_empty()
             && self.findings.is_empty()
             && self.samples.is_empty()
+            && self.summation_groups.is_empty()
+            && self.summation_samples.is_empty()
     }
 }
 
@@ -82,5 +86,17 @@ rows! {
         comm: String, ts_ms: i64, host: String, primitive: &'static str, issued_calls: i64, issued_bytes: i64,
         completed_calls: i64, completed_bytes: i64, intra_bytes: Option<i64>,
         inter_bytes: Option<i64>,
+    }
+    /// A row of `summation_groups`.
+    SummationGroupRow {
+        id: String, job: String, session: String, membership_epoch: i64, state: String, n_workers: i64,
+        n_servers: i64, asynchronous: i64, model_bytes: i64, started_ns: i64, ended_ns: Option<i64>,
+        updated_ns: i64,
+    }
+    /// A row of `summation_samples`.
+    SummationSampleRow {
+        group_id: String, ts_ms: i64, host: String, service: String, pushed_bytes: i64, pulled_bytes: i64,
+        summed_bytes: Option<i64>, finished_rounds: Option<i64>, share_ppm: i64, optimal_share_ppm: i64,
+        spread_ns: Option<i64>,
     }
 }

@@ -3,11 +3,12 @@
 use futures::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, Row as _};
 
+use super::history::{COMMUNICATORS, History, SUMMATIONS};
 use super::resolution::Resolution;
 use super::rollup::Marks;
 use super::{Store, StoreError, each};
 
-/// What the history has of each series.
+/// What the history has of each series: of communicators, then of summation groups.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "the names are those of the API")]
 pub enum Metric {
@@ -19,11 +20,29 @@ pub enum Metric {
     InterBytes,
     /// Issued and not completed: no counter, it falls too.
     BacklogBytes,
+    PushedBytes,
+    PulledBytes,
+    SummedBytes,
+    FinishedRounds,
+    SharePpm,
+    OptimalSharePpm,
+    SpreadNs,
+}
+
+/// What values mean over time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reading {
+    /// They only grow.
+    Counter,
+    /// They hold until the next one.
+    Value,
+    /// Each is the worst since the one before.
+    Worst,
 }
 
 impl Metric {
-    /// Every metric.
-    pub const ALL: [Self; 7] = [
+    /// Those of communicators.
+    pub const OF_COMMUNICATORS: [Self; 7] = [
         Self::IssuedBytes,
         Self::CompletedBytes,
         Self::IssuedCalls,
@@ -31,6 +50,17 @@ impl Metric {
         Self::IntraBytes,
         Self::InterBytes,
         Self::BacklogBytes,
+    ];
+
+    /// Those of summation groups.
+    pub const OF_SUMMATIONS: [Self; 7] = [
+        Self::PushedBytes,
+        Self::PulledBytes,
+        Self::SummedBytes,
+        Self::FinishedRounds,
+        Self::SharePpm,
+        Self::OptimalSharePpm,
+        Self::SpreadNs,
     ];
 
     /// Its word in the API; of a counter also its column.
@@ -44,13 +74,34 @@ impl Metric {
             Self::IntraBytes => "intra_bytes",
             Self::InterBytes => "inter_bytes",
             Self::BacklogBytes => "backlog_bytes",
+            Self::PushedBytes => "pushed_bytes",
+            Self::PulledBytes => "pulled_bytes",
+            Self::SummedBytes => "summed_bytes",
+            Self::FinishedRounds => "finished_rounds",
+            Self::SharePpm => "share_ppm",
+            Self::OptimalSharePpm => "optimal_share_ppm",
+            Self::SpreadNs => "spread_ns",
+        }
+    }
+
+    /// What its values mean over time.
+    #[must_use]
+    pub const fn reading(self) -> Reading {
+        match self {
+            Self::BacklogBytes | Self::SharePpm | Self::OptimalSharePpm => Reading::Value,
+            Self::SpreadNs => Reading::Worst,
+            _ => Reading::Counter,
         }
     }
 
     /// Whether it only grows.
     #[must_use]
-    pub const fn is_counter(self) -> bool {
-        !matches!(self, Self::BacklogBytes)
+    pub fn is_counter(self) -> bool {
+        self.reading() == Reading::Counter
+    }
+
+    fn history(self) -> &'static History {
+        if Self::OF_SUMMATIONS.contains(&self) { &SUMMATIONS } else { &COMMUNICATORS }
     }
 
     /// Its value in terms of columns.
@@ -66,6 +117,9 @@ impl Metric {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::IssuedCalls | Self::CompletedCalls => "calls",
+            Self::FinishedRounds => "rounds",
+            Self::SharePpm | Self::OptimalSharePpm => "ppm",
+            Self::SpreadNs => "nanoseconds",
             _ => "bytes",
         }
     }
@@ -78,12 +132,12 @@ pub struct SeriesQuery {
     pub metric: Metric,
     /// Only of this job.
     pub job: Option<String>,
-    /// Only this communicator.
-    pub comm: Option<String>,
+    /// Only this communicator, or summation group.
+    pub id: Option<String>,
     /// Only this host.
     pub host: Option<String>,
-    /// Only this primitive.
-    pub primitive: Option<String>,
+    /// Only this primitive, or service.
+    pub kind: Option<String>,
     /// From, inclusive, milliseconds since 1970. Samples [`SeriesQuery::LOOK_BACK_MS`] older, and of rollups the bucket
     /// before that, are read too.
     pub from_ms: i64,
@@ -103,12 +157,12 @@ impl SeriesQuery {
 /// One series at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplePoint<'a> {
-    /// Communicator.
-    pub comm: &'a str,
+    /// Communicator, or summation group.
+    pub id: &'a str,
     /// Host.
     pub host: &'a str,
-    /// Primitive.
-    pub primitive: &'a str,
+    /// Primitive; of a summation group the number of the service.
+    pub kind: &'a str,
     /// When, milliseconds since 1970.
     pub ts_ms: i64,
     /// How far apart samples were at least left when history was made coarser; 0: as they came.
@@ -178,30 +232,31 @@ impl Store {
         room: &mut usize,
         take: &mut impl FnMut(SamplePoint<'_>),
     ) -> Result<bool, StoreError> {
-        let (value, rows) = (query.metric.expression(), segment.resolution.rows());
+        let (value, of) = (query.metric.expression(), query.metric.history());
+        let (rows, History { subjects, subject, kind, .. }) = (of.rows(segment.resolution), of);
         let sql = format!(
-            "SELECT comm, ts_ms, host, primitive, {value} AS value FROM {rows} comm IN \
-             (SELECT id FROM communicators WHERE ($1 IS NULL OR id = $1) AND ($2 IS NULL OR job = $2)) \
-             AND ts_ms >= $3 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR primitive = $6) \
-             AND {value} IS NOT NULL ORDER BY comm, ts_ms"
+            "SELECT {subject} AS id, ts_ms, host, {kind} AS kind, {value} AS value FROM {rows} {subject} IN \
+             (SELECT id FROM {subjects} WHERE ($1 IS NULL OR id = $1) AND ($2 IS NULL OR job = $2)) \
+             AND ts_ms >= $3 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR {kind} = $6) \
+             AND {value} IS NOT NULL ORDER BY {subject}, ts_ms"
         );
         let apart_ms = segment.resolution.bucket_ms();
         each!(read self, |pool| {
             let mut rows = sqlx::query(AssertSqlSafe(sql))
-                .bind(query.comm.clone())
+                .bind(query.id.clone())
                 .bind(query.job.clone())
                 .bind(segment.from_ms)
                 .bind(segment.to_ms)
                 .bind(query.host.clone())
-                .bind(query.primitive.clone())
+                .bind(query.kind.clone())
                 .fetch(pool);
             while let Some(row) = rows.try_next().await? {
                 let Some(left) = room.checked_sub(1) else { return Ok(false) };
                 *room = left;
                 take(SamplePoint {
-                    comm: row.try_get("comm")?,
+                    id: row.try_get("id")?,
                     host: row.try_get("host")?,
-                    primitive: row.try_get("primitive")?,
+                    kind: row.try_get("kind")?,
                     ts_ms: row.try_get("ts_ms")?,
                     apart_ms,
                     value: row.try_get("value")?,
@@ -225,9 +280,9 @@ mod tests {
         let query = SeriesQuery {
             metric: Metric::IssuedBytes,
             job: None,
-            comm: None,
+            id: None,
             host: None,
-            primitive: None,
+            kind: None,
             from_ms: START_MS,
             to_ms: START_MS + 200 * MINUTE_MS + 30_000,
             step_ms,

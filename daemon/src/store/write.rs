@@ -3,7 +3,8 @@
 use sqlx::QueryBuilder;
 
 use super::rows::{
-    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow, WriteSet,
+    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
+    SummationGroupRow, SummationSampleRow, WriteSet,
 };
 use super::{Store, StoreError, each};
 use crate::api;
@@ -41,6 +42,12 @@ impl Store {
             upsert!(Db, tx, set.samples, SampleRow:
                 "samples" ["comm, ts_ms, host, primitive"] comm, ts_ms, host, primitive, issued_calls,
                 issued_bytes, completed_calls, completed_bytes, intra_bytes, inter_bytes);
+            upsert!(Db, tx, set.summation_groups, SummationGroupRow:
+                "summation_groups" ["id"] id, job, session, membership_epoch, state, n_workers, n_servers,
+                asynchronous, model_bytes, started_ns, ended_ns, updated_ns);
+            upsert!(Db, tx, set.summation_samples, SummationSampleRow:
+                "summation_samples" ["group_id, ts_ms, host, service"] group_id, ts_ms, host, service, pushed_bytes,
+                pulled_bytes, summed_bytes, finished_rounds, share_ppm, optimal_share_ppm, spread_ns);
             tx.commit().await?;
         });
         Ok(())

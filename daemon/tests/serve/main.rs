@@ -24,4 +24,5 @@ mod notify;
 mod rollups;
 mod stores;
 mod summation;
+mod summation_history;
 mod upgrades;

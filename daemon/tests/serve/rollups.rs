@@ -8,6 +8,7 @@ use ringscope_daemon::store::{CommunicatorRow, Keep, Metric, SampleRow, SeriesQu
 use serde_json::Value;
 
 use super::stores::{communicator, sample};
+use super::summation_history as groups;
 use crate::common::daemon::{Daemon, sqlite};
 use crate::common::postgres::Postgres;
 use crate::common::scratch;
@@ -38,6 +39,8 @@ async fn suite(url: &str) {
     let samples = history(start_ms);
     let seen = CommunicatorRow { updated_ns: now.0.cast_signed(), ..communicator("c1") };
     store.write(&WriteSet { communicators: vec![seen], samples, ..WriteSet::default() }).await.unwrap();
+    groups::write(&store, now, start_ms).await;
+    groups::check(&store, start_ms).await;
     let raw = growth(&store, start_ms, 1_000).await;
 
     // Not yet rolled up.
@@ -57,6 +60,8 @@ async fn suite(url: &str) {
     for step_ms in STEPS_MS {
         assert_eq!(growth(&store, start_ms, step_ms).await, raw, "{step_ms}");
     }
+    groups::check(&store, start_ms).await;
+    groups::check_rows(&store, false).await;
     cut_off(&store, now, &rolled_up).await;
     store.close().await;
 
@@ -71,6 +76,7 @@ async fn suite(url: &str) {
         for step_ms in [1_000].into_iter().chain(STEPS_MS) {
             assert_eq!(growth(&store, start_ms, step_ms).await, raw, "{last_ms} {step_ms}");
         }
+        groups::check(&store, start_ms).await;
     }
     assert_eq!(lines(&store, "SELECT CAST(count(*) AS TEXT) AS line FROM samples").await, ["0"]);
     store.close().await;
@@ -81,6 +87,7 @@ async fn suite(url: &str) {
     let nothing = Keep { samples: Duration::from_secs(60), all: Duration::from_secs(60) };
     assert!(store.sweep(now, nothing).await.unwrap() >= rolled_up.len() as u64);
     assert_eq!(rows(&store).await, Vec::<String>::new());
+    groups::check_rows(&store, true).await;
     store.close().await;
 }
 
@@ -150,9 +157,9 @@ async fn growth(store: &Store, start_ms: i64, step_ms: i64) -> BTreeMap<(String,
         let query = SeriesQuery {
             metric,
             job: Some("j1".into()),
-            comm: None,
+            id: None,
             host: None,
-            primitive: None,
+            kind: None,
             from_ms: start_ms,
             // The last bucket is not over.
             to_ms: start_ms + 3 * HOUR_MS + 90_000,

@@ -107,9 +107,9 @@ async fn series(store: &Store) {
     let query = SeriesQuery {
         metric: Metric::CompletedBytes,
         job: None,
-        comm: Some("c1".into()),
+        id: Some("c1".into()),
         host: None,
-        primitive: Some("all_reduce".into()),
+        kind: Some("all_reduce".into()),
         from_ms: at(6),
         to_ms: at(8),
         step_ms: 1000,
@@ -119,10 +119,10 @@ async fn series(store: &Store) {
     let of_first: Vec<_> =
         of_c1.iter().filter(|(_, host, ..)| host == "h1").map(|(_, _, ts, value)| (*ts, *value)).collect();
     assert_eq!(of_first, (1..8).map(|minute| (at(minute), 100 * minute)).collect::<Vec<_>>());
-    let of_host = read(store, &SeriesQuery { comm: None, host: Some("h2".into()), ..query.clone() }).await;
+    let of_host = read(store, &SeriesQuery { id: None, host: Some("h2".into()), ..query.clone() }).await;
     assert_eq!(of_host.len(), 7);
     for (job, expected) in [("j1", 15), ("j2", 0)] {
-        let of_job = SeriesQuery { comm: None, job: Some(job.into()), ..query.clone() };
+        let of_job = SeriesQuery { id: None, job: Some(job.into()), ..query.clone() };
         assert_eq!(read(store, &of_job).await.len(), expected, "{job}");
     }
     let backlog = read(store, &SeriesQuery { metric: Metric::BacklogBytes, ..query.clone() }).await;
@@ -130,7 +130,7 @@ async fn series(store: &Store) {
     // What was not measured has no points.
     let wire = read(store, &SeriesQuery { metric: Metric::InterBytes, ..query.clone() }).await;
     assert_eq!(wire.iter().map(|(_, host, _, value)| (&**host, *value)).collect::<Vec<_>>(), [("wire", 7)]);
-    assert!(read(store, &SeriesQuery { comm: Some("c2".into()), ..query }).await.is_empty());
+    assert!(read(store, &SeriesQuery { id: Some("c2".into()), ..query }).await.is_empty());
 }
 
 /// Communicator, host, time, value.
@@ -139,7 +139,7 @@ type Read = (String, String, i64, i64);
 async fn read(store: &Store, query: &SeriesQuery) -> Vec<Read> {
     let mut points = Vec::new();
     let take = |point: SamplePoint<'_>| {
-        points.push((point.comm.to_owned(), point.host.to_owned(), point.ts_ms, point.value));
+        points.push((point.id.to_owned(), point.host.to_owned(), point.ts_ms, point.value));
     };
     assert!(store.series(query, take).await.unwrap());
     points

@@ -1,5 +1,6 @@
 //! Summation groups, from batches to what people see.
 
+use ringscope_daemon::clock;
 use ringscope_wire::batch::{SummationRound, SummationState};
 
 use crate::common::batches::START_NS;
@@ -41,6 +42,50 @@ async fn a_group_is_shown_with_its_services_workers_and_results() {
     }
     problem(daemon.get("/api/v1/summation/groups?state=odd").await, 400, "suspended").await;
     problem(daemon.get(&format!("/api/v1/summation/groups/{id}/rounds?limit=0")).await, 400, "limit").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_group_does_over_time_is_kept_over_a_restart() {
+    let dir = crate::common::TempDir::new("summation-history");
+    let store = format!("sqlite://{}", dir.join("ringscope.db").display());
+    let mut daemon = Daemon::ready(&store).await;
+    let mut batch = summation::batch(1, 3, clock::now().0, false);
+    let round =
+        |round, spread_ns| SummationRound { round, spread_ns, made: true, ..SummationRound::default() };
+    batch.processes[2].summations[0].rounds = vec![round(1, 7_000_000), round(2, 9_000_000), round(3, 1)];
+    daemon.take(&batch).await;
+    let id = daemon.json("/api/v1/summation/groups").await["items"][0]["id"].as_str().unwrap().to_owned();
+    let path = |query: &str| format!("/api/v1/summation/groups/{id}/series?{query}");
+    let known =
+        |line: &serde_json::Value| line["values"].as_array().unwrap().iter().find_map(|value| value.as_f64());
+    for restarts in 0..2 {
+        let pushed = eventually("the services have a history", async || {
+            let series = daemon.json(&path("metric=pushed_bytes&by_service=true&step=1s")).await;
+            (series["lines"].as_array().unwrap().len() == 3).then_some(series)
+        })
+        .await;
+        for (service, host) in summation::HOSTS.iter().enumerate() {
+            let line = &pushed["lines"][service];
+            assert_eq!((&line["service"], &line["host"]), (&service.into(), &(*host).into()));
+        }
+        let mib = f64::from(1 << 20);
+        // Two workers, three rounds, 48 MiB.
+        assert_eq!(known(&pushed["lines"][0]), Some(2.0 * 3.0 * 48.0 * mib), "{restarts}");
+        let sum = daemon.json(&path("metric=finished_rounds")).await;
+        assert_eq!((sum["lines"].as_array().unwrap().len(), known(&sum["lines"][0])), (1, Some(3.0 * 96.0)));
+        let spread = daemon.json(&path("metric=spread_ns&step=10s")).await;
+        assert_eq!((&spread["unit"], known(&spread["lines"][0])), (&"nanoseconds".into(), Some(9_000_000.0)));
+        let share = daemon.json(&path("metric=share_ppm&by_service=true")).await;
+        assert_eq!(known(&share["lines"][1]), Some(333_333.0));
+        daemon.stop().await;
+        daemon = Daemon::ready(&store).await;
+    }
+    problem(daemon.get(&path("metric=issued_bytes")).await, 400, "finished_rounds").await;
+    problem(daemon.get(&path("metric=spread_ns&rate=true")).await, 400, "spread_ns").await;
+    problem(daemon.get("/api/v1/summation/groups/x/series?metric=spread_ns").await, 404, "summation").await;
+    let nothing = daemon.json("/api/v1/summation/groups/0123456789ab/series?metric=pushed_bytes").await;
+    assert_eq!(nothing["lines"], serde_json::json!([]));
     daemon.stop().await;
 }
 

@@ -67,9 +67,9 @@ async fn upgraded(url: &str) {
         let query = SeriesQuery {
             metric: Metric::IntraBytes,
             job: Some("train".into()),
-            comm: None,
+            id: None,
             host: None,
-            primitive: None,
+            kind: None,
             from_ms,
             to_ms: from_ms + HOUR_MS,
             step_ms: 600_000,

@@ -4,12 +4,14 @@
 
 mod member;
 mod round;
+mod series;
 
 #[cfg(test)]
 mod tests;
 
 pub use member::{SummationFlow, SummationRole, SummationService, SummationStage, SummationWorker};
 pub use round::{SummationRound, SummationRounds, SummationWait};
+pub use series::{SummationSeries, SummationSeriesLine};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -112,6 +114,18 @@ impl SummationGroupState {
         ("ended", Self::Ended),
         ("failed", Self::Failed),
     ];
+
+    /// The word used in JSON and for people.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Suspended => "suspended",
+            Self::Ended => "ended",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// A member that was lost.

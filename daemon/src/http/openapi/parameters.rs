@@ -8,12 +8,13 @@ use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, Schema, 
 use crate::http::{plots, series, trace};
 use crate::store::Metric;
 
-/// What a parameter of this name may be. `None`: its route says.
-pub(super) fn schema(name: &str) -> Option<Schema> {
+/// What a parameter of this name may be, below this path. `None`: its route says.
+pub(super) fn schema(path: &str, name: &str) -> Option<Schema> {
     Some(match name {
         "from" | "to" => moment(),
         "step" => string().pattern(Some(series::STEP_PATTERN)).into(),
-        "metric" => words(Metric::ALL.map(Metric::label)),
+        "metric" if path.contains("/summation/") => words(Metric::OF_SUMMATIONS.map(Metric::label)),
+        "metric" => words(Metric::OF_COMMUNICATORS.map(Metric::label)),
         "primitive" => words(Primitive::ALL.map(Primitive::label)),
         "theme" => words(plots::THEMES.map(|(word, _)| word)),
         "format" => words(trace::FORMATS.map(|(word, ())| word)),

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use utoipa::ToSchema;
 
-use crate::api::SeriesLine;
 use crate::store::SamplePoint;
 
 /// What the lines should look like.
@@ -14,9 +13,27 @@ pub(super) struct Shape {
     pub(super) from_ms: i64,
     pub(super) buckets: usize,
     pub(super) step_ms: i64,
-    /// Growth per second instead of the value.
-    pub(super) rate: bool,
-    pub(super) by: By,
+    pub(super) how: How,
+    pub(super) apart: Apart,
+}
+
+/// What a line says of each step.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum How {
+    /// The value at its end.
+    Value,
+    /// Growth per second.
+    Rate,
+    /// The largest value in it.
+    Worst,
+}
+
+/// What has lines of its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Apart {
+    pub(super) kind: bool,
+    pub(super) host: bool,
+    pub(super) id: bool,
 }
 
 /// What has lines of its own, beside primitives.
@@ -28,8 +45,14 @@ pub(super) enum By {
     Comm,
 }
 
-/// Lines while samples come, each the sum of some series. Growth is taken before it is summed: a series that appears in
-/// the middle, or begins anew, is no jump.
+impl By {
+    pub(super) fn apart(self) -> Apart {
+        Apart { kind: true, host: self == Self::Host, id: self == Self::Comm }
+    }
+}
+
+/// Lines while samples come, each the sum (or the worst) of some series. Growth is taken before it is summed: a series that
+/// appears in the middle, or begins anew, is no jump.
 pub(super) struct Lines {
     shape: Shape,
     series: HashMap<String, Series>,
@@ -39,8 +62,13 @@ pub(super) struct Lines {
     is_full: bool,
 }
 
-/// Primitive, host, communicator.
-type LineKey = (String, Option<String>, Option<String>);
+/// What a line is of; what is not kept apart is absent.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct LineKey {
+    pub(super) kind: Option<String>,
+    pub(super) host: Option<String>,
+    pub(super) id: Option<String>,
+}
 
 struct Series {
     line: LineKey,
@@ -50,7 +78,7 @@ struct Series {
 
 #[derive(Clone)]
 struct Line {
-    /// What is added in each bucket.
+    /// What is added in each bucket; of the worst, the worst in it, NaN where there is none.
     growth: Vec<f64>,
     /// First bucket in which anything is known.
     known_from: usize,
@@ -76,17 +104,19 @@ impl Lines {
     /// at its end.
     pub(super) fn take(&mut self, point: SamplePoint<'_>, even_gap_ms: i64) {
         self.key.clear();
-        let _ = write!(self.key, "{}\0{}\0{}", point.comm, point.host, point.primitive);
+        let _ = write!(self.key, "{}\0{}\0{}", point.id, point.host, point.kind);
         let Some(series) = self.series.get_mut(&self.key) else { return self.begin(point) };
         let mut grown = point.value - series.value;
-        if self.shape.rate {
+        if self.shape.how == How::Rate {
             // Counters begin anew where a process was forgotten; that is no traffic.
             grown = grown.max(0);
         }
         let since_ms = std::mem::replace(&mut series.ts_ms, point.ts_ms);
         series.value = point.value;
         let Some(line) = self.lines.get_mut(&series.line) else { return };
-        if grown != 0 {
+        if self.shape.how == How::Worst {
+            line.worse(self.shape, point);
+        } else if grown != 0 {
             let since_ms = if point.ts_ms - since_ms <= even_gap_ms { since_ms } else { point.ts_ms };
             line.grow(self.shape, since_ms, point.ts_ms, grown);
         }
@@ -94,11 +124,12 @@ impl Lines {
 
     fn begin(&mut self, point: SamplePoint<'_>) {
         let owned = |is_kept: bool, name: &str| is_kept.then(|| name.to_owned());
-        let line = (
-            point.primitive.to_owned(),
-            owned(self.shape.by == By::Host, point.host),
-            owned(self.shape.by == By::Comm, point.comm),
-        );
+        let apart = self.shape.apart;
+        let line = LineKey {
+            kind: owned(apart.kind, point.kind),
+            host: owned(apart.host, point.host),
+            id: owned(apart.id, point.id),
+        };
         let lines_max = POINTS_MAX / self.shape.buckets.max(1);
         if !self.lines.contains_key(&line) && self.lines.len() >= lines_max {
             self.is_full = true;
@@ -106,27 +137,25 @@ impl Lines {
         }
         let bucket = self.shape.bucket(point.ts_ms);
         // What it grew before its first sample is not known: a rate begins with the bucket after that.
-        let known_from = if self.shape.rate { bucket + 1 } else { bucket };
+        let known_from = if self.shape.how == How::Rate { bucket + 1 } else { bucket };
         let known_from = usize::try_from(known_from).unwrap_or(0);
-        let empty = Line { growth: vec![0.0; self.shape.buckets], known_from };
+        let nothing = if self.shape.how == How::Worst { f64::NAN } else { 0.0 };
+        let empty = Line { growth: vec![nothing; self.shape.buckets], known_from };
         let sum = self.lines.entry(line.clone()).or_insert(empty);
         sum.known_from = sum.known_from.min(known_from);
-        if !self.shape.rate {
-            sum.grow(self.shape, point.ts_ms, point.ts_ms, point.value);
+        match self.shape.how {
+            How::Value => sum.grow(self.shape, point.ts_ms, point.ts_ms, point.value),
+            How::Worst => sum.worse(self.shape, point),
+            How::Rate => {}
         }
         self.series.insert(self.key.clone(), Series { line, ts_ms: point.ts_ms, value: point.value });
     }
 
     /// The lines; `None` if there are more than one answer carries.
-    pub(super) fn finish(self) -> Option<Vec<SeriesLine>> {
+    pub(super) fn finish(self) -> Option<Vec<(LineKey, Vec<Option<f64>>)>> {
         let shape = self.shape;
-        let line = |((primitive, host, comm), line): (LineKey, Line)| SeriesLine {
-            primitive,
-            host,
-            comm,
-            values: line.values(shape),
-        };
-        (!self.is_full).then(|| self.lines.into_iter().map(line).collect())
+        let lines = self.lines.into_iter().map(|(key, line)| (key, line.values(shape)));
+        (!self.is_full).then(|| lines.collect())
     }
 }
 
@@ -144,7 +173,7 @@ impl Line {
             let share = if first == last { 1.0 } else { (end_ms - start_ms).max(0) as f64 / whole_ms };
             let place = match usize::try_from(bucket) {
                 Ok(place) => place,
-                Err(_) if shape.rate => continue,
+                Err(_) if shape.how == How::Rate => continue,
                 Err(_) => 0,
             };
             if let Some(growth) = self.growth.get_mut(place) {
@@ -153,12 +182,25 @@ impl Line {
         }
     }
 
+    /// Notes a value of a bucket; those before the first one say nothing of any.
+    #[expect(clippy::cast_precision_loss, reason = "JSON has only doubles")]
+    fn worse(&mut self, shape: Shape, point: SamplePoint<'_>) {
+        let place = usize::try_from(shape.bucket(point.ts_ms)).ok();
+        if let Some(worst) = place.and_then(|place| self.growth.get_mut(place)) {
+            *worst = worst.max(point.value as f64);
+        }
+    }
+
     fn values(self, shape: Shape) -> Vec<Option<f64>> {
         let mut sum = 0.0;
         let value = |(bucket, grown): (usize, f64)| {
             sum += grown;
-            let value = if shape.rate { grown / shape.step_s() } else { sum.round() };
-            (bucket >= self.known_from).then_some(value)
+            let value = match shape.how {
+                How::Value => sum.round(),
+                How::Rate => grown / shape.step_s(),
+                How::Worst => grown,
+            };
+            (bucket >= self.known_from && !value.is_nan()).then_some(value)
         };
         self.growth.into_iter().enumerate().map(value).collect()
     }
@@ -171,24 +213,30 @@ const POINTS_MAX: usize = 1_000_000;
 mod tests {
     use super::*;
 
-    const SHAPE: Shape =
-        Shape { from_ms: 100_000, buckets: 5, step_ms: 2000, rate: false, by: By::Primitive };
+    const SHAPE: Shape = Shape {
+        from_ms: 100_000,
+        buckets: 5,
+        step_ms: 2000,
+        how: How::Value,
+        apart: Apart { kind: true, host: false, id: false },
+    };
+    const BY_HOST: Apart = Apart { kind: true, host: true, id: false };
 
-    fn lines(points: &[(&str, i64, i64)], shape: Shape) -> Vec<SeriesLine> {
+    fn lines(points: &[(&str, i64, i64)], shape: Shape) -> Vec<(LineKey, Vec<Option<f64>>)> {
         let mut lines = Lines::new(shape);
         for (host, ts_ms, value) in points {
             let ts_ms = shape.from_ms + ts_ms;
-            let point =
-                SamplePoint { comm: "c", host, primitive: "all_reduce", ts_ms, apart_ms: 0, value: *value };
+            let point = SamplePoint { id: "c", host, kind: "all_reduce", ts_ms, apart_ms: 0, value: *value };
             lines.take(point, 15_000);
         }
         lines.finish().unwrap()
     }
 
     fn check(points: &[(&str, i64, i64)], rate: bool, expected: [Option<f64>; 5]) {
-        let lines = lines(points, Shape { rate, ..SHAPE });
+        let how = if rate { How::Rate } else { How::Value };
+        let lines = lines(points, Shape { how, ..SHAPE });
         assert_eq!(lines.len(), 1);
-        assert_eq!(lines[0].values, expected, "{points:?}");
+        assert_eq!(lines[0].1, expected, "{points:?}");
     }
 
     #[test]
@@ -224,9 +272,9 @@ mod tests {
     #[test]
     fn hosts_are_summed_or_kept_apart() {
         let points = [("a", -2_000, 5), ("b", -4_000, 7), ("a", 4_000, 6)];
-        assert_eq!(lines(&points, SHAPE)[0].values[4], Some(13.0));
-        let lines = lines(&points, Shape { by: By::Host, ..SHAPE });
-        assert_eq!((lines[1].host.as_deref(), lines[1].values[0]), (Some("b"), Some(7.0)));
+        assert_eq!(lines(&points, SHAPE)[0].1[4], Some(13.0));
+        let lines = lines(&points, Shape { apart: BY_HOST, ..SHAPE });
+        assert_eq!((lines[1].0.host.as_deref(), lines[1].1[0]), (Some("b"), Some(7.0)));
     }
 
     #[test]
@@ -238,25 +286,26 @@ mod tests {
     #[test]
     fn a_counter_that_begins_anew_loses_only_what_it_had() {
         let points = [("a", 0, 1_000), ("a", 2_000, 1_040), ("a", 4_000, 10), ("a", 6_000, 50)];
-        let line = &lines(&points, Shape { rate: true, ..SHAPE })[0];
-        assert_eq!(line.values.iter().flatten().sum::<f64>() * 2.0, 40.0);
+        let (_, values) = &lines(&points, Shape { how: How::Rate, ..SHAPE })[0];
+        assert_eq!(values.iter().flatten().sum::<f64>() * 2.0, 40.0);
         // A value that is no counter may fall.
         check(&points[2..], false, [None, None, Some(50.), Some(50.), Some(50.)]);
     }
 
     #[test]
+    fn the_worst_of_a_step_is_told_where_there_is_one() {
+        let points = [("a", -1_000, 90), ("a", 500, 7), ("b", 1_000, 3), ("b", 4_000, 5), ("a", 5_999, 4)];
+        let shape = Shape { how: How::Worst, ..SHAPE };
+        assert_eq!(lines(&points, shape)[0].1, [Some(7.0), None, Some(5.0), None, None]);
+    }
+
+    #[test]
     fn lines_are_bounded() {
-        let mut lines = Lines::new(Shape { buckets: 5_000, by: By::Host, ..SHAPE });
+        let mut lines = Lines::new(Shape { buckets: 5_000, apart: BY_HOST, ..SHAPE });
         for host in 0..=200 {
             let host = host.to_string();
-            let point = SamplePoint {
-                comm: "c",
-                host: &host,
-                primitive: "all_reduce",
-                ts_ms: 0,
-                apart_ms: 0,
-                value: 1,
-            };
+            let point =
+                SamplePoint { id: "c", host: &host, kind: "all_reduce", ts_ms: 0, apart_ms: 0, value: 1 };
             lines.take(point, 0);
         }
         assert!(lines.finish().is_none());

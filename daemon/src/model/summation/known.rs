@@ -48,6 +48,11 @@ impl Groups {
         self.known.get(&id)
     }
 
+    /// The worst spread of each rank's results since the last call.
+    pub(super) fn take_spreads(&mut self, id: GroupId) -> BTreeMap<u32, Duration> {
+        self.known.get_mut(&id).map(|group| group.rounds.take_spreads()).unwrap_or_default()
+    }
+
     /// The groups that a process was heard of in.
     pub(in super::super) fn of(&self, process: ProcessId) -> impl Iterator<Item = GroupId> {
         self.by_process.get(&process).into_iter().flatten().copied()

@@ -10,6 +10,7 @@ mod known;
 mod lost;
 mod member;
 mod outcome;
+mod samples;
 mod services;
 mod waits;
 
@@ -24,6 +25,7 @@ pub use id::{GroupId, GroupIdError};
 pub use lost::Lost;
 pub use member::{Member, Place, StagePace};
 pub use outcome::{Made, Outcome, Rounds};
+pub use samples::ServiceSample;
 pub use services::Service;
 pub use waits::Wait;
 

@@ -1,6 +1,6 @@
 //! Results of rounds: who made each, and whether all who have it have the same bytes.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use ringscope_wire::batch::SummationRound;
@@ -16,6 +16,8 @@ pub struct Rounds {
     order: VecDeque<Key>,
     mismatches: Vec<Outcome>,
     n_mismatches: u64,
+    /// The longest spread since it was taken last, by the rank that made the results.
+    spreads: BTreeMap<u32, Duration>,
 }
 
 /// Placement epoch, with which rounds begin anew; part; round.
@@ -61,6 +63,10 @@ impl Rounds {
         }
         let outcome = self.known.entry(key).or_insert_with(|| Outcome::new(placement_epoch, told));
         let was_agreed = outcome.agree() != Some(false);
+        if told.made && outcome.made.is_none() {
+            let worst = self.spreads.entry(rank).or_default();
+            *worst = (*worst).max(Duration::from_nanos(told.spread_ns));
+        }
         outcome.hear(rank, told);
         if outcome.agree() != Some(false) {
             return;
@@ -98,6 +104,11 @@ impl Rounds {
             self.known.values().filter_map(|outcome| Some(outcome.made?.took)).collect();
         let place = took.len().checked_sub(1)? * 99 / 100;
         Some(*took.select_nth_unstable(place).1)
+    }
+
+    /// The longest spread of each rank's results since the last call.
+    pub(super) fn take_spreads(&mut self) -> BTreeMap<u32, Duration> {
+        std::mem::take(&mut self.spreads)
     }
 
     fn make_room(&mut self) {

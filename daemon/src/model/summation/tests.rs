@@ -1,7 +1,9 @@
 //! Groups as their members tell of them.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
-use ringscope_wire::batch::{ProcessState, SummationMember, SummationState};
+use ringscope_wire::batch::{ProcessState, SummationMember, SummationRound, SummationState};
 
 use super::build::{Summing, round, wait};
 use crate::api::{SummationGroupState as State, SummationRole as Role};
@@ -83,6 +85,30 @@ fn arrivals_are_summed_over_services_and_told_of_the_last_minute() {
     assert_eq!(lateness.workers[1].1.as_millis(), 50);
     let ever = group(&model, &summing).lateness_ever(at(130));
     assert!(ever.workers[1].0 < 0.7, "{ever:?}");
+}
+
+#[test]
+fn samples_have_totals_of_each_service_and_the_worst_since_the_last() {
+    let summing = Summing::new();
+    let mut model = at_work(&summing, 10);
+    let made = |n, spread_ns| SummationRound { spread_ns, ..round(5, n, 1, true) };
+    let told = summing.batch(11, 11, |place, member| {
+        if place == (Role::Server, 0) {
+            member.rounds = vec![made(1, 8_000), made(2, 3_000)];
+        }
+    });
+    model.apply(&told, at(11));
+    model.apply(&told, at(11));
+    let ids = [summing.id()].into();
+    let samples = model.take_summation_samples(&ids);
+    let mib = |bytes: u64| bytes / 1_048_576;
+    let of = |service: usize| &samples[service];
+    assert_eq!((samples.len(), &*of(0).host, &*of(5).host), (6, "sum-0", "train-3"));
+    assert_eq!((mib(of(0).pushed_bytes), mib(of(0).pulled_bytes)), (4 * 30 * 11, 4 * 30 * 11));
+    assert_eq!((of(2).summed_bytes.map(mib), of(2).finished_rounds), (Some(4 * 10 * 11), Some(110)));
+    assert_eq!((of(0).share_ppm, of(0).optimal_share_ppm), (300_000, 300_000));
+    assert_eq!((of(0).spread, of(1).spread), (Some(Duration::from_micros(8)), None));
+    assert_eq!(model.take_summation_samples(&ids)[0].spread, None, "it was told");
 }
 
 #[test]
