@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api::{
     CommunicatorDetail, CommunicatorSummary, Finding, HostDetail, HostSummary, Job, JobLevel, LevelChoice,
-    LevelWish, Page, Primitives, Problem, Rings, SummationGroup,
+    LevelWish, Page, Primitives, Problem, Rings, SummationGroup, SummationGroupDetail,
 };
 
 /// Talks to one daemon.
@@ -137,6 +137,16 @@ impl Client {
     /// [`ClientError`].
     pub async fn summation_groups(&self) -> Result<Vec<SummationGroup>, ClientError> {
         self.list("summation/groups").await
+    }
+
+    /// One summation group, whole.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn summation_group(&self, id: &str) -> Result<SummationGroupDetail, ClientError> {
+        let url = self.url_of(&["summation", "groups", id])?;
+        let request = self.http.get(&url);
+        answer(url, request).await
     }
 
     /// All findings, firing and resolved.

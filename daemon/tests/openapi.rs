@@ -67,7 +67,7 @@ async fn what_can_be_left_out_is_never_null() {
 }
 
 /// Names, of which nothing can be said but that they are text.
-const NAMES: [&str; 6] = ["job", "host", "comm", "nic", "file", "id"];
+const NAMES: [&str; 7] = ["job", "host", "comm", "group", "nic", "file", "id"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_parameter_says_what_it_may_be() {

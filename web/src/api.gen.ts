@@ -775,6 +775,8 @@ export type SearchHit = {
   comm?: string;
   /** Where it is, in words, e.g. `job llm-7b, host-3`. */
   detail: string;
+  /** Summation group id. Absent: not one. */
+  group?: string;
   /** Host. Absent: not one. */
   host?: string;
   /** Job. Absent: belongs to none. */
@@ -790,7 +792,7 @@ export type SearchHit = {
 };
 
 /** What can be searched for. */
-export type SearchKind = "job" | "host" | "communicator" | "rank" | "nic";
+export type SearchKind = "job" | "host" | "communicator" | "summation" | "rank" | "nic";
 
 /** One metric over time. */
 export type Series = {
@@ -853,6 +855,7 @@ export type SummationGroup = {
   n_servers: number;
   /** Workers, heard of or not. */
   n_workers: number;
+  oldest_wait: SummationWait | null;
   /** Counts the changes of what belongs to whom. */
   placement_epoch: number;
   /** The same that they pulled. */
@@ -867,6 +870,8 @@ export type SummationGroup = {
   started_at: string;
   /** Whether it is at work. */
   state: SummationGroupState;
+  /** What the worst service owns as a multiple of what it should: 1 is as it should be. Services that own next to nothing do not count. 0: there is none. */
+  worst_share_ratio: number;
 };
 
 /** A summation group with everything that is known of it. */
@@ -954,6 +959,30 @@ export type SummationRound = {
 export type SummationRounds = {
   /** The results. */
   items: (SummationRound)[];
+};
+
+/** One figure of a group over time. */
+export type SummationSeries = {
+  /** One line, or one a service and host. */
+  lines: (SummationSeriesLine)[];
+  /** The metric asked for. */
+  metric: string;
+  /** Seconds between points. */
+  step_s: number;
+  /** Times of the points, milliseconds since the Unix epoch. */
+  times_ms: (number)[];
+  /** `bytes`, `rounds`, `ppm` or `nanoseconds`; with `_per_second` of rates. */
+  unit: string;
+};
+
+/** One line of a group's history. */
+export type SummationSeriesLine = {
+  /** Host of the service; empty: not known. Absent: of all. */
+  host?: string;
+  /** Number of the service. Absent: of all. */
+  service?: number;
+  /** One value a time; null where nothing is known. */
+  values: (number | null)[];
 };
 
 /** One service: what it owns against what it should, and what it does. */

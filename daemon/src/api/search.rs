@@ -32,6 +32,10 @@ pub struct SearchHit {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub nic: Option<String>,
+    /// Summation group id. Absent: not one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub group: Option<String>,
 }
 
 /// What can be searched for.
@@ -42,6 +46,7 @@ pub enum SearchKind {
     Job,
     Host,
     Communicator,
+    Summation,
     Rank,
     Nic,
 }

@@ -18,6 +18,7 @@ use crate::view;
         ("job" = Option<String>, Query, description = "Only of this job."),
         ("host" = Option<String>, Query, description = "Only about this host."),
         ("comm" = Option<String>, Query, description = "Only about this communicator."),
+        ("group" = Option<String>, Query, description = "Only about this summation group."),
         ("kind" = Option<FindingKind>, Query, description = "Only of this kind."),
         ("nic" = Option<String>, Query, description = "Only about this NIC, e.g. `mlx5_3`."),
         ("from" = Option<String>, Query, description = "Only those that were still seen to hold then: an RFC 3339 time, or \
@@ -31,7 +32,7 @@ use crate::view;
     ))]
 pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Finding>>, ApiError> {
     let params = params.allow(&[
-        "state", "severity", "job", "host", "comm", "kind", "nic", "from", "to", "limit", "cursor",
+        "state", "severity", "job", "host", "comm", "group", "kind", "nic", "from", "to", "limit", "cursor",
     ])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::FindingFilter {
@@ -41,6 +42,7 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
         job: params.owned("job"),
         host: params.owned("host"),
         comm: params.owned("comm"),
+        group: params.owned("group"),
         nic: params.owned("nic"),
         from: params.time("from")?,
         to: params.time("to")?,

@@ -10,7 +10,8 @@ use crate::api::{Problem, SearchHit};
 use crate::view;
 
 /// Jobs, hosts, communicators, ranks (`rank 12`, `rank 12 of world`) and NICs (`mlx5_3`, `mlx5_3@host-17`) by a part of
-/// their name, id or hash, whatever the case, the best first.
+/// their name, id or hash, whatever the case, the best first. Summation groups also by their session, their job, a host of
+/// their servers, or a class of tensors that they sum (`gradient`, `parameter`, `other`).
 #[utoipa::path(get, path = "/api/v1/search", tag = "search",
     params(
         ("q" = String, Query, description = "What to look for.", max_length = 200),
@@ -24,7 +25,7 @@ pub(super) async fn search(State(app): State<App>, params: Params) -> Result<Jso
     let params = params.allow(&["q", "limit"])?;
     let wanted = params.short("q")?.unwrap_or_default().to_owned();
     let limit = params.number("limit", 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
-    Ok(Json(app.read(move |model, _, _| view::search(model, &wanted, limit)).await?))
+    Ok(Json(app.read(move |model, _, now| view::search(model, &wanted, limit, now)).await?))
 }
 
 /// What a list below a search field shows.

@@ -30,6 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(get, path = "/api/v1/summation/groups", tag = "summation",
     params(
         ("job" = Option<String>, Query, description = "Only of this job."),
+        ("host" = Option<String>, Query, description = "Only those of which a member is on this host."),
         ("state" = Option<SummationGroupState>, Query, description = "Only in this state."),
         PageParams,
     ),
@@ -41,10 +42,11 @@ pub(super) async fn list(
     State(app): State<App>,
     params: Params,
 ) -> Result<Json<Page<SummationGroup>>, ApiError> {
-    let params = params.allow(&["job", "state", "limit", "cursor"])?;
+    let params = params.allow(&["job", "host", "state", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::SummationFilter {
         job: params.owned("job"),
+        host: params.owned("host"),
         state: params.word("state", &SummationGroupState::WORDS)?,
     };
     let list =

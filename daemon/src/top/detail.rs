@@ -1,4 +1,4 @@
-//! Draws a host or a job that is open. Pure.
+//! Draws what is open. Pure.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -14,12 +14,16 @@ use crate::health;
 use crate::runbook;
 use crate::words::{duration, plural, rate, size};
 
-type Lines<'a> = Vec<Line<'a>>;
+/// Lines of what is open.
+pub(super) type Lines<'a> = Vec<Line<'a>>;
 
 /// Draws what is open.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
     let (title, lines) = match &state.open {
         Some(Open::Host(name)) => (format!(" Host {name} "), host(state, name, now, palette)),
+        Some(Open::Group(id)) => {
+            (format!(" Summation group {id} "), super::groups::open(state, id, now, palette))
+        }
         Some(Open::Job(name)) => (format!(" Job {name} "), job(state, name, now, palette)),
         None => return,
     };
@@ -146,7 +150,7 @@ fn job<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Li
 }
 
 /// Findings with what to do about the worst.
-fn findings<'a>(
+pub(super) fn findings<'a>(
     lines: &mut Lines<'a>,
     findings: impl Iterator<Item = &'a Finding>,
     now: Timestamp,
@@ -170,7 +174,7 @@ fn findings<'a>(
     }
 }
 
-fn title(text: String) -> Line<'static> {
+pub(super) fn title(text: String) -> Line<'static> {
     Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)))
 }
 

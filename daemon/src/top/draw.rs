@@ -6,9 +6,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 
-use super::detail;
 use super::map::{self, Grid};
 use super::state::{Open, Pane, State};
+use super::{detail, groups};
 use crate::api::{Finding, Severity};
 use crate::clock::Timestamp;
 use crate::health::{self, Level};
@@ -58,7 +58,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, col
             .areas(frame.area());
     headline(frame, state, now, palette, head);
     match &state.open {
-        Some(Open::Host(_) | Open::Job(_)) => detail::draw(frame, state, now, palette, body),
+        Some(Open::Host(_) | Open::Job(_) | Open::Group(_)) => detail::draw(frame, state, now, palette, body),
         None => overview(frame, state, now, palette, body),
     }
     footer(frame, state, now, palette, foot);
@@ -91,18 +91,28 @@ fn overview(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: P
             Pane::Hosts => hosts(frame, state, now, palette, area),
             Pane::Findings => findings(frame, state, now, palette, area),
             Pane::Jobs => jobs(frame, state, palette, area),
+            Pane::Groups => groups::draw(frame, state, palette, area),
         };
     }
-    let n_jobs = u16::try_from(state.jobs().len()).unwrap_or(u16::MAX);
-    let [speed, jobs_area, hosts_area, findings_area] = Layout::vertical([
+    let lines = |n: usize, most: u16| {
+        Constraint::Length(u16::try_from(n).unwrap_or(u16::MAX).clamp(1, most).saturating_add(2))
+    };
+    let has_groups = !state.snapshot.groups.is_empty();
+    let of_groups =
+        if has_groups { lines(state.groups().len(), area.height / 8) } else { Constraint::Length(0) };
+    let [speed, jobs_area, groups_area, hosts_area, findings_area] = Layout::vertical([
         Constraint::Length(SPEED_LINES),
-        Constraint::Length(n_jobs.clamp(1, area.height / 5).saturating_add(2)),
+        lines(state.jobs().len(), area.height / 5),
+        of_groups,
         Constraint::Fill(3),
         Constraint::Fill(2),
     ])
     .areas(area);
     throughput(frame, state, palette, speed);
     jobs(frame, state, palette, jobs_area);
+    if has_groups {
+        groups::draw(frame, state, palette, groups_area);
+    }
     hosts(frame, state, now, palette, hosts_area);
     findings(frame, state, now, palette, findings_area);
 }
@@ -245,7 +255,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(text).block(Block::bordered().title("Keys")), place);
 }
 
-fn pane(state: &State, pane: Pane, title: String, palette: Palette) -> Block<'static> {
+pub(super) fn pane(state: &State, pane: Pane, title: String, palette: Palette) -> Block<'static> {
     let focused = state.pane == pane;
     let style = if focused { Style::new().add_modifier(Modifier::BOLD) } else { palette.dim() };
     let mark = if focused { "▸ " } else { "  " };
@@ -253,13 +263,13 @@ fn pane(state: &State, pane: Pane, title: String, palette: Palette) -> Block<'st
 }
 
 /// The first line to show so that the chosen one is seen, and the chosen one if it is to be marked.
-fn window(state: &State, pane: Pane, height: u16) -> (usize, Option<usize>) {
+pub(super) fn window(state: &State, pane: Pane, height: u16) -> (usize, Option<usize>) {
     let chosen = state.chosen(pane);
     let first = (chosen + 1).saturating_sub(usize::from(height.max(1)));
     if state.pane == pane { (first, Some(chosen)) } else { (0, None) }
 }
 
-fn line_style(chosen: bool, style: Style) -> Style {
+pub(super) fn line_style(chosen: bool, style: Style) -> Style {
     if chosen { style.add_modifier(Modifier::REVERSED) } else { style }
 }
 
@@ -273,9 +283,9 @@ const LEGEND: &str = "X critical  ! warning  ? silent  · idle  ▁▄█ bytes 
 const HELP: &str = "q, ctrl-c   quit
 tab         next pane
 arrows      move, or scroll
-enter       open the host or the job
+enter       open the host, the job or the group
 esc         back, or clear the filter
-/           filter by host, job, kind or NIC
+/           filter by host, job, group, kind or NIC
 s           sort hosts: name, worst, slowest
 r           ask the daemon now
 ?           this

@@ -4,6 +4,7 @@
 
 mod detail;
 mod draw;
+mod groups;
 mod map;
 mod state;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::{Client, ClientError, daemon_url};
 use crate::{clock, config};
-use state::{Action, Snapshot, State};
+use state::{Action, Open, Snapshot, State};
 
 /// Arguments of `ringscope top`.
 #[derive(Debug, clap::Args)]
@@ -107,7 +108,7 @@ async fn show(
                         Action::Refresh => again.notify_one(),
                         Action::None => {}
                     }
-                    wanted.send_replace(state.wanted_host());
+                    wanted.send_replace(state.open.clone());
                 }
             }
         }
@@ -118,15 +119,15 @@ async fn show(
 async fn ask(
     client: Client,
     said: mpsc::Sender<Result<Snapshot, String>>,
-    wanted: watch::Receiver<Option<String>>,
+    wanted: watch::Receiver<Option<Open>>,
     again: std::sync::Arc<Notify>,
     end: CancellationToken,
 ) {
     let asking = async {
         loop {
             let _ = tokio::time::timeout(REFRESH, again.notified()).await;
-            let host = wanted.borrow().clone();
-            let answer = fetch(&client, host.as_deref()).await.map_err(|error| error.to_string());
+            let open = wanted.borrow().clone();
+            let answer = fetch(&client, open.as_ref()).await.map_err(|error| error.to_string());
             if said.send(answer).await.is_err() {
                 return;
             }
@@ -135,19 +136,22 @@ async fn ask(
     end.run_until_cancelled(asking).await;
 }
 
-async fn fetch(client: &Client, host: Option<&str>) -> Result<Snapshot, ClientError> {
+async fn fetch(client: &Client, open: Option<&Open>) -> Result<Snapshot, ClientError> {
     let asking = async {
-        let open_host = match host {
-            // It may have been forgotten.
-            Some(host) => client.host(host).await.ok(),
-            None => None,
+        // What is open may have been forgotten.
+        let (open_host, open_group) = match open {
+            Some(Open::Host(host)) => (client.host(host).await.ok(), None),
+            Some(Open::Group(id)) => (None, client.summation_group(id).await.ok()),
+            Some(Open::Job(_)) | None => (None, None),
         };
         Ok(Snapshot {
             jobs: client.jobs().await?,
             hosts: client.hosts().await?,
+            groups: client.summation_groups().await?,
             findings: client.firing().await?,
             at: clock::now(),
             open_host,
+            open_group,
         })
     };
     match tokio::time::timeout(PATIENCE, asking).await {

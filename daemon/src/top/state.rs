@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::api::{Finding, HostDetail, HostSummary, Job, JobState};
+use crate::api::{
+    Finding, HostDetail, HostSummary, Job, JobState, SummationGroup, SummationGroupDetail,
+    SummationGroupState,
+};
 use crate::clock::Timestamp;
 use crate::health::{self, Health};
 
@@ -15,10 +18,13 @@ pub(super) struct Snapshot {
     pub(super) at: Timestamp,
     pub(super) jobs: Vec<Job>,
     pub(super) hosts: Vec<HostSummary>,
+    pub(super) groups: Vec<SummationGroup>,
     /// Firing, worst first.
     pub(super) findings: Vec<Finding>,
     /// The host that is open, if the daemon knows it.
     pub(super) open_host: Option<HostDetail>,
+    /// The summation group that is open, likewise.
+    pub(super) open_group: Option<SummationGroupDetail>,
 }
 
 /// The parts of the overview that can be moved in.
@@ -27,6 +33,8 @@ pub(super) enum Pane {
     Hosts,
     Findings,
     Jobs,
+    /// Only where there are any.
+    Groups,
 }
 
 /// What is open over the overview.
@@ -34,6 +42,7 @@ pub(super) enum Pane {
 pub(super) enum Open {
     Host(String),
     Job(String),
+    Group(String),
 }
 
 /// Order of the hosts.
@@ -80,7 +89,7 @@ pub(super) struct State {
     /// The filter is being typed.
     pub(super) typing: bool,
     /// Line that is chosen in each pane, by the order of [`Pane`].
-    chosen: [usize; 3],
+    chosen: [usize; 4],
     /// Lines scrolled in what is open.
     pub(super) scroll: u16,
     /// Hosts in a row of the map, as last drawn: how far up and down lead.
@@ -100,7 +109,7 @@ impl State {
             sort: Sort::Name,
             filter: String::new(),
             typing: false,
-            chosen: [0; 3],
+            chosen: [0; 4],
             scroll: 0,
             map_columns: 1,
         };
@@ -118,6 +127,9 @@ impl State {
                     self.throughput.pop_front();
                 }
                 self.snapshot = snapshot;
+                if self.snapshot.groups.is_empty() && self.pane == Pane::Groups {
+                    self.pane = Pane::Hosts;
+                }
             }
             Err(why) => {
                 let since = self.away.take().map_or(self.snapshot.at, |(since, _)| since);
@@ -165,6 +177,18 @@ impl State {
         health::folded(self.snapshot.findings.iter().filter(admits))
     }
 
+    /// The summation groups that the filter admits: those at work first, the newest first.
+    pub(super) fn groups(&self) -> Vec<&SummationGroup> {
+        let admits = |group: &&SummationGroup| self.admits(&group.id) || self.admits(&group.job);
+        let mut groups: Vec<&SummationGroup> = self.snapshot.groups.iter().filter(admits).collect();
+        groups.sort_by_key(|group| match group.state {
+            SummationGroupState::Starting | SummationGroupState::Running => 0,
+            SummationGroupState::Failed => 1,
+            SummationGroupState::Suspended | SummationGroupState::Ended => 2,
+        });
+        groups
+    }
+
     fn admits(&self, text: &str) -> bool {
         text.to_lowercase().contains(&self.filter.to_lowercase())
     }
@@ -174,20 +198,13 @@ impl State {
             Pane::Hosts => self.hosts().len(),
             Pane::Findings => self.findings().len(),
             Pane::Jobs => self.jobs().len(),
+            Pane::Groups => self.groups().len(),
         }
     }
 
     /// The line that is chosen; there may be none.
     pub(super) fn chosen(&self, pane: Pane) -> usize {
         self.chosen[pane as usize].min(self.len(pane).saturating_sub(1))
-    }
-
-    /// The host that is to be asked for.
-    pub(super) fn wanted_host(&self) -> Option<String> {
-        match &self.open {
-            Some(Open::Host(host)) => Some(host.clone()),
-            _ => None,
-        }
     }
 
     /// Does what a key says.
@@ -218,8 +235,8 @@ impl State {
             KeyCode::Esc | KeyCode::Backspace if self.open.is_some() => self.open = None,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Enter if self.open.is_none() => return self.open(),
-            KeyCode::Tab if self.open.is_none() => self.pane = self.next_pane(1),
-            KeyCode::BackTab if self.open.is_none() => self.pane = self.next_pane(2),
+            KeyCode::Tab if self.open.is_none() => self.pane = self.next_pane(false),
+            KeyCode::BackTab if self.open.is_none() => self.pane = self.next_pane(true),
             code => self.step(code),
         }
         Action::None
@@ -235,17 +252,22 @@ impl State {
         }
     }
 
-    fn next_pane(&self, steps: usize) -> Pane {
-        let panes = [Pane::Hosts, Pane::Findings, Pane::Jobs];
-        panes[(self.pane as usize + steps) % panes.len()]
+    fn next_pane(&self, back: bool) -> Pane {
+        let panes = [Pane::Hosts, Pane::Findings, Pane::Jobs, Pane::Groups];
+        let n = if self.snapshot.groups.is_empty() { panes.len() - 1 } else { panes.len() };
+        panes[(self.pane as usize + if back { n - 1 } else { 1 }) % n]
     }
 
     fn open(&mut self) -> Action {
         let place = self.chosen(self.pane);
         let open = match self.pane {
             Pane::Hosts => self.hosts().get(place).map(|host| Open::Host(host.host.clone())),
-            Pane::Findings => self.findings().get(place).map(|(finding, _)| Open::Host(finding.host.clone())),
+            Pane::Findings => self.findings().get(place).map(|(finding, _)| match &finding.group {
+                Some(group) => Open::Group(group.clone()),
+                None => Open::Host(finding.host.clone()),
+            }),
             Pane::Jobs => self.jobs().get(place).map(|job| Open::Job(job.id.clone())),
+            Pane::Groups => self.groups().get(place).map(|group| Open::Group(group.id.clone())),
         };
         (self.open, self.scroll) = (open, 0);
         Action::Refresh

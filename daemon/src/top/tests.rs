@@ -4,7 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Action, Open, Snapshot, State};
 use super::*;
-use crate::api::{FindingKind, HostSummary, Job, JobState};
+use crate::api::{FindingKind, HostSummary, Job, JobState, Page, SummationGroup, SummationGroupDetail};
 use crate::clock::Timestamp;
 use crate::health::tests::{NOW, host, job};
 use crate::notify::told::tests::finding;
@@ -13,7 +13,10 @@ fn state(jobs: Vec<Job>, hosts: Vec<HostSummary>) -> State {
     let first_seen_s = NOW.0 / 1_000_000_000 - 840;
     let degraded = hosts.iter().filter(|host| host.degraded);
     let findings = degraded.map(|host| finding(&host.host, &host.host, first_seen_s)).collect();
-    State::new("http://d".into(), Snapshot { at: NOW, jobs, hosts, findings, open_host: None })
+    State::new(
+        "http://d".into(),
+        Snapshot { at: NOW, jobs, hosts, groups: Vec::new(), findings, open_host: None, open_group: None },
+    )
 }
 
 /// A job of `n` hosts of which `degraded` are.
@@ -44,7 +47,8 @@ const SIZES: [(u16, u16); 5] = [(80, 24), (200, 50), (40, 12), (20, 5), (1, 1)];
 
 #[test]
 fn every_state_is_drawn_at_every_size() {
-    let makers: [fn() -> State; 4] = [
+    let makers: [fn() -> State; 5] = [
+        summing,
         || state(Vec::new(), Vec::new()),
         || cluster(1, &[]),
         || cluster(300, &[17, 40]),
@@ -108,7 +112,7 @@ fn enter_opens_a_host_with_its_findings_and_what_to_do() {
     let mut state = cluster(300, &[17]);
     assert_eq!(press(&mut state, &letters("s")), Action::None);
     assert_eq!(press(&mut state, &[KeyCode::Enter]), Action::Refresh);
-    assert_eq!(state.wanted_host().as_deref(), Some("node-17"), "worst first");
+    assert_eq!(state.open, Some(Open::Host("node-17".into())), "worst first");
     let text = screen(&mut state, 120, 40);
     for part in ["Host node-17", "found 2 channels where others found 8", "what to do", "  1. ", "esc back"] {
         assert!(text.contains(part), "{part} in {text}");
@@ -119,6 +123,73 @@ fn enter_opens_a_host_with_its_findings_and_what_to_do() {
     assert_eq!(state.open, Some(Open::Job("train".into())));
     let text = screen(&mut state, 120, 40);
     assert!(text.contains("Job train") && text.contains("300 hosts") && text.contains("node-17"), "{text}");
+}
+
+/// A cluster of the groups and the open one of the recorded answers.
+fn summing() -> State {
+    let groups: Page<SummationGroup> =
+        serde_json::from_str(include_str!("../../../fixtures/summation/groups.json")).unwrap();
+    let open: SummationGroupDetail =
+        serde_json::from_str(include_str!("../../../fixtures/summation/group.json")).unwrap();
+    let mut state = cluster(30, &[3]);
+    let mut snapshot = state.snapshot.clone();
+    snapshot.groups = groups.items;
+    snapshot.findings[0].group = Some(open.group.id.clone());
+    snapshot.open_group = Some(open);
+    state.take(Ok(snapshot));
+    state
+}
+
+#[test]
+fn groups_are_shown_with_their_rounds_who_is_waited_for_and_how_uneven_they_are() {
+    let mut state = summing();
+    let text = screen(&mut state, 160, 50);
+    for part in
+        ["Summation groups 4", "5d1c09ab77e2", "resnet50-digits", "1312 rounds/s", "4+2", "share +24 %"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(text.contains("waits 2.3 s for worker 2"), "{text}");
+    let at = |id: &str| text.find(id).unwrap();
+    assert!(at("c0417d9be35a") < at("a93fe07c1142"), "at work before suspended: {text}");
+    assert!(!screen(&mut cluster(30, &[3]), 160, 50).contains("Summation"), "no pane without a group");
+}
+
+#[test]
+fn a_group_opens_from_its_pane_and_from_its_finding() {
+    let mut state = summing();
+    press(&mut state, &[KeyCode::BackTab, KeyCode::Enter]);
+    let opened = Some(Open::Group("5d1c09ab77e2".into()));
+    assert_eq!(state.open, opened);
+    let text = screen(&mut state, 160, 60);
+    for part in [
+        "Summation group 5d1c09ab77e2",
+        "found 2 channels where others found 8",
+        "last in",
+        "best",
+        "esc back",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    press(&mut state, &[KeyCode::Esc, KeyCode::Tab, KeyCode::Tab, KeyCode::Enter]);
+    assert_eq!(state.open, opened, "by the finding");
+    for (width, height) in SIZES {
+        screen(&mut state, width, height);
+    }
+    // The groups end while their pane has the focus.
+    press(&mut state, &[KeyCode::Esc, KeyCode::Tab, KeyCode::Tab]);
+    assert_eq!(state.pane, state::Pane::Groups);
+    let gone = cluster(30, &[3]).snapshot;
+    state.take(Ok(gone));
+    assert_eq!(state.pane, state::Pane::Hosts);
+}
+
+#[test]
+fn a_filter_keeps_groups_of_the_job_it_names() {
+    let mut state = summing();
+    press(&mut state, &letters("/bert"));
+    assert_eq!(state.groups().iter().map(|group| &*group.id).collect::<Vec<_>>(), ["c0417d9be35a"]);
+    screen(&mut state, 80, 24);
 }
 
 #[test]

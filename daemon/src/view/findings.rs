@@ -18,6 +18,7 @@ pub struct FindingFilter {
     pub job: Option<String>,
     pub host: Option<String>,
     pub comm: Option<String>,
+    pub group: Option<String>,
     pub kind: Option<FindingKind>,
     pub nic: Option<String>,
     /// Seen to hold at this moment or later.
@@ -33,6 +34,7 @@ impl FindingFilter {
             && self.job.as_ref().is_none_or(|job| finding.job == *job)
             && self.host.as_ref().is_none_or(|host| finding.host == *host)
             && self.comm.as_ref().is_none_or(|comm| finding.comm == *comm)
+            && self.group.as_ref().is_none_or(|group| finding.group.as_ref() == Some(group))
             && self.kind.is_none_or(|kind| finding.finding == kind)
             && self.nic.as_ref().is_none_or(|nic| finding.nic.as_ref() == Some(nic))
             && self.from.is_none_or(|from| finding.last_seen >= from)

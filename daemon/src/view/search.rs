@@ -1,24 +1,28 @@
-//! Search: jobs, hosts, communicators, ranks and NICs by a part of what they are called.
+//! Search: jobs, hosts, communicators, summation groups, ranks and NICs by a part of what they are called.
 //!
 //! The best hits come first: exact ones, then those that begin so, then the others; of these jobs before hosts before
-//! communicators before ranks before NICs; what is in use before what has ended. Only `limit` hits are held at any moment,
+//! communicators before summation groups before ranks before NICs; what is in use before what has ended. Only `limit` hits are held at any moment,
 //! and nothing is put into words before it is known to be among them.
+
+mod summations;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::communicators::text;
 use crate::api::{CommunicatorState, SearchHit, SearchKind};
+use crate::clock::Timestamp;
 use crate::model::{Communicator, Model, Name, Port};
 
 /// The best hits for `wanted`, at most `limit`. Nothing is found by nothing.
 #[must_use]
-pub fn search(model: &Model, wanted: &str, limit: usize) -> Vec<SearchHit> {
+pub fn search(model: &Model, wanted: &str, limit: usize, now: Timestamp) -> Vec<SearchHit> {
     let wanted = wanted.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let mut best = Best { wanted: &wanted, limit, hits: BTreeMap::new() };
     if !wanted.is_empty() && limit > 0 {
         best.jobs(model);
         best.hosts(model);
         best.communicators(model);
+        best.summations(model, now);
         best.ranks(model);
         best.nics(model);
     }
@@ -182,7 +186,7 @@ fn called(known: &Communicator, name: Option<&str>) -> String {
 }
 
 fn hit(kind: SearchKind, title: String, detail: String) -> SearchHit {
-    SearchHit { kind, title, detail, job: None, comm: None, rank: None, host: None, nic: None }
+    SearchHit { kind, title, detail, job: None, comm: None, rank: None, host: None, nic: None, group: None }
 }
 
 fn of_communicator(known: &Communicator, hit: SearchHit) -> SearchHit {
@@ -211,7 +215,7 @@ mod tests {
     fn check(wanted: &str, limit: usize, found: &[&str]) {
         let mut model = Model::new();
         model.apply(&cluster().batch(1, 2), at(2));
-        let hits = search(&model, wanted, limit);
+        let hits = search(&model, wanted, limit, at(2));
         let titles: Vec<&str> = hits.iter().map(|hit| &*hit.title).collect();
         assert_eq!(titles, found, "{wanted}");
     }
@@ -247,7 +251,7 @@ mod tests {
             at(2),
         );
         let titles = |wanted: &str, limit| {
-            search(&model, wanted, limit).into_iter().map(|hit| hit.title).collect::<Vec<_>>()
+            search(&model, wanted, limit, at(2)).into_iter().map(|hit| hit.title).collect::<Vec<_>>()
         };
         assert_eq!(titles("MLX5_9", 9), ["mlx5_9@host-1", "mlx5_9@idle", "mlx5_9:2@host-1", "mlx5_9:2@idle"]);
         assert_eq!(titles("mlx5_0@host-1", 2), ["mlx5_0@host-1", "mlx5_0@host-12"], "a NIC of both is one");
@@ -259,14 +263,14 @@ mod tests {
     fn a_hit_says_where_it_is() {
         let mut model = Model::new();
         model.apply(&cluster().batch(1, 2), at(2));
-        let hit = search(&model, "rank 2", 1).remove(0);
+        let hit = search(&model, "rank 2", 1, at(2)).remove(0);
         assert_eq!((hit.kind, &*hit.detail), (SearchKind::Rank, "job train, ghost-1"));
         assert_eq!(
             (hit.job.as_deref(), hit.rank, hit.host.as_deref()),
             (Some("train"), Some(2), Some("ghost-1"))
         );
         assert_eq!(hit.comm.as_deref(), Some(cluster().id().as_str()));
-        let hit = search(&model, "host-12", 1).remove(0);
+        let hit = search(&model, "host-12", 1, at(2)).remove(0);
         assert_eq!((hit.kind, &*hit.detail), (SearchKind::Host, "1 live process"));
     }
 }

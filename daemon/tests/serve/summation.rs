@@ -35,7 +35,22 @@ async fn a_group_is_shown_with_its_services_workers_and_results() {
     let findings = daemon.json("/api/v1/findings?kind=sum_share_imbalance").await;
     assert_eq!(findings["items"][0]["host"], "work-a");
     assert_eq!(findings["items"][0]["group"], *id);
+    for (group, n) in [(id, 1), ("0123456789ab", 0)] {
+        let of_group = daemon.json(&format!("/api/v1/findings?group={group}")).await;
+        assert_eq!(of_group["items"].as_array().unwrap().len(), n);
+    }
+    for (host, n) in [("sum-a", 1), ("work-b", 1), ("node-a", 0)] {
+        let on_host = daemon.json(&format!("/api/v1/summation/groups?host={host}")).await;
+        assert_eq!(on_host["items"].as_array().unwrap().len(), n, "{host}");
+    }
     assert_eq!(daemon.json("/api/v1/nodes/work-a").await["degraded"], true);
+    assert_eq!(list["items"][0]["oldest_wait"]["workers"], serde_json::json!([1]));
+    assert!((list["items"][0]["worst_share_ratio"].as_f64().unwrap() - 4.0 / 3.0).abs() < 1e-4);
+    for wanted in [id, "sum-a", "gradient", "0000000000000007"] {
+        let hits = daemon.json(&format!("/api/v1/search?q={wanted}")).await;
+        let hit = hits.as_array().unwrap().iter().find(|hit| hit["kind"] == "summation").unwrap();
+        assert_eq!((&hit["group"], &hit["job"]), (&list["items"][0]["id"], &"summing".into()), "{wanted}");
+    }
     for path in ["groups/0123456789ab", "groups/0123456789ab/rounds"] {
         problem(daemon.get(&format!("/api/v1/summation/{path}")).await, 404, "/api/v1/summation/groups")
             .await;

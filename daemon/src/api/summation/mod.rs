@@ -51,6 +51,15 @@ pub struct SummationGroup {
     pub pull_bytes_per_s: f64,
     /// Rounds of parts per second that got a result.
     pub rounds_per_s: f64,
+    /// The round that waits the longest. Null: none is in flight.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub oldest_wait: Option<SummationWait>,
+    /// What the worst service owns as a multiple of what it should: 1 is as it should be. Services that own next to nothing
+    /// do not count. 0: there is none.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub worst_share_ratio: f64,
     /// Findings that are firing.
     pub n_findings: u32,
 }

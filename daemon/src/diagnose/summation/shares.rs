@@ -5,7 +5,7 @@ use super::Subject;
 use crate::api::{FindingKind, Severity};
 use crate::model::limits::RATE_WINDOW;
 use crate::model::real;
-use crate::model::summation::Service;
+use crate::model::summation::{SHARE_MIN, Service};
 
 /// A service's load against its optimum.
 struct Load {
@@ -64,8 +64,6 @@ fn percent(share: f64) -> String {
 
 /// Above this the slowest NIC costs more than a tenth of every round.
 const RATIO_MAX: f64 = 1.10;
-/// Less than this of all bytes is nothing, however many times its optimum it is.
-const SHARE_MIN: f64 = 0.005;
 /// What is observed is told from what is owned from here on: rates of several agents do not end at the same moment.
 const OBSERVED_MORE: f64 = 1.05;
 /// Rounds of all tensors in the window: a half one at its edge then weighs little.

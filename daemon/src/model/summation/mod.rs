@@ -26,7 +26,7 @@ pub use lost::Lost;
 pub use member::{Member, Place, StagePace};
 pub use outcome::{Made, Outcome, Rounds};
 pub use samples::ServiceSample;
-pub use services::Service;
+pub use services::{SHARE_MIN, Service};
 pub use waits::Wait;
 
 pub(super) use known::{Groups, Told};

@@ -50,7 +50,7 @@ impl Model {
             let owner = service.owner.map(Member::told);
             ServiceSample {
                 group: group.id(),
-                host: group.host(service.place, self).to_owned(),
+                host: service.host(self).to_owned(),
                 service: service.index,
                 pushed_bytes: service.traffic(|traffic| traffic.push_completed_bytes),
                 pulled_bytes: service.traffic(|traffic| traffic.pull_completed_bytes),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ringscope_wire::batch::{SummationService, SummationTraffic};
 
+use super::super::Model;
 use super::super::rate::real;
 use super::Group;
 use super::member::{Member, Place, sum};
@@ -46,6 +47,13 @@ impl<'a> Service<'a> {
         &self.told.host
     }
 
+    /// Host of its process, as members tell or as it says itself. Empty: not known.
+    #[must_use]
+    pub fn host(&self, model: &'a Model) -> &'a str {
+        let said = || self.group.process(self.place, model)?.identity().map(|identity| &*identity.host);
+        if self.told.host.is_empty() { said().unwrap_or_default() } else { self.told_host() }
+    }
+
     /// Part of all bytes that it owns.
     #[must_use]
     pub fn share(&self) -> f64 {
@@ -56,6 +64,13 @@ impl<'a> Service<'a> {
     #[must_use]
     pub fn optimal_share(&self) -> f64 {
         f64::from(self.told.optimal_share_ppm) / PPM
+    }
+
+    /// What it owns as a multiple of what it should. `None`: it owns next to nothing, or should own nothing.
+    #[must_use]
+    pub fn over_optimum(&self) -> Option<f64> {
+        let (share, optimal) = (self.share(), self.optimal_share());
+        (share >= SHARE_MIN && optimal > 0.0).then_some(share / optimal)
     }
 
     /// Whether any member says that it was lost.
@@ -96,5 +111,7 @@ impl<'a> Service<'a> {
     }
 }
 
+/// Less than this of all bytes is nothing, however many times its optimum it is.
+pub const SHARE_MIN: f64 = 0.005;
 /// Shares are told in millionths.
 const PPM: f64 = 1e6;

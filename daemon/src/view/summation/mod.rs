@@ -27,6 +27,8 @@ use crate::model::summation::{Group, Service, Wait, add_staleness};
 #[expect(missing_docs, reason = "the fields are those of api::SummationGroup")]
 pub struct SummationFilter {
     pub job: Option<String>,
+    /// Of any member.
+    pub host: Option<String>,
     pub state: Option<SummationGroupState>,
 }
 
@@ -40,7 +42,8 @@ pub fn summation_groups(
 ) -> Vec<SummationGroup> {
     let groups = model.summations();
     let groups = groups.filter(|group| filter.job.as_ref().is_none_or(|job| job == group.job(model)));
-    let groups = groups.filter_map(|group| summary(group, model, diagnosis, now));
+    let groups = groups.filter(|group| filter.host.as_ref().is_none_or(|host| is_on(group, host, model)));
+    let groups = groups.filter_map(|group| summary(group, model, diagnosis, &group.waits(model, now), now));
     let mut groups: Vec<SummationGroup> =
         groups.filter(|group| filter.state.is_none_or(|state| state == group.state)).collect();
     groups.sort_by(|one, other| {
@@ -67,7 +70,7 @@ pub fn summation_group(
         diagnosis.firing_of_summation(group.id()).map(|finding| finding.id.clone()).collect();
     findings.sort_unstable();
     Some(SummationGroupDetail {
-        group: summary(group, model, diagnosis, now)?,
+        group: summary(group, model, diagnosis, &waits, now)?,
         n_tensors: facts.n_tensors,
         n_parts: facts.n_parts,
         partition_bytes: facts.partition_bytes,
@@ -83,8 +86,22 @@ pub fn summation_group(
     })
 }
 
-fn summary(group: &Group, model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Option<SummationGroup> {
+/// Whether any of its members is on this host.
+fn is_on(group: &Group, host: &str, model: &Model) -> bool {
+    let identities = group.members().filter_map(|(place, _)| group.process(place, model)?.identity());
+    group.services().any(|service| service.told_host() == host)
+        || identities.map(|identity| &*identity.host).any(|known| known == host)
+}
+
+fn summary(
+    group: &Group,
+    model: &Model,
+    diagnosis: &Diagnosis,
+    waits: &[Wait<'_>],
+    now: Timestamp,
+) -> Option<SummationGroup> {
     let facts = group.facts()?;
+    let ratios = group.services().filter_map(|service| service.over_optimum());
     let sum = |of: fn(&_, Timestamp) -> f64| group.services().map(|service| of(&service, now)).sum();
     Some(SummationGroup {
         id: group.id().to_string(),
@@ -101,6 +118,8 @@ fn summary(group: &Group, model: &Model, diagnosis: &Diagnosis, now: Timestamp) 
         push_bytes_per_s: sum(Service::pushed_bytes_per_s),
         pull_bytes_per_s: sum(Service::pulled_bytes_per_s),
         rounds_per_s: group.rounds_per_s(now),
+        oldest_wait: waits.first().map(wait),
+        worst_share_ratio: ratios.fold(0.0, f64::max),
         n_findings: super::number(diagnosis.firing_of_summation(group.id()).count()),
     })
 }
@@ -131,7 +150,8 @@ fn staleness(group: &Group) -> Vec<u64> {
     steps
 }
 
-fn key_classes(group: &Group) -> Vec<SummationKeyClass> {
+/// Bytes by what tensors are for: every class, whether there are any of it or not.
+pub(super) fn key_classes(group: &Group) -> Vec<SummationKeyClass> {
     let classes =
         [(KeyClass::Gradient, "gradient"), (KeyClass::Parameter, "parameter"), (KeyClass::Other, "other")];
     let mut totals: BTreeMap<i32, [u64; 4]> = BTreeMap::new();

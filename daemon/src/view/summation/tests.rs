@@ -76,7 +76,12 @@ fn lists_are_filtered_and_hosts_of_findings_degraded() {
     assert_eq!(list(&SummationFilter::default()).len(), 2);
     let running = list(&SummationFilter { state: Some(State::Running), ..SummationFilter::default() });
     assert_eq!((running.len(), running[0].n_findings), (1, 1));
-    assert!(list(&SummationFilter { job: Some("other".to_owned()), state: None }).is_empty());
+    assert!(
+        list(&SummationFilter { job: Some("other".to_owned()), ..SummationFilter::default() }).is_empty()
+    );
+    let on =
+        |host: &str| list(&SummationFilter { host: Some(host.to_owned()), ..SummationFilter::default() });
+    assert_eq!((on("sum-1").len(), on("train-3").len(), on("sum").len()), (2, 2, 0));
     let host = view::host(&model, &diagnosis, at(4), "sum-0").unwrap();
     assert!(host.summary.degraded && host.firing[0].finding == FindingKind::SumShareImbalance);
     assert!(!view::host(&model, &diagnosis, at(4), "sum-1").unwrap().summary.degraded);
