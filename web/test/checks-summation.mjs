@@ -50,6 +50,29 @@ export const summationChecks = ({ text, says }) => ({
     await page.waitForFunction(() => document.querySelectorAll(".services tbody tr").length === 6);
   },
 
+  async "a group's history is drawn, by service and against the optimum, and can be taken away"({ open }) {
+    const { page } = await open("sum-8-4", { at: GROUP });
+    await page.waitForFunction(() => document.querySelectorAll("#summation-history canvas").length === 5);
+    await says(page, "#summation-history", /Summed per second.*Received per second, by service.*server 1 on sum-1.*and 6 services of less\..*1 × is what the NICs make best/);
+    const spread = await page.locator('[aria-label^="Worst arrival spread over time"]').getAttribute("aria-label");
+    assert.match(spread, / ms$/);
+  },
+
+  async "the search finds a group by its id, its session and the host of a server, and leads to it"({ open }) {
+    for (const wanted of ["5d1c09", "41c2d7708be6", "sum-1"]) {
+      const { page } = await open("sum-4-2");
+      await page.fill("#search", wanted);
+      await page.click('#search-hits >> text=summation group 5d1c09ab77e2');
+      await page.waitForFunction((hash) => location.hash === hash, GROUP);
+    }
+  },
+
+  async "a host leads to the groups that it is in"({ open }) {
+    const { page } = await open("sum-4-2", { at: "#/hosts/train-2" });
+    await page.click("#summation >> text=5d1c09ab77e2");
+    await page.waitForFunction((hash) => location.hash === hash, GROUP);
+  },
+
   async "a service that owns too much is marked, with how much"({ open }) {
     const { page } = await open("sum-8-4", { at: GROUP });
     assert.equal(await page.locator('.member.is-over[data-service="1"]').count(), 1);

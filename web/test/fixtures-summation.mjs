@@ -73,6 +73,7 @@ export function summationGroup(now, options) {
   const group = {
     id, session, job, membership_epoch: epoch, placement_epoch: epoch, state, n_workers: n, n_servers: k, asynchronous: bound !== undefined, model_bytes: begun ? MODEL : 0,
     started_at: iso(now - startedS * 1000), push_bytes_per_s: sum, pull_bytes_per_s: sum, rounds_per_s: live ? 1312.2 : 0, n_findings: findings.length,
+    oldest_wait: waits[0] ?? null, worst_share_ratio: Math.max(0, ...services.map((one) => one.share / one.optimal_share).filter(Number.isFinite)),
   };
   const detail = {
     ...group, n_tensors: begun ? 32 : 0, n_parts: begun ? 162 : 0, partition_bytes: PART, staleness_bound: bound ?? null, lost, services, workers, flows, waits,
@@ -85,6 +86,25 @@ export function summationGroup(now, options) {
     findings: findings.map((one) => one.id),
   };
   return { group, detail, rounds, findings };
+}
+
+/** Figures of a group over time: even, with a while of lateness where its findings began. */
+export function summationSeries({ services, findings, started_at }, metric, byService, fromMs, toMs, stepS) {
+  const stepMs = stepS * 1000;
+  const times_ms = [];
+  for (let t = Math.ceil(fromMs / stepMs) * stepMs; t <= toMs; t += stepMs) times_ms.push(t);
+  const troubled = (t) => findings.length > 0 && t > toMs - 94_000;
+  const wave = (t, i) => (1 + 0.04 * Math.sin(t / 7000 + i * 1.7)) * (troubled(t) ? 0.72 : 1);
+  const of = {
+    summed_bytes: (one, t) => one.summed_bytes_per_s * wave(t, one.service), pushed_bytes: (one, t) => one.pushed_bytes_per_s * wave(t, one.service),
+    pulled_bytes: (one, t) => one.pulled_bytes_per_s * wave(t, one.service), finished_rounds: (one, t) => 1312 * one.share * wave(t, 0),
+    share_ppm: (one) => Math.round(one.share * 1e6), optimal_share_ppm: (one) => Math.round(one.optimal_share * 1e6),
+    spread_ns: (one, t) => (troubled(t) ? 34 : 2.1) * MS * (1 + 0.3 * Math.sin(t / 3100)),
+  }[metric];
+  const began = Date.parse(started_at);
+  const line = (ones) => times_ms.map((t) => (t < began ? null : ones.reduce((sum, one) => (metric === "spread_ns" ? Math.max(sum, of(one, t)) : sum + of(one, t)), 0)));
+  const lines = services.length === 0 ? [] : byService ? services.map((one) => ({ service: one.service, host: one.host, values: line([one]) })) : [{ values: line(services) }];
+  return { metric, unit: "bytes_per_second", step_s: stepS, times_ms, lines };
 }
 
 const rack = (i) => `gpu-r${String(Math.floor(i / 16) + 1).padStart(2, "0")}n${String((i % 16) + 1).padStart(2, "0")}`;

@@ -209,6 +209,9 @@ export function search(all, q, limit) {
     ...all.nodes.map((host) => ({ kind: "host", title: host.host, detail: host.jobs.length > 0 ? `job ${host.jobs.join(", ")}` : "no job", host: host.host })),
     ...all.communicators.map((one) => ({ kind: "communicator", title: one.name, detail: `${one.comm_hash}, job ${one.job}`, job: one.job, comm: one.id })),
   ];
+  hits.push(...all.summations.map(({ group, detail }) => ({
+    kind: "summation", title: `summation group ${group.id}`, detail: `job ${group.job}, session ${group.session}, ${detail.services.map((one) => one.host).join(" ")}`, job: group.job, group: group.id,
+  })));
   const place = (hit) => [hit.title, hit.detail].map((words) => words.toLowerCase().indexOf(wanted)).filter((at) => at >= 0)[0];
   return hits.filter((hit) => place(hit) !== undefined).sort((a, b) => place(a) - place(b) || a.title.length - b.title.length).slice(0, limit);
 }

@@ -7,6 +7,7 @@ import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
+import { summationSeries } from "./fixtures-summation.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -106,7 +107,13 @@ function api(state, url, response) {
   if (path[0] === "jobs") return page(all.jobs);
   if (path[0] === "summation") {
     const found = all.summations.find(({ group }) => group.id === path[2]);
-    if (path[2] === undefined) return page(all.summations.map(({ group }) => group).filter((one) => !query.has("job") || one.job === query.get("job")));
+    if (path[2] === undefined) return page(all.summations.map(({ group }) => group).filter((one) => !query.has("job") || one.job === query.get("job"))
+      .filter((one) => !query.has("host") || all.summations.some(({ group, detail }) => group.id === one.id && [...detail.workers, ...detail.services].some(({ host }) => host === query.get("host")))));
+    if (path[3] === "series" && found !== undefined) {
+      const toMs = query.has("to") ? Date.parse(query.get("to")) : Date.now();
+      const fromMs = query.has("from") ? Date.parse(query.get("from")) : toMs - 900_000;
+      return send(summationSeries(found.detail, query.get("metric"), query.has("by_service"), fromMs, toMs, Number(/^(\d+)s$/.exec(query.get("step"))[1])));
+    }
     return path[3] === "rounds" && found !== undefined ? page(found.rounds) : send(found?.detail);
   }
   if (path[0] === "nodes" && path[2] === "channels") return page(hostChannels(Date.now(), path[1], [...all.byId.values()].map((one) => one.detail)));
@@ -135,7 +142,7 @@ function findings(all, query) {
   const kept = { firing: all.firing, resolved: all.resolved }[query.get("state")] ?? [...all.firing, ...all.resolved];
   const same = (name, of) => !query.has(name) || query.get(name) === of;
   const least = SEVERITIES.indexOf(query.get("severity"));
-  return kept.filter((one) => same("job", one.job) && same("host", one.host) && same("comm", one.comm) && same("kind", one.finding)
+  return kept.filter((one) => same("job", one.job) && same("host", one.host) && same("comm", one.comm) && same("group", one.group) && same("kind", one.finding)
     && SEVERITIES.indexOf(one.severity) >= least);
 }
 

@@ -1,7 +1,8 @@
-import type { Finding, HostChannels, HostDetail } from "../api";
+import type { Finding, HostChannels, HostDetail, SummationGroup } from "../api";
 import { group } from "../pure/findings";
 import { bandwidth, integer, moment, plural, since } from "../pure/format";
 import { distinctNames } from "../pure/names";
+import { groupRows } from "../pure/summation/tables";
 import { gpuRows, historyRows, hostRankRows, nicRows } from "../pure/tables";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
@@ -15,6 +16,7 @@ import { Mark } from "../view/mark";
 import { Nics } from "../view/nics";
 import { Fact, PageHead } from "../view/page-head";
 import { Panel } from "../view/panel";
+import { GroupsTable } from "../view/summation/groups-table";
 
 /** Findings of the past shown. */
 const MAX_RESOLVED = 5;
@@ -50,11 +52,24 @@ export function HostPage({ host: name }: { host: string }) {
         <Panel id="host-ranks" title={plural(host.ranks.length, "rank")} aside={<Export path={path} name={`ranks-${name}`} rows={() => hostRankRows(host.ranks)} />}>
           <HostRanks host={name} ranks={host.ranks} names={names} />
         </Panel>
+        <Summation host={name} />
         <Panel id="channel-history" title="Channels it found" aside={<Export path={`${path}/channels?limit=1000`} name={`channels-${name}`} rows={() => historyRows(items)} />}>
           {history.value === undefined ? <p class="quiet">{history.refused ?? "Asking for them …"}</p> : <ChannelHistory items={items} host={name} names={names} />}
         </Panel>
       </div>
     </div>
+  );
+}
+
+/** The summation groups that it is in: nothing where it is in none, as most hosts. */
+function Summation({ host }: { host: string }) {
+  const of = `summation/groups?host=${encodeURIComponent(host)}`;
+  const items = useList<SummationGroup>(of, { on: "summation", everyMs: 5_000 }).value?.items ?? [];
+  if (items.length === 0) return null;
+  return (
+    <Panel id="summation" title={plural(items.length, "summation group")} aside={<Export path={`${of}&limit=1000`} name={`summation-groups-${host}`} rows={() => groupRows(items)} />}>
+      <GroupsTable items={items} />
+    </Panel>
   );
 }
 

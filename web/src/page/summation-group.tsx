@@ -14,6 +14,7 @@ import { Mark } from "../view/mark";
 import { Fact, PageHead } from "../view/page-head";
 import { Panel } from "../view/panel";
 import { groupMark } from "../view/summation/group-mark";
+import { HistoryPanel } from "../view/summation/history";
 import { KeyClassesPanel } from "../view/summation/key-classes";
 import { PicturePanel } from "../view/summation/picture-panel";
 import { PipelinePanel } from "../view/summation/pipeline";
@@ -50,6 +51,7 @@ export function SummationGroupPage({ id }: { id: string }) {
           {started && <ResultsPanel group={group} />}
         </div>
       </div>
+      {started && <HistoryPanel group={group} />}
     </>
   );
 }
@@ -132,16 +134,23 @@ function Ended({ group }: { group: SummationGroupDetail }) {
   );
 }
 
-/** What fires about it: nothing where nothing does. */
+/** Findings of the past shown. */
+const MAX_RESOLVED = 5;
+
+/** What fires about it, and what did: nothing where nothing ever has. */
 function Found({ id, findings }: { id: string; findings: Finding[] }) {
-  const groups = groupFindings(findings);
-  if (groups.length === 0) return null;
+  const of = `findings?group=${encodeURIComponent(id)}`;
+  const resolved = useList<Finding>(`${of}&state=resolved`, { on: "findings" }).value?.items ?? [];
+  const past = groupFindings(resolved);
+  const shown = [...groupFindings(findings), ...past.slice(0, MAX_RESOLVED)];
+  if (shown.length === 0) return null;
   return (
-    <Panel id="findings" title="Findings" aside={<Export path="findings?state=firing" name={`findings-${id}`} rows={() => subjectRows(findings)} />}>
+    <Panel id="findings" title="Findings" aside={<Export path={of} name={`findings-${id}`} rows={() => subjectRows([...findings, ...resolved])} />}>
       <ul class="findings">
-        {groups.map((one) => (
+        {shown.map((one) => (
           <FindingLine key={one.key} group={one} />
         ))}
+        {past.length > MAX_RESOLVED && <li class="quiet">and {plural(past.length - MAX_RESOLVED, "older one")}</li>}
       </ul>
     </Panel>
   );

@@ -6,6 +6,7 @@ import type { Place } from "./route";
 export function placeOf(hit: SearchHit): Place {
   if (hit.kind === "nic" && hit.host != null) return { page: "host", host: hit.host, nic: hit.nic ?? undefined };
   if (hit.kind === "host" && hit.host != null) return { page: "host", host: hit.host };
+  if (hit.kind === "summation" && hit.group != null) return { page: "summation-group", group: hit.group };
   if (hit.comm != null) {
     return { page: "communicator", comm: hit.comm, ...(hit.rank == null ? {} : { rank: hit.rank, view: "ranks" as const }) };
   }

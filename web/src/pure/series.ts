@@ -92,7 +92,7 @@ function issuedRate(before: Sample | undefined, now: Sample, primitive: string):
 const SETTLING_MS = 2_000;
 
 /** Without the points whose step is not over: a point is the mean of the step that it begins, cut short it would show a fall that never was. */
-export function settled(series: Series, nowMs: number): Series {
+export function settled<S extends Pick<Series, "step_s" | "times_ms"> & { lines: { values: (number | null)[] }[] }>(series: S, nowMs: number): S {
   const whole = series.times_ms.filter((ms) => ms + series.step_s * 1000 <= nowMs - SETTLING_MS).length;
   if (whole === series.times_ms.length) return series;
   return {

@@ -16,7 +16,7 @@ const open = signal(false);
 const chosen = signal(-1);
 const path = computed(() => (asked.value === "" ? undefined : `search?q=${encodeURIComponent(asked.value)}&limit=${LIMIT}`));
 
-/** Job, host, communicator, rank or NIC by name, as one types. */
+/** Job, host, communicator, summation group, rank or NIC by name, as one types. */
 export function Search() {
   const input = useRef<HTMLInputElement>(null);
   const { value: hits, refused } = useApi<SearchHit[]>(path.value, { on: "never" });
@@ -54,7 +54,7 @@ export function Search() {
         autocomplete="off"
         list={undefined}
         placeholder="Search host, job, rank, hash"
-        aria-label="Search host, job, rank, communicator or NIC"
+        aria-label="Search host, job, rank, communicator, summation group or NIC"
         aria-keyshortcuts="/"
         aria-expanded={listed.length > 0}
         aria-controls="search-hits"

@@ -103,5 +103,6 @@ test("a search hit leads to its place", () => {
   expect(placeOf({ ...hit, kind: "nic", host: "host-1", nic: "mlx5_3" })).toEqual({ page: "host", host: "host-1", nic: "mlx5_3" });
   expect(placeOf({ ...hit, kind: "rank", job: "j", comm: "c", host: "host-1", rank: 12 })).toEqual({ page: "communicator", comm: "c", rank: 12, view: "ranks" });
   expect(placeOf({ ...hit, kind: "job", job: "j" })).toEqual({ page: "job", job: "j" });
+  expect(placeOf({ ...hit, kind: "summation", job: "j", group: "g" })).toEqual({ page: "summation-group", group: "g" });
   expect([step(-1, 1, 3), step(-1, -1, 3), step(2, 1, 3), step(0, -1, 3), step(0, 1, 0)]).toEqual([0, 2, 0, 2, -1]);
 });
