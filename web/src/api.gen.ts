@@ -849,7 +849,7 @@ export type SummationGroup = {
   membership_epoch: number;
   /** Bytes of all tensors. */
   model_bytes: number;
-  /** Findings that are firing. */
+  /** Findings that are firing and that somebody should look at: all but those of severity `info`. */
   n_findings: number;
   /** Servers on machines of their own, heard of or not. */
   n_servers: number;

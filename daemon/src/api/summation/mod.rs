@@ -60,7 +60,7 @@ pub struct SummationGroup {
     #[serde(default)]
     #[schema(required = true)]
     pub worst_share_ratio: f64,
-    /// Findings that are firing.
+    /// Findings that are firing and that somebody should look at: all but those of severity `info`.
     pub n_findings: u32,
 }
 

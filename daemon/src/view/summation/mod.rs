@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use ringscope_wire::batch::SummationKeyClass as KeyClass;
 
 use crate::api::{
-    SummationGroup, SummationGroupDetail, SummationGroupState, SummationKeyClass, SummationLost,
+    Severity, SummationGroup, SummationGroupDetail, SummationGroupState, SummationKeyClass, SummationLost,
     SummationWait,
 };
 use crate::clock::Timestamp;
@@ -103,6 +103,8 @@ fn summary(
     let facts = group.facts()?;
     let ratios = group.services().filter_map(|service| service.over_optimum());
     let sum = |of: fn(&_, Timestamp) -> f64| group.services().map(|service| of(&service, now)).sum();
+    let firing = diagnosis.firing_of_summation(group.id());
+    let worth_a_look = firing.filter(|finding| finding.severity != Severity::Info);
     Some(SummationGroup {
         id: group.id().to_string(),
         session: format!("{:016x}", group.session()),
@@ -120,7 +122,7 @@ fn summary(
         rounds_per_s: group.rounds_per_s(now),
         oldest_wait: waits.first().map(wait),
         worst_share_ratio: ratios.fold(0.0, f64::max),
-        n_findings: super::number(diagnosis.firing_of_summation(group.id()).count()),
+        n_findings: super::number(worth_a_look.count()),
     })
 }
 
