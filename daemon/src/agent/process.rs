@@ -141,12 +141,13 @@ impl Process {
         Ok(())
     }
 
-    /// Whether the log could be of use and says nothing of channels.
+    /// Whether the log could be of use and says nothing of channels. Those of a summation group carry no rings.
     pub(super) fn lacks_log(&self) -> bool {
         self.account.communicators().iter().any(|communicator| {
             communicator.state == i32::from(batch::CommunicatorState::Active)
                 && communicator.final_channels.is_none()
                 && communicator.n_ranks > 1
+                && communicator.made_by != crate::model::summation::MADE_BY
         })
     }
 
