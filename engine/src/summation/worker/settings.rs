@@ -52,7 +52,7 @@ impl Settings {
     ///
     /// With less in flight than the network takes to deliver, links idle; with much more, its queues overflow, TCP favours
     /// some workers, and sums wait for those that it does not. At 100 Mbit/s between 4 workers and 4 servers, 10 ms take
-    /// 1.02 times as long as the best, and 1.3 s of it 1.25 times.
+    /// 1.05 times as long as the best (`cargo xtask rig b2`).
     #[must_use]
     pub fn of_link(mbit_per_s: Option<u64>, partition_bytes: u64) -> Self {
         let in_1_ms = mbit_per_s.unwrap_or(UNTOLD_MBIT_PER_S).saturating_mul(125);
