@@ -110,6 +110,7 @@ impl Hub {
             seq_number: admission.last_seq,
             resend_all: admission.resend_all,
             wishes: state.levels.wishes(|job| state.agents.may_have(&batch.agent_id, job)),
+            inquiries: Vec::new(),
         };
         if admission.duplicate {
             return Taken { reply, duplicate: true };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message as _;
-use ringscope_wire::batch::{Counters, Link, Operation, Process, SummationMember};
+use ringscope_wire::batch::{CallSequence, Counters, Link, Operation, PairCalls, Process, SummationMember};
 
 /// A batch is cut before it grows beyond this, process by process. Far below what daemons take, and a process alone
 /// stays below it by the segment's own bounds.
@@ -36,6 +36,16 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         log_lacks: now.log_lacks.clone(),
         completed_operations: now.completed_operations.clone(),
         summations: changed(&said.summations, &now.summations, |one: &SummationMember| one.local_id),
+        open_calls: now.open_calls.clone(),
+        sequences: changed(&said.sequences, &now.sequences, |one: &CallSequence| one.local_id),
+        pairs: changed(&said.pairs, &now.pairs, |one: &PairCalls| (one.local_id, one.primitive, one.peer)),
+        activity: now.activity.clone(),
+        recalled: now.recalled.clone(),
+        look: now.look.clone(),
+        last_returned_at_ns: now.last_returned_at_ns,
+        launched: now.launched,
+        segment_version: now.segment_version,
+        collector_off_since_ns: now.collector_off_since_ns,
     })
 }
 

@@ -203,6 +203,7 @@ fn operation(record: &Record, clock: Clock) -> batch::Operation {
         completed_at_ns: record.completed_ticks.map(|ticks| clock.wall_ns(ticks)),
         channels_done: record.channels_done.into(),
         channels_expected: record.channels_expected.into(),
+        ..Default::default()
     }
 }
 

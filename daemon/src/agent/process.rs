@@ -272,6 +272,7 @@ impl Process {
             log_lacks,
             completed_operations: std::mem::take(&mut self.account.now.completed_operations),
             summations,
+            ..Default::default()
         };
     }
 

@@ -174,6 +174,8 @@ impl Reader {
             processes,
             dropped: losses.to_batch(),
             hardware: self.hardware.take(),
+            kernel: Vec::new(),
+            kernel_reading: None,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

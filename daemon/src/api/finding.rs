@@ -44,11 +44,30 @@ pub struct Finding {
     /// Hosts that are to blame. Empty where the subject itself is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub culprits: Vec<String>,
-    /// The reason in words for an operator, with the numbers.
+    /// Processes that are to blame: who is waited for, or differs. Empty: none in particular.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accused: Vec<Culprit>,
+    /// Ranks that wait because of it.
+    #[serde(default)]
+    pub n_victims: u32,
+    /// The reason in words for an operator, with the numbers. Begins with the culprit where there is one.
     pub message: String,
+    /// What to do. Empty: nothing is known to help.
+    #[serde(default)]
+    pub advice: String,
+    /// What else was found out: what the culprit does, the calls side by side, messages of the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<Detail>,
+    /// Incident that it belongs to. Empty: it is judged alone (info).
+    #[serde(default)]
+    pub incident: String,
     /// Lines of the library's logs, or files of the kernel, that prove it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
+    /// When it truly began, e.g. when the oldest open call was made; as the hosts' clocks say. Absent: when it was first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub began_at: Option<Timestamp>,
     /// When the condition was first seen.
     #[schema(value_type = String, format = DateTime)]
     pub first_seen: Timestamp,
@@ -59,6 +78,37 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub resolved_at: Option<Timestamp>,
+}
+
+/// A process that is to blame.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Culprit {
+    /// Host.
+    pub host: String,
+    /// Process id there. Absent: not known, e.g. of a rank that never came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pid: Option<u32>,
+    /// Rank in the finding's communicator. Absent: it has none there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub rank: Option<u32>,
+    /// Rank in the job. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub global_rank: Option<u32>,
+    /// What it does instead, in words: "stopped (SIGSTOP)", "in ncclCommDestroy for 12 s", "in no call; its last one
+    /// returned 12 s ago".
+    pub doing: String,
+}
+
+/// Something that was found out, under a title.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Detail {
+    /// E.g. "Rank 3, thread MainThread".
+    pub title: String,
+    /// Lines, at most 64.
+    pub lines: Vec<String>,
 }
 
 /// A line of a log.
@@ -108,11 +158,37 @@ pub enum FindingKind {
     SumFingerprintMismatch,
     /// A server or a worker was lost, and the session does not go on, or has just gone on without it. Subject: its rank.
     SumServerLost,
+    /// Ranks wait for others longer than is usual, which may be healthy. Subject: the rank that is waited for.
+    Waiting,
+    /// A rank has not made the call that the others wait in. Subject: that rank.
+    RankMissing,
+    /// A rank's process was killed, or exited without destroying the communicator. Subject: that rank.
+    RankDead,
+    /// Nothing is heard of a host any more. Subject: host.
+    HostLost,
+    /// Ranks made different calls. Subject: the rank that differs from most.
+    CallMismatch,
+    /// Ranks wait for each other in a circle of communicators. Subject: the rank whose order differs from most.
+    OrderDeadlock,
+    /// A send without its receive, a receive without its send, or of another size. Subject: the rank that lacks it.
+    P2pUnmatched,
+    /// All ranks are in the call and nothing moves. Subject: the hop where progress ends, as far as is known.
+    TransferStalled,
+    /// Called and never started: the GPU is busy with something else, or its stream waits. Subject: rank.
+    DeviceStalled,
+    /// An init, split or shrink that does not end. Subject: the rank that has not come, or disagrees.
+    InitStuck,
+    /// The library reported an asynchronous error. Subject: the rank that reported it first.
+    AsyncError,
+    /// A rank is in destroy, finalize or abort and does not come out. Subject: that rank.
+    TeardownStuck,
+    /// The kernel reported a fault of a GPU, NIC, memory or disk. Subject: host.
+    KernelFault,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 29] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -129,6 +205,19 @@ impl FindingKind {
         Self::SumRoundStuck,
         Self::SumFingerprintMismatch,
         Self::SumServerLost,
+        Self::Waiting,
+        Self::RankMissing,
+        Self::RankDead,
+        Self::HostLost,
+        Self::CallMismatch,
+        Self::OrderDeadlock,
+        Self::P2pUnmatched,
+        Self::TransferStalled,
+        Self::DeviceStalled,
+        Self::InitStuck,
+        Self::AsyncError,
+        Self::TeardownStuck,
+        Self::KernelFault,
     ];
 
     /// The word used in labels and in JSON.
@@ -151,6 +240,19 @@ impl FindingKind {
             Self::SumRoundStuck => "sum_round_stuck",
             Self::SumFingerprintMismatch => "sum_fingerprint_mismatch",
             Self::SumServerLost => "sum_server_lost",
+            Self::Waiting => "waiting",
+            Self::RankMissing => "rank_missing",
+            Self::RankDead => "rank_dead",
+            Self::HostLost => "host_lost",
+            Self::CallMismatch => "call_mismatch",
+            Self::OrderDeadlock => "order_deadlock",
+            Self::P2pUnmatched => "p2p_unmatched",
+            Self::TransferStalled => "transfer_stalled",
+            Self::DeviceStalled => "device_stalled",
+            Self::InitStuck => "init_stuck",
+            Self::AsyncError => "async_error",
+            Self::TeardownStuck => "teardown_stuck",
+            Self::KernelFault => "kernel_fault",
         }
     }
 }

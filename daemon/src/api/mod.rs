@@ -5,11 +5,13 @@
 //! 3339 UTC.
 
 mod communicator;
+mod condition;
 mod coverage;
 mod finding;
 mod hardware;
 mod host;
 mod import;
+mod incident;
 mod job;
 mod level;
 mod operation;
@@ -24,14 +26,16 @@ pub use communicator::{
     ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
     Dimension, Hop, OddHop, PrimitiveTotals, Primitives, Purpose, Rank, RankPrimitives, Ring, Rings,
 };
+pub use condition::{Condition, ConditionCounts, Health, HealthLevel, Standing};
 pub use coverage::{Coverage, CoverageState};
-pub use finding::{Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use finding::{Culprit, Detail, Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
 pub use hardware::{Gpu, GpuNic, Hardware, Nic, NicChannels, NicError};
 pub use host::{HostChannels, HostDetail, HostRank, HostSummary};
 pub use import::{
     FileKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFile, ImportedFinding, Observation,
     Proof, Verdict,
 };
+pub use incident::{Acknowledgement, Incident, IncidentDetail, IncidentEvent, IncidentNote};
 pub use job::{Job, JobState, RankState};
 pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};

@@ -122,7 +122,7 @@ impl Draft {
             sent_at_ns: now.0,
             processes: processes.to_vec(),
             dropped: Vec::new(),
-            hardware: Vec::new(),
+            ..Batch::default()
         };
         processes.chunks(PROCESSES_PER_BATCH).enumerate().map(batch).collect()
     }

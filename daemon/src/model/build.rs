@@ -193,8 +193,7 @@ pub(crate) fn batch(seq_number: u64, s: u64, processes: Vec<Process>) -> Batch {
         agent_host: "host-0".to_owned(),
         sent_at_ns: at(s).0,
         processes,
-        dropped: Vec::new(),
-        hardware: Vec::new(),
+        ..Batch::default()
     }
 }
 

@@ -129,6 +129,7 @@ fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
         net_unpack: facts.net_unpack,
         made_by: facts.made_by.to_string(),
         evidence: facts.evidence.iter().map(evidence).collect(),
+        ..Default::default()
     }
 }
 

@@ -136,11 +136,14 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let wishes = shared.wishes.lock().expect("lock").clone();
     shared.received.send((answer, batch)).await.expect("the test runs");
     match answer {
-        Answer::Take | Answer::ResendAll => {
-            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes }
-                .encode_to_vec()
-                .into_response()
+        Answer::Take | Answer::ResendAll => IngestReply {
+            seq_number,
+            resend_all: answer == Answer::ResendAll,
+            wishes,
+            ..IngestReply::default()
         }
+        .encode_to_vec()
+        .into_response(),
         Answer::Refuse => (StatusCode::BAD_REQUEST, "no such thing").into_response(),
         Answer::Away => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }

@@ -40,7 +40,7 @@ impl Job<'_> {
             sent_at_ns: now_ns,
             processes: processes.collect(),
             dropped: vec![Dropped { reason: "backlog_full".into(), events: 3 }],
-            hardware: Vec::new(),
+            ..Batch::default()
         }
     }
 

@@ -1,0 +1,119 @@
+//! How things stand: of a process, a communicator, a job, a host, and of everything.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::clock::Timestamp;
+
+/// How something stands. Green needs evidence: what is not known is `unknown`.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// Something completed lately, or nothing was asked for; and nothing speaks against it.
+    Healthy,
+    /// Nobody can say; the reason says what would be needed.
+    #[default]
+    Unknown,
+    /// It works, and slower or with less than it could.
+    Degraded,
+    /// Something does not end.
+    Hung,
+    /// It was killed, has failed, or its results cannot be trusted.
+    Failed,
+}
+
+impl Condition {
+    /// Every condition, from the best to the worst.
+    pub const ALL: [Self; 5] = [Self::Healthy, Self::Unknown, Self::Degraded, Self::Hung, Self::Failed];
+
+    /// The word used in labels and in JSON.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unknown => "unknown",
+            Self::Degraded => "degraded",
+            Self::Hung => "hung",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A condition and why.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Standing {
+    /// How it stands.
+    pub condition: Condition,
+    /// Why, in words: what is wrong, what would be needed to know, or what shows that it is well. Never empty.
+    pub reason: String,
+}
+
+/// How everything stands, in one sentence. Page, terminal, alerts and exit statuses say what stands here.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct Health {
+    /// How bad it is.
+    pub level: HealthLevel,
+    /// In words, for an operator; the worst incident first.
+    pub sentence: String,
+    /// What to do about the worst of it. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub advice: Option<String>,
+    /// When the oldest open incident that somebody should look at began. Absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub since: Option<Timestamp>,
+    /// Open incidents, by severity.
+    pub incidents: super::FindingCounts,
+    /// Hosts by condition, of those that have processes or findings.
+    pub hosts: ConditionCounts,
+    /// Jobs that run, by condition.
+    pub jobs: ConditionCounts,
+    /// What is not known, in words, one line each; at most eight.
+    pub unknown: Vec<String>,
+}
+
+/// How bad everything is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HealthLevel {
+    /// No job was ever seen.
+    Empty,
+    /// No job runs.
+    Idle,
+    /// All is well, and there is evidence for it.
+    Ok,
+    /// Nothing is known to be wrong, and not everything is known.
+    Unknown,
+    /// Somebody should look.
+    Warning,
+    /// A job is slower than it could be, stands, or has failed.
+    Critical,
+}
+
+/// How many are in each condition.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the conditions")]
+pub struct ConditionCounts {
+    pub healthy: u32,
+    pub unknown: u32,
+    pub degraded: u32,
+    pub hung: u32,
+    pub failed: u32,
+}
+
+impl ConditionCounts {
+    /// Counts one more.
+    pub fn add(&mut self, condition: Condition) {
+        let count = match condition {
+            Condition::Healthy => &mut self.healthy,
+            Condition::Unknown => &mut self.unknown,
+            Condition::Degraded => &mut self.degraded,
+            Condition::Hung => &mut self.hung,
+            Condition::Failed => &mut self.failed,
+        };
+        *count = count.saturating_add(1);
+    }
+}

@@ -1,0 +1,107 @@
+//! Incidents: findings with one cause, as one thing that somebody has to look at.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Culprit, Finding, FindingKind, FindingState, Severity};
+use crate::clock::Timestamp;
+
+/// Findings with one cause.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct Incident {
+    /// Stable id: that of the finding at its root.
+    pub id: String,
+    /// Whether it goes on.
+    pub state: FindingState,
+    /// Of its root.
+    pub severity: Severity,
+    /// Of its root.
+    pub finding: FindingKind,
+    /// What is wrong, in one sentence that begins with the culprit: that of its root.
+    pub sentence: String,
+    /// What to do. Empty: nothing is known to help.
+    pub advice: String,
+    /// Job. Empty: about a host, whatever runs there.
+    pub job: String,
+    /// Host of the culprit.
+    pub host: String,
+    /// Rank of the culprit in `comm`. Absent: no single one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub rank: Option<u32>,
+    /// Communicator id. Empty: none.
+    pub comm: String,
+    /// Who is waited for, or differs. Empty: nobody in particular.
+    pub culprits: Vec<Culprit>,
+    /// Ranks that wait because of it.
+    pub n_victims: u32,
+    /// When it truly began: the wait, the death, the first call that differs.
+    #[schema(value_type = String, format = DateTime)]
+    pub began_at: Timestamp,
+    /// When ringscope found it.
+    #[schema(value_type = String, format = DateTime)]
+    pub first_seen: Timestamp,
+    /// When it was last seen to go on.
+    #[schema(value_type = String, format = DateTime)]
+    pub last_seen: Timestamp,
+    /// When it ended. Absent: it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub resolved_at: Option<Timestamp>,
+    /// Ids of its findings, the root first.
+    pub findings: Vec<String>,
+    /// What was known when, oldest first; at most 64.
+    pub timeline: Vec<IncidentEvent>,
+    /// Who looks after it. Absent: nobody has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub acknowledged: Option<Acknowledgement>,
+    /// Until when nobody is to be told of it. Absent: not silenced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub silenced_until: Option<Timestamp>,
+    /// What people have written, oldest first; at most 64.
+    pub notes: Vec<IncidentNote>,
+}
+
+/// An incident with its findings, whole.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct IncidentDetail {
+    /// What the list says.
+    #[serde(flatten)]
+    pub incident: Incident,
+    /// Its findings, the root first.
+    pub members: Vec<Finding>,
+}
+
+/// Something that became known.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct IncidentEvent {
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// What, in words.
+    pub text: String,
+}
+
+/// Somebody has said that they look after it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Acknowledgement {
+    /// Who, as they name themselves.
+    pub by: String,
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+/// Something that somebody has written.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct IncidentNote {
+    /// Who, as they name themselves.
+    pub by: String,
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// What; at most 2000 characters.
+    pub text: String,
+}
