@@ -46,7 +46,7 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 30] = [
+const REPORTED: [&str; 31] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -66,6 +66,7 @@ const REPORTED: [&str; 30] = [
     "RSCCL_NSOCKS",
     "NCCL_NSOCKS_PERTHREAD",
     "RSCCL_TIMEOUT_S",
+    "RSCCL_SILENT_FAULTS",
     "RSCCL_MIN_NCHANNELS",
     "RSCCL_MAX_NCHANNELS",
     "NCCL_MIN_NCHANNELS",
@@ -111,8 +112,11 @@ pub(crate) struct Settings {
     pub(crate) max_channels: Option<usize>,
     /// Sockets of each connection for data.
     pub(crate) n_sockets: u8,
-    /// `RSCCL_TIMEOUT_S`.
+    /// `RSCCL_TIMEOUT_S`; for ever with silent faults.
     pub(crate) timeout: Duration,
+    /// `RSCCL_SILENT_FAULTS=1`: faults show as NCCL shows them. No rank is told of a death, an abort or a mismatch of
+    /// another one, and nothing times out. For tests of who watches from outside.
+    pub(crate) silent_faults: bool,
     /// `RSCCL_INLINE_BYTES`: calls up to this size run on the caller's thread, if nothing is before them.
     pub(crate) inline_bytes: usize,
     /// `RSCCL_CHANNEL_BYTES`: an operation uses another channel for every so many bytes.
@@ -169,6 +173,8 @@ impl Settings {
         let mut mistakes = Vec::new();
         let host = host_name(&lookup);
         let wanted = algorithm(&lookup, &mut mistakes);
+        let silent_faults = is_on(&lookup, "RSCCL_SILENT_FAULTS");
+        let timeout = timeout(&lookup, &mut mistakes);
         let settings = Self {
             host_id: lookup("NCCL_HOSTID").unwrap_or_else(|| host.clone()),
             host,
@@ -188,15 +194,14 @@ impl Settings {
                 &mut mistakes,
             ),
             n_sockets: socket_count(&lookup, &mut mistakes),
-            timeout: timeout(&lookup, &mut mistakes),
+            timeout: if silent_faults { FOREVER } else { timeout },
+            silent_faults,
             inline_bytes: bytes(&lookup, "RSCCL_INLINE_BYTES", DEFAULT_INLINE_BYTES, &mut mistakes),
             channel_bytes: bytes(&lookup, "RSCCL_CHANNEL_BYTES", DEFAULT_CHANNEL_BYTES, &mut mistakes).max(1),
             step_bytes: step_bytes(&lookup, &mut mistakes),
             algorithm: wanted,
             rank_order: rank_order(&lookup, wanted, &mut mistakes),
-            shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"]
-                .iter()
-                .any(|name| lookup(name).as_deref() == Some("1")),
+            shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"].iter().any(|name| is_on(&lookup, name)),
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
             adding_threads: adding_threads(&lookup, &mut mistakes),
             local_sums: LocalSums::parse(&lookup, &mut mistakes),
@@ -315,6 +320,10 @@ fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<S
             .push(format!("RSUM_THREADS: \"{text}\" is not a number of threads (0 to {MAX_ADDING_THREADS})"));
         0
     })
+}
+
+fn is_on(lookup: impl Fn(&str) -> Option<String>, name: &str) -> bool {
+    lookup(name).as_deref() == Some("1")
 }
 
 fn timeout(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Duration {
@@ -487,6 +496,13 @@ mod tests {
     fn no_timeout_is_a_long_one() {
         assert_eq!(parse(&[("RSCCL_TIMEOUT_S", "0")]).unwrap().timeout, FOREVER);
         assert_eq!(parse(&[]).unwrap().timeout, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn with_silent_faults_nothing_times_out() {
+        let settings = parse(&[("RSCCL_SILENT_FAULTS", "1"), ("RSCCL_TIMEOUT_S", "2")]).unwrap();
+        assert_eq!((settings.silent_faults, settings.timeout), (true, FOREVER));
+        assert!(!parse(&[("RSCCL_SILENT_FAULTS", "0")]).unwrap().silent_faults);
     }
 
     #[test]

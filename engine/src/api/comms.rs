@@ -15,7 +15,7 @@ use crate::comm::{Comm, CommConfig, registry, shrink};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::net::nic;
-use crate::net::root;
+use crate::net::root::{self, Manner};
 use crate::net::unique_id::UNIQUE_ID_BYTES;
 use crate::run::group;
 
@@ -181,7 +181,7 @@ export! {
 }
 
 fn unique_id(settings: &Settings) -> Result<[u8; UNIQUE_ID_BYTES]> {
-    Ok(root::start(nic::bootstrap_address(settings)?, settings.timeout)?.to_bytes())
+    Ok(root::start(nic::bootstrap_address(settings)?, Manner::of(settings))?.to_bytes())
 }
 
 fn end(comm: Handle, how: impl FnOnce(&Comm)) -> Result<()> {

@@ -66,6 +66,12 @@ impl Comm {
         Choice { algorithm: pick.algorithm, n_channels }
     }
 
+    /// What the ranks' messages of an operation must agree on, beside the primitive. With silent faults the bytes alone: what
+    /// differs otherwise gives garbage, as in NCCL.
+    pub(crate) fn signature(&self, operation: &Operation, choice: Choice) -> u64 {
+        if self.is_silent() { operation.bytes() as u64 } else { operation.signature(choice) }
+    }
+
     /// Says once for each primitive that the algorithm of the settings cannot carry it out.
     fn note_replaced(&self, primitive: Primitive, wanted: Algorithm, taken: Algorithm) {
         let bit = 1 << primitive.code();

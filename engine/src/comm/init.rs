@@ -89,6 +89,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     if request.rank >= request.n_ranks {
         return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
     }
+    let silent = settings.silent_faults;
     let mut nics = nic::usable(&settings)?;
     let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
@@ -97,7 +98,13 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
     let mut info = own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?;
     info.placement = found.placement;
-    let peers = bootstrap.all_gather(&info)?;
+    let peers = bootstrap.all_gather(&info).or_else(|error| {
+        // NCCL's ranks do not hear of a root that ends before all have come.
+        if silent && bootstrap.failure().is_none() {
+            making.wait_until_called_off();
+        }
+        Err(error)
+    })?;
     let mut birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(&found.notes);
@@ -111,7 +118,11 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     birth.exclude(&readies);
     let profiler = birth.profiler();
     let mut acceptors = acceptors(nics, &id)?;
-    let connected = birth.connect(&mut acceptors, endpoint, &bootstrap);
+    let mut connected = birth.connect(&mut acceptors, endpoint, &bootstrap);
+    if silent {
+        // Its connections close, and that is all that the others get to know.
+        connected = Ok(connected?);
+    }
     let error = connected.as_ref().err().map(|error| (error.code(), error.to_string()));
     // What the root has found out, or its loss, is the cause of what went wrong here and not the other way around.
     let verdicts = bootstrap
@@ -249,7 +260,7 @@ impl Birth {
         let lonely = self.identity.n_ranks == 1;
         let rings = || (0_u32..).zip(if lonely { &[][..] } else { &self.rings[..] });
         let send = |(channel, ring): (u32, &RingPlace)| (channel, self.target(ring.next(), channel as usize));
-        let first = self.identity.rank == 0;
+        let (first, silent) = (self.identity.rank == 0, self.settings.silent_faults);
         let plan = Plan {
             rank: self.identity.rank,
             secret: self.id.secret,
@@ -258,8 +269,8 @@ impl Birth {
                 .filter(|(_, ring)| !reaches(ring.prev()))
                 .map(|(channel, ring)| (channel, ring.prev()))
                 .collect(),
-            judge: (!first).then(|| self.target(0, 0)),
-            control_callers: if first { self.identity.n_ranks - 1 } else { 0 },
+            judge: (!first && !silent).then(|| self.target(0, 0)),
+            control_callers: if first && !silent { self.identity.n_ranks - 1 } else { 0 },
             n_sockets: self.settings.n_sockets,
             timeout: self.settings.timeout,
         };
@@ -338,6 +349,7 @@ impl Birth {
     }
 
     /// A communicator of one rank has nobody to watch. The listeners stay, for peers' later connections.
+    /// With silent faults nobody judges.
     fn watch(
         &self,
         peers: Vec<ControlPeer>,
@@ -347,6 +359,9 @@ impl Birth {
     ) -> Result<Option<std::thread::JoinHandle<()>>> {
         if self.identity.n_ranks == 1 {
             return Ok(None);
+        }
+        if self.settings.silent_faults {
+            health.set_judge_gone();
         }
         let watch = Watch {
             rank: self.identity.rank,

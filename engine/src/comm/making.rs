@@ -1,7 +1,7 @@
 //! A communicator that is being made: its handle before it exists, and how to call its making off.
 
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::net::control::lock;
@@ -10,6 +10,7 @@ use crate::net::control::lock;
 #[derive(Debug, Default)]
 pub(crate) struct Making {
     bootstrap: Mutex<Line>,
+    called_off: Condvar,
 }
 
 /// The connection that init waits on.
@@ -34,6 +35,7 @@ impl Making {
     pub(crate) fn call_off(&self) {
         let mut line = lock(&self.bootstrap);
         line.called_off = true;
+        self.called_off.notify_all();
         if let Some(stream) = line.stream.take() {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -47,6 +49,13 @@ impl Making {
         }
         line.stream = Some(stream);
         Ok(())
+    }
+
+    /// For an init that can only be aborted.
+    pub(crate) fn wait_until_called_off(&self) {
+        let line = lock(&self.bootstrap);
+        let waits = |line: &mut Line| !line.called_off;
+        drop(self.called_off.wait_while(line, waits).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Init is over, well or not.

@@ -14,7 +14,7 @@ pub(crate) mod split;
 pub(crate) mod turns;
 
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -138,7 +138,7 @@ impl Comm {
 
     /// The failure, as the error of a call.
     pub(crate) fn check(&self) -> Result<()> {
-        if !self.health.has_failed() {
+        if !self.health.has_error() {
             return Ok(());
         }
         let Some(failure) = self.health.failure() else { return Ok(()) };
@@ -161,6 +161,11 @@ impl Comm {
     /// How long a peer may be silent, and an operation may stand still.
     pub(crate) fn timeout(&self) -> Duration {
         self.settings.timeout
+    }
+
+    /// Whether faults show as NCCL shows them: see [`Settings::silent_faults`].
+    pub(crate) fn is_silent(&self) -> bool {
+        self.settings.silent_faults
     }
 
     /// Calls up to this size run on the caller's thread.
@@ -196,6 +201,12 @@ impl Comm {
     /// The profiler's context, while the communicator lives.
     pub(crate) fn profiler(&self) -> Option<Arc<Context>> {
         lock(&self.profiler).clone()
+    }
+
+    /// Of a peer whose socket says `remote`, or nothing any more.
+    pub(crate) fn address(&self, peer: usize, remote: SocketAddr) -> IpAddr {
+        let nic = self.peers.get(peer).and_then(|peer| peer.nics.first());
+        nic.filter(|_| remote.ip().is_unspecified()).map_or(remote.ip(), |nic| nic.address)
     }
 
     /// The name of a rank's host.
@@ -236,15 +247,21 @@ impl Comm {
         self.turns.wait_for_all();
     }
 
-    /// `ncclCommDestroy`: all issued work first, then farewell.
+    /// `ncclCommDestroy`: all issued work first, then farewell. With silent faults it waits for the ranks of the host, as
+    /// NCCL's thread of the proxy service does for its local peers (`ncclProxyService`).
     pub(crate) fn destroy(&self) {
         self.flush();
+        if let Some(host) = self.host.as_ref().filter(|_| self.is_silent()) {
+            host.hang_up();
+            host.wait_for_all();
+        }
         self.close("Destroy");
     }
 
-    /// `ncclCommAbort`: what is in flight ends with an error, here and, through rank 0, on the peers.
+    /// `ncclCommAbort`: what is in flight ends with an error, here and, through rank 0, on the peers; with silent faults
+    /// here alone.
     pub(crate) fn abort(&self) {
-        if !self.turns.is_idle() {
+        if self.is_silent() || !self.turns.is_idle() {
             let what = format!("{} aborted the communicator", self.names[self.rank]);
             self.health.fail(Failure { code: 6, what });
         }
@@ -296,6 +313,9 @@ impl Comm {
 
     fn close(&self, how: &str) {
         self.dismiss_watcher();
+        if let Some(host) = self.host.as_ref().filter(|_| self.is_silent()) {
+            host.hang_up();
+        }
         // The flush is over, so no operation holds the context: this is the plugin's finalize.
         drop(lock(&self.profiler).take());
         for traffic in self.traffic() {

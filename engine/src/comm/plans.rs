@@ -102,7 +102,7 @@ fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Resu
         _ => (compile(Memory { in_place: None, ..memory }).map_err(|_| unsound(operation))?, true),
     };
     let slots = slots(comm, links, &plan)?;
-    let signature = operation.signature(choice);
+    let signature = comm.signature(operation, choice);
     Ok(Planned { key, plan, slots, signature, keeps_input })
 }
 

@@ -9,7 +9,7 @@ use crate::comm::Comm;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::net::control::lock;
-use crate::net::root;
+use crate::net::root::{self, Manner};
 use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId};
 
 impl Comm {
@@ -17,7 +17,7 @@ impl Comm {
     pub(crate) fn meet(&self, host: usize, topic: &str) -> Result<UniqueId> {
         let id = UniqueId { root: self.peers[host].rendezvous, secret: derive(&self.secret, topic) };
         if host == self.rank {
-            root::start_on(self.listener()?, id.secret, self.settings.timeout)?;
+            root::start_on(self.listener()?, id.secret, Manner::of(&self.settings))?;
         }
         Ok(id)
     }

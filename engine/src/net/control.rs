@@ -60,6 +60,7 @@ pub(crate) struct Health {
     failed: Condvar,
     suspicion: Mutex<Option<Failure>>,
     has_failed: AtomicBool,
+    has_error: AtomicBool,
     inbound: Mutex<Vec<Inbound>>,
     has_inbound: AtomicBool,
     children: Mutex<Vec<Weak<Making>>>,
@@ -90,6 +91,7 @@ impl Health {
             failed: Condvar::new(),
             suspicion: Mutex::new(None),
             has_failed: AtomicBool::new(false),
+            has_error: AtomicBool::new(false),
             inbound: Mutex::new(Vec::new()),
             has_inbound: AtomicBool::new(false),
             children: Mutex::default(),
@@ -113,6 +115,11 @@ impl Health {
         self.has_failed.load(Ordering::Acquire)
     }
 
+    /// Whether calls are answered with an error: one load. What is in flight may wait all the same.
+    pub(crate) fn has_error(&self) -> bool {
+        self.has_error.load(Ordering::Acquire)
+    }
+
     /// The failure, if there is one.
     pub(crate) fn failure(&self) -> Option<Failure> {
         lock(&self.failure).clone()
@@ -120,7 +127,7 @@ impl Health {
 
     /// Adopts a failure, unless there is one already, and wakes everybody.
     pub(crate) fn fail(&self, failure: Failure) {
-        lock(&self.failure).get_or_insert(failure);
+        self.keep(failure);
         self.has_failed.store(true, Ordering::Release);
         self.failed.notify_all();
         for child in std::mem::take(&mut *lock(&self.children)).iter().filter_map(Weak::upgrade) {
@@ -128,6 +135,13 @@ impl Health {
         }
         self.wake_runner();
         self.watcher.set();
+    }
+
+    /// Adopts a failure for those who ask, unless there is one already, and wakes nobody: what is in flight waits for the
+    /// user's abort, as in NCCL.
+    pub(crate) fn keep(&self, failure: Failure) {
+        lock(&self.failure).get_or_insert(failure);
+        self.has_error.store(true, Ordering::Release);
     }
 
     /// The making of `child` needs all ranks, so a failure calls it off.
@@ -220,6 +234,16 @@ mod tests {
         health.fail(failure("first"));
         health.fail(failure("second"));
         assert_eq!(health.suspect(failure("third")), failure("first"));
+    }
+
+    #[test]
+    fn what_is_only_kept_ends_nothing() {
+        let health = Health::new().unwrap();
+        health.keep(failure("closed"));
+        assert!(health.has_error() && !health.has_failed());
+        health.fail(failure("aborted"));
+        assert!(health.has_failed());
+        assert_eq!(health.failure(), Some(failure("closed")));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The bootstrap root: a thread of the process that made the unique id, through which the ranks gather their facts.
 //!
 //! Each rank connects, proves the secret and gives its rank; then, round by round, every rank hands in a blob and gets
-//! all of them. A rank that is missing, or that goes away, fails the round for all, with its number.
+//! all of them. A rank that is missing, or that goes away, fails the round for all, with its number; with silent faults
+//! see [`silent`].
+
+mod silent;
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -16,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::clock::Deadline;
+use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::net::frame;
 use crate::net::hello::{PROTOCOL, other_protocol};
@@ -56,6 +60,28 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
+/// What a root makes of ranks that do not come, or go away.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Manner {
+    /// It tells the others, of those that do not come after so long.
+    Tells(Duration),
+    /// As NCCL's, it tells nobody: see [`silent`].
+    Silent,
+}
+
+impl Manner {
+    /// As the settings want it.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        if settings.silent_faults { Self::Silent } else { Self::Tells(settings.timeout) }
+    }
+}
+
+impl From<Duration> for Manner {
+    fn from(timeout: Duration) -> Self {
+        Self::Tells(timeout)
+    }
+}
+
 /// A stranger who connects and says nothing is dropped after this.
 const JOIN_WAIT: Duration = Duration::from_secs(5);
 /// Tells a rank that it is known.
@@ -70,24 +96,24 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const NAMED_RANKS: usize = 16;
 
 /// Starts a root on `address`; returns its id.
-pub(crate) fn start(address: std::net::IpAddr, timeout: Duration) -> Result<UniqueId> {
+pub(crate) fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Result<UniqueId> {
     let listener =
         nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))?;
     let root = listener.local_addr().map_err(|error| Error::system("getsockname", &error))?;
     let id = UniqueId { root, secret: new_secret()? };
-    start_on(listener, id.secret, timeout)?;
+    start_on(listener, id.secret, manner.into())?;
     Ok(id)
 }
 
 /// Starts a root on a listener that ranks know already. It takes connections until all ranks have joined.
-pub(crate) fn start_on(listener: TcpListener, secret: Secret, timeout: Duration) -> Result<()> {
-    let server = move || serve(&listener, secret, timeout);
+pub(crate) fn start_on(listener: TcpListener, secret: Secret, manner: Manner) -> Result<()> {
+    let server = move || serve(&listener, secret, manner);
     let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
     thread.map(drop).map_err(|error| Error::system("starting the bootstrap thread", &error))
 }
 
-/// Waits for the first rank without limit (the id may travel long), for the others `timeout` after it.
-fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
+/// Waits for the first rank without limit (the id may travel long), for the others as its manner is.
+fn serve(listener: &TcpListener, secret: Secret, manner: Manner) {
     let (greeted, joined) = mpsc::sync_channel(MAX_GREETED);
     let Ok(listener) = listener.try_clone() else { return };
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -96,11 +122,10 @@ fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
     let gate = std::thread::Builder::new().name("rsccl-gate".to_owned());
     let gate = gate.spawn(move || greet_all(&listener, secret, &greeted, &stopped));
     let mut ranks = Vec::new();
-    let gathered = gather_ranks(&joined, &mut ranks, timeout);
-    if let Err(why) = &gathered {
-        fail(&mut ranks, why);
-        turn_away(&joined, &ranks, why);
-    }
+    let gathered = match manner {
+        Manner::Tells(timeout) => gather_ranks(&joined, &mut ranks, timeout).is_ok(),
+        Manner::Silent => silent::gather_ranks(&joined, &mut ranks),
+    };
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     // One last connection lets the gate's accept return. It is shut before any rank is answered, so that the next root
     // on the same listener gets all of its own callers.
@@ -108,8 +133,10 @@ fn serve(listener: &TcpListener, secret: Secret, timeout: Duration) {
     if let (Ok(_), Ok(gate)) = (woken, gate) {
         let _ = gate.join();
     }
-    if gathered.is_ok() {
-        serve_rounds(&mut ranks, timeout);
+    match manner {
+        Manner::Tells(timeout) if gathered => serve_rounds(&mut ranks, timeout),
+        Manner::Silent if gathered => silent::serve_rounds(&mut ranks),
+        _ => {}
     }
 }
 
@@ -167,6 +194,19 @@ fn greet(stream: Arc<TcpStream>, secret: &Secret) -> Option<Joined> {
 }
 
 fn gather_ranks(
+    joined: &mpsc::Receiver<Joined>,
+    ranks: &mut Vec<Option<TcpStream>>,
+    timeout: Duration,
+) -> std::result::Result<(), String> {
+    let gathered = gather(joined, ranks, timeout);
+    if let Err(why) = &gathered {
+        fail(ranks, why);
+        turn_away(joined, ranks, why);
+    }
+    gathered
+}
+
+fn gather(
     joined: &mpsc::Receiver<Joined>,
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,

@@ -4,6 +4,7 @@
 //! has been silent for the timeout is stopped or cut off. A slow caller is not silent: its watcher answers while
 //! its other threads compute, and says with each answer what operations wait for. When one has stood still for the timeout,
 //! rank 0 finds where the waiting begins (see `verdict`). Rank 0 tells all. The watcher also takes the connections that peers make for their sends.
+//! With silent faults it has no control connections, and these are all that it does.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -29,6 +30,8 @@ pub(crate) const SILENT: &str = "has not answered for";
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 /// A peer answers a farewell in a round trip; one that is stopped must not hold up a destroy.
 const FAREWELL_WAIT: Duration = Duration::from_millis(300);
+/// Who has nobody to ask sleeps until a connection comes: any long time.
+const UNASKED_WAIT: Duration = Duration::from_secs(3600);
 
 /// A control connection.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ pub(crate) struct Watch {
     pub(crate) rank: usize,
     /// A name for each rank: `rank 5 (host-2, 127.0.2.1)`.
     pub(crate) names: Vec<String>,
-    /// On rank 0 all others, elsewhere rank 0.
+    /// On rank 0 all others, elsewhere rank 0; with silent faults nobody.
     pub(crate) peers: Vec<ControlPeer>,
     /// Where peers connect for their sends.
     pub(crate) acceptors: Vec<Acceptor>,
@@ -90,7 +93,7 @@ impl Watcher {
         let heard = clock::now();
         let watched =
             |peer| Watched { peer, buffer: Vec::new(), heard, account: None, gone: false, left: false };
-        let beat = account::beat(watch.timeout);
+        let beat = if watch.peers.is_empty() { UNASKED_WAIT } else { account::beat(watch.timeout) };
         Self {
             rank: watch.rank,
             names: watch.names,
@@ -143,6 +146,9 @@ impl Watcher {
     /// Sends pings and judges silence. A beat that comes late tells of this process's own stop, after which everybody's
     /// silence is its own fault.
     fn beat(&mut self, now: Instant, due: Instant) {
+        if self.peers.is_empty() {
+            return;
+        }
         if now.saturating_duration_since(due) > self.beat {
             self.peers.iter_mut().for_each(|peer| peer.heard = now);
         }

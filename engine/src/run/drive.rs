@@ -3,6 +3,8 @@
 //! A launch is what one group (or one call) asks of one communicator. Launches of one communicator take turns in the
 //! order they were issued, on whatever streams. Whoever drives, whether the caller, a stream's thread or who waits for a
 //! stream, holds the communicator's engine for so long; a launch that one of them leaves unfinished, another resumes.
+//!
+//! With silent faults, a launch that cannot go on stays: it waits, asleep, until its communicator is aborted here.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use crate::clock;
 use crate::collective::operation::{Operation, Primitive};
 use crate::comm::Comm;
 use crate::error::{Error, Result};
+use crate::log::{self, Level, subsystem};
 use crate::net::account::{self, Stuck};
 use crate::net::control::{Failure, lock};
 use crate::net::link::Header;
@@ -37,11 +40,20 @@ pub(crate) struct Launch {
 
 /// Runs launches together; the first error, if any. Every launch's turn is over on return.
 pub(crate) fn run(launches: &[Launch]) -> Result<()> {
-    let _turns: Vec<_> = launches.iter().map(|launch| launch.comm.turns.take(launch.ticket)).collect();
+    let mut turns: Vec<_> = launches.iter().map(|launch| launch.comm.turns.take(launch.ticket)).collect();
     let mut runs: Vec<Run<'_>> =
         launches.iter().map(|launch| Run::begin(&launch.comm, &launch.operations)).collect();
-    drive(&mut runs, None);
-    runs.into_iter().filter_map(|mut run| run.outcome.take()).collect()
+    let mut result = Ok(());
+    // Each is let go as soon as it is over: who aborts its communicator does not wait for the others.
+    while !runs.is_empty() {
+        drive(&mut runs, None);
+        while let Some(over) = runs.iter().position(|run| run.outcome.is_some()) {
+            let outcome = runs.remove(over).outcome.unwrap_or(Ok(()));
+            drop(turns.remove(over));
+            result = result.and(outcome);
+        }
+    }
+    result
 }
 
 /// Begins a launch whose turn it is, and drives it until it is over or nothing has moved for `patience`. Nothing: it is
@@ -59,12 +71,13 @@ pub(crate) fn resume(comm: &Comm) -> Result<()> {
     run.outcome.take().unwrap_or(Ok(()))
 }
 
+/// Until one is over, or nothing has moved for `patience`.
 fn drive(runs: &mut [Run<'_>], patience: Option<Duration>) {
     let crowded = runs.iter().any(|run| run.comm.crowded);
     let mut pace = Pace::new(crowded, patience);
     loop {
         let moved = look(runs);
-        if runs.iter().all(|run| run.outcome.is_some()) {
+        if any_is_over(runs) {
             return;
         }
         if moved {
@@ -84,33 +97,32 @@ fn drive(runs: &mut [Run<'_>], patience: Option<Duration>) {
     }
 }
 
+fn any_is_over(runs: &[Run<'_>]) -> bool {
+    runs.iter().any(|run| run.outcome.is_some())
+}
+
 fn look(runs: &mut [Run<'_>]) -> bool {
-    let open = runs.iter_mut().filter(|run| run.outcome.is_none());
-    open.fold(false, |moved, run| run.step() | moved)
+    runs.iter_mut().fold(false, |moved, run| run.step() | moved)
 }
 
 /// Sleeps until something may move; whether something had moved already.
 fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
-    let most = runs
-        .iter_mut()
-        .filter(|run| run.outcome.is_none())
-        .fold(most, |most, run| most.min(run.note_stillness()));
+    let most = runs.iter_mut().fold(most, |most, run| most.min(run.note_stillness()));
     runs.iter().for_each(|run| run.comm.health.runner.reset());
     let comms: Vec<&Comm> = runs.iter().map(|run| run.comm).collect();
-    let needs_fds = runs.len() > 1 || runs.iter().any(|run| run.engine.poll_fds().next().is_some());
+    let needs_fds = runs.len() > 1 || runs.iter().any(|run| run.connections().next().is_some());
     let mode = if needs_fds { Mode::BellAndFds } else { Mode::Bell };
     let bells = || comms.iter().filter_map(|comm| comm.host.as_ref()).map(Host::doorbell);
     let mut naps: Vec<Nap<'_>> = bells().map(|bell| bell.prepare(mode)).collect();
     // What came before is seen by this look, and what comes after it ends the sleep.
-    if look(runs) || runs.iter().all(|run| run.outcome.is_some()) {
+    if look(runs) || any_is_over(runs) {
         return true;
     }
     runs.iter_mut().for_each(Run::compare);
-    if runs.iter().all(|run| run.outcome.is_some()) {
+    if any_is_over(runs) {
         return true;
     }
-    let open = || runs.iter().filter(|run| run.outcome.is_none());
-    let mut fds: Vec<PollFd<'_>> = open().flat_map(Run::poll_fds).collect();
+    let mut fds: Vec<PollFd<'_>> = runs.iter().flat_map(Run::poll_fds).collect();
     let slept = match naps.pop() {
         None => wake::sleep(&mut fds, most),
         Some(nap) => {
@@ -141,11 +153,13 @@ struct Run<'a> {
     first: Option<(Primitive, u64)>,
     /// When it was seen first that nothing moves.
     still_since_ns: Option<u64>,
+    /// Whether it cannot go on and waits for an abort.
+    stays: bool,
 }
 
 impl<'a> Run<'a> {
     fn of(comm: &'a Comm, first: Option<(Primitive, u64)>) -> Self {
-        Self { comm, engine: lock(&comm.engine), outcome: None, first, still_since_ns: None }
+        Self { comm, engine: lock(&comm.engine), outcome: None, first, still_since_ns: None, stays: false }
     }
 
     fn begin(comm: &'a Comm, operations: &[Operation]) -> Self {
@@ -162,7 +176,7 @@ impl<'a> Run<'a> {
 
     /// One round; whether anything moved.
     fn step(&mut self) -> bool {
-        if !self.healthy() {
+        if self.outcome.is_some() || !self.healthy() || self.stays {
             return false;
         }
         self.take_inbound();
@@ -186,6 +200,7 @@ impl<'a> Run<'a> {
     /// Looks whether the other ranks of the host call the same.
     fn compare(&mut self) {
         if self.outcome.is_none()
+            && !self.comm.is_silent()
             && let Some(trouble) = self.engine.compare(self.comm)
         {
             self.blame(trouble);
@@ -211,6 +226,9 @@ impl<'a> Run<'a> {
     }
 
     fn blame(&mut self, trouble: Trouble) {
+        if self.comm.is_silent() {
+            return self.stay(trouble);
+        }
         let label = self.comm.label(trouble.primitive, trouble.sequence);
         match trouble.fault {
             Fault::Closed => {
@@ -226,7 +244,32 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What NCCL does: the rank whose socket was closed has an error for who asks, and says so in the log; who waits for
+    /// shared memory, or got what it did not expect, waits on. Nothing ends.
+    fn stay(&mut self, trouble: Trouble) {
+        self.stays = true;
+        match (trouble.fault, trouble.remote) {
+            (Fault::Closed, Some(remote)) => {
+                // NCCL's words, in `ncclSocketProgress`.
+                let (ip, port) = (self.comm.address(trouble.peer, remote), remote.port());
+                let what = format!("socketProgress: Connection closed by remote peer {ip}<{port}>");
+                self.keep(&Error::Remote(what));
+            }
+            (Fault::Broken(error), _) => self.keep(&error),
+            (Fault::Closed, None) | (Fault::Mismatch(_), _) => {}
+        }
+    }
+
+    fn keep(&mut self, error: &Error) {
+        self.stays = true;
+        log::write(Level::Warn, subsystem::NET, self.comm.device(), &error.to_string());
+        self.comm.health.keep(Failure { code: error.code(), what: error.to_string() });
+    }
+
     fn break_off(&mut self, error: &Error) {
+        if self.comm.is_silent() {
+            return self.keep(error);
+        }
         let failure = self.comm.health.suspect(Failure {
             code: error.code(),
             what: format!("{error} (seen by {})", self.comm.names[self.comm.rank]),
@@ -253,6 +296,9 @@ impl<'a> Run<'a> {
 
     /// Tells the watcher once nothing has moved for a beat; returns when to tell it again.
     fn note_stillness(&mut self) -> Duration {
+        if self.comm.is_silent() {
+            return Duration::MAX;
+        }
         let timeout = self.comm.timeout();
         let now = clock::monotonic_ns();
         let still = Duration::from_nanos(now - *self.still_since_ns.get_or_insert(now));
@@ -287,7 +333,12 @@ impl<'a> Run<'a> {
 
     fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let wake = PollFd::new(&self.comm.health.runner, PollFlags::IN);
-        self.engine.poll_fds().chain(std::iter::once(wake))
+        self.connections().chain(std::iter::once(wake))
+    }
+
+    /// What would move it; an end of a connection that is known would wake the sleeper again and again.
+    fn connections(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.engine.poll_fds().filter(|_| !self.stays)
     }
 
     fn take_inbound(&mut self) {

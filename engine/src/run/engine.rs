@@ -4,6 +4,7 @@
 //! parts wait for, so the order of sends and receives within a group is free.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -18,7 +19,7 @@ use crate::net::account::{EndState, MAX_TOLD};
 use crate::net::link::Header;
 use crate::run::flat;
 use crate::run::job::{Job, Spare};
-use crate::transport::{Fault, RecvHalf, SendHalf};
+use crate::transport::{Description, Fault, RecvHalf, SendHalf};
 
 /// Jobs whose memory is kept for later ones at most.
 const MAX_SPARES: usize = 16;
@@ -58,6 +59,8 @@ pub(crate) struct Trouble {
     pub(crate) fault: Fault,
     /// With which rank.
     pub(crate) peer: usize,
+    /// The other end's address, where the connection is one of a network.
+    pub(crate) remote: Option<SocketAddr>,
     /// In which primitive.
     pub(crate) primitive: Primitive,
     /// Which operation of its kind.
@@ -148,7 +151,9 @@ impl Engine {
         for lane in &mut self.lanes[..self.n_lanes] {
             while let Some((job, queue)) = lane.work.front().copied() {
                 let job = &mut self.jobs[job];
-                moved |= job.step(queue, &mut self.links).map_err(|fault| trouble(fault, job, queue))?;
+                moved |= job
+                    .step(queue, &mut self.links)
+                    .map_err(|fault| trouble(fault, job, queue, &self.links))?;
                 if !job.is_done(queue) {
                     break;
                 }
@@ -179,7 +184,8 @@ impl Engine {
         let (primitive, sequence) = self.current()?;
         let own = self.call.as_ref().filter(|call| call.sequence == sequence)?;
         let (peer, theirs) = comm.host.as_ref()?.other_call(own)?;
-        Some(Trouble { fault: Fault::Mismatch(theirs), peer, primitive, sequence, before: None })
+        let fault = Fault::Mismatch(theirs);
+        Some(Trouble { fault, peer, remote: None, primitive, sequence, before: None })
     }
 
     /// The operation that the launch is at: primitive and number.
@@ -239,9 +245,25 @@ impl Engine {
     }
 }
 
-fn trouble(fault: Fault, job: &Job, queue: usize) -> Trouble {
+fn trouble(fault: Fault, job: &Job, queue: usize, links: &Links) -> Trouble {
     let peer = job.planned().plan.queues[queue].peer;
-    Trouble { fault, peer, primitive: job.primitive, sequence: job.sequence, before: None }
+    let remote = remote(job, queue, links);
+    Trouble { fault, peer, remote, primitive: job.primitive, sequence: job.sequence, before: None }
+}
+
+/// The other end's address of a queue's connection; none in shared memory.
+fn remote(job: &Job, queue: usize, links: &Links) -> Option<SocketAddr> {
+    let planned = job.planned();
+    let slot = planned.slots[queue];
+    let description = match planned.plan.queues[queue].direction {
+        Direction::Send => links.sends.get(slot)?.half.as_deref()?.describe(),
+        Direction::Recv => links.recvs.get(slot)?.half.as_deref()?.describe(),
+        Direction::Local => return None,
+    };
+    match description {
+        Description::Tcp { sockets } => sockets.first().map(|socket| socket.remote),
+        _ => None,
+    }
 }
 
 /// Sends to itself meet receives from itself, in their order.

@@ -34,6 +34,13 @@ impl Birth {
         }
     }
 
+    /// With silent faults, a rank that gives up does not wait for others to be done with its memory: they must not read
+    /// it in place where that could be freed under them, in one process.
+    fn tuning(&self) -> shm::Tuning {
+        let usual = shm::Tuning::default();
+        if self.settings.silent_faults { shm::Tuning { own_bytes: usize::MAX, ..usual } } else { usual }
+    }
+
     /// With the ranks of this host that can.
     pub(super) fn share_memory(
         &self,
@@ -48,7 +55,7 @@ impl Birth {
             announcements: &announcements,
             secret: self.id.secret,
             timeout: self.settings.timeout,
-            tuning: shm::Tuning::default(),
+            tuning: self.tuning(),
         };
         shm::connect::join(endpoint, &plan, Some(bootstrap)).map(Some)
     }

@@ -100,6 +100,7 @@ impl Lane {
             moved |= job.step(&mut self.flat).map_err(|fault| Trouble {
                 fault,
                 peer: self.flat.arrived(),
+                remote: None,
                 primitive: job.primitive,
                 sequence: job.sequence,
                 before: job.before,
@@ -168,7 +169,7 @@ impl Last {
         Self {
             count: operation.count,
             fold: operation.fold,
-            signature: operation.signature(comm.choose(operation)),
+            signature: comm.signature(operation, comm.choose(operation)),
             kernel: operation.fold.kernel(shape),
             cut: Cut::new(operation.bytes(), comm.n_ranks),
         }

@@ -3,9 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::Shutdown;
 
 use crate::error::{Error, Result};
 use crate::net::control::lock;
+use crate::net::wake;
 use crate::transport::Fault;
 use crate::transport::shm::arena::{Arena, Reads};
 use crate::transport::shm::doorbell::Ringer;
@@ -17,6 +22,8 @@ use crate::transport::shm::unix;
 const MAX_SHOWN: usize = 256;
 /// Bytes of a message that shows a region or takes it back: number, kind, length.
 const MESSAGE_BYTES: usize = 16;
+/// Between two looks whether a peer is done: its end wakes the sleeper.
+const END_WAIT: Duration = Duration::from_secs(3600);
 const SHOW: u32 = 1;
 const FORGET: u32 = 2;
 
@@ -112,6 +119,23 @@ impl Peer {
         }
         let found = mapped.get(&id).cloned();
         found.ok_or_else(|| self.broken("has lost its memory"))?.map_err(Fault::Broken)
+    }
+
+    /// Ends this rank's side of the connection.
+    pub(crate) fn hang_up(&self) {
+        // A peer that is dead has ended it before.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+    }
+
+    /// Waits until the peer has ended its side, or its process is dead.
+    pub(crate) fn wait_for_end(&self) {
+        // What it shows meanwhile is of no use any more.
+        while let Ok(got) = unix::recv(&self.socket, &mut [0; MESSAGE_BYTES]) {
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            if got.is_none() && wake::sleep(&mut fds, END_WAIT).is_err() {
+                return;
+            }
+        }
     }
 
     /// A fault of the peer's.

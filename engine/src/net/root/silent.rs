@@ -1,0 +1,106 @@
+//! A root with the manners of NCCL's: it waits for ever for ranks that do not come, and tells nobody whom it misses.
+//!
+//! NCCL's ranks form a ring over which they gather. So where a rank goes away, its two neighbours see a connection that is
+//! closed; they give up, and then their neighbours see that.
+
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::event::PollFd;
+
+use super::{Answer, Blobs, Hand, Join, Joined, answer};
+use crate::log::{self, Level, subsystem};
+use crate::net::hello::{PROTOCOL, other_protocol};
+use crate::net::wake;
+
+/// All that a rank gets to know.
+const CLOSED: &str = "a peer closed its connection";
+/// Between two looks at nothing: what comes wakes the sleeper.
+const WAIT: Duration = Duration::from_secs(3600);
+
+/// Waits for all ranks; whether they have come. Where two disagree, NCCL's root ends and says so in its log, and they wait
+/// for its answer for ever: this one keeps their connections as long as its process lives.
+pub(super) fn gather_ranks(joined: &mpsc::Receiver<Joined>, ranks: &mut Vec<Option<TcpStream>>) -> bool {
+    while let Ok((join, stream)) = joined.recv() {
+        if ranks.is_empty() {
+            ranks.resize_with(join.n_ranks, || None);
+        }
+        if let Some(text) = refusal(&join, ranks) {
+            log::write(Level::Warn, subsystem::INIT, 0, &text);
+            let mut kept = vec![stream];
+            kept.extend(joined.iter().map(|(_, stream)| stream));
+            return false;
+        }
+        if let Some(place) = ranks.get_mut(join.rank) {
+            *place = Some(stream);
+        }
+        if ranks.iter().all(Option::is_some) {
+            return true;
+        }
+    }
+    false
+}
+
+/// In NCCL's words (`bootstrapRoot` in `bootstrap.cc`), where it has some.
+fn refusal(join: &Join, ranks: &[Option<TcpStream>]) -> Option<String> {
+    let n_ranks = ranks.len();
+    if join.protocol != PROTOCOL {
+        return Some(other_protocol(&format!("rank {}", join.rank), join.protocol));
+    }
+    match ranks.get(join.rank) {
+        _ if join.n_ranks != n_ranks => {
+            let theirs = join.n_ranks;
+            Some(format!("Bootstrap Root : mismatch in rank count from procs {n_ranks} : {theirs}"))
+        }
+        Some(None) => None,
+        _ => {
+            let rank = join.rank;
+            Some(format!("Bootstrap Root : rank {rank} of {n_ranks} ranks has already checked in"))
+        }
+    }
+}
+
+/// Round by round, until the last one is over or all ranks have gone.
+pub(super) fn serve_rounds(ranks: &mut [Option<TcpStream>]) {
+    let mut gone = vec![false; ranks.len()];
+    while let Some((all, is_last)) = round(ranks, &mut gone) {
+        answer(ranks, &Answer::All(all));
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// One blob of each rank, and whether it was the last round; nothing once all ranks have gone.
+fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Blobs, bool)> {
+    let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
+    while gone.contains(&true) || hands.iter().any(|hand| hand.offer.is_none()) {
+        let here: Vec<usize> = (0..hands.len()).filter(|rank| !gone[*rank]).collect();
+        if here.is_empty() {
+            return None;
+        }
+        let mut fds: Vec<PollFd<'_>> = here.iter().map(|rank| hands[*rank].poll_fd()).collect();
+        wake::sleep(&mut fds, WAIT).ok()?;
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        for rank in here.iter().zip(ready).filter(|(_, ready)| *ready).map(|(rank, _)| *rank) {
+            if hands[rank].read().is_err() {
+                gone[rank] = true;
+                close_to_neighbours(ranks, rank);
+            }
+        }
+    }
+    let is_last = hands.iter().filter_map(|hand| hand.offer.as_ref()).all(|offer| offer.is_last);
+    Some((hands.into_iter().filter_map(|hand| hand.offer).map(|offer| offer.blob).collect(), is_last))
+}
+
+fn close_to_neighbours(ranks: &[Option<TcpStream>], rank: usize) {
+    let n = ranks.len();
+    let Ok(bytes) = crate::net::frame::encode(&Answer::Failed(CLOSED.to_owned())) else { return };
+    for neighbour in [(rank + 1) % n, (rank + n - 1) % n] {
+        if let Some(mut stream) = ranks.get(neighbour).and_then(Option::as_ref) {
+            let _ = std::io::Write::write_all(&mut stream, &bytes);
+        }
+    }
+}
