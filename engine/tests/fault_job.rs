@@ -1,7 +1,7 @@
 //! The training job in which something goes wrong (examples/fault_job), on the engine alone: as a healthy job, and with
 //! one fault of each kind of evidence.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
