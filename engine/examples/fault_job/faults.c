@@ -34,6 +34,7 @@ const kind_t kinds[] = {
     {"send_alone", 0, 1, "sends to the next rank, which does not receive"},
     {"recv_alone", 0, 1, "receives from the next rank, which does not send"},
     {"send_size", 0, 1, "sends half of what the next rank receives"},
+    {"never_comes", 0, 1, "does not come to the job's first communicator"},
     {"init_missing", 0, 1, "does not come to the making of a further communicator"},
     {"init_other_count", 0, 1, "comes to the making of a further communicator with another number of ranks"},
     {"split_missing", 0, 1, "does not come to a split"},
@@ -316,6 +317,7 @@ int between_steps(long step) {
 }
 
 void before_meeting(void) {
+  if (is("never_comes") && is_victim()) tell(-1, "init"), wait_for_ever();
   if (is("late") && is_victim()) tell(-1, "init"), sleep_ms(pause_ms());
 }
 

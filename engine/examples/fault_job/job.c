@@ -67,10 +67,12 @@ void part(void) {
   destroy_group(&groups.world);
 }
 
-static void expect(const char* what, long step, float found, float wanted) {
-  /* Whole numbers, which floats hold exactly. */
-  if (found != wanted)
-    say("wrong", "\"step\":%ld,\"what\":\"%s\",\"found\":%g,\"wanted\":%g", step, what, (double)found, (double)wanted);
+/* Whole numbers, which floats hold exactly. What was found may be none, so it is told as text. */
+static int expect(const char* what, long step, float found, float wanted) {
+  if (found == wanted) return 1;
+  say("wrong", "\"step\":%ld,\"what\":\"%s\",\"found\":\"%g\",\"wanted\":\"%g\"", step, what, (double)found,
+      (double)wanted);
+  return 0;
 }
 
 static void send_activations(long step, int to, int from) {
@@ -110,10 +112,11 @@ static void check_results(long step) {
   group_t *group = &groups.grads, *world = &groups.world;
   size_t count = elements(), share = count / GATHERED_SHARE + 1;
   expect("broadcast", step, batch[BATCH - 1], (float)(step + 1));
+  float sum = (float)(group->n_ranks * (group->n_ranks + 1) / 2);
   for (size_t at = 0; at < SUM_SAMPLES; at++)
-    expect("all_reduce", step, reduced[at * (count - 1) / (SUM_SAMPLES - 1)], (float)(group->n_ranks * (group->n_ranks + 1) / 2));
+    if (!expect("all_reduce", step, reduced[at * (count - 1) / (SUM_SAMPLES - 1)], sum)) break;
   for (int rank = 0; rank < group->n_ranks; rank++)
-    expect("all_gather", step, gathered[((size_t)rank + 1) * share - 1], (float)(rank + 1));
+    if (!expect("all_gather", step, gathered[((size_t)rank + 1) * share - 1], (float)(rank + 1))) break;
   expect("loss", step, loss[1], (float)world->n_ranks);
 }
 

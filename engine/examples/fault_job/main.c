@@ -132,7 +132,7 @@ static void check_options(void) {
   if (options.n_victims < kind->min_victims) refuse("--victim: this kind needs one");
   for (int at = 0; at < options.n_victims; at++)
     if (options.victims[at] >= options.n_ranks) refuse("--victim: no rank of this job");
-  if (options.n_victims == options.n_ranks && !strncmp(options.fault, "init_", 5)) refuse("--victim: nobody is left");
+  if (options.n_victims == options.n_ranks && strstr(options.fault, "init")) refuse("--victim: nobody is left");
   if (!strcmp(options.fault, "elastic") && options.n_ranks <= options.n_tensor * options.n_stages)
     refuse("elastic: needs two replicas");
 }

@@ -111,7 +111,7 @@ export! {
         })
     }
 
-    /// Waits for all issued work, then frees. Never hangs on a communicator that has failed.
+    /// Waits for all issued work, then frees. Never hangs on a communicator that has failed; with silent faults as NCCL's.
     fn ncclCommDestroy / pncclCommDestroy(comm: Handle) -> c_int {
         guard(|| end(comm, Comm::destroy))
     }

@@ -63,7 +63,13 @@ fn split_by(
     let count = parent.next_split();
     let id = parent.meet(0, &format!("split {count}"))?;
     let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, making)?;
-    let choices = meeting.all_gather_last(&choice)?;
+    let choices = meeting.all_gather_last(&choice).inspect_err(|_| {
+        // NCCL's ranks gather over the parent's ring: of the death of rank 0 its neighbours there hear, and nobody else.
+        let is_neighbour = [1, parent.n_ranks - 1].contains(&parent.rank);
+        if parent.is_silent() && !is_neighbour && meeting.failure().is_none() {
+            making.wait_until_called_off();
+        }
+    })?;
     drop(meeting);
     let members = members(&choices, color);
     let rank = members.iter().position(|member| *member == parent.rank).filter(|_| color != NO_COLOR);

@@ -261,7 +261,9 @@ fn remote(job: &Job, queue: usize, links: &Links) -> Option<(IpAddr, u16)> {
         Direction::Local => return None,
     };
     match description {
-        Description::Tcp { sockets } => sockets.first().map(|socket| (socket.remote.ip(), socket.remote.port())),
+        Description::Tcp { sockets } => {
+            sockets.first().map(|socket| (socket.remote.ip(), socket.remote.port()))
+        }
         _ => None,
     }
 }

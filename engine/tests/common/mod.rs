@@ -42,12 +42,15 @@ fn engine_folder() -> PathBuf {
 
 /// Compiles a C file of tests/c.
 pub(crate) fn compile(source: &str, output: &Path, arguments: &[&str]) {
-    let root = engine_folder();
+    compile_all(&[source_folder().join(source)], output, arguments);
+}
+
+fn compile_all(sources: &[PathBuf], output: &Path, arguments: &[&str]) {
     let libraries = library_folder();
     let status = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"])
-        .arg(root.join("include"))
-        .arg(root.join("tests/c").join(source))
+        .arg(engine_folder().join("include"))
+        .args(sources)
         .arg("-o")
         .arg(output)
         .args(arguments)
@@ -56,7 +59,7 @@ pub(crate) fn compile(source: &str, output: &Path, arguments: &[&str]) {
         .arg(format!("-Wl,-rpath,{}", libraries.display()))
         .status()
         .expect("cc is missing: apt-get install gcc");
-    assert!(status.success(), "{source} does not compile");
+    assert!(status.success(), "{sources:?} does not compile");
 }
 
 /// The rank program.
@@ -70,6 +73,16 @@ pub(crate) fn rank_program(folder: &Path) -> PathBuf {
 pub(crate) fn fault_program(folder: &Path) -> PathBuf {
     let program = folder.join("faults");
     compile("faults.c", &program, &["-lrsccl"]);
+    program
+}
+
+/// The training job in which something goes wrong.
+pub(crate) fn fault_job_program(folder: &Path) -> PathBuf {
+    let program = folder.join("fault_job");
+    let files = std::fs::read_dir(engine_folder().join("examples/fault_job")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let sources: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|end| end == "c")).collect();
+    compile_all(&sources, &program, &["-lrsccl", "-pthread"]);
     program
 }
 

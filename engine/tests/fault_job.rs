@@ -1,0 +1,177 @@
+//! The training job in which something goes wrong (examples/fault_job), on the engine alone: as a healthy job, and with
+//! one fault of each kind of evidence.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::process::Process;
+use common::{fault_job_program, folder};
+use serde_json::Value;
+
+/// Ranks of a job, two on each host.
+struct Job {
+    ranks: Vec<Process>,
+    name: String,
+}
+
+impl Job {
+    fn start(program: &Path, n_ranks: usize, arguments: &[&str]) -> Self {
+        Self::start_each(program, n_ranks, arguments, &|_| Vec::new())
+    }
+
+    /// With arguments for each.
+    fn start_each<'a>(
+        program: &Path,
+        n_ranks: usize,
+        arguments: &[&str],
+        own: &dyn Fn(usize) -> Vec<&'a str>,
+    ) -> Self {
+        let name = format!("{} of {n_ranks}", arguments.join(" "));
+        let place = folder(&format!("fault-job-{n_ranks}{}", arguments.concat().replace(',', "-")));
+        let start = |rank: usize| {
+            let host = rank / 2 + 1;
+            let mut command = Command::new(program);
+            command
+                .args(["--rank", &rank.to_string(), "--ranks", &n_ranks.to_string(), "--dir"])
+                .arg(&place)
+                .args(["--step-ms", "5"])
+                .args(arguments)
+                .args(own(rank))
+                .env("RSCCL_SILENT_FAULTS", "1")
+                .env("RSCCL_HOST", format!("host-{host}"))
+                .env("RSCCL_NICS", format!("mlx5_0=127.0.{host}.1"));
+            Process::start(&mut command)
+        };
+        Self { ranks: (0..n_ranks).map(start).collect(), name }
+    }
+
+    /// The next event of this kind that a rank tells of; it must not tell of a wrong result before.
+    fn event(&self, rank: usize, kind: &str) -> Value {
+        loop {
+            let (_, line) = self.ranks[rank].line(&format!("{}, rank {rank}, {kind}", self.name));
+            let event: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(event["rank"], rank);
+            if event["event"] == kind {
+                return event;
+            }
+            assert!(
+                !["wrong", "error", "end"].contains(&event["event"].as_str().unwrap()),
+                "{}: {line}",
+                self.name
+            );
+        }
+    }
+
+    /// All ranks take all steps with right results, and end in order.
+    fn goes_well(mut self, steps: u64) {
+        for rank in 0..self.ranks.len() {
+            for step in 0..steps {
+                assert_eq!(self.event(rank, "step")["step"], step, "{}", self.name);
+            }
+            assert_eq!(self.event(rank, "end")["status"], 0, "{}", self.name);
+            assert!(self.ranks[rank].child.wait().unwrap().success(), "{}", self.name);
+        }
+    }
+}
+
+fn program(name: &str) -> PathBuf {
+    fault_job_program(&folder(&format!("fault-job-{name}")))
+}
+
+#[test]
+fn healthy_jobs_of_all_shapes_end_with_right_results() {
+    let program = program("healthy");
+    for (job, n_ranks) in [("dp", 4), ("2d", 4), ("3d", 8)] {
+        Job::start(&program, n_ranks, &["--job", job, "--steps", "6"]).goes_well(6);
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_fault_ends_as_well() {
+    let program = program("harmless");
+    let always = ["--steps", "6", "--at", "2", "--pause-ms", "300", "--fault"];
+    for kind in [
+        "late",
+        "slow_start",
+        "checkpoint",
+        "evaluation",
+        "uneven",
+        "unused_comm",
+        "many_comms",
+        "staggered_end",
+    ] {
+        let victim: &[&str] = if find(&program, kind)["min_victims"] == 1 { &["--victim", "1"] } else { &[] };
+        Job::start(&program, 4, &[&always[..], &[kind], victim].concat()).goes_well(6);
+    }
+    Job::start(&program, 4, &[&always[..], &["early_end"]].concat()).goes_well(2);
+}
+
+/// What the program says of a kind.
+fn find(program: &Path, kind: &str) -> Value {
+    let output = Command::new(program).arg("--list").output().unwrap().stdout;
+    let kinds = String::from_utf8(output).unwrap();
+    let mut all = kinds.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    all.find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("no kind {kind}"))
+}
+
+#[test]
+fn an_elastic_job_goes_on_with_fewer_ranks() {
+    let job = Job::start(&program("elastic"), 6, &["--steps", "5", "--at", "3", "--fault", "elastic"]);
+    for rank in 0..6 {
+        assert_eq!(job.event(rank, "formed")["n_ranks"], 6);
+        assert_eq!(job.event(rank, "twin")["kind"], "elastic");
+        if rank < 5 {
+            assert_eq!(job.event(rank, "formed")["n_ranks"], 5);
+            assert_eq!(job.event(rank, "step")["step"], 3);
+        }
+        job.event(rank, "end");
+    }
+}
+
+/// The victim tells of the fault before it happens. Rank 0 has a watchdog that gives up; by then it has not taken the step
+/// in which that was.
+#[test]
+fn faults_stop_the_job_where_they_happen() {
+    let program = program("faults");
+    let kinds = [
+        "sleep",
+        "other_primitive",
+        "other_root",
+        "swapped_order",
+        "send_alone",
+        "recv_alone",
+        "send_size",
+        "skip_one",
+    ];
+    for kind in kinds {
+        let arguments = ["--fault", kind, "--victim", "2", "--at", "3", "--job", "2d"];
+        let watched = |rank: usize| if rank == 0 { "1500" } else { "0" };
+        let job = Job::start_each(&program, 4, &arguments, &|rank| vec!["--abort-after-ms", watched(rank)]);
+        let fault = job.event(2, "fault");
+        assert_eq!((&fault["kind"], &fault["step"]), (&kind.into(), &3.into()));
+        for step in 0..3 {
+            assert_eq!(job.event(0, "step")["step"], step, "{kind}");
+        }
+        let (_, line) = job.ranks[0].line(kind);
+        assert!(line.contains("\"event\":\"aborting\""), "{kind}: {line}");
+    }
+}
+
+#[test]
+fn a_mistake_in_the_arguments_is_refused() {
+    let program = program("refused");
+    for (arguments, why) in [
+        (&["--rank", "0", "--ranks", "4"][..], "--dir"),
+        (&["--rank", "0", "--ranks", "5", "--dir", "/tmp", "--job", "2d"], "multiple"),
+        (&["--rank", "0", "--ranks", "4", "--dir", "/tmp", "--fault", "stop"], "--victim"),
+        (&["--rank", "0", "--ranks", "4", "--dir", "/tmp", "--fault", "nonsense"], "--list"),
+    ] {
+        let output = Command::new(&program).args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && text.contains(why), "{arguments:?}: {text}");
+    }
+}
