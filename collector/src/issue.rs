@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, fence};
 use ringscope_wire::segment::calls::hash::Signature;
 use ringscope_wire::segment::calls::layout::Thread;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMPLETION_NONE, Communicator, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS,
-    COMPLETION_PROFILER, GROUP_BITS, NUMBERED, OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED,
-    OPERATION_QUEUED, Record, START_KNOWN, STATE_OFF, Segment,
+    COMMUNICATOR_ACTIVE, COMPLETION_NONE, COMPLETION_PROFILER, Communicator, Counters, DropReason,
+    GROUP_BITS, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS, NUMBERED, OPERATION_CAPTURED, OPERATION_FAILED,
+    OPERATION_ISSUED, OPERATION_QUEUED, Record, START_KNOWN, STATE_OFF, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
 
@@ -235,8 +235,7 @@ fn count_unrecorded(segment: &Segment, local: &Local, call: &Call) {
 /// [`START_KNOWN`] if the profiler tells when the operation begins on the device: it is then asked for channels.
 #[inline(always)]
 pub(crate) fn start_known(communicator: &Communicator, closer: Closer) -> u32 {
-    let is_told =
-        closer == Closer::Profiler && communicator.completion.load(Relaxed) == COMPLETION_PROFILER;
+    let is_told = closer == Closer::Profiler && communicator.completion.load(Relaxed) == COMPLETION_PROFILER;
     if is_told { START_KNOWN } else { 0 }
 }
 

@@ -169,7 +169,9 @@ impl Local {
 
     /// The same for a call that may take long, and has no record.
     pub(crate) fn enter_slow(&self, thread: Option<&'static Thread>) -> Inside<'_> {
-        Inside { is_slow: true, ..self.enter(0, thread) }
+        let mut inside = self.enter(0, thread);
+        inside.is_slow = true;
+        inside
     }
 
     /// Keeps a communicator's slot for the end of the group.
@@ -183,7 +185,9 @@ impl Local {
     /// The slots with calls in the group.
     pub(crate) fn group_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let words = self.group_slots.iter().map(Cell::get).enumerate().filter(|(_, word)| *word != 0);
-        words.flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit))
+        words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit)
+        })
     }
 
     /// Forgets them.

@@ -45,8 +45,7 @@ pub(crate) const fn is_numbered(primitive: Primitive) -> bool {
 pub(crate) fn add(local: &Local, communicator: &Communicator, signature: Signature) -> u64 {
     let number = communicator.calls.load(Relaxed);
     let hash = communicator.calls_hash.load(Relaxed);
-    let position =
-        if local.group.get() == 0 { number } else { in_group(local, communicator, number, hash) };
+    let position = if local.group.get() == 0 { number } else { in_group(local, communicator, number, hash) };
     publish(communicator, number + 1, hash.wrapping_add(signature.at(position)));
     number
 }

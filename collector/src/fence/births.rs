@@ -352,7 +352,12 @@ fn defer(local: &Local, forming: Forming, comm: *mut Comm) {
 /// The group in which communicators were to be made has ended.
 pub(super) fn conclude_pending(local: &Local, result: c_int) {
     for Pending { comm_address, slot, parent } in local.take_pending() {
-        conclude(local, Forming { slot, parent }, std::ptr::with_exposed_provenance_mut(comm_address), result);
+        conclude(
+            local,
+            Forming { slot, parent },
+            std::ptr::with_exposed_provenance_mut(comm_address),
+            result,
+        );
     }
 }
 

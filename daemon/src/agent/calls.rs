@@ -113,7 +113,12 @@ impl Calls {
             let newest = marks.last().map_or(0, |mark| mark.calls);
             marks.extend(known.new_marks.drain(..).filter(|mark| mark.calls > newest));
             keep_newest(&mut marks);
-            CallSequence { local_id: *local_id, calls: known.sequence.calls, hash: known.sequence.hash, marks }
+            CallSequence {
+                local_id: *local_id,
+                calls: known.sequence.calls,
+                hash: known.sequence.hash,
+                marks,
+            }
         });
         told.collect()
     }
@@ -146,7 +151,8 @@ impl Calls {
             let known = before.remove(&key);
             if let Some(returned) = thread.returned_ticks {
                 // Of an operation only the entering has a time. One that was seen inside has returned since then.
-                let returned = if known.is_some() && returned == thread.entered_ticks { now_ticks } else { returned };
+                let returned =
+                    if known.is_some() && returned == thread.entered_ticks { now_ticks } else { returned };
                 last_returned = last_returned.max(Some(returned));
             } else if clock.duration_ns(now_ticks.saturating_sub(thread.entered_ticks)) >= OPEN_AFTER_NS {
                 self.open.insert(key, known.unwrap_or_else(|| open_call(thread, clock)));

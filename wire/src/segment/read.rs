@@ -12,8 +12,8 @@ use super::calls::read::{Sequence, Thread, function, threads};
 use super::clock::ClockAnchor;
 use super::layout::{
     Communicator as CommunicatorLayout, DropReason, Fixed, GROUP_BITS, LINKS_PER_REGION, Link as LinkLayout,
-    Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED, Record as RecordLayout, STARTED_SHIFT, START_KNOWN,
-    Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION,
+    Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED, Record as RecordLayout, START_KNOWN,
+    STARTED_SHIFT, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION,
 };
 use super::summation::read::{Summation, summation};
 use crate::Primitive;
