@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::local::Local;
-use crate::{completion, lineage, links, switch};
+use crate::{completion, lineage, links, pairs, sequence, switch};
 
 /// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
 static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
@@ -101,7 +101,10 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
         clear_counters(communicator);
         completion::clear_slot(slot);
         links::clear(segment, slot);
+        pairs::clear(segment, slot);
     }
+    sequence::clear(communicator);
+    communicator.error.store(0, Relaxed);
     communicator.generation.fetch_add(1, Relaxed);
     communicator.made_by.store(birth.made_by, Relaxed);
     communicator.pointer.store(0, Relaxed);
@@ -161,6 +164,18 @@ pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
 /// The init failed.
 pub(crate) fn fail(segment: &Segment, slot: usize) {
     end(segment, slot, COMMUNICATOR_FAILED);
+}
+
+/// A function of the library said that something failed. The same error again says nothing new.
+#[cold]
+pub(crate) fn note_error(segment: &Segment, slot: usize, function: u8, result: i32) {
+    let communicator = at(segment, slot);
+    let result = result.cast_unsigned();
+    if communicator.error.load(Relaxed) != result {
+        communicator.error_ticks.store(ticks::now(), Relaxed);
+        communicator.error_function.store(function.into(), Relaxed);
+        communicator.error.store(result, Release);
+    }
 }
 
 /// There is no communicator after all (`ncclCommSplit` without a colour), or no way to find it again.

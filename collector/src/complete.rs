@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, DropReason, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
-    OPERATION_QUEUED, Record, Segment,
+    OPERATION_QUEUED, Record, STARTED_SHIFT, Segment,
 };
 
 use crate::fence::ticks;
 use crate::handle::{Handle, NO_CHANNEL, Operation};
 use crate::issue::{record, subject};
-use crate::{communicators, completion, switch};
+use crate::{communicators, completion, issue, switch};
 
 /// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
 static AT_WORK: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
@@ -44,15 +44,25 @@ pub(crate) fn channel_begun(
     channel: u8,
     is_counted: bool,
 ) -> Handle {
-    if !is_counted {
-        let record = record(segment, operation.ticket);
-        if operation.is(record.ticket.load(Acquire)) {
+    let record = record(segment, operation.ticket);
+    if operation.is(record.ticket.load(Acquire)) {
+        if !is_counted {
             record.channels.fetch_add(1, SeqCst);
+        }
+        if record.started.load(Relaxed) == 0 {
+            note_start(record);
         }
     }
     let is_first = channel < 64 && at_work(operation).fetch_or(1 << channel, Relaxed) & 1 << channel == 0;
     // Two tasks of one call may be at work on a channel: those are not told apart.
     Handle::Channel(operation, if is_first { channel } else { NO_CHANNEL })
+}
+
+/// The first channel of the operation begins: the device has got to it. That of a proxy operation would say less, for the
+/// library makes those as soon as it has enqueued the operation.
+fn note_start(record: &Record) {
+    let since = ticks::now().saturating_sub(record.issued_ticks.load(Relaxed)) >> STARTED_SHIFT;
+    record.started.store(u32::try_from(since).unwrap_or(u32::MAX).max(1), Relaxed);
 }
 
 /// One channel of the operation has finished.
@@ -101,7 +111,7 @@ pub(crate) fn close(segment: &Segment, record: &Record) {
     }
     let now = ticks::now();
     let busy = now.saturating_sub(record.issued_ticks.load(Relaxed));
-    let bytes = record.bytes.load(Relaxed);
+    let bytes = issue::bytes(record);
     record.completed_ticks.store(now, Relaxed);
     if record.state.compare_exchange(state, state & !0xff | OPERATION_COMPLETED, SeqCst, Relaxed).is_ok() {
         let counters = &communicator.counters[primitive];

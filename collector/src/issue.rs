@@ -15,16 +15,19 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
+use ringscope_wire::segment::calls::hash::Signature;
+use ringscope_wire::segment::calls::layout::Thread;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMPLETION_NONE, Counters, DropReason, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS,
-    OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
+    COMMUNICATOR_ACTIVE, COMPLETION_NONE, COMPLETION_PROFILER, Communicator, Counters, DropReason,
+    GROUP_BITS, LIVE_CALLED, MAX_PRIMITIVES, MAX_RECORDS, NUMBERED, OPERATION_CAPTURED, OPERATION_FAILED,
+    OPERATION_ISSUED, OPERATION_QUEUED, Record, START_KNOWN, STATE_OFF, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
 
 use crate::completion::{self, Closer};
 use crate::fence::{segment, ticks};
 use crate::local::{Local, Sum};
-use crate::{communicators, complete, switch};
+use crate::{communicators, complete, pairs, sequence, streams, switch, threads};
 
 /// Places tried for a record before an operation in flight loses its own: the longest hang is what a user asks for.
 const MAX_PLACES: usize = 4;
@@ -39,10 +42,25 @@ pub(crate) struct Call {
     pub(crate) count: u64,
     /// `ncclDataType_t`.
     pub(crate) datatype: i32,
+    /// Reduction as signatures have it.
+    pub(crate) op: u8,
     /// Peer or root, -1 if the primitive has none.
     pub(crate) peer: i32,
     /// `cudaStream_t`.
     pub(crate) stream: u64,
+}
+
+impl Call {
+    #[inline(always)]
+    fn datatype(&self) -> u8 {
+        u8::try_from(self.datatype).unwrap_or(u8::MAX)
+    }
+
+    #[inline(always)]
+    fn signature(&self) -> Signature {
+        let Self { primitive, count, op, peer, .. } = *self;
+        Signature { primitive, count, datatype: self.datatype(), op, root: peer }
+    }
 }
 
 /// A call that is being forwarded.
@@ -55,6 +73,10 @@ pub(crate) struct Open {
     counters: &'static Counters,
     bytes: u64,
     issued_ticks: u64,
+    /// Among the collective calls of the communicator, if it is numbered.
+    number: Option<u64>,
+    /// Entry of the thread, in which the call stands.
+    pub(crate) thread: Option<&'static Thread>,
     /// The library will report nothing of it: one rank, or nothing to move.
     is_trivial: bool,
     closer: Closer,
@@ -93,14 +115,15 @@ pub(crate) fn is_taken(result: i32) -> bool {
     result == SUCCESS || result == IN_PROGRESS
 }
 
-/// Records a call that is about to be forwarded.
+/// Records a call that is about to be forwarded, of the function of this number.
 #[inline(always)]
-pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
+pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
     let Some(segment) = segment() else {
         switch::no_segment();
         return None;
     };
     if !switch::is_on(segment) {
+        count_unrecorded(segment, local, call);
         return None;
     }
     let Some(slot) = communicators::find(segment, local, call.comm) else {
@@ -110,41 +133,123 @@ pub(crate) fn begin(local: &Local, call: &Call) -> Option<Open> {
     };
     let communicator = communicators::at(segment, slot);
     let counters = &communicator.counters[call.primitive.index() & (MAX_PRIMITIVES - 1)];
-    let datatype = u8::try_from(call.datatype).unwrap_or(u8::MAX);
+    let datatype = call.datatype();
     let bytes = call.count.wrapping_mul(Datatype(datatype).size_bytes());
     let in_group = local.group_depth.get() > 0;
+    if in_group {
+        enter_group(local, slot);
+    }
+    let generation = communicator.generation.load(Relaxed);
     let closer = completion::closer(segment, local, slot, call.stream);
     let state = match closer {
         Closer::Nobody => OPERATION_CAPTURED,
         _ if in_group => OPERATION_QUEUED,
         _ => OPERATION_ISSUED,
     };
+    let number = count(segment, local, slot, call, closer);
     let (ticket, record) = place(segment);
     record.ticket.store(0, Relaxed);
     fence(Release);
     let issued_ticks = ticks::now();
     record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(if in_group { local.group_last.get() } else { 0 }, Relaxed);
-    record.bytes.store(bytes, Relaxed);
     record.count.store(call.count, Relaxed);
-    record.seq_number.store(counters.next_seq_number.load(Relaxed), Relaxed);
-    record.what.store(what(slot, call.primitive, datatype), Relaxed);
+    let seq_number = counters.next_seq_number.load(Relaxed);
+    record.numbers.store(seq_number & 0xffff_ffff | number.unwrap_or(0) << 32, Relaxed);
+    let flags = if number.is_some() { NUMBERED } else { 0 } | start_known(communicator, closer);
+    record.what.store(what(slot, call.primitive, datatype, call.op) | flags, Relaxed);
     record.peer.store(call.peer, Relaxed);
-    record.state.store(communicator.generation.load(Relaxed) << 8 | state, Relaxed);
+    record.state.store(generation << 8 | state, Relaxed);
     record.channels.store(0, Relaxed);
+    record.started.store(0, Relaxed);
+    let stream = streams::number(local, communicator, call.stream);
+    record.place.store(stream << GROUP_BITS | sequence::group_of(local), Relaxed);
     completion::own(ticket, closer);
     record.ticket.store(ticket + 1, Release);
     add(&counters.next_seq_number, 1);
     let is_trivial = call.count == 0 || communicator.n_ranks.load(Relaxed) == 1;
+    let thread = threads::entry(segment, local);
+    if let Some(thread) = thread {
+        threads::enter(thread, function, slot, generation, issued_ticks);
+    }
     let primitive = call.primitive;
-    Some(Open { segment, ticket, slot, primitive, counters, bytes, issued_ticks, is_trivial, closer })
+    Some(Open {
+        segment,
+        ticket,
+        slot,
+        primitive,
+        counters,
+        bytes,
+        issued_ticks,
+        number,
+        thread,
+        is_trivial,
+        closer,
+    })
+}
+
+/// The first call of a group, and the first on each communicator, are told to the group's end.
+#[inline(never)]
+fn enter_group(local: &Local, slot: usize) {
+    if local.group.get() == 0 {
+        sequence::begin_group(local);
+    }
+    local.note_group_slot(slot);
+}
+
+/// Counts the call among those of its communicator, or of its peer; gives its number there. A template is not counted.
+#[inline(always)]
+fn count(segment: &Segment, local: &Local, slot: usize, call: &Call, closer: Closer) -> Option<u64> {
+    let communicator = communicators::at(segment, slot);
+    if closer == Closer::Nobody {
+        return None;
+    }
+    if sequence::is_numbered(call.primitive) {
+        return Some(sequence::add(local, communicator, call.signature()));
+    }
+    if matches!(call.primitive, Primitive::Send | Primitive::Recv) {
+        pairs::add(segment, slot, communicator.generation.load(Relaxed), call);
+    }
+    None
+}
+
+/// While recording is switched off calls are still numbered, so that those after it have the numbers that other ranks
+/// give them.
+#[cold]
+fn count_unrecorded(segment: &Segment, local: &Local, call: &Call) {
+    if segment.live.state.load(Relaxed) != STATE_OFF {
+        return;
+    }
+    let Some(slot) = communicators::find(segment, local, call.comm) else { return };
+    let in_group = local.group_depth.get() > 0;
+    if in_group {
+        enter_group(local, slot);
+    }
+    let closer = if completion::is_captured(call.stream) { Closer::Nobody } else { Closer::Profiler };
+    let number = count(segment, local, slot, call, closer);
+    if let Some(number) = number.filter(|_| !in_group) {
+        sequence::settle(segment, slot, number);
+    }
+}
+
+/// [`START_KNOWN`] if the profiler tells when the operation begins on the device: it is then asked for channels.
+#[inline(always)]
+pub(crate) fn start_known(communicator: &Communicator, closer: Closer) -> u32 {
+    let is_told = closer == Closer::Profiler && communicator.completion.load(Relaxed) == COMPLETION_PROFILER;
+    if is_told { START_KNOWN } else { 0 }
 }
 
 /// The library returned `result` for the call.
 #[inline(always)]
-pub(crate) fn finish(local: &Local, open: &Open, result: i32) {
+pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, result: i32) {
+    if is_captured(open) {
+        uncount(local, open, call);
+    } else if let Some(number) = open.number.filter(|_| local.group_depth.get() == 0) {
+        sequence::settle(open.segment, open.slot, number);
+    }
     if !is_taken(result) {
         refuse(record(open.segment, open.ticket), open.counters);
+        communicators::note_error(open.segment, open.slot, function, result);
     } else if local.group_depth.get() > 0 {
         queue(local, open);
     } else if is_captured(open) {
@@ -156,6 +261,16 @@ pub(crate) fn finish(local: &Local, open: &Open, result: i32) {
         } else if let Closer::Events(lane) = open.closer {
             completion::follow(open.segment, lane, &open.sum(), result == SUCCESS);
         }
+    }
+}
+
+/// The profiler has said during the call that it is a template.
+#[cold]
+fn uncount(local: &Local, open: &Open, call: &Call) {
+    if open.number.is_some() {
+        sequence::take_back(local, communicators::at(open.segment, open.slot), call.signature());
+        let record = record(open.segment, open.ticket);
+        record.what.fetch_and(!NUMBERED, Relaxed);
     }
 }
 
@@ -205,7 +320,12 @@ fn queue(local: &Local, open: &Open) {
 }
 
 /// The outermost group has ended: its calls are issued, or failed all together.
-pub(crate) fn settle_group(segment: &Segment, local: &Local, result: i32) {
+pub(crate) fn settle_group(segment: &Segment, local: &Local, function: u8, result: i32) {
+    if !is_taken(result) {
+        let slots = local.group_slots();
+        slots.for_each(|slot| communicators::note_error(segment, slot, function, result));
+    }
+    sequence::end_group(segment, local);
     settle_sums(segment, local, is_taken(result));
     completion::end_group(segment, local, result != IN_PROGRESS);
 }
@@ -236,6 +356,7 @@ fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
 /// The outermost group has ended without launching anything (`ncclGroupSimulateEnd`): its calls never were. Their
 /// numbers stay used.
 pub(crate) fn drop_group(segment: &Segment, local: &Local) {
+    sequence::drop_group(segment, local);
     let mut next = local.group_last.get();
     for _ in 0..local.group_len.get() {
         let Some(ticket) = next.checked_sub(1) else { break };
@@ -356,12 +477,19 @@ pub(crate) fn record(segment: &Segment, ticket: u64) -> &Record {
 /// Communicator slot and index of the primitive, within bounds whatever stands in the record.
 pub(crate) fn subject(record: &Record) -> (usize, usize) {
     let what = record.what.load(Relaxed);
-    ((what >> 16) as usize, (what >> 8) as usize & (MAX_PRIMITIVES - 1))
+    ((what >> 24) as usize, (what >> 8) as usize & (MAX_PRIMITIVES - 1))
 }
 
 #[inline(always)]
-pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8) -> u32 {
-    u32::try_from(slot).unwrap_or_default() << 16 | (primitive as u32) << 8 | u32::from(datatype)
+pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8, op: u8) -> u32 {
+    (slot as u32 & 0xff) << 24 | u32::from(op) << 16 | (primitive as u32) << 8 | u32::from(datatype)
+}
+
+/// Payload bytes of a record's operation.
+#[inline(always)]
+pub(crate) fn bytes(record: &Record) -> u64 {
+    let datatype = Datatype((record.what.load(Relaxed) & 0xff) as u8);
+    record.count.load(Relaxed).wrapping_mul(datatype.size_bytes())
 }
 
 #[inline(always)]

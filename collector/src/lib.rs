@@ -11,6 +11,8 @@
 //! * [`tasks`]: what the profiler's events mean; [`seen`]: operations whose call did not pass; [`replay`]: graphs
 //! * [`communicators`], [`contexts`] and [`adopt`]: communicator slots, and which one the profiler speaks of
 //! * [`lineage`]: what a communicator hands down to its children
+//! * [`sequence`] and [`pairs`]: the order of collective calls, and calls by peer; [`streams`]: numbers for streams
+//! * [`threads`]: which call each thread is in
 //! * [`links`] and [`steps`]: network bytes per peer
 //! * [`summation`]: the same for the summation service: its group and its calls
 //! * [`switch`]: on, off, fault, how much to ask for, and the count of what was dropped
@@ -30,9 +32,13 @@ mod issue;
 mod lineage;
 mod links;
 mod local;
+mod pairs;
 mod replay;
 mod seen;
+mod sequence;
 mod steps;
+mod streams;
 mod summation;
 mod switch;
 mod tasks;
+mod threads;

@@ -3,7 +3,13 @@
 
 use std::cell::Cell;
 
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use ringscope_wire::segment::calls::layout::Thread;
+use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
+
 use crate::completion::Closer;
+use crate::fence::ticks;
 
 /// Communicator inits that one group can hold open at once; more are not counted
 /// (`DropReason::CommunicatorTableFull`). `ncclCommInitAll`-like loops make one per GPU of the process.
@@ -67,6 +73,17 @@ pub(crate) struct Local {
     /// Lanes with calls of the group that wait for its end.
     group_lanes: [Cell<usize>; MAX_GROUP_SUMS],
     n_group_lanes: Cell<usize>,
+    /// Number and name of the stream that the last call found.
+    pub(crate) last_stream: Cell<(u64, u32)>,
+    /// The thread's entry in the segment, and whether it has been looked for.
+    pub(crate) thread: Cell<Option<&'static Thread>>,
+    pub(crate) has_looked_for_thread: Cell<bool>,
+    /// Function that is being forwarded, by its number; only of those that are no operation.
+    pub(crate) function: Cell<u8>,
+    /// Number of the open group, 0 while it has no call.
+    pub(crate) group: Cell<u64>,
+    /// Slots with calls in the group, by bit.
+    group_slots: [Cell<u64>; MAX_COMMUNICATORS / 64],
     /// Open `ncclGroupStart`s.
     pub(crate) group_depth: Cell<u32>,
     /// Ticket plus one of the group's newest record; 0 if it has none.
@@ -90,6 +107,12 @@ thread_local! {
             last_slot: Cell::new(0),
             last_lane: Cell::new(0),
             group_closer: Cell::new(None),
+            last_stream: Cell::new((0, 0)),
+            thread: Cell::new(None),
+            has_looked_for_thread: Cell::new(false),
+            function: Cell::new(0),
+            group: Cell::new(0),
+            group_slots: [const { Cell::new(0) }; MAX_COMMUNICATORS / 64],
             group_lanes: [const { Cell::new(0) }; MAX_GROUP_SUMS],
             n_group_lanes: Cell::new(0),
             group_depth: Cell::new(0),
@@ -111,13 +134,21 @@ pub(crate) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
 }
 
 /// While it lives, calls of this thread come from inside the library. Ends also when an exception passes.
-pub(crate) struct Inside<'a>(&'a Local);
+pub(crate) struct Inside<'a> {
+    local: &'a Local,
+    thread: Option<&'static Thread>,
+    is_slow: bool,
+}
 
 impl Drop for Inside<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.inside.set(false);
-        self.0.current.set(0);
+        self.local.inside.set(false);
+        self.local.current.set(0);
+        if let Some(thread) = self.thread {
+            let returned = if self.is_slow { ticks::now() } else { thread.entered_ticks.load(Relaxed) };
+            thread.returned_ticks.store(returned, Release);
+        }
     }
 }
 
@@ -127,12 +158,41 @@ impl Local {
         self.inside.get()
     }
 
-    /// Marks the thread as inside the library, on behalf of the record `current` (ticket plus one, or 0).
+    /// Marks the thread as inside the library, on behalf of the record `current` (ticket plus one, or 0). What it entered
+    /// in its entry in the segment, if it did, ends with it.
     #[inline(always)]
-    pub(crate) fn enter(&self, current: u64) -> Inside<'_> {
+    pub(crate) fn enter(&self, current: u64, thread: Option<&'static Thread>) -> Inside<'_> {
         self.inside.set(true);
         self.current.set(current);
-        Inside(self)
+        Inside { local: self, thread, is_slow: false }
+    }
+
+    /// The same for a call that may take long, and has no record.
+    pub(crate) fn enter_slow(&self, thread: Option<&'static Thread>) -> Inside<'_> {
+        let mut inside = self.enter(0, thread);
+        inside.is_slow = true;
+        inside
+    }
+
+    /// Keeps a communicator's slot for the end of the group.
+    #[inline(always)]
+    pub(crate) fn note_group_slot(&self, slot: usize) {
+        if let Some(word) = self.group_slots.get(slot / 64) {
+            word.set(word.get() | 1 << (slot % 64));
+        }
+    }
+
+    /// The slots with calls in the group.
+    pub(crate) fn group_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let words = self.group_slots.iter().map(Cell::get).enumerate().filter(|(_, word)| *word != 0);
+        words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit)
+        })
+    }
+
+    /// Forgets them.
+    pub(crate) fn clear_group_slots(&self) {
+        self.group_slots.iter().for_each(|word| word.set(0));
     }
 
     /// Adds a call to its group's sums; false if there is no room.
@@ -208,6 +268,10 @@ impl Local {
     pub(crate) fn forget(&self) {
         self.current.set(0);
         self.clear_group();
+        self.group.set(0);
+        self.clear_group_slots();
+        self.thread.set(None);
+        self.has_looked_for_thread.set(false);
         self.n_group_lanes.set(0);
         self.forming.set(0);
         self.n_pending.set(0);

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
+use ringscope_wire::segment::calls::hash::NO_OP;
 use ringscope_wire::segment::layout::{
     MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED,
     Segment,
@@ -12,9 +13,10 @@ use ringscope_wire::segment::layout::{
 use ringscope_wire::{Datatype, Primitive};
 
 use crate::communicators;
+use crate::completion::Closer;
 use crate::fence::ticks;
 use crate::handle::Operation;
-use crate::issue::{place, record, subject, what};
+use crate::issue::{bytes, place, record, start_known, subject, what};
 
 /// Records looked at for a task beyond the oldest that waits for one. Within a group the library sorts tasks by size.
 const MAX_SEARCH: u64 = 1024;
@@ -71,13 +73,17 @@ fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u
     fence(Release);
     record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(0, Relaxed);
-    record.bytes.store(seen.bytes(), Relaxed);
     record.count.store(seen.count, Relaxed);
-    record.seq_number.store(counters.next_seq_number.fetch_add(1, Relaxed), Relaxed);
-    record.what.store(what(seen.slot, seen.primitive, seen.datatype.0), Relaxed);
+    let seq_number = counters.next_seq_number.fetch_add(1, Relaxed);
+    record.numbers.store(seq_number & 0xffff_ffff, Relaxed);
+    // Neither the reduction nor the stream is said, and without them ranks could not be compared: it has no number.
+    let what = what(seen.slot, seen.primitive, seen.datatype.0, NO_OP);
+    record.what.store(what | start_known(communicator, Closer::Profiler), Relaxed);
     record.peer.store(seen.peer, Relaxed);
     record.state.store(communicator.generation.load(Relaxed) << 8 | state, Relaxed);
     record.channels.store(0, Relaxed);
+    record.started.store(0, Relaxed);
+    record.place.store(0, Relaxed);
     record.ticket.store(ticket + 1, Release);
     ticket
 }
@@ -108,7 +114,7 @@ fn fits(segment: &Segment, seen: &Described, ticket: u64) -> bool {
     let record = record(segment, ticket);
     waits(segment, seen.slot, ticket)
         && subject(record).1 == seen.primitive.index()
-        && record.bytes.load(Relaxed) == seen.bytes()
+        && bytes(record) == seen.bytes()
         && (!matches!(seen.primitive, Primitive::Send | Primitive::Recv)
             || record.peer.load(Relaxed) == seen.peer)
 }

@@ -11,6 +11,7 @@ use ringscope_wire::segment::layout::{
 };
 
 use crate::fence::kinds::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
+use crate::fence::ticks;
 use crate::{completion, fence};
 
 /// Calls made while there was no segment; handed to the segment once there is one.
@@ -55,7 +56,9 @@ fn obey(segment: &Segment) {
     let control = live.control.load(Relaxed);
     OBEYED.store(control, Relaxed);
     let (from, to) = if control == CONTROL_OFF { (STATE_ON, STATE_OFF) } else { (STATE_OFF, STATE_ON) };
-    let _ = live.state.compare_exchange(from, to, AcqRel, Relaxed);
+    if live.state.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
+        live.off_since_ticks.store(if to == STATE_OFF { ticks::now() } else { 0 }, Relaxed);
+    }
     ask(segment);
 }
 
@@ -159,7 +162,9 @@ pub(crate) fn is_faulty(segment: &Segment) -> bool {
 #[cold]
 pub(crate) fn fault() {
     if let Some(segment) = fence::segment() {
-        segment.live.state.store(STATE_FAULT, Relaxed);
+        if segment.live.state.swap(STATE_FAULT, Relaxed) == STATE_ON {
+            segment.live.off_since_ticks.store(ticks::now(), Relaxed);
+        }
         dropped(segment, DropReason::Panic, 1);
     }
     ASKED.store(0, Relaxed);

@@ -93,7 +93,7 @@ fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
         if matches!(state & 0xff, OPERATION_QUEUED | OPERATION_ISSUED) {
             record.state.store(state & !0xff | OPERATION_CAPTURED, Relaxed);
         }
-        return Some(replay::template(segment, slot_of_call, primitive, record.bytes.load(Relaxed)));
+        return Some(replay::template(segment, slot_of_call, primitive, issue::bytes(record)));
     }
     Some(Handle::Api(Operation::new(ticket, slot_of_call, primitive)))
 }

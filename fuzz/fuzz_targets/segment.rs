@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use ringscope_wire::segment::calls::read::{marks, pairs};
 use ringscope_wire::segment::layout::{MAGIC, VERSION};
 use ringscope_wire::segment::{Segment, read};
 
@@ -19,6 +20,10 @@ fuzz_target!(|data: &[u8]| {
 fn read_all(mut bytes: &[u8]) {
     if let Ok(snapshot) = read::snapshot(&mut bytes) {
         let _ = read::records(&mut bytes, 0, snapshot.next_ticket);
+        for communicator in &snapshot.communicators {
+            let _ = marks(&mut bytes, communicator.slot, 0);
+        }
+        let _ = pairs(&mut bytes);
         let _ = snapshot.clock.clock(u64::MAX, u64::MAX).wall_ns(u64::MAX);
     }
 }

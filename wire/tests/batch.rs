@@ -26,6 +26,12 @@ fn full() -> Batch {
         completed_at_ns: None,
         channels_done: 1,
         channels_expected: 4,
+        call_number: Some(0),
+        op: Some(0),
+        started_at_ns: Some(1_700_000_000_000_000_100),
+        start_known: true,
+        stream: 2,
+        group: 3,
     };
     let process = batch::Process {
         key: "node-7/4242/1".into(),
@@ -59,6 +65,42 @@ fn full() -> Batch {
         log_lacks: vec!["no GRAPH lines".into()],
         completed_operations: Vec::new(),
         summations: Vec::new(),
+        open_calls: vec![batch::OpenCall {
+            thread: 4243,
+            function: "ncclGroupEnd".into(),
+            local_id: Some(0),
+            entered_at_ns: 7,
+        }],
+        sequences: vec![batch::CallSequence {
+            local_id: 1 << 16,
+            calls: 65,
+            hash: 0xca11,
+            marks: vec![batch::SequenceMark { calls: 64, hash: 0x64 }],
+        }],
+        pairs: vec![batch::PairCalls {
+            local_id: 1 << 16,
+            primitive: batch::Primitive::Send.into(),
+            peer: 4,
+            calls: 3,
+            bytes: 96,
+            hash: 0xabba,
+        }],
+        activity: Some(batch::Activity { state: "S".into(), cpu_ns: 8, read_at_ns: 9 }),
+        recalled: vec![operation],
+        look: Some(batch::Look {
+            at_ns: 10,
+            inquiry: "q".into(),
+            threads: vec![batch::Thread {
+                thread: 4243,
+                python: vec!["train.py:7 step".into()],
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
+        last_returned_at_ns: Some(0),
+        launched: true,
+        segment_version: 5,
+        collector_off_since_ns: Some(0),
     };
     Batch {
         format_version: FORMAT_VERSION,
@@ -69,6 +111,8 @@ fn full() -> Batch {
         processes: vec![process],
         dropped: vec![],
         hardware: Vec::new(),
+        kernel: vec![batch::KernelMessage { number: 1, text: "segfault".into(), ..Default::default() }],
+        kernel_reading: Some(batch::KernelReading { readable: true, how: "/dev/kmsg".into(), lost: 0 }),
     }
 }
 
@@ -122,6 +166,10 @@ fn communicator() -> batch::Communicator {
             line: 12,
             text: "Pattern 4, crossNic 0, nChannels 2".into(),
         }],
+        error: Some(6),
+        error_function: "ncclCommGetAsyncError".into(),
+        error_at_ns: Some(11),
+        warnings: Vec::new(),
     }
 }
 

@@ -9,8 +9,10 @@ mod sample;
 use std::mem::offset_of;
 
 use proptest::prelude::*;
+use ringscope_wire::segment::calls::layout as calls_layout;
+use ringscope_wire::segment::calls::read::{Mark, Pair, Sequence, Thread, marks, pairs};
 use ringscope_wire::segment::layout::{self, COMMUNICATOR_ACTIVE, DropReason, OPERATION_ISSUED};
-use ringscope_wire::segment::read::{Communicator, Counters, Identity, Link, Record, Records};
+use ringscope_wire::segment::read::{Communicator, Counters, Failure, Identity, Link, Record, Records};
 use ringscope_wire::segment::read::{control_offset, read_generation_offset, records, snapshot};
 use ringscope_wire::segment::summation::layout::{self as summation_layout, Area, MAX_ROUNDS, MAX_WORKERS};
 use ringscope_wire::segment::summation::read::{
@@ -21,8 +23,8 @@ use ringscope_wire::{Datatype, Primitive};
 use sample::{golden, hex_dump, segment};
 
 #[test]
-fn the_bytes_are_those_of_version_4() {
-    golden("segment-v4.hex", &hex_dump(&segment()));
+fn the_bytes_are_those_of_version_5() {
+    golden("segment-v5.hex", &hex_dump(&segment()));
 }
 
 #[test]
@@ -51,8 +53,13 @@ fn a_sample_reads_as_written() {
         (layout::STATE_ON, false, 22809, 1)
     );
     assert_eq!(read.dropped, [(DropReason::UnmatchedEvent, 3)]);
-    let counters =
-        Counters { issued_calls: 2, issued_bytes: 8192, completed_calls: 1, ..Counters::default() };
+    let counters = Counters {
+        next_seq_number: 2,
+        issued_calls: 2,
+        issued_bytes: 8192,
+        completed_calls: 1,
+        ..Counters::default()
+    };
     assert_eq!(
         read.communicators,
         [Communicator {
@@ -77,6 +84,8 @@ fn a_sample_reads_as_written() {
             max_ctas: None,
             shares_resources: None,
             library: 0,
+            error: Some(Failure { result: 6, function: "ncclCommGetAsyncError", ticks: 7_000 }),
+            sequence: Some(Sequence { calls: 130, hash: 0xca11, n_marks: 2 }),
             counters: vec![(Primitive::ReduceScatter, counters)],
         }]
     );
@@ -106,10 +115,16 @@ fn records_read_as_written_and_others_are_named() {
         datatype: Datatype(7),
         state: OPERATION_ISSUED,
         seq_number: 1,
+        call_number: Some(9),
+        op: Some(2),
+        stream: 6,
+        group: 5,
         bytes: 4096,
         count: 1024,
         peer: None,
         issued_ticks: 2_000,
+        start_known: true,
+        started_ticks: Some(2_000 + (3 << 12)),
         completed_ticks: None,
         channels_done: 1,
         channels_expected: 4,
@@ -282,8 +297,8 @@ fn every_error_says_what_is_wrong() {
         (b"ringscop".to_vec(), format!("segment is cut: 8 bytes, {} needed", size_of::<layout::Fixed>())),
         (vec![0x41; length], "not a ringscope segment (it begins with [41, 41, 41, 41, 41, 41, 41, 41])".into()),
         (
-            with(8, &[5]),
-            "segment version 5, but this agent reads version 4: use the agent and the collector of one release".into(),
+            with(8, &[4]),
+            "segment version 4, but this agent reads version 5: use the agent and the collector of one release".into(),
         ),
         (with(16, &[0; 8]), format!("segment is corrupt: says it is 0 bytes long, not {length}")),
         (with(offset_of!(layout::Fixed, tick_kind), &[9]), "segment is corrupt: tick kind 9".into()),
@@ -315,6 +330,11 @@ fn read_all(bytes: &[u8]) {
             let _ = rounds(&mut source, 0, group.next_ticket);
             let _ = rounds(&mut source, group.next_ticket.wrapping_sub(3), u64::MAX);
         }
+        for communicator in &read.communicators {
+            let _ = marks(&mut source, communicator.slot, 0);
+            let _ = marks(&mut source, u16::MAX, u64::MAX);
+        }
+        let _ = pairs(&mut source);
         let _ = records(&mut source, 0, read.next_ticket);
         let _ = records(&mut source, read.next_ticket.wrapping_sub(3), u64::MAX);
         let clock = read.clock.clock(u64::MAX, u64::MAX);
@@ -372,4 +392,59 @@ fn links_are_found_in_every_region_that_was_used_and_in_no_other() {
     assert_eq!(peers(u64::MAX), [0, 4, 63, 64, 1000, 4095]);
     assert_eq!(peers(1 << 63), [4095]);
     assert!(peers(0).is_empty());
+}
+
+#[test]
+fn threads_and_pairs_read_as_written() {
+    let bytes = segment();
+    let read = snapshot(&mut bytes.as_slice()).unwrap();
+    let thread = Thread {
+        thread: 4_243,
+        function: "ncclAllReduce",
+        communicator: Some((0, 1)),
+        entered_ticks: 2_000,
+        returned_ticks: None,
+    };
+    assert_eq!((read.threads, read.off_since_ticks), (vec![thread], Some(8_000)));
+    let pair = Pair {
+        communicator: 0,
+        generation: 1,
+        primitive: Primitive::Send,
+        peer: 7,
+        calls: 3,
+        bytes: 96,
+        hash: 0xabba,
+    };
+    assert_eq!(pairs(&mut bytes.as_slice()).unwrap(), [pair]);
+}
+
+#[test]
+fn a_count_without_its_hash_is_not_taken() {
+    let mut bytes = segment();
+    let calls = offset_of!(Segment, communicators) + offset_of!(layout::Communicator, calls);
+    bytes[calls] += 1;
+    let pair = offset_of!(Segment, calls)
+        + offset_of!(calls_layout::Area, pairs)
+        + 11 * size_of::<calls_layout::Pair>()
+        + offset_of!(calls_layout::Pair, hash);
+    bytes[pair] += 1;
+    assert_eq!(snapshot(&mut bytes.as_slice()).unwrap().communicators[0].sequence, None);
+    assert_eq!(pairs(&mut bytes.as_slice()).unwrap(), []);
+}
+
+#[test]
+fn only_marks_that_nobody_was_writing_are_read() {
+    let mut bytes = segment();
+    let mark = |calls, hash| Mark { calls, hash };
+    let read = |bytes: &[u8], from| marks(&mut &*bytes, 0, from).unwrap();
+    assert_eq!(read(&bytes, 0), (vec![mark(64, 0x64), mark(128, 0x128)], 2));
+    assert_eq!(read(&bytes, 1), (vec![mark(128, 0x128)], 2));
+    assert_eq!(read(&bytes, 2), (vec![], 2));
+    assert_eq!(read(&bytes, 9), (vec![], 2), "a number from nowhere");
+    // After 65 marks, the place of number 1 may hold the 66th before it is counted.
+    let counter = offset_of!(Segment, communicators) + offset_of!(layout::Communicator, n_marks);
+    bytes[counter] = 65;
+    let (found, next) = read(&bytes, 0);
+    assert_eq!((found.len(), next), (calls_layout::MARKS - 1, 65));
+    assert!(!found.contains(&mark(128, 0x128)));
 }

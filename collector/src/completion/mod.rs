@@ -96,6 +96,11 @@ pub(crate) fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64)
     if driver::is_ready() { closer_on_stream(segment, local, slot, stream) } else { Closer::Profiler }
 }
 
+/// Whether calls on the stream are captured into a graph, as far as there is a driver to ask.
+pub(crate) fn is_captured(stream: u64) -> bool {
+    driver::is_ready() && driver::is_capturing(stream) == Some(true)
+}
+
 /// The stream is asked once per call, or once per group as long as its calls stay on one stream and the profiler, if it was
 /// to tell, is still asked to.
 #[inline(never)]

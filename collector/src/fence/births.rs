@@ -17,7 +17,7 @@ use ringscope_wire::segment::layout::{
     SOURCE_CALLS,
 };
 
-use super::lifecycle::{describe, wrap};
+use super::lifecycle::{describe, track, wrap};
 use super::nccl::{Comm, Given, SHRINK_ABORT, SPLIT_NOCOLOR, SUCCESS, UniqueId, read_config};
 use super::resolve::{self, Function, library_of, library_of_outside};
 use super::segment_map::segment_or_create;
@@ -78,14 +78,14 @@ wrap!(
             let forming = form(library, |_| Making::init(library, None, rank, n_devices, None));
             *slot = forming.map(|forming| forming.slot);
         }
-        let inside = local.enter(0);
+        let inside = track(local, slots[0]);
         // SAFETY: the caller's own arguments.
         let result = unsafe { real(comms, n_devices, devices) };
         drop(inside);
         for (index, slot) in slots[..n_used].iter().enumerate() {
             if let Some(slot) = *slot {
                 // SAFETY: the caller's array has `n_devices` entries.
-                guard(|| conclude(Forming { slot, parent: None }, unsafe { comms.add(index) }, result));
+                guard(|| conclude(local, Forming { slot, parent: None }, unsafe { comms.add(index) }, result));
             }
         }
         result
@@ -322,7 +322,7 @@ fn parent_of(local: &Local, parent: Comm) -> Option<usize> {
 /// Forwards the call and follows what becomes of the communicator.
 fn make(local: &Local, forming: Option<Forming>, comm: *mut Comm, forward: impl FnOnce() -> c_int) -> c_int {
     local.forming.set(forming.map_or(0, |forming| forming.slot + 1));
-    let inside = local.enter(0);
+    let inside = track(local, forming.map(|forming| forming.slot));
     let result = forward();
     drop(inside);
     local.forming.set(0);
@@ -331,7 +331,7 @@ fn make(local: &Local, forming: Option<Forming>, comm: *mut Comm, forward: impl 
             if local.group_depth.get() > 0 && is_taken(result) {
                 defer(local, forming, comm);
             } else {
-                conclude(forming, comm, result);
+                conclude(local, forming, comm, result);
             }
         });
     }
@@ -352,14 +352,22 @@ fn defer(local: &Local, forming: Forming, comm: *mut Comm) {
 /// The group in which communicators were to be made has ended.
 pub(super) fn conclude_pending(local: &Local, result: c_int) {
     for Pending { comm_address, slot, parent } in local.take_pending() {
-        conclude(Forming { slot, parent }, std::ptr::with_exposed_provenance_mut(comm_address), result);
+        conclude(
+            local,
+            Forming { slot, parent },
+            std::ptr::with_exposed_provenance_mut(comm_address),
+            result,
+        );
     }
 }
 
 /// The library has made the communicator, or not, or goes on making it.
-fn conclude(Forming { slot, parent }: Forming, comm: *mut Comm, result: c_int) {
+fn conclude(local: &Local, Forming { slot, parent }: Forming, comm: *mut Comm, result: c_int) {
     let Some(segment) = segment() else { return };
     if !is_taken(result) || comm.is_null() {
+        if !is_taken(result) {
+            communicators::note_error(segment, slot, local.function.get(), result);
+        }
         return communicators::fail(segment, slot);
     }
     // SAFETY: the caller gave a place for the pointer, and the library has filled it.

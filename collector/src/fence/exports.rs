@@ -8,6 +8,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use ringscope_wire::Primitive;
+use ringscope_wire::segment::calls::hash::{self, NO_OP};
 
 use super::guard;
 use super::nccl::{Comm, Stream};
@@ -15,9 +16,10 @@ use super::resolve::{self, Function};
 use crate::issue::{self, Call, Open};
 use crate::local::{self, Local};
 
-/// Per line: the primitive; the call's elements, datatype, peer or root (else -1), communicator and stream; the signature.
+/// Per line: the primitive; the call's elements, datatype, reduction (else [`NO_OP`]), peer or root (else -1), communicator
+/// and stream; the signature.
 macro_rules! operations {
-    ($($primitive:ident($count:ident, $datatype:ident, $peer:expr, $comm:ident, $stream:ident)
+    ($($primitive:ident($count:ident, $datatype:ident, $op:expr, $peer:expr, $comm:ident, $stream:ident)
         = $name:ident($($arg:ident: $type:ty),*);)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of nccl.h: records the call and forwards it.")]
         #[unsafe(no_mangle)]
@@ -27,6 +29,7 @@ macro_rules! operations {
                 comm: $comm as u64,
                 count: $count as u64,
                 datatype: $datatype,
+                op: $op,
                 peer: $peer,
                 stream: $stream as u64,
             };
@@ -41,26 +44,26 @@ macro_rules! operations {
 }
 
 operations! {
-    AllReduce(count, datatype, -1, comm, stream) = ncclAllReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
-    Broadcast(count, datatype, root, comm, stream) = ncclBroadcast(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Reduce(count, datatype, root, comm, stream) = ncclReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream);
-    AllGather(count, datatype, -1, comm, stream) = ncclAllGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
-    ReduceScatter(count, datatype, -1, comm, stream) = ncclReduceScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
-    AllToAll(count, datatype, -1, comm, stream) = ncclAlltoAll(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
-    Gather(count, datatype, root, comm, stream) = ncclGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Scatter(count, datatype, root, comm, stream) = ncclScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Broadcast(count, datatype, root, comm, stream) = ncclBcast(buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
-    Send(count, datatype, peer, comm, stream) = ncclSend(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
-    Recv(count, datatype, peer, comm, stream) = ncclRecv(buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
-    PutSignal(count, datatype, peer, comm, stream) = ncclPutSignal(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, window: *mut c_void, offset: usize, signal: c_int, context: c_int, flags: c_uint, comm: Comm, stream: Stream);
-    AllReduce(count, datatype, -1, comm, stream) = ncclAllReduceConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream, config: *const c_void);
-    Broadcast(count, datatype, root, comm, stream) = ncclBroadcastConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
-    Reduce(count, datatype, root, comm, stream) = ncclReduceConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
-    AllGather(count, datatype, -1, comm, stream) = ncclAllGatherConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream, config: *const c_void);
-    ReduceScatter(count, datatype, -1, comm, stream) = ncclReduceScatterConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream, config: *const c_void);
-    AllToAll(count, datatype, -1, comm, stream) = ncclAlltoAllConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream, config: *const c_void);
-    Gather(count, datatype, root, comm, stream) = ncclGatherConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
-    Scatter(count, datatype, root, comm, stream) = ncclScatterConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    AllReduce(count, datatype, hash::op(op), -1, comm, stream) = ncclAllReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, NO_OP, root, comm, stream) = ncclBroadcast(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Reduce(count, datatype, hash::op(op), root, comm, stream) = ncclReduce(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream);
+    AllGather(count, datatype, NO_OP, -1, comm, stream) = ncclAllGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
+    ReduceScatter(count, datatype, hash::op(op), -1, comm, stream) = ncclReduceScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream);
+    AllToAll(count, datatype, NO_OP, -1, comm, stream) = ncclAlltoAll(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream);
+    Gather(count, datatype, NO_OP, root, comm, stream) = ncclGather(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Scatter(count, datatype, NO_OP, root, comm, stream) = ncclScatter(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Broadcast(count, datatype, NO_OP, root, comm, stream) = ncclBcast(buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream);
+    Send(count, datatype, NO_OP, peer, comm, stream) = ncclSend(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    Recv(count, datatype, NO_OP, peer, comm, stream) = ncclRecv(buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, comm: Comm, stream: Stream);
+    PutSignal(count, datatype, NO_OP, peer, comm, stream) = ncclPutSignal(buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, window: *mut c_void, offset: usize, signal: c_int, context: c_int, flags: c_uint, comm: Comm, stream: Stream);
+    AllReduce(count, datatype, hash::op(op), -1, comm, stream) = ncclAllReduceConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Broadcast(count, datatype, NO_OP, root, comm, stream) = ncclBroadcastConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Reduce(count, datatype, hash::op(op), root, comm, stream) = ncclReduceConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    AllGather(count, datatype, NO_OP, -1, comm, stream) = ncclAllGatherConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    ReduceScatter(count, datatype, hash::op(op), -1, comm, stream) = ncclReduceScatterConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, op: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    AllToAll(count, datatype, NO_OP, -1, comm, stream) = ncclAlltoAllConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Gather(count, datatype, NO_OP, root, comm, stream) = ncclGatherConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
+    Scatter(count, datatype, NO_OP, root, comm, stream) = ncclScatterConfig(send: *const c_void, recv: *mut c_void, count: usize, datatype: c_int, root: c_int, comm: Comm, stream: Stream, config: *const c_void);
 }
 
 /// Forwards one call, with the record before and the result after. What the library calls of itself passes unseen.
@@ -74,7 +77,7 @@ fn around(function: Function, call: &Call, comm: Comm, forward: impl FnOnce(*mut
         let real = resolve::real(function, local.library.get());
         return if real.is_null() { resolve::lacks() } else { forward(real) };
     }
-    let open = guard(|| issue::begin(local, call)).flatten();
+    let open = guard(|| issue::begin(local, call, function.number())).flatten();
     let library =
         if resolve::is_single() { Some(0) } else { library_of_one_of_several(local, open.as_ref(), comm) };
     let real = library.map_or(std::ptr::null_mut(), |library| {
@@ -83,11 +86,11 @@ fn around(function: Function, call: &Call, comm: Comm, forward: impl FnOnce(*mut
     });
     // By reference: a copy would be read in wider words than it was just written in, which stalls the processor.
     let open = open.as_ref();
-    let inside = local.enter(open.map_or(0, |open| open.ticket + 1));
+    let inside = local.enter(open.map_or(0, |open| open.ticket + 1), open.and_then(|open| open.thread));
     let result = if real.is_null() { resolve::lacks() } else { forward(real) };
     drop(inside);
     if let Some(open) = open {
-        guard(|| issue::finish(local, open, result));
+        guard(|| issue::finish(local, open, call, function.number(), result));
     }
     result
 }

@@ -15,6 +15,7 @@ use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
 use super::lifecycle::describe;
 use super::nccl::{Comm, IN_PROGRESS, SUCCESS};
+use super::resolve::Function;
 use crate::communicators;
 
 /// What is awaited of a slot.
@@ -81,6 +82,7 @@ pub(super) fn heard(segment: &Segment, slot: usize, progress: c_int) {
 
 fn arrive(segment: &Segment, child: usize, wait: &Wait, progress: c_int) {
     if progress != SUCCESS {
+        communicators::note_error(segment, child, Function::ncclCommGetAsyncError.number(), progress);
         return communicators::fail(segment, child);
     }
     let place: *mut Comm = std::ptr::with_exposed_provenance_mut(wait.place.load(Relaxed));

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "exports C functions and calls the real ones")]
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::Segment;
@@ -12,8 +13,8 @@ use super::nccl::{Comm, IN_PROGRESS, SUCCESS, Stream};
 use super::resolve::{self, Function, library_of, library_of_caller, library_of_outside};
 use super::{births, guard, later, segment};
 use crate::issue::{drop_group, is_taken, settle_group};
-use crate::local::Local;
-use crate::{communicators, completion, local};
+use crate::local::{Inside, Local};
+use crate::{communicators, completion, local, threads};
 
 /// Defines an exported function: `$local` is the thread's memory, `$library` the copy of the library that `$which` finds,
 /// `$real` its function. Calls from inside the library go straight back to it.
@@ -38,6 +39,7 @@ macro_rules! wrap {
                     return unsafe { $real($($arg),*) };
                 }
                 $local.library.set($library);
+                $local.function.set(Function::$name.number());
                 $body
             })
         }
@@ -61,7 +63,7 @@ wrap!(ncclCommRevoke(comm: Comm, flags: c_int), |local, library = library_of(loc
         Some(())
     });
     // SAFETY: the caller's own arguments.
-    let result = inside(local, || unsafe { real(comm, flags) });
+    let result = inside(local, comm, || unsafe { real(comm, flags) });
     if is_taken(result) {
         guard(|| {
             let segment = segment()?;
@@ -74,14 +76,19 @@ wrap!(ncclCommRevoke(comm: Comm, flags: c_int), |local, library = library_of(loc
 
 wrap!(ncclCommFinalize(comm: Comm), |local, library = library_of(local, comm), real| {
     // SAFETY: the caller's own argument.
-    inside(local, || unsafe { real(comm) })
+    inside(local, comm, || unsafe { real(comm) })
 });
 
 wrap!(
     ncclCommGetAsyncError(comm: Comm, error: *mut c_int),
     |local, library = library_of(local, comm), real| {
         // SAFETY: the caller's own arguments.
-        let result = inside(local, || unsafe { real(comm, error) });
+        let result = quietly(local, || unsafe { real(comm, error) });
+        // SAFETY: with this result the library has written the answer.
+        let said = if result == SUCCESS { unsafe { error.read() } } else { result };
+        if !is_taken(said) {
+            note_error(local, comm, said);
+        }
         if result == SUCCESS {
             guard(|| {
                 let segment = segment()?;
@@ -90,7 +97,7 @@ wrap!(
                 completion::progressed(slot, || {
                     let mut state = IN_PROGRESS;
                     // SAFETY: the communicator that was just asked about, and a valid place for the answer.
-                    let result = inside(local, || unsafe { real(comm, &raw mut state) });
+                    let result = quietly(local, || unsafe { real(comm, &raw mut state) });
                     result == SUCCESS && state == SUCCESS
                 });
                 Some(())
@@ -100,8 +107,7 @@ wrap!(
             guard(|| {
                 let segment = segment()?;
                 let slot = communicators::find(segment, local, comm as u64)?;
-                // SAFETY: the library has just written it.
-                later::heard(segment, slot, unsafe { error.read() });
+                later::heard(segment, slot, said);
                 Some(())
             });
         }
@@ -113,7 +119,7 @@ wrap!(
     ncclCommRegister(comm: Comm, buffer: *mut c_void, size: usize, handle: *mut *mut c_void),
     |local, library = library_of(local, comm), real| {
         // SAFETY: the caller's own arguments.
-        register(local, || unsafe { real(comm, buffer, size, handle) })
+        register(local, comm, || unsafe { real(comm, buffer, size, handle) })
     }
 );
 
@@ -121,7 +127,7 @@ wrap!(
     ncclCommWindowRegister(comm: Comm, buffer: *mut c_void, size: usize, window: *mut *mut c_void, flags: c_int),
     |local, library = library_of(local, comm), real| {
         // SAFETY: the caller's own arguments.
-        register(local, || unsafe { real(comm, buffer, size, window, flags) })
+        register(local, comm, || unsafe { real(comm, buffer, size, window, flags) })
     }
 );
 
@@ -129,16 +135,26 @@ wrap!(
     ncclMemAlloc(place: *mut *mut c_void, size: usize),
     |local, library = library_of_outside(), real| {
         // SAFETY: the caller's own arguments.
-        register(local, || unsafe { real(place, size) })
+        register(local, null_mut(), || unsafe { real(place, size) })
     }
 );
+
+wrap!(ncclCommDeregister(comm: Comm, handle: *mut c_void), |local, library = library_of(local, comm), real| {
+    // SAFETY: the caller's own arguments.
+    inside(local, comm, || unsafe { real(comm, handle) })
+});
+
+wrap!(ncclCommWindowDeregister(comm: Comm, window: *mut c_void), |local, library = library_of(local, comm), real| {
+    // SAFETY: the caller's own arguments.
+    inside(local, comm, || unsafe { real(comm, window) })
+});
 
 // No primitive fits these two: they move no payload. What the library calls for them is still its own.
 wrap!(
     ncclSignal(peer: c_int, signal: c_int, context: c_int, flags: c_uint, comm: Comm, stream: Stream),
     |local, library = library_of(local, comm), real| {
         // SAFETY: the caller's own arguments.
-        inside(local, || unsafe { real(peer, signal, context, flags, comm, stream) })
+        inside(local, comm, || unsafe { real(peer, signal, context, flags, comm, stream) })
     }
 );
 
@@ -146,7 +162,7 @@ wrap!(
     ncclWaitSignal(n: c_int, signals: *mut c_void, comm: Comm, stream: Stream),
     |local, library = library_of(local, comm), real| {
         // SAFETY: the caller's own arguments.
-        inside(local, || unsafe { real(n, signals, comm, stream) })
+        inside(local, comm, || unsafe { real(n, signals, comm, stream) })
     }
 );
 
@@ -192,7 +208,7 @@ unsafe extern "C-unwind" fn group_start(caller: usize) -> c_int {
             return unsafe { real() };
         }
         // SAFETY: no arguments.
-        let result = inside(local, || unsafe { real() });
+        let result = quietly(local, || unsafe { real() });
         if result == SUCCESS {
             local.group_depth.set(local.group_depth.get().saturating_add(1));
         }
@@ -212,11 +228,11 @@ unsafe extern "C-unwind" fn group_end(caller: usize) -> c_int {
             return unsafe { real() };
         }
         // SAFETY: no arguments.
-        let result = inside(local, || unsafe { real() });
+        let result = inside(local, null_mut(), || unsafe { real() });
         if leave_group(local) {
             guard(|| {
                 if let Some(segment) = segment() {
-                    settle_group(segment, local, result);
+                    settle_group(segment, local, local.function.get(), result);
                 }
                 births::conclude_pending(local, result);
             });
@@ -238,7 +254,7 @@ unsafe extern "C-unwind" fn group_simulate_end(info: *mut c_void, caller: usize)
             return unsafe { real(info) };
         }
         // SAFETY: the caller's own argument.
-        let result = inside(local, || unsafe { real(info) });
+        let result = inside(local, null_mut(), || unsafe { real(info) });
         if leave_group(local) {
             guard(|| {
                 if let Some(segment) = segment() {
@@ -262,6 +278,7 @@ fn group_function(local: &Local, function: Function, caller: usize) -> Option<(*
     }
     if !is_inside {
         local.library.set(library);
+        local.function.set(function.number());
     }
     Some((real, is_inside))
 }
@@ -273,15 +290,47 @@ fn leave_group(local: &Local) -> bool {
     depth == 0
 }
 
-/// Forwards a call of which nothing is recorded.
-fn inside(local: &Local, forward: impl FnOnce() -> c_int) -> c_int {
-    let _inside = local.enter(0);
+/// Forwards a call that returns at once and of which nothing is recorded.
+fn quietly(local: &Local, forward: impl FnOnce() -> c_int) -> c_int {
+    let _inside = local.enter(0, None);
     forward()
 }
 
+/// Forwards a call that may take long; on a communicator, or NULL. An error that it returns is noted.
+fn inside(local: &Local, comm: Comm, forward: impl FnOnce() -> c_int) -> c_int {
+    let inside = track(local, slot_of(local, comm));
+    let result = forward();
+    drop(inside);
+    if !is_taken(result) {
+        note_error(local, comm, result);
+    }
+    result
+}
+
+/// Marks the thread as inside the library, with the function that is being forwarded and a communicator's slot.
+pub(super) fn track(local: &Local, slot: Option<usize>) -> Inside<'_> {
+    guard(|| threads::enter_slow(local, local.function.get(), slot)).unwrap_or_else(|| local.enter(0, None))
+}
+
+fn slot_of(local: &Local, comm: Comm) -> Option<usize> {
+    if comm.is_null() {
+        return None;
+    }
+    guard(|| communicators::find(segment()?, local, comm as u64)).flatten()
+}
+
+/// The function that is being forwarded has told an error of the communicator.
+fn note_error(local: &Local, comm: Comm, result: c_int) {
+    if let Some(slot) = slot_of(local, comm)
+        && let Some(segment) = segment()
+    {
+        communicators::note_error(segment, slot, local.function.get(), result);
+    }
+}
+
 /// Forwards a call that registers memory, and counts it.
-fn register(local: &Local, forward: impl FnOnce() -> c_int) -> c_int {
-    let result = inside(local, forward);
+fn register(local: &Local, comm: Comm, forward: impl FnOnce() -> c_int) -> c_int {
+    let result = inside(local, comm, forward);
     if result == SUCCESS
         && let Some(segment) = segment()
     {
@@ -330,10 +379,11 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
         }
         Some((segment, slot))
     });
-    let inside = local.enter(0);
+    let slot = slot.flatten();
+    let inside = track(local, slot.map(|(_, slot)| slot));
     let result = forward();
     drop(inside);
-    if let Some((segment, slot)) = slot.flatten() {
+    if let Some((segment, slot)) = slot {
         guard(|| {
             if is_taken(result) {
                 completion::look_once();
@@ -343,6 +393,7 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
                 }
             } else {
                 communicators::reattach(slot, comm as u64);
+                communicators::note_error(segment, slot, local.function.get(), result);
             }
         });
     }

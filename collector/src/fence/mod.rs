@@ -9,6 +9,7 @@
 //! * [`resolve`]: the library's own functions, found through [`scope`]
 //! * [`summation`]: the summation service's calls, and what its engine tells
 //! * [`segment_map`]: the segment as memory, and what happens to it at fork and exit
+//! * `thread_id`: ids of threads
 //! * `ticks`: clocks
 
 mod births;
@@ -23,6 +24,7 @@ mod resolve;
 mod scope;
 mod segment_map;
 mod summation;
+pub(crate) mod thread_id;
 pub(crate) mod ticks;
 
 pub(crate) use profiler::event;

@@ -54,9 +54,16 @@ functions! {
     ncclAllReduceConfig ncclBroadcastConfig ncclReduceConfig ncclAllGatherConfig ncclReduceScatterConfig
     ncclAlltoAllConfig ncclGatherConfig ncclScatterConfig
     ncclPutSignal ncclSignal ncclWaitSignal
+    ncclCommDeregister ncclCommWindowDeregister
 }
 
 impl Function {
+    /// Its number in the segment (`ringscope_wire::segment::calls::layout::FUNCTIONS`).
+    #[inline(always)]
+    pub(super) const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
     /// Its name.
     fn name(self) -> &'static CStr {
         CStr::from_bytes_with_nul(&self.profiled_name().to_bytes_with_nul()[1..]).unwrap_or_default()
@@ -237,4 +244,20 @@ pub(super) fn lacks() -> c_int {
         switch::dropped(segment, DropReason::NoLibrary, 1);
     }
     SYSTEM_ERROR
+}
+
+#[cfg(test)]
+mod tests {
+    use ringscope_wire::segment::calls::layout::FUNCTIONS;
+
+    use super::Function;
+
+    #[test]
+    fn readers_know_each_function_by_its_number() {
+        let names = Function::ALL.iter().map(|function| function.name().to_str().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), FUNCTIONS);
+        for (function, number) in Function::ALL.iter().zip(1..) {
+            assert_eq!(function.number(), number);
+        }
+    }
 }

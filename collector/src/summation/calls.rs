@@ -185,7 +185,7 @@ fn settle(segment: &Segment, ticket: u64, is_taken: bool) {
     let counters = &communicators::at(segment, slot).counters[primitive & (MAX_PRIMITIVES - 1)];
     if is_taken {
         counters.issued_calls.fetch_add(1, Relaxed);
-        counters.issued_bytes.fetch_add(record.bytes.load(Relaxed), Relaxed);
+        counters.issued_bytes.fetch_add(issue::bytes(record), Relaxed);
     } else if record.ticket.load(Acquire) == ticket + 1 {
         issue::refuse(record, counters);
     }

@@ -66,6 +66,8 @@ static void newer_primitives(void) {
   OK(ncclMemAlloc(&handle, 8));
   OK(ncclCommRegister(comm, NULL, 8, &handle));
   OK(ncclCommWindowRegister(comm, NULL, 8, &handle, 0));
+  OK(ncclCommDeregister(comm, handle));
+  OK(ncclCommWindowDeregister(comm, handle));
   stub_fail_next(4);
   CHECK(ncclCommRegister(comm, NULL, 8, &handle) == 4);
   CHECK(stub_refused_events() == 0);

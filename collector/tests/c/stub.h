@@ -52,6 +52,8 @@ int ncclGroupSimulateEnd(void *);
 int ncclCommRegister(ncclComm_t, void *, size_t, void **);
 int ncclCommWindowRegister(ncclComm_t, void *, size_t, void **, int);
 int ncclMemAlloc(void **, size_t);
+int ncclCommDeregister(ncclComm_t, void *);
+int ncclCommWindowDeregister(ncclComm_t, void *);
 int ncclAlltoAll(const void *, void *, size_t, int, ncclComm_t, cudaStream_t);
 int ncclGather(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t);
 int ncclScatter(const void *, void *, size_t, int, int, ncclComm_t, cudaStream_t);
@@ -79,6 +81,12 @@ void stub_release(void);
 void stub_fail_next(int result);
 /* As a result of an operation: it ends its thread instead of returning. */
 #define STUB_EXIT_THREAD 1000
+/* As a result of an operation, init, destroy or group end: it says "waiting" and never returns. */
+#define STUB_WAIT 1001
+/* What ncclCommGetAsyncError says from now on. */
+void stub_async_error(int error);
+/* Calls are captured into a graph, as the profiler says. */
+void stub_captured(int is_captured);
 /* Each operation sends `steps` network steps of `bytes` to `peer`; 0 steps: none. */
 void stub_network(int peer, int steps, size_t bytes);
 /* Each operation is launched this many times, as a captured graph is. */

@@ -75,8 +75,17 @@ int stub_group_starts(void) { return group_starts; }
 static int take_failure(void) {
   int result = fail_next;
   fail_next = 0;
+  if (result == STUB_WAIT) {
+    puts("waiting");
+    fflush(stdout);
+    for (;;) pause();
+  }
   return result;
 }
+
+static int async_error, is_captured;
+void stub_async_error(int error) { async_error = error; }
+void stub_captured(int captured) { is_captured = captured; }
 
 void stub_complete(enum stub_completion how, int channels) { completion = how; n_channels = channels; }
 void stub_fail_next(int result) { fail_next = result; }
@@ -202,7 +211,10 @@ static void launch(const struct task *task) {
 
 static void *start_api(const struct task *task) {
 #if V >= 5
-  return start(task->comm, task->asked, (descriptor){.kind = task->is_p2p ? P2P_API : COLL_API});
+  descriptor it = {.kind = task->is_p2p ? P2P_API : COLL_API};
+  if (task->is_p2p) it.p2p_api.captured = is_captured;
+  else it.coll_api.captured = is_captured;
+  return start(task->comm, task->asked, it);
 #else
   (void)task;
   return NULL;
@@ -284,6 +296,7 @@ int ncclCommUserRank(ncclComm_t comm, int *rank) { return ask(comm, rank, comm->
 int ncclCommCuDevice(ncclComm_t comm, int *device) { return ask(comm, device, comm->rank); }
 
 int ncclCommGetAsyncError(ncclComm_t comm, int *error) {
+  if (async_error) { *error = async_error; return SUCCESS; }
   *error = comm->polls > 0 && comm->polls++ < 3 ? 7 : SUCCESS;
   if (*error == SUCCESS) {
     comm->polls = 0;
@@ -348,9 +361,12 @@ int ncclCommRevoke(ncclComm_t comm, int flags) { (void)flags; comm->revoked = 1;
 static int registrations;
 int ncclCommRegister(ncclComm_t comm, void *b, size_t n, void **handle) { (void)comm; (void)b; (void)n; *handle = &registrations; return take_failure(); }
 int ncclCommWindowRegister(ncclComm_t comm, void *b, size_t n, void **window, int flags) { (void)comm; (void)b; (void)n; (void)flags; *window = &registrations; return SUCCESS; }
+int ncclCommDeregister(ncclComm_t comm, void *handle) { (void)comm; (void)handle; return SUCCESS; }
+int ncclCommWindowDeregister(ncclComm_t comm, void *window) { (void)comm; (void)window; return SUCCESS; }
 int ncclMemAlloc(void **memory, size_t n) { (void)n; *memory = &registrations; return SUCCESS; }
 int ncclCommFinalize(ncclComm_t comm) { (void)comm; return SUCCESS; }
 int ncclCommDestroy(ncclComm_t comm) {
+  if (fail_next == STUB_WAIT) take_failure();
   stub_release();
   if (profiler) profiler->finalize(comm->context);
   free(comm);
@@ -421,7 +437,7 @@ API(ncclCommSplit) API(ncclCommDestroy) API(ncclCommAbort) API(ncclCommFinalize)
 API(ncclCommUserRank) API(ncclCommCuDevice) API(ncclGroupStart) API(ncclGroupEnd) API(ncclAllReduce)
 API(ncclBroadcast) API(ncclBcast) API(ncclReduce) API(ncclAllGather) API(ncclReduceScatter) API(ncclSend) API(ncclRecv)
 API(ncclCommGetAsyncError) API(ncclCommInitRankScalable) API(ncclCommShrink) API(ncclCommGetUniqueId) API(ncclCommGrow)
-API(ncclCommRevoke) API(ncclCommRegister) API(ncclCommWindowRegister) API(ncclMemAlloc) API(ncclAlltoAll)
+API(ncclCommRevoke) API(ncclCommRegister) API(ncclCommWindowRegister) API(ncclMemAlloc) API(ncclCommDeregister) API(ncclCommWindowDeregister) API(ncclAlltoAll)
 API(ncclGather) API(ncclScatter) API(ncclAllReduceConfig) API(ncclBroadcastConfig) API(ncclReduceConfig)
 API(ncclAllGatherConfig) API(ncclReduceScatterConfig) API(ncclAlltoAllConfig) API(ncclGatherConfig)
 API(ncclScatterConfig) API(ncclPutSignal) API(ncclSignal) API(ncclWaitSignal)

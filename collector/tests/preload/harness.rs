@@ -25,6 +25,8 @@ pub(crate) struct Left {
     pub(crate) older: Vec<(u64, Record)>,
     /// Results of the summation service.
     pub(crate) rounds: Vec<Round>,
+    /// The file as it is.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A scenario in the program that is linked to the library.
@@ -39,6 +41,13 @@ pub(crate) fn summation_job(scenario: &str) -> Job {
     let mut command = Command::new(programs().join("driver_rsum"));
     command.arg(scenario);
     Job::new(command, &format!("{scenario}-rsum"))
+}
+
+/// A scenario about the order of calls and what a process waits in.
+pub(crate) fn calls_job(scenario: &str) -> Job {
+    let mut command = Command::new(programs().join("driver_calls"));
+    command.arg(scenario);
+    Job::new(command, scenario)
 }
 
 /// A scenario in the program that loads the library's user with `RTLD_LOCAL`.
@@ -227,7 +236,7 @@ fn read_segment(path: &Path) -> Left {
         Summation::Group(group) => rounds(&mut bytes.as_slice(), 0, group.next_ticket).unwrap().rounds,
         _ => Vec::new(),
     };
-    Left { snapshot, records: records.records, older: records.older, rounds }
+    Left { snapshot, records: records.records, older: records.older, rounds, bytes }
 }
 
 /// Folder of the compiled programs.
@@ -253,6 +262,7 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "librsccl.so", "stub_rsum.c", &shared);
         compile(&dir, "driver_rsum", "scenarios_rsum.c", &[&headers, "-L.", "-l:librsccl.so", rpath]);
         compile(&dir, "driver_local", "driver_local.c", &["-ldl"]);
+        compile(&dir, "driver_calls", "scenarios_calls.c", &["-L.", "-l:libnccl.so.2", rpath]);
         compile(&dir, "driver_two", "driver_two.c", &["-ldl"]);
         // Two frameworks with the library in them: an older version, in which some functions are missing.
         let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios.c");

@@ -1,6 +1,7 @@
 //! `libringscope.so` in C programs against a stub of the collective library, as a job would have it.
 //!
 //! * [`harness`]: builds the programs, runs one scenario of `c/scenarios.c`, reads the segments it left
+//! * [`calls`]: the order of calls, calls by peer, what a process waits in, errors
 //! * [`operations`]: what is counted and recorded
 //! * [`lifetimes`]: communicators, forks, deaths
 //! * [`events`]: completion by CUDA events and captured calls, on a stub of the driver
@@ -18,6 +19,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod calls;
 mod events;
 mod guest;
 mod harness;

@@ -21,10 +21,7 @@ const START_NO_WORK: &[(&str, &[&str])] = &[
         ],
     ),
     ("makes or drops an operator", &["ncclRedOpCreatePreMulSum", "ncclRedOpDestroy"]),
-    (
-        "gives back memory whose registration was counted",
-        &["ncclMemFree", "ncclCommDeregister", "ncclCommWindowDeregister"],
-    ),
+    ("gives back memory whose registration was counted", &["ncclMemFree"]),
     ("sets the library up", &["ncclResetDebugInit", "ncclResetDebugInitInternal", "ncclSetEncryption"]),
     // No call is taken meanwhile, and none changes.
     ("lets go of a communicator's memory for a while", &["ncclCommSuspend", "ncclCommResume"]),

@@ -112,6 +112,8 @@ impl Account {
     pub(super) fn queued(&mut self, seq: u64) {
         self.last_said = seq;
         self.now.completed_operations.clear();
+        self.now.recalled.clear();
+        self.now.sequences.iter_mut().for_each(|one| one.marks.clear());
         self.now.summations.iter_mut().for_each(|one| one.rounds.clear());
         let before = self.said.take();
         let communicators = match before {
@@ -127,6 +129,11 @@ impl Account {
             }
         };
         self.said = Some(Said { rest: self.now.clone(), communicators, version: self.version });
+    }
+
+    /// Whether nothing of what is known counts as told.
+    pub(super) fn is_unsaid(&self) -> bool {
+        self.said.is_none()
     }
 
     /// Batches were lost on their way: what they said must be said again before it counts as acknowledged.
@@ -161,6 +168,8 @@ fn delta_of_none(now: &batch::Process) -> batch::Process {
         links: Vec::new(),
         last_completed: Vec::new(),
         summations: Vec::new(),
+        sequences: Vec::new(),
+        pairs: Vec::new(),
         ..now.clone()
     }
 }

@@ -6,7 +6,7 @@
 //! * [`run`]: two loops. The reader asks the `tracker` for what changed each interval and numbers batches; the `sender`
 //!   keeps them in the `backlog` until the daemon has them.
 //! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` and the `join` of
-//!   both, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
+//!   both, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `lacks`: what a log does not say.
 //! * `hardware`: the host's NICs and GPUs.
@@ -19,6 +19,7 @@
 
 mod account;
 mod backlog;
+mod calls;
 mod config;
 mod control;
 mod delta;

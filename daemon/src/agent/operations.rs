@@ -1,16 +1,21 @@
 //! The operations of one process: which are in flight, and which each communicator completed last.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, OPERATION_QUEUED};
-use ringscope_wire::segment::read::{Record, Records, Source, records};
+use ringscope_wire::segment::read::{Communicator, Record, Records, Source, records};
 
 use super::loss::{Loss, Losses};
 
 /// Operations in flight that are sent: the oldest, which are those that hang.
 const MAX_IN_FLIGHT: usize = 256;
+/// Operations that are told because somebody asked for them; the format promises no more.
+const MAX_RECALLED: usize = 64;
+/// A send or recv that is in flight for so long may wait for a peer that will never come.
+const SLOW_PAIR_NS: u64 = 1_000_000_000;
 /// Records read although they are closed, to read two open ones at once.
 const MAX_GAP: u64 = 64;
 
@@ -29,6 +34,16 @@ pub(super) struct Operations {
     last_completed: BTreeMap<u64, (u64, batch::Operation)>,
     /// Those completed since they were last asked for, by ticket; `None` at a level that keeps none.
     history: Option<BTreeMap<u64, batch::Operation>>,
+    /// How far each communicator has counted, for records have the low halves of numbers alone.
+    extents: BTreeMap<u64, Extent>,
+}
+
+/// How far a communicator has counted.
+#[derive(Debug, Default)]
+struct Extent {
+    calls: u64,
+    /// By primitive.
+    next_seq_numbers: BTreeMap<usize, u64>,
 }
 
 #[derive(Debug)]
@@ -65,6 +80,55 @@ impl Operations {
         Ok(())
     }
 
+    /// Takes how far the communicators have counted. Before [`Operations::update`].
+    pub(super) fn know(&mut self, communicators: &[Communicator]) {
+        let before = std::mem::take(&mut self.extents);
+        self.extents = (communicators.iter())
+            .map(|slot| {
+                let id = u64::from(slot.generation & 0xff_ffff) << 16 | u64::from(slot.slot);
+                let known = before.get(&id).map_or(0, |extent| extent.calls);
+                let calls = slot.sequence.map_or(known, |sequence| sequence.calls);
+                let counters = slot.counters.iter();
+                let next_seq_numbers =
+                    counters.map(|(primitive, one)| (primitive.index(), one.next_seq_number)).collect();
+                (id, Extent { calls, next_seq_numbers })
+            })
+            .collect();
+    }
+
+    /// The operations of a communicator with these numbers, whatever their state, as far as their records are there.
+    pub(super) fn recall<S: Source>(
+        &self,
+        source: &mut S,
+        next_ticket: u64,
+        clock: Clock,
+        (local_id, numbers): (u64, RangeInclusive<u64>),
+    ) -> Result<Vec<batch::Operation>, S::Error> {
+        let found = records(source, next_ticket.saturating_sub(MAX_RECORDS as u64), next_ticket)?;
+        let older = found.older.into_iter().map(|(_, record)| record);
+        let mut recalled: BTreeMap<u64, batch::Operation> = BTreeMap::new();
+        // One that is in flight may stand in the places of several tickets.
+        for record in found.records.into_iter().chain(older) {
+            let operation = self.operation(&record, clock);
+            let number = operation.call_number.filter(|_| self::local_id(&record) == local_id);
+            if let Some(number) = number.filter(|number| numbers.contains(number)) {
+                recalled.insert(number, operation);
+            }
+        }
+        Ok(recalled.into_values().take(MAX_RECALLED).collect())
+    }
+
+    /// Communicators with a send or recv that is in flight for long.
+    pub(super) fn slow_pairs(&self, now_ns: u64) -> BTreeSet<u64> {
+        let pairs = [batch::Primitive::Send.into(), batch::Primitive::Recv.into()];
+        let slow = self.open.values().filter_map(|open| match open {
+            Open::InFlight(operation) if pairs.contains(&operation.primitive) => Some(operation),
+            _ => None,
+        });
+        let slow = slow.filter(|operation| operation.issued_at_ns.saturating_add(SLOW_PAIR_NS) <= now_ns);
+        slow.map(|operation| operation.local_id).collect()
+    }
+
     /// Whether completed operations are kept from now on. What completed before is not.
     pub(super) fn keep_history(&mut self, is_kept: bool) {
         if is_kept != self.history.is_some() {
@@ -77,13 +141,24 @@ impl Operations {
         self.history.as_mut().map(std::mem::take).unwrap_or_default().into_values().collect()
     }
 
-    /// Those called and not finished, oldest first.
+    /// Those called and not finished, oldest first. Where there are too many, the oldest of each communicator stay: what a
+    /// rank waits for is told however many calls another communicator has in flight.
     pub(super) fn in_flight(&self) -> Vec<batch::Operation> {
-        let operations = self.open.values().filter_map(|open| match open {
-            Open::InFlight(operation) => Some(*operation),
-            Open::Torn | Open::NotBegun(_) => None,
-        });
-        operations.take(MAX_IN_FLIGHT).collect()
+        let in_flight = || {
+            self.open.iter().filter_map(|(ticket, open)| match open {
+                Open::InFlight(operation) => Some((*ticket, *operation)),
+                Open::Torn | Open::NotBegun(_) => None,
+            })
+        };
+        if in_flight().nth(MAX_IN_FLIGHT).is_none() {
+            return in_flight().map(|(_, operation)| operation).collect();
+        }
+        let mut seen = BTreeSet::new();
+        let (first, others): (Vec<_>, Vec<_>) =
+            in_flight().partition(|(_, operation)| seen.insert(operation.local_id));
+        let kept = first.into_iter().chain(others).take(MAX_IN_FLIGHT);
+        let kept: BTreeMap<u64, batch::Operation> = kept.collect();
+        kept.into_values().collect()
     }
 
     /// The newest completed one of each of `communicators`; those of others are forgotten.
@@ -151,17 +226,18 @@ impl Operations {
     }
 
     fn take(&mut self, record: &Record, before: Option<Open>, clock: Clock) {
-        let told = || {
-            let mut operation = operation(record, clock);
+        let told = |operations: &Self| {
+            let mut operation = operations.operation(record, clock);
             if let Some(Open::InFlight(before)) = before {
                 // Said once, a time stays: the clock's rate gets better with every reading.
                 operation.issued_at_ns = before.issued_at_ns;
+                operation.started_at_ns = before.started_at_ns.or(operation.started_at_ns);
             }
             operation
         };
         match record.state {
             OPERATION_QUEUED | OPERATION_ISSUED => {
-                self.open.insert(record.ticket, Open::InFlight(told()));
+                self.open.insert(record.ticket, Open::InFlight(told(self)));
             }
             OPERATION_COMPLETED => {
                 let local_id = local_id(record);
@@ -170,7 +246,7 @@ impl Operations {
                 if !is_last && self.history.is_none() {
                     return;
                 }
-                let operation = told();
+                let operation = told(self);
                 // Of those that completed before the first reading nobody knows how many were overwritten.
                 if let Some(history) = self.history.as_mut().filter(|_| self.cursor.is_some()) {
                     history.insert(record.ticket, operation);
@@ -182,6 +258,23 @@ impl Operations {
             _ => {}
         }
     }
+
+    fn operation(&self, record: &Record, clock: Clock) -> batch::Operation {
+        let extent = self.extents.get(&local_id(record));
+        let next = extent.and_then(|extent| extent.next_seq_numbers.get(&record.primitive.index()));
+        let calls = extent.map_or(0, |extent| extent.calls);
+        batch::Operation {
+            seq_number: whole(record.seq_number, next.copied().unwrap_or_default()),
+            call_number: record.call_number.map(|number| whole(number, calls)),
+            ..operation(record, clock)
+        }
+    }
+}
+
+/// The number whose low half is known, near to one that is known whole.
+fn whole(low: u32, near: u64) -> u64 {
+    let ahead = low.wrapping_sub((near & 0xffff_ffff) as u32).cast_signed();
+    near.checked_add_signed(ahead.into()).unwrap_or_else(|| low.into())
 }
 
 fn local_id(record: &Record) -> u64 {
@@ -193,7 +286,7 @@ fn operation(record: &Record, clock: Clock) -> batch::Operation {
     batch::Operation {
         local_id: local_id(record),
         primitive: batch::Primitive::from(record.primitive).into(),
-        seq_number: record.seq_number,
+        seq_number: record.seq_number.into(),
         bytes: record.bytes,
         count: record.count,
         datatype: record.datatype.0.into(),
@@ -203,7 +296,12 @@ fn operation(record: &Record, clock: Clock) -> batch::Operation {
         completed_at_ns: record.completed_ticks.map(|ticks| clock.wall_ns(ticks)),
         channels_done: record.channels_done.into(),
         channels_expected: record.channels_expected.into(),
-        ..Default::default()
+        call_number: record.call_number.map(u64::from),
+        op: record.op.map(u32::from),
+        started_at_ns: record.started_ticks.map(|ticks| clock.wall_ns(ticks)),
+        start_known: record.start_known,
+        stream: record.stream,
+        group: record.group,
     }
 }
 

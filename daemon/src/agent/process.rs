@@ -1,6 +1,7 @@
 //! One process: what its segment and its log say now, and what the daemon has been told of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -9,11 +10,12 @@ use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, LEVEL_CHANNELS, LIVE_CALLED,
-    LIVE_CHAINED,
+    LIVE_CHAINED, VERSION,
 };
 use ringscope_wire::segment::read::{Communicator, Identity};
 
 use super::account::Account;
+use super::calls::Calls;
 use super::join::{Wanted, find};
 use super::lacks;
 use super::log_tail::{LogTail, Reached};
@@ -49,6 +51,8 @@ pub(super) struct Process {
     /// Its end and all before it has been read.
     pub(super) is_final: bool,
     operations: Operations,
+    calls: Calls,
+    asked: Asked,
     summations: Summations,
     communicators: BTreeMap<u64, Known>,
     /// Communicators seen so far, by pointer.
@@ -62,11 +66,27 @@ pub(super) struct Process {
     log_error: Option<String>,
 }
 
+/// Questions that a process answers at most at one reading; more are dropped, and the daemon asks again.
+const MAX_ASKED: usize = 64;
+/// Operations recalled in one batch: what one question may ask for, four times.
+const MAX_RECALLED: usize = 256;
+
+/// What somebody wants to know at the next reading.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Communicators of which calls by peer are wanted.
+    pairs: BTreeSet<u64>,
+    /// Operations: communicator, and numbers among its collective calls.
+    recalls: Vec<(u64, RangeInclusive<u64>)>,
+}
+
 /// What is kept of a communicator besides its slot.
 #[derive(Debug, Default)]
 struct Known {
     created_at_ns: u64,
     ended_at_ns: Option<u64>,
+    /// Ticks of its error, and what was said of them.
+    error_at: Option<(u64, u64)>,
     /// How many with its pointer came before; `None` while its init has not succeeded.
     occurrence: Option<u32>,
     pointer: u64,
@@ -88,6 +108,8 @@ impl Process {
             control: 0,
             is_final: false,
             operations: Operations::default(),
+            calls: Calls::default(),
+            asked: Asked::default(),
             summations: Summations::default(),
             communicators: BTreeMap::new(),
             uses: BTreeMap::new(),
@@ -121,7 +143,9 @@ impl Process {
         self.control = snapshot.control;
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
         self.operations.keep_history(snapshot.level >= LEVEL_CHANNELS);
+        self.operations.know(&snapshot.communicators);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
+        self.read_calls(file, &snapshot, clock, now)?;
         self.summations.update(file, &snapshot.summation, clock)?;
         let history = self.operations.take_history();
         losses.add(Loss::OperationHistory, self.account.completed(history));
@@ -138,6 +162,45 @@ impl Process {
                 losses.add(Loss::RecordTorn, self.operations.torn());
             }
         }
+        Ok(())
+    }
+
+    /// Tells the calls by peer of a communicator at the next reading.
+    pub(super) fn ask_pairs(&mut self, local_id: u64) {
+        if self.asked.pairs.len() < MAX_ASKED {
+            self.asked.pairs.insert(local_id);
+        }
+    }
+
+    /// Tells the operations with these numbers of a communicator at the next reading.
+    pub(super) fn ask_recall(&mut self, local_id: u64, numbers: RangeInclusive<u64>) {
+        if self.asked.recalls.len() < MAX_ASKED {
+            self.asked.recalls.push((local_id, numbers));
+        }
+    }
+
+    fn read_calls(
+        &mut self,
+        file: &mut SegmentFile,
+        snapshot: &Snapshot,
+        clock: Clock,
+        now: Now<'_>,
+    ) -> Result<(), ReadError> {
+        if self.account.is_unsaid() {
+            self.calls.forget_told();
+        }
+        let now_ticks = if snapshot.clock.is_counter { now.ticks.ticks } else { now.ticks.monotonic_ns };
+        self.calls.update(file, snapshot, clock, now_ticks)?;
+        let asked = std::mem::take(&mut self.asked);
+        let mut wanted = self.operations.slow_pairs(now.wall.0);
+        wanted.extend(asked.pairs);
+        self.calls.read_pairs(file, &snapshot.communicators, &wanted)?;
+        let recalled = &mut self.account.now.recalled;
+        for question in asked.recalls {
+            let found = self.operations.recall(file, snapshot.next_ticket, clock, question)?;
+            recalled.extend(found);
+        }
+        recalled.truncate(MAX_RECALLED);
         Ok(())
     }
 
@@ -181,6 +244,10 @@ impl Process {
             });
             if slot.ended_ticks > 0 {
                 known.ended_at_ns.get_or_insert_with(|| clock.wall_ns(slot.ended_ticks));
+            }
+            let error_at = slot.error.map(|error| error.ticks);
+            if known.error_at.map(|(ticks, _)| ticks) != error_at {
+                known.error_at = error_at.map(|ticks| (ticks, clock.wall_ns(ticks)));
             }
             let succeeded =
                 matches!(slot.state, COMMUNICATOR_ACTIVE | COMMUNICATOR_DESTROYED | COMMUNICATOR_ABORTED);
@@ -250,6 +317,7 @@ impl Process {
         } else {
             Vec::new()
         };
+        let sequences = self.calls.sequences(&self.account.now.sequences);
         let summations = self.summations.tell(std::mem::take(&mut self.account.now.summations), clock);
         self.account.now = batch::Process {
             key: std::mem::take(&mut self.account.now.key),
@@ -272,13 +340,26 @@ impl Process {
             log_lacks,
             completed_operations: std::mem::take(&mut self.account.now.completed_operations),
             summations,
-            ..Default::default()
+            open_calls: self.calls.open_calls(),
+            sequences,
+            pairs: self.calls.pairs(),
+            recalled: std::mem::take(&mut self.account.now.recalled),
+            last_returned_at_ns: self.calls.last_returned_at_ns(),
+            segment_version: VERSION,
+            collector_off_since_ns: self.calls.off_since_ns(),
+            // Said by others.
+            activity: self.account.now.activity.take(),
+            look: self.account.now.look.take(),
+            launched: self.account.now.launched,
         };
     }
 
     /// Writes the communicators anew if one of them changed in more than its counters.
     fn tell_communicators(&mut self, slots: &mut [Communicator]) {
-        slots.iter_mut().for_each(|slot| slot.counters.clear());
+        for slot in slots.iter_mut() {
+            slot.counters.clear();
+            slot.sequence = None;
+        }
         let is_told = |slot: &Communicator| {
             self.communicators.get(&slot.local_id()).is_some_and(|known| known.told.as_ref() == Some(slot))
         };
@@ -289,7 +370,11 @@ impl Process {
         let mut told = Vec::with_capacity(slots.len());
         for slot in slots {
             let Some(known) = self.communicators.get_mut(&slot.local_id()) else { continue };
-            let times = Times { created_at_ns: known.created_at_ns, ended_at_ns: known.ended_at_ns };
+            let times = Times {
+                created_at_ns: known.created_at_ns,
+                ended_at_ns: known.ended_at_ns,
+                error_at_ns: known.error_at.map(|(_, at_ns)| at_ns),
+            };
             told.push(communicator(slot, times, known.facts.as_ref(), log));
             known.told = Some(slot.clone());
         }

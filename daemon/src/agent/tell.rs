@@ -23,6 +23,8 @@ const MAX_CTAS: &str = "config.maxCTAs";
 pub(super) struct Times {
     pub(super) created_at_ns: u64,
     pub(super) ended_at_ns: Option<u64>,
+    /// When its error was heard of.
+    pub(super) error_at_ns: Option<u64>,
 }
 
 /// A communicator that has a slot, with what the log says of it.
@@ -60,6 +62,9 @@ pub(super) fn communicator(
             .into(),
         compute_capability: slot.compute_capability,
         shares_resources: slot.shares_resources,
+        error: slot.error.map(|error| error.result),
+        error_function: slot.error.map(|error| error.function.to_owned()).unwrap_or_default(),
+        error_at_ns: times.error_at_ns,
         made_by: Some(said.made_by)
             .filter(|made_by| !made_by.is_empty())
             .unwrap_or_else(|| made_by(slot.made_by).to_owned()),

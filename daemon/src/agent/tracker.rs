@@ -1,6 +1,7 @@
 //! The segments of the folder: which there are, what changed, and when their files may go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -171,6 +172,27 @@ impl Tracker {
     /// Takes what is wished for now. A job that is not named keeps what it was told.
     pub(super) fn wish(&mut self, wishes: &[batch::Wish]) {
         self.wishes = wishes.iter().take(MAX_WISHES).map(|wish| (wish.job.clone(), wished(wish))).collect();
+    }
+
+    /// Tells, at the next reading, the calls by peer of a communicator of the process with this key.
+    pub fn ask_pairs(&mut self, key: &str, local_id: u64) {
+        if let Some(process) = self.living(key) {
+            process.ask_pairs(local_id);
+        }
+    }
+
+    /// Tells, at the next reading, the operations with these numbers among a communicator's collective calls, as far as
+    /// they are still known.
+    pub fn ask_recall(&mut self, key: &str, local_id: u64, numbers: RangeInclusive<u64>) {
+        if let Some(process) = self.living(key) {
+            process.ask_recall(local_id, numbers);
+        }
+    }
+
+    /// The process with this key, unless all of it has been read.
+    fn living(&mut self, key: &str) -> Option<&mut Process> {
+        let mut processes = self.processes.values_mut().map(|tracked| &mut tracked.process);
+        processes.find(|process| process.account.key() == key && !process.is_final)
     }
 
     fn list(&self) -> Listing {

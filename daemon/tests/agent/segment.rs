@@ -152,8 +152,8 @@ impl SegmentWriter {
             (offset_of!(Record, ticket), ticket + 1),
             (offset_of!(Record, issued_ticks), ANCHOR_TICKS + seq_number),
             (offset_of!(Record, completed_ticks), ANCHOR_TICKS + seq_number + 50),
-            (offset_of!(Record, bytes), 100),
-            (offset_of!(Record, seq_number), seq_number),
+            (offset_of!(Record, count), 25),
+            (offset_of!(Record, numbers), seq_number),
         ] {
             self.write(at + field, &value.to_le_bytes());
         }

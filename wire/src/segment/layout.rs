@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
 /// Version of this layout. A reader refuses any other.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Communicators that one process can have at once. A slot is used again once its last state has been read.
 pub const MAX_COMMUNICATORS: usize = 256;
 /// Counter blocks per communicator, of which [`crate::Primitive::ALL`] are in use.
@@ -34,6 +34,7 @@ pub struct Segment {
     pub links: [Link; MAX_LINKS],
     pub records: [Record; MAX_RECORDS],
     pub summation: super::summation::layout::Area,
+    pub calls: super::calls::layout::Area,
 }
 
 /// Written once, before anyone can see the file. Texts are UTF-8, cut to fit, padded with NUL.
@@ -110,13 +111,15 @@ pub struct Live {
     pub flags: AtomicU32,
     /// Copies of the library in this process that calls have been forwarded to.
     pub n_libraries: AtomicU32,
-    _reserved: AtomicU32,
+    /// Entries of [`super::calls::layout::Area::threads`] ever used (the rest are zero).
+    pub n_threads: AtomicU32,
     /// Calls that register memory or windows.
     pub registrations: AtomicU64,
     /// Regions of the link table that were ever used: bit `i` stands for the [`LINKS_PER_REGION`] links from
     /// `i * LINKS_PER_REGION` on. Set before the first key of the region, never cleared: a reader skips the others.
     pub link_regions: AtomicU64,
-    _pad: [u8; 8],
+    /// Ticks at which the collector was switched off, or switched itself off; 0 while it is on.
+    pub off_since_ticks: AtomicU64,
     /// Ticket that the next record gets. Not every earlier one has a record: see [`Record`]. Alone in its cache line.
     pub next_ticket: AtomicU64,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
@@ -194,11 +197,13 @@ pub enum DropReason {
     SummationGroupTooLarge = 13,
     /// A call of the summation service that could not be followed to its end: too many were open at once.
     SummationTableFull = 14,
+    /// A call of send or recv whose peer found no place among the pairs: it is counted, but not by peer.
+    PairTableFull = 15,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -214,6 +219,7 @@ impl DropReason {
         Self::ChainedEvent,
         Self::SummationGroupTooLarge,
         Self::SummationTableFull,
+        Self::PairTableFull,
     ];
 
     /// The word used in labels and in JSON.
@@ -235,6 +241,7 @@ impl DropReason {
             Self::ChainedEvent => "chained_event",
             Self::SummationGroupTooLarge => "summation_group_too_large",
             Self::SummationTableFull => "summation_table_full",
+            Self::PairTableFull => "pair_table_full",
         }
     }
 }
@@ -285,8 +292,28 @@ pub struct Communicator {
     pub shares_resources: AtomicU32,
     /// Which copy of the library has it, counting from 0.
     pub library: AtomicU32,
+    /// `ncclResult_t` of the last error: what `ncclCommGetAsyncError` said, or what a call on it returned. 0: none. The
+    /// same error again changes neither function nor time. Written last of the three, with Release.
+    pub error: AtomicU32,
+    /// Ticks at which it was heard of.
+    pub error_ticks: AtomicU64,
+    /// Function that said so: its number ([`super::calls::layout::FUNCTIONS`]).
+    pub error_function: AtomicU32,
     _pad: AtomicU32,
-    _reserved: [AtomicU64; 9],
+    /// Collective calls so far, whatever has become of them.
+    pub calls: AtomicU64,
+    /// Hash over their signatures ([`super::calls::hash`]).
+    pub calls_hash: AtomicU64,
+    /// [`super::calls::hash::check`] of the two: with any other number they are being written.
+    pub calls_check: AtomicU64,
+    /// Marks so far; the newest lie in [`super::calls::layout::Area::marks`].
+    pub n_marks: AtomicU64,
+    /// The collector's own: number of the group that it last made a collective call in ...
+    pub group: AtomicU64,
+    /// ... and calls and hash as they were before that group.
+    pub group_calls: AtomicU64,
+    /// See there.
+    pub group_hash: AtomicU64,
     /// Counters by [`crate::Primitive`].
     pub counters: [Counters; MAX_PRIMITIVES],
 }
@@ -405,13 +432,12 @@ pub struct Record {
     /// Ticks at which the last channel finished; 0 before. While queued in a group: ticket plus one of the group's
     /// previous record, 0 at its first.
     pub completed_ticks: AtomicU64,
-    /// Payload bytes by NCCL's convention.
-    pub bytes: AtomicU64,
-    /// Elements as the caller gave them.
+    /// Elements as the caller gave them. Bytes follow from them and the datatype.
     pub count: AtomicU64,
-    /// Counts the calls of this (communicator, primitive) from 0.
-    pub seq_number: AtomicU64,
-    /// `communicator << 16 | primitive << 8 | datatype`.
+    /// Counts the calls of this (communicator, primitive) from 0 (low 32 bits, the low half), and the collective calls of
+    /// the communicator (low 32 bits, the high half; nothing where the primitive is not numbered).
+    pub numbers: AtomicU64,
+    /// `communicator << 24 | flags << 20 | op << 16 | primitive << 8 | datatype`; flags: [`START_KNOWN`], [`NUMBERED`].
     pub what: AtomicU32,
     /// Peer of send and recv, root of rooted collectives, else -1.
     pub peer: AtomicI32,
@@ -419,7 +445,24 @@ pub struct Record {
     pub state: AtomicU32,
     /// Channels that take part (low 16 bits) and that have finished (high 16 bits).
     pub channels: AtomicU32,
+    /// From the call until its first channel began on the device, in units of `1 << STARTED_SHIFT` ticks, at least 1 and at
+    /// most what fits; 0 before.
+    pub started: AtomicU32,
+    /// `stream << 20 | group`: a number for the stream within the process, 0 if not known; a number for the group that it
+    /// was called in, 0 for none.
+    pub place: AtomicU32,
 }
+
+/// [`Record::what`]: something would tell that the operation has started.
+pub const START_KNOWN: u32 = 1 << 23;
+/// [`Record::what`]: it has a number among the collective calls.
+pub const NUMBERED: u32 = 1 << 22;
+/// [`Record::started`] counts so many ticks as one: about a microsecond, over hours.
+pub const STARTED_SHIFT: u32 = 12;
+/// Bits of [`Record::place`] that are the group's.
+pub const GROUP_BITS: u32 = 20;
+/// Highest number of a stream.
+pub const MAX_STREAM: u32 = (1 << (32 - GROUP_BITS)) - 1;
 
 /// [`Record::state`]: called inside a group that has not ended.
 pub const OPERATION_QUEUED: u32 = 1;
@@ -437,6 +480,7 @@ const _: () = {
     assert!(size_of::<Communicator>() == 256 + 128 * MAX_PRIMITIVES);
     assert!(size_of::<Link>() == 32);
     assert!(size_of::<Record>() == 64);
+    assert!(MAX_COMMUNICATORS <= 256);
     assert!(MAX_RECORDS.is_power_of_two());
     assert!(std::mem::offset_of!(Segment, live) == LIVE_OFFSET);
     assert!(std::mem::offset_of!(Segment, communicators) == HEADER_BYTES);

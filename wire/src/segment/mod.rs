@@ -5,10 +5,12 @@
 //!
 //! * [`layout`]: what lies where. The collector works on it through shared references (everything that changes is
 //!   atomic).
+//! * [`calls`]: the order of calls, calls by peer, and what each thread is in.
 //! * [`summation`]: the same for the summation service.
 //! * [`clock`]: from ticks to time.
 //! * [`read`]: turns the bytes of a file, whole, cut or hostile, into plain values or an error.
 
+pub mod calls;
 pub mod clock;
 pub mod layout;
 pub mod read;

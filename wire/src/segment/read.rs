@@ -6,11 +6,14 @@ use std::mem::offset_of;
 
 use zerocopy::FromBytes;
 
+use super::calls::hash::NO_OP;
+use super::calls::layout::MAX_THREADS;
+use super::calls::read::{Sequence, Thread, function, threads};
 use super::clock::ClockAnchor;
 use super::layout::{
-    Communicator as CommunicatorLayout, DropReason, Fixed, LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC,
-    MAX_COMMUNICATORS, MAX_RECORDS, Record as RecordLayout, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS,
-    VERSION,
+    Communicator as CommunicatorLayout, DropReason, Fixed, GROUP_BITS, LINKS_PER_REGION, Link as LinkLayout,
+    Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED, Record as RecordLayout, START_KNOWN,
+    STARTED_SHIFT, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION,
 };
 use super::summation::read::{Summation, summation};
 use crate::Primitive;
@@ -111,6 +114,10 @@ pub struct Snapshot {
     pub next_ticket: u64,
     /// The summation group that the process is in, or was in last.
     pub summation: Summation,
+    /// Threads that have called the library, each with its last call.
+    pub threads: Vec<Thread>,
+    /// Ticks at which the collector was switched off, or switched itself off, if it is.
+    pub off_since_ticks: Option<u64>,
 }
 
 /// Who a process is, as its segment says.
@@ -187,8 +194,23 @@ pub struct Communicator {
     pub shares_resources: Option<bool>,
     /// Which copy of the library has it.
     pub library: u32,
+    /// The last error that was heard of, if any.
+    pub error: Option<Failure>,
+    /// Its collective calls; `None` while they are being written.
+    pub sequence: Option<Sequence>,
     /// Counters of the primitives that were ever called.
     pub counters: Vec<(Primitive, Counters)>,
+}
+
+/// An error that a function of the library told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// `ncclResult_t`.
+    pub result: u32,
+    /// Which function said so; empty if this build does not know it.
+    pub function: &'static str,
+    /// Ticks at which it was heard of.
+    pub ticks: u64,
 }
 
 impl Communicator {
@@ -203,6 +225,7 @@ impl Communicator {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "documented in layout::Counters")]
 pub struct Counters {
+    pub next_seq_number: u64,
     pub issued_calls: u64,
     pub issued_bytes: u64,
     pub failed_calls: u64,
@@ -247,8 +270,16 @@ pub struct Record {
     pub datatype: crate::Datatype,
     /// One of `layout::OPERATION_*`.
     pub state: u32,
-    /// Counts the calls of this (communicator, primitive) from 0.
-    pub seq_number: u64,
+    /// Low 32 bits of its number among the calls of this (communicator, primitive), from 0.
+    pub seq_number: u32,
+    /// Low 32 bits of its number among the collective calls of the communicator, if it is numbered.
+    pub call_number: Option<u32>,
+    /// Reduction, if the primitive has one and it is known ([`super::calls::hash::op`]).
+    pub op: Option<u8>,
+    /// Number of its stream within the process, 0 if not known.
+    pub stream: u32,
+    /// Number of the group that it was called in, 0 for none.
+    pub group: u32,
     /// Payload bytes.
     pub bytes: u64,
     /// Elements.
@@ -257,6 +288,10 @@ pub struct Record {
     pub peer: Option<u32>,
     /// Ticks at the call.
     pub issued_ticks: u64,
+    /// Whether something would tell that it has started.
+    pub start_known: bool,
+    /// Ticks at which it began on the device, to a microsecond or so, if that was told.
+    pub started_ticks: Option<u64>,
     /// Ticks at completion, if completed.
     pub completed_ticks: Option<u64>,
     /// Channels that have finished.
@@ -295,7 +330,9 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
             corrupt(format!("{n_communicators} communicators, at most {MAX_COMMUNICATORS} fit")).into()
         );
     }
+    let n_threads = (live.n_threads.into_inner() as usize).min(MAX_THREADS);
     let communicators = communicators(source, n_communicators)?;
+    let threads = threads(source, n_threads)?;
     let links = links(source, live.link_regions.into_inner())?;
     let summation = summation(source)?;
     Ok(Snapshot {
@@ -325,6 +362,8 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         links,
         next_ticket: live.next_ticket.into_inner(),
         summation,
+        threads,
+        off_since_ticks: Some(live.off_since_ticks.into_inner()).filter(|ticks| *ticks > 0),
     })
 }
 
@@ -500,6 +539,17 @@ fn communicator(slot: usize, raw: CommunicatorLayout) -> Option<Communicator> {
             _ => None,
         },
         library: raw.library.into_inner(),
+        error: Some(raw.error.into_inner()).filter(|result| *result != 0).map(|result| Failure {
+            result,
+            function: function(raw.error_function.into_inner()),
+            ticks: raw.error_ticks.into_inner(),
+        }),
+        sequence: Sequence::of(
+            raw.calls.into_inner(),
+            raw.calls_hash.into_inner(),
+            raw.calls_check.into_inner(),
+            raw.n_marks.into_inner(),
+        ),
         counters: Primitive::ALL
             .into_iter()
             .zip(raw.counters)
@@ -511,6 +561,7 @@ fn communicator(slot: usize, raw: CommunicatorLayout) -> Option<Communicator> {
 
 fn counters(raw: super::layout::Counters) -> Counters {
     Counters {
+        next_seq_number: raw.next_seq_number.into_inner(),
         issued_calls: raw.issued_calls.into_inner(),
         issued_bytes: raw.issued_bytes.into_inner(),
         failed_calls: raw.failed_calls.into_inner(),
@@ -546,18 +597,28 @@ fn record(bytes: &[u8]) -> Option<Record> {
     let state = raw.state.into_inner();
     let channels = raw.channels.into_inner();
     let completed_ticks = raw.completed_ticks.into_inner();
+    let (numbers, place) = (raw.numbers.into_inner(), raw.place.into_inner());
+    let (count, issued_ticks) = (raw.count.into_inner(), raw.issued_ticks.into_inner());
+    let datatype = crate::Datatype((what & 0xff) as u8);
+    let started = u64::from(raw.started.into_inner()) << STARTED_SHIFT;
     Some(Record {
         ticket: raw.ticket.into_inner().checked_sub(1)?,
-        communicator: (what >> 16) as u16,
+        communicator: (what >> 24) as u16,
         generation: state >> 8,
         primitive: Primitive::from_index((what >> 8 & 0xff) as u8)?,
-        datatype: crate::Datatype((what & 0xff) as u8),
+        datatype,
         state: state & 0xff,
-        seq_number: raw.seq_number.into_inner(),
-        bytes: raw.bytes.into_inner(),
-        count: raw.count.into_inner(),
+        seq_number: (numbers & 0xffff_ffff) as u32,
+        call_number: (what & NUMBERED != 0).then_some((numbers >> 32) as u32),
+        op: Some((what >> 16 & 0xf) as u8).filter(|op| *op != NO_OP),
+        stream: place >> GROUP_BITS,
+        group: place & ((1 << GROUP_BITS) - 1),
+        bytes: count.wrapping_mul(datatype.size_bytes()),
+        count,
         peer: u32::try_from(raw.peer.into_inner()).ok(),
-        issued_ticks: raw.issued_ticks.into_inner(),
+        issued_ticks,
+        start_known: what & START_KNOWN != 0,
+        started_ticks: Some(issued_ticks.saturating_add(started)).filter(|_| started > 0),
         completed_ticks: Some(completed_ticks).filter(|_| state & 0xff == super::layout::OPERATION_COMPLETED),
         channels_done: (channels >> 16) as u16,
         channels_expected: (channels & 0xffff) as u16,

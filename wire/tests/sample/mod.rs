@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use std::path::Path;
 
 use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::calls::{hash, layout as calls};
 use ringscope_wire::segment::layout::{
     self, COMMUNICATOR_ACTIVE, Communicator, Counters, Fixed, Link, Live, MADE_BY_INIT, OPERATION_ISSUED,
     Record,
@@ -23,6 +24,8 @@ pub(crate) fn segment() -> Vec<u8> {
     put(&mut bytes, live + offset_of!(Live, library_version), &22809_u32.to_le_bytes());
     let unmatched = layout::DropReason::UnmatchedEvent as usize;
     put(&mut bytes, live + offset_of!(Live, dropped) + 8 * unmatched, &3_u64.to_le_bytes());
+    put(&mut bytes, live + offset_of!(Live, n_threads), &1_u32.to_le_bytes());
+    put(&mut bytes, live + offset_of!(Live, off_since_ticks), &8_000_u64.to_le_bytes());
     put(&mut bytes, live + offset_of!(Live, next_ticket), &1_u64.to_le_bytes());
     write_communicator(&mut bytes, offset_of!(Segment, communicators));
     put(&mut bytes, live + offset_of!(Live, link_regions), &1_u64.to_le_bytes());
@@ -32,6 +35,7 @@ pub(crate) fn segment() -> Vec<u8> {
     put(&mut bytes, link + offset_of!(Link, sent_steps), &7_u64.to_le_bytes());
     write_record(&mut bytes, offset_of!(Segment, records));
     write_summation(&mut bytes, offset_of!(Segment, summation));
+    write_calls(&mut bytes, offset_of!(Segment, calls));
     bytes
 }
 
@@ -67,6 +71,13 @@ fn write_communicator(bytes: &mut [u8], at: usize) {
     put(bytes, at + offset_of!(Communicator, n_nodes), &2_i32.to_le_bytes());
     put(bytes, at + offset_of!(Communicator, device), &(-1_i32).to_le_bytes());
     put(bytes, at + offset_of!(Communicator, name), b"dp");
+    put(bytes, at + offset_of!(Communicator, error), &6_u32.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, error_ticks), &7_000_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, error_function), &16_u32.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, calls), &130_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, calls_hash), &0xca11_u64.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, calls_check), &hash::check(130, 0xca11).to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, n_marks), &2_u64.to_le_bytes());
     let counters = at + offset_of!(Communicator, counters) + 4 * size_of::<Counters>();
     put(bytes, counters + offset_of!(Counters, issued_calls), &2_u64.to_le_bytes());
     put(bytes, counters + offset_of!(Counters, issued_bytes), &8192_u64.to_le_bytes());
@@ -77,13 +88,34 @@ fn write_communicator(bytes: &mut [u8], at: usize) {
 fn write_record(bytes: &mut [u8], at: usize) {
     put(bytes, at + offset_of!(Record, ticket), &1_u64.to_le_bytes());
     put(bytes, at + offset_of!(Record, issued_ticks), &2_000_u64.to_le_bytes());
-    put(bytes, at + offset_of!(Record, bytes), &4096_u64.to_le_bytes());
     put(bytes, at + offset_of!(Record, count), &1024_u64.to_le_bytes());
-    put(bytes, at + offset_of!(Record, seq_number), &1_u64.to_le_bytes());
-    put(bytes, at + offset_of!(Record, what), &(4_u32 << 8 | 7).to_le_bytes());
+    put(bytes, at + offset_of!(Record, numbers), &(9_u64 << 32 | 1).to_le_bytes());
+    let flags = layout::NUMBERED | layout::START_KNOWN;
+    put(bytes, at + offset_of!(Record, what), &(flags | 2 << 16 | 4 << 8 | 7).to_le_bytes());
+    put(bytes, at + offset_of!(Record, started), &3_u32.to_le_bytes());
+    put(bytes, at + offset_of!(Record, place), &(6_u32 << layout::GROUP_BITS | 5).to_le_bytes());
     put(bytes, at + offset_of!(Record, peer), &(-1_i32).to_le_bytes());
     put(bytes, at + offset_of!(Record, state), &(1_u32 << 8 | OPERATION_ISSUED).to_le_bytes());
     put(bytes, at + offset_of!(Record, channels), &(1_u32 << 16 | 4).to_le_bytes());
+}
+
+fn write_calls(bytes: &mut [u8], at: usize) {
+    let thread = at + offset_of!(calls::Area, threads);
+    put(bytes, thread + offset_of!(calls::Thread, thread), &4_243_u32.to_le_bytes());
+    put(bytes, thread + offset_of!(calls::Thread, call), &calls::call_word(23, Some((0, 1))).to_le_bytes());
+    put(bytes, thread + offset_of!(calls::Thread, entered_ticks), &2_000_u64.to_le_bytes());
+    put(bytes, thread + offset_of!(calls::Thread, returned_ticks), &1_900_u64.to_le_bytes());
+    for (index, (calls, hash)) in [(64_u64, 0x64_u64), (128, 0x128)].into_iter().enumerate() {
+        let mark = at + offset_of!(calls::Area, marks) + index * size_of::<calls::Mark>();
+        put(bytes, mark + offset_of!(calls::Mark, calls), &calls.to_le_bytes());
+        put(bytes, mark + offset_of!(calls::Mark, hash), &hash.to_le_bytes());
+    }
+    let pair = at + offset_of!(calls::Area, pairs) + 11 * size_of::<calls::Pair>();
+    put(bytes, pair + offset_of!(calls::Pair, key), &layout::link_key(1, 0, 5, 7).to_le_bytes());
+    put(bytes, pair + offset_of!(calls::Pair, calls), &3_u64.to_le_bytes());
+    put(bytes, pair + offset_of!(calls::Pair, bytes), &96_u64.to_le_bytes());
+    put(bytes, pair + offset_of!(calls::Pair, hash), &0xabba_u64.to_le_bytes());
+    put(bytes, pair + offset_of!(calls::Pair, check), &hash::check(3, 0xabba).to_le_bytes());
 }
 
 fn write_summation(bytes: &mut [u8], at: usize) {

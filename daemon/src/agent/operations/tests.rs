@@ -53,7 +53,7 @@ impl Ring {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.word(ticket, offset_of!(layout::Record, issued_ticks), ticket, 8);
-        self.word(ticket, offset_of!(layout::Record, seq_number), ticket, 8);
+        self.word(ticket, offset_of!(layout::Record, numbers), ticket, 8);
         self.state(ticket, OPERATION_ISSUED);
         self.word(ticket, offset_of!(layout::Record, ticket), ticket + 1, 8);
         ticket
