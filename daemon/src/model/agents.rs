@@ -50,6 +50,8 @@ pub(super) struct Agents {
 #[derive(Default)]
 struct Agent {
     heard: Timestamp,
+    /// When it read what it told last, by our clock.
+    covered: Timestamp,
     lag: Lag,
     dropped: Dropped,
 }
@@ -74,7 +76,24 @@ impl Agents {
         let entry = self.agents.entry(agent).or_default();
         entry.heard = entry.heard.max(now);
         raise(&mut entry.dropped, &batch.dropped, losses);
-        (Stamp { agent, seq_number: batch.seq_number, sent_at }, entry.lag.of(sent_at, now))
+        let at = entry.lag.of(sent_at, now);
+        entry.covered = entry.covered.max(at);
+        (Stamp { agent, seq_number: batch.seq_number, sent_at }, at)
+    }
+
+    /// The number of an agent of which something was heard.
+    pub(super) fn number(&self, agent_id: &str) -> Option<u64> {
+        self.ids.get(clip(agent_id)).copied()
+    }
+
+    /// Until when, by our clock, this agent has told of everything.
+    pub(super) fn covered(&self, agent: u64) -> Option<Timestamp> {
+        self.agents.get(&agent).map(|agent| agent.covered)
+    }
+
+    /// How far this agent's clock is ahead of ours.
+    pub(super) fn ahead_ns(&self, agent: u64) -> i128 {
+        self.agents.get(&agent).map_or(0, |agent| agent.lag.shortest_ns.saturating_neg())
     }
 
     /// When this agent was last heard.

@@ -6,10 +6,13 @@
 //! them; the communicator only knows who has which rank. Where a rank is claimed twice there are two communicators of
 //! the same hash: see `families`.
 
+mod activity;
 mod agents;
 mod apply;
+mod calls;
 mod communicator;
 mod counters;
+mod doing;
 mod export;
 mod facts;
 mod families;
@@ -18,6 +21,7 @@ mod forget;
 mod hardware;
 mod history;
 mod id;
+mod kernel;
 pub mod limits;
 mod losses;
 mod merge;
@@ -37,19 +41,22 @@ mod tests;
 pub(crate) use fnv::Fnv;
 pub(crate) use rate::real;
 
+pub use activity::Activity;
 pub use apply::Changes;
+pub use calls::{CommError, OpenCall, Pair, Sequence};
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
 pub use facts::{Evidence, Facts, LocalState, Position, Sources};
 pub use hardware::{ErrorCount, Gpu, Hardware, Nic, Phase, Port};
 pub use history::Completed;
 pub use id::{CommunicatorId, CommunicatorIdError};
+pub use kernel::{Kernel, KernelMessage};
 pub use names::Name;
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use samples::Sample;
 pub use traffic::{Neighbours, Traffic, traffic};
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::api;
 use crate::clock::Timestamp;
@@ -68,6 +75,10 @@ pub struct Model {
     hosts: BTreeMap<Name, BTreeSet<process::ProcessId>>,
     /// Of hosts; each is in `hosts` too.
     hardware: BTreeMap<Name, Hardware>,
+    /// What kernels say, by host.
+    kernels: BTreeMap<Name, Kernel>,
+    /// Processes of which a look is remembered, the oldest first.
+    looks: VecDeque<process::ProcessId>,
     revision: u64,
     swept: Timestamp,
     losses: losses::Losses,
@@ -172,6 +183,30 @@ impl Model {
         }
     }
 
+    /// Until when, by our clock, the agent of a process is known to have looked at it: what it had not told of by then
+    /// had not happened. `None`: nobody looks at it any more, or nobody has since this daemon started.
+    #[must_use]
+    pub fn covered(&self, process: &Process) -> Option<Timestamp> {
+        self.agents.covered(process.stamp.agent())
+    }
+
+    /// A time of a process's host, by our clock. Clocks that differ by less than a second are taken to be the same, for
+    /// what is measured of them then is the way of the batches.
+    #[must_use]
+    pub fn by_our_clock(&self, process: &Process, time: Timestamp) -> Timestamp {
+        let ahead = self.agents.ahead_ns(process.stamp.agent());
+        if ahead.unsigned_abs() < SAME_CLOCK_NS {
+            return time;
+        }
+        u64::try_from(i128::from(time.0) - ahead).map_or(time, Timestamp)
+    }
+
+    /// Whether this agent is the one that spoke last of the process.
+    #[must_use]
+    pub fn is_its_agent(&self, agent_id: &str, process: &Process) -> bool {
+        self.agents.number(agent_id).is_some_and(|agent| agent == process.stamp.agent())
+    }
+
     /// What has become of a process.
     #[must_use]
     pub fn rank_state(&self, process: &Process, now: Timestamp) -> api::RankState {
@@ -213,3 +248,6 @@ impl Job {
         &self.forgotten
     }
 }
+
+/// Clocks are the same if they differ by less.
+const SAME_CLOCK_NS: u128 = 1_000_000_000;
