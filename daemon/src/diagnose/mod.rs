@@ -8,6 +8,7 @@ pub mod channels;
 pub mod coverage;
 mod facts;
 mod faults;
+pub mod hangs;
 mod hardware;
 mod history;
 pub mod hops;
