@@ -38,6 +38,15 @@ impl Stamp {
     }
 }
 
+/// When an agent read what it told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// By the clock of its host.
+    pub read_at: Timestamp,
+    /// By our clock, as far as it can be told from the ways of its batches.
+    pub at: Timestamp,
+}
+
 /// Every agent heard lately.
 #[derive(Default)]
 pub(super) struct Agents {
@@ -50,8 +59,7 @@ pub(super) struct Agents {
 #[derive(Default)]
 struct Agent {
     heard: Timestamp,
-    /// When it read what it told last, by our clock.
-    covered: Timestamp,
+    reading: Reading,
     lag: Lag,
     dropped: Dropped,
 }
@@ -77,7 +85,9 @@ impl Agents {
         entry.heard = entry.heard.max(now);
         raise(&mut entry.dropped, &batch.dropped, losses);
         let at = entry.lag.of(sent_at, now);
-        entry.covered = entry.covered.max(at);
+        if at >= entry.reading.at {
+            entry.reading = Reading { read_at: sent_at, at };
+        }
         (Stamp { agent, seq_number: batch.seq_number, sent_at }, at)
     }
 
@@ -86,14 +96,9 @@ impl Agents {
         self.ids.get(clip(agent_id)).copied()
     }
 
-    /// Until when, by our clock, this agent has told of everything.
-    pub(super) fn covered(&self, agent: u64) -> Option<Timestamp> {
-        self.agents.get(&agent).map(|agent| agent.covered)
-    }
-
-    /// How far this agent's clock is ahead of ours.
-    pub(super) fn ahead_ns(&self, agent: u64) -> i128 {
-        self.agents.get(&agent).map_or(0, |agent| agent.lag.shortest_ns.saturating_neg())
+    /// The newest reading of this agent.
+    pub(super) fn reading(&self, agent: u64) -> Option<Reading> {
+        self.agents.get(&agent).map(|agent| agent.reading)
     }
 
     /// When this agent was last heard.

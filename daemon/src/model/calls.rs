@@ -1,7 +1,5 @@
 //! What the threads of a process are in, and the order of its calls on each communicator.
 
-use std::collections::VecDeque;
-
 use ringscope_wire::batch;
 
 use super::limits::{MAX_MARKS, MAX_TOLD_MARKS};
@@ -29,8 +27,17 @@ pub struct Sequence {
     pub calls: u64,
     /// Hash over the signatures of all of them.
     pub hash: u64,
-    /// The hash as it was after so many calls, oldest first; the newest of them.
-    pub marks: VecDeque<(u64, u64)>,
+    /// The hash as it was earlier, oldest first; the newest of them.
+    pub marks: Vec<Mark>,
+}
+
+/// The hash after so many calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Calls.
+    pub calls: u64,
+    /// Hash.
+    pub hash: u64,
 }
 
 /// Calls of send, or of recv, with one peer.
@@ -77,24 +84,21 @@ impl Sequence {
         }
         word.losses.add_many("sequence_mark_limit", told.marks.len().saturating_sub(MAX_TOLD_MARKS));
         for mark in told.marks.iter().rev().take(MAX_TOLD_MARKS).rev() {
-            changed |= self.mark(mark.calls, mark.hash);
+            changed |= self.mark(Mark { calls: mark.calls, hash: mark.hash });
         }
         changed
     }
 
-    fn mark(&mut self, calls: u64, hash: u64) -> bool {
-        let place = self.marks.partition_point(|(known, _)| *known < calls);
-        if self.marks.get(place).is_some_and(|(known, _)| *known == calls) {
+    fn mark(&mut self, mark: Mark) -> bool {
+        let place = self.marks.partition_point(|known| known.calls < mark.calls);
+        let is_known = self.marks.get(place).is_some_and(|known| known.calls == mark.calls);
+        let is_full = self.marks.len() >= MAX_MARKS;
+        if is_known || (is_full && place == 0) {
             return false;
         }
-        if self.marks.len() >= MAX_MARKS {
-            if place == 0 {
-                return false;
-            }
-            self.marks.pop_front();
-            self.marks.insert(place - 1, (calls, hash));
-        } else {
-            self.marks.insert(place, (calls, hash));
+        self.marks.insert(place, mark);
+        if is_full {
+            self.marks.remove(0);
         }
         true
     }

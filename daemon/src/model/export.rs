@@ -4,8 +4,8 @@ use ringscope_wire::Primitive;
 use ringscope_wire::batch;
 
 use super::Model;
-use super::facts::{Evidence, Facts, LocalState, Position};
 use super::calls::OpenCall;
+use super::facts::{Evidence, Facts, LocalState, Position};
 use super::limits::MAX_TOLD_MARKS;
 use super::process::{Identity, Local, Process, ProcessState};
 
@@ -207,7 +207,7 @@ fn sequence(local_id: u64, local: &Local) -> Option<batch::CallSequence> {
         local_id,
         calls: sequence.calls,
         hash: sequence.hash,
-        marks: marks.map(|(calls, hash)| batch::SequenceMark { calls: *calls, hash: *hash }).collect(),
+        marks: marks.map(|mark| batch::SequenceMark { calls: mark.calls, hash: mark.hash }).collect(),
     })
 }
 

@@ -40,9 +40,8 @@ impl Kernel {
     }
 
     fn knows(&self, told: &batch::KernelMessage) -> bool {
-        let is_it = |known: &KernelMessage| {
-            known.told.number == told.number && known.told.boot_id == told.boot_id
-        };
+        let is_it =
+            |known: &KernelMessage| known.told.number == told.number && known.told.boot_id == told.boot_id;
         self.messages.iter().rev().any(is_it)
     }
 }

@@ -31,7 +31,7 @@ pub const MAX_TOLD_HISTORY: usize = 256;
 /// steps of a thousand ranks. The oldest make room.
 pub const MAX_COMMUNICATOR_HISTORY: usize = 16_384;
 
-/// The same of all communicators: some 120 MB at most.
+/// The same of all communicators: some 150 MB at most.
 pub const MAX_HISTORY: usize = 1_000_000;
 
 /// Channel numbers of a ring (`channel_out_of_range`). NCCL's MAXCHANNELS is 64; RCCL goes up to 256.

@@ -94,7 +94,11 @@ impl Process {
         }
         self.merge_calls(told, replaces, &mut merged, word);
         self.merge_doing(told, &mut merged, word);
+        let lost = losses::hiding(&self.dropped);
         merged.counters = losses::raise(&mut self.dropped, &told.dropped, word.losses);
+        if heard_before.is_some() && losses::hiding(&self.dropped) > lost {
+            self.lost_calls = Some(word.now);
+        }
         merged.counters |= !merged.counted.is_empty() || merged.calls;
         if replaces {
             self.stamp = word.stamp;

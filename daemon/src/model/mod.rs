@@ -42,8 +42,9 @@ pub(crate) use fnv::Fnv;
 pub(crate) use rate::real;
 
 pub use activity::Activity;
+pub use agents::Reading;
 pub use apply::Changes;
-pub use calls::{CommError, OpenCall, Pair, Sequence};
+pub use calls::{CommError, Mark, OpenCall, Pair, Sequence};
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
 pub use facts::{Evidence, Facts, LocalState, Position, Sources};
@@ -183,28 +184,23 @@ impl Model {
         }
     }
 
-    /// Until when, by our clock, the agent of a process is known to have looked at it: what it had not told of by then
-    /// had not happened. `None`: nobody looks at it any more, or nobody has since this daemon started.
+    /// The newest reading that covers a process: what it had not told of by then had not happened, whether that reading
+    /// names it or not. `None`: nobody looks at it any more, or nobody has since this daemon started.
     #[must_use]
-    pub fn covered(&self, process: &Process) -> Option<Timestamp> {
-        self.agents.covered(process.stamp.agent())
-    }
-
-    /// A time of a process's host, by our clock. Clocks that differ by less than a second are taken to be the same, for
-    /// what is measured of them then is the way of the batches.
-    #[must_use]
-    pub fn by_our_clock(&self, process: &Process, time: Timestamp) -> Timestamp {
-        let ahead = self.agents.ahead_ns(process.stamp.agent());
-        if ahead.unsigned_abs() < SAME_CLOCK_NS {
-            return time;
-        }
-        u64::try_from(i128::from(time.0) - ahead).map_or(time, Timestamp)
+    pub fn reading(&self, process: &Process) -> Option<Reading> {
+        self.agents.reading(process.stamp.agent())
     }
 
     /// Whether this agent is the one that spoke last of the process.
     #[must_use]
     pub fn is_its_agent(&self, agent_id: &str, process: &Process) -> bool {
         self.agents.number(agent_id).is_some_and(|agent| agent == process.stamp.agent())
+    }
+
+    /// Processes that live as far as is known, and of which no agent has spoken since this daemon started.
+    pub fn n_unheard(&self, job: &str) -> usize {
+        let processes = self.jobs.get(job).into_iter().flat_map(|job| job.processes(self));
+        processes.filter(|process| process.stamp == agents::Stamp::STORE && process.is_living()).count()
     }
 
     /// What has become of a process.
@@ -226,8 +222,7 @@ impl Model {
     }
 
     fn is_silent(&self, process: &Process, now: Timestamp, limit: std::time::Duration) -> bool {
-        let may_speak = process.ended.is_none() && process.state != ProcessState::Imported;
-        may_speak && now.since(self.last_heard(process)) >= limit
+        process.is_living() && now.since(self.last_heard(process)) >= limit
     }
 }
 
@@ -248,6 +243,3 @@ impl Job {
         &self.forgotten
     }
 }
-
-/// Clocks are the same if they differ by less.
-const SAME_CLOCK_NS: u128 = 1_000_000_000;

@@ -37,6 +37,7 @@ pub struct Process {
     pub(super) last_returned: Option<Timestamp>,
     pub(super) activity: Option<Activity>,
     pub(super) look: Option<Arc<batch::Look>>,
+    pub(super) lost_calls: Option<Timestamp>,
     pub(super) dropped: Dropped,
     /// When something was last heard of it, by our clock.
     pub(super) heard: Timestamp,
@@ -140,6 +141,7 @@ impl Process {
             last_returned: None,
             activity: None,
             look: None,
+            lost_calls: None,
             dropped: Dropped::new(),
             heard: now,
             stamp: Stamp::STORE,
@@ -151,6 +153,18 @@ impl Process {
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Its key, shared.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.key
+    }
+
+    /// When something was last heard of it, by our clock.
+    #[must_use]
+    pub fn heard(&self) -> Timestamp {
+        self.heard
     }
 
     /// Who it is. Absent while no agent has said.
@@ -187,6 +201,19 @@ impl Process {
     #[must_use]
     pub fn collector(&self) -> &Collector {
         &self.collector
+    }
+
+    /// Whether it lives, as far as is known.
+    #[must_use]
+    pub fn is_living(&self) -> bool {
+        self.ended.is_none() && self.state != ProcessState::Imported
+    }
+
+    /// When calls of it were lost last that nobody will tell of any more, by our clock. Absent: none since it was
+    /// heard of.
+    #[must_use]
+    pub fn lost_calls(&self) -> Option<Timestamp> {
+        self.lost_calls
     }
 
     /// Its calls into the library that have not returned, oldest first.

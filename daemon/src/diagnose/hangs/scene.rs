@@ -246,14 +246,7 @@ pub struct Calls {
     pub hash: u64,
 }
 
-/// The hash after so many calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    /// Calls.
-    pub calls: u64,
-    /// Hash.
-    pub hash: u64,
-}
+pub use crate::model::Mark;
 
 /// What was called. Ranks that make one collective call all give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
