@@ -222,6 +222,11 @@ impl Diagnosis {
         self.jobs.wanted()
     }
 
+    /// Counts what somebody else had no room for.
+    pub fn leave_out(&mut self, reason: &'static str, events: u64) {
+        self.jobs.leave_out(reason, events);
+    }
+
     /// The jobs in which somebody wants to know where transfers end.
     pub fn raised(&self) -> impl Iterator<Item = &Name> {
         self.jobs.raised()

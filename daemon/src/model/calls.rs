@@ -133,3 +133,6 @@ impl CommError {
 const SUCCESS: u32 = 0;
 /// `ncclInProgress`.
 const IN_PROGRESS: u32 = 7;
+
+#[cfg(test)]
+mod tests;

@@ -191,10 +191,16 @@ impl Model {
         self.agents.reading(process.stamp.agent())
     }
 
-    /// Whether this agent is the one that spoke last of the process.
+    /// Stands for an agent that was heard of.
     #[must_use]
-    pub fn is_its_agent(&self, agent_id: &str, process: &Process) -> bool {
-        self.agents.number(agent_id).is_some_and(|agent| agent == process.stamp.agent())
+    pub fn agent(&self, agent_id: &str) -> Option<u64> {
+        self.agents.number(agent_id)
+    }
+
+    /// Stands for the agent that spoke last of a process. `None`: none has since this daemon started.
+    #[must_use]
+    pub fn agent_of(&self, process: &Process) -> Option<u64> {
+        (process.stamp != agents::Stamp::STORE).then(|| process.stamp.agent())
     }
 
     /// Processes that live as far as is known, and of which no agent has spoken since this daemon started.

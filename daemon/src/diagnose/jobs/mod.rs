@@ -124,8 +124,7 @@ impl Jobs {
         let taken = scene::take(model, job, hardware, now);
         let mut verdict = watched.judge.look(&taken.scene, &self.settings);
         for (reason, events) in &verdict.left_out {
-            let entry = self.left_out.entry(reason).or_default();
-            *entry = entry.saturating_add(*events);
+            count(&mut self.left_out, reason, *events);
         }
         (watched.wanted, watched.raise) = told::wanted(&verdict, &taken);
         let judgements = told::judgements(&verdict, &taken);
@@ -148,10 +147,20 @@ impl Jobs {
         self.watched.iter().filter(|(_, watched)| watched.raise).map(|(name, _)| name)
     }
 
+    /// Counts what was left out.
+    pub(super) fn leave_out(&mut self, reason: &'static str, events: u64) {
+        count(&mut self.left_out, reason, events);
+    }
+
     /// What was left out, by reason; cumulative.
     pub(super) fn left_out(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.left_out.iter().map(|(reason, events)| (*reason, *events))
     }
+}
+
+fn count(left_out: &mut BTreeMap<&'static str, u64>, reason: &'static str, events: u64) {
+    let entry = left_out.entry(reason).or_default();
+    *entry = entry.saturating_add(events);
 }
 
 /// Whether a look can say anything new: time alone changes nothing of files, nor of a job that is over for long.
