@@ -16,8 +16,6 @@ pub(super) enum Scope {
     Summation(GroupId),
     /// Who waits for whom in a job: over all its communicators.
     Job(Name),
-    /// What the kernel of a host says.
-    Kernel(Name),
 }
 
 impl Scope {
@@ -26,9 +24,6 @@ impl Scope {
         match finding.finding {
             FindingKind::NicDegraded | FindingKind::GpuMissing => {
                 Some(Self::Hardware(finding.host.as_str().into()))
-            }
-            FindingKind::KernelFault if finding.job.is_empty() => {
-                Some(Self::Kernel(finding.host.as_str().into()))
             }
             kind if is_of_job(kind) => Some(Self::Job(finding.job.as_str().into())),
             _ => match &finding.group {
@@ -43,7 +38,7 @@ impl Scope {
         match self {
             Self::Communicator(comm) => comm.as_str(),
             Self::Job(_) => judgement.blame.comm.as_ref().map_or("", CommunicatorId::as_str),
-            Self::Hardware(_) | Self::Summation(_) | Self::Kernel(_) => "",
+            Self::Hardware(_) | Self::Summation(_) => "",
         }
     }
 
@@ -51,7 +46,7 @@ impl Scope {
     pub(super) fn group(&self) -> Option<GroupId> {
         match self {
             Self::Summation(group) => Some(*group),
-            Self::Communicator(_) | Self::Hardware(_) | Self::Job(_) | Self::Kernel(_) => None,
+            Self::Communicator(_) | Self::Hardware(_) | Self::Job(_) => None,
         }
     }
 
@@ -99,7 +94,6 @@ pub(super) fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
         FindingKind::TransportFallback => hash.text(judgement.cause),
         // And have trouble with several NICs.
         FindingKind::NicDegraded => hash.text(judgement.nic.as_deref().unwrap_or_default()),
-        FindingKind::KernelFault => hash.text(&judgement.blame.key),
         _ => hash,
     };
     let hash = scope.group().map_or(hash, |group| hash.text(group.as_str()));
