@@ -22,8 +22,10 @@ pub struct Settings {
     pub sure_after: Duration,
     /// All have called, and nothing moves, for so long, and `wait_times_p99` times what such calls take.
     pub stalled_after: Duration,
-    /// An init or teardown is told from this age on. Large jobs take tens of seconds to connect, so it becomes critical
-    /// only after `init_critical`, unless somebody cannot come.
+    /// The same as `wait_critical_least` for a rank that has completed nothing so far: a first step compiles and loads.
+    pub start_critical: Duration,
+    /// An init or teardown that waits for somebody is a warning from this age on. Large jobs take tens of seconds to
+    /// come, so it is critical only after `init_critical`, unless somebody cannot come.
     pub init_told: Duration,
     /// See `init_told`.
     pub init_critical: Duration,
@@ -45,7 +47,8 @@ impl Default for Settings {
             wait_times_longest: 2,
             sure_after: Duration::from_millis(1_000),
             stalled_after: Duration::from_secs(5),
-            init_told: Duration::from_secs(10),
+            start_critical: Duration::from_secs(300),
+            init_told: Duration::from_secs(30),
             init_critical: Duration::from_secs(120),
             unheard_after: Duration::from_secs(5),
             host_lost_after: Duration::from_secs(15),
