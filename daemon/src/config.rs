@@ -81,6 +81,9 @@ pub struct ServeArgs {
     /// How often this host's hardware is read; 0: never [default: 5s]
     #[arg(long, value_name = "DURATION")]
     pub agent_hardware_interval: Option<String>,
+    /// Whether agents look at what the culprit of a hang does: stacks, and what it is blocked in [default: true]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub look: Option<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -117,6 +120,9 @@ pub struct ServeConfig {
     pub notify: NotifyConfig,
     /// How often the agent of this process reads this host's hardware; zero: never. Default 5 s.
     pub agent_hardware_interval: Duration,
+    /// Whether agents are asked what the culprits of hangs do. Default yes: it takes 100 ms of a process that everybody
+    /// waits for, once, and names the line.
+    pub look: bool,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -145,6 +151,7 @@ impl Default for ServeConfig {
             body_limit_bytes: 16 << 20,
             metrics_communicators: 1000,
             with_agent: true,
+            look: true,
             agent_dir: PathBuf::from(DEFAULT_DIR),
             agent_sysfs: PathBuf::from(DEFAULT_SYSFS),
             notify: NotifyConfig::default(),
@@ -194,6 +201,7 @@ impl ServeConfig {
             agent_hardware_interval: settings
                 .get("agent_hardware_interval", or_never)
                 .unwrap_or(default.agent_hardware_interval),
+            look: settings.get("look", boolean).unwrap_or(default.look),
             pretended_hosts: default.pretended_hosts,
             data_dir,
         };
@@ -228,6 +236,7 @@ impl<'a> Settings<'a> {
             &args.notify_severity,
             &args.public_url,
             &args.agent_hardware_interval,
+            &args.look,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several = LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook]);
@@ -426,7 +435,7 @@ const LISTS: [&str; 3] = ["cors_origins", "alertmanager", "webhook"];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "listen",
     "database_url",
     "data_dir",
@@ -441,6 +450,7 @@ const NAMES: [&str; 14] = [
     "notify_severity",
     "public_url",
     "agent_hardware_interval",
+    "look",
 ];
 /// The database's name in `data_dir`.
 const DATABASE_FILE: &str = "ringscope.db";

@@ -7,6 +7,7 @@
 mod agents;
 mod changes;
 mod collectors;
+mod inquiries;
 mod levels;
 mod relational;
 mod sampling;
@@ -49,6 +50,7 @@ struct State {
     agents: AgentTable,
     collectors: collectors::Collectors,
     levels: levels::Levels,
+    inquiries: inquiries::Inquiries,
     unsaved: Unsaved,
     change: changes::Pending,
     /// Communicators that changed since they were last sampled.
@@ -83,6 +85,7 @@ impl Hub {
             agents: AgentTable::default(),
             collectors: collectors::Collectors::default(),
             levels: levels::Levels::default(),
+            inquiries: inquiries::Inquiries::default(),
             unsaved: Unsaved::default(),
             change: changes::Pending::default(),
             unsampled: BTreeSet::new(),
@@ -106,19 +109,24 @@ impl Hub {
         let mut state = self.lock();
         let admission = state.agents.admit(batch, now);
         state.unsaved.agents.insert(batch.agent_id.clone());
+        if !admission.duplicate {
+            let changes = state.model.apply(batch, now);
+            self.note(&mut state, changes, now);
+            self.versions.changed();
+        }
+        let agent = state.model.agent(&batch.agent_id);
         let reply = IngestReply {
             seq_number: admission.last_seq,
             resend_all: admission.resend_all,
             wishes: state.levels.wishes(|job| state.agents.may_have(&batch.agent_id, job)),
-            inquiries: Vec::new(),
+            inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
         };
-        if admission.duplicate {
-            return Taken { reply, duplicate: true };
-        }
-        let changes = state.model.apply(batch, now);
-        self.note(&mut state, changes, now);
-        self.versions.changed();
-        Taken { reply, duplicate: false }
+        Taken { reply, duplicate: admission.duplicate }
+    }
+
+    /// Whether agents are asked what the culprits of hangs do.
+    pub fn set_look(&self, look: bool) {
+        self.lock().diagnosis.set_look(look);
     }
 
     /// What time alone changes. To be called about once a second.
@@ -130,6 +138,7 @@ impl Hub {
             let State { model, diagnosis, .. } = &mut *state;
             diagnosis.update(model, None, now)
         };
+        state.put_questions(now);
         self.note_findings(&mut state, findings);
         state.refresh_rows(now);
         state.sample(now, self.sample_interval);
@@ -177,6 +186,7 @@ impl Hub {
         .collect();
         let findings = restored.findings.into_iter().filter(|finding| !known.contains(&finding.id)).collect();
         state.diagnosis.restore(findings);
+        state.diagnosis.hold_jobs(now);
         state.note_collectors(&keys);
         state.mark_all_rows(now);
         let findings = {
@@ -241,6 +251,14 @@ impl Hub {
             let State { model, diagnosis, .. } = state;
             diagnosis.update_summations(model, &changes.alarming, now)
         };
+        // Who waits for whom is judged at the next tick, but for what cannot wait.
+        let waits = {
+            let State { model, diagnosis, .. } = state;
+            diagnosis.update_jobs(model, Some(&changes.alarmed), now)
+        };
+        if !waits.is_empty() {
+            state.put_questions(now);
+        }
         // What hardware means is judged at the next tick, with that of all hosts.
         if changes.hardware {
             state.change.hardware();
@@ -257,6 +275,7 @@ impl Hub {
         self.changed.notify_one();
         self.note_findings(state, findings);
         self.note_findings(state, groups);
+        self.note_findings(state, waits);
     }
 
     fn note_findings(&self, state: &mut State, findings: Vec<api::Finding>) {
@@ -275,6 +294,13 @@ impl Hub {
 }
 
 impl State {
+    /// Asks what judges want to know, and raises the levels that they need.
+    fn put_questions(&mut self, now: Timestamp) {
+        let left_out = self.inquiries.want(self.diagnosis.wanted(), &self.model, now);
+        self.diagnosis.leave_out("inquiry_limit", left_out);
+        self.levels.raise(self.diagnosis.raised(), now);
+    }
+
     fn note_collectors(&mut self, keys: &BTreeSet<String>) {
         for key in keys {
             let process = self.model.process_facts(key);

@@ -98,6 +98,7 @@ impl Server {
         // The keeper outlives the requests that wait for it.
         let stop_keeping = CancellationToken::new();
         let hub = Arc::new(Hub::new(config.sample_interval));
+        hub.set_look(config.look);
         let own = Arc::new(OwnMetrics::new()?);
         let keep = Keep { samples: config.raw_retention, all: config.retention };
         let keeping = KeeperConfig { url: config.database_url.clone(), keep };

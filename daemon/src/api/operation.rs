@@ -26,6 +26,19 @@ pub struct Operation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub peer: Option<u32>,
+    /// Number among the collective calls of the communicator, over all primitives: equal numbers belong together. Absent:
+    /// a send, recv or put_signal, or its collector does not number calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub call_number: Option<u64>,
+    /// Reduction operator: `sum`, `prod`, `max`, `min`, `avg`, or `custom`. Absent: it has none, or it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub op: Option<String>,
+    /// When the device or the proxy first showed that it runs. Absent: it has not started, or nothing tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub started_at: Option<Timestamp>,
     /// Where it stands.
     pub state: OperationState,
     /// When it was called.

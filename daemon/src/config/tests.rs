@@ -10,6 +10,7 @@ fn args(text: &[(&str, &str)]) -> ServeArgs {
         retention: value("retention"),
         body_limit: value("body_limit"),
         with_agent: value("with_agent"),
+        look: value("look"),
         config: value("config").map(PathBuf::from),
         ..ServeArgs::default()
     }
@@ -31,7 +32,7 @@ fn defaults_need_no_server() {
     let config = ServeConfig::load(&ServeArgs::default(), &home).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:9440");
     assert_eq!(config.database_url.to_string(), "sqlite:/home/ada/.local/share/ringscope/ringscope.db");
-    assert!(config.with_agent);
+    assert!(config.with_agent && config.look);
 }
 
 #[test]
@@ -45,7 +46,9 @@ fn command_line_beats_environment_beats_file() {
         "RINGSCOPE_RETENTION" => Some("2d".to_owned()),
         _ => None,
     };
-    let config = ServeConfig::load(&args(&[("listen", "3.3.3.3:3"), ("config", &path)]), &env).unwrap();
+    let said = args(&[("listen", "3.3.3.3:3"), ("look", "false"), ("config", &path)]);
+    let config = ServeConfig::load(&said, &env).unwrap();
+    assert!(!config.look);
     assert_eq!(config.listen.to_string(), "3.3.3.3:3");
     assert_eq!(config.retention, Duration::from_secs(2 * 86_400));
     assert_eq!(config.body_limit_bytes, 1 << 20);

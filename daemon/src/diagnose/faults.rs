@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::facts::Channels;
 use super::hops::OddHost;
-use super::judge::{Judgement, MAX_PROOF};
+use super::judge::{Blame, Judgement, MAX_PROOF};
 use super::words;
 use crate::api::{Evidence, FindingKind, OddHop, Severity};
 
@@ -16,6 +16,7 @@ pub(super) fn odd_hops(channels: &Channels) -> impl Iterator<Item = Judgement> {
             _ => None,
         };
         Judgement {
+            blame: Blame::default(),
             kind: match odd.odd {
                 OddHop::CrossRail => FindingKind::RailMismatch,
                 OddHop::Fallback | OddHop::NoGpuDirect => FindingKind::TransportFallback,
@@ -58,6 +59,7 @@ pub(super) fn partly_seen(channels: &Channels) -> Option<Judgement> {
     let host = channels.ranks.first()?.host.clone();
     let loses_calls = lacks.iter().any(|lack| lack.loses_calls);
     (!lacks.is_empty()).then(|| Judgement {
+        blame: Blame::default(),
         kind: FindingKind::PartlySeen,
         severity: if loses_calls { Severity::Warning } else { Severity::Info },
         host,

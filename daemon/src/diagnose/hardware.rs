@@ -16,7 +16,7 @@ pub(super) use suspects::{Explanation, Suspects};
 use std::collections::BTreeMap;
 
 use self::fleet::Fleet;
-use super::judge::Judgement;
+use super::judge::{Blame, Judgement};
 use crate::api::{Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
 use crate::model::{Model, Name};
@@ -90,6 +90,7 @@ impl Trouble {
     /// The finding. `lacks_channels`: the host found fewer channels than others in a communicator in use.
     pub(super) fn judgement(self, host: &Name, lacks_channels: bool) -> Judgement {
         Judgement {
+            blame: Blame::default(),
             kind: self.kind,
             severity: match self.costs_channels && lacks_channels {
                 true => Severity::Critical,

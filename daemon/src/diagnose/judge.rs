@@ -7,8 +7,9 @@ use super::facts::{Channels, HostChannels, RankChannels};
 use super::faults;
 use super::hardware::Explanation;
 use super::words;
-use crate::api::{Evidence, FindingKind, Severity};
-use crate::model::Name;
+use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
+use crate::clock::Timestamp;
+use crate::model::{CommunicatorId, Name};
 
 /// A condition that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,29 @@ pub(super) struct Judgement {
     pub message: String,
     /// The lines that prove it.
     pub evidence: Vec<Evidence>,
+    /// Whose fault it is, where that is more than a host.
+    pub blame: Blame,
+}
+
+/// Whose fault it is, and what follows from that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Blame {
+    /// Communicator that it is about, where a whole job is judged at once. Absent: none.
+    pub comm: Option<CommunicatorId>,
+    /// Tells it from others of its kind in that communicator, or on that host.
+    pub key: String,
+    /// Processes that are to blame.
+    pub accused: Vec<Culprit>,
+    /// Ranks that wait because of it.
+    pub n_victims: u32,
+    /// What to do.
+    pub advice: String,
+    /// What else was found out.
+    pub details: Vec<Detail>,
+    /// When it truly began.
+    pub began_at: Option<Timestamp>,
+    /// The judgement that it follows from, as an index among those that are settled with it. Absent: it is a root.
+    pub follows_from: Option<usize>,
 }
 
 impl Judgement {
@@ -91,6 +115,7 @@ fn final_disagrees(channels: &Channels) -> Option<Judgement> {
     let host = channels.ranks.first()?.host.clone();
     let hosts = first_with.iter().map(|(n, rank)| (*n, &rank.host)).collect();
     (first_with.len() > 1).then(|| Judgement {
+        blame: Blame::default(),
         kind: FindingKind::FinalDisagrees,
         severity: Severity::Critical,
         host,
@@ -114,6 +139,7 @@ fn final_unexplained(channels: &Channels) -> Option<Judgement> {
     let (last, least) = (channels.final_channels?, *prediction.finals.first()?);
     let rank = channels.ranks.first()?;
     (last < least).then(|| Judgement {
+        blame: Blame::default(),
         kind: FindingKind::FinalUnexplained,
         severity: Severity::Info,
         host: rank.host.clone(),
@@ -141,6 +167,7 @@ fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement>
         let facts: Vec<&str> =
             ["init", "final"].into_iter().chain(setting.iter().map(String::as_str)).collect();
         Some(Judgement {
+            blame: Blame::default(),
             kind: FindingKind::InitBelowHalfFinal,
             severity: if cause.is_some() { Severity::Info } else { Severity::Warning },
             host: rank.host.clone(),
@@ -198,6 +225,7 @@ fn shortfall(
     let others = channels.ranks.iter().filter(|rank| rank.init.is_some_and(|init| init > uneven.base));
     let lines = its.clone().take(2).chain(others.take(1)).flat_map(|rank| rank.proof(&["init", "nics"]));
     Judgement {
+        blame: Blame::default(),
         kind: FindingKind::ChannelShortfall,
         severity: match (by_rules, instead) {
             // With settings that allow no more channels anyway, a node that finds fewer costs none; and what it costs
@@ -229,6 +257,7 @@ fn capped(
     let culprit = channels.ranks.iter().find(|rank| rank.init == Some(uneven.base));
     let evidence = own.into_iter().flat_map(|rank| rank.proof(&["init", "final"]));
     Some(Judgement {
+        blame: Blame::default(),
         kind: FindingKind::CappedByPeer,
         severity: Severity::Info,
         host: host.host.clone(),
@@ -251,6 +280,7 @@ fn slow_rings(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
         let (rank, instead) = channels.hopper_off(&host.host)?;
         let is_slow = rank.ring_bw_intra.is_some_and(|bw| bw <= super::predict::HOPPER_BW);
         Some(Judgement {
+            blame: Blame::default(),
             kind: FindingKind::ChannelShortfall,
             // A cluster of several kinds of GPU is built so.
             severity: if is_slow { Severity::Critical } else { Severity::Info },
@@ -286,6 +316,7 @@ fn regressions(
         let rank = channels.ranks.iter().find(|rank| rank.host == host.host && rank.init == Some(host.init));
         let why = explain(&host.host);
         let judgement = Judgement {
+            blame: Blame::default(),
             kind: FindingKind::ChannelRegression,
             severity: Severity::Warning,
             host: host.host.clone(),

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::judge::Judgement;
+use super::news;
+use super::scope::{Scope, finding_id};
 use crate::api::{Finding, FindingKind, FindingState};
 use crate::clock::Timestamp;
 use crate::model::summation::GroupId;
-use crate::model::{CommunicatorId, Fnv, Name};
+use crate::model::{CommunicatorId, Name};
 
 /// Resolved findings that are remembered; the oldest are forgotten first.
 pub const MAX_RESOLVED: usize = 10_000;
@@ -17,6 +19,9 @@ pub const MAX_FIRING: usize = 100_000;
 
 /// How far `last_seen` moves before that alone is news to the store.
 pub const LAST_SEEN_STEP: Duration = Duration::from_secs(60);
+
+/// Words that differ from those told before in numbers alone are told this late: ages grow with every look.
+pub const WORDS_STEP: Duration = Duration::from_secs(10);
 
 /// Every finding, firing and resolved.
 #[derive(Default)]
@@ -28,46 +33,14 @@ pub(super) struct Ledger {
     n_left_out: u64,
 }
 
-/// What is judged at once.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Scope {
-    /// A communicator.
-    Communicator(CommunicatorId),
-    /// The hardware of a host.
-    Hardware(Name),
-    /// A summation group.
-    Summation(GroupId),
-}
-
-impl Scope {
-    /// `None`: an id of another format. Such a finding cannot be judged again, so it could never be resolved.
-    fn of(finding: &Finding) -> Option<Self> {
-        match finding.finding {
-            FindingKind::NicDegraded | FindingKind::GpuMissing => {
-                Some(Self::Hardware(finding.host.as_str().into()))
-            }
-            _ => match &finding.group {
-                Some(group) => group.parse().ok().map(Self::Summation),
-                None => finding.comm.parse().ok().map(Self::Communicator),
-            },
-        }
-    }
-
-    /// As findings name it. Empty: no communicator.
-    fn comm(&self) -> &str {
-        match self {
-            Self::Communicator(comm) => comm.as_str(),
-            Self::Hardware(_) | Self::Summation(_) => "",
-        }
-    }
-
-    /// As findings name it. `None`: no summation group.
-    fn group(&self) -> Option<GroupId> {
-        match self {
-            Self::Summation(group) => Some(*group),
-            Self::Communicator(_) | Self::Hardware(_) => None,
-        }
-    }
+/// What a judgement is about, beside what it says itself.
+struct About<'a> {
+    scope: &'a Scope,
+    job: &'a str,
+    /// The finding that it follows from in the end. Absent: none does, and it follows from none.
+    incident: Option<&'a str>,
+    /// Whether it was news within the last [`WORDS_STEP`].
+    told_lately: bool,
 }
 
 impl Ledger {
@@ -106,14 +79,23 @@ impl Ledger {
         self.n_firing = self.n_firing.saturating_sub(before.len());
         let mut news = Vec::new();
         let mut firing = BTreeMap::new();
-        for judgement in judgements {
-            let id = finding_id(scope, &judgement);
+        let ids: Vec<String> = judgements.iter().map(|judgement| finding_id(scope, judgement)).collect();
+        let roots = roots(&judgements);
+        for (place, judgement) in judgements.into_iter().enumerate() {
+            let id = ids[place].clone();
+            if firing.contains_key(&id) {
+                // Two judgements of one subject: the first, which is the worse, stands.
+                continue;
+            }
             let told = before.remove(&id);
             if told.is_none() && self.n_firing + firing.len() >= MAX_FIRING {
                 self.n_left_out += 1;
                 continue;
             }
-            let (finding, is_news) = self.fire(id.clone(), scope, job, judgement, now);
+            let incident = roots.get(&place).map(|root| ids[*root].as_str());
+            let told_lately = told.is_some_and(|told| now.since(told) < WORDS_STEP);
+            let about = About { scope, job, incident, told_lately };
+            let (finding, is_news) = self.fire(id.clone(), about, judgement, now);
             if is_news {
                 news.push(finding.clone());
             }
@@ -158,14 +140,26 @@ impl Ledger {
 
     pub(super) fn firing_of(&self, comm: CommunicatorId) -> impl Iterator<Item = &Finding> {
         let scope = Scope::Communicator(comm);
-        self.firing.get(&scope).into_iter().flat_map(BTreeMap::keys).filter_map(|id| self.findings.get(id))
+        let own = self.firing.get(&scope).into_iter().flat_map(BTreeMap::keys);
+        let of_jobs = self.firing.iter().filter(|(scope, _)| matches!(scope, Scope::Job(_)));
+        let of_jobs = of_jobs.flat_map(|(_, firing)| firing.keys()).filter_map(|id| self.findings.get(id));
+        let its = of_jobs.filter(move |finding| finding.comm == comm.as_str());
+        own.filter_map(|id| self.findings.get(id)).chain(its)
+    }
+
+    /// The jobs of which something fires that their judges said.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Name> {
+        self.firing.keys().filter_map(|scope| match scope {
+            Scope::Job(job) => Some(job),
+            _ => None,
+        })
     }
 
     /// The communicators of which something fires.
     pub(super) fn communicators(&self) -> impl Iterator<Item = CommunicatorId> {
         self.firing.keys().filter_map(|scope| match scope {
             Scope::Communicator(comm) => Some(*comm),
-            Scope::Hardware(_) | Scope::Summation(_) => None,
+            _ => None,
         })
     }
 
@@ -183,8 +177,8 @@ impl Ledger {
     /// The hosts of which some hardware finding fires.
     pub(super) fn hosts(&self) -> impl Iterator<Item = &Name> {
         self.firing.keys().filter_map(|scope| match scope {
-            Scope::Communicator(_) | Scope::Summation(_) => None,
             Scope::Hardware(host) => Some(host),
+            _ => None,
         })
     }
 
@@ -214,8 +208,7 @@ impl Ledger {
     fn fire(
         &mut self,
         id: String,
-        scope: &Scope,
-        job: &str,
+        about: About<'_>,
         judgement: Judgement,
         now: Timestamp,
     ) -> (&Finding, bool) {
@@ -223,41 +216,46 @@ impl Ledger {
         if let Some(at) = before.as_ref().and_then(|before| before.resolved_at) {
             self.resolved.remove(&(at, id.clone()));
         }
-        let is_news = before.as_ref().is_none_or(|before| {
-            before.state != FindingState::Firing
-                || before.severity != judgement.severity
-                || before.cause != judgement.cause
-                || before.nic.as_deref() != judgement.nic.as_deref()
-                || before.culprits != judgement.culprits
-                || before.message != judgement.message
-                || before.evidence != judgement.evidence
+        let incident = before.as_ref().map_or_else(String::new, |before| before.incident.clone());
+        let again = before.as_ref().filter(|before| {
+            // A wait that comes again is another one.
+            before.state == FindingState::Firing || !about.scope.is_of_waits()
         });
+        let blame = &judgement.blame;
+        let began = blame.began_at.filter(|_| about.scope.is_of_waits());
+        let first_seen = again.map_or(now, |before| before.first_seen);
+        let first_seen = began.map_or(first_seen, |began| began.min(first_seen));
         let finding = Finding {
             id: id.clone(),
             finding: judgement.kind,
             severity: judgement.severity,
             state: FindingState::Firing,
-            job: job.to_owned(),
+            job: about.job.to_owned(),
             host: judgement.host.to_string(),
             rank: judgement.rank,
             channel: judgement.channel,
             nic: judgement.nic.as_deref().map(str::to_owned),
-            comm: scope.comm().to_owned(),
-            group: scope.group().map(|group| group.to_string()),
+            comm: about.scope.comm(&judgement).to_owned(),
+            group: about.scope.group().map(|group| group.to_string()),
             cause: judgement.cause.to_owned(),
             culprits: judgement.culprits,
-            accused: Vec::new(),
-            n_victims: 0,
-            advice: String::new(),
-            details: Vec::new(),
-            incident: String::new(),
-            began_at: None,
+            accused: judgement.blame.accused,
+            n_victims: judgement.blame.n_victims,
+            advice: judgement.blame.advice,
+            details: judgement.blame.details,
+            incident: match about.incident {
+                Some(root) if again.is_none() || incident.is_empty() => root.to_owned(),
+                _ => incident,
+            },
+            // A wait that is told in part may turn out to be older, never younger.
+            began_at: began.map(|began| began.min(first_seen)).or(judgement.blame.began_at),
             message: judgement.message,
             evidence: judgement.evidence,
-            first_seen: before.map_or(now, |before| before.first_seen),
+            first_seen,
             last_seen: now,
             resolved_at: None,
         };
+        let is_news = before.as_ref().is_none_or(|before| news::is_news(before, &finding, about.told_lately));
         (self.findings.entry(id).insert_entry(finding).into_mut(), is_news)
     }
 
@@ -278,19 +276,22 @@ impl Ledger {
     }
 }
 
-/// The same for the same condition on the same subject, on every daemon.
-fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
-    let rank = judgement.rank.map_or(u64::MAX, u64::from);
-    let hash = Fnv::new().text(judgement.kind.label()).text(scope.comm()).text(&judgement.host).number(rank);
-    // What is not about a channel keeps the id that it had before there were such findings.
-    let hash = judgement.channel.map_or(hash, |channel| hash.number(u64::from(channel)));
-    // One host can fall back for several reasons.
-    let hash = match judgement.kind {
-        FindingKind::TransportFallback => hash.text(judgement.cause),
-        // And have trouble with several NICs.
-        FindingKind::NicDegraded => hash.text(judgement.nic.as_deref().unwrap_or_default()),
-        _ => hash,
-    };
-    let hash = scope.group().map_or(hash, |group| hash.text(group.as_str()));
-    format!("{:016x}", hash.finish())
+/// Of judgements that follow from others, and of those others, by place: where it all comes from.
+fn roots(judgements: &[Judgement]) -> BTreeMap<usize, usize> {
+    let mut roots = BTreeMap::new();
+    for (place, judgement) in judgements.iter().enumerate() {
+        let Some(mut root) = judgement.blame.follows_from else { continue };
+        // Bounded, for a circle has no beginning.
+        for _ in 0..judgements.len() {
+            match judgements.get(root).and_then(|judgement| judgement.blame.follows_from) {
+                Some(next) => root = next,
+                None => break,
+            }
+        }
+        if root < judgements.len() {
+            roots.insert(place, root);
+            roots.insert(root, root);
+        }
+    }
+    roots
 }

@@ -8,14 +8,18 @@ pub mod channels;
 pub mod coverage;
 mod facts;
 mod faults;
+pub mod hangs;
 mod hardware;
 mod history;
 pub mod hops;
 mod inputs;
+mod jobs;
 mod judge;
 mod ledger;
+mod news;
 pub mod nodes;
 pub mod predict;
+mod scope;
 mod summation;
 pub mod version;
 mod watch;
@@ -25,9 +29,11 @@ mod words;
 mod tests;
 
 pub use facts::{Channels, HostChannels, Judged, RankChannels};
+pub use hangs::Stand;
 pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
-pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED};
+pub use jobs::{Standings, Want, Wanted};
+pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED, WORDS_STEP};
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -35,8 +41,8 @@ use std::collections::{BTreeSet, HashMap};
 use crate::api::{Dropped, Finding};
 use crate::clock::Timestamp;
 use crate::model::summation::{Group, GroupId};
-use crate::model::{Communicator, CommunicatorId, Model};
-use ledger::Scope;
+use crate::model::{Communicator, CommunicatorId, Model, Name, Process};
+use scope::Scope;
 
 /// All findings, firing and resolved.
 #[derive(Default)]
@@ -47,6 +53,7 @@ pub struct Diagnosis {
     /// When to look again at communicators of which not every source had the time to tell.
     unsettled: BTreeSet<(Timestamp, CommunicatorId)>,
     hardware: watch::Watch,
+    jobs: jobs::Jobs,
 }
 
 /// A communicator as it was when it was last looked at.
@@ -69,6 +76,7 @@ impl Diagnosis {
     pub fn restore(&mut self, findings: Vec<Finding>) {
         for finding in findings {
             self.hardware.restore(&finding);
+            self.jobs.restore(&finding);
             self.ledger.restore(finding);
         }
     }
@@ -124,6 +132,7 @@ impl Diagnosis {
             let known = model.summations().map(Group::id);
             let groups = known.chain(self.ledger.summations()).collect();
             news.extend(self.update_summations(model, &groups, now));
+            news.extend(self.update_jobs(model, None, now));
         }
         news
     }
@@ -149,6 +158,80 @@ impl Diagnosis {
         news
     }
 
+    /// Judges who waits for whom in jobs: in all of them, or in those of `alarmed` of which the last look is old enough.
+    /// Returns as [`Diagnosis::update`] does.
+    pub fn update_jobs(
+        &mut self,
+        model: &Model,
+        alarmed: Option<&BTreeSet<Name>>,
+        now: Timestamp,
+    ) -> Vec<Finding> {
+        let hardware = |host: &Name| self.hardware.explain(host, now).map(|why| why.words);
+        let looks = match alarmed {
+            Some(alarmed) => self.jobs.look_at(model, alarmed, &hardware, now),
+            None => self.jobs.look_at_all(model, &hardware, now),
+        };
+        let mut news = Vec::new();
+        for look in looks {
+            let scope = Scope::Job(look.job);
+            let Scope::Job(job) = &scope else { continue };
+            if !look.judgements.is_empty() || self.ledger.fires(&scope) {
+                news.extend(self.ledger.settle(&scope, job, look.judgements, now));
+                news.extend(self.ledger.touch(&scope, now));
+            }
+        }
+        if alarmed.is_none() {
+            let gone = self.ledger.jobs().filter(|job| model.job(job).is_none()).cloned();
+            for job in gone.collect::<Vec<_>>() {
+                news.extend(self.ledger.settle(&Scope::Job(job), "", Vec::new(), now));
+            }
+        }
+        news
+    }
+
+    /// Whether culprits are looked at: their agents are asked for stacks and for what they are blocked in.
+    pub fn set_look(&mut self, look: bool) {
+        self.jobs.set_look(look);
+    }
+
+    /// Jobs whose agents spoke to the daemon before this one are judged once these have spoken, or have had the time to.
+    pub fn hold_jobs(&mut self, now: Timestamp) {
+        self.jobs.hold(now);
+    }
+
+    /// How everything of a job stands, as far as its calls say. `None`: it was not looked at yet.
+    #[must_use]
+    pub fn standings(&self, job: &str) -> Option<&Standings> {
+        self.jobs.standings(job)
+    }
+
+    /// How a process stands, as far as its calls say. `None`: it was not looked at.
+    #[must_use]
+    pub fn standing(&self, process: &Process) -> Option<&Stand> {
+        self.standings(&process.identity()?.job)?.processes.get(process.key())
+    }
+
+    /// How a communicator stands. `None`: it was not looked at.
+    #[must_use]
+    pub fn standing_of(&self, communicator: &Communicator) -> Option<&Stand> {
+        self.standings(communicator.job())?.communicators.get(&communicator.id())
+    }
+
+    /// What judges would like to know of processes.
+    pub fn wanted(&self) -> impl Iterator<Item = &Wanted> {
+        self.jobs.wanted()
+    }
+
+    /// Counts what somebody else had no room for.
+    pub fn leave_out(&mut self, reason: &'static str, events: u64) {
+        self.jobs.leave_out(reason, events);
+    }
+
+    /// The jobs in which somebody wants to know where transfers end.
+    pub fn raised(&self) -> impl Iterator<Item = &Name> {
+        self.jobs.raised()
+    }
+
     /// Every finding, firing and resolved, in no order.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.ledger.all()
@@ -172,8 +255,9 @@ impl Diagnosis {
     /// What was left out, by reason; cumulative.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
-        let left_out = self.ledger.n_left_out();
-        if left_out > 0 { [("finding_limit".to_owned(), left_out)].into() } else { Dropped::new() }
+        let findings = [("finding_limit", self.ledger.n_left_out())];
+        let all = findings.into_iter().chain(self.jobs.left_out()).filter(|(_, events)| *events > 0);
+        all.map(|(reason, events)| (reason.to_owned(), events)).collect()
     }
 
     /// The channels of a communicator, as it was judged; taken anew if it has changed since.

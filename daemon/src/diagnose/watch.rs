@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::hardware::{self, Explanation, Recall, Suspects, Trouble};
-use super::ledger::{Ledger, Scope};
+use super::ledger::Ledger;
+use super::scope::Scope;
 use crate::api::Finding;
 use crate::clock::Timestamp;
 use crate::model::{Model, Name};

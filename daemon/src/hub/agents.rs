@@ -23,6 +23,8 @@ struct Agent {
     last_seq: u64,
     last_seen: Timestamp,
     dropped: api::Dropped,
+    /// Known from the store only: what it has told is not all there, for not all is stored.
+    is_restored: bool,
     /// Jobs of which it has spoken, or was told before this daemon started; `None` where they may be any.
     jobs: Option<BTreeSet<String>>,
 }
@@ -53,7 +55,8 @@ impl AgentTable {
         agent.note_jobs(batch);
         let duplicate = seq <= agent.last_seq;
         // A gap is a batch that was refused, or was taken by a daemon that lost it: its facts are missing.
-        let resend_all = !duplicate && seq != agent.last_seq + 1;
+        let is_first = !duplicate && std::mem::take(&mut agent.is_restored);
+        let resend_all = is_first || (!duplicate && seq != agent.last_seq + 1);
         agent.last_seq = agent.last_seq.max(seq);
         agent.last_seen = now;
         agent.host.clone_from(&batch.agent_host);
@@ -72,7 +75,9 @@ impl AgentTable {
     /// Takes back what the store kept; what is known already is newer.
     pub(super) fn restore(&mut self, rows: Vec<AgentRow>) {
         for row in rows.into_iter().take(AGENTS_MAX.saturating_sub(self.agents.len())) {
+            let is_restored = !self.agents.contains_key(&row.agent_id);
             let agent = self.agents.entry(row.agent_id).or_default();
+            agent.is_restored |= is_restored;
             agent.last_seq = agent.last_seq.max(row.last_seq.cast_unsigned());
             agent.last_seen = agent.last_seen.max(Timestamp(row.last_seen_ns.cast_unsigned()));
             if agent.host.is_empty() {
@@ -182,6 +187,16 @@ mod tests {
         assert_eq!(admit(&mut table, "a", 4), (false, true, 4), "one was refused in between");
         assert_eq!(admit(&mut table, "b", 7), (false, true, 7), "known to an older daemon only");
         assert_eq!(admit(&mut table, "b", 8), (false, false, 8));
+    }
+
+    #[test]
+    fn an_agent_of_a_former_daemon_tells_everything_once_more() {
+        let mut table = AgentTable::default();
+        let row = AgentRow { agent_id: "a".into(), host: "h".into(), last_seq: 20, last_seen_ns: 1 };
+        table.restore(vec![row]);
+        assert_eq!(admit(&mut table, "a", 20), (true, false, 20), "the answer to it was lost");
+        assert_eq!(admit(&mut table, "a", 21), (false, true, 21));
+        assert_eq!(admit(&mut table, "a", 22), (false, false, 22));
     }
 
     #[test]

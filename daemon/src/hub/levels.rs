@@ -2,26 +2,67 @@
 //!
 //! Wishes are kept nowhere else: a daemon that starts again has none, and the processes go on as they were told last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ringscope_wire::batch::{self, CollectorState};
 
 use super::{Hub, State};
 use crate::api::{JobLevel, LevelChoice, ProcessLevel, RankState};
 use crate::clock::Timestamp;
-use crate::model::{Model, Process, ProcessState};
+use crate::model::{Model, Name, Process, ProcessState};
 
 /// The wishes, by job, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     wishes: BTreeMap<String, (LevelChoice, Timestamp)>,
+    /// What diagnosis needs, or needed.
+    raised: BTreeMap<String, Raised>,
+}
+
+/// A level that diagnosis raised by itself.
+#[derive(Debug)]
+struct Raised {
+    /// When it was needed last.
+    needed: Timestamp,
+    /// It is needed no more; its collectors are told to do as before.
+    is_over: bool,
 }
 
 impl Levels {
     /// The wishes for the jobs that `is_its` says are an agent's.
     pub(super) fn wishes(&self, is_its: impl Fn(&str) -> bool) -> Vec<batch::Wish> {
-        let its = self.wishes.iter().filter(|(job, _)| is_its(job));
-        its.map(|(job, (choice, _))| wish(job, *choice)).collect()
+        let jobs: BTreeSet<&String> = self.wishes.keys().chain(self.raised.keys()).collect();
+        let its = jobs.into_iter().filter(|job| is_its(job));
+        its.filter_map(|job| Some(wish(job, self.choice(job)?))).collect()
+    }
+
+    /// Raises these jobs to the level at which bytes per link are told, and lets those fall that need it no more. Who
+    /// was told to be off stays off.
+    pub(super) fn raise<'a>(&mut self, jobs: impl Iterator<Item = &'a Name>, now: Timestamp) {
+        for job in jobs {
+            if self.raised.len() >= RAISED_MAX && !self.raised.contains_key(&**job) {
+                self.raised.retain(|_, raised| !raised.is_over);
+                if self.raised.len() >= RAISED_MAX {
+                    continue;
+                }
+            }
+            self.raised.insert(job.to_string(), Raised { needed: now, is_over: false });
+        }
+        for raised in self.raised.values_mut() {
+            raised.is_over |= now.since(raised.needed) >= FALLS_AFTER;
+        }
+        self.raised.retain(|_, raised| now.since(raised.needed) < FALLEN_TOLD);
+    }
+
+    fn choice(&self, job: &str) -> Option<LevelChoice> {
+        let wished = self.wishes.get(job).map(|(choice, _)| *choice);
+        match self.raised.get(job) {
+            None => wished,
+            Some(_) if wished == Some(LevelChoice::Off) => wished,
+            Some(raised) if raised.is_over => wished.or(Some(LevelChoice::Default)),
+            Some(_) => Some(LevelChoice::Steps),
+        }
     }
 
     fn set(&mut self, job: &str, choice: LevelChoice, now: Timestamp, model: &Model) {
@@ -97,3 +138,49 @@ fn wish(job: &str, choice: LevelChoice) -> batch::Wish {
 
 /// Jobs for which something is wished at once; the oldest wish goes first. A reply with all of them has some 20 KB.
 const WISHES_MAX: usize = 256;
+/// Jobs that are raised at once, for as many hangs; there is no time for more.
+const RAISED_MAX: usize = 64;
+/// A level that was not needed for so long falls: longer than a judgement that flickers.
+const FALLS_AFTER: Duration = Duration::from_secs(15);
+/// How long collectors are told to do as before: until all agents have heard of it that will.
+const FALLEN_TOLD: Duration = Duration::from_secs(3_600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::build::at;
+
+    fn told(levels: &Levels) -> Vec<(batch::Level, bool)> {
+        levels.wishes(|_| true).iter().map(|wish| (wish.level(), wish.off)).collect()
+    }
+
+    #[test]
+    fn a_raised_level_falls_to_what_was_wished() {
+        let (mut levels, job) = (Levels::default(), Name::from("train"));
+        levels.raise([&job].into_iter(), at(1));
+        assert_eq!(told(&levels), [(batch::Level::Steps, false)]);
+        levels.raise([].into_iter(), at(10));
+        assert_eq!(told(&levels), [(batch::Level::Steps, false)], "it may be needed again");
+        levels.raise([].into_iter(), at(17));
+        assert_eq!(told(&levels), [(batch::Level::Unspecified, false)], "as each was started");
+        levels.set("train", LevelChoice::Channels, at(18), &Model::new());
+        assert_eq!(told(&levels), [(batch::Level::Channels, false)]);
+        levels.raise([&job].into_iter(), at(19));
+        assert_eq!(told(&levels), [(batch::Level::Steps, false)]);
+        levels.raise([].into_iter(), at(40));
+        assert_eq!(told(&levels), [(batch::Level::Channels, false)], "as somebody wished");
+        levels.set("train", LevelChoice::Off, at(41), &Model::new());
+        levels.raise([&job].into_iter(), at(42));
+        assert_eq!(told(&levels), [(batch::Level::Unspecified, true)], "off stays off");
+    }
+
+    #[test]
+    fn raised_levels_are_bounded() {
+        let mut levels = Levels::default();
+        let jobs: Vec<Name> = (0..200).map(|n| Name::from(format!("job-{n}"))).collect();
+        levels.raise(jobs.iter(), at(1));
+        assert_eq!(told(&levels).len(), RAISED_MAX);
+        levels.raise([].into_iter(), at(4_000));
+        assert!(told(&levels).is_empty());
+    }
+}

@@ -1,5 +1,7 @@
 //! Texts from outside, made such that every database takes them: without NUL, and not endless.
 
+mod calls;
+
 use ringscope_wire::batch::{Batch, BatchError, HostHardware, SummationMember};
 
 /// Shortens and cleans texts that are only shown. What batches are told apart by must be right as it is.
@@ -44,6 +46,7 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
         }
     }
     batch.hardware.iter_mut().for_each(hardware);
+    calls::clean(batch);
     Ok(())
 }
 

@@ -84,6 +84,7 @@ impl Snapshot {
             };
             let (summations, summations_omitted) = summations::take(model, now);
             let mut dropped = model.dropped();
+            add(&mut dropped, &diagnosis.dropped());
             for process in model.jobs().flat_map(|(_, job)| job.processes(model)) {
                 add(&mut dropped, process.dropped());
             }

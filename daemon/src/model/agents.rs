@@ -38,6 +38,15 @@ impl Stamp {
     }
 }
 
+/// When an agent read what it told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// By the clock of its host.
+    pub read_at: Timestamp,
+    /// By our clock, as far as it can be told from the ways of its batches.
+    pub at: Timestamp,
+}
+
 /// Every agent heard lately.
 #[derive(Default)]
 pub(super) struct Agents {
@@ -50,6 +59,7 @@ pub(super) struct Agents {
 #[derive(Default)]
 struct Agent {
     heard: Timestamp,
+    reading: Reading,
     lag: Lag,
     dropped: Dropped,
 }
@@ -74,7 +84,21 @@ impl Agents {
         let entry = self.agents.entry(agent).or_default();
         entry.heard = entry.heard.max(now);
         raise(&mut entry.dropped, &batch.dropped, losses);
-        (Stamp { agent, seq_number: batch.seq_number, sent_at }, entry.lag.of(sent_at, now))
+        let at = entry.lag.of(sent_at, now);
+        if at >= entry.reading.at {
+            entry.reading = Reading { read_at: sent_at, at };
+        }
+        (Stamp { agent, seq_number: batch.seq_number, sent_at }, at)
+    }
+
+    /// The number of an agent of which something was heard.
+    pub(super) fn number(&self, agent_id: &str) -> Option<u64> {
+        self.ids.get(clip(agent_id)).copied()
+    }
+
+    /// The newest reading of this agent.
+    pub(super) fn reading(&self, agent: u64) -> Option<Reading> {
+        self.agents.get(&agent).map(|agent| agent.reading)
     }
 
     /// When this agent was last heard.

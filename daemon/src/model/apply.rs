@@ -9,11 +9,11 @@ use ringscope_wire::batch::{self, Batch};
 use super::agents::Stamp;
 use super::communicator::{Member, RankRef};
 use super::history::Completed;
-use super::limits::{ENDED_KEPT, MAX_NAME_BYTES, MAX_PROCESSES, MAX_TOLD_HISTORY};
+use super::limits::{ENDED_KEPT, MAX_LOOKS, MAX_NAME_BYTES, MAX_PROCESSES, MAX_TOLD_HISTORY};
 use super::merge::{Merged, Word};
 use super::process::{Process, ProcessId};
 use super::summation::{self, GroupId};
-use super::{CommunicatorId, Model};
+use super::{CommunicatorId, Model, Name};
 use crate::clock::Timestamp;
 
 /// What is not as it was.
@@ -31,6 +31,13 @@ pub struct Changes {
     pub alarming: BTreeSet<GroupId>,
     /// Whether the hardware of some host changed, beside what it counts.
     pub hardware: bool,
+    /// Jobs in which something changed that hangs are judged by.
+    pub stirred: BTreeSet<Name>,
+    /// Those of them that shall not wait for the next tick: somebody ended or was stopped, an error, an answer to what
+    /// was asked.
+    pub alarmed: BTreeSet<Name>,
+    /// Hosts of which the kernel said something new.
+    pub kernels: BTreeSet<Name>,
 }
 
 /// When and by whom something was told.
@@ -54,6 +61,7 @@ impl Model {
         for hardware in &batch.hardware {
             changes.hardware |= self.apply_hardware(hardware, stamp, now);
         }
+        self.apply_kernel(batch, now, &mut changes);
         changes
     }
 
@@ -79,6 +87,7 @@ impl Model {
         let Some(known) = self.processes.get_mut(&id) else { return };
         let (was_known, was_alive) = (known.identity.is_some(), known.ended.is_none());
         let heard_before = (known.stamp != Stamp::STORE).then_some(known.heard);
+        let was_seen = known.look.is_some();
         let mut merged = known.merge(process, &mut word);
         if !was_known && let Some(identity) = &known.identity {
             self.jobs.entry(Arc::clone(&identity.job)).or_default().processes.insert(id);
@@ -86,6 +95,16 @@ impl Model {
             merged.changed = known.locals.keys().copied().collect();
         }
         let ended = was_alive && known.ended.is_some();
+        if let Some(identity) = &known.identity {
+            merged.alarming |= ended;
+            if merged.facts || merged.calls || merged.alarming || !merged.counted.is_empty() {
+                changes.stirred.insert(Arc::clone(&identity.job));
+            }
+            if merged.alarming {
+                changes.alarmed.insert(Arc::clone(&identity.job));
+            }
+        }
+        let is_seen = !was_seen && known.look.is_some();
         if ended || merged.facts {
             changes.facts.insert(process.key.clone());
         }
@@ -100,6 +119,9 @@ impl Model {
                 self.revise(comm, changes);
             }
         }
+        if is_seen {
+            self.remember_look(id);
+        }
         self.join(id, &merged, changes);
         self.remember(id, &process.completed_operations);
         let of = summation::Told { process: id, stamp: told.stamp, at: told.at, now: told.now, heard_before };
@@ -113,6 +135,18 @@ impl Model {
         }
         if ended {
             changes.summations.extend(self.groups.of(id));
+        }
+    }
+
+    /// Lets the oldest look make room for that of another process.
+    fn remember_look(&mut self, id: ProcessId) {
+        self.looks.push_back(id);
+        if self.looks.len() <= MAX_LOOKS {
+            return;
+        }
+        if let Some(oldest) = self.looks.pop_front().and_then(|oldest| self.processes.get_mut(&oldest)) {
+            oldest.look = None;
+            self.losses.add("look_forgotten");
         }
     }
 

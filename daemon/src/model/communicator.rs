@@ -50,6 +50,12 @@ impl Communicator {
         self.id
     }
 
+    /// The same, as text.
+    #[must_use]
+    pub fn id_str(&self) -> &str {
+        self.id.as_str()
+    }
+
     /// Its job.
     #[must_use]
     pub fn job(&self) -> &Name {

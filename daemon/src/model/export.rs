@@ -4,7 +4,9 @@ use ringscope_wire::Primitive;
 use ringscope_wire::batch;
 
 use super::Model;
+use super::calls::OpenCall;
 use super::facts::{Evidence, Facts, LocalState, Position};
+use super::limits::MAX_TOLD_MARKS;
 use super::process::{Identity, Local, Process, ProcessState};
 
 impl Model {
@@ -36,6 +38,9 @@ impl Model {
             n_libraries: process.collector.n_libraries,
             has_segment: process.collector.has_segment,
             log_lacks: process.collector.log_lacks.iter().map(ToString::to_string).collect(),
+            launched: process.collector.launched,
+            segment_version: process.collector.segment_version,
+            collector_off_since_ns: process.collector.off_since.map(|since| since.0),
             ..batch::Process::default()
         })
     }
@@ -52,6 +57,10 @@ impl Model {
             links: locals.iter().flat_map(|(local_id, local)| links(*local_id, local)).collect(),
             in_flight: locals.values().flat_map(|local| local.in_flight.iter().copied()).collect(),
             last_completed: locals.values().filter_map(|local| local.last_completed).collect(),
+            open_calls: process.open_calls.iter().map(open_call).collect(),
+            sequences: locals.iter().filter_map(|(local_id, local)| sequence(*local_id, local)).collect(),
+            pairs: locals.iter().flat_map(|(local_id, local)| pairs(*local_id, local)).collect(),
+            last_returned_at_ns: process.last_returned.map(|returned| returned.0),
             dropped: process
                 .dropped
                 .iter()
@@ -129,7 +138,10 @@ fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
         net_unpack: facts.net_unpack,
         made_by: facts.made_by.to_string(),
         evidence: facts.evidence.iter().map(evidence).collect(),
-        ..Default::default()
+        error: facts.error.as_ref().map(|error| error.code),
+        error_function: facts.error.as_ref().map(|error| error.function.to_string()).unwrap_or_default(),
+        error_at_ns: facts.error.as_ref().and_then(|error| error.at).map(|at| at.0),
+        warnings: facts.warnings.iter().map(evidence).collect(),
     }
 }
 
@@ -174,6 +186,39 @@ fn counters(local_id: u64, local: &Local) -> impl Iterator<Item = batch::Counter
             replayed_calls: totals.replayed_calls,
             replayed_bytes: totals.replayed_bytes,
         }
+    })
+}
+
+fn open_call(call: &OpenCall) -> batch::OpenCall {
+    batch::OpenCall {
+        thread: call.thread,
+        function: call.function.to_string(),
+        local_id: call.local_id,
+        entered_at_ns: call.entered.0,
+    }
+}
+
+/// With the newest marks, as many as a batch has.
+fn sequence(local_id: u64, local: &Local) -> Option<batch::CallSequence> {
+    let sequence = local.sequence.as_ref()?;
+    let older = sequence.marks.len().saturating_sub(MAX_TOLD_MARKS);
+    let marks = sequence.marks.iter().skip(older);
+    Some(batch::CallSequence {
+        local_id,
+        calls: sequence.calls,
+        hash: sequence.hash,
+        marks: marks.map(|mark| batch::SequenceMark { calls: mark.calls, hash: mark.hash }).collect(),
+    })
+}
+
+fn pairs(local_id: u64, local: &Local) -> impl Iterator<Item = batch::PairCalls> {
+    local.pairs.iter().map(move |((primitive, peer), pair)| batch::PairCalls {
+        local_id,
+        primitive: number(*primitive),
+        peer: *peer,
+        calls: pair.calls,
+        bytes: pair.bytes,
+        hash: pair.hash,
     })
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ringscope_wire::batch::{self, CommunicatorState, Completion};
 
-use super::limits::{MAX_CHANNELS, MAX_EVIDENCE, MAX_EVIDENCE_BYTES, MAX_RANKS, MAX_SETTINGS};
+use super::calls::CommError;
+use super::limits::{MAX_CHANNELS, MAX_EVIDENCE, MAX_EVIDENCE_BYTES, MAX_RANKS, MAX_SETTINGS, MAX_WARNINGS};
 use super::merge::Word;
 use super::names::Name;
 use crate::clock::Timestamp;
@@ -46,6 +47,8 @@ pub struct Facts {
     pub made_by: Name,
     /// Shared: facts are copied with every word about them.
     pub evidence: Arc<[Evidence]>,
+    pub error: Option<CommError>,
+    pub warnings: Arc<[Evidence]>,
 }
 
 /// A communicator as one rank sees it; later states come later here.
@@ -173,7 +176,9 @@ impl Facts {
             search_fell_back: told.search_fell_back,
             net_unpack: told.net_unpack,
             made_by: word.names.intern(&told.made_by),
-            evidence: evidence(&told.evidence, word),
+            evidence: evidence(&told.evidence, MAX_EVIDENCE, "evidence_limit", word),
+            error: CommError::told(told, word),
+            warnings: evidence(&told.warnings, MAX_WARNINGS, "warning_limit", word),
         })
     }
 
@@ -224,6 +229,8 @@ impl Facts {
             net_unpack: self.net_unpack.or(older.net_unpack),
             made_by: named(self.made_by, older.made_by),
             evidence: if self.evidence.is_empty() { older.evidence } else { self.evidence },
+            error: self.error.or(older.error),
+            warnings: if self.warnings.is_empty() { older.warnings } else { self.warnings },
         }
     }
 }
@@ -258,10 +265,15 @@ fn rings(told: &[batch::RingPosition], word: &mut Word<'_>) -> BTreeMap<u32, Pos
     rings
 }
 
-fn evidence(told: &[batch::Evidence], word: &mut Word<'_>) -> Arc<[Evidence]> {
-    word.losses.add_many("evidence_limit", told.len().saturating_sub(MAX_EVIDENCE));
+fn evidence(
+    told: &[batch::Evidence],
+    limit: usize,
+    reason: &'static str,
+    word: &mut Word<'_>,
+) -> Arc<[Evidence]> {
+    word.losses.add_many(reason, told.len().saturating_sub(limit));
     told.iter()
-        .take(MAX_EVIDENCE)
+        .take(limit)
         .map(|line| Evidence {
             fact: word.names.intern(&line.fact),
             file: word.names.intern(&line.file),

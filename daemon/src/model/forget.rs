@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::apply::Changes;
 use super::limits::{
-    ENDED_KEPT, IMPORTED_KEPT, MAX_ENDED_PER_JOB, MAX_ENDED_PER_SESSION, SILENT_KEPT, STALE_AFTER,
-    SWEEP_EVERY,
+    ENDED_KEPT, IMPORTED_KEPT, MAX_ENDED_PER_JOB, MAX_ENDED_PER_SESSION, RECALLED_KEPT, SILENT_KEPT,
+    STALE_AFTER, SWEEP_EVERY,
 };
-use super::process::{Process, ProcessId, ProcessState};
+use super::process::{Process, ProcessId, ProcessState, Recalled};
 use super::summation::GroupId;
 use super::{CommunicatorId, Model, Name};
 use crate::api::CommunicatorState;
@@ -27,6 +27,7 @@ impl Model {
             self.forget_locals(now, &mut changes);
             self.sweep_families();
             self.forget_hardware(now);
+            self.forget_kernels(now);
             self.agents.sweep(now);
             self.names.forget_unused();
         }
@@ -44,6 +45,7 @@ impl Model {
             if let Some(process) = self.processes.get_mut(&id) {
                 process.was_stale = !process.was_stale;
                 changes.communicators.extend(process.joined());
+                changes.stirred.extend(process.identity.as_ref().map(|identity| Arc::clone(&identity.job)));
             }
         }
     }
@@ -78,6 +80,7 @@ impl Model {
             let Some(process) = self.processes.get_mut(&member.process) else { continue };
             let Some(local) = process.locals.remove(&member.local_id) else { continue };
             process.n_links = process.n_links.saturating_sub(local.links.len());
+            process.n_pairs = process.n_pairs.saturating_sub(local.pairs.len());
             for counted in local.counters.values() {
                 bytes.0 = bytes.0.saturating_add(counted.totals.issued_bytes);
                 bytes.1 = bytes.1.saturating_add(counted.totals.completed_bytes);
@@ -170,10 +173,16 @@ impl Model {
     /// Parts of communicators that were never joined, and of which nothing was heard for long.
     fn forget_locals(&mut self, now: Timestamp, changes: &mut Changes) {
         for process in self.processes.values_mut() {
+            for local in process.locals.values_mut() {
+                if now.since(local.recalled.heard) >= RECALLED_KEPT {
+                    local.recalled = Recalled::default();
+                }
+            }
             let before = process.locals.len();
             process.locals.retain(|_, local| local.joined.is_some() || now.since(local.heard) < ENDED_KEPT);
             if process.locals.len() < before {
                 process.n_links = process.locals.values().map(|local| local.links.len()).sum();
+                process.n_pairs = process.locals.values().map(|local| local.pairs.len()).sum();
                 changes.facts.insert(Arc::clone(&process.key).to_string());
                 changes.counters.insert(Arc::clone(&process.key).to_string());
             }

@@ -19,6 +19,8 @@ pub struct Completed {
     pub datatype: u8,
     pub peer: Option<u32>,
     pub channels: u32,
+    pub call_number: Option<u64>,
+    pub op: Option<u32>,
     pub issued_at_ns: u64,
     pub completed_at_ns: u64,
 }
@@ -52,6 +54,8 @@ impl Completed {
             datatype: u8::try_from(told.datatype).unwrap_or(u8::MAX),
             peer: told.peer,
             channels: told.channels_expected,
+            call_number: told.call_number,
+            op: told.op,
             issued_at_ns: told.issued_at_ns,
             completed_at_ns: told.completed_at_ns.filter(|completed| *completed >= told.issued_at_ns)?,
         })

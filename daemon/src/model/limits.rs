@@ -31,7 +31,7 @@ pub const MAX_TOLD_HISTORY: usize = 256;
 /// steps of a thousand ranks. The oldest make room.
 pub const MAX_COMMUNICATOR_HISTORY: usize = 16_384;
 
-/// The same of all communicators: some 120 MB at most.
+/// The same of all communicators: some 150 MB at most.
 pub const MAX_HISTORY: usize = 1_000_000;
 
 /// Channel numbers of a ring (`channel_out_of_range`). NCCL's MAXCHANNELS is 64; RCCL goes up to 256.
@@ -154,3 +154,54 @@ pub const MAX_RATE_SAMPLES: usize = 13;
 
 /// Time between two searches for what can be forgotten.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// Calls of one process that have not returned (`open_call_limit`); the batch format promises as many.
+pub const MAX_OPEN_CALLS: usize = 64;
+
+/// Marks of the order of calls in one batch (`sequence_mark_limit`); the batch format promises as many.
+pub const MAX_TOLD_MARKS: usize = 16;
+
+/// Marks of the order of calls of one rank that are remembered: 2 048 calls back, further than ranks part from each
+/// other before it is seen. The oldest make room.
+pub const MAX_MARKS: usize = 32;
+
+/// Pairs of send or recv and a peer of one process (`pair_limit`): an all-to-all by hand over 1 024 ranks, both ways.
+pub const MAX_PAIRS: usize = 2_048;
+
+/// Operations of one rank of one communicator that were asked for (`recalled_limit`); the oldest make room. An inquiry
+/// asks for half as many at most.
+pub const MAX_RECALLED: usize = 128;
+
+/// How long they are remembered: as long as somebody compares them.
+pub const RECALLED_KEPT: Duration = Duration::from_secs(600);
+
+/// Warnings of the library about one communicator (`warning_limit`); the batch format promises as many.
+pub const MAX_WARNINGS: usize = 8;
+
+/// Threads of a look (`look_limit`); the batch format promises as many.
+pub const MAX_THREADS: usize = 32;
+
+/// Frames of one thread, of Python and of native code each (`look_limit`); the batch format promises as many.
+pub const MAX_FRAMES: usize = 64;
+
+/// Sentences on what a look could not see (`look_limit`).
+pub const MAX_LOOK_LACKS: usize = 16;
+
+/// Bytes of all frames of a look (`look_limit`): 32 threads of 30 frames.
+pub const MAX_LOOK_BYTES: usize = 64 * 1024;
+
+/// Processes of which a look is remembered (`look_forgotten`); the oldest make room. 64 MB at most.
+pub const MAX_LOOKS: usize = 1_000;
+
+/// Hosts of whose kernels something is remembered (`kernel_host_limit`).
+pub const MAX_KERNEL_HOSTS: usize = 20_000;
+
+/// Messages of a kernel in one batch (`kernel_message_limit`); the batch format promises as many.
+pub const MAX_TOLD_KERNEL: usize = 64;
+
+/// Messages of one kernel that are remembered (`kernel_message_limit`); the oldest make room. One fault makes some
+/// dozen lines.
+pub const MAX_KERNEL_MESSAGES: usize = 128;
+
+/// How long messages of kernels are remembered: what happened over night is looked at in the morning.
+pub const KERNEL_KEPT: Duration = Duration::from_secs(24 * 3_600);

@@ -46,3 +46,13 @@ pub(super) fn raise(known: &mut Dropped, told: &[batch::Dropped], losses: &mut L
     }
     changed
 }
+
+/// How many calls a collector lost of which nothing will be told any more. What else it loses are details of calls that
+/// are counted all the same.
+pub(super) fn hiding(dropped: &Dropped) -> u64 {
+    HIDING.iter().filter_map(|reason| dropped.get(*reason)).fold(0, |sum, events| sum.saturating_add(*events))
+}
+
+/// `wire::segment::layout::DropReason`s that hide calls.
+const HIDING: [&str; 5] =
+    ["communicator_table_full", "unknown_communicator", "panic", "no_segment", "no_library"];

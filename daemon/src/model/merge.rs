@@ -35,6 +35,10 @@ pub(super) struct Merged {
     /// How the process is looked at: a fact of all its communicators.
     pub(super) collector: bool,
     pub(super) counters: bool,
+    /// Something that hangs are judged by: calls, what a process does.
+    pub(super) calls: bool,
+    /// Something of it that shall not wait for the next tick.
+    pub(super) alarming: bool,
     /// Local ids of the communicators of which the facts changed.
     pub(super) changed: Vec<u64>,
     /// Local ids of the communicators of which only counters or operations changed.
@@ -43,7 +47,7 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Agents tell the counters of a communicator one after the other, so most repeats are of the last.
-    fn count(&mut self, local_id: u64) {
+    pub(super) fn count(&mut self, local_id: u64) {
         if self.counted.last() != Some(&local_id) {
             self.counted.push(local_id);
         }
@@ -88,8 +92,14 @@ impl Process {
         if replaces && (word.stamp != Stamp::STORE || !told.in_flight.is_empty()) {
             self.replace_in_flight(&told.in_flight, &mut merged.counted, word);
         }
+        self.merge_calls(told, replaces, &mut merged, word);
+        self.merge_doing(told, &mut merged, word);
+        let lost = losses::hiding(&self.dropped);
         merged.counters = losses::raise(&mut self.dropped, &told.dropped, word.losses);
-        merged.counters |= !merged.counted.is_empty();
+        if heard_before.is_some() && losses::hiding(&self.dropped) > lost {
+            self.lost_calls = Some(word.now);
+        }
+        merged.counters |= !merged.counted.is_empty() || merged.calls;
         if replaces {
             self.stamp = word.stamp;
         }
@@ -125,7 +135,7 @@ impl Process {
     }
 
     fn merge_state(&mut self, told: &batch::Process, replaces: bool, word: &mut Word<'_>) -> bool {
-        let before = (self.state, self.ended, self.collector_state);
+        let before = (self.state, self.ended, self.collector_state, self.collector.off_since);
         match batch::ProcessState::try_from(told.state) {
             Ok(batch::ProcessState::Unspecified | batch::ProcessState::Running) => {}
             // Who has ended, or comes from files, does not live again: another process has another key.
@@ -142,11 +152,15 @@ impl Process {
         }
         match CollectorState::try_from(told.collector_state) {
             Ok(CollectorState::Unspecified) => {}
-            Ok(state) if replaces => self.collector_state = state,
+            Ok(state) if replaces => {
+                self.collector_state = state;
+                let off = told.collector_off_since_ns.filter(|_| state != CollectorState::On);
+                self.collector.off_since = off.map(Timestamp);
+            }
             Ok(_) => {}
             Err(_) => word.losses.add("unknown_collector_state"),
         }
-        (self.state, self.ended, self.collector_state) != before
+        (self.state, self.ended, self.collector_state, self.collector.off_since) != before
     }
 
     /// What was seen once stays seen; what can be changed is as the newest word says. The store splits a process in two,
@@ -159,6 +173,8 @@ impl Process {
         known.has_segment |= told.has_segment;
         known.n_libraries = known.n_libraries.max(told.n_libraries);
         known.profiler_version = known.profiler_version.max(told.profiler_version);
+        known.launched |= told.launched;
+        known.segment_version = known.segment_version.max(told.segment_version);
         let level = Level::try_from(told.level).unwrap_or_default();
         if level != Level::Unspecified && (replaces || known.level == Level::Unspecified) {
             known.level = level;
@@ -172,7 +188,7 @@ impl Process {
     }
 
     /// This process's part of a communicator, made if there is room. Also without any facts: these may come later.
-    fn local(&mut self, local_id: u64, word: &mut Word<'_>) -> Option<&mut Local> {
+    pub(super) fn local(&mut self, local_id: u64, word: &mut Word<'_>) -> Option<&mut Local> {
         let is_full = self.locals.len() >= MAX_PROCESS_COMMUNICATORS;
         let local = match self.locals.entry(local_id) {
             Entry::Vacant(_) if is_full => {
@@ -308,7 +324,7 @@ fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity 
     }
 }
 
-fn primitive(told: i32, losses: &mut Losses) -> Option<Primitive> {
+pub(super) fn primitive(told: i32, losses: &mut Losses) -> Option<Primitive> {
     let known = batch::Primitive::try_from(told).ok().and_then(batch::Primitive::known);
     if known.is_none() {
         losses.add("unknown_primitive");
@@ -316,7 +332,7 @@ fn primitive(told: i32, losses: &mut Losses) -> Option<Primitive> {
     known
 }
 
-fn is_known_operation(told: &batch::Operation, losses: &mut Losses) -> bool {
+pub(super) fn is_known_operation(told: &batch::Operation, losses: &mut Losses) -> bool {
     match batch::OperationState::try_from(told.state) {
         Ok(batch::OperationState::Unspecified) | Err(_) => {
             losses.add("unknown_operation_state");

@@ -6,10 +6,13 @@
 //! them; the communicator only knows who has which rank. Where a rank is claimed twice there are two communicators of
 //! the same hash: see `families`.
 
+mod activity;
 mod agents;
 mod apply;
+mod calls;
 mod communicator;
 mod counters;
+mod doing;
 mod export;
 mod facts;
 mod families;
@@ -18,6 +21,7 @@ mod forget;
 mod hardware;
 mod history;
 mod id;
+mod kernel;
 pub mod limits;
 mod losses;
 mod merge;
@@ -37,19 +41,23 @@ mod tests;
 pub(crate) use fnv::Fnv;
 pub(crate) use rate::real;
 
+pub use activity::Activity;
+pub use agents::Reading;
 pub use apply::Changes;
+pub use calls::{CommError, Mark, OpenCall, Pair, Sequence};
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
 pub use facts::{Evidence, Facts, LocalState, Position, Sources};
 pub use hardware::{ErrorCount, Gpu, Hardware, Nic, Phase, Port};
 pub use history::Completed;
 pub use id::{CommunicatorId, CommunicatorIdError};
+pub use kernel::{Kernel, KernelMessage};
 pub use names::Name;
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use samples::Sample;
 pub use traffic::{Neighbours, Traffic, traffic};
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::api;
 use crate::clock::Timestamp;
@@ -68,6 +76,10 @@ pub struct Model {
     hosts: BTreeMap<Name, BTreeSet<process::ProcessId>>,
     /// Of hosts; each is in `hosts` too.
     hardware: BTreeMap<Name, Hardware>,
+    /// What kernels say, by host.
+    kernels: BTreeMap<Name, Kernel>,
+    /// Processes of which a look is remembered, the oldest first.
+    looks: VecDeque<process::ProcessId>,
     revision: u64,
     swept: Timestamp,
     losses: losses::Losses,
@@ -172,6 +184,31 @@ impl Model {
         }
     }
 
+    /// The newest reading that covers a process: what it had not told of by then had not happened, whether that reading
+    /// names it or not. `None`: nobody looks at it any more, or nobody has since this daemon started.
+    #[must_use]
+    pub fn reading(&self, process: &Process) -> Option<Reading> {
+        self.agents.reading(process.stamp.agent())
+    }
+
+    /// Stands for an agent that was heard of.
+    #[must_use]
+    pub fn agent(&self, agent_id: &str) -> Option<u64> {
+        self.agents.number(agent_id)
+    }
+
+    /// Stands for the agent that spoke last of a process. `None`: none has since this daemon started.
+    #[must_use]
+    pub fn agent_of(&self, process: &Process) -> Option<u64> {
+        (process.stamp != agents::Stamp::STORE).then(|| process.stamp.agent())
+    }
+
+    /// Processes that live as far as is known, and of which no agent has spoken since this daemon started.
+    pub fn n_unheard(&self, job: &str) -> usize {
+        let processes = self.jobs.get(job).into_iter().flat_map(|job| job.processes(self));
+        processes.filter(|process| process.stamp == agents::Stamp::STORE && process.is_living()).count()
+    }
+
     /// What has become of a process.
     #[must_use]
     pub fn rank_state(&self, process: &Process, now: Timestamp) -> api::RankState {
@@ -191,8 +228,7 @@ impl Model {
     }
 
     fn is_silent(&self, process: &Process, now: Timestamp, limit: std::time::Duration) -> bool {
-        let may_speak = process.ended.is_none() && process.state != ProcessState::Imported;
-        may_speak && now.since(self.last_heard(process)) >= limit
+        process.is_living() && now.since(self.last_heard(process)) >= limit
     }
 }
 

@@ -1,12 +1,15 @@
 //! One training process: who it is, and its own part of each of its communicators.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ringscope_wire::Primitive;
 use ringscope_wire::batch;
 
 use super::CommunicatorId;
+use super::activity::Activity;
 use super::agents::Stamp;
+use super::calls::{OpenCall, Pair, Sequence};
 use super::communicator::RankRef;
 use super::counters::{Counted, Sent};
 use super::facts::Facts;
@@ -29,6 +32,12 @@ pub struct Process {
     pub(super) collector: Collector,
     pub(super) locals: BTreeMap<u64, Local>,
     pub(super) n_links: usize,
+    pub(super) n_pairs: usize,
+    pub(super) open_calls: Vec<OpenCall>,
+    pub(super) last_returned: Option<Timestamp>,
+    pub(super) activity: Option<Activity>,
+    pub(super) look: Option<Arc<batch::Look>>,
+    pub(super) lost_calls: Option<Timestamp>,
     pub(super) dropped: Dropped,
     /// When something was last heard of it, by our clock.
     pub(super) heard: Timestamp,
@@ -79,6 +88,11 @@ pub struct Collector {
     pub n_libraries: u32,
     pub has_segment: bool,
     pub log_lacks: Vec<Name>,
+    /// Started through `ringscope run`.
+    pub launched: bool,
+    pub segment_version: u32,
+    /// Absent: it is on, or not known.
+    pub off_since: Option<Timestamp>,
 }
 
 /// A process's own part of a communicator.
@@ -96,7 +110,18 @@ pub struct Local {
     pub(super) links: BTreeMap<(Primitive, u32), Sent>,
     pub(super) in_flight: Vec<batch::Operation>,
     pub(super) last_completed: Option<batch::Operation>,
+    pub(super) sequence: Option<Sequence>,
+    pub(super) pairs: BTreeMap<(Primitive, u32), Pair>,
+    /// What was asked for, and when the newest of it came.
+    pub(super) recalled: Recalled,
     /// When something was last heard of it, by our clock.
+    pub(super) heard: Timestamp,
+}
+
+/// Operations that were asked for, oldest first, and when the newest of them came.
+#[derive(Debug, Default)]
+pub(super) struct Recalled {
+    pub(super) operations: Vec<batch::Operation>,
     pub(super) heard: Timestamp,
 }
 
@@ -111,6 +136,12 @@ impl Process {
             collector: Collector::default(),
             locals: BTreeMap::new(),
             n_links: 0,
+            n_pairs: 0,
+            open_calls: Vec::new(),
+            last_returned: None,
+            activity: None,
+            look: None,
+            lost_calls: None,
             dropped: Dropped::new(),
             heard: now,
             stamp: Stamp::STORE,
@@ -122,6 +153,18 @@ impl Process {
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Its key, shared.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.key
+    }
+
+    /// When something was last heard of it, by our clock.
+    #[must_use]
+    pub fn heard(&self) -> Timestamp {
+        self.heard
     }
 
     /// Who it is. Absent while no agent has said.
@@ -158,6 +201,48 @@ impl Process {
     #[must_use]
     pub fn collector(&self) -> &Collector {
         &self.collector
+    }
+
+    /// Whether it lives, as far as is known.
+    #[must_use]
+    pub fn is_living(&self) -> bool {
+        self.ended.is_none() && self.state != ProcessState::Imported
+    }
+
+    /// When calls of it were lost last that nobody will tell of any more, by our clock. Absent: none since it was
+    /// heard of.
+    #[must_use]
+    pub fn lost_calls(&self) -> Option<Timestamp> {
+        self.lost_calls
+    }
+
+    /// Its calls into the library that have not returned, oldest first.
+    #[must_use]
+    pub fn open_calls(&self) -> &[OpenCall] {
+        &self.open_calls
+    }
+
+    /// When a call into the library returned last, by the clock of its host. Absent: none did, or not known.
+    #[must_use]
+    pub fn last_returned(&self) -> Option<Timestamp> {
+        self.last_returned
+    }
+
+    /// What the operating system says of it. Absent: it was not read.
+    #[must_use]
+    pub fn activity(&self) -> Option<&Activity> {
+        self.activity.as_ref()
+    }
+
+    /// What it was seen to do when somebody asked last. Absent: nobody has.
+    #[must_use]
+    pub fn look(&self) -> Option<&Arc<batch::Look>> {
+        self.look.as_ref()
+    }
+
+    /// Its parts of communicators, by their local id.
+    pub fn locals(&self) -> impl Iterator<Item = (u64, &Local)> {
+        self.locals.iter().map(|(local_id, local)| (*local_id, local))
     }
 
     /// When counters or facts of any of its communicators came last, by our clock. Absent: none ever came.
@@ -222,6 +307,24 @@ impl Local {
     #[must_use]
     pub fn last_completed(&self) -> Option<&batch::Operation> {
         self.last_completed.as_ref()
+    }
+
+    /// The order of its collective calls. Absent: not told.
+    #[must_use]
+    pub fn sequence(&self) -> Option<&Sequence> {
+        self.sequence.as_ref()
+    }
+
+    /// Its calls of send and recv, by peer, as far as they were told.
+    #[must_use]
+    pub fn pairs(&self) -> &BTreeMap<(Primitive, u32), Pair> {
+        &self.pairs
+    }
+
+    /// Operations that were asked for, oldest first.
+    #[must_use]
+    pub fn recalled(&self) -> &[batch::Operation] {
+        &self.recalled.operations
     }
 
     /// When this rank's part ended: by its own word, or with its process.

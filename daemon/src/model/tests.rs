@@ -501,6 +501,9 @@ fn any_communicator() -> impl Strategy<Value = batch::Communicator> {
                     nvls_channels: init,
                     collnet_channels: last,
                     parent_hash: ended,
+                    error: last,
+                    error_at_ns: ended,
+                    warnings: vec![batch::Evidence::default(); (odd.unsigned_abs() % 10) as usize],
                     evidence: vec![
                         batch::Evidence { text: "ä".repeat(200), ..Default::default() };
                         (odd.unsigned_abs() % 100) as usize
@@ -534,6 +537,13 @@ fn any_process() -> impl Strategy<Value = batch::Process> {
             ..Default::default()
         },
     );
+    let calls = (local(), any::<u64>(), proptest::collection::vec(any::<(u64, u64)>(), 0..40));
+    let sequence = calls.prop_map(|(local_id, calls, marks)| batch::CallSequence {
+        local_id,
+        calls,
+        hash: calls,
+        marks: marks.into_iter().map(|(calls, hash)| batch::SequenceMark { calls, hash }).collect(),
+    });
     let operations = proptest::collection::vec(operation, 0..4);
     let identity =
         proptest::option::of(("(|job)", "(|host-[01]|ä{300})").prop_map(|(job, host)| batch::Identity {
@@ -547,12 +557,26 @@ fn any_process() -> impl Strategy<Value = batch::Process> {
         proptest::collection::vec(any_communicator(), 0..3),
         proptest::collection::vec(counters, 0..3),
         proptest::collection::vec(link, 0..3),
-        (operations.clone(), operations),
+        (operations.clone(), operations, proptest::collection::vec(sequence, 0..3)),
         (-1..5_i32, -1..5_i32, any::<Option<u64>>()),
     )
         .prop_map(
             |(key, identity, communicators, counters, links, operations, (state, collector, ended))| {
+                let said = |local_id| batch::OpenCall { local_id, entered_at_ns: 7, ..Default::default() };
+                let pair = batch::PairCalls { primitive: state, peer: 1, calls: 3, ..Default::default() };
+                let activity = batch::Activity { state: key.clone(), cpu_ns: 5, read_at_ns: 6 };
+                let thread = batch::Thread { python: vec!["x".repeat(3_000); 90], ..Default::default() };
+                let look = batch::Look { at_ns: 3, threads: vec![thread; 40], ..Default::default() };
                 batch::Process {
+                    recalled: operations.0.clone(),
+                    sequences: operations.2,
+                    open_calls: vec![said(ended); (state + 1).unsigned_abs() as usize * 30],
+                    pairs: vec![pair],
+                    activity: Some(activity),
+                    look: ended.map(|_| look),
+                    last_returned_at_ns: ended,
+                    collector_off_since_ns: ended,
+                    segment_version: 5,
                     key,
                     identity,
                     communicators,

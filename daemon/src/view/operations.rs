@@ -70,12 +70,27 @@ fn operation(rank: &RankRef<'_>, told: &batch::Operation, now: Timestamp) -> Opt
             .map_or("unknown", |datatype| Datatype(datatype).label())
             .to_owned(),
         peer: told.peer,
+        call_number: told.call_number,
+        op: told.op.map(|op| op_label(op).to_owned()),
+        started_at: told.started_at_ns.map(Timestamp),
         state,
         issued_at,
         duration_s: until.map_or(0.0, |until| until.since(issued_at).as_secs_f64()),
         channels_done: told.channels_done,
         channels_expected: told.channels_expected,
     })
+}
+
+/// `ncclRedOp_t`; numbers beyond the built-in ones are a program's own.
+fn op_label(op: u32) -> &'static str {
+    match op {
+        0 => "sum",
+        1 => "prod",
+        2 => "max",
+        3 => "min",
+        4 => "avg",
+        _ => "custom",
+    }
 }
 
 /// Whether an operation that was issued and has not completed is still open, or only nobody tells of its end. Imported

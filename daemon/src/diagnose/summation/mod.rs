@@ -9,7 +9,7 @@ mod stuck;
 mod tests;
 mod words;
 
-use super::judge::Judgement;
+use super::judge::{Blame, Judgement};
 use crate::api::{FindingKind, Severity, SummationGroupState};
 use crate::clock::Timestamp;
 use crate::model::Model;
@@ -48,6 +48,7 @@ impl Subject<'_> {
         message: String,
     ) -> Judgement {
         Judgement {
+            blame: Blame::default(),
             kind,
             severity,
             host: self.group.host(place, self.model).into(),

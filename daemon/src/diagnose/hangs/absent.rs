@@ -1,0 +1,265 @@
+//! For whom a place waits: those who would have to be in it, and are not.
+
+use ringscope_wire::Primitive;
+
+use super::graph::Building;
+use super::places::{self, Place};
+use super::scene::{Life, Member, MemberState};
+use super::sight::{Head, Sight, is_over};
+use super::words;
+
+/// Adds the edges from places to those they wait for.
+pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], building: &mut Building<'s>) {
+    let mut at = 0;
+    let n_real = building.nodes.len();
+    while at < n_real {
+        let place = building.nodes[at].place;
+        match place {
+            Place::Collective { communicator, .. } => {
+                let mut numbers = Vec::new();
+                // Places are in order: all numbers of one communicator follow each other.
+                while let Some(Place::Collective { communicator: next, number }) =
+                    building.nodes.get(at).map(|node| node.place)
+                    && next == communicator
+                    && at < n_real
+                {
+                    numbers.push(number);
+                    at += 1;
+                }
+                collective(sight, heads, building, communicator, &numbers);
+                continue;
+            }
+            Place::Pair { .. } => pair(sight, heads, building, at),
+            Place::Init { communicator } => init(sight, building, communicator),
+            Place::Split { parent } => split(sight, building, at, parent),
+            Place::Teardown { communicator } => teardown(sight, building, communicator),
+            Place::Window { communicator } => window(sight, building, at, communicator),
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// How far a rank truly is: it is waited for in every call from this number on.
+fn reached(
+    sight: &Sight<'_, '_>,
+    heads: &[Vec<Head<'_>>],
+    communicator: u32,
+    place: u32,
+    member: &Member<'_>,
+) -> u64 {
+    let Some(calls) = member.calls else { return 0 };
+    let process = sight.process(member.process);
+    let oldest = member.open.iter().find(|operation| operation.number.is_some());
+    let Some((number, operation)) = oldest.and_then(|operation| Some((operation.number?, operation))) else {
+        return calls.made;
+    };
+    if !member.completion_known {
+        return calls.made;
+    }
+    let is_head = heads[member.process as usize].iter().any(|head| {
+        head.communicator == communicator && head.member == place && std::ptr::eq(head.operation, operation)
+    });
+    let takes_part = is_head && words::stopped(process).is_none() && is_alive(process.life);
+    if takes_part { number + 1 } else { number }
+}
+
+fn is_alive(life: Life) -> bool {
+    matches!(life, Life::Running | Life::Imported)
+}
+
+/// The calls of one communicator: `numbers` ascending.
+fn collective<'s>(
+    sight: &Sight<'s, '_>,
+    heads: &[Vec<Head<'s>>],
+    building: &mut Building<'s>,
+    communicator: u32,
+    numbers: &[u64],
+) {
+    let of = sight.communicator(communicator);
+    let mut behind = Vec::with_capacity(numbers.len());
+    for (at, number) in numbers.iter().enumerate() {
+        let node = building.place(Place::Behind { communicator, number: *number });
+        let call = building.place(Place::Collective { communicator, number: *number });
+        building.wait(call, node);
+        if let Some(lower) = at.checked_sub(1).and_then(|lower| behind.get(lower)) {
+            building.wait(node, *lower);
+        }
+        behind.push(node);
+    }
+    for (member, place) in of.members.iter().zip(0_u32..) {
+        let reached = reached(sight, heads, communicator, place, member);
+        let first = numbers.partition_point(|number| *number < reached);
+        let Some(node) = behind.get(first) else { continue };
+        let to = awaited(sight, building, communicator, place);
+        building.wait(*node, to);
+    }
+    if let Some(first) = behind.first()
+        && of.members.len() < of.n_ranks as usize
+    {
+        let unseen = building.place(Place::Unseen { communicator });
+        building.wait(*first, unseen);
+    }
+}
+
+/// The node of a rank that is waited for: its process, or its part alone where that is over.
+fn awaited(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32, place: u32) -> u32 {
+    let member = sight.member(communicator, place);
+    let process = sight.process(member.process);
+    let goes = is_over(member.state) || places::leaving(process, communicator).is_some();
+    if goes && is_alive(process.life) && words::stopped(process).is_none() {
+        building.place(Place::Gone { communicator, member: place })
+    } else {
+        member.process
+    }
+}
+
+/// A send or receive: each side waits for the other, unless that is in it too.
+fn pair(sight: &Sight<'_, '_>, heads: &[Vec<Head<'_>>], building: &mut Building<'_>, at: usize) {
+    let Place::Pair { communicator, from, to } = building.nodes[at].place else { return };
+    let sides = [(from, to, Primitive::Send), (to, from, Primitive::Recv)];
+    for (rank, peer, primitive) in sides {
+        let place = building.place(Place::Pair { communicator, from, to });
+        let Some(member) = sight.by_rank(communicator, rank) else {
+            let unseen = building.place(Place::Unseen { communicator });
+            building.wait(place, unseen);
+            continue;
+        };
+        let process = sight.member(communicator, member).process;
+        let is_in = heads[process as usize].iter().any(|head| {
+            let signature = &head.operation.signature;
+            head.communicator == communicator
+                && signature.primitive == primitive
+                && signature.peer == Some(peer)
+        });
+        if !is_in || !places::can_wait(sight, sight.process(process)) {
+            let node = awaited(sight, building, communicator, member);
+            building.wait(place, node);
+        }
+    }
+}
+
+/// An init waits for the ranks that have not come, and for those that cannot go on.
+fn init(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) {
+    let of = sight.communicator(communicator);
+    let place = building.place(Place::Init { communicator });
+    for (member, index) in of.members.iter().zip(0_u32..) {
+        let process = sight.process(member.process);
+        let failed = member.state == MemberState::Failed || member.state == MemberState::Aborted;
+        let cannot =
+            !is_alive(process.life) || words::stopped(process).is_some() || sight.is_unheard(process);
+        let forming = member.state == MemberState::Forming;
+        if failed || forming && cannot {
+            let node = awaited(sight, building, communicator, index);
+            building.wait(place, node);
+        }
+    }
+    let missing = (of.n_ranks as usize).saturating_sub(of.members.len());
+    if missing == 0 || !siblings(sight, communicator).is_empty() {
+        return;
+    }
+    let candidates = candidates(sight, communicator);
+    if candidates.len() == missing {
+        for process in candidates {
+            building.wait(place, process);
+        }
+    } else {
+        let unseen = building.place(Place::Unseen { communicator });
+        building.wait(place, unseen);
+    }
+}
+
+/// Communicators with the same hash: the same init with another number of ranks.
+pub(super) fn siblings(sight: &Sight<'_, '_>, communicator: u32) -> Vec<u32> {
+    let of = sight.communicator(communicator);
+    if of.hash == 0 {
+        return Vec::new();
+    }
+    let all = sight.scene.communicators.iter().zip(0_u32..);
+    let same = all.filter(|(other, index)| {
+        *index != communicator && other.hash == of.hash && other.n_ranks != of.n_ranks
+    });
+    same.map(|(_, index)| index).collect()
+}
+
+/// The processes that may be the ranks that have not come: those of the same numbers where ranks here are the job's
+/// ranks, else all others of the job.
+fn candidates(sight: &Sight<'_, '_>, communicator: u32) -> Vec<u32> {
+    let of = sight.communicator(communicator);
+    let mut is_in = vec![false; sight.scene.processes.len()];
+    for member in &of.members {
+        is_in[member.process as usize] = true;
+    }
+    let is_world = of.members.iter().all(|member| {
+        let process = sight.process(member.process);
+        process.global_rank == Some(member.rank) && process.world_size.is_none_or(|size| size == of.n_ranks)
+    });
+    let others = (0_u32..).zip(&sight.scene.processes).filter(|(index, _)| !is_in[*index as usize]);
+    let mut latest: Vec<(u32, u32)> = Vec::new();
+    let mut unnumbered = Vec::new();
+    for (index, process) in others {
+        match process.global_rank.filter(|_| is_world) {
+            Some(rank) if rank < of.n_ranks && sight.by_rank(communicator, rank).is_none() => {
+                latest.push((rank, index));
+            }
+            None if process.life == Life::Running => unnumbered.push(index),
+            _ => {}
+        }
+    }
+    if latest.is_empty() {
+        return unnumbered;
+    }
+    // Of restarted processes of one rank the newest counts.
+    latest.sort_by_key(|(rank, index)| (*rank, std::cmp::Reverse(sight.process(*index).started_at)));
+    latest.dedup_by_key(|(rank, _)| *rank);
+    latest.into_iter().map(|(_, index)| index).collect()
+}
+
+/// A split waits for the ranks of the parent that have not called it, and have not come out of it.
+fn split(sight: &Sight<'_, '_>, building: &mut Building<'_>, at: usize, parent: u32) {
+    let place = building.place(Place::Split { parent });
+    let waiters = &building.nodes[at].waiters;
+    let Some(first) = waiters.iter().map(|waiter| waiter.since_ours).min() else { return };
+    let is_in: Vec<u32> = waiters.iter().map(|waiter| waiter.process).collect();
+    let hash = sight.communicator(parent).hash;
+    let mut came_out = vec![false; sight.scene.processes.len()];
+    for child in sight.scene.communicators.iter().filter(|child| child.parent_hash == Some(hash)) {
+        for member in &child.members {
+            let created = sight.process(member.process).ours(member.created_at);
+            came_out[member.process as usize] |= created >= first;
+        }
+    }
+    for (member, index) in sight.communicator(parent).members.iter().zip(0_u32..) {
+        let process = sight.process(member.process);
+        let knows = is_in.binary_search(&member.process).is_ok() && is_alive(process.life);
+        if !knows && !came_out[member.process as usize] {
+            let node = awaited(sight, building, parent, index);
+            building.wait(place, node);
+        }
+    }
+}
+
+/// A destroy waits for the ranks that still use the communicator.
+fn teardown(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) {
+    let place = building.place(Place::Teardown { communicator });
+    for member in &sight.communicator(communicator).members {
+        let process = sight.process(member.process);
+        let uses = !is_over(member.state) && places::leaving(process, communicator).is_none();
+        let cannot = !is_over(member.state) && (!is_alive(process.life) || words::stopped(process).is_some());
+        if uses || cannot {
+            building.wait(place, member.process);
+        }
+    }
+}
+
+/// The registration of a window waits for those who are not in it.
+fn window(sight: &Sight<'_, '_>, building: &mut Building<'_>, at: usize, communicator: u32) {
+    let place = building.place(Place::Window { communicator });
+    let is_in: Vec<u32> = building.nodes[at].waiters.iter().map(|waiter| waiter.process).collect();
+    for (member, index) in sight.communicator(communicator).members.iter().zip(0_u32..) {
+        if is_in.binary_search(&member.process).is_err() {
+            let node = awaited(sight, building, communicator, index);
+            building.wait(place, node);
+        }
+    }
+}

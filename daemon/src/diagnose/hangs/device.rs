@@ -1,0 +1,56 @@
+//! Called, and never started on the GPU: it is busy with something else, or the stream of the call waits.
+
+use std::time::Duration;
+
+use super::case::Case;
+use super::missing::{number_of, place_key};
+use super::words;
+use crate::api::{FindingKind, Severity};
+use crate::words::{duration, list};
+
+/// Judges those in a full place who have not started, where that is known of all, and somebody else has started or
+/// nobody has. Returns whether this explains that it does not end.
+pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32, age: Duration) -> bool {
+    let at = case.node(place).place;
+    let heads: Vec<_> = case
+        .node(place)
+        .waiters
+        .iter()
+        .filter_map(|waiter| Some((waiter.process, waiter.rank, waiter.head?.operation)))
+        .collect();
+    let known = heads.iter().filter(|(.., operation)| operation.start_known);
+    let late: Vec<_> = known.clone().filter(|(.., operation)| operation.started_at.is_none()).collect();
+    if late.is_empty() || known.count() < heads.len() {
+        return false;
+    }
+    let of = case.place_words(place);
+    let doing = format!("has called {of} and not started it for {}", duration(age));
+    let culprits: Vec<(u32, Option<u32>, String)> =
+        late.iter().map(|(process, rank, _)| (*process, Some(*rank), doing.clone())).collect();
+    let mut judgement = case.blank(FindingKind::DeviceStalled, Some(at.communicator()));
+    judgement.began_at = case.first_in(place).map(|first| first.since);
+    case.accuse(&mut judgement, &culprits);
+    judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &judgement.culprits);
+    judgement.cause = if late.len() == heads.len() { "nobody_started" } else { "not_started" };
+    judgement.severity = Severity::Critical;
+    judgement.key = format!("{}/device", place_key(at));
+    let who: Vec<String> = culprits
+        .iter()
+        .take(words::NAMED + 1)
+        .map(|(process, rank, _)| words::who(case.sight, *process, *rank))
+        .collect();
+    let who: Vec<&str> = who.iter().map(String::as_str).collect();
+    let (has, does) = if culprits.len() == 1 { ("has", "its GPU is") } else { ("have", "their GPUs are") };
+    judgement.message = format!(
+        "{} {has} called {of} and not started it for {}: {does} busy with something else, or the stream waits; {}",
+        list(&who, words::NAMED),
+        duration(age),
+        words::others_wait(judgement.victims.len())
+    );
+    judgement.advice = "See what runs on the GPU (`nvidia-smi`, a profiler): a kernel that does not end, a stream that waits \
+                        for an event that nobody records, or a failed GPU (Xid in the kernel's log)."
+        .to_owned();
+    case.warnings(at.communicator(), &mut judgement);
+    case.tell(judgement, true).number = number_of(at);
+    true
+}

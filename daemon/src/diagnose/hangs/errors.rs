@@ -1,0 +1,121 @@
+//! Errors that the library gave. Of those that differ, "remote error" is what the others' neighbours say: who says
+//! something else is nearer to the cause.
+
+use std::collections::BTreeMap;
+
+use super::case::Case;
+use super::scene::{CommError, Life, Member, MemberState};
+use super::words;
+use crate::api::{Detail, FindingKind, Severity};
+use crate::words::plural;
+
+/// One judgement for each communicator that is in use and has an error.
+pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
+    let sight = case.sight;
+    for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
+        let failed = |member: &&Member<'_>| {
+            member.error.as_ref().is_some_and(|error| error.code != IN_PROGRESS && error.code != SUCCESS)
+                && sight.process(member.process).life != Life::Exited
+        };
+        let told: Vec<&Member<'_>> = communicator.members.iter().filter(failed).collect();
+        // Who has destroyed it in good order has got over it.
+        if told.is_empty() || communicator.members.iter().all(|member| member.state == MemberState::Destroyed)
+        {
+            continue;
+        }
+        let when = |member: &&&Member<'_>| {
+            let error = member.error.as_ref();
+            let at = error.and_then(|error| error.at).map(|at| sight.process(member.process).ours(at));
+            (error.is_some_and(|error| error.code == REMOTE), at.is_none(), at, member.rank)
+        };
+        let Some((first, error)) =
+            told.iter().min_by_key(when).and_then(|member| Some((*member, member.error.as_ref()?)))
+        else {
+            continue;
+        };
+        let mut judgement = case.blank(FindingKind::AsyncError, Some(index));
+        judgement.began_at = error.at;
+        judgement.cause = word(error.code);
+        judgement.key = "error".to_owned();
+        judgement.severity = Severity::Critical;
+        let doing = format!("got {} from {}", name(error.code), function(error));
+        case.accuse(&mut judgement, &[(first.process, Some(first.rank), doing.clone())]);
+        let victims = told.iter().map(|member| member.process).filter(|process| *process != first.process);
+        judgement.victims = victims.collect();
+        judgement.victims.sort_unstable();
+        judgement.victims.dedup();
+        let at = error.at.map(|at| format!(" at {}", words::clock(at))).unwrap_or_default();
+        let others = match told.len() - 1 {
+            0 => String::new(),
+            n => format!("; {} said so as well", plural(n, "other rank")),
+        };
+        judgement.message = format!(
+            "{} {doing}{at} in {}{others}",
+            words::who(sight, first.process, Some(first.rank)),
+            words::comm(communicator)
+        );
+        judgement.advice = advice(error.code).to_owned();
+        judgement.details.push(by_code(&told));
+        case.warnings(index, &mut judgement);
+        case.tell(judgement, true);
+    }
+}
+
+fn by_code(told: &[&Member<'_>]) -> Detail {
+    let mut ranks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for member in told {
+        ranks.entry(member.error.as_ref().map_or(0, |error| error.code)).or_default().push(member.rank);
+    }
+    let lines = ranks.iter().map(|(code, ranks)| format!("{}: {}", name(*code), words::ranks(ranks)));
+    Detail { title: "Who got what".to_owned(), lines: lines.collect() }
+}
+
+fn function<'e>(error: &'e CommError<'_>) -> &'e str {
+    if error.function.is_empty() { "the library" } else { &error.function }
+}
+
+/// Source: `ncclResult_t`.
+fn name(code: u32) -> String {
+    let name = match code {
+        1 => "ncclUnhandledCudaError",
+        2 => "ncclSystemError",
+        3 => "ncclInternalError",
+        4 => "ncclInvalidArgument",
+        5 => "ncclInvalidUsage",
+        REMOTE => "ncclRemoteError",
+        8 => "ncclTimeout",
+        other => return format!("result {other}"),
+    };
+    name.to_owned()
+}
+
+fn word(code: u32) -> &'static str {
+    match code {
+        1 => "cuda_error",
+        2 => "system_error",
+        3 => "internal_error",
+        4 => "invalid_argument",
+        5 => "invalid_usage",
+        REMOTE => "remote_error",
+        8 => "timeout",
+        _ => "error",
+    }
+}
+
+fn advice(code: u32) -> &'static str {
+    match code {
+        1 => "A CUDA call failed: see this rank's output, and the kernel's log of its host for Xid.",
+        2 => {
+            "A system call failed: a connection, a limit (ulimit, shm) or a device; the WARN lines beside it say which."
+        }
+        4 | 5 => "The program calls the library wrongly: the WARN lines beside it say how.",
+        REMOTE => {
+            "Another process ended or failed: look for the rank that says something else, or that is gone."
+        }
+        _ => "See the library's WARN lines of this rank.",
+    }
+}
+
+const SUCCESS: u32 = 0;
+const REMOTE: u32 = 6;
+const IN_PROGRESS: u32 = 7;

@@ -1,0 +1,128 @@
+//! Inits and splits that do not end: who disagrees on the number of ranks, who has not come, or all have and stay.
+
+use super::absent::siblings;
+use super::case::Case;
+use super::places::Place;
+use super::words;
+use crate::api::{Detail, FindingKind, Severity};
+use crate::words::duration;
+
+/// Ranks of one init that give other numbers of ranks: they will never be complete. The smaller part is odd.
+pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
+    let sight = case.sight;
+    for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
+        let forming =
+            communicator.members.iter().any(|member| member.state == super::scene::MemberState::Forming);
+        if !forming {
+            continue;
+        }
+        let others = siblings(sight, index);
+        let members = |of: &u32| sight.communicator(*of).members.len();
+        // Told once, of the part with the fewest ranks.
+        let Some(most) = others.iter().max_by_key(|other| (members(other), **other)) else { continue };
+        if (members(&index), index) >= (members(most), *most) {
+            continue;
+        }
+        let mut judgement = case.blank(FindingKind::InitStuck, Some(index));
+        judgement.began_at = communicator.members.iter().map(|member| member.created_at).min();
+        let says = format!("says that there are {} ranks", communicator.n_ranks);
+        let culprits: Vec<(u32, Option<u32>, String)> = communicator
+            .members
+            .iter()
+            .map(|member| (member.process, Some(member.rank), says.clone()))
+            .collect();
+        case.accuse(&mut judgement, &culprits);
+        let majority = sight.communicator(*most);
+        judgement.victims = majority.members.iter().map(|member| member.process).collect();
+        judgement.victims.sort_unstable();
+        judgement.victims.retain(|process| judgement.culprits.binary_search(process).is_err());
+        judgement.cause = "n_ranks_differ";
+        judgement.key = "n_ranks".to_owned();
+        judgement.severity = Severity::Critical;
+        let ranks: Vec<u32> = communicator.members.iter().map(|member| member.rank).collect();
+        let who = match culprits.as_slice() {
+            [(process, rank, _)] => words::who(sight, *process, *rank),
+            _ => words::ranks(&ranks),
+        };
+        judgement.message = format!(
+            "{who} called the init of {} with {} ranks, {} others with {}: it cannot end",
+            words::comm(majority),
+            communicator.n_ranks,
+            majority.members.len(),
+            majority.n_ranks
+        );
+        judgement.advice = "Give all ranks the same world size (WORLD_SIZE, the launcher's number of nodes and of processes \
+             per node) and restart."
+            .to_owned();
+        case.tell(judgement, true);
+    }
+}
+
+/// All have come, and the init does not end.
+pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
+    let at = case.node(place).place;
+    let sight = case.sight;
+    let age = case.age(place);
+    let disagrees = matches!(at, Place::Init { communicator } if !siblings(sight, communicator).is_empty());
+    if age < sight.settings.init_told || disagrees {
+        return;
+    }
+    let mut judgement = case.blank(FindingKind::InitStuck, Some(at.communicator()));
+    judgement.began_at = case.first_in(place).map(|first| first.since);
+    judgement.severity =
+        if age >= sight.settings.init_critical { Severity::Critical } else { Severity::Warning };
+    judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
+    judgement.cause = "all_in";
+    judgement.key = format!("{}/all", super::missing::place_key(at));
+    judgement.message = format!(
+        "all {} ranks are in {} for {}, and it does not end: not the program",
+        case.node(place).waiters.len(),
+        case.place_words(place),
+        duration(age)
+    );
+    judgement.advice =
+        "They cannot reach each other: see the library's WARN lines, the network interface that it chose \
+         (NCCL_SOCKET_IFNAME) and firewalls between the hosts."
+            .to_owned();
+    case.warnings(at.communicator(), &mut judgement);
+    case.tell(judgement, false);
+}
+
+/// Of ranks nobody tells: the sentence, which says what would be needed.
+pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &str) -> String {
+    let at = case.node(place).place;
+    let communicator = case.sight.communicator(at.communicator());
+    let ranks = unseen_ranks(communicator.n_ranks, communicator.members.iter().map(|member| member.rank));
+    let names = words::ranks(&ranks);
+    if matches!(at, Place::Init { .. }) {
+        let seen = communicator.members.len();
+        return format!("{names} have not called {of}, {seen} of {} have; {waiting}", communicator.n_ranks);
+    }
+    format!("{names} of {of} are not seen, so nobody knows whether they have come; {waiting}")
+}
+
+/// The ranks of which nobody tells, ascending; the first ones.
+fn unseen_ranks(n_ranks: u32, seen: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut seen = seen.peekable();
+    let unseen = (0..n_ranks).filter(|rank| seen.next_if_eq(rank).is_none());
+    unseen.take(UNSEEN_NAMED).collect()
+}
+
+/// Which ranks of an init are in which phase, beside the judgement of those who have not come.
+pub(super) fn phases(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detail> {
+    let of = case.sight.communicator(communicator);
+    let (forming, formed): (Vec<_>, Vec<_>) =
+        of.members.iter().partition(|member| member.state == super::scene::MemberState::Forming);
+    let ranks = |members: &[&super::scene::Member<'_>]| {
+        let ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
+        words::ranks(&ranks)
+    };
+    let mut lines = vec![format!("in the init: {}", ranks(&forming))];
+    if !formed.is_empty() {
+        lines.push(format!("through it: {}", ranks(&formed)));
+    }
+    (!forming.is_empty()).then(|| Detail { title: "Who is where".to_owned(), lines })
+}
+
+/// Ranks of which nobody tells that are looked for.
+const UNSEEN_NAMED: usize = 64;

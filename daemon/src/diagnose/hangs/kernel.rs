@@ -1,0 +1,178 @@
+//! What the kernels say: faults of GPUs, NICs, memory and disks, joined to the ranks that they hit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ringscope_wire::batch::{KernelMessage, KernelMessageKind as Kind};
+
+use super::case::Case;
+use super::scene::{Host, Life};
+use super::words;
+use crate::api::{Detail, FindingKind, Severity};
+use crate::clock::Timestamp;
+use crate::words::plural;
+
+/// One judgement for each thing of a host that its kernel complains about.
+pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
+    let sight = case.sight;
+    for (host, index) in sight.scene.hosts.iter().zip(0_u32..) {
+        let mut by_subject: BTreeMap<String, Vec<&KernelMessage>> = BTreeMap::new();
+        for message in &host.kernel {
+            by_subject.entry(subject_key(message)).or_default().push(message);
+        }
+        for (key, messages) in by_subject {
+            fault(case, host, index, &key, &messages);
+        }
+    }
+}
+
+fn fault(case: &mut Case<'_, '_, '_>, host: &Host<'_>, index: u32, key: &str, messages: &[&KernelMessage]) {
+    let sight = case.sight;
+    let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return };
+    let mut judgement = case.blank(FindingKind::KernelFault, None);
+    judgement.host = Some(index);
+    judgement.key = format!("{}/{key}", host.name);
+    judgement.cause = cause(last.kind());
+    judgement.began_at = Some(Timestamp(first.at_ns));
+    judgement.nic = (!last.nic.is_empty()).then(|| last.nic.clone());
+    let hit = hit(case, index, last);
+    if let Some((process, rank)) = hit {
+        judgement.culprits = vec![process];
+        judgement.rank = rank.map(|(_, rank)| rank);
+        judgement.communicator = rank.map(|(communicator, _)| communicator);
+        judgement.accused =
+            vec![words::culprit(sight, process, rank.map(|(_, rank)| rank), "is hit by it".to_owned())];
+    }
+    let is_gone = hit.is_some_and(|(process, _)| sight.process(process).life == Life::Killed);
+    judgement.severity = if is_fatal(last) || is_gone { Severity::Critical } else { Severity::Warning };
+    let of = hit.map(|(process, rank)| words::who(sight, process, rank.map(|(_, rank)| rank)));
+    let of = of.map(|of| format!("; it hits {of}")).unwrap_or_default();
+    let times = match messages.len() {
+        1 => String::new(),
+        n => format!(" ({} since {})", plural(n, "message"), words::clock(Timestamp(first.at_ns))),
+    };
+    judgement.message = format!("{}: {}{times}{of}", host.name, said(last));
+    judgement.advice = advice(last).to_owned();
+    let lines = messages.iter().rev().take(LINES).rev();
+    let lines = lines.map(|message| format!("{} {}", words::clock(Timestamp(message.at_ns)), message.text));
+    judgement.details.push(Detail { title: format!("Kernel of {}", host.name), lines: lines.collect() });
+    case.tell(judgement, false);
+}
+
+/// What the kernel said about a process that has died, or about its host at that time: a word, and a sentence.
+pub(super) fn words_about(
+    case: &Case<'_, '_, '_>,
+    host: u32,
+    process: u32,
+    died: Option<Timestamp>,
+) -> Option<(&'static str, String)> {
+    let it = case.sight.process(process);
+    let kernel = &case.sight.scene.hosts.get(host as usize)?.kernel;
+    let near = |message: &&&KernelMessage| {
+        let at = Timestamp(message.at_ns);
+        died.is_none_or(|died| died.since(at) < BEFORE_DEATH && at.since(died) < AFTER_DEATH)
+    };
+    let of_it = |message: &&&KernelMessage| message.pid == Some(it.pid);
+    let told = kernel.iter().filter(near).find(of_it);
+    let told = told
+        .or_else(|| kernel.iter().filter(near).find(|message| message.pid.is_none() && is_fatal(message)))?;
+    Some((cause(told.kind()), said(told)))
+}
+
+/// The process that it hits, with a communicator and its rank there: by pid, or by the PCI address of its GPU.
+fn hit(case: &Case<'_, '_, '_>, host: u32, message: &KernelMessage) -> Option<(u32, Option<(u32, u32)>)> {
+    let sight = case.sight;
+    let on_host = || (0_u32..).zip(&sight.scene.processes).filter(|(_, process)| process.host == host);
+    let largest = |process: u32| {
+        let parts = sight.parts(process).iter();
+        let part = parts.max_by_key(|(communicator, _)| sight.communicator(*communicator).members.len())?;
+        Some((part.0, sight.member(part.0, part.1).rank))
+    };
+    let by_pid = on_host().find(|(_, process)| message.pid.is_some_and(|pid| pid == process.pid));
+    let by_gpu = || {
+        on_host().find(|(index, _)| {
+            let parts = sight.parts(*index).iter();
+            parts
+                .clone()
+                .any(|(communicator, place)| is_pci(sight.member(*communicator, *place).gpu, &message.pci))
+        })
+    };
+    let (process, _) = by_pid.or_else(by_gpu)?;
+    Some((process, largest(process)))
+}
+
+/// Whether two PCI addresses are one: the library writes its domain and case as it likes.
+fn is_pci(gpu: &str, pci: &str) -> bool {
+    let plain = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        let text = text.split('.').next().unwrap_or_default().to_owned();
+        text.trim_start_matches('0').trim_start_matches(':').to_owned()
+    };
+    !gpu.is_empty() && pci.contains(':') && plain(gpu) == plain(pci)
+}
+
+fn subject_key(message: &KernelMessage) -> String {
+    let subject = match (&message.pci, &message.nic, message.pid) {
+        (_, nic, _) if !nic.is_empty() => nic.clone(),
+        (pci, ..) if !pci.is_empty() => pci.clone(),
+        (.., Some(pid)) => pid.to_string(),
+        _ => String::new(),
+    };
+    format!("{}/{subject}", cause(message.kind()))
+}
+
+fn said(message: &KernelMessage) -> String {
+    let what = if message.meaning.is_empty() { &message.text } else { &message.meaning };
+    match (&message.nic, &message.pci) {
+        (nic, _) if !nic.is_empty() && !what.contains(nic.as_str()) => format!("{nic}: {what}"),
+        (_, pci) if !pci.is_empty() && !what.contains(pci.as_str()) => format!("{what} at {pci}"),
+        _ => what.clone(),
+    }
+}
+
+/// Whether what it is about does not come back by itself.
+fn is_fatal(message: &KernelMessage) -> bool {
+    match message.kind() {
+        Kind::GpuXid => message.xid.is_none_or(|xid| FATAL_XIDS.contains(&xid)),
+        Kind::OutOfMemory | Kind::MachineCheck => true,
+        _ => false,
+    }
+}
+
+fn cause(kind: Kind) -> &'static str {
+    match kind {
+        Kind::GpuXid => "xid",
+        Kind::Link => "link",
+        Kind::Pcie => "pcie",
+        Kind::OutOfMemory => "out_of_memory",
+        Kind::MachineCheck => "machine_check",
+        Kind::Storage => "storage",
+        Kind::Crash => "crash",
+        Kind::Blocked => "blocked",
+        Kind::Unspecified => "kernel",
+    }
+}
+
+fn advice(message: &KernelMessage) -> &'static str {
+    match message.kind() {
+        Kind::GpuXid => "Drain the host and reset or replace the GPU as NVIDIA's Xid table says.",
+        Kind::Link => "See the cable, the module and the switch port of this link.",
+        Kind::Pcie => "See the slot and the riser of this device; drain the host if errors go on.",
+        Kind::OutOfMemory => {
+            "Give the job more memory, or lower what it keeps (data loader workers, pinned buffers)."
+        }
+        Kind::MachineCheck => "Drain the host: its memory or processor is failing.",
+        Kind::Storage => "See the file server and the network to it.",
+        Kind::Crash => "See the core dump and the output of this process.",
+        Kind::Blocked | Kind::Unspecified => "See the kernel's log of this host.",
+    }
+}
+
+/// Xids after which the GPU or the process does not go on. Source: NVIDIA, "XID Errors": 48 double-bit ECC, 63/64 row
+/// remapping, 74 NVLink, 79 off the bus, 94/95 uncontained ECC, 109 context switch timeout, 119/120 GSP, 140 ECC.
+const FATAL_XIDS: [u32; 11] = [48, 63, 64, 74, 79, 94, 95, 109, 119, 120, 140];
+/// Messages that are shown.
+const LINES: usize = 8;
+/// How long before a death a message may explain it, and how long after: logs are written late.
+const BEFORE_DEATH: Duration = Duration::from_secs(30);
+const AFTER_DEATH: Duration = Duration::from_secs(10);

@@ -1,0 +1,285 @@
+//! One look of the judge: peace is found out first, and costs nearly nothing.
+
+use std::time::Duration;
+
+use super::case::{Case, Found};
+use super::graph::Graph;
+use super::hashes::Differ;
+use super::memory::{Memory, key};
+use super::missing::lives;
+use super::places::Place;
+use super::scene::{Life, MemberState, Scene};
+use super::sight::{Sight, is_over};
+use super::verdict::{Ask, Question, Verdict};
+use super::{
+    Settings, dead, deadlock, errors, host_lost, init, kernel, mismatch, missing, p2p, sinks, standing,
+    teardown, transfer, words,
+};
+use crate::api::{FindingKind, Severity};
+
+/// The judge of one job: what it has to remember from look to look. Drop it with the job.
+#[derive(Debug, Default)]
+pub struct Judge {
+    memory: Memory,
+}
+
+impl Judge {
+    /// Looks at the job. Call it once a second, and as soon as something ends badly; a look at the same readings again
+    /// changes nothing. Costs nearly nothing while nothing is open for longer than [`super::scene::QUIET`].
+    pub fn look(&mut self, scene: &Scene<'_>, settings: &Settings) -> Verdict {
+        let sight = Sight::new(scene, settings);
+        self.memory.learn(&sight);
+        let differ = self.memory.hashes.compare(&sight);
+        let (found, asks) = if differ.is_empty() && is_peace(&sight) {
+            (Vec::new(), Vec::new())
+        } else {
+            self.judge(&sight, &differ)
+        };
+        let mut verdict = Verdict::default();
+        let confirmed = self.confirm(&sight, found);
+        let told = order(confirmed, &mut verdict);
+        verdict.asks = self.asks(&sight, &told, asks);
+        standing::fill(&sight, &mut verdict, &told);
+        self.memory.end_of_look(&sight);
+        verdict
+    }
+
+    /// Tells the judge how long waits of this job lasted that ended well, as the store remembers it: a judge that was
+    /// just made would learn it anew.
+    pub fn restore_longest_wait(&mut self, longest: Duration) {
+        self.memory.restore_longest_wait(longest);
+    }
+
+    /// The longest wait for a rank of this job that ended well, to be remembered.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        self.memory.longest_wait()
+    }
+
+    fn judge(&mut self, sight: &Sight<'_, '_>, differ: &[Differ]) -> (Vec<Found>, Vec<Ask>) {
+        let graph = Graph::new(sight, false);
+        let memory = &mut self.memory;
+        let mut case = Case { sight, graph: &graph, memory, found: Vec::new(), asks: Vec::new() };
+        let sorted = sinks::sort(&case, graph.sinks());
+        errors::judge(&mut case);
+        kernel::judge(&mut case);
+        host_lost::judge(&mut case);
+        init::disagreements(&mut case);
+        for differ in differ {
+            mismatch::by_hash(&mut case, differ);
+        }
+        for communicator in in_wait(&case) {
+            mismatch::judge(&mut case, communicator);
+        }
+        dead::judge(&mut case, &sorted.groups);
+        let (groups, left_out) = sorted.groups.split_at(sorted.groups.len().min(MAX_JUDGEMENTS));
+        debug_assert!(left_out.is_empty() || groups.len() == MAX_JUDGEMENTS, "cut only at the limit");
+        for group in groups {
+            missing::judge(&mut case, group);
+        }
+        for circle in sorted.circles.iter().take(MAX_JUDGEMENTS) {
+            deadlock::judge(&mut case, circle);
+        }
+        for place in sorted.full.iter().take(MAX_JUDGEMENTS) {
+            full(&mut case, *place);
+        }
+        let Case { mut found, mut asks, .. } = case;
+        if sorted.full.len() > 1 {
+            self.across_streams(sight, &mut found, &mut asks);
+        }
+        (found, asks)
+    }
+
+    /// Several full calls do not end: perhaps the GPUs run all streams in the order of the calls, and that differs.
+    fn across_streams(&mut self, sight: &Sight<'_, '_>, found: &mut Vec<Found>, asks: &mut Vec<Ask>) {
+        let stalled = |found: &Found| {
+            found.judgement.kind == FindingKind::TransferStalled
+                || found.judgement.kind == FindingKind::DeviceStalled
+        };
+        if found.iter().filter(|found| stalled(found)).count() < 2 {
+            return;
+        }
+        let graph = Graph::new(sight, true);
+        let mut case =
+            Case { sight, graph: &graph, memory: &mut self.memory, found: Vec::new(), asks: Vec::new() };
+        let circles = sinks::sort(&case, graph.sinks()).circles;
+        for circle in circles.iter().take(MAX_JUDGEMENTS) {
+            deadlock::judge(&mut case, circle);
+        }
+        if !case.found.is_empty() {
+            found.retain(|found| !stalled(found));
+            found.append(&mut case.found);
+            asks.append(&mut case.asks);
+        }
+    }
+
+    /// Leaves out what was not seen twice and has to be.
+    fn confirm(&mut self, sight: &Sight<'_, '_>, found: Vec<Found>) -> Vec<Found> {
+        let mut keys = std::collections::HashSet::new();
+        let mut told = Vec::with_capacity(found.len());
+        for found in found {
+            if self.memory.is_confirmed(sight, &found) && keys.insert(key(sight, &found.judgement)) {
+                told.push(found);
+            }
+        }
+        told
+    }
+
+    /// The questions that are put now: of those that were found out about, and those that may lead on.
+    fn asks(&mut self, sight: &Sight<'_, '_>, told: &[Found], asks: Vec<Ask>) -> Vec<Ask> {
+        let mut put: Vec<Ask> = Vec::new();
+        for mut ask in asks {
+            let mut of = (0_u32..).zip(told);
+            let about = of.find(|(_, found)| found.judgement.culprits.binary_search(&ask.process).is_ok());
+            ask.judgement = about.map(|(index, _)| index);
+            // Nobody is looked at who is not accused.
+            let is_due = ask.what != Question::Look || ask.judgement.is_some();
+            let is_known = put.iter().any(|known| {
+                known.what == ask.what && (known.process == ask.process || ask.what == Question::Raise)
+            });
+            if is_due
+                && !is_known
+                && put.len() < MAX_ASKS
+                && self.memory.may_ask(sight, ask.process, ask.what)
+            {
+                put.push(ask);
+            }
+        }
+        put
+    }
+}
+
+/// A place that all are in, and that does not end.
+fn full(case: &mut Case<'_, '_, '_>, place: u32) {
+    match case.node(place).place {
+        Place::Collective { communicator, number } => {
+            let differs = case.found.iter().any(|found| {
+                found.judgement.kind == FindingKind::CallMismatch
+                    && found.judgement.communicator == Some(communicator)
+                    && found.number.is_none_or(|at| at <= number)
+            });
+            if !differs {
+                transfer::judge(case, place);
+            }
+        }
+        Place::Pair { .. } => {
+            if !p2p::sizes_differ(case, place) {
+                transfer::judge(case, place);
+            }
+        }
+        Place::Init { .. } | Place::Split { .. } | Place::Window { .. } => init::all_in(case, place),
+        Place::Teardown { .. } | Place::Abort { .. } => teardown::all_in(case, place),
+        Place::Behind { .. } | Place::Gone { .. } | Place::Unseen { .. } => {}
+    }
+}
+
+/// Communicators with a collective call that is waited in.
+fn in_wait(case: &Case<'_, '_, '_>) -> Vec<u32> {
+    let nodes = case.graph.places_where(|place| matches!(place, Place::Collective { .. }));
+    let mut communicators: Vec<u32> = nodes
+        .into_iter()
+        .filter_map(|node| match case.graph.at(node) {
+            super::graph::At::Place(index) => Some(case.node(index).place.communicator()),
+            super::graph::At::Process(_) => None,
+        })
+        .collect();
+    communicators.dedup();
+    communicators
+}
+
+/// Whether there is nothing to look at closely: no wait, no death, no error, no word of a kernel, nobody unheard.
+fn is_peace(sight: &Sight<'_, '_>) -> bool {
+    let settings = sight.settings;
+    let calm_host = |host: &super::scene::Host<'_>| {
+        host.kernel.is_empty()
+            && host.heard_at.is_none_or(|heard| sight.scene.now.since(heard) < settings.host_lost_after)
+    };
+    let calm_process = |process: &super::scene::Process<'_>| {
+        let late = |since| sight.proven(process, since) >= settings.sure_after;
+        let waits = process.open_calls.first().is_some_and(|open| late(open.entered_at))
+            || process.forming.iter().any(|forming| late(forming.since));
+        !waits
+            && process.life != Life::Killed
+            && (process.life != Life::Running || words::stopped(process).is_none())
+    };
+    let calm_member = |member: &super::scene::Member<'_>| {
+        let process = sight.process(member.process);
+        let late = |since| sight.proven(process, since) >= settings.sure_after;
+        let error = member.error.is_some();
+        let forming = member.state == MemberState::Forming && late(member.created_at);
+        let waits = lives(process.life)
+            && !is_over(member.state)
+            && member.open.first().is_some_and(|oldest| late(oldest.issued_at));
+        !error && !forming && !waits
+    };
+    sight.scene.hosts.iter().all(calm_host)
+        && sight.scene.processes.iter().all(calm_process)
+        && sight.scene.communicators.iter().all(|of| of.members.iter().all(calm_member))
+}
+
+/// Puts the worst first, cuts, and joins consequences to what they follow from.
+fn order(mut found: Vec<Found>, verdict: &mut Verdict) -> Vec<Found> {
+    found.sort_by(|one, other| {
+        let key = |found: &Found| (std::cmp::Reverse(found.judgement.severity), rank(found.judgement.kind));
+        key(one).cmp(&key(other)).then(other.judgement.victims.len().cmp(&one.judgement.victims.len()))
+    });
+    if found.len() > MAX_JUDGEMENTS {
+        let left_out = found.len() - MAX_JUDGEMENTS;
+        verdict.left_out.push(("judgement_limit", u64::try_from(left_out).unwrap_or(u64::MAX)));
+        found.truncate(MAX_JUDGEMENTS);
+    }
+    for later in 0..found.len() {
+        let root = (0..later).find(|root| follows(&found[later], &found[*root]));
+        let root =
+            root.map(|root| found[root].judgement.follows_from.unwrap_or(u32::try_from(root).unwrap_or(0)));
+        found[later].judgement.follows_from = root;
+    }
+    verdict.judgements = found.iter().map(|found| found.judgement.clone()).collect();
+    found
+}
+
+/// Whether one follows from the other: its culprits are the other's, or wait because of it, or the call comes after the
+/// first one that differed.
+fn follows(later: &Found, root: &Found) -> bool {
+    let (one, other) = (&later.judgement, &root.judgement);
+    let is_after = other.kind == FindingKind::CallMismatch
+        && other.communicator == one.communicator
+        && one.kind != FindingKind::RankDead
+        && one.kind != FindingKind::KernelFault
+        && match (root.number, later.number) {
+            (Some(root), Some(later)) => root <= later,
+            _ => false,
+        };
+    let all_explained = !one.culprits.is_empty()
+        && one.culprits.iter().all(|process| {
+            other.culprits.binary_search(process).is_ok() || other.victims.binary_search(process).is_ok()
+        });
+    // A wait for the dead, an error that they leave, a host's ranks that are unheard.
+    let is_nearer = rank(other.kind) < rank(one.kind);
+    is_after || all_explained && is_nearer
+}
+
+/// The nearer to a cause, the lower: kernel, death, other calls, circles, then who has not come, then what stands.
+fn rank(kind: FindingKind) -> u32 {
+    match kind {
+        FindingKind::KernelFault => 0,
+        FindingKind::RankDead => 1,
+        FindingKind::HostLost => 2,
+        FindingKind::CallMismatch => 3,
+        FindingKind::OrderDeadlock => 4,
+        FindingKind::P2pUnmatched => 5,
+        FindingKind::InitStuck => 6,
+        FindingKind::RankMissing => 7,
+        FindingKind::TransferStalled => 8,
+        FindingKind::DeviceStalled => 9,
+        FindingKind::AsyncError => 10,
+        FindingKind::TeardownStuck => 11,
+        _ => 12,
+    }
+}
+
+/// Judgements of one job that are told; more tell nobody anything.
+pub const MAX_JUDGEMENTS: usize = 64;
+/// Questions in one look: each look at a process costs it up to 100 ms.
+const MAX_ASKS: usize = 16;
+const _: () = assert!(Severity::Critical as u8 > Severity::Info as u8, "the worst is sorted first");

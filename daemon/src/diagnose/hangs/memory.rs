@@ -1,0 +1,264 @@
+//! What is kept of a job from look to look: what was seen before, how long calls and waits take, and the hashes that
+//! most ranks have.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use ringscope_wire::Primitive;
+
+use super::Settings;
+use super::case::Found;
+use super::scene::{Life, Operation};
+use super::sight::Sight;
+use super::verdict::{Judgement, Question};
+use crate::clock::Timestamp;
+
+/// What is kept of a job.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    seen: HashMap<String, Seen>,
+    durations: BTreeMap<(u32, Primitive, u32), Durations>,
+    longest_wait: Duration,
+    asked: HashMap<(String, String), Timestamp>,
+    /// Sent bytes at the last look, by (communicator, rank).
+    sent: HashMap<(String, u32), Sent>,
+    pub(super) hashes: super::hashes::Hashes,
+}
+
+/// A condition that was seen.
+#[derive(Debug)]
+struct Seen {
+    /// The newest reading of those it is about when it was first seen.
+    first: Timestamp,
+    told: bool,
+    innocent: Option<Duration>,
+    culprits: Vec<String>,
+    in_this_look: bool,
+}
+
+/// How often calls took how long, by log2 of microseconds.
+#[derive(Debug)]
+struct Durations {
+    counts: [u32; BUCKETS],
+    total: u32,
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self { counts: [0; BUCKETS], total: 0 }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    bytes: u64,
+    at: Timestamp,
+    moved: Timestamp,
+}
+
+impl Memory {
+    /// Learns from what completed lately.
+    pub(super) fn learn(&mut self, sight: &Sight<'_, '_>) {
+        for communicator in &sight.scene.communicators {
+            let members = &communicator.members;
+            let step = members.len().div_ceil(SAMPLED).max(1);
+            for member in members.iter().step_by(step) {
+                let Some(last) = member.last_completed else { continue };
+                let process = sight.process(member.process);
+                let Some(end) = last.completed_at else { continue };
+                // One that completed before the last second was seen then.
+                if process.read_at.0 > 0 && process.read_at.since(end) > SAMPLE_AGE {
+                    continue;
+                }
+                let key = (communicator.n_ranks, last.signature.primitive, size_class(&last));
+                if self.durations.len() < MAX_CLASSES || self.durations.contains_key(&key) {
+                    self.durations.entry(key).or_default().add(end.since(last.issued_at));
+                }
+            }
+        }
+    }
+
+    /// What 99 of 100 calls like this one take at most. `None`: too few were seen.
+    pub(super) fn p99(&self, n_ranks: u32, operation: &Operation) -> Option<Duration> {
+        let key = (n_ranks, operation.signature.primitive, size_class(operation));
+        self.durations.get(&key)?.p99()
+    }
+
+    /// The longest wait for a rank of this job that ended well.
+    pub(super) fn longest_wait(&self) -> Duration {
+        self.longest_wait
+    }
+
+    pub(super) fn restore_longest_wait(&mut self, longest: Duration) {
+        self.longest_wait = self.longest_wait.max(longest);
+    }
+
+    /// From when on a wait for a rank that is merely elsewhere is critical.
+    pub(super) fn wait_critical(&self, settings: &Settings) -> Duration {
+        let learned = self.longest_wait.saturating_mul(settings.wait_times_longest);
+        learned.clamp(
+            settings.wait_critical_least,
+            settings.wait_critical_most.max(settings.wait_critical_least),
+        )
+    }
+
+    /// Whether what is found was found before, with older readings of those it is about.
+    pub(super) fn is_confirmed(&mut self, sight: &Sight<'_, '_>, found: &Found) -> bool {
+        let judgement = &found.judgement;
+        let key = key(sight, judgement);
+        let alive = judgement.culprits.iter().chain(judgement.victims.first());
+        let read = alive.filter_map(|process| {
+            let process = sight.process(*process);
+            (process.life == Life::Running && !sight.is_unheard(process)).then_some(process.heard_at)
+        });
+        let (oldest, newest) = read.fold((None::<Timestamp>, Timestamp(0)), |(oldest, newest), at| {
+            (Some(oldest.map_or(at, |oldest| oldest.min(at))), newest.max(at))
+        });
+        // Of the dead nobody reads any more: then our own clock tells one look from the next.
+        let (oldest, newest) = oldest.map_or((sight.scene.now, sight.scene.now), |oldest| (oldest, newest));
+        let imported = judgement
+            .culprits
+            .iter()
+            .chain(&judgement.victims)
+            .next()
+            .is_some_and(|process| sight.process(*process).life == Life::Imported);
+        let seen = self.seen.entry(key).or_insert_with(|| Seen {
+            first: newest,
+            told: false,
+            innocent: None,
+            culprits: Vec::new(),
+            in_this_look: true,
+        });
+        seen.in_this_look = true;
+        seen.innocent = found.innocent;
+        if found.innocent.is_some() && seen.culprits.is_empty() {
+            let keys =
+                judgement.culprits.iter().take(16).map(|process| sight.process(*process).key.to_owned());
+            seen.culprits = keys.collect();
+        }
+        seen.told |= imported || !found.certain || oldest > seen.first;
+        seen.told
+    }
+
+    /// Forgets what was not found in this look, and learns from waits that have ended well.
+    pub(super) fn end_of_look(&mut self, sight: &Sight<'_, '_>) {
+        let ended: Vec<Seen> = self
+            .seen
+            .extract_if(|_, seen| !std::mem::replace(&mut seen.in_this_look, false))
+            .map(|(_, seen)| seen)
+            .collect();
+        for seen in ended {
+            let Some(lasted) = seen.innocent else { continue };
+            let well = sight.scene.processes.iter().any(|process| {
+                process.life == Life::Running && seen.culprits.iter().any(|key| key == process.key)
+            });
+            if well {
+                self.longest_wait = self.longest_wait.max(lasted);
+            }
+        }
+        let now = sight.scene.now;
+        self.asked.retain(|_, at| now.since(*at) < ASK_AGAIN);
+        self.sent.retain(|_, sent| now.since(sent.at) < FORGET_SENT);
+    }
+
+    /// Whether to put this question now: not if it was put lately.
+    pub(super) fn may_ask(&mut self, sight: &Sight<'_, '_>, process: u32, what: Question) -> bool {
+        if what == Question::Raise {
+            return true;
+        }
+        if self.asked.len() >= MAX_ASKED {
+            return false;
+        }
+        let it = sight.process(process);
+        let what = match what {
+            Question::Recall { communicator, first, last } => {
+                format!("{} {first}-{last}", sight.communicator(communicator).id)
+            }
+            Question::Pairs { communicator } => format!("pairs {}", sight.communicator(communicator).id),
+            Question::Look | Question::Raise => "look".to_owned(),
+        };
+        let key = (it.key.to_owned(), what);
+        if self.asked.contains_key(&key) {
+            return false;
+        }
+        self.asked.insert(key, sight.scene.now);
+        true
+    }
+
+    /// Notes what a rank has sent by now. Returns since when nothing more was sent.
+    pub(super) fn quiet_since(
+        &mut self,
+        sight: &Sight<'_, '_>,
+        communicator: u32,
+        rank: u32,
+        bytes: u64,
+    ) -> Timestamp {
+        let now = sight.scene.now;
+        let key = (sight.communicator(communicator).id.to_owned(), rank);
+        let sent = self.sent.entry(key).or_insert(Sent { bytes, at: now, moved: now });
+        if sent.bytes != bytes {
+            *sent = Sent { bytes, at: now, moved: now };
+        }
+        sent.at = now;
+        sent.moved
+    }
+}
+
+impl Durations {
+    fn add(&mut self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        let bucket = (micros.ilog2() as usize).min(BUCKETS - 1);
+        self.counts[bucket] += 1;
+        self.total += 1;
+        if self.total >= FULL {
+            // What is old counts half.
+            self.counts.iter_mut().for_each(|count| *count /= 2);
+            self.total = self.counts.iter().sum();
+        }
+    }
+
+    fn p99(&self) -> Option<Duration> {
+        if self.total < FEWEST {
+            return None;
+        }
+        let mut above = self.total / 100;
+        for (bucket, count) in self.counts.iter().enumerate().rev() {
+            if *count > above {
+                return Some(Duration::from_micros(
+                    2_u64.saturating_pow(u32::try_from(bucket + 1).unwrap_or(63)),
+                ));
+            }
+            above -= count;
+        }
+        None
+    }
+}
+
+/// What a condition is known by from look to look.
+pub(super) fn key(sight: &Sight<'_, '_>, judgement: &Judgement) -> String {
+    let comm = judgement.communicator.map_or("", |index| sight.communicator(index).id);
+    format!("{}/{comm}/{}", judgement.kind.label(), judgement.key)
+}
+
+fn size_class(operation: &Operation) -> u32 {
+    operation.bytes.checked_ilog2().unwrap_or(0)
+}
+
+/// Ranks of a communicator from whose calls is learned at a time: they wait for each other, so they are alike.
+const SAMPLED: usize = 4;
+/// See where it is used.
+const SAMPLE_AGE: Duration = Duration::from_millis(1_200);
+/// Kinds of calls of which the time is learned: a job has some dozens.
+const MAX_CLASSES: usize = 1_024;
+/// Up to 2^40 microseconds, twelve days.
+const BUCKETS: usize = 41;
+/// After so many samples the old ones count half.
+const FULL: u32 = 20_000;
+/// Fewer tell nothing.
+const FEWEST: u32 = 10;
+/// A question without an answer is put again after so long.
+const ASK_AGAIN: Duration = Duration::from_secs(300);
+/// Questions that may be open at a time.
+const MAX_ASKED: usize = 4_096;
+/// What was sent in a communicator that nobody suspects any more is forgotten after so long.
+const FORGET_SENT: Duration = Duration::from_secs(60);

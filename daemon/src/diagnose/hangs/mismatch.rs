@@ -1,0 +1,242 @@
+//! Ranks that made different calls: the first one in which they differ, and how. The fewer are odd. Also while nothing
+//! hangs, for wrong results are worse than none.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ringscope_wire::Primitive;
+
+use super::case::Case;
+use super::hashes::{Differ, can_be_asked};
+use super::places::Place;
+use super::scene::{Member, Operation, Signature};
+use super::verdict::{Ask, Judgement, Question};
+use super::words;
+use crate::api::{Detail, FindingKind, Severity};
+
+/// A call of which ranks gave different signatures.
+struct Parting {
+    number: u64,
+    /// Places in the members, by what they called.
+    by_signature: BTreeMap<Signature, Vec<u32>>,
+}
+
+/// Looks at the calls of a communicator that are known. Returns whether ranks differ.
+pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
+    if case.found.iter().any(|found| is_of(&found.judgement, communicator)) {
+        return true;
+    }
+    let Some(parting) = first_parting(case, communicator) else { return false };
+    let Some((most, usual)) = parting
+        .by_signature
+        .iter()
+        .max_by_key(|(_, places)| (places.len(), std::cmp::Reverse(places.first())))
+    else {
+        return false;
+    };
+    let members = &case.sight.communicator(communicator).members;
+    let odd: Vec<(u32, Signature)> = parting
+        .by_signature
+        .iter()
+        .filter(|(signature, _)| *signature != most)
+        .flat_map(|(signature, places)| places.iter().map(|place| (*place, *signature)))
+        .collect();
+    let Some((_, first)) = odd.first().copied() else { return false };
+    let (cause, how) = words::difference(&first, most);
+    let culprits: Vec<(u32, Option<u32>, String)> = odd
+        .iter()
+        .map(|(place, signature)| {
+            let member = &members[*place as usize];
+            (member.process, Some(member.rank), format!("called {}", words::signature(signature)))
+        })
+        .collect();
+    let even = odd.len() == usual.len();
+    let mut judgement = draft(case, communicator, &culprits, parting.number);
+    judgement.cause = cause;
+    judgement.began_at = began(case, communicator, parting.number);
+    let others = match usual.len() {
+        1 => words::ranks(&[members[usual[0] as usize].rank]),
+        n => format!("{n} others"),
+    };
+    judgement.message = format!(
+        "{} called {} as #{} of {}, {others} {} ({how}){}",
+        names(case, &culprits),
+        words::signature(&first),
+        parting.number,
+        words::comm(case.sight.communicator(communicator)),
+        words::signature(most),
+        if even { "; as many did the one as the other" } else { "" }
+    );
+    let example = |signature: &Signature, places: &[u32]| {
+        let ranks: Vec<u32> = places.iter().map(|place| members[*place as usize].rank).collect();
+        format!("{}: {}", words::ranks(&ranks), words::signature(signature))
+    };
+    let lines = parting.by_signature.iter().map(|(signature, places)| example(signature, places)).take(LINES);
+    judgement.details.push(Detail { title: format!("Call #{}", parting.number), lines: lines.collect() });
+    for place in odd.iter().map(|(place, _)| *place).take(1).chain(usual.first().copied()) {
+        judgement.details.extend(last_calls(&members[place as usize]));
+    }
+    case.tell(judgement, true).number = Some(parting.number);
+    true
+}
+
+fn is_of(judgement: &Judgement, communicator: u32) -> bool {
+    judgement.kind == FindingKind::CallMismatch && judgement.communicator == Some(communicator)
+}
+
+/// The hashes differ, so the calls do: shows which where it is known, else between which numbers, and asks.
+pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
+    if judge(case, differ.communicator) {
+        return;
+    }
+    let members = &case.sight.communicator(differ.communicator).members;
+    let culprits: Vec<(u32, Option<u32>, String)> = differ
+        .odd
+        .iter()
+        .map(|place| {
+            let member = &members[*place as usize];
+            (member.process, Some(member.rank), "has made other calls than most".to_owned())
+        })
+        .collect();
+    let mut judgement = draft(case, differ.communicator, &culprits, differ.differ);
+    judgement.cause = "hash";
+    judgement.message = format!(
+        "{} made other calls than {} others between #{} and #{} of {}; which one is not known any more, and results since \
+         then cannot be trusted",
+        names(case, &culprits),
+        differ.most.len(),
+        differ.agree,
+        differ.differ.saturating_sub(1),
+        words::comm(case.sight.communicator(differ.communicator)),
+    );
+    let last = differ.differ.saturating_sub(1).min(differ.agree.saturating_add(ASKED - 1));
+    let what = Question::Recall { communicator: differ.communicator, first: differ.agree, last };
+    for place in differ.odd.iter().take(1).chain(differ.most.iter().take(1)) {
+        let process = members[*place as usize].process;
+        if can_be_asked(case.sight.process(process).life) {
+            case.asks.push(Ask { process, what, judgement: None });
+        }
+    }
+    case.tell(judgement, true).number = Some(differ.agree);
+}
+
+fn draft(
+    case: &mut Case<'_, '_, '_>,
+    communicator: u32,
+    culprits: &[(u32, Option<u32>, String)],
+    number: u64,
+) -> Judgement {
+    let mut judgement = case.blank(FindingKind::CallMismatch, Some(communicator));
+    // What they do now is not what went wrong then: the first one alone is looked at.
+    case.accuse(&mut judgement, culprits);
+    judgement.severity = Severity::Critical;
+    // One finding for each communicator: what follows the first difference follows from it.
+    judgement.key = "calls".to_owned();
+    let in_wait = |place: Place| matches!(place, Place::Collective { communicator: of, number: at } if of == communicator && at >= number);
+    let nodes = case.graph.places_where(in_wait);
+    judgement.victims = case.graph.victims(&nodes, &judgement.culprits);
+    judgement.advice = "See which way through the program this rank took before that call: a condition on its own data, another \
+         configuration, or other code. Results since then may be wrong: go back to a checkpoint from before."
+        .to_owned();
+    case.warnings(communicator, &mut judgement);
+    judgement
+}
+
+fn names(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> String {
+    match culprits {
+        [(process, rank, _)] => words::who(case.sight, *process, *rank),
+        many => {
+            let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
+            words::ranks(&ranks)
+        }
+    }
+}
+
+/// The first numbered call in which ranks gave different signatures.
+fn first_parting(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Parting> {
+    let members = &case.sight.communicator(communicator).members;
+    let mut usual: HashMap<u64, (Signature, (u64, u64))> = HashMap::new();
+    let mut differing: Option<u64> = None;
+    let mut calls: Vec<Vec<Call>> = members.iter().map(calls_of).collect();
+    if calls.iter().flatten().any(|call| reduces(call.signature.primitive) && call.signature.op.is_none()) {
+        // A reduction that one rank does not tell is no difference.
+        calls.iter_mut().flatten().for_each(|call| call.signature.op = None);
+    }
+    for call in calls.iter().flatten() {
+        let (signature, run) = *usual.entry(call.number).or_insert((call.signature, call.run));
+        if signature != call.signature && run == call.run && differing.is_none_or(|known| call.number < known)
+        {
+            differing = Some(call.number);
+        }
+    }
+    let number = differing?;
+    let mut by_signature: BTreeMap<Signature, Vec<u32>> = BTreeMap::new();
+    for (calls, place) in calls.iter().zip(0_u32..) {
+        if let Some(call) = calls.iter().find(|call| call.number == number) {
+            by_signature.entry(call.signature).or_default().push(place);
+        }
+    }
+    Some(Parting { number, by_signature })
+}
+
+/// A numbered call. Within a group the order means nothing: there the numbers are given anew, in the order of what is
+/// called, and only whole groups are compared.
+struct Call {
+    number: u64,
+    signature: Signature,
+    /// First and last number of its group.
+    run: (u64, u64),
+}
+
+fn calls_of(member: &Member<'_>) -> Vec<Call> {
+    let numbered = member.open.iter().chain(member.last_completed.as_ref()).chain(member.known.iter());
+    let mut known: Vec<(u64, &Operation)> =
+        numbered.filter_map(|operation| Some((operation.number?, operation))).collect();
+    known.sort_unstable_by_key(|(number, _)| *number);
+    known.dedup_by_key(|(number, _)| *number);
+    let mut calls = Vec::with_capacity(known.len());
+    for run in known
+        .chunk_by(|(at, one), (next, other)| one.group != 0 && one.group == other.group && at + 1 == *next)
+    {
+        let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
+        let mut signatures: Vec<Signature> = run.iter().map(|(_, operation)| operation.signature).collect();
+        signatures.sort_unstable();
+        calls.extend(signatures.into_iter().zip(*first..).map(|(signature, number)| Call {
+            number,
+            signature,
+            run: (*first, *last),
+        }));
+    }
+    calls
+}
+
+fn reduces(primitive: Primitive) -> bool {
+    matches!(primitive, Primitive::AllReduce | Primitive::Reduce | Primitive::ReduceScatter)
+}
+
+fn began(case: &Case<'_, '_, '_>, communicator: u32, number: u64) -> Option<crate::clock::Timestamp> {
+    let members = &case.sight.communicator(communicator).members;
+    let all = members.iter().flat_map(|member| {
+        member.open.iter().chain(member.last_completed.as_ref()).chain(member.known.iter())
+    });
+    all.filter(|operation| operation.number == Some(number)).map(|operation| operation.issued_at).min()
+}
+
+/// The last calls of a rank that are known, newest last.
+fn last_calls(member: &Member<'_>) -> Option<Detail> {
+    let calls = calls_of(member);
+    let lines: Vec<String> = calls
+        .iter()
+        .rev()
+        .take(LAST_CALLS)
+        .rev()
+        .map(|call| format!("#{} {}", call.number, words::signature(&call.signature)))
+        .collect();
+    (!lines.is_empty()).then(|| Detail { title: format!("Last calls of rank {}", member.rank), lines })
+}
+
+/// Different signatures that are shown.
+const LINES: usize = 16;
+/// Calls of one rank that are shown.
+const LAST_CALLS: usize = 10;
+/// Calls that are asked for at once; the batch format allows as many.
+const ASKED: u64 = 64;

@@ -1,0 +1,244 @@
+//! Somebody has not come: to a collective call, a transfer, an init, a split or a destroy that others are in.
+
+use super::case::{Case, Found};
+use super::places::{self, Place};
+use super::scene::{Life, MemberState};
+use super::sight::Blind;
+use super::sinks::{Group, Manner};
+use super::verdict::Judgement;
+use super::{init, waiting, words};
+use crate::api::{Detail, FindingKind, Severity};
+use crate::words::list;
+
+/// Judges those who do not come to one place in one manner. The dead are judged elsewhere, all at once.
+pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
+    let place = case.node(group.place).place;
+    let kind = kind_at(place);
+    let mut judgement = case.blank(kind, Some(place.communicator()));
+    judgement.began_at = case.first_in(group.place).map(|first| first.since);
+    let culprits: Vec<(u32, Option<u32>, String)> =
+        group.ranks.iter().map(|(process, rank)| (*process, *rank, doing(case, group, *process).1)).collect();
+    case.accuse(&mut judgement, &culprits);
+    let all: Vec<u32> = judgement.culprits.clone();
+    judgement.victims = case.graph.victims(&group.nodes, &all);
+    judgement.cause = group.ranks.first().map_or("not_seen", |(process, _)| doing(case, group, *process).0);
+    judgement.key = key(place, group);
+    judgement.message = message(case, group, &culprits, judgement.victims.len());
+    judgement.advice = advice(case, group, judgement.cause);
+    already_called(case, group, &mut judgement);
+    calls_of(case, group, &mut judgement);
+    case.warnings(place.communicator(), &mut judgement);
+    let number = number_of(place);
+    match group.manner {
+        Manner::Dead => {}
+        Manner::Stopped | Manner::Left => {
+            judgement.severity = Severity::Critical;
+            case.tell(judgement, true).number = number;
+        }
+        Manner::Elsewhere | Manner::Blind(_) | Manner::Unseen => {
+            waiting::tell(case, group, judgement, number);
+        }
+    }
+}
+
+/// What it is when somebody does not come there.
+pub(super) fn kind_at(place: Place) -> FindingKind {
+    match place {
+        Place::Pair { .. } => FindingKind::P2pUnmatched,
+        Place::Init { .. } | Place::Split { .. } => FindingKind::InitStuck,
+        Place::Teardown { .. } | Place::Abort { .. } => FindingKind::TeardownStuck,
+        _ => FindingKind::RankMissing,
+    }
+}
+
+/// Number of a collective call.
+pub(super) fn number_of(place: Place) -> Option<u64> {
+    match place {
+        Place::Collective { number, .. } => Some(number),
+        _ => None,
+    }
+}
+
+/// Tells places of one communicator apart.
+pub(super) fn place_key(place: Place) -> String {
+    match place {
+        Place::Collective { number, .. } => format!("call/{number}"),
+        Place::Pair { from, to, .. } => format!("pair/{from}-{to}"),
+        Place::Init { .. } => "init".to_owned(),
+        Place::Split { .. } => "split".to_owned(),
+        Place::Teardown { .. } => "teardown".to_owned(),
+        Place::Abort { rank, .. } => format!("abort/{rank}"),
+        Place::Window { .. } => "window".to_owned(),
+        Place::Behind { .. } | Place::Gone { .. } | Place::Unseen { .. } => String::new(),
+    }
+}
+
+fn key(place: Place, group: &Group) -> String {
+    let manner = match group.manner {
+        Manner::Dead => "dead",
+        Manner::Stopped => "stopped",
+        Manner::Left => "left",
+        Manner::Elsewhere => "elsewhere",
+        Manner::Blind(_) => "blind",
+        Manner::Unseen => "unseen",
+    };
+    format!("{}/{manner}", place_key(place))
+}
+
+/// What one of them does instead: a word, and a sentence that can follow its name.
+fn doing(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str, String) {
+    let sight = case.sight;
+    let it = sight.process(process);
+    let communicator = case.node(group.place).place.communicator();
+    match group.manner {
+        Manner::Left => left(case, process, communicator),
+        Manner::Blind(_) => match sight.blind(it) {
+            Some(Blind::Unheard) => {
+                let at = words::clock(it.heard_at);
+                ("unheard", format!("is not heard since {at}, so nobody knows what it does"))
+            }
+            Some(Blind::NotWatched) => {
+                ("not_watched", "is not watched (its collector is off or absent)".to_owned())
+            }
+            _ => ("events_lost", "may have made the call: records of its calls were lost".to_owned()),
+        },
+        _ => words::doing(sight, process),
+    }
+}
+
+fn left(case: &Case<'_, '_, '_>, process: u32, communicator: u32) -> (&'static str, String) {
+    let sight = case.sight;
+    let it = sight.process(process);
+    if let Some((function, since)) = places::leaving(it, communicator) {
+        return ("left", format!("is in {function} since {}", words::clock(since)));
+    }
+    let part = sight.parts(process).iter().find(|(known, _)| *known == communicator);
+    let member = part.map(|(known, place)| sight.member(*known, *place));
+    let at = member.and_then(|member| member.ended_at).map(|at| format!(" at {}", words::clock(at)));
+    let at = at.unwrap_or_default();
+    match member.map(|member| member.state) {
+        Some(MemberState::Aborted) => ("aborted", format!("has aborted the communicator{at}")),
+        Some(MemberState::Failed) => ("init_failed", format!("has failed to join{at}")),
+        _ => ("left", format!("has destroyed the communicator{at}")),
+    }
+}
+
+fn message(
+    case: &Case<'_, '_, '_>,
+    group: &Group,
+    culprits: &[(u32, Option<u32>, String)],
+    n_victims: usize,
+) -> String {
+    let of = case.place_words(group.place);
+    let began = case.first_in(group.place).map(|first| first.since);
+    let since = began.map(|at| format!(" since {}", words::clock(at))).unwrap_or_default();
+    let waiting = words::others_wait(n_victims);
+    match culprits {
+        [] => init::unseen(case, group.place, &of, &format!("{waiting}{since}")),
+        [(process, rank, doing)] => {
+            let look = case.look_in_short(*process, began);
+            format!(
+                "{} {doing}{look}; {waiting} for it in {of}{since}",
+                words::who(case.sight, *process, *rank)
+            )
+        }
+        many => {
+            let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
+            let names = if ranks.len() == many.len() {
+                words::ranks(&ranks)
+            } else {
+                crate::words::plural(many.len(), "process").replace("processs", "processes")
+            };
+            let each: Vec<String> = many
+                .iter()
+                .map(|(process, rank, doing)| format!("{} {doing}", words::who(case.sight, *process, *rank)))
+                .collect();
+            let each: Vec<&str> = each.iter().map(String::as_str).collect();
+            format!("{names} have not come to {of}, and {waiting}{since}: {}", list(&each, words::NAMED))
+        }
+    }
+}
+
+fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
+    let Some((process, _)) = group.ranks.first() else {
+        return "Start all ranks under `ringscope run`, with an agent on each host, to know what they do."
+            .to_owned();
+    };
+    let it = case.sight.process(*process);
+    let host = case.sight.host_name(it);
+    match (group.manner, cause) {
+        (Manner::Stopped, "zombie") => {
+            format!("Restart the job; on {host}, see who was to wait for pid {}.", it.pid)
+        }
+        (Manner::Stopped, _) => {
+            format!("On {host}: `kill -CONT {}` lets it go on; find out who stopped it.", it.pid)
+        }
+        (Manner::Left, _) => {
+            "It left while others still call: look in its output for an exception, or for fewer steps or \
+             batches than the others have. Only a restart frees the others."
+                .to_owned()
+        }
+        (Manner::Blind(0), _) => format!("See whether {host} answers and its agent runs there."),
+        (Manner::Blind(_), _) => "Switch its collector on, or start it under `ringscope run`.".to_owned(),
+        (_, "blocked") => {
+            format!("It waits for a disk, a file system or a device: see the kernel's log of {host}.")
+        }
+        _ => format!(
+            "See what it does (`py-spy dump --pid {}` on {host}): the network is not the cause.",
+            it.pid
+        ),
+    }
+}
+
+/// A stopped rank may well have made the call: then nothing is missing but its progress.
+fn already_called(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
+    let place = case.node(group.place).place;
+    let Some(number) = number_of(place) else { return };
+    let made = group.ranks.iter().all(|(process, _)| {
+        let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
+        let member = part.map(|(known, at)| case.sight.member(*known, *at));
+        member.and_then(|member| member.calls).is_some_and(|calls| calls.made > number)
+    });
+    if group.manner == Manner::Stopped && made {
+        judgement.kind = FindingKind::TransferStalled;
+        judgement.details.push(Detail {
+            title: "Calls".to_owned(),
+            lines: vec![
+                "All ranks have made this call; it cannot go on while a process is stopped.".to_owned(),
+            ],
+        });
+    }
+}
+
+/// The place that others are in, and how far each culprit is.
+fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
+    let place = case.node(group.place).place;
+    let Some(number) = number_of(place) else { return };
+    let mut lines = Vec::new();
+    for (process, rank) in group.ranks.iter().take(words::NAMED) {
+        let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
+        let Some(member) = part.map(|(known, at)| case.sight.member(*known, *at)) else { continue };
+        let Some(calls) = member.calls else { continue };
+        let rank = rank.map_or_else(String::new, |rank| format!("rank {rank}: "));
+        lines.push(match member.last_completed {
+            Some(last) => {
+                format!("{rank}{} calls made, the last one that ended is {}", calls.made, words::call(&last))
+            }
+            None => format!("{rank}{} calls made", calls.made),
+        });
+    }
+    lines.push(format!("The others are in call #{number}."));
+    judgement.details.push(Detail { title: "How far they are".to_owned(), lines });
+}
+
+/// Whether a process is there at all.
+pub(super) fn lives(life: Life) -> bool {
+    matches!(life, Life::Running | Life::Imported)
+}
+
+impl Found {
+    /// Marks it as a wait that may be healthy.
+    pub(super) fn may_be_healthy(&mut self, lasted: std::time::Duration) {
+        self.innocent = Some(lasted);
+    }
+}

@@ -1,0 +1,40 @@
+//! Who everybody waits for: hangs of one job, from what its ranks have called and not called.
+//!
+//! From each thing that does not end the judge follows who waits for whom, across all communicators, until somebody who
+//! waits for nobody: that is the culprit, all others are victims and are counted. Synchronous, `now` is an argument,
+//! no I/O, cannot fail. Absence is a fact only where somebody would have told (see [`scene`]).
+
+mod absent;
+mod case;
+mod dead;
+mod deadlock;
+mod device;
+mod errors;
+mod graph;
+mod hashes;
+mod host_lost;
+mod init;
+mod kernel;
+mod look;
+mod memory;
+mod mismatch;
+mod missing;
+mod p2p;
+mod places;
+pub mod scene;
+mod settings;
+mod sight;
+mod sinks;
+mod standing;
+mod teardown;
+mod transfer;
+mod verdict;
+mod waiting;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use look::{Judge, MAX_JUDGEMENTS};
+pub use settings::Settings;
+pub use verdict::{ACCUSED_NAMED, Ask, Judgement, Question, Stand, Verdict};

@@ -1,0 +1,170 @@
+//! Sends without their receives, receives without their sends, and pairs of other sizes.
+
+use ringscope_wire::Primitive;
+
+use super::case::Case;
+use super::places::Place;
+use super::scene::Member;
+use super::verdict::{Ask, Question};
+use super::words;
+use crate::api::{Detail, FindingKind, Severity};
+
+/// A circle in which a rank waits for a send or receive that the other side has never called, while that side waits in
+/// a collective call: it has left the transfer out. Returns whether this explains the circle.
+pub(super) fn in_circle(
+    case: &mut Case<'_, '_, '_>,
+    nodes: &[u32],
+    processes: &[u32],
+    places: &[u32],
+) -> bool {
+    if !places.iter().any(|place| !matches!(case.node(*place).place, Place::Pair { .. })) {
+        return false;
+    }
+    let mut told = false;
+    for place in places {
+        let Place::Pair { communicator, from, to } = case.node(*place).place else { continue };
+        let (lacking, primitive) = if has_called(case, communicator, to, from, Primitive::Recv) {
+            (from, Primitive::Send)
+        } else {
+            (to, Primitive::Recv)
+        };
+        let other = if lacking == from { to } else { from };
+        if has_called(case, communicator, lacking, other, primitive) {
+            continue;
+        }
+        let Some(at) = case.sight.by_rank(communicator, lacking) else { continue };
+        let process = case.sight.member(communicator, at).process;
+        if processes.binary_search(&process).is_err() {
+            continue;
+        }
+        told = true;
+        let instead = case.graph.places_of(process).next().map(|place| case.place_words(place));
+        let instead = instead.map_or_else(|| "does something else".to_owned(), |of| format!("is in {of}"));
+        let mut judgement = case.blank(FindingKind::P2pUnmatched, Some(communicator));
+        judgement.began_at = case.first_in(*place).map(|first| first.since);
+        case.accuse(&mut judgement, &[(process, Some(lacking), instead.clone())]);
+        judgement.victims = case.graph.victims(nodes, &judgement.culprits);
+        judgement.severity = Severity::Critical;
+        judgement.cause = if primitive == Primitive::Send { "no_send" } else { "no_recv" };
+        judgement.key = format!("pair/{from}-{to}/lacks");
+        let (has, lacks) = match primitive {
+            Primitive::Send => ("receives from it", "send"),
+            _ => ("sends to it", "receive"),
+        };
+        judgement.message = format!(
+            "{} has not called the {lacks} for rank {other}, which {has} in {} since {}, and {instead}; {}",
+            words::who(case.sight, process, Some(lacking)),
+            words::comm(case.sight.communicator(communicator)),
+            judgement.began_at.map(words::clock).unwrap_or_default(),
+            words::others_wait(judgement.victims.len()),
+        );
+        judgement.advice = ADVICE.to_owned();
+        judgement.details.extend(pairs(case, communicator, from, to));
+        case.tell(judgement, true);
+        ask(case, communicator, &[from, to]);
+    }
+    told
+}
+
+/// Both sides are in it. Returns whether their sizes explain that it does not end.
+pub(super) fn sizes_differ(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
+    let Place::Pair { communicator, from, to } = case.node(place).place else { return false };
+    let of = |primitive: Primitive| {
+        case.node(place).waiters.iter().find_map(|waiter| {
+            let head = waiter.head?;
+            (head.operation.signature.primitive == primitive).then_some((waiter.process, *head.operation))
+        })
+    };
+    let (Some((sender, send)), Some((receiver, receive))) = (of(Primitive::Send), of(Primitive::Recv)) else {
+        return false;
+    };
+    if send.bytes == receive.bytes && send.signature.datatype == receive.signature.datatype {
+        return false;
+    }
+    let mut judgement = case.blank(FindingKind::P2pUnmatched, Some(communicator));
+    judgement.began_at = case.first_in(place).map(|first| first.since);
+    let doing = [
+        (sender, Some(from), format!("sends {} to rank {to}", amount(&send))),
+        (receiver, Some(to), format!("receives {} from rank {from}", amount(&receive))),
+    ];
+    case.accuse(&mut judgement, &doing);
+    judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &judgement.culprits);
+    judgement.severity = Severity::Critical;
+    judgement.cause = "size";
+    judgement.key = format!("pair/{from}-{to}/size");
+    judgement.message = format!(
+        "{} {}, and {} {}; {} for it",
+        words::who(case.sight, sender, Some(from)),
+        doing[0].2,
+        words::who(case.sight, receiver, Some(to)),
+        doing[1].2,
+        words::others_wait(judgement.victims.len())
+    );
+    judgement.advice = "Give both sides the same count and datatype.".to_owned();
+    judgement.details.extend(pairs(case, communicator, from, to));
+    case.tell(judgement, true);
+    true
+}
+
+/// Details of a transfer that one side has not come to, and the question for more.
+pub(super) fn detail(case: &mut Case<'_, '_, '_>, place: u32) -> Option<Detail> {
+    let Place::Pair { communicator, from, to } = case.node(place).place else { return None };
+    ask(case, communicator, &[from, to]);
+    pairs(case, communicator, from, to)
+}
+
+fn amount(operation: &super::scene::Operation) -> String {
+    let signature = words::signature(&operation.signature);
+    signature
+        .split(" of ")
+        .nth(1)
+        .and_then(|rest| rest.split(" to ").next())
+        .map_or(signature.clone(), |rest| rest.split(" from ").next().unwrap_or(rest).to_owned())
+}
+
+/// Whether a rank has an open send or receive with a peer, wherever it is in its queue.
+fn has_called(
+    case: &Case<'_, '_, '_>,
+    communicator: u32,
+    rank: u32,
+    peer: u32,
+    primitive: Primitive,
+) -> bool {
+    let Some(at) = case.sight.by_rank(communicator, rank) else { return false };
+    case.sight
+        .member(communicator, at)
+        .open
+        .iter()
+        .any(|operation| operation.signature.primitive == primitive && operation.signature.peer == Some(peer))
+}
+
+/// How many calls each side has made, side by side.
+fn pairs(case: &Case<'_, '_, '_>, communicator: u32, from: u32, to: u32) -> Option<Detail> {
+    let member = |rank: u32| Some(case.sight.member(communicator, case.sight.by_rank(communicator, rank)?));
+    let of = |member: &Member<'_>, is_send: bool, peer: u32| {
+        member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
+    };
+    let sent = of(member(from)?, true, to)?;
+    let received = of(member(to)?, false, from)?;
+    let line = |rank: u32, verb: &str, pair: super::scene::Pair| {
+        format!("rank {rank} has called {verb} {} times, {} bytes", pair.calls, pair.bytes)
+    };
+    Some(Detail {
+        title: format!("From rank {from} to rank {to}"),
+        lines: vec![line(from, "send", sent), line(to, "recv", received)],
+    })
+}
+
+fn ask(case: &mut Case<'_, '_, '_>, communicator: u32, ranks: &[u32]) {
+    for rank in ranks {
+        let Some(at) = case.sight.by_rank(communicator, *rank) else { continue };
+        let member = case.sight.member(communicator, at);
+        if member.pairs.is_empty() {
+            let what = Question::Pairs { communicator };
+            case.asks.push(Ask { process: member.process, what, judgement: None });
+        }
+    }
+}
+
+const ADVICE: &str = "Compare the lists of sends and receives of both ranks: for each send there must be one receive, in \
+                      the same order.";

@@ -1,0 +1,174 @@
+//! Where ranks wait: calls that need others, and who is in each of them.
+
+use std::collections::HashMap;
+
+use ringscope_wire::Primitive;
+
+use super::scene::{Life, MemberState, Process};
+use super::sight::{Head, Sight};
+use super::words;
+use crate::clock::Timestamp;
+
+/// Something that ranks are in together, or a node that stands for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// A collective call.
+    Collective { communicator: u32, number: u64 },
+    /// Sends and receives of one pair of ranks: who sends, who receives.
+    Pair { communicator: u32, from: u32, to: u32 },
+    /// The init of a communicator.
+    Init { communicator: u32 },
+    /// A split, shrink or grow of a communicator.
+    Split { parent: u32 },
+    /// Its destroy or finalize.
+    Teardown { communicator: u32 },
+    /// Its abort, by one rank: that waits for nobody.
+    Abort { communicator: u32, rank: u32 },
+    /// The registration of a window, which all ranks have to call.
+    Window { communicator: u32 },
+    /// All who are not in a collective call, down to this number. No place: it saves edges.
+    Behind { communicator: u32, number: u64 },
+    /// A rank's part of a communicator that is over, while its process may go on.
+    Gone { communicator: u32, member: u32 },
+    /// Ranks of which nobody tells.
+    Unseen { communicator: u32 },
+}
+
+/// A rank in a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter<'s> {
+    pub(super) process: u32,
+    pub(super) rank: u32,
+    /// Since when, by its host's clock, and by ours.
+    pub(super) since: Timestamp,
+    pub(super) since_ours: Timestamp,
+    pub(super) head: Option<Head<'s>>,
+}
+
+impl Place {
+    pub(super) fn communicator(self) -> u32 {
+        match self {
+            Self::Collective { communicator, .. }
+            | Self::Pair { communicator, .. }
+            | Self::Init { communicator }
+            | Self::Split { parent: communicator }
+            | Self::Teardown { communicator }
+            | Self::Abort { communicator, .. }
+            | Self::Window { communicator }
+            | Self::Behind { communicator, .. }
+            | Self::Gone { communicator, .. }
+            | Self::Unseen { communicator } => communicator,
+        }
+    }
+
+    /// Whether ranks wait in it.
+    pub(super) fn is_real(self) -> bool {
+        !matches!(self, Self::Behind { .. } | Self::Gone { .. } | Self::Unseen { .. })
+    }
+}
+
+/// Who waits where. Only waits that are proven for as long as `sure_after`.
+pub(super) fn waits<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>]) -> HashMap<Place, Vec<Waiter<'s>>> {
+    let mut places: HashMap<Place, Vec<Waiter<'s>>> = HashMap::new();
+    for (process, heads) in (0_u32..).zip(heads) {
+        let it = sight.process(process);
+        if !can_wait(sight, it) {
+            continue;
+        }
+        let mut add = |place: Place, rank: u32, since: Timestamp, head: Option<Head<'s>>| {
+            if sight.proven(it, since) >= sight.settings.sure_after {
+                let since_ours = it.ours(since);
+                places.entry(place).or_default().push(Waiter { process, rank, since, since_ours, head });
+            }
+        };
+        for head in heads {
+            let rank = sight.member(head.communicator, head.member).rank;
+            if let Some(place) = place_of(head, rank) {
+                add(place, rank, head.since, Some(*head));
+            }
+        }
+        for (place, rank, since) in called(sight, process) {
+            add(place, rank, since, None);
+        }
+    }
+    places
+}
+
+/// Whether a process can wait for others: one that is gone, stopped or unheard of is itself waited for.
+pub(super) fn can_wait(sight: &Sight<'_, '_>, process: &Process<'_>) -> bool {
+    matches!(process.life, Life::Running | Life::Imported)
+        && words::stopped(process).is_none()
+        && !sight.is_unheard(process)
+}
+
+fn place_of(head: &Head<'_>, rank: u32) -> Option<Place> {
+    let communicator = head.communicator;
+    match (head.operation.number, head.operation.signature.primitive, head.operation.signature.peer) {
+        (Some(number), ..) => Some(Place::Collective { communicator, number }),
+        (None, Primitive::Send, Some(to)) => Some(Place::Pair { communicator, from: rank, to }),
+        (None, Primitive::Recv, Some(from)) => Some(Place::Pair { communicator, from, to: rank }),
+        _ => None,
+    }
+}
+
+/// Functions that a process is in and that need others, with its rank there.
+fn called(sight: &Sight<'_, '_>, process: u32) -> Vec<(Place, u32, Timestamp)> {
+    let it = sight.process(process);
+    let mut places = Vec::new();
+    for open in it.open_calls.iter() {
+        let Some(communicator) = open.communicator else { continue };
+        let rank_in = |communicator: u32| {
+            let parts = sight.parts(process).iter();
+            let part = parts.clone().find(|(known, _)| *known == communicator);
+            part.map_or(0, |(known, place)| sight.member(*known, *place).rank)
+        };
+        if let Some(place) = of_function(&open.function, communicator, rank_in(communicator)) {
+            places.push((place, rank_in(communicator), open.entered_at));
+        }
+    }
+    for forming in it.forming.iter() {
+        if let Some(parent) = forming.parent {
+            let part = sight.parts(process).iter().find(|(known, _)| *known == parent);
+            let rank = part.map_or(0, |(known, place)| sight.member(*known, *place).rank);
+            let place = Place::Split { parent };
+            if !places.iter().any(|(known, ..)| *known == place) {
+                places.push((place, rank, forming.since));
+            }
+        }
+    }
+    for (communicator, place) in sight.parts(process) {
+        let member = sight.member(*communicator, *place);
+        let init = Place::Init { communicator: *communicator };
+        let told = places.iter().any(|(known, ..)| *known == init || matches!(known, Place::Split { .. }));
+        if member.state == MemberState::Forming && !told {
+            places.push((init, member.rank, member.created_at));
+        }
+    }
+    places
+}
+
+fn of_function(function: &str, communicator: u32, rank: u32) -> Option<Place> {
+    let name = function.strip_prefix('p').filter(|name| name.starts_with("nccl")).unwrap_or(function);
+    if name.starts_with("ncclCommInit") {
+        return Some(Place::Init { communicator });
+    }
+    match name {
+        "ncclCommSplit" | "ncclCommShrink" | "ncclCommGrow" => Some(Place::Split { parent: communicator }),
+        "ncclCommDestroy" | "ncclCommFinalize" => Some(Place::Teardown { communicator }),
+        "ncclCommAbort" | "ncclCommRevoke" => Some(Place::Abort { communicator, rank }),
+        "ncclCommWindowRegister" | "ncclCommWindowDeregister" => Some(Place::Window { communicator }),
+        _ => None,
+    }
+}
+
+/// The function in which a process takes leave of a communicator, and since when.
+pub(super) fn leaving<'p>(process: &'p Process<'_>, communicator: u32) -> Option<(&'p str, Timestamp)> {
+    let open = process.open_calls.iter().find(|open| {
+        open.communicator == Some(communicator)
+            && matches!(
+                of_function(&open.function, communicator, 0),
+                Some(Place::Teardown { .. } | Place::Abort { .. })
+            )
+    })?;
+    Some((&open.function, open.entered_at))
+}

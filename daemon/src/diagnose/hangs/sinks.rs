@@ -1,0 +1,124 @@
+//! Who is to blame: the sinks of the graph, those of one place and one manner together.
+
+use std::collections::BTreeMap;
+
+use super::case::Case;
+use super::graph::{At, Sink};
+use super::places::Place;
+use super::scene::Life;
+use super::sight::Blind;
+use super::words;
+
+/// In which manner somebody does not come, the surest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Manner {
+    /// Its process is gone.
+    Dead,
+    /// Its process is stopped.
+    Stopped,
+    /// It has left the communicator, or is leaving it.
+    Left,
+    /// It runs, and does something else.
+    Elsewhere,
+    /// Nobody can say: it is not heard, not watched, or calls were lost.
+    Blind(u8),
+    /// Nobody tells of it at all.
+    Unseen,
+}
+
+/// Those who do not come to one place in one manner.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) place: u32,
+    pub(super) manner: Manner,
+    /// Process and rank.
+    pub(super) ranks: Vec<(u32, Option<u32>)>,
+    /// Nodes, to find who waits for them.
+    pub(super) nodes: Vec<u32>,
+}
+
+/// What the sinks are.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    pub(super) groups: Vec<Group>,
+    /// Places that all are in.
+    pub(super) full: Vec<u32>,
+    /// Nodes of those who wait for each other.
+    pub(super) circles: Vec<Vec<u32>>,
+}
+
+/// Sorts the sinks.
+pub(super) fn sort(case: &Case<'_, '_, '_>, sinks: Vec<Sink>) -> Sorted {
+    let mut sorted = Sorted::default();
+    let mut groups: BTreeMap<(u32, Manner), Group> = BTreeMap::new();
+    for sink in sinks {
+        let [node] = sink.nodes.as_slice() else {
+            sorted.circles.push(sink.nodes);
+            continue;
+        };
+        let node = *node;
+        let (manner, who) = match case.graph.at(node) {
+            At::Process(process) => (manner(case, process), Some((process, None))),
+            At::Place(index) => match case.node(index).place {
+                Place::Gone { communicator, member } => {
+                    let member = case.sight.member(communicator, member);
+                    (Manner::Left, Some((member.process, Some(member.rank))))
+                }
+                Place::Unseen { .. } => (Manner::Unseen, None),
+                _ => {
+                    sorted.full.push(index);
+                    continue;
+                }
+            },
+        };
+        let places = case.graph.places_before(node);
+        let key = |place: &u32| case.first_in(*place).map(|first| first.since_ours);
+        let Some(place) = places.into_iter().min_by_key(|place| (key(place).is_none(), key(place))) else {
+            continue;
+        };
+        let group = groups.entry((place, manner)).or_insert_with(|| Group {
+            place,
+            manner,
+            ranks: Vec::new(),
+            nodes: Vec::new(),
+        });
+        group.nodes.push(node);
+        if let Some((process, rank)) = who {
+            let communicator = case.node(place).place.communicator();
+            group.ranks.push((process, rank.or_else(|| rank_in(case, process, communicator))));
+        }
+    }
+    sorted.groups = groups.into_values().collect();
+    for group in &mut sorted.groups {
+        group.ranks.sort_by_key(|(process, rank)| (*rank, *process));
+    }
+    // Who cannot be heard explains nothing where somebody else is known not to have come.
+    let sure: Vec<u32> = sorted
+        .groups
+        .iter()
+        .filter(|group| group.manner < Manner::Blind(0))
+        .map(|group| group.place)
+        .collect();
+    sorted.groups.retain(|group| group.manner < Manner::Blind(0) || !sure.contains(&group.place));
+    sorted
+}
+
+fn manner(case: &Case<'_, '_, '_>, process: u32) -> Manner {
+    let it = case.sight.process(process);
+    match it.life {
+        Life::Killed | Life::Exited => Manner::Dead,
+        _ if case.sight.blind(it) == Some(Blind::Unheard) => Manner::Blind(0),
+        _ if words::stopped(it).is_some() => Manner::Stopped,
+        _ => match case.sight.blind(it) {
+            None => Manner::Elsewhere,
+            Some(Blind::NotWatched) => Manner::Blind(1),
+            Some(_) => Manner::Blind(2),
+        },
+    }
+}
+
+/// The process's rank in a communicator.
+pub(super) fn rank_in(case: &Case<'_, '_, '_>, process: u32, communicator: u32) -> Option<u32> {
+    let part = case.sight.parts(process).iter().find(|(known, _)| *known == communicator)?;
+    Some(case.sight.member(part.0, part.1).rank)
+}

@@ -1,0 +1,122 @@
+//! What the judge says of one job at one moment.
+
+use std::borrow::Cow;
+
+use crate::api::{Condition, Culprit, Detail, Evidence, FindingKind, Severity, Standing};
+use crate::clock::Timestamp;
+
+/// What the judge says of one job at one moment.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What holds, the worst first. What held a look ago and is not here holds no more.
+    pub judgements: Vec<Judgement>,
+    /// How each process stands, by its index in the scene.
+    pub processes: Vec<Stand>,
+    /// How each communicator stands, by its index in the scene.
+    pub communicators: Vec<Stand>,
+    /// The job as a whole.
+    pub job: Stand,
+    /// What the judge would like to know, the most wanted first. A question is put once; it comes again only after a
+    /// while without an answer.
+    pub asks: Vec<Ask>,
+    /// What was left out, by reason, in this look.
+    pub left_out: Vec<(&'static str, u64)>,
+}
+
+/// A condition that holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// Which.
+    pub kind: FindingKind,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Tells it from others of its kind in the same communicator (or, without one, the same host or job); the same from
+    /// look to look and after a restart of the daemon.
+    pub key: String,
+    /// One word why.
+    pub cause: &'static str,
+    /// Communicator that it is about, as an index in the scene. Absent: none.
+    pub communicator: Option<u32>,
+    /// Host of the subject, as an index in the scene.
+    pub host: Option<u32>,
+    /// Rank of the subject in that communicator.
+    pub rank: Option<u32>,
+    /// NIC of the subject.
+    pub nic: Option<String>,
+    /// Processes that are to blame, as indices in the scene; as many as there are, where `accused` has the first few.
+    pub culprits: Vec<u32>,
+    /// Processes that are to blame, in words; at most [`ACCUSED_NAMED`].
+    pub accused: Vec<Culprit>,
+    /// Processes that wait because of it, as indices in the scene, ascending.
+    pub victims: Vec<u32>,
+    /// The reason in words, which begins with the culprit.
+    pub message: String,
+    /// What to do.
+    pub advice: String,
+    /// What else is known.
+    pub details: Vec<Detail>,
+    /// Lines of logs and of the kernel.
+    pub evidence: Vec<Evidence>,
+    /// When it truly began, by the clock of the host where it did.
+    pub began_at: Option<Timestamp>,
+    /// It follows from that one, as an index in [`Verdict::judgements`]. Absent: it is a root.
+    pub follows_from: Option<u32>,
+}
+
+/// A condition and why: like [`Standing`], and cheap where most have the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// How it stands.
+    pub condition: Condition,
+    /// Why. Never empty.
+    pub reason: Cow<'static, str>,
+}
+
+/// A question about one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Index in the scene.
+    pub process: u32,
+    /// What is asked.
+    pub what: Question,
+    /// Index of the judgement that it is for. Absent: to find out whether there is one.
+    pub judgement: Option<u32>,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Question {
+    /// To look at its stacks and at what it is blocked in.
+    Look,
+    /// For the collective calls of this communicator (index in the scene) with numbers in `first..=last`.
+    Recall {
+        /// Index in the scene.
+        communicator: u32,
+        /// First number.
+        first: u64,
+        /// Last number, at most 63 more.
+        last: u64,
+    },
+    /// For the sends and receives of this communicator (index in the scene) by peer.
+    Pairs {
+        /// Index in the scene.
+        communicator: u32,
+    },
+    /// To raise the job's level to `steps` until the judge asks no more for it.
+    Raise,
+}
+
+impl Default for Stand {
+    fn default() -> Self {
+        Self { condition: Condition::Unknown, reason: Cow::Borrowed("nothing is known of it") }
+    }
+}
+
+impl From<Stand> for Standing {
+    fn from(stand: Stand) -> Self {
+        Self { condition: stand.condition, reason: stand.reason.into_owned() }
+    }
+}
+
+/// Culprits of one judgement that are named.
+pub const ACCUSED_NAMED: usize = 16;

@@ -1,0 +1,93 @@
+//! Waits that may be healthy: how long they may last before they are told, and before they are critical.
+
+use std::time::Duration;
+
+use super::case::Case;
+use super::places::Place;
+use super::sinks::{Group, Manner};
+use super::verdict::Judgement;
+use crate::api::{Detail, FindingKind, Severity};
+use crate::words::duration;
+
+/// Tells of a wait for those who are elsewhere, or of whom nobody knows, once it lasts long enough.
+pub(super) fn tell(
+    case: &mut Case<'_, '_, '_>,
+    group: &Group,
+    mut judgement: Judgement,
+    number: Option<u64>,
+) {
+    let age = case.age(group.place);
+    let limits = limits(case, group);
+    if age < limits.told {
+        return;
+    }
+    let knows = group.manner == Manner::Elsewhere || group.manner == Manner::Unseen && limits.is_init;
+    judgement.severity = match age {
+        age if knows && age >= limits.critical => Severity::Critical,
+        age if age >= limits.warning => Severity::Warning,
+        _ => Severity::Info,
+    };
+    // What nobody knows is never more than a wait.
+    if !limits.is_init && judgement.severity != Severity::Critical {
+        judgement.kind = FindingKind::Waiting;
+    }
+    let longest = case.memory.longest_wait();
+    if judgement.kind == FindingKind::Waiting && !longest.is_zero() {
+        judgement.details.push(Detail {
+            title: "Such waits".to_owned(),
+            lines: vec![format!("The longest one of this job that ended well took {}.", duration(longest))],
+        });
+    }
+    let found = case.tell(judgement, false);
+    found.number = number;
+    if knows && !limits.is_init {
+        found.may_be_healthy(age);
+    }
+}
+
+struct Limits {
+    told: Duration,
+    warning: Duration,
+    critical: Duration,
+    is_init: bool,
+}
+
+fn limits(case: &Case<'_, '_, '_>, group: &Group) -> Limits {
+    let settings = case.sight.settings;
+    let place = case.node(group.place).place;
+    match place {
+        Place::Init { .. } | Place::Split { .. } | Place::Teardown { .. } | Place::Window { .. } => Limits {
+            told: settings.wait_told,
+            warning: settings.init_told,
+            critical: settings.init_critical,
+            is_init: true,
+        },
+        _ => {
+            let usual = usual(case, group.place).map(|p99| p99.saturating_mul(settings.wait_times_p99));
+            let told = usual.unwrap_or_default().max(settings.wait_told).min(settings.wait_critical_most);
+            let critical = if is_starting(case, group) {
+                settings.start_critical
+            } else {
+                case.memory.wait_critical(settings)
+            };
+            let critical = critical.max(told);
+            // What is not known to be a wait for a rank becomes a warning when that would be critical.
+            Limits { told, warning: critical, critical, is_init: false }
+        }
+    }
+}
+
+/// What 99 of 100 such calls take at most.
+pub(super) fn usual(case: &Case<'_, '_, '_>, place: u32) -> Option<Duration> {
+    let node = case.node(place);
+    let head = node.waiters.iter().find_map(|waiter| waiter.head)?;
+    case.memory.p99(case.sight.communicator(node.place.communicator()).n_ranks, head.operation)
+}
+
+/// Whether one of them has completed nothing so far: a first step compiles, loads and warms up.
+fn is_starting(case: &Case<'_, '_, '_>, group: &Group) -> bool {
+    group.ranks.iter().any(|(process, _)| {
+        let parts = case.sight.parts(*process);
+        parts.iter().all(|(communicator, at)| case.sight.member(*communicator, *at).last_completed.is_none())
+    })
+}

@@ -1,0 +1,229 @@
+//! What the judge says, in words: who, in which call, since when, and what a process does instead.
+
+use std::time::Duration;
+
+use ringscope_wire::{Datatype, Primitive, batch};
+
+use super::scene::{Communicator, Life, Operation, Process, Signature};
+use super::sight::Sight;
+use crate::api::Culprit;
+use crate::clock::Timestamp;
+use crate::words::{duration, list, plural};
+
+/// "rank 5 (host-3, pid 4711, global rank 13)"; without a rank "pid 4711 on host-3 (global rank 13)".
+pub(super) fn who(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>) -> String {
+    let it = sight.process(process);
+    let host = sight.host_name(it);
+    let rank = rank.map(|rank| (format!("rank {rank}"), Some(rank)));
+    let global = it.global_rank.map(|global| (format!("global rank {global}"), Some(global)));
+    let Some((name, number)) = rank.clone().or_else(|| global.clone()) else {
+        return format!("pid {} on {host}", it.pid);
+    };
+    let also = match (rank.is_some(), it.global_rank) {
+        (true, Some(global)) if Some(global) != number => format!(", global rank {global}"),
+        _ => String::new(),
+    };
+    format!("{name} ({host}, pid {}{also})", it.pid)
+}
+
+/// The culprit as the API has it.
+pub(super) fn culprit(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>, doing: String) -> Culprit {
+    let it = sight.process(process);
+    Culprit {
+        host: sight.host_name(it).to_owned(),
+        pid: Some(it.pid),
+        rank,
+        global_rank: it.global_rank,
+        doing,
+    }
+}
+
+/// "c0ffee012345 (tensor)".
+pub(super) fn comm(communicator: &Communicator<'_>) -> String {
+    if communicator.purpose.is_empty() {
+        return communicator.id.to_owned();
+    }
+    format!("{} ({})", communicator.id, communicator.purpose)
+}
+
+/// "all_reduce #60"; "send to rank 3", "recv from rank 3".
+pub(super) fn call(operation: &Operation) -> String {
+    let primitive = operation.signature.primitive;
+    match (operation.number, primitive, operation.signature.peer) {
+        (Some(number), ..) => format!("{primitive} #{number}"),
+        (None, Primitive::Send | Primitive::PutSignal, Some(peer)) => format!("{primitive} to rank {peer}"),
+        (None, Primitive::Recv, Some(peer)) => format!("recv from rank {peer}"),
+        _ => format!("{primitive} (the {}th)", operation.of_primitive + 1),
+    }
+}
+
+/// "all_reduce of 1024 float32 (sum)", "broadcast of 16 int64 from rank 0".
+pub(super) fn signature(signature: &Signature) -> String {
+    let datatype = u8::try_from(signature.datatype).map_or("unknown", |datatype| Datatype(datatype).label());
+    let op = signature.op.map(|op| format!(" ({})", reduction(op))).unwrap_or_default();
+    let peer = signature.peer.map(|peer| match signature.primitive {
+        Primitive::Send | Primitive::PutSignal => format!(" to rank {peer}"),
+        Primitive::Broadcast | Primitive::Recv | Primitive::Scatter => format!(" from rank {peer}"),
+        _ => format!(" to root {peer}"),
+    });
+    format!("{} of {} {datatype}{op}{}", signature.primitive, signature.count, peer.unwrap_or_default())
+}
+
+/// Source: `ncclRedOp_t`.
+fn reduction(op: u32) -> String {
+    match op {
+        0 => "sum".to_owned(),
+        1 => "prod".to_owned(),
+        2 => "max".to_owned(),
+        3 => "min".to_owned(),
+        4 => "avg".to_owned(),
+        other => format!("op {other}"),
+    }
+}
+
+/// In which fields two signatures differ, the most telling one: a word for `cause`, and how.
+pub(super) fn difference(one: &Signature, other: &Signature) -> (&'static str, &'static str) {
+    if one.primitive != other.primitive {
+        ("primitive", "another primitive")
+    } else if one.count != other.count {
+        ("count", "another count")
+    } else if one.datatype != other.datatype {
+        ("datatype", "another datatype")
+    } else if one.op != other.op {
+        ("op", "another reduction")
+    } else {
+        ("root", "another root")
+    }
+}
+
+/// "14:03:07 UTC".
+pub(super) fn clock(at: Timestamp) -> String {
+    let text = at.to_string();
+    format!("{} UTC", text.get(11..19).unwrap_or("?"))
+}
+
+/// "rank 3", "ranks 0 and 4", "ranks 0 to 7", "ranks 0, 2, 4 and 5 more". Ascending.
+pub(super) fn ranks(ranks: &[u32]) -> String {
+    match ranks {
+        [] => "no rank".to_owned(),
+        [only] => format!("rank {only}"),
+        [first, .., last] if ranks.len() > 2 && (last - first) as usize + 1 == ranks.len() => {
+            format!("ranks {first} to {last}")
+        }
+        _ => {
+            let names: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            format!("ranks {}", list(&names, NAMED))
+        }
+    }
+}
+
+/// "1 other waits", "5 others wait".
+pub(super) fn others_wait(n: usize) -> String {
+    if n == 1 { "1 other waits".to_owned() } else { format!("{n} others wait") }
+}
+
+/// What has become of a process that is gone, or what stops it. `None`: it runs.
+pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
+    match process.activity.map(|activity| activity.state) {
+        Some('T') => Some(("stopped", "is stopped (SIGSTOP)".to_owned())),
+        Some('t') => Some(("stopped", "is stopped by a debugger".to_owned())),
+        Some('Z') => Some(("zombie", "is a zombie: it has died and nobody has waited for it".to_owned())),
+        _ => None,
+    }
+}
+
+/// What has become of a process.
+pub(super) fn ended(process: &Process<'_>) -> &'static str {
+    match process.life {
+        Life::Killed => "was killed or has crashed",
+        Life::Exited => "has exited without destroying the communicator",
+        Life::Running | Life::Imported => "runs",
+    }
+}
+
+/// What a process does while others wait for it: a word for `cause`, and a sentence that can follow its name.
+pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, String) {
+    let it = sight.process(process);
+    if let Some(stopped) = stopped(it) {
+        return stopped;
+    }
+    if let Some(open) = it.open_calls.first() {
+        let for_time = duration(it.age(open.entered_at, sight.read(it)));
+        return ("in_call", format!("is in {} for {for_time}", open.function));
+    }
+    if let Some((comm_index, operation)) = sight.newest_head(process) {
+        let of = comm(&sight.scene.communicators[comm_index as usize]);
+        return ("elsewhere", format!("is in {} of {of}, which goes on", call(operation)));
+    }
+    let returned = match it.last_returned_at {
+        Some(at) => format!("; its last one returned {} ago", duration(it.age(at, sight.scene.now))),
+        None if !it.calls_seen => return ("never_called", "has not called the library so far".to_owned()),
+        None => String::new(),
+    };
+    let (cause, state) = match it.activity {
+        Some(activity) if activity.state == 'D' => {
+            ("blocked", "is blocked in the kernel (state D), in no call")
+        }
+        Some(activity) if activity.cores.is_some_and(|cores| cores >= BUSY_CORES) => {
+            ("busy", "is busy in no call")
+        }
+        Some(activity) if activity.cores.is_some() => ("asleep", "is asleep in no call"),
+        _ => ("idle", "is in no call"),
+    };
+    (cause, format!("{state}{returned}"))
+}
+
+/// What a look has shown, one line for each telling thread. Empty: nothing.
+pub(super) fn look(look: &batch::Look) -> Vec<String> {
+    let mut lines = Vec::new();
+    for thread in look.threads.iter().take(LOOK_THREADS) {
+        let at = thread.python.first().or_else(|| thread.native.first());
+        let Some(at) = at.map(String::as_str).or_else(|| non_empty(&thread.syscall)) else { continue };
+        let place = if thread.python.is_empty() && thread.native.is_empty() {
+            String::new()
+        } else {
+            format!("in {at}")
+        };
+        let blocked = match (non_empty(&thread.syscall), non_empty(&thread.subject)) {
+            (Some(syscall), Some(subject)) => format!("blocked in {syscall} of {subject}"),
+            (Some(syscall), None) => format!("blocked in {syscall}"),
+            (None, Some(subject)) => format!("at {subject}"),
+            (None, None) => {
+                non_empty(&thread.wait_channel).map(|at| format!("waits in {at}")).unwrap_or_default()
+            }
+        };
+        let parts: Vec<String> = [place, blocked].into_iter().filter(|part| !part.is_empty()).collect();
+        lines.push(format!("{}: {}", non_empty(&thread.name).unwrap_or("thread"), parts.join(", ")));
+    }
+    if look.cgroup_oom_kills.is_some_and(|kills| kills > 0) {
+        let kills = usize::try_from(look.cgroup_oom_kills.unwrap_or_default()).unwrap_or(usize::MAX);
+        lines.push(format!("its cgroup has seen {} for lack of memory", plural(kills, "kill")));
+    }
+    lines.extend(look.lacks.iter().take(LOOK_LACKS).cloned());
+    lines
+}
+
+/// The one line of a look that says most: "in dataloader.py:214 __next__, blocked in read of /mnt/nfs/x".
+pub(super) fn look_in_short(told: &batch::Look) -> Option<String> {
+    let first = look(told).into_iter().next()?;
+    first.split_once(": ").map(|(_, what)| what.to_owned())
+}
+
+/// "for 12 s".
+pub(super) fn for_time(time: Duration) -> String {
+    format!("for {}", duration(time))
+}
+
+fn non_empty(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Ranks that are named in one sentence.
+pub(super) const NAMED: usize = 5;
+/// Threads of a look that are told.
+const LOOK_THREADS: usize = 8;
+/// Reasons why a look saw less that are told.
+const LOOK_LACKS: usize = 4;
+/// From this share of a core on a process is busy, not asleep.
+const BUSY_CORES: f32 = 0.2;

@@ -1,0 +1,244 @@
+//! One job, as the model knows it, for the judge of hangs. Pure: it decides nothing but what is worth telling.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::api::CommunicatorState;
+use crate::clock::Timestamp;
+use crate::diagnose::hangs::scene::{self, Collector, Forming, Host, Life, Member, OpenCall, QUIET, Scene};
+use crate::model::{self, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState};
+use ringscope_wire::batch::CollectorState;
+
+use super::member;
+
+/// A scene, and what its indices stand for.
+pub(super) struct Taken<'a> {
+    pub(super) scene: Scene<'a>,
+    pub(super) processes: Vec<&'a Process>,
+    pub(super) communicators: Vec<&'a model::Communicator>,
+}
+
+/// What is wrong with the hardware of a host now, in words that can follow its name.
+type Hardware<'h> = dyn Fn(&Name) -> Option<String> + 'h;
+
+/// The scene of a job.
+pub(super) fn take<'a>(
+    model: &'a Model,
+    (name, job): (&'a Name, &'a Job),
+    hardware: &Hardware<'_>,
+    now: Timestamp,
+) -> Taken<'a> {
+    let communicators: Vec<&model::Communicator> = job
+        .communicators(model)
+        .filter(|known| match known.state(model) {
+            (CommunicatorState::Ended, ended) => now.since(ended.unwrap_or_default()) < ENDED_TOLD,
+            _ => true,
+        })
+        .collect();
+    let mut taken = Taken {
+        scene: Scene { now, job: name, ..Scene::default() },
+        processes: Vec::new(),
+        communicators: Vec::new(),
+    };
+    let mut places = Places::default();
+    for (at, known) in communicators.iter().enumerate() {
+        places.communicators.insert(known.id(), index(at));
+        places.needed.extend(known.ranks(model).map(|rank| (address(rank.process), u32::MAX)));
+    }
+    let is_told = |process: &&Process| {
+        let ended = process.ended().is_some_and(|ended| now.since(ended) >= ENDED_TOLD);
+        !ended || places.needed.contains_key(&address(process))
+    };
+    let told: Vec<&Process> = job.processes(model).filter(is_told).collect();
+    for process in told {
+        places.needed.insert(address(process), index(taken.processes.len()));
+        taken.tell_process(model, process, &mut places, hardware);
+    }
+    for known in communicators {
+        taken.tell_communicator(model, known, &places);
+    }
+    taken
+}
+
+/// Where what stands in the scene.
+#[derive(Default)]
+struct Places<'a> {
+    hosts: HashMap<&'a str, u32>,
+    /// Of processes, by [`address`].
+    needed: HashMap<usize, u32>,
+    communicators: HashMap<CommunicatorId, u32>,
+}
+
+impl<'a> Taken<'a> {
+    fn tell_process(
+        &mut self,
+        model: &'a Model,
+        process: &'a Process,
+        places: &mut Places<'a>,
+        hardware: &Hardware<'_>,
+    ) {
+        let Some(identity) = process.identity() else { return };
+        let host = *places.hosts.entry(&identity.host).or_insert_with(|| {
+            self.scene.hosts.push(host(model, &identity.host, hardware, self.scene.now));
+            index(self.scene.hosts.len() - 1)
+        });
+        let is_imported = process.state() == ProcessState::Imported;
+        let heard = model.last_heard(process);
+        if !is_imported && let Some(host) = self.scene.hosts.get_mut(host as usize) {
+            host.heard_at = host.heard_at.max(Some(heard).filter(|_| process.is_living()));
+        }
+        let (read_at, heard_at) = match model.reading(process) {
+            _ if is_imported => (Timestamp(0), heard),
+            Some(reading) => (reading.read_at, reading.at),
+            None => (heard, heard),
+        };
+        let collector = process.collector();
+        self.processes.push(process);
+        self.scene.processes.push(scene::Process {
+            key: process.key(),
+            host,
+            pid: identity.pid,
+            global_rank: identity.global_rank,
+            world_size: identity.world_size,
+            started_at: identity.started,
+            life: life(process),
+            ended_at: process.ended(),
+            read_at,
+            heard_at,
+            lost_events: process.lost_calls().is_some_and(|at| self.scene.now.since(at) < LOSS_COUNTS),
+            segment_version: collector.segment_version,
+            collector: collector_of(process),
+            launched: collector.launched,
+            calls_seen: collector.calls_seen || process.locals().next().is_some(),
+            level: collector.level,
+            activity: process.activity().map(|known| scene::Activity {
+                state: known.state,
+                since: Some(known.state_since),
+                #[expect(clippy::cast_possible_truncation, reason = "a share of some processors")]
+                cores: known.load.map(|load| load as f32),
+            }),
+            open_calls: open_calls(process, places),
+            last_returned_at: process.last_returned(),
+            look: process.look().map(|look| &**look),
+            forming: forming(process, model, places),
+        });
+    }
+
+    fn tell_communicator(&mut self, model: &'a Model, known: &'a model::Communicator, places: &Places<'a>) {
+        let at = places.communicators.get(&known.id()).copied();
+        let process_of = |process: &Process| places.needed.get(&address(process)).copied();
+        let is_suspect = known.ranks(model).any(|rank| {
+            let Some(process) = process_of(rank.process).and_then(|at| self.scene.processes.get(at as usize))
+            else {
+                return false;
+            };
+            let is_long = |since: Timestamp| process.age(since, self.scene.now) >= QUIET;
+            rank.ended().is_some()
+                || rank.facts.error.is_some()
+                || rank.local.in_flight().first().is_some_and(|open| is_long(Timestamp(open.issued_at_ns)))
+                || process.open_calls.iter().any(|call| call.communicator == at && is_long(call.entered_at))
+        });
+        let mut history = if is_suspect { member::history(model, known.id()) } else { HashMap::new() };
+        let members = known.ranks(model).filter_map(|rank| {
+            let process = process_of(rank.process)?;
+            let told = history.remove(&rank.rank).unwrap_or_default();
+            Some(member::tell(&rank, process, is_suspect.then_some(told)))
+        });
+        let members: Vec<Member<'a>> = members.collect();
+        let mut names = known.ranks(model).map(|rank| &*rank.facts.name);
+        let name = names.find(|name| !name.is_empty()).unwrap_or_default();
+        let parent_hash = known.ranks(model).find_map(|rank| rank.facts.parent_hash);
+        self.communicators.push(known);
+        self.scene.communicators.push(scene::Communicator {
+            id: known.id_str(),
+            purpose: name,
+            hash: known.comm_hash(),
+            parent_hash,
+            n_ranks: known.n_ranks(),
+            members,
+        });
+    }
+}
+
+fn host<'a>(model: &'a Model, name: &'a Name, hardware: &Hardware<'_>, now: Timestamp) -> Host<'a> {
+    let messages = model.kernel(name).into_iter().flat_map(model::Kernel::messages);
+    let kernel = messages.filter(|message| now.since(message.heard) < KERNEL_TOLD);
+    Host {
+        name,
+        heard_at: None,
+        agent_ended: false,
+        kernel: kernel.map(|message| &message.told).collect(),
+        hardware: hardware(name).into_iter().map(Cow::Owned).collect(),
+    }
+}
+
+fn life(process: &Process) -> Life {
+    match process.state() {
+        ProcessState::Running => Life::Running,
+        ProcessState::Exited => Life::Exited,
+        ProcessState::Killed => Life::Killed,
+        ProcessState::Imported => Life::Imported,
+    }
+}
+
+fn collector_of(process: &Process) -> Collector {
+    let collector = process.collector();
+    match process.collector_state() {
+        CollectorState::Off => Collector::Off(collector.off_since),
+        CollectorState::Fault => Collector::Fault(collector.off_since),
+        _ if !collector.has_segment => Collector::Absent,
+        _ => Collector::On,
+    }
+}
+
+fn open_calls<'a>(process: &'a Process, places: &Places<'a>) -> Cow<'a, [OpenCall<'a>]> {
+    let calls = process.open_calls().iter().map(|call| OpenCall {
+        function: Cow::Borrowed(&*call.function),
+        communicator: call
+            .local_id
+            .and_then(|local_id| process.communicator(local_id))
+            .and_then(|comm| places.communicators.get(&comm).copied()),
+        entered_at: call.entered,
+    });
+    Cow::Owned(calls.collect())
+}
+
+fn forming<'a>(process: &'a Process, model: &Model, places: &Places<'a>) -> Cow<'a, [Forming<'a>]> {
+    if process.ended().is_some() {
+        return Cow::Borrowed(&[]);
+    }
+    let of_hash = |hash: u64| {
+        let mut its = model.communicators_of(process).filter(|known| known.comm_hash() == hash);
+        its.find_map(|known| places.communicators.get(&known.id()).copied())
+    };
+    let forming = process.locals().filter_map(|(_, local)| {
+        let facts = local.facts()?;
+        let is_forming = facts.state == LocalState::Forming && local.communicator().is_none();
+        is_forming.then(|| Forming {
+            function: Cow::Borrowed(&*facts.made_by),
+            parent: facts.parent_hash.and_then(of_hash),
+            rank: Some(facts.rank).filter(|_| facts.n_ranks > 0),
+            n_ranks: Some(facts.n_ranks).filter(|n_ranks| *n_ranks > 0),
+            since: facts.created,
+        })
+    });
+    Cow::Owned(forming.collect())
+}
+
+/// Names a process for as long as the model is borrowed.
+fn address(process: &Process) -> usize {
+    std::ptr::from_ref(process).addr()
+}
+
+/// Places in a scene: the model has fewer of everything.
+pub(super) fn index(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+/// How long communicators and processes are told of that have ended: longer than any judgement looks back.
+const ENDED_TOLD: Duration = Duration::from_secs(180);
+/// The same of messages of kernels.
+const KERNEL_TOLD: Duration = Duration::from_secs(600);
+/// How long after calls were lost their absence proves nothing.
+const LOSS_COUNTS: Duration = Duration::from_secs(120);

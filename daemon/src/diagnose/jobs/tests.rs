@@ -1,0 +1,328 @@
+//! Batches in, findings out.
+
+mod stage;
+
+use ringscope_wire::batch::{self, CommunicatorState, Primitive, ProcessState};
+
+use self::stage::{SUM, Stage};
+use crate::api::{Condition, FindingKind, Severity};
+use crate::clock::Timestamp;
+use crate::diagnose::Want;
+
+/// All but one rank.
+fn others(stage: &Stage, rank: usize) -> Vec<usize> {
+    (0..stage.ranks.len()).filter(|other| *other != rank).collect()
+}
+
+/// Two hosts of four ranks that have trained for some seconds.
+fn job() -> Stage {
+    let mut stage = Stage::new(2, 4);
+    stage.train(20);
+    assert_eq!(stage.firing(), [], "healthy so far");
+    stage
+}
+
+/// The same, with one rank that does not make the next call.
+fn without(rank: usize) -> Stage {
+    let mut stage = job();
+    let (others, world) = (others(&stage, rank), stage.world());
+    stage.call(others, world, SUM);
+    stage
+}
+
+#[test]
+fn healthy_work_has_no_findings_and_stands_well() {
+    let mut stage = job();
+    stage.train(40);
+    assert_eq!(stage.firing(), []);
+    let job = stage.diagnosis.standings("train").unwrap();
+    assert_eq!(job.job.condition, Condition::Healthy, "{}", job.job.reason);
+    assert_eq!((job.processes.len(), job.communicators.len()), (8, 1));
+    let process = stage.model.process(&stage.clusters[0].0.key(3)).unwrap();
+    let stand = stage.diagnosis.standing(process).unwrap();
+    assert_eq!(stand.condition, Condition::Healthy, "{}", stand.reason);
+    assert_eq!(stage.diagnosis.wanted().count(), 0, "nobody is asked anything in peace");
+}
+
+#[test]
+fn a_stopped_rank_is_named_within_two_seconds_and_looked_at() {
+    let mut stage = without(5);
+    stage.ranks[5].activity = "T";
+    let began = stage.now;
+    stage.step(3_000);
+    let found = stage.one(FindingKind::RankMissing);
+    assert_eq!((found.severity, found.rank), (Severity::Critical, Some(5)), "{}", found.message);
+    assert_eq!((&*found.host, &*found.job), ("host-1", "train"));
+    assert_eq!(found.comm, stage.clusters[0].0.id().to_string(), "of its judgement");
+    assert_eq!((found.accused.len(), found.n_victims), (1, 7));
+    assert_eq!(found.accused[0].rank, Some(5));
+    assert!(found.began_at.is_some_and(|at| at <= Timestamp(began.0 + 1_000_000)), "{:?}", found.began_at);
+    assert!(found.first_seen <= Timestamp(began.0 + 1_000_000), "as long as it truly goes on");
+    let firing = stage.diagnosis.firing_of(stage.clusters[0].0.id());
+    assert_eq!(firing.count(), 1, "it is the communicator's too");
+    let process = stage.model.process(&stage.clusters[0].0.key(5)).unwrap();
+    assert_ne!(stage.diagnosis.standing(process).unwrap().condition, Condition::Healthy);
+    // Its twin: it goes on, and the finding ends.
+    stage.ranks[5].activity = "S";
+    let world = stage.world();
+    stage.call([5], world, SUM);
+    stage.complete(world);
+    stage.step(2_000);
+    stage.train(8);
+    assert_eq!(stage.firing(), []);
+}
+
+#[test]
+fn the_culprit_is_looked_at_once() {
+    let mut stage = without(5);
+    stage.ranks[5].activity = "T";
+    let mut asked = Vec::new();
+    for _ in 0..40 {
+        stage.step(250);
+        asked.extend(stage.diagnosis.wanted().cloned());
+    }
+    asked.dedup();
+    let looks: Vec<&str> =
+        asked.iter().filter(|asked| asked.what == Want::Look).map(|asked| &*asked.process).collect();
+    assert_eq!(looks, [stage.clusters[0].0.key(5)]);
+
+    let mut without_looks = without(5);
+    without_looks.diagnosis.set_look(false);
+    without_looks.ranks[5].activity = "T";
+    for _ in 0..20 {
+        without_looks.step(250);
+        assert!(without_looks.diagnosis.wanted().all(|asked| asked.what != Want::Look));
+    }
+}
+
+#[test]
+fn a_killed_rank_is_named_and_its_victims_are_not() {
+    let mut stage = without(2);
+    stage.ranks[2].ended = Some((ProcessState::Killed, stage.now));
+    stage.step(2_500);
+    let found = stage.one(FindingKind::RankDead);
+    assert_eq!((found.severity, found.rank), (Severity::Critical, Some(2)), "{}", found.message);
+    assert!(found.accused.iter().all(|culprit| culprit.rank == Some(2)));
+    // All are killed then, as a launcher does; what is about them ends.
+    for rank in 0..8 {
+        stage.ranks[rank].ended = Some((ProcessState::Killed, stage.now));
+    }
+    stage.step(300_000);
+    assert_eq!(stage.firing(), [], "a finding ends with the processes that it is about");
+}
+
+#[test]
+fn ranks_that_end_after_their_work_are_no_deaths() {
+    let mut stage = job();
+    for rank in 0..8 {
+        let world = stage.world();
+        stage.part(rank, world).state = Some(CommunicatorState::Destroyed);
+        stage.step(500);
+        stage.ranks[rank].ended = Some((ProcessState::Exited, stage.now));
+        stage.step(500);
+    }
+    stage.step(10_000);
+    assert_eq!(stage.firing(), []);
+}
+
+#[test]
+fn another_primitive_is_a_mismatch() {
+    let mut stage = without(3);
+    let world = stage.world();
+    stage.call([3], world, (Primitive::AllGather, 1_024));
+    stage.step(3_000);
+    let found = stage.one(FindingKind::CallMismatch);
+    assert_eq!((found.severity, found.rank), (Severity::Critical, Some(3)), "{}", found.message);
+}
+
+#[test]
+fn another_count_is_a_mismatch_also_while_nothing_hangs() {
+    let mut stage = without(3);
+    let world = stage.world();
+    stage.call([3], world, (SUM.0, 2_048));
+    stage.complete(world);
+    stage.step(3_000);
+    let found = stage.one(FindingKind::CallMismatch);
+    assert_eq!(found.rank, Some(3), "{}", found.message);
+}
+
+#[test]
+fn an_init_that_lacks_a_rank_says_which() {
+    let mut stage = job();
+    let late = stage.clusters[0].0.again(0xdef, 9, 106);
+    stage.with(&late, (0..8).collect());
+    // Only the ones that have come are known.
+    let place = stage.clusters.len() - 1;
+    stage.clusters[place].1.retain(|rank| *rank != 6);
+    stage.clusters[place].1.insert(6, u32::MAX);
+    let now = stage.now;
+    for rank in others(&stage, 6) {
+        stage.part(rank, 9).state = Some(CommunicatorState::Forming);
+        stage.ranks[rank].open = vec![("ncclCommInitRank", Some(9), now)];
+    }
+    stage.ranks[6].parts.remove(&9);
+    stage.step(14_000);
+    let found = stage.one(FindingKind::InitStuck);
+    assert!(found.message.contains('6'), "{}", found.message);
+    assert_eq!(found.comm, late.id().to_string());
+}
+
+#[test]
+fn a_circle_of_communicators_is_one_deadlock() {
+    let mut stage = job();
+    stage.pair(20, [0, 1]);
+    stage.pair(21, [1, 2]);
+    stage.pair(22, [2, 0]);
+    stage.step(1_000);
+    // Each waits in another one first.
+    stage.call([0], 20, SUM);
+    stage.call([1], 21, SUM);
+    stage.call([2], 22, SUM);
+    stage.step(4_000);
+    let found = stage.one(FindingKind::OrderDeadlock);
+    assert_eq!(found.severity, Severity::Critical, "{}", found.message);
+    assert!(
+        !stage.firing().iter().any(|(kind, ..)| *kind == FindingKind::RankMissing),
+        "{:?}",
+        stage.firing()
+    );
+}
+
+#[test]
+fn a_receive_without_its_send_is_unmatched() {
+    let mut stage = job();
+    let (world, now) = (stage.world(), stage.now);
+    stage.part(1, world).open_pairs = vec![(Primitive::Recv, 0, now)];
+    stage.part(1, world).pairs = vec![(Primitive::Recv, 0, 4)];
+    stage.part(0, world).pairs = vec![(Primitive::Send, 1, 3)];
+    stage.ranks[0].activity = "T";
+    stage.step(5_000);
+    let kinds: Vec<FindingKind> = stage.firing().into_iter().map(|(kind, ..)| kind).collect();
+    assert!(
+        kinds.contains(&FindingKind::P2pUnmatched) || kinds.contains(&FindingKind::RankMissing),
+        "{:#?}",
+        stage.hangs()
+    );
+    assert!(stage.hangs().iter().all(|found| found.accused.iter().all(|culprit| culprit.rank == Some(0))));
+}
+
+#[test]
+fn a_pause_of_all_is_no_hang_and_a_wait_for_one_is_information_first() {
+    let mut stage = job();
+    stage.step(60_000);
+    assert_eq!(stage.firing(), [], "nobody calls: nothing is open");
+    let (others, world) = (others(&stage, 4), stage.world());
+    stage.call(others, world, SUM);
+    stage.step(6_000);
+    let firing = stage.firing();
+    assert!(firing.iter().all(|(.., severity, _)| *severity < Severity::Critical), "{firing:?}");
+    stage.call([4], world, SUM);
+    stage.complete(world);
+    stage.step(3_000);
+    assert_eq!(stage.firing(), []);
+}
+
+#[test]
+fn absence_needs_coverage() {
+    let mut stage = job();
+    stage.silent = vec!["host-1".to_owned()];
+    let world = stage.world();
+    stage.step(500);
+    // All call; the agent of half of them stands still and does not tell.
+    stage.call(0..8, world, SUM);
+    stage.step(10_000);
+    assert!(
+        !stage.firing().iter().any(|(kind, ..)| *kind == FindingKind::RankMissing),
+        "{:#?}",
+        stage.hangs()
+    );
+    let process = stage.model.process(&stage.clusters[0].0.key(5)).unwrap();
+    let stand = stage.diagnosis.standing(process).unwrap();
+    assert_eq!(stand.condition, Condition::Unknown, "{}", stand.reason);
+}
+
+#[test]
+fn after_a_restart_the_finding_is_there_with_its_true_beginning() {
+    let mut stage = without(5);
+    stage.ranks[5].activity = "T";
+    stage.step(5_000);
+    let before = stage.one(FindingKind::RankMissing).clone();
+    stage.restart();
+    stage.agents = "again";
+    let silent = ["host-0".to_owned(), "host-1".to_owned()];
+    stage.silent = silent.to_vec();
+    // Its agents have not spoken yet: nothing is known, so nothing ends.
+    for _ in 0..4 {
+        stage.step(1_000);
+        assert_eq!(stage.one(FindingKind::RankMissing).first_seen, before.first_seen);
+    }
+    stage.silent.clear();
+    for _ in 0..4 {
+        stage.step(1_000);
+        let found = stage.one(FindingKind::RankMissing);
+        assert_eq!((&found.id, found.began_at), (&before.id, before.began_at));
+        assert_eq!(found.first_seen, before.first_seen);
+    }
+    // And it ends where it has ended meanwhile.
+    stage.ranks[5].activity = "S";
+    let world = stage.world();
+    stage.call([5], world, SUM);
+    stage.complete(world);
+    stage.step(3_000);
+    assert_eq!(stage.firing(), []);
+}
+
+#[test]
+fn a_restart_without_what_the_store_kept_finds_it_anew() {
+    let mut stage = without(5);
+    stage.ranks[5].activity = "T";
+    let began = stage.now;
+    stage.step(5_000);
+    stage.model = crate::model::Model::new();
+    stage.diagnosis = crate::diagnose::Diagnosis::new();
+    for rank in 0..8 {
+        stage.forget_told(rank);
+    }
+    stage.step(3_000);
+    let found = stage.one(FindingKind::RankMissing);
+    assert!(found.first_seen <= Timestamp(began.0 + 1_000_000), "its true beginning");
+}
+
+#[test]
+fn a_collector_that_is_off_is_unknown() {
+    let mut stage = job();
+    let mut told = batch::Process { key: stage.clusters[0].0.key(1), ..batch::Process::default() };
+    told.collector_state = batch::CollectorState::Off.into();
+    told.collector_off_since_ns = Some(stage.now.0);
+    told.segment_version = 5;
+    told.has_segment = true;
+    let batch = batch::Batch {
+        agent_id: "by-hand".to_owned(),
+        seq_number: 1,
+        agent_host: "host-0".to_owned(),
+        sent_at_ns: stage.now.0 + 1,
+        processes: vec![told],
+        ..batch::Batch::default()
+    };
+    stage.model.apply(&batch, stage.now);
+    stage.diagnosis.update(&stage.model, None, stage.now);
+    let process = stage.model.process(&stage.clusters[0].0.key(1)).unwrap();
+    let stand = stage.diagnosis.standing(process).unwrap();
+    assert_eq!(stand.condition, Condition::Unknown, "{}", stand.reason);
+}
+
+#[test]
+fn ten_thousand_ranks_are_judged() {
+    let mut stage = Stage::new(1_250, 8);
+    let (all, world) = (0..10_000, stage.world());
+    stage.call(all, world, SUM);
+    stage.complete(world);
+    stage.step(2_000);
+    assert_eq!(stage.firing(), []);
+    let others = others(&stage, 4_711);
+    stage.call(others, world, SUM);
+    stage.ranks[4_711].activity = "T";
+    stage.step(4_000);
+    let found = stage.one(FindingKind::RankMissing);
+    assert_eq!((found.rank, found.n_victims), (Some(4_711), 9_999), "{}", found.message);
+}

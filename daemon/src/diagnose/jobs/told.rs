@@ -1,0 +1,160 @@
+//! What the judge of hangs said of one job, as findings, standings and questions.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::scene::Taken;
+use crate::api::Detail;
+use crate::diagnose::hangs::{self, Question, Stand, Verdict};
+use crate::diagnose::judge::{Blame, Judgement};
+use crate::model::{CommunicatorId, Name};
+
+/// What somebody would like to know of a process.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// The process's key.
+    pub process: Name,
+    /// What.
+    pub what: Want,
+}
+
+/// What somebody would like to know.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Want {
+    /// Its stacks, and what it is blocked in.
+    Look,
+    /// The calls with these numbers of its part of a communicator.
+    Recall {
+        /// The part.
+        local_id: u64,
+        /// First number.
+        first: u64,
+        /// Last number.
+        last: u64,
+    },
+    /// The sends and receives of its part of a communicator.
+    Pairs {
+        /// The part.
+        local_id: u64,
+    },
+}
+
+/// How everything of a job stands.
+#[derive(Clone, Debug, Default)]
+pub struct Standings {
+    /// The job as a whole.
+    pub job: Stand,
+    /// Processes, by key.
+    pub processes: HashMap<Name, Stand>,
+    /// Communicators.
+    pub communicators: HashMap<CommunicatorId, Stand>,
+}
+
+/// The conditions that hold, as the ledger takes them.
+pub(super) fn judgements(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Judgement> {
+    let raises: BTreeSet<u32> = verdict
+        .asks
+        .iter()
+        .filter(|ask| ask.what == Question::Raise)
+        .filter_map(|ask| ask.judgement)
+        .collect();
+    let one = |(place, judgement): (usize, &hangs::Judgement)| {
+        let is_raised = raises.iter().any(|raised| *raised as usize == place);
+        finding(judgement, taken, is_raised)
+    };
+    verdict.judgements.iter().enumerate().map(one).collect()
+}
+
+fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>, is_raised: bool) -> Judgement {
+    let host_of = |process: u32| {
+        let process = taken.scene.processes.get(process as usize)?;
+        taken.scene.hosts.get(process.host as usize).map(|host| host.name)
+    };
+    let communicator = judgement.communicator.and_then(|at| taken.scene.communicators.get(at as usize));
+    let own = judgement.host.and_then(|at| taken.scene.hosts.get(at as usize)).map(|host| host.name);
+    let lowest =
+        communicator.and_then(|known| known.members.first()).and_then(|member| host_of(member.process));
+    let host = own.or(lowest).unwrap_or_default();
+    let to_blame: BTreeSet<&str> = judgement.culprits.iter().filter_map(|at| host_of(*at)).collect();
+    let others = to_blame.len() > 1 || to_blame.iter().any(|culprit| *culprit != host);
+    let mut details = judgement.details.clone();
+    if is_raised {
+        details.push(Detail { title: RAISED_TITLE.to_owned(), lines: vec![RAISED.to_owned()] });
+    }
+    Judgement {
+        kind: judgement.kind,
+        severity: judgement.severity,
+        host: host.into(),
+        rank: judgement.rank,
+        channel: None,
+        nic: judgement.nic.as_deref().map(Into::into),
+        cause: judgement.cause,
+        culprits: to_blame.into_iter().filter(|_| others).take(HOSTS_NAMED).map(str::to_owned).collect(),
+        message: judgement.message.clone(),
+        evidence: judgement.evidence.clone(),
+        blame: Blame {
+            comm: judgement
+                .communicator
+                .and_then(|at| taken.communicators.get(at as usize))
+                .map(|known| known.id()),
+            key: judgement.key.clone(),
+            accused: judgement.accused.clone(),
+            n_victims: u32::try_from(judgement.victims.len()).unwrap_or(u32::MAX),
+            advice: judgement.advice.clone(),
+            details,
+            began_at: judgement.began_at,
+            follows_from: judgement.follows_from.map(|at| at as usize),
+        },
+    }
+}
+
+/// How everything stands. The verdict is used up.
+pub(super) fn standings(verdict: &mut Verdict, taken: &Taken<'_>) -> Standings {
+    let processes = taken.processes.iter().map(|process| Arc::clone(process.name()));
+    let communicators = taken.communicators.iter().map(|known| known.id());
+    Standings {
+        job: std::mem::take(&mut verdict.job),
+        processes: processes.zip(std::mem::take(&mut verdict.processes)).collect(),
+        communicators: communicators.zip(std::mem::take(&mut verdict.communicators)).collect(),
+    }
+}
+
+/// What is to be asked, and whether the job's level is to be raised.
+pub(super) fn wanted(verdict: &Verdict, taken: &Taken<'_>) -> (Vec<Wanted>, bool) {
+    let mut raise = false;
+    let mut wanted = Vec::new();
+    for ask in verdict.asks.iter().take(ASKS_MAX) {
+        let Some(process) = taken.processes.get(ask.process as usize) else { continue };
+        let part_of = |communicator: u32| {
+            let comm = taken.communicators.get(communicator as usize)?.id();
+            process
+                .locals()
+                .find(|(_, local)| local.communicator() == Some(comm))
+                .map(|(local_id, _)| local_id)
+        };
+        let what = match ask.what {
+            Question::Look => Some(Want::Look),
+            Question::Recall { communicator, first, last } => {
+                part_of(communicator).map(|local_id| Want::Recall { local_id, first, last })
+            }
+            Question::Pairs { communicator } => {
+                part_of(communicator).map(|local_id| Want::Pairs { local_id })
+            }
+            Question::Raise => {
+                raise = true;
+                None
+            }
+        };
+        wanted.extend(what.map(|what| Wanted { process: Arc::clone(process.name()), what }));
+    }
+    (wanted, raise)
+}
+
+/// Hosts that are named as to blame; the finding counts processes.
+const HOSTS_NAMED: usize = 16;
+/// Questions about one job at a time: those of one judgement of a large communicator and then some.
+const ASKS_MAX: usize = 256;
+/// What an operator shall know of the level.
+const RAISED_TITLE: &str = "Level";
+const RAISED: &str = "while this goes on ringscope asks the job's collectors for each network step (level steps), to see \
+                      where it ends; then it falls back to what it was";
