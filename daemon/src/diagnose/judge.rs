@@ -130,12 +130,13 @@ fn final_unexplained(channels: &Channels) -> Option<Judgement> {
 fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement> {
     channels.ranks.iter().filter_map(|rank| {
         let (init, final_channels) = (rank.init?, rank.final_channels?);
-        if u64::from(init) * 2 >= u64::from(final_channels) {
+        // RCCL has rules of its own: that it raises the number says nothing.
+        if u64::from(init) * 2 >= u64::from(final_channels) || rank.causes.contains(&Cause::Rccl) {
             return None;
         }
         let raised = rank.causes.iter().copied().find(|cause| RAISING.contains(cause));
         let cause = raised.filter(|_| !rank.causes.contains(&Cause::Unexplained));
-        let why = cause.map(|cause| words::why(cause, channels, rank));
+        let why = cause.and_then(|cause| words::why(cause, channels, rank));
         let setting = rank.bounds.min_nchannels.iter().chain(&rank.bounds.min_ctas);
         let setting: Vec<String> = setting.map(|bound| format!("setting/{}", bound.name)).collect();
         let facts: Vec<&str> =
@@ -303,8 +304,8 @@ fn regressions(
 }
 
 /// Rules that give more than twice the base.
-const RAISING: [Cause; 6] =
-    [Cause::MinNchannels, Cause::Hopper, Cause::Unpack, Cause::Collnet, Cause::NvlsRaise, Cause::Rccl];
+const RAISING: [Cause; 5] =
+    [Cause::MinNchannels, Cause::Hopper, Cause::Unpack, Cause::Collnet, Cause::NvlsRaise];
 
 /// Lines that one finding shows at most: enough to prove it, few enough to read.
 pub(super) const MAX_PROOF: usize = 8;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::bracket::{Bracket, Line, MAX_EVIDENCE, Nics, connected, evidence_of, kind_of, named};
 use super::facts::{CommunicatorFacts, End, Evidence, Fragment};
-use super::formats::{Connection, Message, message};
+use super::formats::{Connection, Counts as Agreed, Message, RCCL, message};
 use super::init_line::InitLine;
 use super::lines::Lines;
 use super::prefix::{Level, Record, Writers, records};
@@ -266,7 +266,7 @@ impl Content {
             // Rank 0 prints its version without a prefix up to 2.21.
             let at = line.text.find("NCCL version ").or_else(|| line.text.find("RCCL version "));
             if let Some(Message::Version(version)) = at.and_then(|at| message(&line.text[at..])) {
-                self.version.get_or_insert(version);
+                self.is_of(version);
             }
         }
     }
@@ -282,9 +282,7 @@ impl Content {
         self.process(record, line).heard |= said.is_some();
         let Some(message) = said else { return };
         match message {
-            Message::Version(version) => {
-                self.version.get_or_insert(version);
-            }
+            Message::Version(version) => self.is_of(version),
             Message::Setting { .. } | Message::Nics { .. } | Message::Network(_) => {
                 self.said.settings |= matches!(message, Message::Setting { .. });
                 let more = self.process(record, line).learn(message, line);
@@ -315,6 +313,14 @@ impl Content {
                 self.unparsed.count(record.message);
                 None
             }
+        }
+    }
+
+    /// Takes the first version told; a library's name alone is only better than nothing.
+    fn is_of(&mut self, version: String) {
+        let has_number = |version: &String| version.bytes().any(|byte| byte.is_ascii_digit());
+        if !self.version.as_ref().is_some_and(has_number) {
+            self.version = Some(version);
         }
     }
 
@@ -443,6 +449,9 @@ impl Content {
     fn within(&mut self, record: &Record<'_>, message: Message, line: Line<'_>) {
         self.said.searches |= matches!(message, Message::Search { .. });
         self.said.rings |= matches!(message, Message::Ring { .. });
+        if matches!(message, Message::Final(Agreed { is_rccl: true, .. })) {
+            self.is_of(RCCL.to_owned());
+        }
         let process = self.process(record, line);
         let mut more = 0;
         if let Some(bracket) = process.brackets.get_mut(&record.tid) {
@@ -577,9 +586,10 @@ impl Content {
     }
 }
 
-/// 27 of `2.27.3+cuda12.9`.
+/// 27 of `2.27.3+cuda12.9` and of `RCCL 2.27.7-HEAD:0d2c4fd`, 18 of `2.18-nightly`.
 fn minor(version: &str) -> Option<u32> {
-    version.strip_prefix("2.")?.split('.').next()?.parse().ok()
+    let number = version.strip_prefix(RCCL).unwrap_or(version).trim_start();
+    number.strip_prefix("2.")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 impl Message {
