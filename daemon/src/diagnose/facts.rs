@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::channels::{self, Bounds, Cause};
 use super::coverage::Coverage;
-use super::hops::{self, OddHost};
+use super::hops::{self, OddHost, Rails};
 use super::inputs;
 use super::nodes::{Node, Place, nodes};
 use super::predict::{self, Assumed, HOPPER_BW, Inputs, Prediction};
@@ -36,6 +36,8 @@ pub struct Channels {
     pub nodes: Vec<Node>,
     /// Its odd hops.
     pub odd: Vec<OddHost>,
+    /// How much is known of the rails of its hops.
+    pub rails: Rails,
     /// How many channels the rules give. Absent: not every rank's init is known.
     pub judged: Option<Judged>,
     /// How much of it is seen.
@@ -211,13 +213,15 @@ impl Channels {
             Judged::of(inputs, &mut ranks)
         });
         let state = communicator.state(model).0;
+        let hops = hops::hops(&refs, &node_of);
         Self {
             id: communicator.id(),
             job: communicator.job().clone(),
             created: communicator.created(model),
             is_live: matches!(state, CommunicatorState::Active | CommunicatorState::Broken),
             n_ranks: communicator.n_ranks(),
-            odd: hops::odd(&hops::hops(&refs, &node_of)),
+            odd: hops::odd(&hops),
+            rails: Rails::of(&hops),
             nodes,
             base,
             judged,

@@ -4,7 +4,8 @@
 //! * `source`: files, folders, stdin, unpacked. `kind`: what a file is, by its content. `read`: a file into `gathered`.
 //! * `inspector`, `ras`, `flight` (with `pickle`), `xml`: the other formats, each into facts of its own.
 //! * `logs`, `dumps`: the facts into `draft`, which joins them into processes as `batch.proto` has them.
-//! * `observe`, `joined`: what the files say by themselves. `verdict`: model and diagnosis of all as one document.
+//! * `observe`, `joined`: what the files say by themselves. `unjudged`: what nobody can judge. `verdict`: model and
+//!   diagnosis of all as one document.
 //! * `show`: that document in the terminal. `command`: the command line. `deliver`: into a daemon. `upload`: a file
 //!   that somebody sends to a daemon.
 //!
@@ -27,6 +28,7 @@ mod ras;
 mod read;
 mod show;
 mod source;
+mod unjudged;
 mod upload;
 mod verdict;
 mod xml;
