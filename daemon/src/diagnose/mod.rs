@@ -190,7 +190,7 @@ impl Diagnosis {
         let id = communicator.id();
         let channels = Channels::of(communicator, model);
         let hosts = channels.hosts();
-        let shape = (!hosts.is_empty()).then(|| (channels.job.clone(), facts::shape(&hosts)));
+        let shape = (!hosts.is_empty()).then(|| (channels.job.clone(), channels.shape()));
         if let Some(before) = self.known.get(&id)
             && let Some(was) = &before.shape
             && (Some(was) != shape.as_ref() || before.channels.created != channels.created)
