@@ -1,6 +1,7 @@
 //! Trouble with the hosts' hardware, judged by comparison: with what the host's own NICs are, with the NIC of the same
 //! name on other hosts, and with what was there before. What nobody ever used is no trouble. Pure.
 
+mod errors;
 mod fleet;
 mod gpus;
 mod nics;
@@ -15,6 +16,7 @@ pub(super) use suspects::{Explanation, Suspects};
 
 use std::collections::BTreeMap;
 
+use self::errors::Usual;
 use self::fleet::Fleet;
 use super::judge::Judgement;
 use crate::api::{Evidence, FindingKind, Severity};
@@ -34,10 +36,6 @@ const FEWER_THAN_BEFORE: &str = "fewer_than_before";
 const FEWER_THAN_PEERS: &str = "fewer_than_peers";
 /// The cause of findings about channels that a missing GPU explains.
 const GPU_MISSING: &str = "gpu_missing";
-
-/// A rise of one counter of errors over ten minutes that is trouble; infiniband-diags' ibqueryerrors takes as many.
-/// Fewer come from links that are as good as the standard asks.
-const ERRORS_RISEN: u64 = 10;
 
 /// Every cause of a finding about hardware.
 const CAUSES: [&str; 7] =
@@ -74,10 +72,11 @@ pub(super) struct Trouble {
 /// Every host of which the hardware is known, judged.
 pub(super) fn judge(model: &Model, recall: &mut Recall, now: Timestamp) -> BTreeMap<Name, Health> {
     let fleet = Fleet::of(model);
+    let usual = Usual::of(model);
     let job_gpus = gpus::by_job(model);
     let health = |(host, hardware)| {
         let mut health = Health::default();
-        nics::judge(model, &fleet, host, hardware, &mut health);
+        nics::judge(model, (&fleet, &usual), host, hardware, &mut health);
         gpus::judge(model, &job_gpus, host, hardware, &mut health);
         (Name::clone(host), health)
     };

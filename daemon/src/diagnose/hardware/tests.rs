@@ -192,6 +192,61 @@ fn a_nic_that_flaps_or_counts_errors() {
     check(&[&[("host-0", &[downs(5)])], &[("host-0", &[down(downs(8))])]], &[found]);
 }
 
+/// What fires after a counter of each host's NIC has risen so far, while all carry as much.
+#[track_caller]
+fn check_errors(counter: &str, risen: &[u64], expected: &[&str]) {
+    let mut world = World::default();
+    for reading in 0..2 {
+        let host = |(i, risen): (usize, &u64)| {
+            hardware(&format!("host-{i}"), 0, vec![errors(counter, 1_000_000 + risen * reading)])
+        };
+        world.read(risen.iter().enumerate().map(host).collect());
+    }
+    assert_eq!(world.fires(), expected, "{counter} {risen:?}");
+}
+
+#[test]
+fn errors_are_judged_against_peers_and_what_is_benign_is_not() {
+    let healthy = [3_000, 5_200, 4_100, 2_900];
+    for counter in ["out_of_sequence", "roce_adp_retrans", "packet_seq_err", "local_ack_timeout_err"] {
+        check_errors(counter, &healthy, &[]);
+        check_errors(counter, &[90_000], &[]);
+    }
+    check_errors("out_of_sequence", &[90_000, 3, 3, 3], &[]);
+    let found =
+        |host, words| format!("warning [nic_errors] mlx5_0 of {host} counts errors: {words} in ten minutes");
+    let one = found("host-1", "local_ack_timeout_err rose by 700 (by 5 on most of its like)");
+    check_errors("local_ack_timeout_err", &[5, 700, 2, 6], &[&one]);
+    check_errors("local_ack_timeout_err", &[0, 99, 0, 0], &[]);
+    check_errors("local_ack_timeout_err", &[90, 700, 90, 90], &[]);
+    let one = found("host-0", "symbol_error rose by 12 (by 0 on most of its like)");
+    check_errors("symbol_error", &[12, 0], &[&one]);
+    // A switch that restarts makes errors on all its cables.
+    check_errors("symbol_error", &[12, 14, 9, 30], &[]);
+    let one = found("host-3", "symbol_error rose by 300 (by 12 on most of its like)");
+    check_errors("symbol_error", &[12, 14, 9, 300], &[&one]);
+}
+
+#[test]
+fn idle_ports_say_nothing_of_what_busy_ones_count() {
+    let fires = |idle: bool| {
+        let mut world = World::default();
+        for reading in 0..3_u64 {
+            let host = |i: u64| {
+                let is_it = i == 0;
+                let sent = if is_it || !idle { 50_000_000_000 } else { 1_000 };
+                let risen = if is_it { 400 * reading } else { 0 };
+                let busy =
+                    Nic { sent_bytes: Some(sent * reading), ..errors("packet_seq_err", 1_000 + risen) };
+                hardware(&format!("host-{i}"), 0, vec![busy])
+            };
+            world.read((0..4).map(host).collect());
+        }
+        world.fires().len()
+    };
+    assert_eq!((fires(false), fires(true)), (1, 0));
+}
+
 #[test]
 fn trouble_is_proved_by_the_kernels_files() {
     let mut world = World::default();
@@ -203,8 +258,8 @@ fn trouble_is_proved_by_the_kernels_files() {
     world.read(vec![hardware("host-0", 0, vec![errors("symbol_error", 1)])]);
     world.read(vec![hardware("host-0", 0, vec![down(nic("mlx5_0"))])]);
     assert_eq!(proof(&world), [format!("{dir}/state: 1: DOWN")]);
-    world.read(vec![hardware("host-0", 0, vec![at_gigabits(100, errors("out_of_sequence", 40))])]);
-    let counter = format!("{dir}/hw_counters/out_of_sequence: 40 (40 more than ten minutes ago)");
+    world.read(vec![hardware("host-0", 0, vec![at_gigabits(100, errors("rx_icrc_encapsulated", 40))])]);
+    let counter = format!("{dir}/hw_counters/rx_icrc_encapsulated: 40 (40 more than ten minutes ago)");
     assert_eq!(proof(&world), [format!("{dir}/rate: 100 Gb/sec"), counter]);
     let counted = Nic { link_downs: Some(3), ..errors("symbol_error", 21) };
     world.read(vec![hardware("host-0", 0, vec![Nic { link_downs: Some(0), ..nic("mlx5_0") }])]);
