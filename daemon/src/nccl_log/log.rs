@@ -4,16 +4,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use ringscope_wire::comm_hash;
-use serde::Deserialize;
 
 use super::bracket::{Bracket, Line, MAX_EVIDENCE, Nics, connected, evidence_of, kind_of, named};
 use super::facts::{CommunicatorFacts, End, Evidence, Fragment};
 use super::formats::{Connection, Counts as Agreed, Message, RCCL, message};
 use super::init_line::InitLine;
+use super::json;
 use super::lines::Lines;
 use super::prefix::{Level, Record, Writers, records};
 use super::process::{Ambiguous, Process, Processes};
 use super::unparsed::Unparsed;
+use super::wraps::{self, Bare};
 
 /// Memory for the facts of communicators, of the process that reads a log; the oldest goes first.
 const MAX_FACTS_BYTES: usize = 24 << 20;
@@ -73,6 +74,8 @@ pub struct Counts {
     pub torn: u64,
     /// Records whose end is missing and which were therefore not read.
     pub cut: u64,
+    /// Lines that Ray says it left out because they looked like others.
+    pub left_out_by_ray: u64,
     /// Communicators forgotten because there were too many.
     pub communicators_forgotten: u64,
     /// Processes forgotten because there were too many.
@@ -103,13 +106,6 @@ pub struct ProcessFacts {
     pub network: Option<String>,
     /// Settings taken from the environment.
     pub environment: BTreeMap<String, String>,
-}
-
-/// A container runtime's line in JSON. Docker calls the text `log`, other loggers as they like.
-#[derive(Deserialize)]
-struct Wrapped<'l> {
-    #[serde(borrow, alias = "message", alias = "msg", alias = "line", alias = "text")]
-    log: Cow<'l, str>,
 }
 
 impl NcclLog {
@@ -188,6 +184,12 @@ impl NcclLog {
         facts
     }
 
+    /// What the host of a process is called, where `host` is what a line of it says: torn lines have only a part of the
+    /// name.
+    pub(super) fn host_of<'l>(&'l self, host: &'l str, pid: u32) -> &'l str {
+        self.content.processes.name_of(host, pid).unwrap_or(host)
+    }
+
     /// Grows whenever a communicator was added or changed.
     #[must_use]
     pub fn revision(&self) -> u64 {
@@ -239,20 +241,26 @@ impl NcclLog {
 
 impl Content {
     fn line(&mut self, number: u64, text: &str, mark: Option<usize>, cut: bool) {
-        if text.starts_with('{')
-            && let Ok(wrapped) = serde_json::from_str::<Wrapped<'_>>(text)
-        {
+        if json::may_be(text) {
+            let texts = json::texts(text);
             // A text with lines of its own is one write of the container.
-            for text in wrapped.log.lines() {
+            for text in texts.iter().flat_map(|text| text.lines()) {
                 self.plain(Line { number, text }, None, cut);
             }
-            return;
+            if !texts.is_empty() {
+                return;
+            }
         }
         self.plain(Line { number, text }, mark, cut);
     }
 
     /// `mark`: where the only one stands, if that is known.
     fn plain(&mut self, line: Line<'_>, mark: Option<usize>, cut: bool) {
+        let Bare { text, left_out } = wraps::bare(line.text);
+        self.counts.left_out_by_ray += left_out;
+        // What was taken out of the middle moves the mark.
+        let mark = mark.filter(|_| matches!(text, Cow::Borrowed(_)));
+        let line = Line { text: &text, ..line };
         if let Some(record) = mark.and_then(|mark| self.writers.record(line.text, mark)) {
             return self.record(&record, line, cut);
         }
