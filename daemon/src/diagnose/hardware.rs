@@ -4,6 +4,7 @@
 mod errors;
 mod fleet;
 mod gpus;
+mod kinds;
 mod nics;
 mod recall;
 mod suspects;
@@ -11,6 +12,7 @@ mod suspects;
 mod tests;
 mod words;
 
+pub(super) use kinds::Build;
 pub(super) use recall::Recall;
 pub(super) use suspects::{Explanation, Suspects};
 
@@ -21,7 +23,7 @@ use self::fleet::Fleet;
 use super::judge::Judgement;
 use crate::api::{Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
-use crate::model::{Model, Name};
+use crate::model::{Hardware, Model, Name};
 
 /// The cause of a finding about a NIC that is down, and of one that this explains.
 pub const NIC_DOWN: &str = "nic_down";
@@ -53,6 +55,7 @@ const MIN_JOB_HOSTS: usize = 3;
 /// What is wrong with one host's hardware.
 #[derive(Debug, Default)]
 pub(super) struct Health {
+    pub(super) build: Build,
     pub(super) troubles: Vec<Trouble>,
     pub(super) suspects: Suspects,
 }
@@ -69,18 +72,19 @@ pub(super) struct Trouble {
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// Every host of which the hardware is known, judged.
+/// Every host of which the hardware is known, judged. Of one that has not been heard of for long nobody knows how it is.
 pub(super) fn judge(model: &Model, recall: &mut Recall, now: Timestamp) -> BTreeMap<Name, Health> {
     let fleet = Fleet::of(model);
     let usual = Usual::of(model);
     let job_gpus = gpus::by_job(model);
     let health = |(host, hardware)| {
-        let mut health = Health::default();
+        let mut health = Health { build: Build::of(hardware), ..Health::default() };
         nics::judge(model, (&fleet, &usual), host, hardware, &mut health);
         gpus::judge(model, &job_gpus, host, hardware, &mut health);
         (Name::clone(host), health)
     };
-    let mut judged = model.hardware().map(health).collect();
+    let heard = |(_, hardware): &(&Name, &Hardware)| now.since(hardware.heard()) < super::HOST_GONE_AFTER;
+    let mut judged = model.hardware().filter(heard).map(health).collect();
     recall.add(model, &mut judged, now);
     judged
 }
