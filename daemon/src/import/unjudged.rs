@@ -17,7 +17,8 @@ pub(super) fn unjudged(model: &Model, diagnosis: &Diagnosis) -> Vec<String> {
         if let Some(version) = versions.find(|version| version.family == Family::Rccl) {
             *foreign.entry(version).or_default() += 1;
         }
-        if channels.rails.hops > 0 && !channels.rails.are_known() {
+        // Where nothing is known of them, nobody thinks that they were judged.
+        if channels.rails.known > 0 && !channels.rails.are_known() {
             let Rails { known, hops, .. } = channels.rails;
             *rails.entry((known, hops)).or_default() += 1;
         }
