@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::channels::{self, Bounds, Cause};
 use super::coverage::Coverage;
-use super::hops::{self, OddHost};
+use super::hops::{self, OddHost, Rails};
 use super::inputs;
 use super::nodes::{Node, Place, nodes};
 use super::predict::{self, Assumed, HOPPER_BW, Inputs, Prediction};
@@ -22,6 +22,8 @@ pub struct Channels {
     pub id: CommunicatorId,
     /// Its job.
     pub job: Name,
+    /// What its program calls it. Empty: nothing.
+    pub name: Name,
     /// When its first rank called its init.
     pub created: Timestamp,
     /// Whether it is in use: only then it can have findings.
@@ -36,6 +38,8 @@ pub struct Channels {
     pub nodes: Vec<Node>,
     /// Its odd hops.
     pub odd: Vec<OddHost>,
+    /// How much is known of the rails of its hops.
+    pub rails: Rails,
     /// How many channels the rules give. Absent: not every rank's init is known.
     pub judged: Option<Judged>,
     /// How much of it is seen.
@@ -57,6 +61,9 @@ pub struct RankChannels {
     pub final_channels: Option<u32>,
     /// Its settings.
     pub bounds: Bounds,
+    /// What has to be the same for two communicators to be compared: its host, its GPU, and all settings that the library
+    /// took.
+    pub likeness: u64,
     /// Why it runs on as many, the strongest first. Never empty.
     pub causes: Vec<Cause>,
     /// Index of its NCCL node.
@@ -144,6 +151,7 @@ impl RankChannels {
             init: facts.init_channels,
             final_channels: facts.final_channels,
             bounds: Bounds::of(&facts.settings),
+            likeness: likeness(rank),
             causes: vec![Cause::Unknown],
             node,
             version: Version::of(&facts.log_version, rank.identity.library_version),
@@ -211,13 +219,21 @@ impl Channels {
             Judged::of(inputs, &mut ranks)
         });
         let state = communicator.state(model).0;
+        let hops = hops::hops(&refs, &node_of);
         Self {
             id: communicator.id(),
             job: communicator.job().clone(),
+            name: refs
+                .values()
+                .map(|rank| &rank.facts.name)
+                .find(|name| !name.is_empty())
+                .cloned()
+                .unwrap_or_default(),
             created: communicator.created(model),
             is_live: matches!(state, CommunicatorState::Active | CommunicatorState::Broken),
             n_ranks: communicator.n_ranks(),
-            odd: hops::odd(&hops::hops(&refs, &node_of)),
+            odd: hops::odd(&hops),
+            rails: Rails::of(&hops),
             nodes,
             base,
             judged,
@@ -274,6 +290,16 @@ impl Channels {
         odd
     }
 
+    /// What it has in common with the communicators that it can be compared with, beside the job: its name, and which
+    /// GPUs of which hosts it has with which settings. A group over other GPUs, or with other settings, may well find
+    /// fewer channels. The NICs in use are not part of it: that one is lost is what the comparison is for.
+    #[must_use]
+    pub(super) fn shape(&self) -> u64 {
+        let mut ranks: Vec<u64> = self.ranks.iter().map(|rank| rank.likeness).collect();
+        ranks.sort_unstable();
+        ranks.into_iter().fold(Fnv::new().text(&self.name), Fnv::number).finish()
+    }
+
     /// Its hosts, in the order of their lowest rank; empty unless every rank's init is known.
     #[must_use]
     pub fn hosts(&self) -> Vec<HostChannels> {
@@ -326,12 +352,14 @@ impl Channels {
     }
 }
 
-/// What communicators have in common that can be compared: the job, and how many ranks are on which hosts.
-#[must_use]
-pub(super) fn shape(hosts: &[HostChannels]) -> u64 {
-    let mut parts: Vec<(&str, u32)> = hosts.iter().map(|host| (&*host.host, host.n_ranks)).collect();
-    parts.sort_unstable();
-    parts.iter().fold(Fnv::new(), |hash, (host, n)| hash.text(host).number(u64::from(*n))).finish()
+/// See [`RankChannels::likeness`]. A GPU that nobody names is known by the rank in the job of its process.
+fn likeness(rank: &RankRef<'_>) -> u64 {
+    let facts = rank.facts;
+    let of = Fnv::new().text(&rank.identity.host).text(&facts.gpu);
+    let unnamed = rank.identity.global_rank.filter(|_| facts.gpu.is_empty());
+    let of = unnamed.map_or(of, |rank| of.number(u64::from(rank)));
+    let settings = facts.settings.iter();
+    settings.fold(of, |hash, (name, value)| hash.text(name).number(value.cast_unsigned())).finish()
 }
 
 /// All values, if there is none missing.

@@ -1,8 +1,10 @@
 //! Trouble with the hosts' hardware, judged by comparison: with what the host's own NICs are, with the NIC of the same
 //! name on other hosts, and with what was there before. What nobody ever used is no trouble. Pure.
 
+mod errors;
 mod fleet;
 mod gpus;
+mod kinds;
 mod nics;
 mod recall;
 mod suspects;
@@ -10,16 +12,18 @@ mod suspects;
 mod tests;
 mod words;
 
+pub(super) use kinds::Build;
 pub(super) use recall::Recall;
 pub(super) use suspects::{Explanation, Suspects};
 
 use std::collections::BTreeMap;
 
+use self::errors::Usual;
 use self::fleet::Fleet;
 use super::judge::{Blame, Judgement};
 use crate::api::{Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
-use crate::model::{Model, Name};
+use crate::model::{Hardware, Model, Name};
 
 /// The cause of a finding about a NIC that is down, and of one that this explains.
 pub const NIC_DOWN: &str = "nic_down";
@@ -34,10 +38,6 @@ const FEWER_THAN_BEFORE: &str = "fewer_than_before";
 const FEWER_THAN_PEERS: &str = "fewer_than_peers";
 /// The cause of findings about channels that a missing GPU explains.
 const GPU_MISSING: &str = "gpu_missing";
-
-/// A rise of one counter of errors over ten minutes that is trouble; infiniband-diags' ibqueryerrors takes as many.
-/// Fewer come from links that are as good as the standard asks.
-const ERRORS_RISEN: u64 = 10;
 
 /// Every cause of a finding about hardware.
 const CAUSES: [&str; 7] =
@@ -55,6 +55,7 @@ const MIN_JOB_HOSTS: usize = 3;
 /// What is wrong with one host's hardware.
 #[derive(Debug, Default)]
 pub(super) struct Health {
+    pub(super) build: Build,
     pub(super) troubles: Vec<Trouble>,
     pub(super) suspects: Suspects,
 }
@@ -71,17 +72,19 @@ pub(super) struct Trouble {
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// Every host of which the hardware is known, judged.
+/// Every host of which the hardware is known, judged. Of one that has not been heard of for long nobody knows how it is.
 pub(super) fn judge(model: &Model, recall: &mut Recall, now: Timestamp) -> BTreeMap<Name, Health> {
     let fleet = Fleet::of(model);
+    let usual = Usual::of(model);
     let job_gpus = gpus::by_job(model);
     let health = |(host, hardware)| {
-        let mut health = Health::default();
-        nics::judge(model, &fleet, host, hardware, &mut health);
+        let mut health = Health { build: Build::of(hardware), ..Health::default() };
+        nics::judge(model, (&fleet, &usual), host, hardware, &mut health);
         gpus::judge(model, &job_gpus, host, hardware, &mut health);
         (Name::clone(host), health)
     };
-    let mut judged = model.hardware().map(health).collect();
+    let heard = |(_, hardware): &(&Name, &Hardware)| now.since(hardware.heard()) < super::HOST_GONE_AFTER;
+    let mut judged = model.hardware().filter(heard).map(health).collect();
     recall.add(model, &mut judged, now);
     judged
 }

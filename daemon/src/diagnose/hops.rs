@@ -60,6 +60,38 @@ pub struct OddHost {
     pub usual: String,
 }
 
+/// How much is known of the rails of a communicator's hops over the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rails {
+    /// Hops over the network.
+    pub hops: usize,
+    /// Those of which the NICs of both ends are known.
+    pub known: usize,
+    /// Every ring closes, so that no hop is missing.
+    pub is_whole: bool,
+}
+
+impl Rails {
+    /// Of these hops.
+    #[must_use]
+    pub fn of(hops: &[Hop]) -> Self {
+        let senders: BTreeSet<(u32, u32)> = hops.iter().map(|hop| (hop.channel, hop.rank)).collect();
+        let over_network = || hops.iter().filter(|hop| hop.over_network());
+        Self {
+            hops: over_network().count(),
+            known: over_network().filter(|hop| hop.rails.is_some()).count(),
+            is_whole: hops.iter().all(|hop| senders.contains(&(hop.channel, hop.next))),
+        }
+    }
+
+    /// Whether they can be judged. What is known of some hops says nothing of most: without GRAPH lines the NICs of the
+    /// hops around rank 0 alone may be known, and these may be the ones that cross.
+    #[must_use]
+    pub fn are_known(&self) -> bool {
+        self.is_whole && self.known == self.hops
+    }
+}
+
 /// The hops of a communicator, taken together from both ends. `node_of`: NCCL node by rank.
 #[must_use]
 pub fn hops(ranks: &BTreeMap<u32, RankRef<'_>>, node_of: &BTreeMap<u32, u32>) -> Vec<Hop> {
@@ -174,8 +206,11 @@ fn without_gpu_direct(hops: &[Hop]) -> Vec<OddHost> {
     by_host(fast().filter(|hop| !hop.gpu_direct), OddHop::NoGpuDirect, "no_gpu_direct", "GPUDirect")
 }
 
-/// Hops between NICs of different rails, while most keep theirs.
+/// Hops between NICs of different rails, while most keep theirs. Nothing where not all rails are known.
 fn cross_rail(hops: &[Hop]) -> Vec<OddHost> {
+    if !Rails::of(hops).are_known() {
+        return Vec::new();
+    }
     let railed: Vec<&Hop> = hops.iter().filter(|hop| hop.over_network() && hop.rails.is_some()).collect();
     let mut crossing: Vec<&Hop> = railed.iter().copied().filter(|hop| hop.crosses()).collect();
     if crossing.is_empty() || 2 * crossing.len() > railed.len() || is_crossing_on_purpose(&railed) {

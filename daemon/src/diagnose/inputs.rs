@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::facts::RankChannels;
 use super::predict::{HOPPER_BW, Inputs, Shared};
-use super::version::Version;
+use super::version::{Family, Version};
 use crate::model::{Communicator, Model, RankRef};
 
 /// The inputs for a communicator of which every rank's init is known.
@@ -16,7 +16,9 @@ pub(super) fn of(
     ranks: &[RankChannels],
     base: u32,
 ) -> Inputs {
-    let version = ranks.iter().find_map(|rank| rank.version);
+    // Ranks whose log is not known have the number alone: one that says whose library it is speaks for all.
+    let foreign = ranks.iter().filter_map(|rank| rank.version).find(|version| version.family != Family::Nccl);
+    let version = foreign.or_else(|| ranks.iter().find_map(|rank| rank.version));
     let n_nodes = refs.values().filter_map(|rank| rank.facts.n_nodes).max();
     Inputs {
         base,

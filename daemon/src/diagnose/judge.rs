@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::channels::{Bounds, Cause};
 use super::facts::{Channels, HostChannels, RankChannels};
 use super::faults;
-use super::hardware::Explanation;
+use super::hardware::{Build, Explanation};
 use super::words;
 use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
@@ -60,9 +60,13 @@ pub(super) struct Blame {
 }
 
 impl Judgement {
-    /// The same, where hardware explains it.
+    /// The same, where hardware explains it. While a NIC is such that it does, the finding about that NIC is the one to
+    /// act on, and this a consequence.
     fn explained(mut self, why: Option<Explanation>) -> Self {
         if let Some(why) = why {
+            if why.is_now && why.nic.is_some() {
+                self.severity = Severity::Info;
+            }
             self.cause = why.cause;
             self.nic = why.nic;
             self.evidence.truncate(MAX_PROOF - 1);
@@ -73,17 +77,34 @@ impl Judgement {
     }
 }
 
-/// What the hardware of a host has to do with what it found.
-type Explain<'a> = dyn Fn(&Name) -> Option<Explanation> + 'a;
+impl Judgement {
+    /// The same, where the host is built otherwise than all that found more: nothing is wrong with it.
+    fn of_other_hardware(mut self, how: Option<String>) -> Self {
+        if let Some(how) = how {
+            self.severity = Severity::Info;
+            self.cause = OTHER_HARDWARE;
+            self.message = format!("{}; {how}: it is no fault", self.message);
+        }
+        self
+    }
+}
+
+/// What is known of the hosts that a communicator is on.
+pub(super) struct Hosts<'a> {
+    /// What the hardware of a host has to do with what it found.
+    pub(super) explain: &'a dyn Fn(&Name) -> Option<Explanation>,
+    /// What a host is built of.
+    pub(super) build: &'a dyn Fn(&Name) -> Option<Build>,
+}
 
 /// Everything that holds for a communicator. `previous`: what each host found in the one before of the same shape.
-/// `is_settled`: every source has had the time to tell of it. `explain`: what the hardware of a host has to do with it.
+/// `is_settled`: every source has had the time to tell of it.
 #[must_use]
 pub(super) fn judge(
     channels: &Channels,
     previous: Option<&BTreeMap<Name, u32>>,
     is_settled: bool,
-    explain: impl Fn(&Name) -> Option<Explanation>,
+    known: &Hosts<'_>,
 ) -> Vec<Judgement> {
     if !channels.is_live {
         return Vec::new();
@@ -95,8 +116,8 @@ pub(super) fn judge(
         let hosts = channels.hosts();
         judgements.extend(init_below_half_final(channels));
         judgements.extend(final_unexplained(channels));
-        judgements.extend(uneven(channels, &hosts, &explain));
-        judgements.extend(regressions(channels, &hosts, previous, &explain));
+        judgements.extend(uneven(channels, &hosts, known));
+        judgements.extend(regressions(channels, &hosts, previous, known));
     }
     judgements.extend(faults::odd_hops(channels));
     if is_settled {
@@ -156,12 +177,13 @@ fn final_unexplained(channels: &Channels) -> Option<Judgement> {
 fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement> {
     channels.ranks.iter().filter_map(|rank| {
         let (init, final_channels) = (rank.init?, rank.final_channels?);
-        if u64::from(init) * 2 >= u64::from(final_channels) {
+        // RCCL has rules of its own: that it raises the number says nothing.
+        if u64::from(init) * 2 >= u64::from(final_channels) || rank.causes.contains(&Cause::Rccl) {
             return None;
         }
         let raised = rank.causes.iter().copied().find(|cause| RAISING.contains(cause));
         let cause = raised.filter(|_| !rank.causes.contains(&Cause::Unexplained));
-        let why = cause.map(|cause| words::why(cause, channels, rank));
+        let why = cause.and_then(|cause| words::why(cause, channels, rank));
         let setting = rank.bounds.min_nchannels.iter().chain(&rank.bounds.min_ctas);
         let setting: Vec<String> = setting.map(|bound| format!("setting/{}", bound.name)).collect();
         let facts: Vec<&str> =
@@ -183,7 +205,7 @@ fn init_below_half_final(channels: &Channels) -> impl Iterator<Item = Judgement>
 }
 
 /// Who holds the others back, and who is held back.
-fn uneven(channels: &Channels, hosts: &[HostChannels], explain: &Explain<'_>) -> Vec<Judgement> {
+fn uneven(channels: &Channels, hosts: &[HostChannels], known: &Hosts<'_>) -> Vec<Judgement> {
     let Some(base) = channels.base else { return Vec::new() };
     let more: Vec<u32> =
         channels.ranks.iter().filter_map(|rank| rank.init).filter(|init| *init > base).collect();
@@ -198,13 +220,40 @@ fn uneven(channels: &Channels, hosts: &[HostChannels], explain: &Explain<'_>) ->
     };
     let judge_host = |host: &HostChannels| {
         if host.init == base {
-            Some(shortfall(channels, host, &uneven, explain(&host.host)))
+            let why = (known.explain)(&host.host);
+            let other = if why.is_none() { built_otherwise(host, hosts, known) } else { None };
+            Some(shortfall(channels, host, &uneven, why).of_other_hardware(other))
         } else {
             capped(channels, host, &uneven, runs_on(host))
         }
     };
     hosts.iter().filter_map(judge_host).collect()
 }
+
+/// How a host differs from every one that found more, so that it cannot be expected to find as many. Other models do; other
+/// numbers of GPUs, NICs or ranks only where another host is like it, for one alone may have lost some.
+fn built_otherwise(host: &HostChannels, hosts: &[HostChannels], known: &Hosts<'_>) -> Option<String> {
+    let build = |host: &HostChannels| (known.build)(&host.host).unwrap_or_default();
+    let own = build(host);
+    let numbers = |other: &HostChannels| {
+        let ranks = (other.n_ranks != host.n_ranks)
+            .then(|| format!("it has {} of the ranks, they {}", host.n_ranks, other.n_ranks));
+        own.other_numbers(&build(other)).or(ranks)
+    };
+    let is_like = |other: &&HostChannels| {
+        other.host != host.host && own.other_models(&build(other)).is_none() && numbers(other).is_none()
+    };
+    let has_like = hosts.iter().any(|other| is_like(&other));
+    let mut how = None;
+    for other in hosts.iter().filter(|other| other.highest_init > host.init) {
+        let differs = own.other_models(&build(other)).or_else(|| numbers(other).filter(|_| has_like));
+        how = Some(differs?);
+    }
+    how
+}
+
+/// The cause where a host is built otherwise.
+const OTHER_HARDWARE: &str = "other_hardware";
 
 fn shortfall(
     channels: &Channels,
@@ -308,13 +357,13 @@ fn regressions(
     channels: &Channels,
     hosts: &[HostChannels],
     previous: Option<&BTreeMap<Name, u32>>,
-    explain: &Explain<'_>,
+    known: &Hosts<'_>,
 ) -> Vec<Judgement> {
     let Some(previous) = previous else { return Vec::new() };
     let judge_host = |host: &HostChannels| {
         let before = previous.get(&host.host).copied().filter(|before| *before > host.init)?;
         let rank = channels.ranks.iter().find(|rank| rank.host == host.host && rank.init == Some(host.init));
-        let why = explain(&host.host);
+        let why = (known.explain)(&host.host);
         let judgement = Judgement {
             blame: Blame::default(),
             kind: FindingKind::ChannelRegression,
@@ -334,8 +383,8 @@ fn regressions(
 }
 
 /// Rules that give more than twice the base.
-const RAISING: [Cause; 6] =
-    [Cause::MinNchannels, Cause::Hopper, Cause::Unpack, Cause::Collnet, Cause::NvlsRaise, Cause::Rccl];
+const RAISING: [Cause; 5] =
+    [Cause::MinNchannels, Cause::Hopper, Cause::Unpack, Cause::Collnet, Cause::NvlsRaise];
 
 /// Lines that one finding shows at most: enough to prove it, few enough to read.
 pub(super) const MAX_PROOF: usize = 8;

@@ -186,14 +186,11 @@ impl Ledger {
         self.firing.contains_key(scope)
     }
 
-    /// The communicators in which one of these hosts found fewer channels than others, or than before.
-    pub(super) fn lacking_channels(&self, hosts: &BTreeSet<Name>) -> BTreeSet<CommunicatorId> {
-        if hosts.is_empty() {
-            return BTreeSet::new();
-        }
+    /// The communicators in which such a host found fewer channels than others, or than before.
+    pub(super) fn lacking_channels(&self, is_one: impl Fn(&str) -> bool) -> BTreeSet<CommunicatorId> {
         let lacking = self.firing().filter(|finding| {
             matches!(finding.finding, FindingKind::ChannelShortfall | FindingKind::ChannelRegression)
-                && hosts.contains(finding.host.as_str())
+                && is_one(&finding.host)
         });
         lacking.filter_map(|finding| finding.comm.parse().ok()).collect()
     }

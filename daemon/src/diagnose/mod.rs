@@ -37,6 +37,7 @@ pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED, WORDS_STEP};
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use crate::api::{Dropped, Finding};
 use crate::clock::Timestamp;
@@ -103,8 +104,10 @@ impl Diagnosis {
         // First look at all, then judge: they are compared with each other.
         let mut judge = BTreeSet::new();
         if is_of_all {
-            let hosts = self.hardware.look(model, now);
-            judge.extend(self.ledger.lacking_channels(&hosts));
+            let looked = self.hardware.look(model, now);
+            let is_explained = |host: &str| looked.builds || looked.explained.contains(host);
+            judge.extend(self.ledger.lacking_channels(is_explained));
+            judge.extend(self.on_hosts(&looked.gone));
         }
         for id in changed {
             match model.communicator(*id) {
@@ -274,7 +277,7 @@ impl Diagnosis {
         let id = communicator.id();
         let channels = Channels::of(communicator, model);
         let hosts = channels.hosts();
-        let shape = (!hosts.is_empty()).then(|| (channels.job.clone(), facts::shape(&hosts)));
+        let shape = (!hosts.is_empty()).then(|| (channels.job.clone(), channels.shape()));
         if let Some(before) = self.known.get(&id)
             && let Some(was) = &before.shape
             && (Some(was) != shape.as_ref() || before.channels.created != channels.created)
@@ -291,6 +294,15 @@ impl Diagnosis {
         next
     }
 
+    /// The communicators that have a rank on one of these hosts.
+    fn on_hosts(&self, hosts: &BTreeSet<Name>) -> Vec<CommunicatorId> {
+        if hosts.is_empty() {
+            return Vec::new();
+        }
+        let is_on = |known: &Known| known.channels.ranks.iter().any(|rank| hosts.contains(&rank.host));
+        self.known.iter().filter(|(_, known)| is_on(known)).map(|(id, _)| *id).collect()
+    }
+
     /// Communicators that have become old enough to say what is not seen of them.
     fn settled(&mut self, now: Timestamp) -> Vec<CommunicatorId> {
         let mut settled = Vec::new();
@@ -305,15 +317,24 @@ impl Diagnosis {
         let Some(known) = self.known.get(&id) else { return Vec::new() };
         let at = (known.channels.created, id);
         let previous = known.shape.as_ref().and_then(|shape| self.history.before(shape, at));
-        let judgements = judge::judge(
-            &known.channels,
-            previous,
-            now.since(known.first).as_nanos() >= u128::from(SETTLES_AFTER_NS),
-            |host| self.hardware.explain(host, known.channels.created),
-        );
+        // What its ranks found matters to nobody while one of its hosts is gone.
+        let is_gone = known.channels.ranks.iter().any(|rank| self.hardware.is_gone(&rank.host));
+        let hosts = judge::Hosts {
+            explain: &|host| self.hardware.explain(host, known.channels.created),
+            build: &|host| self.hardware.build(host).cloned(),
+        };
+        let is_settled = now.since(known.first).as_nanos() >= u128::from(SETTLES_AFTER_NS);
+        let judgements = match is_gone {
+            true => Vec::new(),
+            false => judge::judge(&known.channels, previous, is_settled, &hosts),
+        };
         self.ledger.settle(&Scope::Communicator(id), &known.channels.job, judgements, now)
     }
 }
+
+/// How long nothing may be heard of a host before what was found of it is over: longer than its agent takes to start
+/// again. That it is gone is another finding.
+pub const HOST_GONE_AFTER: Duration = Duration::from_secs(300);
 
 /// How long after it was first heard of a communicator may be seen in part: calls, profiler and log tell of it one after
 /// the other, the log when its reader comes by.

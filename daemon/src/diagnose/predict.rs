@@ -78,6 +78,9 @@ impl Prediction {
     }
 }
 
+/// What is not known of RCCL: it follows NCCL's numbers and has rules of its own, so nothing is judged by NCCL's.
+pub const RCCL_RULES: &str = "rccl_rules";
+
 /// One way to a final count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -111,7 +114,7 @@ pub struct Assumed {
 #[must_use]
 pub fn predict(inputs: &Inputs) -> Prediction {
     if inputs.version.is_some_and(|version| version.family == Family::Rccl) {
-        return Prediction::default();
+        return Prediction { outcomes: BTreeMap::new(), unknown: vec![RCCL_RULES] };
     }
     let dimensions = Dimensions::of(inputs);
     let mut outcomes: BTreeMap<u32, Outcome> = BTreeMap::new();

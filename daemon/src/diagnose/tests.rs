@@ -244,6 +244,54 @@ fn regression_compares_with_the_one_before_of_the_same_shape() {
     assert_eq!(tell(&same, 4), Vec::<String>::new());
 }
 
+/// Groups of the same hosts that are over other GPUs, have other settings or serve another purpose may well find fewer
+/// channels.
+#[test]
+fn regression_compares_only_what_is_alike() {
+    let first = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4);
+    let lower = Cluster::new(&[("host-0", 1, 1), ("host-1", 1, 1)], 2).again(3, 9, 20);
+    let regressions = |change: &dyn Fn(&mut batch::Process)| {
+        let (mut model, mut diagnosis) = world(&first);
+        diagnosis.update(&model, None, at(3));
+        let mut told = lower.batch(2, 30);
+        told.processes.iter_mut().for_each(change);
+        let changes = model.apply(&told, at(30));
+        let news = diagnosis.update(&model, Some(&changes.communicators), at(30));
+        news.iter().filter(|one| one.finding == FindingKind::ChannelRegression).count()
+    };
+    assert_eq!(regressions(&|_| {}), 2, "the same GPUs, name and settings");
+    let each = |change: &dyn Fn(&mut batch::Communicator)| {
+        regressions(&|process| process.communicators.iter_mut().for_each(change))
+    };
+    assert_eq!(each(&|one| one.gpu = one.gpu.replace(":00.0", ":01.0")), 0, "the next GPU of each host");
+    assert_eq!(each(&|one| one.name = "tp".to_owned()), 0, "another purpose");
+    let set = |one: &mut batch::Communicator| {
+        one.channel_settings.insert("config.maxCTAs".to_owned(), 2);
+    };
+    assert_eq!(each(&set), 0, "another setting");
+    let unnamed = |other: u32| {
+        let first = first.clone();
+        let mut model = Model::new();
+        let mut diagnosis = Diagnosis::new();
+        let bare = |mut process: batch::Process, shift: u32| {
+            process.communicators[0].gpu = String::new();
+            process.key += &shift.to_string();
+            if let Some(identity) = &mut process.identity {
+                identity.global_rank = identity.global_rank.map(|rank| rank + shift);
+            }
+            process
+        };
+        let told = first.processes().into_iter().map(|process| bare(process, 0)).collect();
+        model.apply(&batch(1, 2, told), at(2));
+        diagnosis.update(&model, None, at(3));
+        let told = lower.processes().into_iter().map(|process| bare(process, other)).collect();
+        model.apply(&batch(2, 30, told), at(30));
+        let news = diagnosis.update(&model, None, at(30));
+        news.iter().filter(|one| one.finding == FindingKind::ChannelRegression).count()
+    };
+    assert_eq!((unnamed(0), unnamed(2)), (2, 0), "without GPUs the ranks in the job tell");
+}
+
 #[test]
 fn regression_does_not_depend_on_who_is_heard_first() {
     let first = Cluster::new(&[("host-0", 2, 2)], 4);

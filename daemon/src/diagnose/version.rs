@@ -29,35 +29,34 @@ impl Version {
         Self { number: (major, minor, patch), family: Family::Nccl }
     }
 
-    /// From what the log says ("2.27.3+cuda12.9"), else from `ncclGetVersion`'s code (0: not known).
+    /// From what the log says ("2.27.3+cuda12.9"), else from `ncclGetVersion`'s code (0: not known). Whose library it is
+    /// only the log says: its word holds also where the code has the number.
     #[must_use]
     pub fn of(log_version: &str, code: u32) -> Option<Self> {
-        Self::from_text(log_version).or_else(|| Self::from_code(code))
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        let lower = text.to_ascii_lowercase();
-        let family = if lower.contains("rsccl") {
-            Family::Rsccl
-        } else if lower.contains("hip") || lower.contains("rocm") || lower.contains("rccl") {
-            Family::Rccl
-        } else {
-            Family::Nccl
-        };
-        let start = lower.find(|c: char| c.is_ascii_digit())?;
-        let mut parts = lower[start..].splitn(3, '.').map(|part| {
-            let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-            part[..end].parse::<u32>().ok()
-        });
-        let major = parts.next()??;
-        let minor = parts.next()??;
-        Some(Self { number: (major, minor, parts.next().flatten().unwrap_or(0)), family })
+        let lower = log_version.to_ascii_lowercase();
+        let family = Family::of(&lower);
+        let number = number(&lower).or_else(|| Self::from_code(code).map(|version| version.number));
+        match (number, family) {
+            (Some(number), _) => Some(Self { number, family }),
+            // Its rules are unknown whatever its number is.
+            (None, Family::Rccl) => Some(Self { number: (0, 0, 0), family }),
+            (None, _) => None,
+        }
     }
 
     /// `NCCL_VERSION`: X·1000 + Y·100 + Z up to 2.8, X·10000 + Y·100 + Z since.
     fn from_code(code: u32) -> Option<Self> {
         let thousands = if code < 10_000 { 1_000 } else { 10_000 };
         (code > 0).then(|| Self::nccl(code / thousands, code % thousands / 100, code % 100))
+    }
+
+    /// As `ncclGetVersion` would say it. `None`: no library has such a number.
+    #[must_use]
+    pub fn code(self) -> Option<u32> {
+        let (major, minor, patch) = self.number;
+        let (thousands, fits) = if (major, minor) < (2, 9) { (1_000, 10) } else { (10_000, 100) };
+        (major > 0 && major < 100 && minor < fits && patch < 100)
+            .then_some(major * thousands + minor * 100 + patch)
     }
 
     /// Which of the rules it has.
@@ -87,10 +86,45 @@ impl Version {
     }
 }
 
+impl Family {
+    /// By what a log calls its library, in small letters.
+    fn of(text: &str) -> Self {
+        if text.contains("rsccl") {
+            Self::Rsccl
+        } else if ["hip", "rocm", "rccl"].iter().any(|word| text.contains(word)) {
+            Self::Rccl
+        } else {
+            Self::Nccl
+        }
+    }
+}
+
+/// (2, 27, 3) of `2.27.3+cuda12.9`, (2, 18, 1) of `2.18.1a`, (2, 18, 0) of `2.18-nightly`.
+fn number(text: &str) -> Option<(u32, u32, u32)> {
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let mut rest = &text[start..];
+    let mut parts = [None; 3];
+    for part in &mut parts {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        *part = rest[..end].parse().ok();
+        // A suffix has numbers of its own.
+        match rest[end..].strip_prefix('.') {
+            Some(more) => rest = more,
+            None => break,
+        }
+    }
+    Some((parts[0]?, parts[1]?, parts[2].unwrap_or(0)))
+}
+
+/// NCCL's without its name.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor, patch) = self.number;
-        write!(f, "{major}.{minor}.{patch}")
+        match (self.family, major) {
+            (Family::Rccl, 0) => write!(f, "RCCL"),
+            (Family::Rccl, _) => write!(f, "RCCL {major}.{minor}.{patch}"),
+            _ => write!(f, "{major}.{minor}.{patch}"),
+        }
     }
 }
 
@@ -147,13 +181,28 @@ mod tests {
         };
         check("2.27.3+cuda12.9", 0, Some(("2.27.3", Family::Nccl)));
         check("2.28.9+rsccl0.1.0", 22_809, Some(("2.28.9", Family::Rsccl)));
-        check("2.22.3+hip6.3 HEAD:abc", 0, Some(("2.22.3", Family::Rccl)));
-        check("RCCL 2.27.7", 22_707, Some(("2.27.7", Family::Rccl)));
+        check("2.22.3+hip6.3 HEAD:abc", 0, Some(("RCCL 2.22.3", Family::Rccl)));
+        check("RCCL 2.27.7", 22_707, Some(("RCCL 2.27.7", Family::Rccl)));
+        check("RCCL", 22_707, Some(("RCCL 2.27.7", Family::Rccl)));
+        check("RCCL", 0, Some(("RCCL", Family::Rccl)));
+        check("2.18.1a", 0, Some(("2.18.1", Family::Nccl)));
+        check("2.18-nightly.2025", 0, Some(("2.18.0", Family::Nccl)));
+        check("2.19.4-nightly+cuda12.3", 0, Some(("2.19.4", Family::Nccl)));
+        check("v2.20.5", 0, Some(("2.20.5", Family::Nccl)));
         check("", 22_809, Some(("2.28.9", Family::Nccl)));
         check("", 2_708, Some(("2.7.8", Family::Nccl)));
         check("nonsense", 0, None);
         check("2", 0, None);
         check("99999999999999.1", 0, None);
         check("", 0, None);
+    }
+
+    #[test]
+    fn codes_are_those_of_the_library() {
+        for code in [2_407, 2_708, 2_804, 20_908, 22_703] {
+            assert_eq!(Version::of("", code).and_then(Version::code), Some(code));
+        }
+        assert_eq!(Version::of("2.300.1", 0).and_then(Version::code), None);
+        assert_eq!(Version::of("RCCL", 0).and_then(Version::code), None);
     }
 }

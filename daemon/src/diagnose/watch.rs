@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::hardware::{self, Explanation, Recall, Suspects, Trouble};
+use super::HOST_GONE_AFTER;
+use super::hardware::{self, Build, Explanation, Recall, Suspects, Trouble};
 use super::ledger::Ledger;
 use super::scope::Scope;
 use crate::api::Finding;
 use crate::clock::Timestamp;
-use crate::model::{Model, Name};
+use crate::model::{Model, Name, ProcessState};
 
 /// See the module.
 #[derive(Default)]
@@ -16,6 +17,21 @@ pub(super) struct Watch {
     /// What is wrong, by host; every host of which the hardware is known has an entry.
     troubles: BTreeMap<Name, Vec<Trouble>>,
     recall: Recall,
+    /// What the hosts are built of.
+    builds: BTreeMap<Name, Build>,
+    /// Hosts with processes that should be running, of which nothing is heard.
+    gone: BTreeSet<Name>,
+}
+
+/// What a look at all hosts has changed.
+#[derive(Default)]
+pub(super) struct Looked {
+    /// Hosts of which it explains other things than before.
+    pub(super) explained: BTreeSet<Name>,
+    /// Some host is built otherwise than was known.
+    pub(super) builds: bool,
+    /// Hosts that are gone, or back.
+    pub(super) gone: BTreeSet<Name>,
 }
 
 impl Watch {
@@ -24,19 +40,39 @@ impl Watch {
         self.recall.keep(finding);
     }
 
-    /// Judges the hardware of all hosts. Returns those of which it explains other things than before.
-    pub(super) fn look(&mut self, model: &Model, now: Timestamp) -> BTreeSet<Name> {
+    /// Judges the hardware of all hosts.
+    pub(super) fn look(&mut self, model: &Model, now: Timestamp) -> Looked {
         let mut suspects = BTreeMap::new();
+        let mut builds = BTreeMap::new();
         self.troubles.clear();
         for (host, health) in hardware::judge(model, &mut self.recall, now) {
             if !health.suspects.is_empty() {
                 suspects.insert(host.clone(), health.suspects);
             }
+            builds.insert(host.clone(), health.build);
             self.troubles.insert(host, health.troubles);
         }
+        let gone = gone(model, now);
+        let gone_before = std::mem::replace(&mut self.gone, gone);
+        let builds_before = std::mem::replace(&mut self.builds, builds);
         let before = std::mem::replace(&mut self.suspects, suspects);
         let hosts = before.keys().chain(self.suspects.keys());
-        hosts.filter(|host| before.get(*host) != self.suspects.get(*host)).cloned().collect()
+        let explained = hosts.filter(|host| before.get(*host) != self.suspects.get(*host));
+        Looked {
+            explained: explained.cloned().collect(),
+            builds: builds_before != self.builds,
+            gone: gone_before.symmetric_difference(&self.gone).cloned().collect(),
+        }
+    }
+
+    /// What a host is built of. `None`: nobody has read it lately.
+    pub(super) fn build(&self, host: &Name) -> Option<&Build> {
+        self.builds.get(host)
+    }
+
+    /// Whether nothing has been heard for long of a host that should be there.
+    pub(super) fn is_gone(&self, host: &Name) -> bool {
+        self.gone.contains(host)
     }
 
     /// Why a host found fewer channels in a communicator that was made then.
@@ -68,4 +104,17 @@ impl Watch {
         }
         news
     }
+}
+
+/// Hosts of which none of the processes that have not ended was heard of for long.
+fn gone(model: &Model, now: Timestamp) -> BTreeSet<Name> {
+    let mut gone = BTreeSet::new();
+    for (host, processes) in model.hosts() {
+        let mut running = processes.filter(|process| process.state() == ProcessState::Running).peekable();
+        let is_there = running.peek().is_some();
+        if is_there && running.all(|process| now.since(model.last_heard(process)) >= HOST_GONE_AFTER) {
+            gone.insert(host.clone());
+        }
+    }
+    gone
 }

@@ -107,21 +107,17 @@ pub(super) fn disagreement(first_with: &BTreeMap<u32, &Name>) -> String {
 }
 
 /// Why a rank runs on more than twice what it found.
-pub(super) fn why(cause: Cause, channels: &Channels, rank: &RankChannels) -> String {
-    let outcome = channels.judged.as_ref().zip(rank.final_channels).and_then(|(judged, last)| {
-        Some((judged.of_bounds(&rank.bounds).outcomes.get(&last)?, &judged.inputs))
-    });
-    let step = outcome.and_then(|(outcome, inputs)| {
-        let steps = steps(outcome, inputs, &rank.bounds);
-        if cause == Cause::MinNchannels {
-            let bound = rank.bounds.min(&outcome.assumed.rules)?;
-            return Some(format!("{}={} raises it", bound.name, bound.channels));
-        }
-        let step = steps.into_iter().find(|step| step.cause == cause.label())?;
-        let inferred = if step.inferred { ", as far as can be inferred" } else { "" };
-        Some(format!("{}{inferred}", step.text))
-    });
-    step.unwrap_or_else(|| "RCCL chooses the number by rules of its own".to_owned())
+pub(super) fn why(cause: Cause, channels: &Channels, rank: &RankChannels) -> Option<String> {
+    let judged = channels.judged.as_ref()?;
+    let outcome = judged.of_bounds(&rank.bounds).outcomes.get(&rank.final_channels?)?;
+    let steps = steps(outcome, &judged.inputs, &rank.bounds);
+    if cause == Cause::MinNchannels {
+        let bound = rank.bounds.min(&outcome.assumed.rules)?;
+        return Some(format!("{}={} raises it", bound.name, bound.channels));
+    }
+    let step = steps.into_iter().find(|step| step.cause == cause.label())?;
+    let inferred = if step.inferred { ", as far as can be inferred" } else { "" };
+    Some(format!("{}{inferred}", step.text))
 }
 
 /// "; its ring of 20 GB/s also keeps the library from doubling for Hopper".

@@ -8,6 +8,7 @@ use ringscope_wire::batch::{
 };
 
 use crate::clock::Timestamp;
+use crate::diagnose::version::Version;
 use crate::model::Fnv;
 
 /// Which process: its host, and what tells it from others there (its pid, or its rank where no pid is known).
@@ -169,7 +170,8 @@ impl Part<'_> {
     }
 
     pub(super) fn library_version(&mut self, text: &str) {
-        self.process.library_version = library_version(text).unwrap_or(self.process.library_version);
+        let code = Version::of(text, 0).and_then(Version::code);
+        self.process.library_version = code.unwrap_or(self.process.library_version);
     }
 
     pub(super) fn dropped(&mut self, reason: &'static str, events: u64) {
@@ -209,13 +211,6 @@ impl Drafted {
             ..Process::default()
         }
     }
-}
-
-/// 22703 of `2.27.3+cuda12.9`.
-fn library_version(text: &str) -> Option<u32> {
-    let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let (major, minor, patch) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
-    (major < 100 && minor < 100 && patch < 100).then_some(major * 10_000 + minor * 100 + patch)
 }
 
 /// A batch of as many processes with 64 rings each has some 2 MiB.

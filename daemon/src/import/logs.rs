@@ -1,5 +1,7 @@
 //! Facts of the library's logs into the draft.
 
+use std::collections::BTreeSet;
+
 use ringscope_wire::batch::{CommunicatorState, RingPosition, Sources};
 
 use super::draft::{Claim, Draft, Part};
@@ -36,11 +38,10 @@ pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
             };
             let Some(mut part) = draft.part(&claim) else { continue };
             fill(&mut part, facts, file, *at);
-            if facts.rings.is_empty() {
-                let rings = known.rings.iter();
-                part.communicator().rings =
-                    rings.filter_map(|(channel, order)| in_order(facts, *channel, *rank, order)).collect();
-            }
+            let told: BTreeSet<u32> = part.communicator().rings.iter().map(|ring| ring.channel).collect();
+            let others = known.rings.iter().filter(|(channel, _)| !told.contains(channel));
+            let places = others.filter_map(|(channel, order)| in_order(facts, *channel, *rank, order));
+            part.communicator().rings.extend(places);
             xml::name_nics(gathered, facts.bus_id.as_deref(), part.communicator());
             if let Some(version) =
                 facts.version.as_deref().or(known.version.as_deref()).or_else(|| log.version())

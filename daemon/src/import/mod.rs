@@ -1,10 +1,11 @@
 //! `ringscope import`: yesterday's logs and the dumps of other tools, read into the same model as a live job's and judged
 //! by the same rules.
 //!
-//! * `source`: files, folders, stdin, unpacked. `kind`: what a file is, by its content. `read`: a file into `gathered`.
+//! * `source`: files, folders, stdin, unpacked. `utf16`, `elements`: text that comes in another dress. `kind`: what a file is, by its content. `read`: a file into `gathered`.
 //! * `inspector`, `ras`, `flight` (with `pickle`), `xml`: the other formats, each into facts of its own.
 //! * `logs`, `dumps`: the facts into `draft`, which joins them into processes as `batch.proto` has them.
-//! * `observe`, `joined`: what the files say by themselves. `verdict`: model and diagnosis of all as one document.
+//! * `observe`, `joined`: what the files say by themselves. `unjudged`: what nobody can judge. `verdict`: model and
+//!   diagnosis of all as one document.
 //! * `show`: that document in the terminal. `command`: the command line. `deliver`: into a daemon. `upload`: a file
 //!   that somebody sends to a daemon.
 //!
@@ -14,6 +15,7 @@ mod command;
 mod deliver;
 mod draft;
 mod dumps;
+mod elements;
 mod error;
 mod flight;
 mod gathered;
@@ -27,7 +29,9 @@ mod ras;
 mod read;
 mod show;
 mod source;
+mod unjudged;
 mod upload;
+mod utf16;
 mod verdict;
 mod xml;
 

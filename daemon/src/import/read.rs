@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use super::elements::{Elements, is_one_line};
 use super::error::FileError;
 use super::gathered::Gathered;
 use super::kind::{Reading, SNIFF_BYTES, sniff};
 use super::source::{CHUNK_BYTES, fill, unpack};
+use super::utf16::decoded;
 use super::xml::Xml;
 use super::{flight, inspector, pickle, ras};
 use crate::api::{FileKind as Kind, ImportedFile};
@@ -72,13 +74,14 @@ impl Gathered {
         packed: Box<dyn Read + '_>,
         progress: Progress<'_>,
     ) -> Result<(), FileError> {
-        let mut bytes = unpack(packed)?;
+        let mut bytes = decoded(unpack(packed)?)?;
         let mut head = vec![0; SNIFF_BYTES];
         let n = fill(&mut bytes, &mut head)?;
         head.truncate(n);
         let reading = sniff(&head);
         let whole = std::io::Cursor::new(head.clone()).chain(bytes);
         match reading {
+            Reading::Text if is_one_line(&head) => self.read_log(report, at, Elements::new(whole), progress),
             Reading::Text => self.read_log(report, at, whole, progress),
             Reading::Inspector => {
                 report.kind = Kind::Inspector;
@@ -126,7 +129,7 @@ impl Gathered {
                 Ok(())
             }
             Reading::Binary => {
-                report.seen = Some(format!("bytes that are no text, beginning with {}", hex(&head)));
+                report.seen = Some("bytes that are no text".to_owned());
                 Ok(())
             }
         }
@@ -141,7 +144,6 @@ impl Gathered {
     ) -> Result<(), FileError> {
         let mut log = NcclLog::new();
         let mut chunk = vec![0; CHUNK_BYTES];
-        let mut first_line = Vec::new();
         let mut has_records = Marks::default();
         let mut last = b'\n';
         let read = loop {
@@ -151,9 +153,6 @@ impl Gathered {
                 Err(error) => break Err(error),
             };
             let part = &chunk[..n];
-            if first_line.is_empty() {
-                first_line = first_words(part);
-            }
             has_records.look(part);
             last = part[n - 1];
             report.bytes += n as u64;
@@ -180,7 +179,7 @@ impl Gathered {
             report.unparsed.extend(odd.map(|(shape, n)| (shape.to_owned(), n)));
             self.logs.push((report.file.clone(), at, log));
         } else {
-            report.seen = Some(seen(report.lines, &first_line));
+            report.seen = Some(seen(report.lines));
         }
         Ok(read?)
     }
@@ -221,28 +220,17 @@ fn document(bytes: impl Read, report: &mut FileReport) -> Result<Vec<u8>, FileEr
     Ok(document)
 }
 
-/// The beginning of the first line that is not empty.
-fn first_words(part: &[u8]) -> Vec<u8> {
-    let line = part.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
-    line.map(|line| line.trim_ascii()[..line.trim_ascii().len().min(SEEN_BYTES)].to_vec()).unwrap_or_default()
-}
-
-fn seen(lines: u64, first: &[u8]) -> String {
-    if lines == 0 {
-        return "an empty file".to_owned();
+/// What a text is that is no log. Nothing of it is repeated: it may be anybody's.
+fn seen(lines: u64) -> String {
+    match lines {
+        0 => "an empty file".to_owned(),
+        1 => "1 line of text without one record of NCCL".to_owned(),
+        lines => format!("{lines} lines of text without one record of NCCL"),
     }
-    let first: String = String::from_utf8_lossy(first).chars().filter(|c| !c.is_control()).collect();
-    format!("{lines} lines of text without one record of NCCL, beginning with {first:?}")
-}
-
-fn hex(head: &[u8]) -> String {
-    head.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Largest JSON, XML or pickle: a Flight Recorder with 20 000 entries and their stacks has some 100 MiB.
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
-/// Bytes of a foreign text that are repeated.
-const SEEN_BYTES: usize = 80;
 const NO_RANK: &str = "the rank of its process: PyTorch ends the file's name with it, as in nccl_trace_rank_3; give it such a name";
 /// Shapes of records that are told apart.
 const MAX_SHAPES: usize = 64;

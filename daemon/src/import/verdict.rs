@@ -8,7 +8,7 @@ use ringscope_wire::batch::Batch;
 use super::draft::Draft;
 use super::gathered::Gathered;
 use super::joined::ranks;
-use super::{dumps, logs, observe};
+use super::{dumps, logs, observe, unjudged};
 use crate::api::{
     FileKind, FindingKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFinding, Observation,
     OperationState, Proof, Severity, Verdict,
@@ -41,6 +41,7 @@ impl Gathered {
             known.hash_is_made_up = u64::from_str_radix(hash, 16).is_ok_and(|hash| made_up.contains(&hash));
         }
         import.lacks = missing_ranks(&import.communicators);
+        import.lacks.extend(unjudged::unjudged(&model, &diagnosis));
         import.files = self.files;
         import.observations = observations;
         import.lacks.extend(lacks(&self.logs));

@@ -33,6 +33,8 @@ pub struct Hardware {
     pub nics: BTreeMap<Port, Nic>,
     /// Its GPUs, by index. Absent: no driver answered.
     pub gpus: Option<Vec<Gpu>>,
+    /// Its agent may see only some of its GPUs: how many it has is not known.
+    pub gpus_confined: bool,
     /// Most GPUs that it ever showed.
     pub most_gpus: usize,
 }
@@ -97,6 +99,7 @@ impl Hardware {
             read_at: Timestamp(told.read_at_ns),
             nics: BTreeMap::new(),
             gpus: None,
+            gpus_confined: false,
             most_gpus: 0,
         }
     }
@@ -130,15 +133,17 @@ impl Hardware {
         self.stamp = word.stamp;
         self.heard = word.now;
         self.read_at = Timestamp(told.read_at_ns);
-        let nics_changed = self.merge_nics(&told.nics, same_agent, word);
+        let nics_changed = self.merge_nics(told, same_agent, word);
         let n_gpus = self.gpus.as_ref().map(Vec::len);
+        self.gpus_confined = told.gpus_confined;
         self.gpus = told.gpus_known.then(|| gpu::gpus(&told.gpus, word.names, word.losses));
         self.most_gpus = self.most_gpus.max(self.gpus.as_ref().map_or(0, Vec::len));
         Some(is_first || nics_changed || n_gpus != self.gpus.as_ref().map(Vec::len))
     }
 
     /// Returns whether any came, went or is not as it was.
-    fn merge_nics(&mut self, told: &[batch::Nic], same_agent: bool, word: &mut Word<'_>) -> bool {
+    fn merge_nics(&mut self, all: &batch::HostHardware, same_agent: bool, word: &mut Word<'_>) -> bool {
+        let told = &all.nics;
         let (at, n_before) = (self.read_at, self.nics.len());
         let mut changed = false;
         let mut nics = BTreeMap::new();
@@ -168,7 +173,9 @@ impl Hardware {
             // interface, which is listed by itself from now on, is not it.
             let is_it = |new: &(bool, String)| new.0 == port.is_interface && nic.card() == Some(&new.1);
             let is_renamed = new_cards.iter().any(is_it);
-            if nic.was_up() && !is_renamed && nics.len() < MAX_NICS {
+            // One whose driver still holds it was given to a pod or a virtual machine, and shows itself there.
+            let is_given_away = all.network_functions.iter().any(|pci| **pci == *nic.pci);
+            if nic.was_up() && !is_renamed && !is_given_away && nics.len() < MAX_NICS {
                 changed |= nic.miss(at, word.names);
                 nics.insert(port, nic);
             }

@@ -174,7 +174,8 @@ pub fn assemble(logs: &[&NcclLog]) -> Assembled {
     // How many communicators of a size, and of a kind, a process has had so far.
     let mut order: BTreeMap<(String, u32, Option<String>, u32), usize> = BTreeMap::new();
     for (log, read) in logs.iter().enumerate() {
-        for facts in read.communicators().cloned().chain(read.unfinished()) {
+        for mut facts in read.communicators().cloned().chain(read.unfinished()) {
+            facts.host = read.host_of(&facts.host, facts.pid).to_owned();
             place(&mut communicators, &mut order, log, facts);
         }
     }

@@ -263,7 +263,8 @@ impl Bracket {
         Some(self.searches[ring].channels.min(tree.channels))
     }
 
-    /// From the "Ring" lines; where there are none (INIT without GRAPH), rank 0 has its place from the order it prints.
+    /// From the "Ring" lines; on channels without one (INIT without GRAPH, torn lines) rank 0 has its place from the order
+    /// that it prints.
     fn rings(&self, init: &InitLine) -> Vec<RingFact> {
         let ring = |(channel, (prev, next)): (&u32, &(u32, u32))| RingFact {
             channel: *channel,
@@ -273,15 +274,13 @@ impl Bracket {
         // Without a number of ranks (GRAPH alone) nothing bounds them.
         let believed =
             |ring: &RingFact| init.n_ranks == 0 || ring.prev < init.n_ranks && ring.next < init.n_ranks;
-        if !self.rings.is_empty() {
-            return self.rings.iter().map(ring).filter(believed).collect();
-        }
-        self.orders
-            .iter()
-            .filter(|(_, ranks)| ranks.len() == init.n_ranks as usize)
-            .filter_map(|(channel, ranks)| place(*channel, ranks, init.rank))
-            .filter(believed)
-            .collect()
+        let ordered = self.orders.iter().filter(|(channel, ranks)| {
+            ranks.len() == init.n_ranks as usize && !self.rings.contains_key(*channel)
+        });
+        let ordered = ordered.filter_map(|(channel, ranks)| place(*channel, ranks, init.rank));
+        let mut rings: Vec<RingFact> = self.rings.iter().map(ring).chain(ordered).filter(believed).collect();
+        rings.sort_by_key(|ring| ring.channel);
+        rings
     }
 }
 
@@ -303,6 +302,11 @@ pub(super) fn connected(facts: &mut CommunicatorFacts, connection: Connection, n
     match direction {
         Direction::Receive if to == facts.rank && prev == Some(from) => {
             facts.recv_hops.entry(channel).or_insert(hop);
+        }
+        Direction::Receive if to == facts.rank && prev.is_none() => {
+            if facts.recv_edge_hops.len() < MAX_CONNECTIONS {
+                facts.recv_edge_hops.entry((channel, from)).or_insert(hop);
+            }
         }
         Direction::Send | Direction::Both if from == facts.rank => {
             if facts.edges.len() < MAX_CONNECTIONS && !facts.edges.contains(&(channel, to)) {

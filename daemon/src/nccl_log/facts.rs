@@ -78,6 +78,8 @@ pub struct CommunicatorFacts {
     /// How the rank reaches the others of `edges` on channels whose ring its own lines do not tell: those of all ranks, or
     /// rank 0's, may.
     pub edge_hops: BTreeMap<(u32, u32), Hop>,
+    /// How it receives from others, (channel, rank that sends), on the same channels.
+    pub recv_edge_hops: BTreeMap<(u32, u32), Hop>,
     /// Connection lines of this rank by kind: `P2P/IPC`, `NET/IB send`, `NET/IB receive`, and ` (p2p conn /1)` behind it
     /// if the connection is for send and receive.
     pub connections: BTreeMap<String, u64>,
@@ -132,7 +134,7 @@ impl CommunicatorFacts {
 
     /// The part of it that grows with connections.
     pub(super) fn weight_of_connections_bytes(&self) -> usize {
-        let hops = self.hops.len() + self.recv_hops.len() + self.edge_hops.len();
+        let hops = self.hops.len() + self.recv_hops.len() + self.edge_hops.len() + self.recv_edge_hops.len();
         (self.connections.len() + self.nics_used.len()) * 80 + hops * 160 + self.edges.len() * 8
     }
 }

@@ -13,7 +13,7 @@ mod connection;
 /// What one line says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Message {
-    /// Version of the library.
+    /// Version of the library, with its name if that is not NCCL; the name alone where the line has no number.
     Version(String),
     /// A setting taken from the environment.
     Setting { name: String, value: String },
@@ -71,6 +71,8 @@ pub(super) struct Counts {
     pub(super) nvls: Option<u32>,
     pub(super) p2p: Option<u32>,
     pub(super) p2p_per_peer: Option<u32>,
+    /// In RCCL's wording.
+    pub(super) is_rccl: bool,
 }
 
 /// One end of a connection.
@@ -159,6 +161,8 @@ static BY_FIRST_BYTE: LazyLock<Vec<Vec<&'static Format>>> = LazyLock::new(|| {
     (0..=u8::MAX).map(|byte| FORMATS.iter().filter(|format| fits(format, byte)).collect()).collect()
 });
 
+/// Name of AMD's library, in front of its version.
+pub(super) const RCCL: &str = "RCCL";
 const DIGITS: &str = "0123456789";
 /// "comm", "ncclCommInitRank comm", "[Rank 3] ncclCommInitRank comm".
 const INIT: &str = "cn[";
@@ -205,7 +209,10 @@ static FORMATS: &[Format] = &[
     row_at(DIGITS, "2.7-2.32", "{} coll channels, {}", |c| counts(c.u32(0)?, c.text(1)?)),
     row("RCCL", "comm:{}, nRanks:{}, nNodes:{}, coll channels:{} collnet channels:{}, {}", |c| {
         let rest = format!("collnet channels:{}, {}", c.text(4)?, c.text(5)?);
-        counts(c.u32(3)?, &rest)
+        match counts(c.u32(3)?, &rest)? {
+            Message::Final(counts) => Some(Message::Final(Counts { is_rccl: true, ..counts })),
+            other => Some(other),
+        }
     }),
     row_at(INIT, "2.18-2.32", "{}comm {} - Init START", |c| Some(Message::Start(init(c)?))),
     row_at(INIT, "2.5-2.32", "{}comm {} - Init COMPLETE", |c| Some(Message::Complete(init(c)?))),
@@ -217,7 +224,9 @@ static FORMATS: &[Format] = &[
     row_at(NAMES, "2.5-2.17", "{} set to {}", setting),
     row("2.5-2.32", "NET/{} : Using {}", nics),
     row("2.5-2.32", "NCCL version {}", version),
-    row("RCCL", "RCCL version{}", version),
+    row("RCCL", "RCCL version{}", rccl_version),
+    row("RCCL", "ROCr version {}", rccl),
+    row("RCCL", "Hipruntime version{}", rccl),
     row("2.5-2.32", "Using network {}", |c| Some(Message::Network(c.text(0)?.to_owned()))),
     row("2.8-2.32", "Connected all rings{}", known),
     row("2.8-2.32", "Connected all trees{}", known),
@@ -235,6 +244,20 @@ fn known(_: &Captures<'_>) -> Option<Message> {
 fn version(c: &Captures<'_>) -> Option<Message> {
     let version = c.text(0)?.trim_start_matches([':', ' ']);
     version.starts_with(|c: char| c.is_ascii_digit()).then(|| Message::Version(version.to_owned()))
+}
+
+/// RCCL follows NCCL's numbers and not its rules, so its name stays with the number.
+fn rccl_version(c: &Captures<'_>) -> Option<Message> {
+    match version(c)? {
+        Message::Version(number) => Some(Message::Version(format!("{RCCL} {number}"))),
+        other => Some(other),
+    }
+}
+
+/// A line that only RCCL writes.
+#[expect(clippy::unnecessary_wraps, reason = "a row's signature")]
+fn rccl(_: &Captures<'_>) -> Option<Message> {
+    Some(Message::Version(RCCL.to_owned()))
 }
 
 /// The fields, and the function's name in front of them.

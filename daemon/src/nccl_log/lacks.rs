@@ -3,16 +3,32 @@
 use super::facts::CommunicatorFacts;
 use super::log::NcclLog;
 
+/// Whether it is older than the first version whose wording is known, 2.5. RCCL and ringscope's engine never are.
+fn is_too_old(version: &str) -> bool {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < (2, 5),
+        _ => false,
+    }
+}
+
 pub(super) fn lacks(log: &NcclLog) -> Vec<String> {
     let counts = log.counts();
+    let mut lacks = Vec::new();
+    if let Some(version) = log.version().filter(|version| is_too_old(version)) {
+        lacks.push(format!(
+            "NCCL {version} is not supported: ringscope reads the logs of NCCL 2.5 and newer, so what it tells of this \
+             job may be incomplete"
+        ));
+    }
     if counts.info + counts.warn == 0 {
         let version = log.version().map(|version| format!(" but the version, {version}"));
-        return vec![format!(
+        lacks.push(format!(
             "no NCCL record{}: run with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV",
             version.unwrap_or_default()
-        )];
+        ));
+        return lacks;
     }
-    let mut lacks = Vec::new();
     let said = log.content.said;
     if !said.inits {
         lacks.push("no INIT lines, which name communicators, ranks and counts: run with NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV".to_owned());
@@ -50,6 +66,12 @@ pub(super) fn lacks(log: &NcclLog) -> Vec<String> {
         lacks.push(format!(
             "{} torn lines, {} records of them not read: give each process a file of its own, NCCL_DEBUG_FILE=name.%h.%p",
             counts.torn, counts.cut
+        ));
+    }
+    if counts.left_out_by_ray > 0 {
+        lacks.push(format!(
+            "Ray left out {} lines that looked to it like others: start the job with RAY_DEDUP_LOGS=0",
+            counts.left_out_by_ray
         ));
     }
     if log.too_long() > 0 {

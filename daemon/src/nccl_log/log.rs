@@ -4,16 +4,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use ringscope_wire::comm_hash;
-use serde::Deserialize;
 
 use super::bracket::{Bracket, Line, MAX_EVIDENCE, Nics, connected, evidence_of, kind_of, named};
 use super::facts::{CommunicatorFacts, End, Evidence, Fragment};
-use super::formats::{Connection, Message, message};
+use super::formats::{Connection, Counts as Agreed, Message, RCCL, message};
 use super::init_line::InitLine;
+use super::json;
 use super::lines::Lines;
 use super::prefix::{Level, Record, Writers, records};
 use super::process::{Ambiguous, Process, Processes};
 use super::unparsed::Unparsed;
+use super::wraps::{self, Bare};
 
 /// Memory for the facts of communicators, of the process that reads a log; the oldest goes first.
 const MAX_FACTS_BYTES: usize = 24 << 20;
@@ -73,6 +74,8 @@ pub struct Counts {
     pub torn: u64,
     /// Records whose end is missing and which were therefore not read.
     pub cut: u64,
+    /// Lines that Ray says it left out because they looked like others.
+    pub left_out_by_ray: u64,
     /// Communicators forgotten because there were too many.
     pub communicators_forgotten: u64,
     /// Processes forgotten because there were too many.
@@ -103,13 +106,6 @@ pub struct ProcessFacts {
     pub network: Option<String>,
     /// Settings taken from the environment.
     pub environment: BTreeMap<String, String>,
-}
-
-/// A container runtime's line in JSON. Docker calls the text `log`, other loggers as they like.
-#[derive(Deserialize)]
-struct Wrapped<'l> {
-    #[serde(borrow, alias = "message", alias = "msg", alias = "line", alias = "text")]
-    log: Cow<'l, str>,
 }
 
 impl NcclLog {
@@ -188,6 +184,12 @@ impl NcclLog {
         facts
     }
 
+    /// What the host of a process is called, where `host` is what a line of it says: torn lines have only a part of the
+    /// name.
+    pub(super) fn host_of<'l>(&'l self, host: &'l str, pid: u32) -> &'l str {
+        self.content.processes.name_of(host, pid).unwrap_or(host)
+    }
+
     /// Grows whenever a communicator was added or changed.
     #[must_use]
     pub fn revision(&self) -> u64 {
@@ -239,20 +241,26 @@ impl NcclLog {
 
 impl Content {
     fn line(&mut self, number: u64, text: &str, mark: Option<usize>, cut: bool) {
-        if text.starts_with('{')
-            && let Ok(wrapped) = serde_json::from_str::<Wrapped<'_>>(text)
-        {
+        if json::may_be(text) {
+            let texts = json::texts(text);
             // A text with lines of its own is one write of the container.
-            for text in wrapped.log.lines() {
+            for text in texts.iter().flat_map(|text| text.lines()) {
                 self.plain(Line { number, text }, None, cut);
             }
-            return;
+            if !texts.is_empty() {
+                return;
+            }
         }
         self.plain(Line { number, text }, mark, cut);
     }
 
     /// `mark`: where the only one stands, if that is known.
     fn plain(&mut self, line: Line<'_>, mark: Option<usize>, cut: bool) {
+        let Bare { text, left_out } = wraps::bare(line.text);
+        self.counts.left_out_by_ray += left_out;
+        // What was taken out of the middle moves the mark.
+        let mark = mark.filter(|_| matches!(text, Cow::Borrowed(_)));
+        let line = Line { text: &text, ..line };
         if let Some(record) = mark.and_then(|mark| self.writers.record(line.text, mark)) {
             return self.record(&record, line, cut);
         }
@@ -266,7 +274,7 @@ impl Content {
             // Rank 0 prints its version without a prefix up to 2.21.
             let at = line.text.find("NCCL version ").or_else(|| line.text.find("RCCL version "));
             if let Some(Message::Version(version)) = at.and_then(|at| message(&line.text[at..])) {
-                self.version.get_or_insert(version);
+                self.is_of(version);
             }
         }
     }
@@ -282,9 +290,7 @@ impl Content {
         self.process(record, line).heard |= said.is_some();
         let Some(message) = said else { return };
         match message {
-            Message::Version(version) => {
-                self.version.get_or_insert(version);
-            }
+            Message::Version(version) => self.is_of(version),
             Message::Setting { .. } | Message::Nics { .. } | Message::Network(_) => {
                 self.said.settings |= matches!(message, Message::Setting { .. });
                 let more = self.process(record, line).learn(message, line);
@@ -315,6 +321,14 @@ impl Content {
                 self.unparsed.count(record.message);
                 None
             }
+        }
+    }
+
+    /// Takes the first version told; a library's name alone is only better than nothing.
+    fn is_of(&mut self, version: String) {
+        let has_number = |version: &String| version.bytes().any(|byte| byte.is_ascii_digit());
+        if !self.version.as_ref().is_some_and(has_number) {
+            self.version = Some(version);
         }
     }
 
@@ -443,6 +457,9 @@ impl Content {
     fn within(&mut self, record: &Record<'_>, message: Message, line: Line<'_>) {
         self.said.searches |= matches!(message, Message::Search { .. });
         self.said.rings |= matches!(message, Message::Ring { .. });
+        if matches!(message, Message::Final(Agreed { is_rccl: true, .. })) {
+            self.is_of(RCCL.to_owned());
+        }
         let process = self.process(record, line);
         let mut more = 0;
         if let Some(bracket) = process.brackets.get_mut(&record.tid) {
@@ -577,9 +594,10 @@ impl Content {
     }
 }
 
-/// 27 of `2.27.3+cuda12.9`.
+/// 27 of `2.27.3+cuda12.9` and of `RCCL 2.27.7-HEAD:0d2c4fd`, 18 of `2.18-nightly`.
 fn minor(version: &str) -> Option<u32> {
-    version.strip_prefix("2.")?.split('.').next()?.parse().ok()
+    let number = version.strip_prefix(RCCL).unwrap_or(version).trim_start();
+    number.strip_prefix("2.")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 impl Message {

@@ -3,7 +3,7 @@
 //! bound.
 //!
 //! * [`NcclLog`]: what a caller uses.
-//! * `lines`: bytes to lines. `prefix`: who wrote a line. `formats`: the table of messages by version; a new wording is
+//! * `lines`: bytes to lines. `json`, `wraps`: what others put around them. `prefix`: who wrote a line. `formats`: the table of messages by version; a new wording is
 //!   a new row. `pattern`: how a row is matched.
 //! * `bracket`: what one init says, from "Init START" to "Init COMPLETE" of one thread. `process`: what holds for all of
 //!   a process. `log`: who said it, and what comes after the init.
@@ -14,6 +14,7 @@ mod bracket;
 mod facts;
 mod formats;
 mod init_line;
+mod json;
 mod lacks;
 mod lines;
 mod log;
@@ -22,6 +23,7 @@ mod prefix;
 mod process;
 mod told;
 mod unparsed;
+mod wraps;
 
 pub use assemble::{Assembled, AssembledCommunicator, Member, Relation, RingsSource, assemble};
 pub use facts::{CommunicatorFacts, End, Evidence, Fragment, Hop, RingFact};

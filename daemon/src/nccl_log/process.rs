@@ -12,11 +12,21 @@ const MAX_HELD: usize = 200_000;
 const HELD_BY_PROCESS: usize = 12;
 /// Threads of a process that are remembered, to tell a torn host name from another one.
 const MAX_TIDS: usize = 64;
+/// Names that a process is known by besides its own.
+const MAX_TORN_NAMES: usize = 8;
+/// Lines after which a name that could be what remained of another one is a host's own: no line is torn at the same
+/// place more often.
+const TORN_LINES: u64 = 3;
 
 /// One process.
 #[derive(Debug, Default)]
 pub(super) struct Process {
+    /// The name that most of its lines have.
     pub(super) host: String,
+    /// Lines that have it.
+    n_lines: u64,
+    /// What lines have that were torn in the name, and how many.
+    torn_names: Vec<(String, u64)>,
     pub(super) pid: u32,
     pub(super) nics: Nics,
     pub(super) network: Option<String>,
@@ -61,10 +71,13 @@ pub(super) struct Processes {
 impl Processes {
     /// The process that wrote a line, new if it is not known.
     pub(super) fn of(&mut self, host: &str, pid: u32, tid: u32, line: u64) -> &mut Process {
-        let at = self.find(host, pid, tid);
+        let at = self.find(host, pid, tid, line);
         self.last = at;
         let process = &mut self.slab[at];
-        process.last_line = line;
+        // A line is asked for more than once.
+        if std::mem::replace(&mut process.last_line, line) != line {
+            process.note_name(host);
+        }
         if process.tids.last() != Some(&tid) && process.tids.len() < MAX_TIDS && !process.tids.contains(&tid)
         {
             process.tids.push(tid);
@@ -95,6 +108,12 @@ impl Processes {
         self.by_host.contains_key(host)
     }
 
+    /// What the host of a process is called that lines name so: torn ones have only a part of it.
+    pub(super) fn name_of(&self, host: &str, pid: u32) -> Option<&str> {
+        let at = self.by_host.get(host)?.get(&pid)?;
+        self.slab.get(*at).map(|process| process.host.as_str())
+    }
+
     pub(super) fn all(&self) -> impl Iterator<Item = &Process> {
         self.slab.iter()
     }
@@ -104,14 +123,18 @@ impl Processes {
         self.evicted
     }
 
-    fn find(&mut self, host: &str, pid: u32, tid: u32) -> usize {
+    fn find(&mut self, host: &str, pid: u32, tid: u32, line: u64) -> usize {
         if self.slab.get(self.last).is_some_and(|last| last.pid == pid && last.host == host) {
             return self.last;
         }
-        if let Some(at) = self.by_host.get(host).and_then(|pids| pids.get(&pid)) {
-            return *at;
+        let known = self.by_host.get(host).and_then(|pids| pids.get(&pid)).copied();
+        if let Some(at) =
+            known.filter(|at| self.slab[*at].last_line == line || !self.slab[*at].lost_name(host))
+        {
+            return at;
         }
-        let at = self.torn(host, pid, tid).unwrap_or_else(|| {
+        let torn = if known.is_none() { self.torn(host, pid, tid) } else { None };
+        let at = torn.unwrap_or_else(|| {
             self.by_pid.entry(pid).or_default().push(self.slab.len());
             self.slab.push(Process {
                 host: host.to_owned(),
@@ -127,17 +150,27 @@ impl Processes {
         self.last
     }
 
-    /// The process with the same pid and thread whose name ends alike, where what stands before that in one of the two
-    /// can be what remained of another record. Its name is then what both have.
+    /// The process with the same pid and thread that this can be the name of, torn or whole.
     fn torn(&mut self, host: &str, pid: u32, tid: u32) -> Option<usize> {
-        let alike = |process: &Process| {
-            (process.pid == pid && process.tids.contains(&tid))
-                .then(|| common_end(host, &process.host))
-                .flatten()
-        };
         let of_pid = self.by_pid.get(&pid)?;
-        let (at, name) = of_pid.iter().find_map(|at| Some((*at, alike(&self.slab[*at])?)))?;
-        name.clone_into(&mut self.slab[at].host);
+        let alike = |process: &Process| {
+            process.pid == pid
+                && process.tids.contains(&tid)
+                && process.torn_names.len() < MAX_TORN_NAMES
+                && (is_end(host, &process.host) || common_end(host, &process.host).is_some())
+        };
+        let at = of_pid.iter().copied().find(|at| alike(&self.slab[*at]))?;
+        let process = &mut self.slab[at];
+        // Of two names with different remains in front neither is the host's: what both have may be.
+        if let Some(name) = common_end(host, &process.host).filter(|name| *name != host)
+            && process.n_lines <= 1
+            && name != process.host
+        {
+            let before = std::mem::replace(&mut process.host, name.to_owned());
+            process.torn_names.push((before, process.n_lines));
+            process.n_lines = 0;
+        }
+        process.torn_names.push((host.to_owned(), 0));
         Some(at)
     }
 
@@ -171,6 +204,38 @@ impl Processes {
         }
         self.held = self.slab.iter().map(|process| process.held).sum();
     }
+}
+
+impl Process {
+    /// Counts a line by the name in it. The name that most lines have is the host's.
+    fn note_name(&mut self, host: &str) {
+        if self.host == host {
+            self.n_lines += 1;
+        } else if let Some((name, n)) = self.torn_names.iter_mut().find(|(name, _)| name == host) {
+            *n += 1;
+            if *n > self.n_lines {
+                std::mem::swap(name, &mut self.host);
+                std::mem::swap(n, &mut self.n_lines);
+            }
+        }
+    }
+
+    /// Whether what was taken for its name, torn, is the name of another host after all: it comes again and again. A name
+    /// that has nothing but remains before the end of this one's stays one: several writers may tear all lines alike.
+    fn lost_name(&mut self, host: &str) -> bool {
+        let Some(at) = self.torn_names.iter().position(|(name, _)| name == host) else { return false };
+        let (name, n) = &self.torn_names[at];
+        let is_lost = *n >= TORN_LINES && common_end(name, &self.host).is_none();
+        if is_lost {
+            self.torn_names.swap_remove(at);
+        }
+        is_lost
+    }
+}
+
+/// Whether one is the end of the other: what is left of a name whose front was cut off.
+fn is_end(one: &str, other: &str) -> bool {
+    one.ends_with(other) || other.ends_with(one)
 }
 
 /// The end that two names have in common, if it is long enough to be a name and nothing that parts names is before it.

@@ -9,7 +9,9 @@ impl CommunicatorFacts {
     pub(crate) fn position(&self, ring: &RingFact) -> RingPosition {
         let hop = self.hops.get(&ring.channel).or_else(|| self.edge_hops.get(&(ring.channel, ring.next)));
         let hop = hop.cloned().unwrap_or_default();
-        let recv = self.recv_hops.get(&ring.channel).cloned().unwrap_or_default();
+        let recv = self.recv_hops.get(&ring.channel);
+        let recv = recv.or_else(|| self.recv_edge_hops.get(&(ring.channel, ring.prev)));
+        let recv = recv.cloned().unwrap_or_default();
         RingPosition {
             channel: ring.channel,
             prev: ring.prev,

@@ -127,6 +127,36 @@ fn files_of_one_job_join_whatever_packs_them() {
     assert!(one["verdict"] == "unknown" && lacks.contains("ranks 2, 3, 4 and 5"), "{one:#}");
 }
 
+/// The same log, as other tools hand it out, says the same.
+#[test]
+fn logs_in_other_dresses_say_the_same() {
+    let log = UNEQUAL.logs();
+    let expected = ["stdin: findings", "node-c found 1 channel"];
+    let events: Vec<_> = log
+        .lines()
+        .map(|line| serde_json::json!({"timestamp": 1, "message": line, "ingestionTime": 2}))
+        .collect();
+    // Most of what a job prints is not NCCL's.
+    let steps =
+        (0..400).map(|n| serde_json::json!({"timestamp": 1, "message": format!("step {n} loss 0.1")}));
+    let all: Vec<_> = steps.chain(events.iter().cloned()).collect();
+    let compact = serde_json::json!({"events": all, "nextToken": "x"}).to_string();
+    assert!(compact.len() > 16 * 1024 && !compact.contains('\n'));
+    let pretty = serde_json::to_string_pretty(&events).unwrap();
+    let little: Vec<u8> =
+        std::iter::once(0xfeff).chain(log.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = std::iter::once(0xfeff).chain(log.encode_utf16()).flat_map(u16::to_be_bytes).collect();
+    let html = log.replace('>', "&gt;");
+    let dresses = [compact.as_bytes(), pretty.as_bytes(), &little, &big, html.as_bytes()];
+    for (dress, bytes) in dresses.into_iter().enumerate() {
+        let ended = import_stdin(&["-"], bytes);
+        assert_eq!(ended.code, Some(2), "{dress}: {ended:?}");
+        for part in expected {
+            assert!(ended.stdout.contains(part), "{dress}: {ended:?}");
+        }
+    }
+}
+
 #[test]
 fn stdin_is_a_file_too() {
     check(
@@ -139,11 +169,9 @@ fn stdin_is_a_file_too() {
 #[test]
 fn text_that_is_none_of_these_is_64_and_says_what_was_seen() {
     let other = fixture("logs/not-nccl-mlperf-gaudi2.log").display().to_string();
-    check(
-        &import(&[&other]),
-        64,
-        &["not one of these", "47 lines of text without one record of NCCL", ":::MLLOG"],
-    );
+    let ended = import(&[&other]);
+    check(&ended, 64, &["not one of these", "47 lines of text without one record of NCCL"]);
+    assert!(!ended.stdout.contains("MLLOG"), "whose text it is nobody knows: {ended:?}");
     check(&import_stdin(&["-"], b""), 64, &["an empty file"]);
     check(&import_stdin(&["-"], &[0; 100]), 64, &["bytes that are no text"]);
     assert_eq!(import(&[]).code, Some(64));
@@ -171,7 +199,11 @@ fn a_bad_file_is_named_and_the_others_are_judged() {
 fn logs_found_in_public_say_what_is_missing() {
     for (name, code, parts) in [
         ("nccl-2.16.5-2node-ib-graph.log", 0, vec!["healthy", "init 1 -> final 2 doubled on n013, n014"]),
-        ("rccl-2.27.7-2x7900xtx-graph.log", 0, vec!["healthy", "TARS[0 1]"]),
+        (
+            "rccl-2.27.7-2x7900xtx-graph.log",
+            0,
+            vec!["healthy", "TARS[0 1]", "library RCCL 2.27.7", "not judged: RCCL 2.27.7 chooses"],
+        ),
         (
             "nccl-2.8.3-p4d-efa-16ranks-mpirun.log",
             0,

@@ -7,7 +7,7 @@ use std::path::Path;
 use nvml_wrapper::{Device, Nvml};
 use ringscope_wire::batch::Gpu;
 
-use super::pci;
+use super::{files, pci};
 
 /// As the driver's package installs it; without `.1` it is in packages for developers only.
 pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -22,6 +22,22 @@ pub(super) fn read(library: &OsStr, sysfs: &Path) -> Option<Vec<Gpu>> {
     let read = |index| nvml.device_by_index(index).ok().and_then(|device| gpu(index, &device, sysfs));
     Some((0..count).filter_map(read).collect())
 }
+
+/// Whether there are fewer device files of GPUs than GPUs that NVIDIA's driver has: this is a container that was given
+/// some of them. On the host a GPU that has fallen off its bus keeps its file.
+pub(super) fn is_confined(sysfs: &Path, dev: &Path) -> bool {
+    let is_gpu = |name: &String| {
+        let number = name.strip_prefix("nvidia").unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let n_files = files::names(dev).iter().filter(|name| is_gpu(name)).count();
+    n_files < pci::held(sysfs, DISPLAY, |driver| driver == DRIVER).len()
+}
+
+/// PCI class of display controllers.
+const DISPLAY: &str = "0x03";
+/// Name of NVIDIA's driver.
+const DRIVER: &str = "nvidia";
 
 fn gpu(index: u32, device: &Device<'_>, sysfs: &Path) -> Option<Gpu> {
     let pci = address(&device.pci_info().ok()?.bus_id);

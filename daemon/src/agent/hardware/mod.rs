@@ -24,6 +24,10 @@ use super::config::AgentConfig;
 const MAX_NICS: usize = 128;
 /// Counters of one port, as the batch allows.
 const MAX_ERRORS: usize = 64;
+/// PCI class of network controllers.
+const NETWORK: &str = "0x02";
+/// Where device files are.
+const DEV: &str = "/dev";
 /// GPUs do not come and go; one that has fallen off its bus is missed within this time.
 const GPU_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -33,8 +37,10 @@ pub(super) struct Hardware {
     hosts: Vec<(String, PathBuf)>,
     is_real: bool,
     nics: Task<Vec<HostHardware>>,
-    gpus: Task<Option<Vec<Gpu>>>,
+    /// With whether only some of them are seen.
+    gpus: Task<(Option<Vec<Gpu>>, bool)>,
     known_gpus: Option<Vec<Gpu>>,
+    gpus_confined: bool,
     unsent: Vec<HostHardware>,
 }
 
@@ -49,6 +55,7 @@ impl Hardware {
             nics: Task::new(config.hardware_interval),
             gpus: Task::new(if config.hardware_interval.is_zero() { Duration::ZERO } else { GPU_INTERVAL }),
             known_gpus: None,
+            gpus_confined: false,
             unsent: Vec::new(),
         }
     }
@@ -57,9 +64,11 @@ impl Hardware {
     pub(super) fn poll(&mut self, monotonic: Instant) {
         if self.is_real {
             let sysfs = self.hosts.first().map(|(_, sysfs)| sysfs.clone()).unwrap_or_default();
-            let read = self.gpus.poll(monotonic, move || gpu::read(gpu::LIBRARY.as_ref(), &sysfs));
-            if let Some(gpus) = read {
-                self.known_gpus = gpus;
+            let read = self.gpus.poll(monotonic, move || {
+                (gpu::read(gpu::LIBRARY.as_ref(), &sysfs), gpu::is_confined(&sysfs, DEV.as_ref()))
+            });
+            if let Some(read) = read {
+                (self.known_gpus, self.gpus_confined) = read;
             }
         }
         let hosts = self.hosts.clone();
@@ -81,6 +90,7 @@ impl Hardware {
         for hardware in &mut read {
             hardware.gpus_known = self.known_gpus.is_some();
             hardware.gpus = self.known_gpus.clone().unwrap_or_default();
+            hardware.gpus_confined = self.gpus_confined;
         }
         read
     }
@@ -100,6 +110,8 @@ fn read(host: &str, sysfs: &Path) -> HostHardware {
         nics,
         gpus: Vec::new(),
         gpus_known: false,
+        network_functions: pci::held(sysfs, NETWORK, |_| true),
+        gpus_confined: false,
     }
 }
 

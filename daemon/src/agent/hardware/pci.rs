@@ -35,6 +35,22 @@ pub(super) fn place_of(sysfs: &Path, address: &str) -> Place {
     place(&sysfs.join("bus/pci/devices").join(address))
 }
 
+/// Addresses of the functions of a class (`0x02`: network, `0x03`: display) that a driver holds, as `of` wants it. Every
+/// namespace shows them, whoever uses them.
+pub(super) fn held(sysfs: &Path, class: &str, of: impl Fn(&str) -> bool) -> Vec<String> {
+    let devices = sysfs.join("bus/pci/devices");
+    let is_held = |name: &String| {
+        let device = devices.join(name);
+        is_address(name)
+            && files::text(&device.join("class")).is_some_and(|text| text.starts_with(class))
+            && files::link_name(&device.join("driver")).is_some_and(|driver| of(&driver))
+    };
+    files::names(&devices).into_iter().filter(is_held).take(MAX_FUNCTIONS).collect()
+}
+
+/// Functions of one class: a host that gives out virtual ones has some hundred.
+const MAX_FUNCTIONS: usize = 1_024;
+
 /// `0000:3b:00.0`; the domain may have more digits.
 fn is_address(text: &str) -> bool {
     let is_hex = |part: &str, digits: std::ops::RangeInclusive<usize>| {
@@ -80,5 +96,26 @@ mod tests {
         );
         check("platform/soc.0", "0\n", ("", &[], None));
         assert_eq!(place(&dir.path().join("none")), Place::default());
+    }
+
+    #[test]
+    fn functions_that_a_driver_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        for (address, class, driver) in [
+            ("0000:3b:00.0", "0x020700", Some("mlx5_core")),
+            ("0000:3b:00.2", "0x020000", Some("vfio-pci")),
+            ("0000:5e:00.0", "0x020700", None),
+            ("0000:1b:00.0", "0x030200", Some("nvidia")),
+        ] {
+            let device = dir.path().join("bus/pci/devices").join(address);
+            std::fs::create_dir_all(&device).unwrap();
+            std::fs::write(device.join("class"), class).unwrap();
+            if let Some(driver) = driver {
+                std::os::unix::fs::symlink(format!("../../drivers/{driver}"), device.join("driver")).unwrap();
+            }
+        }
+        assert_eq!(held(dir.path(), "0x02", |_| true), ["0000:3b:00.0", "0000:3b:00.2"]);
+        assert_eq!(held(dir.path(), "0x03", |driver| driver == "nvidia"), ["0000:1b:00.0"]);
+        assert!(held(&dir.path().join("none"), "0x02", |_| true).is_empty());
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn by_job(model: &Model) -> ByJob<'_> {
             live.filter_map(|process| process.identity()).map(|identity| &identity.host).collect();
         let mut hosts_with: BTreeMap<usize, usize> = BTreeMap::new();
         for hardware in hosts.into_iter().filter_map(|host| model.hardware_of(host)) {
-            if let Some(gpus) = &hardware.gpus {
+            if let Some(gpus) = hardware.gpus.as_ref().filter(|_| !hardware.gpus_confined) {
                 *hosts_with.entry(gpus.len()).or_default() += 1;
             }
         }
@@ -34,7 +34,8 @@ pub(super) fn by_job(model: &Model) -> ByJob<'_> {
 }
 
 pub(super) fn judge(model: &Model, usual: &ByJob<'_>, host: &Name, hardware: &Hardware, health: &mut Health) {
-    let Some(n) = hardware.gpus.as_ref().map(Vec::len) else { return };
+    // An agent in a container says how many it was given.
+    let Some(n) = hardware.gpus.as_ref().filter(|_| !hardware.gpus_confined).map(Vec::len) else { return };
     let processes = model.host(host).into_iter().flat_map(|(_, processes)| processes);
     let live = processes.filter(|process| process.state() == ProcessState::Running);
     let jobs: BTreeSet<&Name> =

@@ -1,11 +1,11 @@
 //! NICs that are down, missing or slow, flap or count errors.
 
+use super::errors::Usual;
 use super::fleet::{Fleet, Ports};
 use super::suspects::Suspect;
 use super::words::{self, Why};
 use super::{
-    COSTS_CHANNELS, ERRORS_RISEN, FLAPS, Health, NIC_DOWN, NIC_ERRORS, NIC_FLAPPING, NIC_MISSING, NIC_SLOW,
-    Trouble,
+    COSTS_CHANNELS, FLAPS, Health, NIC_DOWN, NIC_ERRORS, NIC_FLAPPING, NIC_MISSING, NIC_SLOW, Trouble,
 };
 use crate::api::{Evidence, FindingKind};
 use crate::model::{Hardware, Model, Name, Nic, Port};
@@ -18,11 +18,18 @@ struct Due {
     rate: Option<(u64, Why)>,
 }
 
-pub(super) fn judge(model: &Model, fleet: &Fleet<'_>, host: &Name, hardware: &Hardware, health: &mut Health) {
+/// `usual`: how the ports of all hosts fare.
+pub(super) fn judge(
+    model: &Model,
+    (fleet, usual): (&Fleet<'_>, &Usual<'_>),
+    host: &Name,
+    hardware: &Hardware,
+    health: &mut Health,
+) {
     let has_rdma = hardware.has_rdma();
     for (port, nic) in &hardware.nics {
         let due = Due::of(fleet, hardware, port, nic);
-        let trouble = trouble(host, hardware, port, nic, &due);
+        let trouble = trouble(host, hardware, (port, nic), &due, usual);
         let suspects = suspects(port, nic, &due);
         let is_in_trouble = trouble.is_some() || !suspects.is_empty();
         // Beside RDMA devices, what interfaces do is nobody's business here, unless a ring goes through one.
@@ -75,7 +82,13 @@ fn is_in_a_ring(model: &Model, host: &Name, port: &Port, nic: &Nic) -> bool {
 }
 
 /// What is wrong with the port now: one finding, of the worst.
-fn trouble(host: &Name, hardware: &Hardware, port: &Port, nic: &Nic, due: &Due) -> Option<Trouble> {
+fn trouble(
+    host: &Name,
+    hardware: &Hardware,
+    (port, nic): (&Port, &Nic),
+    due: &Due,
+    usual: &Usual<'_>,
+) -> Option<Trouble> {
     let label = port.label();
     let mut wrong: Vec<(&'static str, String, Vec<Evidence>)> = Vec::new();
     if nic.is_missing {
@@ -95,9 +108,9 @@ fn trouble(host: &Name, hardware: &Hardware, port: &Port, nic: &Nic, due: &Due) 
             words::downs_line(port, nic).into_iter().collect(),
         ));
     }
-    let errors: Vec<_> = nic.errors().filter(|error| error.risen >= ERRORS_RISEN).collect();
+    let errors = usual.bad(port, nic);
     if !errors.is_empty() {
-        let lines = errors.iter().map(|error| words::error_line(port, nic, error)).collect();
+        let lines = errors.iter().map(|bad| words::error_line(port, nic, &bad.error)).collect();
         wrong.push((NIC_ERRORS, words::errors(&errors), lines));
     }
     let cause = wrong.first()?.0;

@@ -81,6 +81,7 @@ fn still_holds(finding: &Finding, hardware: &Hardware) -> bool {
         FindingKind::GpuMissing => hardware
             .gpus
             .as_ref()
+            .filter(|_| !hardware.gpus_confined)
             .is_some_and(|gpus| finding.message.starts_with(&words::shows(&finding.host, gpus.len()))),
         _ if finding.cause == NIC_MISSING => nic().is_none_or(|nic| nic.is_missing),
         _ => finding.cause == NIC_DOWN && nic().is_some_and(|nic| !nic.up),

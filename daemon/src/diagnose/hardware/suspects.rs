@@ -31,6 +31,8 @@ pub(in super::super) struct Explanation {
     pub(in super::super) nic: Option<Name>,
     /// "mlx5_3 is down".
     pub(in super::super) words: String,
+    /// Whether it still is so.
+    pub(in super::super) is_now: bool,
     pub(in super::super) evidence: Vec<Evidence>,
 }
 
@@ -100,6 +102,7 @@ impl Suspects {
             cause,
             nic: first.nic.clone(),
             words,
+            is_now: first.until.is_none(),
             evidence: same().flat_map(|suspect| suspect.evidence.clone()).collect(),
         })
     }

@@ -1,7 +1,7 @@
 use ringscope_wire::batch::{Gpu, HostHardware, Nic, NicCounter, NicKind};
 
-use crate::api::{Finding, FindingKind, FindingState};
-use crate::diagnose::Diagnosis;
+use crate::api::{Finding, FindingKind, FindingState, Severity};
+use crate::diagnose::{Diagnosis, HOST_GONE_AFTER};
 use crate::model::Model;
 use crate::model::build::{Cluster, at, hardware, nic, reading};
 use crate::model::limits::HARDWARE_KEPT;
@@ -192,6 +192,61 @@ fn a_nic_that_flaps_or_counts_errors() {
     check(&[&[("host-0", &[downs(5)])], &[("host-0", &[down(downs(8))])]], &[found]);
 }
 
+/// What fires after a counter of each host's NIC has risen so far, while all carry as much.
+#[track_caller]
+fn check_errors(counter: &str, risen: &[u64], expected: &[&str]) {
+    let mut world = World::default();
+    for reading in 0..2 {
+        let host = |(i, risen): (usize, &u64)| {
+            hardware(&format!("host-{i}"), 0, vec![errors(counter, 1_000_000 + risen * reading)])
+        };
+        world.read(risen.iter().enumerate().map(host).collect());
+    }
+    assert_eq!(world.fires(), expected, "{counter} {risen:?}");
+}
+
+#[test]
+fn errors_are_judged_against_peers_and_what_is_benign_is_not() {
+    let healthy = [3_000, 5_200, 4_100, 2_900];
+    for counter in ["out_of_sequence", "roce_adp_retrans", "packet_seq_err", "local_ack_timeout_err"] {
+        check_errors(counter, &healthy, &[]);
+        check_errors(counter, &[90_000], &[]);
+    }
+    check_errors("out_of_sequence", &[90_000, 3, 3, 3], &[]);
+    let found =
+        |host, words| format!("warning [nic_errors] mlx5_0 of {host} counts errors: {words} in ten minutes");
+    let one = found("host-1", "local_ack_timeout_err rose by 700 (by 5 on most of its like)");
+    check_errors("local_ack_timeout_err", &[5, 700, 2, 6], &[&one]);
+    check_errors("local_ack_timeout_err", &[0, 99, 0, 0], &[]);
+    check_errors("local_ack_timeout_err", &[90, 700, 90, 90], &[]);
+    let one = found("host-0", "symbol_error rose by 12 (by 0 on most of its like)");
+    check_errors("symbol_error", &[12, 0], &[&one]);
+    // A switch that restarts makes errors on all its cables.
+    check_errors("symbol_error", &[12, 14, 9, 30], &[]);
+    let one = found("host-3", "symbol_error rose by 300 (by 12 on most of its like)");
+    check_errors("symbol_error", &[12, 14, 9, 300], &[&one]);
+}
+
+#[test]
+fn idle_ports_say_nothing_of_what_busy_ones_count() {
+    let fires = |idle: bool| {
+        let mut world = World::default();
+        for reading in 0..3_u64 {
+            let host = |i: u64| {
+                let is_it = i == 0;
+                let sent = if is_it || !idle { 50_000_000_000 } else { 1_000 };
+                let risen = if is_it { 400 * reading } else { 0 };
+                let busy =
+                    Nic { sent_bytes: Some(sent * reading), ..errors("packet_seq_err", 1_000 + risen) };
+                hardware(&format!("host-{i}"), 0, vec![busy])
+            };
+            world.read((0..4).map(host).collect());
+        }
+        world.fires().len()
+    };
+    assert_eq!((fires(false), fires(true)), (1, 0));
+}
+
 #[test]
 fn trouble_is_proved_by_the_kernels_files() {
     let mut world = World::default();
@@ -203,8 +258,8 @@ fn trouble_is_proved_by_the_kernels_files() {
     world.read(vec![hardware("host-0", 0, vec![errors("symbol_error", 1)])]);
     world.read(vec![hardware("host-0", 0, vec![down(nic("mlx5_0"))])]);
     assert_eq!(proof(&world), [format!("{dir}/state: 1: DOWN")]);
-    world.read(vec![hardware("host-0", 0, vec![at_gigabits(100, errors("out_of_sequence", 40))])]);
-    let counter = format!("{dir}/hw_counters/out_of_sequence: 40 (40 more than ten minutes ago)");
+    world.read(vec![hardware("host-0", 0, vec![at_gigabits(100, errors("rx_icrc_encapsulated", 40))])]);
+    let counter = format!("{dir}/hw_counters/rx_icrc_encapsulated: 40 (40 more than ten minutes ago)");
     assert_eq!(proof(&world), [format!("{dir}/rate: 100 Gb/sec"), counter]);
     let counted = Nic { link_downs: Some(3), ..errors("symbol_error", 21) };
     world.read(vec![hardware("host-0", 0, vec![Nic { link_downs: Some(0), ..nic("mlx5_0") }])]);
@@ -333,6 +388,34 @@ fn a_nic_that_the_host_shows_no_more() {
 }
 
 #[test]
+fn a_nic_that_was_given_to_a_pod_is_not_missing() {
+    let vf = Nic { pci: "0000:3b:00.2".to_owned(), ..nic("mlx5_4") };
+    let fires = |functions: &[&str]| {
+        let mut world = World::default();
+        world.read(vec![hardware("host-0", 0, vec![nic("mlx5_0"), vf.clone()])]);
+        let functions = functions.iter().map(|pci| (*pci).to_owned()).collect();
+        let without = hardware("host-0", 0, vec![nic("mlx5_0")]);
+        world.read(vec![HostHardware { network_functions: functions, ..without }]);
+        world.fires().len()
+    };
+    assert_eq!(fires(&["0000:3b:00.0", "0000:3b:00.2"]), 0, "its driver holds it: a pod has it");
+    assert_eq!(fires(&["0000:3b:00.0"]), 1, "it fell off its bus, or its driver let it go");
+}
+
+#[test]
+fn a_container_that_sees_some_gpus_misses_none() {
+    let confined = |host: &str, n| HostHardware { gpus_confined: true, ..with_gpus(host, n) };
+    let mut world = World::default();
+    world.read(vec![with_gpus("host-0", 8)]);
+    world.read(vec![confined("host-0", 4)]);
+    assert!(world.fires().is_empty(), "the agent moved into a container");
+    let hosts = ["host-0", "host-1", "host-2"];
+    let mut world = World::with(&Cluster::new(&hosts.map(|host| (host, 1, 2)), 4));
+    world.read(vec![with_gpus("host-0", 8), confined("host-1", 2), with_gpus("host-2", 8)]);
+    assert!(world.fires().is_empty());
+}
+
+#[test]
 fn an_interface_in_a_ring_that_the_host_shows_no_more() {
     let mut world = World::default();
     let mut batch = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4).batch(1, 0);
@@ -405,6 +488,7 @@ fn a_nic_explains_missing_channels_whichever_is_told_first() {
         let found = world.about_channels(SHORTFALL);
         assert_eq!((found[0].message.as_str(), found.len()), (words, 1));
         assert_eq!((found[0].cause.as_str(), found[0].nic.as_deref()), ("nic_down", Some("mlx5_2")));
+        assert_eq!(found[0].severity, Severity::Info, "a consequence: the NIC is what to look at");
         let proof = found[0].evidence.last().unwrap();
         assert_eq!(
             (proof.file.as_str(), proof.text.as_str()),
@@ -416,6 +500,7 @@ fn a_nic_explains_missing_channels_whichever_is_told_first() {
         assert!(world.fires().is_empty());
         let found = world.about_channels(SHORTFALL);
         assert_eq!(found[0].message, words.replace("is down", "was down"));
+        assert_eq!(found[0].severity, Severity::Critical, "nothing else says it now");
     }
 }
 
@@ -471,6 +556,86 @@ fn a_regression_is_explained_as_well() {
     world.diagnosis.update(&world.model, None, at(8));
     let found = world.about_channels(FindingKind::ChannelRegression);
     assert_eq!((found[0].cause.as_str(), found[0].nic.as_deref()), ("nic_down", Some("mlx5_2")));
+    assert_eq!(found[0].severity, Severity::Info);
     let words = "host-2 found 1 channel because mlx5_2 is down; in its previous communicator of this shape it found 2";
     assert_eq!(found[0].message, words);
+}
+
+/// Severity, cause and words of the shortfalls of hosts built as told, of which those that begin with `old` found fewer.
+fn shortfalls(built: &[(&str, HostHardware)]) -> Vec<(Severity, String, String)> {
+    let inits: Vec<(&str, u32, u32)> =
+        built.iter().map(|(host, _)| (*host, 1, if host.starts_with("old") { 1 } else { 2 })).collect();
+    let mut world = World::with(&Cluster { created: at(1), ..Cluster::new(&inits, 2) });
+    world.read(
+        built.iter().map(|(host, has)| HostHardware { host: (*host).to_owned(), ..has.clone() }).collect(),
+    );
+    let found = world.about_channels(SHORTFALL);
+    let mut found: Vec<_> =
+        found.iter().map(|one| (one.severity, one.cause.clone(), one.message.clone())).collect();
+    found.sort();
+    found
+}
+
+fn built(gpu: &str, n_gpus: u32, model: &str, n_nics: u32) -> HostHardware {
+    let gpus = (0..n_gpus).map(|index| Gpu { index, name: gpu.to_owned(), ..Gpu::default() }).collect();
+    let nics = (0..n_nics).map(|n| Nic { model: model.to_owned(), ..nic(&format!("mlx5_{n}")) }).collect();
+    HostHardware { gpus, gpus_known: true, ..hardware("", 0, nics) }
+}
+
+#[test]
+fn channels_are_compared_among_hosts_that_are_built_alike() {
+    let new = || built("H100", 8, "MT4129", 8);
+    let found = |old: &[HostHardware]| {
+        let named = ["old-0", "old-1", "old-2"].into_iter().zip(old.iter().cloned());
+        shortfalls(&named.chain([("new-0", new()), ("new-1", new())]).collect::<Vec<_>>())
+    };
+    let is_fault = |old: &[HostHardware]| {
+        let found = found(old);
+        assert_eq!(found.len(), old.len(), "{found:?}");
+        let cause = |other| found.iter().all(|(_, cause, _)| (cause == "other_hardware") == other);
+        match found[0].0 {
+            Severity::Critical => assert!(cause(false), "{found:?}"),
+            _ => assert!(cause(true) && found[0].2.ends_with(": it is no fault"), "{found:?}"),
+        }
+        found[0].0 == Severity::Critical
+    };
+    assert!(is_fault(&[new()]));
+    assert!(is_fault(&[hardware("", 0, Vec::new())]), "nothing is known of it");
+    assert!(!is_fault(&[built("A100", 8, "MT4129", 8)]), "an older GPU");
+    assert!(!is_fault(&[built("H100", 8, "MT4123", 8)]), "older NICs");
+    assert!(is_fault(&[built("H100", 8, "MT4129", 7)]), "one NIC fewer on one host: it may have lost it");
+    let half = built("H100", 4, "MT4129", 4);
+    assert!(!is_fault(&[half.clone(), half]), "two hosts are built so");
+    let words = &found(&[built("A100", 8, "MT4129", 8)])[0].2;
+    assert!(words.ends_with("; its GPUs are A100, theirs H100: it is no fault"), "{words}");
+}
+
+#[test]
+fn an_old_host_beside_a_faulty_new_one_is_not_the_one_to_blame() {
+    let (new, old) = (|| built("H100", 8, "MT4129", 8), || built("A100", 8, "MT4129", 8));
+    // Both found one channel: the new one ought to have found more.
+    let found = shortfalls(&[("old-0", old()), ("old-1", new()), ("new-0", new())]);
+    let severities: Vec<_> = found.iter().map(|(severity, cause, _)| (*severity, cause.as_str())).collect();
+    assert_eq!(severities, [(Severity::Info, "other_hardware"), (Severity::Critical, "fewer_channels")]);
+}
+
+#[test]
+fn what_was_found_of_a_host_that_vanished_ends_and_comes_back_with_it() {
+    let sick = [nic("mlx5_0"), nic("mlx5_1"), down(nic("mlx5_2"))];
+    let mut world = World::with(&short(1));
+    world.read(all_hosts(&[nic("mlx5_0"), nic("mlx5_1"), nic("mlx5_2")]));
+    world.read(all_hosts(&sick));
+    let firing = |world: &World| world.diagnosis.firing().count();
+    assert_eq!((world.fires().len(), firing(&world)), (1, 5));
+    let since = world.about_channels(SHORTFALL)[0].first_seen;
+    let silent_s = world.s + HOST_GONE_AFTER.as_secs();
+    world.diagnosis.update(&world.model, None, at(silent_s - 1));
+    assert_eq!(firing(&world), 5, "an agent that starts again is not a host that is gone");
+    let over = world.diagnosis.update(&world.model, None, at(silent_s));
+    assert!(over.iter().all(|one| one.state == FindingState::Resolved), "{over:?}");
+    assert_eq!(firing(&world), 0);
+    world.s = silent_s;
+    world.read(all_hosts(&sick));
+    assert_eq!(firing(&world), 5);
+    assert_eq!(world.about_channels(SHORTFALL)[0].first_seen, since);
 }

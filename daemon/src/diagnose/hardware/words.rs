@@ -1,5 +1,6 @@
 //! Trouble with hardware in words, and the files that prove it.
 
+use super::errors::Bad;
 use crate::api::Evidence;
 use crate::model::{ErrorCount, Name, Nic, Port};
 
@@ -54,12 +55,15 @@ pub(super) fn flapping(downs: u64) -> String {
     format!("flaps: its link went down {downs} times in ten minutes")
 }
 
-/// "counts errors: symbol_error rose by 120 in ten minutes".
-pub(super) fn errors(errors: &[ErrorCount]) -> String {
-    let mut worst: Vec<&ErrorCount> = errors.iter().collect();
-    worst.sort_by_key(|error| std::cmp::Reverse(error.risen));
-    let named: Vec<String> =
-        worst.iter().take(NAMED).map(|error| format!("{} rose by {}", error.name, error.risen)).collect();
+/// "counts errors: symbol_error rose by 120 (by 0 on most of its like) in ten minutes".
+pub(super) fn errors(errors: &[Bad]) -> String {
+    let mut worst: Vec<&Bad> = errors.iter().collect();
+    worst.sort_by_key(|bad| std::cmp::Reverse(bad.error.risen));
+    let one = |Bad { error, usual }: &&Bad| {
+        let usual = usual.map(|usual| format!(" (by {usual} on most of its like)")).unwrap_or_default();
+        format!("{} rose by {}{usual}", error.name, error.risen)
+    };
+    let named: Vec<String> = worst.iter().take(NAMED).map(one).collect();
     let more = match worst.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -129,6 +129,29 @@ fn one_hop_to_the_wrong_nic() {
 }
 
 #[test]
+fn rails_are_not_judged_where_some_are_not_known() {
+    let wrong = |hop: &mut Hop| {
+        if hop.rank == 3 && hop.channel == 2 {
+            hop.rails = Some((Rail::Index(2), Rail::Index(7)));
+        }
+    };
+    let sick = with(healthy(4, 4), wrong);
+    assert_eq!(Rails::of(&sick), Rails { hops: 16, known: 16, is_whole: true });
+    // As without GRAPH lines: the receiver's NIC is known for the hops into rank 0 alone.
+    let of_rank_0 = with(sick.clone(), |hop| hop.rails = hop.rails.take().filter(|_| hop.next == 0));
+    assert_eq!(Rails::of(&of_rank_0), Rails { hops: 16, known: 4, is_whole: true });
+    check(&of_rank_0, &[]);
+    let all_but_one = with(sick.clone(), |hop| {
+        hop.rails = hop.rails.take().filter(|_| (hop.rank, hop.channel) != (1, 0));
+    });
+    check(&all_but_one, &[]);
+    // A rank of which nothing is known.
+    let torn: Vec<Hop> = sick.into_iter().filter(|hop| hop.rank != 5).collect();
+    assert!(!Rails::of(&torn).are_known());
+    check(&torn, &[]);
+}
+
+#[test]
 fn rails_that_are_crossed_on_purpose() {
     // All odd nodes swap the rings of each pair of channels.
     let swapped = |hop: &mut Hop| {

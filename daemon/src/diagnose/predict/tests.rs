@@ -302,6 +302,7 @@ fn rccl_has_other_rules_and_the_engine_the_plain_ones() {
     let rccl = Version { number: (2, 22, 3), family: Family::Rccl };
     let found = predict(&Inputs { version: Some(rccl), ..inputs(&job(22203, &[2])) });
     assert_eq!(finals(&found), [0; 0]);
+    assert_eq!(found.unknown, [RCCL_RULES]);
     assert_eq!(causes(Some(2), Some(28), Some(2), &Bounds::default(), Some(&found), false), [Cause::Rccl]);
     let engine = Version { number: (2, 28, 9), family: Family::Rsccl };
     let inputs = Inputs {

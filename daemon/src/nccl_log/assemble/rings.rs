@@ -7,7 +7,7 @@ use super::{AssembledCommunicator, RingsSource};
 /// `next` of each rank, by channel.
 type Nexts = BTreeMap<u32, BTreeMap<u32, u32>>;
 
-/// Finds the rings, from the best lines that there are.
+/// Finds the rings, each from the best lines that there are of it.
 pub(super) fn find(communicator: &mut AssembledCommunicator) {
     let nexts = of_ring_lines(communicator);
     if communicator.n_ranks.is_none() {
@@ -24,9 +24,14 @@ pub(super) fn find(communicator: &mut AssembledCommunicator) {
         (RingsSource::Rank0, orders.map(|(channel, order)| (*channel, from_0(order))).collect()),
         (RingsSource::Connections, cycles(&of_connections(communicator), n_ranks)),
     ];
-    if let Some((source, rings)) = sources.into_iter().find(|(_, rings)| !rings.is_empty()) {
-        communicator.rings_source = Some(source);
-        communicator.rings = rings;
+    // Channel by channel: one torn line must not hide what others tell whole.
+    for (source, rings) in sources {
+        if !rings.is_empty() {
+            communicator.rings_source.get_or_insert(source);
+        }
+        for (channel, ring) in rings {
+            communicator.rings.entry(channel).or_insert(ring);
+        }
     }
 }
 

@@ -125,7 +125,8 @@ fn search_and_counts() {
     );
     let counts = |collective, collnet, nvls, p2p, p2p_per_peer| {
         let (p2p, p2p_per_peer) = (Some(p2p), Some(p2p_per_peer));
-        Some(Message::Final(Counts { collective, collnet, nvls, p2p, p2p_per_peer }))
+        let is_rccl = false;
+        Some(Message::Final(Counts { collective, collnet, nvls, p2p, p2p_per_peer, is_rccl }))
     };
     check("16 coll channels, 32 p2p channels, 2 p2p channels per peer", counts(16, None, None, 32, 2)); // 2.7-2.16
     check(
@@ -138,7 +139,10 @@ fn search_and_counts() {
     );
     check(
         "comm:0x2bc1f840, nRanks:2, nNodes:1, coll channels:2 collnet channels:3, nvls channels:0, p2p channels:4, p2p channels per peer:5",
-        counts(2, Some(3), Some(0), 4, 5),
+        counts(2, Some(3), Some(0), 4, 5).map(|message| match message {
+            Message::Final(counts) => Message::Final(Counts { is_rccl: true, ..counts }),
+            other => other,
+        }),
     );
 }
 
@@ -262,7 +266,8 @@ fn nics_and_settings() {
     );
     check("Using network AWS Libfabric", Some(Message::Network("AWS Libfabric".into())));
     check("NCCL version 2.28.9+cuda13.0", Some(Message::Version("2.28.9+cuda13.0".into())));
-    check("RCCL version : 2.27.7-HEAD:0d2c4fd", Some(Message::Version("2.27.7-HEAD:0d2c4fd".into())));
+    check("RCCL version : 2.27.7-HEAD:0d2c4fd", Some(Message::Version("RCCL 2.27.7-HEAD:0d2c4fd".into())));
+    check("ROCr version 1.18", Some(Message::Version("RCCL".into())));
     check("NET/OFI Using Libfabric version 2.1", None);
 }
 

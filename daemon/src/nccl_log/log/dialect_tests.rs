@@ -158,7 +158,20 @@ fn containers_runtimes_wrap_lines() {
         let log = serde_json::to_string(&format!("{line}\n")).expect("JSON");
         format!("{{\"log\":{log},\"stream\":\"stdout\",\"time\":\"2026-04-28T14:14:48.1Z\"}}\n")
     };
-    let wraps: [&dyn Fn(&str) -> String; 5] = [
+    let quoted = |line: &str| serde_json::to_string(line).expect("JSON");
+    let wraps: [&dyn Fn(&str) -> String; 12] = [
+        &|line| format!("{{\"_HOSTNAME\":\"x\",\"MESSAGE\":{},\"PRIORITY\":\"6\"}}\n", quoted(line)),
+        &|line| {
+            format!(
+                "  {{\n    \"timestamp\": 17,\n    \"message\": {},\n    \"eventId\": \"3\"\n  }},\n",
+                quoted(line)
+            )
+        },
+        &|line| format!("{{\"severity\":\"INFO\",\"jsonPayload\":{{\"any key\":{}}}}}\n", quoted(line)),
+        &|line| format!("{}\n", line.replace('>', "&gt;").replace('<', "&lt;")),
+        &|line| format!("(RayTrainWorker pid=9, ip=10.0.0.3) {line} [repeated 7x across cluster]\n"),
+        &|line| format!("│ {line:150} │\n"),
+        &|line| format!("trainer-0 pytorch {}\n", line.replace(']', "[]")),
         &docker,
         &|line| format!("2026-04-28T14:14:48.123456789Z stdout F {line}\n"),
         &|line| format!("\x1b[36mtrainer-0\x1b[0m \x1b[2mpytorch\x1b[0m {line}\r\n"),
@@ -199,6 +212,16 @@ fn what_is_missing_is_said_in_words() {
     says(&unversioned.replace("rank 1 nranks", "rank 0 nranks"), "no version line");
     assert_eq!(lacks(&unversioned), "", "only rank 0 prints it");
     says(&text(&OLD), "no communicator ids, printed since NCCL 2.16");
+    for old in ["2.4.8", "1.3.5"] {
+        says(
+            &whole.replace("2.24.3", old),
+            &format!("NCCL {old}+cuda12.2 is not supported: ringscope reads the logs of NCCL 2.5"),
+        );
+    }
+    says("NCCL version 2.4.8+cuda10.0\n", "NCCL 2.4.8+cuda10.0 is not supported");
+    assert_eq!(lacks(&whole.replace("2.24.3", "2.18-nightly")), "");
+    let ray = whole.replacen("sameChannels 1\n", "sameChannels 1 [repeated 15x across cluster]\n", 2);
+    says(&ray, "Ray left out 30 lines that looked to it like others: start the job with RAY_DEDUP_LOGS=0");
     let failed = format!("{}node1:70:71 [0] NCCL INFO init.cc:1501 -> 2\n", without(&whole, "COMPLETE"));
     says(&failed, "1 inits failed");
     says(

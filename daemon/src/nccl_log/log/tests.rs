@@ -117,12 +117,28 @@ fn a_split_without_comm_id_gets_its_hash_from_its_parent() {
 fn rccl_words_it_its_own_way() {
     check(
         RCCL,
-        "2.27.7-HEAD:0d2c4fd",
+        "RCCL 2.27.7-HEAD:0d2c4fd",
         &[
             "cde2ea451c75c2ba 0/2 of 1 nodes on 0000:03:00.0 init 1 final 2 [2 x 1->0->1 P2P/IPC -]",
             "cde2ea451c75c2ba 1/2 of 1 nodes on 0000:0d:00.0 init 1 final 2 [2 x 0->1->0 P2P/IPC -]",
         ],
     );
+}
+
+/// Of a rank whose version line is missing, its own wording tells whose library it is.
+#[test]
+fn rccl_is_known_by_its_wording_alone() {
+    let version = |without: &[&str]| {
+        let lines = RCCL.lines().filter(|line| !without.iter().any(|word| line.contains(word)));
+        let log = read(&lines.map(|line| format!("{line}\n")).collect::<String>());
+        let facts = log.communicators().next().expect("a communicator");
+        facts.version.clone()
+    };
+    let rccl = || Some("RCCL".to_owned());
+    assert_eq!(version(&["RCCL version"]), rccl(), "by the runtimes that it names");
+    let runtimes = ["RCCL version", "ROCr", "Hipruntime"];
+    assert_eq!(version(&runtimes), rccl(), "by how it counts channels");
+    assert_eq!(version(&[runtimes.as_slice(), &["coll channels"]].concat()), None);
 }
 
 /// Lines of one init of rank 0 of 2 by thread 7 of process 5, with `channels` found and agreed.

@@ -77,3 +77,23 @@ fn addresses_are_as_sysfs_writes_them() {
     check("00010000:E1:00.0", "10000:e1:00.0");
     check("0000:3b:00.0", "0000:3b:00.0");
 }
+
+#[test]
+fn a_container_that_was_given_some_gpus_is_confined() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sysfs, dev) = (dir.path().join("sys"), dir.path().join("dev"));
+    std::fs::create_dir_all(&dev).unwrap();
+    assert!(!is_confined(&sysfs, &dev), "neither GPUs nor files");
+    for n in 0..4 {
+        let device = sysfs.join(format!("bus/pci/devices/0000:{n}b:00.0"));
+        std::fs::create_dir_all(&device).unwrap();
+        std::fs::write(device.join("class"), "0x030200\n").unwrap();
+        std::os::unix::fs::symlink("../../drivers/nvidia", device.join("driver")).unwrap();
+    }
+    for file in ["nvidia0", "nvidia1", "nvidia3", "nvidiactl", "nvidia-uvm"] {
+        std::fs::write(dev.join(file), "").unwrap();
+    }
+    assert!(is_confined(&sysfs, &dev));
+    std::fs::write(dev.join("nvidia2"), "").unwrap();
+    assert!(!is_confined(&sysfs, &dev), "on the host each GPU has its file, whether it answers or not");
+}

@@ -1,0 +1,92 @@
+//! What the files tell of and is not judged, with the reason: silence would read as health.
+
+use std::collections::BTreeMap;
+
+use crate::diagnose::Diagnosis;
+use crate::diagnose::hops::Rails;
+use crate::diagnose::version::{Family, Version};
+use crate::model::Model;
+
+/// One sentence for each kind of thing that is not judged.
+pub(super) fn unjudged(model: &Model, diagnosis: &Diagnosis) -> Vec<String> {
+    let mut foreign: BTreeMap<Version, usize> = BTreeMap::new();
+    let mut rails: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for communicator in model.communicators() {
+        let channels = diagnosis.channels(communicator, model);
+        let mut versions = channels.ranks.iter().filter_map(|rank| rank.version);
+        if let Some(version) = versions.find(|version| version.family == Family::Rccl) {
+            *foreign.entry(version).or_default() += 1;
+        }
+        // Where nothing is known of them, nobody thinks that they were judged.
+        if channels.rails.known > 0 && !channels.rails.are_known() {
+            let Rails { known, hops, .. } = channels.rails;
+            *rails.entry((known, hops)).or_default() += 1;
+        }
+    }
+    let foreign = foreign.into_iter().map(|(version, n)| {
+        format!(
+            "not judged: {version} chooses the number of channels by rules of its own, which are not NCCL's; hosts are \
+             only compared with each other ({})",
+            of(n)
+        )
+    });
+    let rails = (rails.into_iter().take(RAILS_TOLD)).map(|((known, hops), n)| {
+        format!(
+            "rails are not judged: the NICs of both ends are known of {known} of {hops} hops over the network, in whole \
+             rings only: give the logs of all hosts, with NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV ({})",
+            of(n)
+        )
+    });
+    foreign.chain(rails).collect()
+}
+
+fn of(n: usize) -> String {
+    if n == 1 { "1 communicator".to_owned() } else { format!("{n} communicators") }
+}
+
+/// Sentences about rails.
+const RAILS_TOLD: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::build::{Cluster, at};
+
+    fn told(cluster: &Cluster, log_version: &str, channels: u32) -> Vec<String> {
+        let mut batch = cluster.batch(1, 2);
+        for communicator in batch.processes.iter_mut().flat_map(|process| &mut process.communicators) {
+            // Only the log of one rank was found.
+            if communicator.rank == 1 {
+                log_version.clone_into(&mut communicator.log_version);
+            }
+            for ring in communicator.rings.iter_mut().filter(|ring| ring.channel < channels) {
+                if ring.transport == "NET/IB" {
+                    ring.recv_nic = ring.nic.clone();
+                }
+            }
+        }
+        let mut model = Model::new();
+        model.apply(&batch, at(2));
+        let mut diagnosis = Diagnosis::new();
+        let findings = diagnosis.update(&model, None, at(3));
+        assert!(findings.is_empty(), "{findings:?}");
+        unjudged(&model, &diagnosis)
+    }
+
+    #[test]
+    fn rccl_is_not_judged_by_the_rules_of_nccl() {
+        // By NCCL's rules 3 of 1 is neither doubled nor explained.
+        let odd = Cluster::new(&[("host-0", 2, 1)], 3);
+        let told = told(&odd, "RCCL 2.22.3-HEAD:abc", 4);
+        assert!(told[0].starts_with("not judged: RCCL 2.22.3 chooses"), "{told:?}");
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+
+    #[test]
+    fn rails_that_are_known_in_part_are_said_not_to_be_judged() {
+        let healthy = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4);
+        let part = told(&healthy, "2.27.3", 1);
+        assert!(part[0].contains("are known of 2 of 8 hops"), "{part:?}");
+        assert_eq!(told(&healthy, "2.27.3", 4), [""; 0]);
+    }
+}
