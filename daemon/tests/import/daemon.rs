@@ -5,10 +5,9 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::common::daemon::{Daemon, problem};
-use crate::common::fixture;
 use crate::common::{eventually, free_port, scratch};
 use crate::made::{EQUAL, UNEQUAL};
-use crate::{check, command, file, import};
+use crate::{check, command, file, fixture, import};
 
 /// Ends the child however the test ends.
 struct Ending(Child);
