@@ -1,6 +1,6 @@
 //! The command line: which command, and which exit status.
 //!
-//! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 64 wrong usage or configuration. `run` gives
+//! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 3 not known and `--strict`, 64 wrong usage or configuration. `run` gives
 //! that of its command, or 127 and 126 as shells and `env` do.
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -17,16 +17,18 @@ use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
 use crate::import::{self, ImportArgs};
+use crate::incidents::{self, IncidentArgs, IncidentsArgs};
 use crate::level::{self, LevelArgs};
 use crate::notify::{self, AlertArgs, AlertError};
 use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
-use crate::status::{self, StatusArgs};
+use crate::status::{self, Outcome, StatusArgs};
 use crate::top::{self, TopArgs};
 
 const FAILED: u8 = 1;
 const FINDINGS: u8 = 2;
+const UNKNOWN: u8 = 3;
 const USAGE: u8 = 64;
 
 /// See the rings, channels and bytes of collective communication, and the node that holds the others back.
@@ -51,7 +53,11 @@ enum Command {
     Status(StatusArgs),
     /// Watch in the terminal what the daemon sees
     Top(TopArgs),
-    /// Try whether those who are to be told of findings can be
+    /// List what somebody has to look after
+    Incidents(IncidentsArgs),
+    /// Show an incident, look after it, silence it or write a note
+    Incident(IncidentArgs),
+    /// Try whether those who are to be told of incidents can be
     Alert(AlertArgs),
     /// Show or set how much is asked of the library in a running job
     Level(LevelArgs),
@@ -116,10 +122,17 @@ fn dispatch(command: Command) -> u8 {
         },
         Command::Status(args) => with_runtime(|_| async move {
             match status::run(&args, &mut io::stdout().lock()).await {
-                Ok(false) => 0,
-                Ok(true) => FINDINGS,
+                Ok(Outcome::Well) => 0,
+                Ok(Outcome::Bad) => FINDINGS,
+                Ok(Outcome::Unknown) => UNKNOWN,
                 Err(error) => fail(&error, FAILED),
             }
+        }),
+        Command::Incidents(args) => with_runtime(|_| async move {
+            exit_status(incidents::list(&args, &mut io::stdout().lock()).await, |_| FAILED)
+        }),
+        Command::Incident(args) => with_runtime(|_| async move {
+            exit_status(incidents::one(&args, &mut io::stdout().lock()).await, |_| FAILED)
         }),
         Command::Top(args) => {
             with_runtime(|stop| async move { exit_status(top::run(&args, stop).await, |_| FAILED) })

@@ -9,9 +9,11 @@ pub mod coverage;
 mod facts;
 mod faults;
 pub mod hangs;
+mod gather;
 mod hardware;
 mod history;
 pub mod hops;
+pub mod incidents;
 mod inputs;
 mod jobs;
 mod judge;
@@ -20,6 +22,7 @@ mod news;
 pub mod nodes;
 pub mod predict;
 mod scope;
+pub mod standing;
 mod summation;
 pub mod version;
 mod watch;
@@ -30,6 +33,7 @@ mod tests;
 
 pub use facts::{Channels, HostChannels, Judged, RankChannels};
 pub use hangs::Stand;
+pub use gather::Gathered;
 pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use jobs::{Standings, Want, Wanted};
@@ -55,6 +59,7 @@ pub struct Diagnosis {
     unsettled: BTreeSet<(Timestamp, CommunicatorId)>,
     hardware: watch::Watch,
     jobs: jobs::Jobs,
+    incidents: incidents::Incidents,
 }
 
 /// A communicator as it was when it was last looked at.
@@ -261,6 +266,15 @@ impl Diagnosis {
         let findings = [("finding_limit", self.ledger.n_left_out())];
         let all = findings.into_iter().chain(self.jobs.left_out()).filter(|(_, events)| *events > 0);
         all.map(|(reason, events)| (reason.to_owned(), events)).collect()
+        let left_out =
+            [("finding_limit", self.ledger.n_left_out()), ("incident_limit", self.incidents.n_left_out())];
+        left_out.into_iter().filter(|(_, n)| *n > 0).map(|(reason, n)| (reason.to_owned(), n)).collect()
+    }
+
+    /// One finding, firing or resolved.
+    #[must_use]
+    pub fn finding(&self, id: &str) -> Option<&Finding> {
+        self.ledger.get(id)
     }
 
     /// The channels of a communicator, as it was judged; taken anew if it has changed since.
