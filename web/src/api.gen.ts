@@ -51,6 +51,7 @@ export type CommunicatorState = "forming" | "active" | "broken" | "ended";
 
 /** A communicator in a list. */
 export type CommunicatorSummary = {
+  standing: Standing;
   /** Lowest init channel count of all ranks. Absent: not every rank has said. */
   base: number | null;
   /** The library's own hash as its log prints it, e.g. `0x9f3b5c6d7e8f9a0b`. */
@@ -137,6 +138,12 @@ export type FileKind = "nccl_log" | "graph_xml" | "topology_xml" | "inspector" |
 
 /** One conclusion about one subject. */
 export type Finding = {
+  accused?: (Culprit)[];
+  advice?: string;
+  began_at?: string;
+  details?: (Detail)[];
+  incident?: string;
+  n_victims?: number;
   /** One word why, e.g. `nic_down`, `peer_limits`, `min_nchannels`, `unexplained`. */
   cause: string;
   /** Channel that is the subject. Absent: no single one. */
@@ -183,7 +190,7 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";
@@ -306,6 +313,7 @@ export type HostRank = {
 
 /** A host in a list. */
 export type HostSummary = {
+  standing: Standing;
   /** Completed bytes per second over the last seconds, all its ranks. */
   completed_bytes_per_s: number;
   /** Whether it is the subject of a firing finding of severity warning or above. */
@@ -406,6 +414,7 @@ export type ImportedFinding = Finding & {
 
 /** A job: all processes that name the same job id. */
 export type Job = {
+  standing: Standing;
   /** Communicators that are active now. */
   active_communicators: number;
   /** Payload bytes completed. */
@@ -676,6 +685,7 @@ export type Purpose = {
 
 /** One rank of a communicator. */
 export type Rank = {
+  standing: Standing;
   /** The first of `causes`. */
   cause: string;
   /** Why final is what it is, the strongest first: `doubled`, `capped_by_peer`, `coincidence` (twice its init, though a peer limits it), `max_nchannels`, `min_nchannels`, `collnet_x1.5`, `hopper_x2`, `hopper_off_by_peer`, `unpack_x2`, `nvls_raise`, `shared_parent`, `max_channels`, `rccl`, `unexplained`, `unknown`. */
@@ -1123,3 +1133,16 @@ export type TraceEvent = {
 
 /** A verdict in one word. */
 export type Verdict = "healthy" | "findings" | "unknown" | "not_of_these";
+
+export type Condition = "healthy" | "unknown" | "degraded" | "hung" | "failed";
+export type Standing = { condition: Condition; reason: string };
+export type HealthLevel = "empty" | "idle" | "ok" | "unknown" | "warning" | "critical";
+export type ConditionCounts = { healthy: number; unknown: number; degraded: number; hung: number; failed: number };
+export type Health = { level: HealthLevel; sentence: string; advice?: string; since?: string; incidents: FindingCounts; hosts: ConditionCounts; jobs: ConditionCounts; unknown: (string)[] };
+export type Culprit = { host: string; pid?: number; rank?: number; global_rank?: number; doing: string };
+export type Detail = { title: string; lines: (string)[] };
+export type IncidentEvent = { at: string; text: string };
+export type Acknowledgement = { by: string; at: string };
+export type IncidentNote = { by: string; at: string; text: string };
+export type Incident = { id: string; state: FindingState; severity: Severity; finding: FindingKind; sentence: string; advice: string; job: string; host: string; rank?: number; comm: string; culprits: (Culprit)[]; n_victims: number; began_at: string; first_seen: string; last_seen: string; resolved_at?: string; findings: (string)[]; timeline: (IncidentEvent)[]; acknowledged?: Acknowledgement; silenced_until?: string; notes: (IncidentNote)[] };
+export type IncidentDetail = Incident & { members: (Finding)[] };
