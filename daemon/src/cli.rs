@@ -1,6 +1,6 @@
 //! The command line: which command, and which exit status.
 //!
-//! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 64 wrong usage or configuration. `run` gives
+//! Exit status: 0 good, 1 failed, 2 findings of severity warning or above, 3 not known and `--strict`, 64 wrong usage or configuration. `run` gives
 //! that of its command, or 127 and 126 as shells and `env` do.
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -22,11 +22,12 @@ use crate::notify::{self, AlertArgs, AlertError};
 use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
-use crate::status::{self, StatusArgs};
+use crate::status::{self, Outcome, StatusArgs};
 use crate::top::{self, TopArgs};
 
 const FAILED: u8 = 1;
 const FINDINGS: u8 = 2;
+const UNKNOWN: u8 = 3;
 const USAGE: u8 = 64;
 
 /// See the rings, channels and bytes of collective communication, and the node that holds the others back.
@@ -116,8 +117,9 @@ fn dispatch(command: Command) -> u8 {
         },
         Command::Status(args) => with_runtime(|_| async move {
             match status::run(&args, &mut io::stdout().lock()).await {
-                Ok(false) => 0,
-                Ok(true) => FINDINGS,
+                Ok(Outcome::Well) => 0,
+                Ok(Outcome::Bad) => FINDINGS,
+                Ok(Outcome::Unknown) => UNKNOWN,
                 Err(error) => fail(&error, FAILED),
             }
         }),

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    CommunicatorDetail, CommunicatorSummary, Finding, HostDetail, HostSummary, Job, JobLevel, LevelChoice,
-    LevelWish, Page, Primitives, Problem, Rings, SummationGroup, SummationGroupDetail,
+    CommunicatorDetail, CommunicatorSummary, Finding, Health, HostDetail, HostSummary, Incident,
+    IncidentDetail, Job, JobLevel, LevelChoice, LevelWish, Page, Primitives, Problem, Rings, SummationGroup,
+    SummationGroupDetail,
 };
 
 /// Talks to one daemon.
@@ -163,6 +165,55 @@ impl Client {
     /// [`ClientError`].
     pub async fn firing(&self) -> Result<Vec<Finding>, ClientError> {
         self.list("findings?state=firing").await
+    }
+
+    /// How everything stands; `job` and `host`: only of these.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn health(&self, job: Option<&str>, host: Option<&str>) -> Result<Health, ClientError> {
+        let mut url = reqwest::Url::parse(&self.url_of(&["health"])?)
+            .map_err(|error| ClientError::NoAnswer { url: self.daemon.clone(), reason: error.to_string() })?;
+        for (name, value) in [("job", job), ("host", host)] {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        let request = self.http.get(url.clone());
+        answer(url.into(), request).await
+    }
+
+    /// The open incidents, worst first; `all`: those that are over too.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn incidents(&self, all: bool) -> Result<Vec<Incident>, ClientError> {
+        self.list(if all { "incidents" } else { "incidents?state=firing" }).await
+    }
+
+    /// One incident, whole.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn incident(&self, id: &str) -> Result<IncidentDetail, ClientError> {
+        let url = self.url_of(&["incidents", id])?;
+        let request = self.http.get(&url);
+        answer(url, request).await
+    }
+
+    /// Says something of an incident: `what` is the last part of the path, `body` what goes there.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn speak(
+        &self,
+        id: &str,
+        what: &str,
+        body: &impl Serialize,
+    ) -> Result<IncidentDetail, ClientError> {
+        let url = self.url_of(&["incidents", id, what])?;
+        let request = self.http.post(&url).json(body);
+        answer(url, request).await
     }
 
     /// One host, whole.

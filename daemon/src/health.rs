@@ -1,117 +1,201 @@
-//! The state of everything in one sentence, in the words of the page (`web/src/pure/health.ts`). Pure.
+//! The state of everything in one sentence. The daemon says it once; page, terminal and exit statuses show it. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::api::{Finding, FindingState, HostSummary, Job, JobState, Severity};
+use crate::api::{
+    Condition, ConditionCounts, Finding, FindingCounts, Health, HealthLevel, HostSummary, Incident, Job,
+    JobState, Severity,
+};
 use crate::clock::Timestamp;
-use crate::words::{capital, duration, list, plural};
+use crate::words::{capital, plural};
 
-/// The state of everything.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Health {
-    /// How bad it is.
-    pub level: Level,
-    /// In words.
-    pub sentence: String,
-    /// Start of the oldest firing finding that somebody should look at.
-    pub since: Option<Timestamp>,
-}
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// No job was ever seen.
-    Empty,
-    /// No job runs.
-    Idle,
-    /// All is well.
-    Ok,
-    /// Somebody should look.
-    Warning,
-    /// A job is slower than it could be, or stands.
-    Critical,
-}
-
-/// The state of these jobs, hosts and findings.
+/// The state of these jobs and hosts, with the incidents that are open.
 #[must_use]
-pub fn health(jobs: &[Job], hosts: &[HostSummary], findings: &[Finding], now: Timestamp) -> Health {
-    let degraded = worst_first(hosts.iter().filter(|host| host.degraded));
+pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Timestamp) -> Health {
     let live: Vec<&Job> = jobs.iter().filter(|job| job.state != JobState::Ended).collect();
-    if degraded.is_empty() && live.is_empty() {
-        return idle(jobs, hosts, now);
+    let watched: Vec<&HostSummary> = hosts.iter().filter(|host| is_watched(host)).collect();
+    let mut health = Health {
+        level: HealthLevel::Ok,
+        sentence: String::new(),
+        advice: None,
+        since: open.iter().map(|incident| incident.began_at).min(),
+        incidents: counts(open),
+        hosts: tally(watched.iter().map(|host| host.standing.condition)),
+        jobs: tally(live.iter().map(|job| job.standing.condition)),
+        unknown: unknown(&watched, &live),
+    };
+    if live.is_empty()
+        && open.is_empty()
+        && health.hosts.degraded + health.hosts.hung + health.hosts.failed == 0
+    {
+        (health.level, health.sentence) = idle(jobs, hosts, now);
+        health.sentence = capital(&health.sentence);
+        return health;
     }
-    let mut level = Level::Ok;
     let mut parts = Vec::new();
-    let watched = |host: &&HostSummary| host.n_processes > 0 || host.degraded || !host.jobs.is_empty();
-    let watched = hosts.iter().filter(watched).count();
-    if let Some((worst, others)) = degraded.split_first() {
-        let critical = degraded.iter().any(|host| host.findings.critical > 0);
-        level = if critical { Level::Critical } else { Level::Warning };
-        let names: Vec<&str> = others.iter().map(|host| host.host.as_str()).collect();
-        let more = if names.is_empty() { String::new() } else { format!("; and {}", list(&names, 3)) };
-        parts.push(format!(
-            "{} of {} degraded: {}{more}",
-            degraded.len(),
-            plural(watched, "host"),
-            reason(worst)
-        ));
+    let (mut level, words) = of_incidents(open, now);
+    parts.extend(words);
+    health.advice = worst(open).map(|incident| incident.advice.clone()).filter(|advice| !advice.is_empty());
+    // What no incident tells of yet.
+    for job in live.iter().filter(|job| job.standing.condition >= Condition::Degraded) {
+        level = level.max(level_of(job.standing.condition));
+        if parts.len() < PARTS_MAX && !is_told(open, |incident| incident.job == job.id) {
+            parts.push(bad_job(job));
+        }
     }
-    let killed: Vec<&&Job> = live.iter().filter(|job| job.n_killed > 0).collect();
-    if !killed.is_empty() {
-        level = Level::Critical;
-        parts.extend(killed.iter().take(2).map(|job| killed_words(job)));
+    for host in
+        worst_first(watched.iter().copied().filter(|host| host.standing.condition >= Condition::Degraded))
+    {
+        level = level.max(level_of(host.standing.condition));
+        let is_of_told_job = is_told(open, |incident| host.jobs.contains(&incident.job));
+        let is_of_bad_job = live
+            .iter()
+            .any(|job| job.standing.condition >= Condition::Degraded && host.jobs.contains(&job.id));
+        let told =
+            is_told(open, |incident| is_about(incident, &host.host)) || is_of_told_job || is_of_bad_job;
+        if parts.len() < PARTS_MAX && !told {
+            parts.push(reason(host));
+        }
     }
-    let silent: Vec<&&Job> = live.iter().filter(|job| job.state == JobState::Stale).collect();
-    if let Some(first) = silent.first() {
-        level = level.max(Level::Warning);
-        let names: Vec<&str> = silent.iter().map(|job| job.id.as_str()).collect();
-        parts.push(format!(
-            "nothing heard of {} for {}",
-            list(&names, 3),
-            duration(now.since(first.last_seen))
-        ));
+    if level == HealthLevel::Ok {
+        (level, parts) = well(&health, &watched, &live);
     }
-    if level == Level::Ok {
-        parts.insert(
-            0,
-            match watched {
-                0 => "No host is degraded".to_owned(),
-                1 => "The only host is healthy".to_owned(),
-                n => format!("All {} healthy", plural(n, "host")),
-            },
-        );
-    }
-    Health { level, sentence: capital(&parts.join("; ")), since: oldest(findings) }
+    health.level = level;
+    health.sentence = capital(&parts.join("; "));
+    health
 }
 
-fn idle(jobs: &[Job], hosts: &[HostSummary], now: Timestamp) -> Health {
+/// Whether anything runs on a host, or is found about it.
+fn is_watched(host: &HostSummary) -> bool {
+    host.n_processes > 0
+        || !host.jobs.is_empty()
+        || host.findings.critical + host.findings.warning > 0
+        || host.standing.condition >= Condition::Degraded
+}
+
+fn counts(open: &[Incident]) -> FindingCounts {
+    let mut counts = FindingCounts::default();
+    for incident in open {
+        match incident.severity {
+            Severity::Critical => counts.critical += 1,
+            Severity::Warning => counts.warning += 1,
+            Severity::Info => counts.info += 1,
+        }
+    }
+    counts
+}
+
+fn tally(conditions: impl Iterator<Item = Condition>) -> ConditionCounts {
+    let mut counts = ConditionCounts::default();
+    conditions.for_each(|condition| counts.add(condition));
+    counts
+}
+
+/// The worst, and of equally bad ones that which began first.
+fn worst(open: &[Incident]) -> Option<&Incident> {
+    open.iter().min_by_key(|incident| (Reverse(incident.severity), incident.began_at, &incident.id))
+}
+
+fn is_told(open: &[Incident], is_it: impl Fn(&Incident) -> bool) -> bool {
+    open.iter().any(is_it)
+}
+
+fn is_about(incident: &Incident, host: &str) -> bool {
+    incident.host == host || incident.culprits.iter().any(|culprit| culprit.host == host)
+}
+
+fn level_of(condition: Condition) -> HealthLevel {
+    match condition {
+        Condition::Healthy => HealthLevel::Ok,
+        Condition::Unknown => HealthLevel::Unknown,
+        Condition::Degraded => HealthLevel::Warning,
+        Condition::Hung | Condition::Failed => HealthLevel::Critical,
+    }
+}
+
+/// The worst incident in its own words, and how many more there are.
+fn of_incidents(open: &[Incident], now: Timestamp) -> (HealthLevel, Option<String>) {
+    let Some(worst) = worst(open) else { return (HealthLevel::Ok, None) };
+    let level = match worst.severity {
+        Severity::Critical => HealthLevel::Critical,
+        Severity::Warning => HealthLevel::Warning,
+        Severity::Info => HealthLevel::Ok,
+    };
+    let mut words = trimmed(&worst.sentence).to_owned();
+    if let Some(acknowledged) = &worst.acknowledged {
+        words += &format!(" ({} looks after it)", acknowledged.by);
+    }
+    if let Some(until) = worst.silenced_until {
+        words += &format!(" (silenced until {})", moment(until, now));
+    }
+    if open.len() > 1 {
+        words += &format!("; and {}", plural(open.len() - 1, "more incident"));
+    }
+    (level, Some(words))
+}
+
+fn bad_job(job: &Job) -> String {
+    if job.n_killed > 0 && job.standing.condition == Condition::Failed {
+        return killed_words(job);
+    }
+    format!("{} is {}: {}", job.id, job.standing.condition.label(), trimmed(&job.standing.reason))
+}
+
+/// Nothing is wrong as far as is known.
+fn well(health: &Health, watched: &[&HostSummary], live: &[&Job]) -> (HealthLevel, Vec<String>) {
+    let (n, healthy) = (watched.len(), health.hosts.healthy);
+    if health.hosts.unknown > 0 {
+        let some = health.unknown.first().map_or("", String::as_str);
+        let words =
+            format!("{healthy} of {} healthy, {} unknown: {some}", plural(n, "host"), health.hosts.unknown);
+        return (HealthLevel::Unknown, vec![words]);
+    }
+    if let Some(job) = live.iter().find(|job| job.standing.condition == Condition::Unknown) {
+        let words = format!("nobody can say how {} does: {}", job.id, trimmed(&job.standing.reason));
+        return (HealthLevel::Unknown, vec![words]);
+    }
+    let words = match n {
+        0 => "No host is degraded".to_owned(),
+        1 => "The only host is healthy".to_owned(),
+        n => format!("All {} healthy", plural(n, "host")),
+    };
+    (HealthLevel::Ok, vec![words])
+}
+
+fn unknown(watched: &[&HostSummary], live: &[&Job]) -> Vec<String> {
+    let mut hosts: Vec<&&HostSummary> =
+        watched.iter().filter(|host| host.standing.condition == Condition::Unknown).collect();
+    hosts.sort_by_cached_key(|host| natural(&host.host));
+    let hosts = hosts.into_iter().map(|host| format!("{}: {}", host.host, trimmed(&host.standing.reason)));
+    let jobs = live.iter().filter(|job| job.standing.condition == Condition::Unknown);
+    let jobs = jobs.map(|job| format!("{}: {}", job.id, trimmed(&job.standing.reason)));
+    hosts.chain(jobs).take(UNKNOWN_MAX).collect()
+}
+
+fn trimmed(words: &str) -> &str {
+    words.trim_end_matches(|c: char| c == '.' || c.is_whitespace())
+}
+
+fn idle(jobs: &[Job], hosts: &[HostSummary], now: Timestamp) -> (HealthLevel, String) {
     let Some(last) = jobs.iter().max_by_key(|job| job.last_seen) else {
-        let heard = if hosts.is_empty() {
-            String::new()
-        } else {
-            format!("; {} reporting", plural(hosts.len(), "host"))
+        let heard = match hosts.len() {
+            0 => String::new(),
+            n => format!("; {} reporting", plural(n, "host")),
         };
-        return Health { level: Level::Empty, sentence: format!("No job yet{heard}"), since: None };
+        return (HealthLevel::Empty, format!("No job yet{heard}"));
     };
     let how = if last.n_killed > 0 { format!(": {}", killed_words(last)) } else { String::new() };
-    Health {
-        level: if last.n_killed > 0 { Level::Warning } else { Level::Idle },
-        sentence: format!(
-            "No job is running; the last, {}, ended at {}{how}",
-            last.id,
-            moment(last.last_seen, now)
-        ),
-        since: None,
-    }
+    let words =
+        format!("No job is running; the last, {}, ended at {}{how}", last.id, moment(last.last_seen, now));
+    (HealthLevel::Idle, words)
 }
 
-/// The host's worst reason, that which says its own cause in front of others; with its name unless the reason names it.
+/// Why a host stands as it does, that which says its own cause in front of others; with its name unless that says it.
 #[must_use]
 pub fn reason(host: &HostSummary) -> String {
     let explained = host.reasons.iter().find(|one| one.contains(" because "));
-    let given = explained.or(host.reasons.first()).map_or("no reason given", String::as_str);
-    let words = given.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
+    let words = trimmed(explained.unwrap_or(&host.standing.reason));
     if words.contains(&host.host) { words.to_owned() } else { format!("{}: {words}", host.host) }
 }
 
@@ -170,12 +254,10 @@ fn killed_words(job: &Job) -> String {
     format!("{} of {} processes of {} {were} killed", job.n_killed, job.n_processes, job.id)
 }
 
-fn oldest(findings: &[Finding]) -> Option<Timestamp> {
-    let firing = findings
-        .iter()
-        .filter(|finding| finding.state == FindingState::Firing && finding.severity > Severity::Info);
-    firing.map(|finding| finding.first_seen).min()
-}
+/// Parts of the sentence; more is not read.
+const PARTS_MAX: usize = 3;
+/// As `api::Health` promises.
+const UNKNOWN_MAX: usize = 8;
 
 #[cfg(test)]
 pub(crate) mod tests;

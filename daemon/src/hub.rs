@@ -7,6 +7,7 @@
 mod agents;
 mod changes;
 mod collectors;
+mod incidents;
 mod levels;
 mod relational;
 mod sampling;
@@ -15,6 +16,7 @@ mod versions;
 
 pub use agents::AgentTable;
 pub use collectors::CollectorCount;
+pub use incidents::Word;
 pub use unsaved::{Batched, Unsaved};
 pub use versions::Version;
 
@@ -27,7 +29,7 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::api;
 use crate::clock::Timestamp;
-use crate::diagnose::Diagnosis;
+use crate::diagnose::{Diagnosis, Gathered};
 use crate::model::summation::GroupId;
 use crate::model::{Changes, CommunicatorId, Model};
 use crate::store::Restored;
@@ -130,7 +132,7 @@ impl Hub {
             let State { model, diagnosis, .. } = &mut *state;
             diagnosis.update(model, None, now)
         };
-        self.note_findings(&mut state, findings);
+        self.note_findings(&mut state, findings, now);
         state.refresh_rows(now);
         state.sample(now, self.sample_interval);
         self.versions.has(state.model.n_processes());
@@ -177,13 +179,17 @@ impl Hub {
         .collect();
         let findings = restored.findings.into_iter().filter(|finding| !known.contains(&finding.id)).collect();
         state.diagnosis.restore(findings);
+        state.diagnosis.restore_incidents(restored.incidents);
         state.note_collectors(&keys);
         state.mark_all_rows(now);
         let findings = {
             let State { model, diagnosis, .. } = &mut *state;
             diagnosis.update(model, None, now)
         };
-        self.note_findings(&mut state, findings);
+        self.note_findings(&mut state, findings, now);
+        // What does not fire any more is over, also where nothing else is news.
+        let gathered = state.diagnosis.gather(true, now);
+        self.note_gathered(&mut state, gathered);
         self.versions.changed();
     }
 
@@ -255,16 +261,27 @@ impl Hub {
         state.change.summations(&changes.summations);
         state.unsaved.processes(changes);
         self.changed.notify_one();
-        self.note_findings(state, findings);
-        self.note_findings(state, groups);
+        let news = findings.into_iter().chain(groups).collect();
+        self.note_findings(state, news, now);
     }
 
-    fn note_findings(&self, state: &mut State, findings: Vec<api::Finding>) {
-        if findings.is_empty() {
+    fn note_findings(&self, state: &mut State, findings: Vec<api::Finding>, now: Timestamp) {
+        let gathered = state.diagnosis.gather(!findings.is_empty(), now);
+        if !findings.is_empty() {
+            state.change.findings();
+            state.unsaved.findings(findings);
+            self.changed.notify_one();
+        }
+        self.note_gathered(state, gathered);
+    }
+
+    fn note_gathered(&self, state: &mut State, gathered: Gathered) {
+        if gathered.incidents.is_empty() && gathered.findings.is_empty() {
             return;
         }
-        state.change.findings();
-        state.unsaved.findings(findings);
+        state.change.incidents();
+        state.unsaved.findings(gathered.findings);
+        state.unsaved.incidents(gathered.incidents);
         self.changed.notify_one();
     }
 

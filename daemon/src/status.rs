@@ -6,7 +6,9 @@ mod view;
 
 use std::io::{self, IsTerminal as _, Write};
 
-use crate::api::{CommunicatorSummary, Finding, HostSummary, Job, Severity, SummationGroup};
+use crate::api::{
+    CommunicatorSummary, Finding, Health, HealthLevel, HostSummary, Incident, Job, SummationGroup,
+};
 use crate::client::{Client, ClientError, daemon_url};
 use crate::{clock, config};
 use view::Look;
@@ -17,8 +19,11 @@ use view::Look;
   ringscope status --daemon http://ringscope.cluster:9440
   ringscope status --job train-70b --host node-17
 
-Exit status: 0 all well, 1 no answer, or no such job or host, 2 a finding of severity warning or above is firing,
-64 wrong usage")]
+  ringscope status --strict || page-me
+
+Exit status: 0 all well as far as is known, 1 no answer, or no such job or host, 2 an incident of severity warning or
+above is open (acknowledged and silenced ones count too), or a running job is degraded, hung or failed, 3 with --strict:
+how something stands is not known, 64 wrong usage")]
 pub struct StatusArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
@@ -29,9 +34,12 @@ pub struct StatusArgs {
     /// Only this host and its jobs
     #[arg(long)]
     host: Option<String>,
-    /// Print the firing findings as JSON instead
+    /// Print health, open incidents and firing findings as one JSON object instead
     #[arg(long)]
     json: bool,
+    /// Exit with 3 where it is not known how something stands
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Why there is no status.
@@ -56,8 +64,11 @@ pub enum StatusError {
 }
 
 /// What is shown.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Status {
+    health: Health,
+    /// Open, worst first.
+    incidents: Vec<Incident>,
     jobs: Vec<Job>,
     hosts: Vec<HostSummary>,
     communicators: Vec<CommunicatorSummary>,
@@ -66,13 +77,26 @@ struct Status {
     findings: Vec<Finding>,
 }
 
-/// Prints the status. Returns whether a finding of severity warning or above is firing.
+/// What the status comes to, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All well, as far as is known.
+    Well,
+    /// Somebody should look.
+    Bad,
+    /// With `--strict`: how something stands is not known.
+    Unknown,
+}
+
+/// Prints the status.
 ///
 /// # Errors
 /// [`StatusError`].
-pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<bool, StatusError> {
+pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<Outcome, StatusError> {
     let client = Client::new(&args.daemon);
     let mut status = Status {
+        health: client.health(args.job.as_deref(), args.host.as_deref()).await?,
+        incidents: client.incidents(false).await?,
         jobs: client.jobs().await?,
         hosts: client.hosts().await?,
         communicators: client.communicators().await?,
@@ -88,12 +112,32 @@ pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<bool, Status
         status.keep_host(host);
     }
     if args.json {
-        serde_json::to_writer_pretty(&mut *out, &status.findings).map_err(io::Error::from)?;
+        let Status { health, incidents, findings, .. } = &status;
+        serde_json::to_writer_pretty(&mut *out, &Document { health, incidents, findings })
+            .map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
         out.write_all(view::text(&status, look(), clock::now()).as_bytes())?;
     }
-    Ok(status.findings.iter().any(|finding| finding.severity >= Severity::Warning))
+    Ok(outcome(&status.health, args.strict))
+}
+
+/// What `--json` prints.
+#[derive(serde::Serialize)]
+struct Document<'a> {
+    health: &'a Health,
+    incidents: &'a [Incident],
+    findings: &'a [Finding],
+}
+
+fn outcome(health: &Health, strict: bool) -> Outcome {
+    match health.level {
+        HealthLevel::Warning | HealthLevel::Critical => Outcome::Bad,
+        _ if strict && (health.level == HealthLevel::Unknown || !health.unknown.is_empty()) => {
+            Outcome::Unknown
+        }
+        _ => Outcome::Well,
+    }
 }
 
 fn known<'a>(
@@ -129,6 +173,9 @@ impl Status {
         self.hosts.retain(|host| hosts.contains(&&host.host));
         self.communicators.retain(|communicator| communicator.job == name);
         self.groups.retain(|group| group.job == name);
+        self.incidents.retain(|incident| {
+            incident.job == name || incident.job.is_empty() && hosts.contains(&&incident.host)
+        });
         // What is wrong with the hardware of its hosts is its business too.
         self.findings.retain(|finding| {
             finding.job == name || finding.job.is_empty() && hosts.contains(&&finding.host)
@@ -140,6 +187,9 @@ impl Status {
         self.hosts.retain(|host| host.host == name);
         self.communicators.retain(|communicator| communicator.hosts.iter().any(|host| host == name));
         self.groups.retain(|group| self.jobs.iter().any(|job| job.id == group.job));
+        self.incidents.retain(|incident| {
+            incident.host == name || incident.culprits.iter().any(|culprit| culprit.host == name)
+        });
         self.findings.retain(|finding| finding.host == name);
     }
 }

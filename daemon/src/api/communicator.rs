@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Coverage, FindingCounts, Operation, RankState};
+use super::{Coverage, FindingCounts, Operation, RankState, Standing};
 use crate::clock::Timestamp;
 
 /// A communicator in a list.
@@ -25,6 +25,8 @@ pub struct CommunicatorSummary {
     pub purpose: Option<Purpose>,
     /// Whether it is in use.
     pub state: CommunicatorState,
+    /// How it stands, and why.
+    pub standing: Standing,
     /// When the first rank called its init.
     #[schema(value_type = String, format = DateTime)]
     pub created: Timestamp,
@@ -181,6 +183,8 @@ pub struct Rank {
     pub gpu: Option<String>,
     /// What has become of its process.
     pub state: RankState,
+    /// How it stands in this communicator, and why.
+    pub standing: Standing,
     /// Channels that its node's own search found. Absent: the log does not say.
     #[schema(required = true)]
     pub init_channels: Option<u32>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Finding, FindingCounts, Hardware, RankState};
+use super::{Finding, FindingCounts, Hardware, RankState, Standing};
 use crate::clock::Timestamp;
 
 /// A host in a list.
@@ -11,6 +11,8 @@ use crate::clock::Timestamp;
 pub struct HostSummary {
     /// Name.
     pub host: String,
+    /// How it stands, and why.
+    pub standing: Standing,
     /// Whether it is the subject of a firing finding of severity warning or above.
     pub degraded: bool,
     /// Why, in words: the messages of those findings, worst first. Empty if not degraded.

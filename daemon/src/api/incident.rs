@@ -6,14 +6,25 @@ use utoipa::ToSchema;
 use super::{Culprit, Finding, FindingKind, FindingState, Severity};
 use crate::clock::Timestamp;
 
+/// Entries of a timeline that are kept.
+pub const TIMELINE_MAX: usize = 64;
+/// Notes of one incident.
+pub const NOTES_MAX: usize = 64;
+/// Characters of a note.
+pub const NOTE_CHARS_MAX: usize = 2000;
+/// Characters of a name that somebody gives themselves.
+pub const BY_CHARS_MAX: usize = 100;
+/// Longest silence: a year is a decision, not a silence.
+pub const SILENCE_S_MAX: u64 = 30 * 24 * 3600;
+
 /// Findings with one cause.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Incident {
-    /// Stable id: that of the finding at its root.
+    /// Stable id: that of the finding that was its first root; of one that comes again later with a number behind it.
     pub id: String,
     /// Whether it goes on.
     pub state: FindingState,
-    /// Of its root.
+    /// The worst of its findings that hold; of one that is over, the worst that it was at last.
     pub severity: Severity,
     /// Of its root.
     pub finding: FindingKind,
@@ -48,7 +59,7 @@ pub struct Incident {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub resolved_at: Option<Timestamp>,
-    /// Ids of its findings, the root first.
+    /// Ids of its findings, those of old too, the root first; at most 256.
     pub findings: Vec<String>,
     /// What was known when, oldest first; at most 64.
     pub timeline: Vec<IncidentEvent>,
@@ -103,5 +114,43 @@ pub struct IncidentNote {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// What; at most 2000 characters.
+    pub text: String,
+}
+
+/// Who speaks: the body of `POST incidents/{id}/acknowledge` and of `unsilence`.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IncidentBy {
+    /// Who, as they name themselves; 1 to 100 characters.
+    #[schema(min_length = 1, max_length = 100)]
+    pub by: String,
+}
+
+/// The body of `POST incidents/{id}/silence`: until when, or for how long.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IncidentSilence {
+    /// Who, as they name themselves; 1 to 100 characters.
+    #[schema(min_length = 1, max_length = 100)]
+    pub by: String,
+    /// Until when, within 30 days. Absent: `for_s` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub until: Option<Timestamp>,
+    /// For how many seconds from now. Absent: `until` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1, maximum = 2_592_000)]
+    pub for_s: Option<u64>,
+}
+
+/// The body of `POST incidents/{id}/notes`.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IncidentText {
+    /// Who, as they name themselves; 1 to 100 characters.
+    #[schema(min_length = 1, max_length = 100)]
+    pub by: String,
+    /// What; 1 to 2000 characters.
+    #[schema(min_length = 1, max_length = 2000)]
     pub text: String,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Coverage, Dropped, FindingCounts};
+use super::{Coverage, Dropped, FindingCounts, Standing};
 use crate::clock::Timestamp;
 
 /// A job: all processes that name the same job id.
@@ -13,6 +13,8 @@ pub struct Job {
     pub id: String,
     /// Whether it runs.
     pub state: JobState,
+    /// How it stands, and why.
+    pub standing: Standing,
     /// When the first of its processes started.
     #[schema(value_type = String, format = DateTime)]
     pub first_seen: Timestamp,

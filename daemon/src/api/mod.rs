@@ -35,7 +35,10 @@ pub use import::{
     FileKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFile, ImportedFinding, Observation,
     Proof, Verdict,
 };
-pub use incident::{Acknowledgement, Incident, IncidentDetail, IncidentEvent, IncidentNote};
+pub use incident::{
+    Acknowledgement, BY_CHARS_MAX, Incident, IncidentBy, IncidentDetail, IncidentEvent, IncidentNote,
+    IncidentSilence, IncidentText, NOTE_CHARS_MAX, NOTES_MAX, SILENCE_S_MAX, TIMELINE_MAX,
+};
 pub use job::{Job, JobState, RankState};
 pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};

@@ -40,4 +40,7 @@ pub struct Changed {
     pub summations: Vec<String>,
     /// Whether a finding appeared, was resolved or changed.
     pub findings: bool,
+    /// Whether an incident appeared, ended or changed, also by somebody's word.
+    #[serde(default)]
+    pub incidents: bool,
 }

@@ -148,6 +148,18 @@ impl Ledger {
         self.n_left_out
     }
 
+    /// Notes the incident that a finding belongs to. Returns the finding.
+    pub(super) fn join(&mut self, id: &str, incident: &str) -> Option<Finding> {
+        let finding = self.findings.get_mut(id)?;
+        incident.clone_into(&mut finding.incident);
+        Some(finding.clone())
+    }
+
+    /// One finding.
+    pub(super) fn get(&self, id: &str) -> Option<&Finding> {
+        self.findings.get(id)
+    }
+
     pub(super) fn all(&self) -> impl Iterator<Item = &Finding> {
         self.findings.values()
     }
@@ -250,7 +262,7 @@ impl Ledger {
             n_victims: 0,
             advice: String::new(),
             details: Vec::new(),
-            incident: String::new(),
+            incident: before.as_ref().map_or_else(String::new, |before| before.incident.clone()),
             began_at: None,
             message: judgement.message,
             evidence: judgement.evidence,

@@ -8,14 +8,17 @@ pub mod channels;
 pub mod coverage;
 mod facts;
 mod faults;
+mod gather;
 mod hardware;
 mod history;
 pub mod hops;
+pub mod incidents;
 mod inputs;
 mod judge;
 mod ledger;
 pub mod nodes;
 pub mod predict;
+pub mod standing;
 mod summation;
 pub mod version;
 mod watch;
@@ -25,6 +28,7 @@ mod words;
 mod tests;
 
 pub use facts::{Channels, HostChannels, Judged, RankChannels};
+pub use gather::Gathered;
 pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED};
@@ -47,6 +51,7 @@ pub struct Diagnosis {
     /// When to look again at communicators of which not every source had the time to tell.
     unsettled: BTreeSet<(Timestamp, CommunicatorId)>,
     hardware: watch::Watch,
+    incidents: incidents::Incidents,
 }
 
 /// A communicator as it was when it was last looked at.
@@ -172,8 +177,15 @@ impl Diagnosis {
     /// What was left out, by reason; cumulative.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
-        let left_out = self.ledger.n_left_out();
-        if left_out > 0 { [("finding_limit".to_owned(), left_out)].into() } else { Dropped::new() }
+        let left_out =
+            [("finding_limit", self.ledger.n_left_out()), ("incident_limit", self.incidents.n_left_out())];
+        left_out.into_iter().filter(|(_, n)| *n > 0).map(|(reason, n)| (reason.to_owned(), n)).collect()
+    }
+
+    /// One finding, firing or resolved.
+    #[must_use]
+    pub fn finding(&self, id: &str) -> Option<&Finding> {
+        self.ledger.get(id)
     }
 
     /// The channels of a communicator, as it was judged; taken anew if it has changed since.

@@ -1,11 +1,15 @@
 use super::*;
-use crate::api::{Coverage, FindingCounts};
+use crate::api::{Coverage, FindingKind, FindingState, Standing};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_769_860_800_000_000_000);
 
 pub(crate) fn host(name: &str, critical: u32) -> HostSummary {
     HostSummary {
         host: name.into(),
+        standing: match critical {
+            0 => standing(Condition::Healthy, "its last call completed 2 s ago"),
+            _ => standing(Condition::Degraded, &format!("{name} found 2 channels where others found 8.")),
+        },
         degraded: critical > 0,
         reasons: if critical > 0 {
             vec![format!("{name} found 2 channels where others found 8.")]
@@ -29,6 +33,11 @@ pub(crate) fn job(id: &str, state: JobState, n_killed: u32) -> Job {
     Job {
         id: id.into(),
         state,
+        standing: match (n_killed, state) {
+            (1.., _) => standing(Condition::Failed, "rank 3 on node-1: it was killed, or crashed"),
+            (_, JobState::Stale) => standing(Condition::Unknown, "nothing heard of it for 14 min"),
+            _ => standing(Condition::Healthy, "all 16 processes: its last call completed 2 s ago"),
+        },
         first_seen: Timestamp(NOW.0 - 3_600_000_000_000),
         last_seen: Timestamp(NOW.0 - 840_000_000_000),
         world_size: Some(16),
@@ -46,41 +55,129 @@ pub(crate) fn job(id: &str, state: JobState, n_killed: u32) -> Job {
     }
 }
 
-fn check(jobs: &[Job], hosts: &[HostSummary], level: Level, sentence: &str) {
-    let health = health(jobs, hosts, &[], NOW);
+pub(crate) fn standing(condition: Condition, reason: &str) -> Standing {
+    Standing { condition, reason: reason.to_owned() }
+}
+
+/// An open incident about a host.
+pub(crate) fn incident(id: &str, host: &str, severity: Severity, sentence: &str) -> Incident {
+    Incident {
+        id: id.into(),
+        state: FindingState::Firing,
+        severity,
+        finding: FindingKind::ChannelShortfall,
+        sentence: sentence.into(),
+        advice: "Look at its NICs.".into(),
+        job: "train".into(),
+        host: host.into(),
+        rank: None,
+        comm: String::new(),
+        culprits: Vec::new(),
+        n_victims: 0,
+        began_at: Timestamp(NOW.0 - 840_000_000_000),
+        first_seen: Timestamp(NOW.0 - 840_000_000_000),
+        last_seen: NOW,
+        resolved_at: None,
+        findings: vec![id.into()],
+        timeline: Vec::new(),
+        acknowledged: None,
+        silenced_until: None,
+        notes: Vec::new(),
+    }
+}
+
+#[track_caller]
+fn check(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], level: HealthLevel, sentence: &str) {
+    let health = health(jobs, hosts, open, NOW);
     assert_eq!((health.level, health.sentence.as_str()), (level, sentence));
 }
 
 #[test]
-fn the_sentence_is_that_of_the_page() {
+fn green_needs_evidence_of_every_host() {
     let running = [job("train", JobState::Running, 0)];
     let (one, two) = (host("node-1", 0), host("node-2", 0));
-    check(&[], &[], Level::Empty, "No job yet");
-    check(&[], std::slice::from_ref(&one), Level::Empty, "No job yet; 1 host reporting");
-    check(&running, &[one.clone(), two.clone()], Level::Ok, "All 2 hosts healthy");
-    check(&running, std::slice::from_ref(&one), Level::Ok, "The only host is healthy");
+    check(&[], &[], &[], HealthLevel::Empty, "No job yet");
+    let idle = HostSummary { jobs: vec![], n_processes: 0, ..one.clone() };
+    check(&[], &[idle], &[], HealthLevel::Empty, "No job yet; 1 host reporting");
+    check(&running, &[one.clone(), two.clone()], &[], HealthLevel::Ok, "All 2 hosts healthy");
+    check(&running, std::slice::from_ref(&one), &[], HealthLevel::Ok, "The only host is healthy");
+    let why = "nothing heard of it for 14 min";
+    let silent = HostSummary { standing: standing(Condition::Unknown, why), ..two };
     check(
         &running,
-        &[one.clone(), host("node-10", 1), host("node-2", 1)],
-        Level::Critical,
-        "2 of 3 hosts degraded: node-2 found 2 channels where others found 8; and node-10",
+        &[one.clone(), silent.clone()],
+        &[],
+        HealthLevel::Unknown,
+        "1 of 2 hosts healthy, 1 unknown: node-2: nothing heard of it for 14 min",
     );
+    let health = health(&[job("train", JobState::Stale, 0)], &[one.clone(), silent], &[], NOW);
+    assert_eq!(
+        health.unknown,
+        ["node-2: nothing heard of it for 14 min", "train: nothing heard of it for 14 min"]
+    );
+    assert_eq!((health.hosts.healthy, health.hosts.unknown, health.jobs.unknown), (1, 1, 1));
+    check(
+        &[job("train", JobState::Stale, 0)],
+        &[one],
+        &[],
+        HealthLevel::Unknown,
+        "Nobody can say how train does: nothing heard of it for 14 min",
+    );
+}
+
+#[test]
+fn the_worst_incident_comes_first_in_its_own_words() {
+    let running = [job("train", JobState::Running, 0)];
+    let hosts = [host("node-1", 0), host("node-10", 1), host("node-2", 1)];
+    let slow = incident("b", "node-10", Severity::Warning, "node-10 is slow.");
+    let mut hung =
+        incident("a", "node-2", Severity::Critical, "Rank 5 on node-2 has not called all_reduce #7.");
+    let open = [slow.clone(), hung.clone()];
+    check(
+        &running,
+        &hosts,
+        &open,
+        HealthLevel::Critical,
+        "Rank 5 on node-2 has not called all_reduce #7; and 1 more incident",
+    );
+    let health = health(&running, &hosts, &open, NOW);
+    assert_eq!((health.incidents.critical, health.incidents.warning), (1, 1));
+    assert_eq!(health.advice.as_deref(), Some("Look at its NICs."));
+    assert_eq!(health.since, Some(hung.began_at));
+    check(&running, &hosts, std::slice::from_ref(&slow), HealthLevel::Warning, "Node-10 is slow");
+    hung.acknowledged = Some(crate::api::Acknowledgement { by: "Ann".into(), at: NOW });
+    hung.silenced_until = Some(Timestamp(NOW.0 + 3_600_000_000_000));
+    check(
+        &running,
+        &hosts,
+        &[hung],
+        HealthLevel::Critical,
+        "Rank 5 on node-2 has not called all_reduce #7 (Ann looks after it) (silenced until 13:00:00Z)",
+    );
+}
+
+#[test]
+fn what_no_incident_tells_of_is_said_too() {
+    let hosts = [host("node-1", 0), host("node-2", 0)];
     check(
         &[job("train", JobState::Running, 2)],
-        &[one.clone(), two],
-        Level::Critical,
+        &hosts,
+        &[],
+        HealthLevel::Critical,
         "2 of 16 processes of train were killed",
     );
     check(
-        &[job("train", JobState::Stale, 0)],
-        std::slice::from_ref(&one),
-        Level::Warning,
-        "Nothing heard of train for 14 min",
+        &[job("train", JobState::Running, 0)],
+        &[host("node-1", 0), host("node-2", 1)],
+        &[],
+        HealthLevel::Warning,
+        "Node-2 found 2 channels where others found 8",
     );
     check(
         &[job("train", JobState::Ended, 0)],
-        &[one],
-        Level::Idle,
+        &[host("node-1", 0)],
+        &[],
+        HealthLevel::Idle,
         "No job is running; the last, train, ended at 11:46:00Z",
     );
 }

@@ -8,7 +8,9 @@ mod cors;
 mod events;
 mod findings;
 mod guard;
+mod health;
 mod import;
+mod incidents;
 mod ingest;
 mod jobs;
 mod levels;
@@ -60,6 +62,8 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
         .routes(routes!(nodes::channels))
         .routes(routes!(search::search))
         .routes(routes!(findings::list))
+        .routes(routes!(health::health))
+        .merge(incidents::routes())
         .routes(routes!(runbook::list))
         .routes(routes!(series::series))
         .merge(summation::routes())

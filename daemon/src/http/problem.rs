@@ -31,6 +31,7 @@ impl ApiError {
             "job" => "unknown-job",
             "node" => "unknown-node",
             "channel" => "unknown-channel",
+            "incident" => "unknown-incident",
             "summation group" => "unknown-summation-group",
             _ => "unknown-communicator",
         };

@@ -14,6 +14,7 @@ pub(super) struct Pending {
     communicators: BTreeSet<CommunicatorId>,
     summations: BTreeSet<GroupId>,
     findings: bool,
+    incidents: bool,
 }
 
 impl Pending {
@@ -37,6 +38,11 @@ impl Pending {
         self.findings = true;
     }
 
+    pub(super) fn incidents(&mut self) {
+        self.any = true;
+        self.incidents = true;
+    }
+
     /// What changed since the last call, if anything did.
     pub(super) fn take(&mut self) -> Option<api::Changed> {
         if !std::mem::take(&mut self.any) {
@@ -50,6 +56,7 @@ impl Pending {
             communicators: communicators.iter().map(ToString::to_string).collect(),
             summations: summations.iter().map(ToString::to_string).collect(),
             findings: std::mem::take(&mut self.findings),
+            incidents: std::mem::take(&mut self.incidents),
         })
     }
 }

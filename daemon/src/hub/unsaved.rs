@@ -21,6 +21,7 @@ pub struct Unsaved {
     pub(super) communicators: BTreeSet<CommunicatorId>,
     pub(super) summations: BTreeSet<GroupId>,
     findings: BTreeMap<String, api::Finding>,
+    incidents: BTreeMap<String, api::Incident>,
     samples: VecDeque<SampleRow>,
     summation_samples: VecDeque<SummationSampleRow>,
     /// Samples that did not fit: history lost while the database was away.
@@ -35,6 +36,10 @@ impl Unsaved {
 
     pub(super) fn findings(&mut self, findings: Vec<api::Finding>) {
         self.findings.extend(findings.into_iter().map(|finding| (finding.id.clone(), finding)));
+    }
+
+    pub(super) fn incidents(&mut self, incidents: Vec<api::Incident>) {
+        self.incidents.extend(incidents.into_iter().map(|incident| (incident.id.clone(), incident)));
     }
 
     pub(super) fn samples(&mut self, samples: impl Iterator<Item = SampleRow>) {
@@ -55,6 +60,9 @@ impl Unsaved {
         for (id, finding) in older.findings {
             self.findings.entry(id).or_insert(finding);
         }
+        for (id, incident) in older.incidents {
+            self.incidents.entry(id).or_insert(incident);
+        }
         let newer = std::mem::replace(&mut self.samples, older.samples);
         self.dropped_samples += older.dropped_samples;
         self.samples(newer.into_iter());
@@ -71,6 +79,7 @@ impl Unsaved {
             && self.communicators.is_empty()
             && self.summations.is_empty()
             && self.findings.is_empty()
+            && self.incidents.is_empty()
             && self.samples.is_empty()
             && self.summation_samples.is_empty()
     }
@@ -93,6 +102,7 @@ impl Unsaved {
             communicators: self.communicators.iter().copied().collect(),
             summations: self.summations.iter().copied().collect(),
             findings: self.findings.values().cloned().collect(),
+            incidents: self.incidents.values().cloned().collect(),
             samples: self.samples.iter().cloned().collect(),
             summation_samples: self.summation_samples.iter().cloned().collect(),
             started: false,
@@ -109,6 +119,7 @@ pub struct Batched {
     communicators: Vec<CommunicatorId>,
     summations: Vec<GroupId>,
     findings: Vec<api::Finding>,
+    incidents: Vec<api::Incident>,
     samples: Vec<SampleRow>,
     summation_samples: Vec<SummationSampleRow>,
     started: bool,
@@ -125,6 +136,7 @@ impl Batched {
         if !self.started {
             self.started = true;
             set.findings = std::mem::take(&mut self.findings);
+            set.incidents = std::mem::take(&mut self.incidents);
             set.samples = std::mem::take(&mut self.samples);
             set.summation_samples = std::mem::take(&mut self.summation_samples);
             set.summation_groups = relational::of_groups(state, &self.summations, now);

@@ -175,6 +175,12 @@ impl Process {
         })
     }
 
+    /// Whether it ever told of a communicator.
+    #[must_use]
+    pub fn has_communicators(&self) -> bool {
+        !self.locals.is_empty()
+    }
+
     /// The communicator that one of its parts was joined to.
     #[must_use]
     pub fn communicator(&self, local_id: u64) -> Option<CommunicatorId> {

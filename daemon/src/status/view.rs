@@ -4,11 +4,11 @@ use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 
 use super::Status;
 use crate::api::{
-    CommunicatorState, CommunicatorSummary, Finding, FindingKind, HostSummary, Job, Severity, SummationGroup,
-    SummationGroupState,
+    CommunicatorState, CommunicatorSummary, Finding, FindingKind, HealthLevel as Level, HostSummary,
+    Incident, Job, Severity, SummationGroup, SummationGroupState,
 };
 use crate::clock::Timestamp;
-use crate::health::{self, Level};
+use crate::health;
 use crate::words::{duration, rate, size};
 
 /// What the terminal can show.
@@ -52,6 +52,7 @@ pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
     let mut part = |title: &str, table: Option<Table>| {
         parts.extend(table.map(|table| format!("\n{title}\n{table}\n")));
     };
+    part("Open incidents", incidents(&status.incidents, look, now));
     part("Firing findings", findings(&status.findings, look, now));
     part("Degraded hosts", degraded(&status.hosts, look));
     part("NICs down", nics(status, look, now));
@@ -62,19 +63,47 @@ pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
 }
 
 fn headline(status: &Status, look: Look, now: Timestamp) -> String {
-    let health = health::health(&status.jobs, &status.hosts, &status.findings, now);
+    let health = &status.health;
     let since = health.since.map_or_else(String::new, |since| {
         format!(" Since {}, {} ago.", health::moment(since, now), duration(now.since(since)))
     });
     let hint = if health.level == Level::Empty { " Start one with `ringscope run -- CMD`." } else { "" };
     let sentence = format!("{}.{since}{hint}", health.sentence);
     let code = match health.level {
-        Level::Empty | Level::Idle => "2",
+        Level::Empty | Level::Idle | Level::Unknown => "2",
         Level::Ok => "1;32",
         Level::Warning => "1;33",
         Level::Critical => "1;31",
     };
     if look.colour { format!("\u{1b}[{code}m{sentence}\u{1b}[0m\n") } else { format!("{sentence}\n") }
+}
+
+fn incidents(incidents: &[Incident], look: Look, now: Timestamp) -> Option<Table> {
+    let header = look.fit([
+        (true, "incident"),
+        (true, "severity"),
+        (false, "job"),
+        (true, "for"),
+        (false, "wait"),
+        (false, "who looks"),
+        (true, "what"),
+    ]);
+    let rows = incidents.iter().map(|incident| {
+        let who = incident.acknowledged.as_ref().map_or("", |acknowledged| acknowledged.by.as_str());
+        let silenced =
+            incident.silenced_until.map(|until| format!("silenced until {}", health::moment(until, now)));
+        let who = [Some(who.to_owned()).filter(|who| !who.is_empty()), silenced];
+        look.fit([
+            (true, Cell::new(&incident.id)),
+            (true, severity(incident.severity)),
+            (false, Cell::new(&incident.job)),
+            (true, Cell::new(duration(now.since(incident.began_at)))),
+            (false, Cell::new(incident.n_victims)),
+            (false, Cell::new(who.into_iter().flatten().collect::<Vec<_>>().join(", "))),
+            (true, Cell::new(&incident.sentence)),
+        ])
+    });
+    filled(look.table(header), rows)
 }
 
 /// One row for what several communicators of a job have in common.
@@ -262,13 +291,19 @@ const WIDE: u16 = 110;
 mod tests {
     use super::*;
     use crate::api::JobState;
-    use crate::health::tests::{NOW, host, job};
+    use crate::health::tests::{NOW, host, incident, job};
     use crate::notify::told::tests::finding;
 
     fn status() -> Status {
+        let jobs = vec![job("train", JobState::Running, 0)];
+        let hosts = vec![host("node-1", 0), host("node-2", 1)];
+        let sentence = "node-2 found 2 channels where others found 8.";
+        let incidents = vec![incident("a", "node-2", Severity::Critical, sentence)];
         Status {
-            jobs: vec![job("train", JobState::Running, 0)],
-            hosts: vec![host("node-1", 0), host("node-2", 1)],
+            health: health::health(&jobs, &hosts, &incidents, NOW),
+            incidents,
+            jobs,
+            hosts,
             communicators: Vec::new(),
             groups: Vec::new(),
             findings: vec![finding("a", "node-2", 1_769_859_960), finding("b", "node-2", 1_769_859_960)],
@@ -293,7 +328,7 @@ mod tests {
     #[test]
     fn the_first_line_says_it_all_and_what_repeats_is_one_row() {
         let text = text(&status(), Look::default(), NOW);
-        let expected = "1 of 2 hosts degraded: node-2 found 2 channels where others found 8. Since 11:46:00Z, 14 min ago.";
+        let expected = "Node-2 found 2 channels where others found 8. Since 11:46:00Z, 14 min ago.";
         assert_eq!(text.lines().next(), Some(expected));
         assert_eq!(text.lines().filter(|line| line.contains("channel_shortfall")).count(), 1, "{text}");
     }
@@ -301,6 +336,6 @@ mod tests {
     #[test]
     fn colour_is_only_for_those_who_want_it() {
         let text = text(&status(), Look { width: Some(100), colour: true }, NOW);
-        assert!(text.starts_with("\u{1b}[1;31m1 of 2"), "{text}");
+        assert!(text.starts_with("\u{1b}[1;31mNode-2"), "{text}");
     }
 }

@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 5] = [
+const VERSIONS: [(i64, &str, &str, &str); 6] = [
     (
         1,
         "tables",
@@ -85,5 +85,11 @@ const VERSIONS: [(i64, &str, &str, &str); 5] = [
         "summations",
         include_str!("../../../migrations/postgres/0005_summations.sql"),
         include_str!("../../../migrations/sqlite/0005_summations.sql"),
+    ),
+    (
+        6,
+        "incidents",
+        include_str!("../../../migrations/postgres/0006_incidents.sql"),
+        include_str!("../../../migrations/sqlite/0006_incidents.sql"),
     ),
 ];

@@ -16,6 +16,8 @@ pub struct Restored {
     pub processes: Vec<Process>,
     /// Every firing finding, and the newest resolved ones.
     pub findings: Vec<api::Finding>,
+    /// Every open incident, and the newest that are over.
+    pub incidents: Vec<api::Incident>,
     /// Rows that could not be read: damaged, or from another version.
     pub unreadable_rows: u64,
 }
@@ -30,6 +32,7 @@ impl Store {
         self.restore_agents(&mut restored).await?;
         self.restore_processes(&mut restored).await?;
         self.restore_findings(&mut restored).await?;
+        self.restore_incidents(&mut restored).await?;
         Ok(restored)
     }
 
@@ -81,6 +84,20 @@ impl Store {
         });
         Ok(())
     }
+
+    async fn restore_incidents(&self, restored: &mut Restored) -> Result<(), StoreError> {
+        let query = "SELECT body FROM incidents ORDER BY state, last_seen_ns DESC LIMIT $1";
+        each!(read self, |pool| {
+            for row in sqlx::query(query).bind(INCIDENTS_MAX).fetch_all(pool).await? {
+                let body: String = row.try_get("body")?;
+                match serde_json::from_str(&body) {
+                    Ok(incident) => restored.incidents.push(incident),
+                    Err(_) => restored.unreadable_rows += 1,
+                }
+            }
+        });
+        Ok(())
+    }
 }
 
 /// Protobuf merges by concatenation: the counters' message adds its fields to the facts'.
@@ -98,3 +115,5 @@ const AGENTS_MAX: i64 = 10_000;
 const PROCESSES_MAX: i64 = 100_000;
 /// Findings read back.
 const FINDINGS_MAX: i64 = 10_000;
+/// Incidents read back: as many as may be open, and some that are over.
+const INCIDENTS_MAX: i64 = 12_000;

@@ -126,7 +126,7 @@ const STEP_ROWS: i64 = 500;
 /// Time of which one subject's samples are deleted in one statement.
 const SLICE_MS: i64 = 5 * 60 * 1000;
 /// What is deleted, each statement with the cutoff and the number of rows. What depends on another comes first.
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     "DELETE FROM process_counters WHERE key IN (SELECT key FROM processes WHERE ended_ns < $1 LIMIT $2)",
     "DELETE FROM processes WHERE key IN (SELECT p.key FROM processes p LEFT JOIN process_counters c \
      ON c.key = p.key WHERE p.ended_ns < $1 OR (p.updated_ns < $1 AND COALESCE(c.updated_ns, 0) < $1) LIMIT $2)",
@@ -139,6 +139,7 @@ const STEPS: [&str; 11] = [
     "DELETE FROM communicators WHERE id IN (SELECT id FROM communicators WHERE updated_ns < $1 LIMIT $2)",
     "DELETE FROM summation_groups WHERE id IN (SELECT id FROM summation_groups WHERE updated_ns < $1 LIMIT $2)",
     "DELETE FROM findings WHERE id IN (SELECT id FROM findings WHERE state = 'resolved' AND last_seen_ns < $1 LIMIT $2)",
+    "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE state = 'resolved' AND last_seen_ns < $1 LIMIT $2)",
     "DELETE FROM agents WHERE agent_id IN (SELECT agent_id FROM agents WHERE last_seen_ns < $1 LIMIT $2)",
     "DELETE FROM hosts WHERE host IN (SELECT host FROM hosts WHERE updated_ns < $1 LIMIT $2)",
     "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE updated_ns < $1 LIMIT $2)",

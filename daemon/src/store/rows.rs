@@ -15,6 +15,7 @@ pub struct WriteSet {
     pub ranks: Vec<RankRow>,
     pub hops: Vec<HopRow>,
     pub findings: Vec<api::Finding>,
+    pub incidents: Vec<api::Incident>,
     pub samples: Vec<SampleRow>,
     pub summation_groups: Vec<SummationGroupRow>,
     pub summation_samples: Vec<SummationSampleRow>,
@@ -33,6 +34,7 @@ impl WriteSet {
             && self.ranks.is_empty()
             && self.hops.is_empty()
             && self.findings.is_empty()
+            && self.incidents.is_empty()
             && self.samples.is_empty()
             && self.summation_groups.is_empty()
             && self.summation_samples.is_empty()

@@ -39,6 +39,9 @@ impl Store {
             upsert!(Db, tx, findings, FindingRow:
                 "findings" ["id"] id, finding, severity, state, job, host, comm, rank, cause, message,
                 first_seen_ns, last_seen_ns, resolved_ns, body);
+            let incidents: Vec<IncidentRow> = set.incidents.iter().map(IncidentRow::from).collect();
+            upsert!(Db, tx, incidents, IncidentRow:
+                "incidents" ["id"] id, state, severity, job, host, began_ns, last_seen_ns, resolved_ns, body);
             upsert!(Db, tx, set.samples, SampleRow:
                 "samples" ["comm, ts_ms, host, primitive"] comm, ts_ms, host, primitive, issued_calls,
                 issued_bytes, completed_calls, completed_bytes, intra_bytes, inter_bytes);
@@ -72,17 +75,53 @@ struct FindingRow {
     body: String,
 }
 
+/// An incident as its table has it.
+struct IncidentRow {
+    id: String,
+    state: &'static str,
+    severity: &'static str,
+    job: String,
+    host: String,
+    began_ns: i64,
+    last_seen_ns: i64,
+    resolved_ns: Option<i64>,
+    body: String,
+}
+
+impl From<&api::Incident> for IncidentRow {
+    fn from(incident: &api::Incident) -> Self {
+        Self {
+            id: incident.id.clone(),
+            state: state(incident.state),
+            severity: incident.severity.label(),
+            job: incident.job.clone(),
+            host: incident.host.clone(),
+            began_ns: ns(incident.began_at),
+            last_seen_ns: ns(incident.last_seen),
+            resolved_ns: incident.resolved_at.map(ns),
+            body: serde_json::to_string(incident).unwrap_or_default(),
+        }
+    }
+}
+
+fn ns(time: Timestamp) -> i64 {
+    time.0.cast_signed()
+}
+
+fn state(state: api::FindingState) -> &'static str {
+    match state {
+        api::FindingState::Firing => "firing",
+        api::FindingState::Resolved => "resolved",
+    }
+}
+
 impl From<&api::Finding> for FindingRow {
     fn from(finding: &api::Finding) -> Self {
-        let ns = |time: Timestamp| time.0.cast_signed();
         Self {
             id: finding.id.clone(),
             finding: finding.finding.label(),
             severity: finding.severity.label(),
-            state: match finding.state {
-                api::FindingState::Firing => "firing",
-                api::FindingState::Resolved => "resolved",
-            },
+            state: state(finding.state),
             job: finding.job.clone(),
             host: finding.host.clone(),
             comm: finding.comm.clone(),

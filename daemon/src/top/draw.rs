@@ -9,9 +9,9 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 use super::map::{self, Grid};
 use super::state::{Open, Pane, State};
 use super::{detail, groups};
-use crate::api::{Finding, Severity};
+use crate::api::{Condition, Finding, HealthLevel as Level, Severity};
 use crate::clock::Timestamp;
-use crate::health::{self, Level};
+use crate::health;
 use crate::words::{duration, plural, rate};
 
 /// The colours, or none.
@@ -68,9 +68,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, col
 }
 
 fn headline(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
-    let health = state.health();
+    let health = &state.snapshot.health;
     let style = match health.level {
-        Level::Empty | Level::Idle => palette.dim(),
+        Level::Empty | Level::Idle | Level::Unknown => palette.dim(),
         Level::Ok => palette.ok(),
         Level::Warning => palette.warning(),
         Level::Critical => palette.critical(),
@@ -177,7 +177,9 @@ fn hosts(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Pale
     let line = match shown.get(chosen) {
         _ if !focused => Line::from(Span::styled(LEGEND, palette.dim())),
         None => Line::from("no host"),
-        Some(host) if host.degraded => Line::from(format!("› {}", health::reason(host))),
+        Some(host) if host.standing.condition != Condition::Healthy => {
+            Line::from(format!("› {}", health::reason(host)))
+        }
         Some(host) => Line::from(format!(
             "› {}: {}, {}",
             host.host,

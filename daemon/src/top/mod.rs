@@ -149,6 +149,7 @@ async fn fetch(client: &Client, open: Option<&Open>) -> Result<Snapshot, ClientE
             hosts: client.hosts().await?,
             groups: client.summation_groups().await?,
             findings: client.firing().await?,
+            health: client.health(None, None).await?,
             at: clock::now(),
             open_host,
             open_group,

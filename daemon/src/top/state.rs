@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::api::{
-    Finding, HostDetail, HostSummary, Job, JobState, SummationGroup, SummationGroupDetail,
+    Finding, Health, HostDetail, HostSummary, Job, JobState, SummationGroup, SummationGroupDetail,
     SummationGroupState,
 };
 use crate::clock::Timestamp;
-use crate::health::{self, Health};
+use crate::health;
 
 /// What the daemon said at one moment.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Snapshot {
     pub(super) jobs: Vec<Job>,
     pub(super) hosts: Vec<HostSummary>,
     pub(super) groups: Vec<SummationGroup>,
+    /// The one sentence.
+    pub(super) health: Health,
     /// Firing, worst first.
     pub(super) findings: Vec<Finding>,
     /// The host that is open, if the daemon knows it.
@@ -136,11 +138,6 @@ impl State {
                 self.away = Some((since, why));
             }
         }
-    }
-
-    pub(super) fn health(&self) -> Health {
-        let Snapshot { at, jobs, hosts, findings, .. } = &self.snapshot;
-        health::health(jobs, hosts, findings, *at)
     }
 
     /// The hosts that the filter admits, in order.

@@ -7,6 +7,7 @@ use ringscope_wire::batch;
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, is_degraded};
 use super::purpose::purpose;
+use super::standings::Standings;
 use super::{Part, operations};
 use crate::api;
 use crate::clock::Timestamp;
@@ -47,10 +48,11 @@ pub fn communicators(
     now: Timestamp,
     filter: &CommunicatorFilter,
 ) -> Vec<api::CommunicatorSummary> {
+    let standings = Standings::of(model, diagnosis, now);
     let mut found: Vec<api::CommunicatorSummary> = model
         .communicators()
         .filter(|known| filter.job.as_ref().is_none_or(|job| **known.job() == **job))
-        .map(|known| summary(model, diagnosis, now, known))
+        .map(|known| summary(model, diagnosis, &standings, now, known))
         .filter(|known| filter.admits(known))
         .collect();
     found.sort_by(|one, other| other.created.cmp(&one.created).then_with(|| one.id.cmp(&other.id)));
@@ -68,15 +70,22 @@ pub fn communicator(
     let known = model.communicator(id.parse().ok()?)?;
     let channels = diagnosis.channels(known, model);
     let ranks = known.ranks(model).zip(&channels.ranks);
-    let ranks = ranks.map(|(one, channels)| rank(model, now, &one, channels));
+    let standings = Standings::of(model, diagnosis, now);
+    let ranks = ranks.map(|(one, channels)| rank(model, &standings, now, &one, channels));
     Some(api::CommunicatorDetail {
-        summary: summary(model, diagnosis, now, known),
+        summary: summary(model, diagnosis, &standings, now, known),
         prediction: channels.prediction(),
         ranks: ranks.collect(),
     })
 }
 
-fn rank(model: &Model, now: Timestamp, rank: &RankRef<'_>, channels: &RankChannels) -> api::Rank {
+fn rank(
+    model: &Model,
+    standings: &Standings<'_>,
+    now: Timestamp,
+    rank: &RankRef<'_>,
+    channels: &RankChannels,
+) -> api::Rank {
     let (facts, collector) = (rank.facts, rank.process.collector());
     let sources =
         [("calls", facts.sources.calls), ("plugin", facts.sources.plugin), ("log", facts.sources.log)];
@@ -88,6 +97,7 @@ fn rank(model: &Model, now: Timestamp, rank: &RankRef<'_>, channels: &RankChanne
         pid: rank.identity.pid,
         gpu: text(&facts.gpu),
         state: model.rank_state(rank.process, now),
+        standing: standings.rank(rank),
         init_channels: facts.init_channels,
         final_channels: facts.final_channels,
         cause: channels.cause().label().to_owned(),
@@ -123,6 +133,7 @@ fn completion(told: batch::Completion) -> api::Completion {
 fn summary(
     model: &Model,
     diagnosis: &Diagnosis,
+    standings: &Standings<'_>,
     now: Timestamp,
     known: &Communicator,
 ) -> api::CommunicatorSummary {
@@ -148,6 +159,7 @@ fn summary(
         purpose: purpose(model, known, name.as_deref()),
         name,
         state,
+        standing: standings.communicator(known),
         created: known.created(model),
         ended,
         n_ranks: known.n_ranks(),

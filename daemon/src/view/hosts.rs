@@ -8,6 +8,7 @@ use super::bandwidth;
 use super::findings::{count, firing_by, is_degraded};
 use super::hardware::hardware;
 use super::number;
+use super::standings::Standings;
 use crate::api::{
     CommunicatorState, Finding, FindingKind, HostDetail, HostRank, HostSummary, RankState, Severity,
 };
@@ -24,13 +25,13 @@ pub fn hosts(
     keep: impl Fn(&str, bool) -> bool,
 ) -> Vec<HostSummary> {
     let firing = firing_by(diagnosis, subject);
-    let ages = Ages::of(model);
+    let seen = (&Ages::of(model), &Standings::of(model, diagnosis, now));
     let has_bad =
         |name: &str| firing.get(name).is_some_and(|firing| is_degraded(count(firing.iter().copied())));
     model
         .hosts()
         .filter(|(name, _)| keep(name, has_bad(name)))
-        .map(|(name, processes)| summary(model, &ages, &firing, now, name, &processes.collect::<Vec<_>>()))
+        .map(|(name, processes)| summary(model, seen, &firing, now, name, &processes.collect::<Vec<_>>()))
         .collect()
 }
 
@@ -41,7 +42,8 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
     let processes: Vec<&Process> = processes.collect();
     let firing = firing_by(diagnosis, subject);
     let ages = Ages::of(model);
-    let summary = summary(model, &ages, &firing, now, name, &processes);
+    let standings = Standings::of(model, diagnosis, now);
+    let summary = summary(model, (&ages, &standings), &firing, now, name, &processes);
     let in_use = |comm| ages.get(comm).is_some_and(|age| age.0);
     let about = firing.get(&**name).map(Vec::as_slice).unwrap_or_default();
     Some(HostDetail {
@@ -98,7 +100,7 @@ impl<'a> Ages<'a> {
 
 fn summary(
     model: &Model,
-    ages: &Ages<'_>,
+    (ages, standings): (&Ages<'_>, &Standings<'_>),
     firing: &HashMap<&str, Vec<&Finding>>,
     now: Timestamp,
     name: &Name,
@@ -121,6 +123,7 @@ fn summary(
     let heard = processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default();
     HostSummary {
         host: name.to_string(),
+        standing: standings.host(name, processes),
         degraded: is_degraded(findings),
         reasons: reasons(firing),
         findings,

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, firing_by};
+use super::standings::Standings;
 use crate::api::{self, CommunicatorState, Dropped, Finding, JobState, RankState};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
@@ -14,14 +15,17 @@ use crate::model::{Job, Model, Name, Process, ProcessState};
 #[must_use]
 pub fn jobs(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Vec<api::Job> {
     let firing = firing_by(diagnosis, |finding| &finding.job);
-    model.jobs().map(|(id, job)| fill(model, diagnosis, &firing, now, id, job)).collect()
+    let standings = Standings::of(model, diagnosis, now);
+    model.jobs().map(|(id, job)| fill(model, diagnosis, (&firing, &standings), now, id, job)).collect()
 }
 
 /// One job.
 #[must_use]
 pub fn job(model: &Model, diagnosis: &Diagnosis, now: Timestamp, id: &str) -> Option<api::Job> {
     let (id, job) = model.job(id)?;
-    Some(fill(model, diagnosis, &firing_by(diagnosis, |finding| &finding.job), now, id, job))
+    let firing = firing_by(diagnosis, |finding| &finding.job);
+    let standings = Standings::of(model, diagnosis, now);
+    Some(fill(model, diagnosis, (&firing, &standings), now, id, job))
 }
 
 /// Whether a job runs.
@@ -43,7 +47,7 @@ const fn with(job: JobState, process: RankState) -> JobState {
 fn fill(
     model: &Model,
     diagnosis: &Diagnosis,
-    firing: &HashMap<&str, Vec<&Finding>>,
+    (firing, standings): (&HashMap<&str, Vec<&Finding>>, &Standings<'_>),
     now: Timestamp,
     id: &Name,
     job: &Job,
@@ -68,6 +72,7 @@ fn fill(
     api::Job {
         id: id.to_string(),
         state: of_processes.state,
+        standing: standings.job(id, job),
         first_seen: of_processes.first_seen.unwrap_or_default(),
         last_seen: of_processes.last_seen,
         world_size: of_processes.world_size,

@@ -1,0 +1,81 @@
+//! Firing findings → groups with one cause each. Pure.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::keys::{Key, explained_by, explains, order_of};
+use crate::api::{Finding, Severity};
+use crate::clock::Timestamp;
+
+/// Findings with one cause, the root first.
+#[derive(Debug)]
+pub(super) struct Group<'f> {
+    pub(super) members: Vec<&'f Finding>,
+}
+
+impl<'f> Group<'f> {
+    /// Where it comes from.
+    pub(super) fn root(&self) -> &'f Finding {
+        self.members[0]
+    }
+
+    /// The worst of its findings.
+    pub(super) fn severity(&self) -> Severity {
+        self.members.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Info)
+    }
+}
+
+/// When a finding's condition began, as far as is known.
+pub(super) fn began(finding: &Finding) -> Timestamp {
+    finding.began_at.map_or(finding.first_seen, |began| began.min(finding.first_seen))
+}
+
+/// The groups. What is only information joins one, and makes none. The order of `firing` does not matter.
+pub(super) fn group<'f>(firing: impl Iterator<Item = &'f Finding>) -> Vec<Group<'f>> {
+    let mut findings: Vec<&Finding> = firing.collect();
+    findings.sort_by_cached_key(|finding| {
+        let is_info = finding.severity == Severity::Info;
+        (is_info, order_of(finding.finding), Reverse(finding.severity), began(finding), finding.id.clone())
+    });
+    let mut groups: Vec<Group<'f>> = Vec::new();
+    let mut by_key: HashMap<Key<'f>, usize> = HashMap::new();
+    // What was one stays one: causes go before their consequences do.
+    let mut by_incident: HashMap<&'f str, usize> = HashMap::new();
+    for finding in findings {
+        let explained = explained_by(finding).into_iter().find_map(|key| {
+            let at = *by_key.get(&key)?;
+            (!matches!(key, Key::Kernel(_)) || is_near(groups[at].root(), finding)).then_some(at)
+        });
+        let known = || by_incident.get(finding.incident.as_str()).copied();
+        let at = match explained.or_else(|| (!finding.incident.is_empty()).then(known).flatten()) {
+            Some(at) => {
+                groups[at].members.push(finding);
+                at
+            }
+            None if finding.severity == Severity::Info => continue,
+            None => {
+                groups.push(Group { members: vec![finding] });
+                groups.len() - 1
+            }
+        };
+        if !finding.incident.is_empty() {
+            by_incident.entry(&finding.incident).or_insert(at);
+        }
+        for key in explains(finding) {
+            by_key.entry(key).or_insert(at);
+        }
+    }
+    groups
+}
+
+/// Whether what the kernel said may have to do with it.
+fn is_near(kernel: &Finding, finding: &Finding) -> bool {
+    let (said, happened) = (began(kernel), began(finding));
+    happened.since(said) <= KERNEL_HOLDS && said.since(happened) <= KERNEL_LATE
+}
+
+/// For how long after the kernel's word something of the same host is put down to it.
+const KERNEL_HOLDS: Duration = Duration::from_secs(600);
+/// How much later than what it caused the kernel's word may be: clocks, and drivers that give up late.
+const KERNEL_LATE: Duration = Duration::from_secs(60);

@@ -1,0 +1,226 @@
+//! The life of one incident: what was known when. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::MAX_MEMBERS;
+use super::group::{Group, began};
+use crate::api::{Culprit, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
+use crate::clock::Timestamp;
+
+/// An incident that goes on, and what of it is not to be shown.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) incident: Incident,
+    /// Its findings that fired when it was looked at last. `None`: nobody has looked since the restart.
+    firing: Option<BTreeSet<String>>,
+    /// When it was told of last.
+    pub(super) told: Timestamp,
+}
+
+impl Place {
+    /// A new one.
+    pub(super) fn new(id: String, group: &Group<'_>, now: Timestamp) -> Self {
+        let root = group.root();
+        let began_at = group.members.iter().map(|finding| began(finding)).min().unwrap_or(now);
+        let first_seen = group.members.iter().map(|finding| finding.first_seen).min().unwrap_or(now);
+        let incident = Incident {
+            id,
+            state: FindingState::Firing,
+            severity: group.severity(),
+            finding: root.finding,
+            sentence: root.message.clone(),
+            advice: String::new(),
+            job: String::new(),
+            host: String::new(),
+            rank: None,
+            comm: String::new(),
+            culprits: Vec::new(),
+            n_victims: 0,
+            began_at,
+            first_seen,
+            last_seen: now,
+            resolved_at: None,
+            findings: vec![root.id.clone()],
+            timeline: Vec::new(),
+            acknowledged: None,
+            silenced_until: None,
+            notes: Vec::new(),
+        };
+        let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now };
+        if first_seen.since(began_at) >= WORTH_SAYING {
+            place.note(began_at, "It began, as the hosts' clocks say.".to_owned());
+        }
+        place.note(root.first_seen, format!("Found: {}", root.message));
+        place
+    }
+
+    /// One from the store.
+    pub(super) fn restored(incident: Incident) -> Self {
+        let told = incident.last_seen;
+        Self { incident, firing: None, told }
+    }
+
+    /// One that was over and is not.
+    pub(super) fn back(mut incident: Incident, now: Timestamp) -> Self {
+        incident.state = FindingState::Firing;
+        incident.resolved_at = None;
+        let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now };
+        place.note(now, "It is back.".to_owned());
+        place
+    }
+
+    /// Takes in what the store knew of it.
+    pub(super) fn adopt(&mut self, old: Incident) {
+        let new = &mut self.incident;
+        new.began_at = new.began_at.min(old.began_at);
+        new.first_seen = new.first_seen.min(old.first_seen);
+        new.acknowledged = new.acknowledged.take().or(old.acknowledged);
+        new.silenced_until = new.silenced_until.max(old.silenced_until);
+        let newer = std::mem::replace(&mut new.notes, old.notes);
+        new.notes.extend(newer);
+        let newer = std::mem::replace(&mut new.timeline, old.timeline);
+        for event in newer {
+            self.note(event.at, event.text);
+        }
+    }
+
+    /// Makes it what the group says. Returns whether anything but `last_seen` changed.
+    pub(super) fn update(&mut self, group: &Group<'_>, now: Timestamp) -> bool {
+        let before = self.incident.clone();
+        let root = group.root();
+        self.take_root(root, now);
+        let worst = group.severity();
+        if worst > self.incident.severity {
+            self.note(now, format!("It is {} now.", worst.label()));
+        }
+        self.incident.severity = worst;
+        self.take_members(group, now);
+        let incident = &mut self.incident;
+        incident.culprits = culprits(root);
+        incident.n_victims = group.members.iter().map(|finding| finding.n_victims).max().unwrap_or(0);
+        incident.began_at =
+            group.members.iter().map(|finding| began(finding)).min().unwrap_or(now).min(incident.began_at);
+        incident.last_seen = incident.last_seen.max(now);
+        let is_new = self.told == now && before.findings.len() <= 1;
+        let last_seen = incident.last_seen;
+        is_new || !is_same(&Incident { last_seen, ..before }, incident)
+    }
+
+    /// It, to be told of.
+    pub(super) fn tell(&mut self, now: Timestamp) -> Incident {
+        self.told = now;
+        self.incident.clone()
+    }
+
+    /// It is over. `heir`: the incident that its findings turned out to be of.
+    pub(super) fn end(mut self, heir: Option<&str>, now: Timestamp) -> Incident {
+        match heir {
+            Some(heir) => self.note(now, format!("It is the same as incident {heir}, and goes on there.")),
+            None => self.note(now, "It is over.".to_owned()),
+        }
+        self.incident.state = FindingState::Resolved;
+        self.incident.resolved_at = Some(now);
+        self.incident
+    }
+
+    /// Ends a silence that has run out. Returns whether it did.
+    pub(super) fn end_silence(&mut self, now: Timestamp) -> bool {
+        let is_over = self.incident.silenced_until.is_some_and(|until| until <= now);
+        if is_over {
+            self.incident.silenced_until = None;
+            self.note(now, "The silence is over.".to_owned());
+        }
+        is_over
+    }
+
+    fn note(&mut self, at: Timestamp, text: String) {
+        note(&mut self.incident, at, text);
+    }
+
+    fn take_root(&mut self, root: &Finding, now: Timestamp) {
+        if self.incident.findings.first() != Some(&root.id) {
+            self.note(now, format!("The cause, as is known now: {}", root.message));
+            self.incident.findings.retain(|id| *id != root.id);
+            self.incident.findings.insert(0, root.id.clone());
+        }
+        for detail in root.details.iter().take(DETAILS_TOLD) {
+            let first = detail.lines.first().map(|line| format!(": {line}")).unwrap_or_default();
+            self.note(now, format!("{LOOKED}{}{first}", detail.title));
+        }
+        let incident = &mut self.incident;
+        incident.finding = root.finding;
+        incident.sentence.clone_from(&root.message);
+        incident.advice.clone_from(&root.advice);
+        incident.job.clone_from(&root.job);
+        incident.host = culprits(root).first().map_or_else(|| root.host.clone(), |one| one.host.clone());
+        incident.rank = root.accused.first().and_then(|one| one.rank).or(root.rank);
+        incident.comm.clone_from(&root.comm);
+    }
+
+    fn take_members(&mut self, group: &Group<'_>, now: Timestamp) {
+        let fires: BTreeSet<String> = group.members.iter().map(|finding| finding.id.clone()).collect();
+        for finding in &group.members[1..] {
+            if !self.incident.findings.contains(&finding.id) && self.incident.findings.len() < MAX_MEMBERS {
+                self.incident.findings.push(finding.id.clone());
+                self.note(finding.first_seen.max(self.incident.began_at), follows(finding));
+            }
+        }
+        let gone = self.firing.iter().flatten().filter(|id| !fires.contains(*id)).count();
+        if gone > 0 {
+            let left = fires.len();
+            self.note(now, format!("{gone} of its findings ended; {left} still hold."));
+        }
+        self.firing = Some(fires);
+    }
+}
+
+/// Who is to blame as far as the root says: processes, else hosts, else its own subject.
+fn culprits(root: &Finding) -> Vec<Culprit> {
+    if !root.accused.is_empty() {
+        return root.accused.iter().take(CULPRITS_MAX).cloned().collect();
+    }
+    let host = |host: &String| Culprit { host: host.clone(), ..Culprit::default() };
+    if !root.culprits.is_empty() {
+        return root.culprits.iter().take(CULPRITS_MAX).map(host).collect();
+    }
+    if root.host.is_empty() { Vec::new() } else { vec![Culprit { rank: root.rank, ..host(&root.host) }] }
+}
+
+fn follows(finding: &Finding) -> String {
+    let severity = if finding.severity == Severity::Info { "Explained by it" } else { "Follows from it" };
+    format!("{severity}: {}", finding.message)
+}
+
+/// Writes down what became known; what is there already is not said twice, and what is too much is left out in the middle.
+pub(super) fn note(incident: &mut Incident, at: Timestamp, text: String) {
+    let timeline = &mut incident.timeline;
+    let is_said = |event: &IncidentEvent| event.text == text;
+    if timeline.last().is_some_and(is_said) || text.starts_with(LOOKED) && timeline.iter().any(is_said) {
+        return;
+    }
+    if timeline.len() >= TIMELINE_MAX {
+        timeline.remove(TIMELINE_MAX / 2);
+        timeline[TIMELINE_MAX / 2] = IncidentEvent {
+            at: timeline[TIMELINE_MAX / 2].at,
+            text: "(Entries are left out here: there were too many.)".to_owned(),
+        };
+    }
+    let place = timeline.partition_point(|event| event.at <= at);
+    timeline.insert(place, IncidentEvent { at, text });
+}
+
+fn is_same(one: &Incident, other: &Incident) -> bool {
+    serde_json::to_vec(one).ok() == serde_json::to_vec(other).ok()
+}
+
+/// What was seen when somebody looked; the same may be seen again and again.
+const LOOKED: &str = "Looked: ";
+/// How soon after its end an incident that comes again is the same one.
+pub(super) const BACK_WITHIN: Duration = Duration::from_secs(300);
+/// A beginning that is that much older than the finding is worth a line.
+const WORTH_SAYING: Duration = Duration::from_secs(1);
+/// Details of the root that are told in the timeline.
+const DETAILS_TOLD: usize = 4;
+/// Culprits that are named.
+const CULPRITS_MAX: usize = 64;

@@ -1,0 +1,282 @@
+//! How a process, a communicator, a job or a host stands: the rules, and nothing else.
+//!
+//! Pure: everything comes as an argument, so whoever knows more gives more. Green needs evidence. What nobody can say is
+//! `unknown`, and its reason says what would be needed.
+
+use std::time::Duration;
+
+use crate::api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
+use crate::words::{duration, plural};
+
+/// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
+/// named by the judge long before; this is for what it cannot see.
+pub const EVIDENCE_HOLDS: Duration = Duration::from_secs(60);
+
+/// What is known of one process, in one communicator or in all of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence<'a> {
+    /// What has become of it.
+    pub life: Life,
+    /// Time since something was last heard of it.
+    pub silent: Duration,
+    /// Whether its calls are recorded.
+    pub watched: Watched,
+    /// Whether it ever made a communicator, or began to.
+    pub has_communicators: bool,
+    /// What it asked of the library.
+    pub calls: Calls,
+    /// The worst finding that accuses it.
+    pub accused: Option<&'a Finding>,
+    /// The worst finding because of which it waits.
+    pub waits_for: Option<&'a Finding>,
+    /// What failed, in words. Absent: nothing.
+    pub failed: Option<String>,
+}
+
+/// What has become of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as api::RankState")]
+pub enum Life {
+    #[default]
+    Running,
+    Stale,
+    Exited,
+    Killed,
+    Imported,
+}
+
+impl From<RankState> for Life {
+    fn from(state: RankState) -> Self {
+        match state {
+            RankState::Running => Self::Running,
+            RankState::Stale => Self::Stale,
+            RankState::Exited => Self::Exited,
+            RankState::Killed => Self::Killed,
+            RankState::Imported => Self::Imported,
+        }
+    }
+}
+
+/// Whether the calls of a process are recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Watched {
+    /// They are.
+    #[default]
+    Yes,
+    /// Somebody switched the collector off.
+    Off {
+        /// For how long. Absent: not known.
+        since: Option<Duration>,
+        /// Who, in words: "its control word". Empty: not known.
+        by: String,
+    },
+    /// The collector switched itself off after a fault of its own.
+    Fault,
+    /// Only its log is read, which tells of no call.
+    LogOnly,
+}
+
+/// What was asked of the library, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Calls handed to the library.
+    pub issued: u64,
+    /// Calls finished.
+    pub completed: u64,
+    /// Whether anything tells that calls complete.
+    pub completion_known: bool,
+    /// Time since the newest completion. Absent: none, or not known.
+    pub completed_ago: Option<Duration>,
+    /// Age of the oldest call that is open, init included. Absent: none is.
+    pub open_for: Option<Duration>,
+}
+
+impl Calls {
+    /// Takes in those of another communicator.
+    pub fn add(&mut self, other: &Self) {
+        // Of a communicator that nothing was asked of nobody needs to know how its calls would complete.
+        self.completion_known = match (self.issued, other.issued) {
+            (_, 0) => self.completion_known,
+            (0, _) => other.completion_known,
+            _ => self.completion_known && other.completion_known,
+        };
+        self.issued = self.issued.saturating_add(other.issued);
+        self.completed = self.completed.saturating_add(other.completed);
+        self.completed_ago = [self.completed_ago, other.completed_ago].into_iter().flatten().min();
+        self.open_for = self.open_for.max(other.open_for);
+    }
+}
+
+/// What a firing finding says of what it is about. `None`: nothing, it is information.
+#[must_use]
+pub fn condition_of(finding: &Finding) -> Option<Condition> {
+    use FindingKind as Kind;
+    if finding.severity < Severity::Warning || finding.state != FindingState::Firing {
+        return None;
+    }
+    let is_critical = finding.severity == Severity::Critical;
+    Some(match finding.finding {
+        Kind::RankDead | Kind::HostLost | Kind::AsyncError | Kind::SumServerLost if is_critical => {
+            Condition::Failed
+        }
+        Kind::SumFingerprintMismatch => Condition::Failed,
+        // While nobody waits, results are wrong that nobody sees.
+        Kind::CallMismatch if is_critical && finding.n_victims == 0 => Condition::Failed,
+        kind if is_hang(kind) && is_critical => Condition::Hung,
+        _ => Condition::Degraded,
+    })
+}
+
+/// Whether something does not end where a finding of this kind is critical.
+#[must_use]
+pub fn is_hang(kind: FindingKind) -> bool {
+    use FindingKind as Kind;
+    matches!(
+        kind,
+        Kind::Waiting
+            | Kind::RankMissing
+            | Kind::RankDead
+            | Kind::HostLost
+            | Kind::CallMismatch
+            | Kind::OrderDeadlock
+            | Kind::P2pUnmatched
+            | Kind::TransferStalled
+            | Kind::DeviceStalled
+            | Kind::InitStuck
+            | Kind::TeardownStuck
+            | Kind::SumRoundStuck
+    )
+}
+
+/// How a process stands.
+#[must_use]
+pub fn of_process(evidence: &Evidence<'_>) -> Standing {
+    if let Some((finding, condition)) = evidence.accused.and_then(|one| Some((one, condition_of(one)?))) {
+        return standing(condition, finding.message.clone());
+    }
+    if evidence.life == Life::Killed {
+        return standing(Condition::Failed, "it was killed, or crashed".to_owned());
+    }
+    if let Some(words) = &evidence.failed {
+        return standing(Condition::Failed, words.clone());
+    }
+    if evidence.life == Life::Exited {
+        return standing(Condition::Healthy, "it ended by itself".to_owned());
+    }
+    if let Some(finding) = evidence.waits_for {
+        return standing(Condition::Hung, format!("it waits: {}", finding.message));
+    }
+    unwatched(evidence).unwrap_or_else(|| of_calls(&evidence.calls))
+}
+
+/// Why nobody can say how a process does, if so.
+fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
+    let reason = match (evidence.life, &evidence.watched) {
+        (Life::Imported, _) => {
+            "read from files, which show nothing wrong and do not tell how it went on".to_owned()
+        }
+        (Life::Stale, _) => format!(
+            "nothing heard of it for {}; whether its host and the agent there run would say more",
+            duration(evidence.silent)
+        ),
+        (_, Watched::Off { since, by }) => {
+            let since = since.map_or_else(String::new, |since| format!(" for {}", duration(since)));
+            let by = if by.is_empty() { "somebody" } else { by };
+            format!(
+                "not watched{since}: its collector was switched off by {by}; `ringscope level` switches it on"
+            )
+        }
+        (_, Watched::Fault) => {
+            "not watched: its collector switched itself off after a fault; its stderr says which".to_owned()
+        }
+        (_, Watched::LogOnly) => {
+            "only its log is read, which tells of no call; start it with `ringscope run`".to_owned()
+        }
+        (_, Watched::Yes) if !evidence.has_communicators => {
+            "no call of NCCL so far; `ringscope doctor` says whether its calls can be seen".to_owned()
+        }
+        (_, Watched::Yes) => return None,
+    };
+    Some(standing(Condition::Unknown, reason))
+}
+
+fn of_calls(calls: &Calls) -> Standing {
+    let unknown = |reason: String| standing(Condition::Unknown, reason);
+    let healthy = |reason: String| standing(Condition::Healthy, reason);
+    let is_recent = calls.completed_ago.is_some_and(|ago| ago <= EVIDENCE_HOLDS);
+    match (calls.open_for, calls.completed_ago) {
+        (None, _) if calls.issued == 0 => healthy("nothing was asked of the library yet".to_owned()),
+        _ if calls.issued > 0 && !calls.completion_known => unknown(
+            "nothing tells when its calls complete; that needs the profiler interface of NCCL 2.23 or newer, or CUDA events"
+                .to_owned(),
+        ),
+        (_, Some(ago)) if is_recent => healthy(format!("its last call completed {} ago", duration(ago))),
+        (None, Some(ago)) => {
+            healthy(format!("no call is open; its last one completed {} ago", duration(ago)))
+        }
+        (None, None) if calls.completed >= calls.issued => healthy("all its calls have completed".to_owned()),
+        (None, None) => unknown(format!("{} calls made, {} completed as far as is known", calls.issued, calls.completed)),
+        (Some(open), Some(ago)) => unknown(format!(
+            "its oldest call has been open for {}, and none has completed for {}",
+            duration(open),
+            duration(ago)
+        )),
+        (Some(open), None) if calls.issued == 0 => {
+            unknown(format!("its init has been open for {}, and nothing completed yet", duration(open)))
+        }
+        (Some(open), None) => {
+            unknown(format!("its oldest call has been open for {}, and none has completed yet", duration(open)))
+        }
+    }
+}
+
+/// How something stands that consists of parts: a communicator, a job, a host. `worst` is the worst finding about the
+/// whole; `nothing` says why it is well if it has no part.
+#[must_use]
+pub fn of_whole<'p>(
+    parts: impl Iterator<Item = (String, &'p Standing)>,
+    noun: &str,
+    worst: Option<&Finding>,
+    nothing: &str,
+) -> Standing {
+    let (mut n_parts, mut n_like_worst) = (0, 0);
+    let mut worst_part: Option<(String, &Standing)> = None;
+    for (name, part) in parts {
+        n_parts += 1;
+        match &worst_part {
+            Some((_, known)) if known.condition > part.condition => {}
+            Some((_, known)) if known.condition == part.condition => n_like_worst += 1,
+            _ => {
+                n_like_worst = 1;
+                worst_part = Some((name, part));
+            }
+        }
+    }
+    let by_finding = worst.and_then(|finding| Some((condition_of(finding)?, finding)));
+    let of_parts = worst_part.as_ref().map_or(Condition::Healthy, |(_, part)| part.condition);
+    if let Some((condition, finding)) = by_finding.filter(|(condition, _)| *condition >= of_parts) {
+        return standing(condition, finding.message.clone());
+    }
+    let Some((name, part)) = worst_part else {
+        return standing(Condition::Healthy, nothing.to_owned());
+    };
+    let reason = match part.condition {
+        Condition::Healthy if n_parts == 1 => format!("{name}: {}", part.reason),
+        Condition::Healthy => format!("all {}: {}", plural(n_parts, noun), part.reason),
+        condition if n_like_worst > 1 => format!(
+            "{n_like_worst} of {} {}: {name}: {}",
+            plural(n_parts, noun),
+            condition.label(),
+            part.reason
+        ),
+        _ => format!("{name}: {}", part.reason),
+    };
+    standing(part.condition, reason)
+}
+
+fn standing(condition: Condition, reason: String) -> Standing {
+    Standing { condition, reason }
+}
+
+#[cfg(test)]
+mod tests;

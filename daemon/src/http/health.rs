@@ -1,0 +1,31 @@
+//! `GET health`: the one sentence.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::App;
+use super::problem::ApiError;
+use super::query::Params;
+use crate::api::{Health, Problem};
+use crate::view;
+
+/// How everything stands, in one sentence. Page, terminal and exit statuses say what this says.
+#[utoipa::path(get, path = "/api/v1/health", tag = "health",
+    params(
+        ("job" = Option<String>, Query, description = "Only this job and its hosts."),
+        ("host" = Option<String>, Query, description = "Only this host and its jobs."),
+    ),
+    responses(
+        (status = 200, description = "How everything stands.", body = Health),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn health(State(app): State<App>, params: Params) -> Result<Json<Health>, ApiError> {
+    let params = params.allow(&["job", "host"])?;
+    let (job, host) = (params.owned("job"), params.owned("host"));
+    let health = app
+        .read(move |model, diagnosis, now| {
+            view::health(model, diagnosis, now, job.as_deref(), host.as_deref())
+        })
+        .await?;
+    Ok(Json(health))
+}

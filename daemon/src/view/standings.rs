@@ -1,0 +1,255 @@
+//! How processes, communicators, jobs and hosts stand: gathers what `diagnose::standing` judges.
+
+use std::collections::{HashMap, HashSet};
+
+use ringscope_wire::batch::{CollectorState, OperationState};
+
+use super::jobs::job_state;
+use crate::api::{
+    CommunicatorState, Condition, Finding, FindingKind, JobState, RankState, Severity, Standing,
+};
+use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::diagnose::standing::{Calls, Evidence, Watched, condition_of, is_hang, of_process, of_whole};
+use crate::model::{
+    Communicator, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
+};
+
+/// What all standings of one view need of the findings, looked at once.
+pub(super) struct Standings<'a> {
+    model: &'a Model,
+    now: Timestamp,
+    by_process: HashMap<(&'a str, u32), &'a Finding>,
+    by_rank: HashMap<(&'a str, u32), &'a Finding>,
+    by_host: HashMap<&'a str, &'a Finding>,
+    by_job: HashMap<&'a str, &'a Finding>,
+    by_comm: HashMap<&'a str, &'a Finding>,
+    /// Communicators in which somebody is waited for.
+    stuck: HashMap<&'a str, &'a Finding>,
+    /// Keys of the processes that are in a summation group.
+    summing: HashSet<&'a str>,
+}
+
+impl<'a> Standings<'a> {
+    pub(super) fn of(model: &'a Model, diagnosis: &'a Diagnosis, now: Timestamp) -> Self {
+        let mut all = Self {
+            model,
+            now,
+            by_process: HashMap::new(),
+            by_rank: HashMap::new(),
+            by_host: HashMap::new(),
+            by_job: HashMap::new(),
+            by_comm: HashMap::new(),
+            stuck: HashMap::new(),
+            summing: HashSet::new(),
+        };
+        for group in model.summations() {
+            let members = group.members().filter_map(|(place, _)| group.process(place, model));
+            all.summing.extend(members.map(Process::key));
+        }
+        for finding in diagnosis.firing().filter(|finding| finding.severity >= Severity::Warning) {
+            all.note(finding);
+        }
+        all
+    }
+
+    fn note(&mut self, finding: &'a Finding) {
+        for culprit in &finding.accused {
+            if let Some(pid) = culprit.pid {
+                worst(&mut self.by_process, (&*culprit.host, pid), finding);
+            }
+            worst(&mut self.by_host, &*culprit.host, finding);
+        }
+        if let Some(rank) = finding.rank.filter(|_| !finding.comm.is_empty()) {
+            worst(&mut self.by_rank, (&*finding.comm, rank), finding);
+        }
+        let is_of_whole = matches!(
+            finding.finding,
+            FindingKind::FinalDisagrees | FindingKind::FinalUnexplained | FindingKind::PartlySeen
+        );
+        if !finding.host.is_empty() && !is_of_whole {
+            worst(&mut self.by_host, &*finding.host, finding);
+        }
+        if !finding.job.is_empty() {
+            worst(&mut self.by_job, &*finding.job, finding);
+        }
+        if !finding.comm.is_empty() {
+            worst(&mut self.by_comm, &*finding.comm, finding);
+            if is_hang(finding.finding) && finding.severity == Severity::Critical {
+                worst(&mut self.stuck, &*finding.comm, finding);
+            }
+        }
+    }
+
+    /// A rank in one communicator.
+    pub(super) fn rank(&self, rank: &RankRef<'_>) -> Standing {
+        let id = rank.local.communicator();
+        let comm = id.as_ref().map_or("", CommunicatorId::as_str);
+        let accused = self.by_rank.get(&(comm, rank.rank)).copied();
+        let process = self.accused(rank.process);
+        let calls = self.calls(rank);
+        let waits = self.waits(comm, &calls);
+        of_process(&Evidence {
+            calls,
+            accused: [accused, process].into_iter().flatten().max_by_key(|finding| weight(finding)),
+            waits_for: waits,
+            failed: failed(rank),
+            ..self.evidence(rank.process)
+        })
+    }
+
+    /// A process, with all its communicators.
+    pub(super) fn process(&self, process: &Process) -> Standing {
+        let mut evidence = self.evidence(process);
+        evidence.accused = self.accused(process);
+        for rank in process.ranks() {
+            let id = rank.local.communicator();
+            let comm = id.as_ref().map_or("", CommunicatorId::as_str);
+            let calls = self.calls(&rank);
+            let waits = [evidence.waits_for, self.waits(comm, &calls)];
+            evidence.waits_for = waits.into_iter().flatten().max_by_key(|finding| weight(finding));
+            evidence.calls.add(&calls);
+            evidence.failed = evidence.failed.or_else(|| failed(&rank));
+        }
+        of_process(&evidence)
+    }
+
+    /// A communicator.
+    pub(super) fn communicator(&self, known: &Communicator) -> Standing {
+        let parts: Vec<(String, Standing)> = known
+            .ranks(self.model)
+            .map(|rank| (format!("rank {} on {}", rank.rank, rank.identity.host), self.rank(&rank)))
+            .collect();
+        let (state, _) = known.state(self.model);
+        let finding = self.by_comm.get(known.id().as_str()).copied();
+        let standing = of_whole(
+            parts.iter().map(|(name, part)| (name.clone(), part)),
+            "rank",
+            finding,
+            "nobody has told of a rank of it",
+        );
+        match state {
+            // Programs that end without a word take it with them, one process after the other.
+            CommunicatorState::Broken if standing.condition == Condition::Healthy => Standing {
+                condition: Condition::Unknown,
+                reason: "a rank of it ended without destroying it; the others may be about to".to_owned(),
+            },
+            _ => standing,
+        }
+    }
+
+    /// A job: its processes that live, or if none does, all.
+    pub(super) fn job(&self, id: &Name, job: &Job) -> Standing {
+        let is_over = job_state(self.model, job, self.now) == JobState::Ended;
+        let counts = |process: &&Process| is_over || !has_ended_well(process);
+        let processes = job.processes(self.model).filter(counts);
+        let finding = self.by_job.get(&**id).copied();
+        self.of_processes(processes, finding, "none of its processes is known")
+    }
+
+    /// A host: its processes that live, and what is found about it.
+    pub(super) fn host(&self, name: &Name, processes: &[&Process]) -> Standing {
+        let finding = self.by_host.get(&**name).copied();
+        let living = processes.iter().copied().filter(|process| process.ended().is_none());
+        self.of_processes(living, finding, "nothing runs on it, and nothing is wrong with it")
+    }
+
+    fn of_processes<'p>(
+        &self,
+        processes: impl Iterator<Item = &'p Process>,
+        finding: Option<&Finding>,
+        nothing: &str,
+    ) -> Standing {
+        let parts: Vec<(String, Standing)> =
+            processes.map(|process| (name(process), self.process(process))).collect();
+        of_whole(parts.iter().map(|(name, part)| (name.clone(), part)), "process", finding, nothing)
+    }
+
+    fn evidence(&self, process: &Process) -> Evidence<'a> {
+        let state = self.model.rank_state(process, self.now);
+        let watched = match process.collector_state() {
+            CollectorState::Off => Watched::Off { since: None, by: "its control word".to_owned() },
+            CollectorState::Fault => Watched::Fault,
+            _ if !process.collector().has_segment && state != RankState::Imported && is_known(process) => {
+                Watched::LogOnly
+            }
+            _ => Watched::Yes,
+        };
+        Evidence {
+            life: state.into(),
+            silent: self.now.since(self.model.last_heard(process)),
+            watched,
+            has_communicators: process.has_communicators() || self.summing.contains(process.key()),
+            ..Evidence::default()
+        }
+    }
+
+    fn accused(&self, process: &Process) -> Option<&'a Finding> {
+        let identity = process.identity()?;
+        self.by_process.get(&(&*identity.host, identity.pid)).copied()
+    }
+
+    fn waits(&self, comm: &str, calls: &Calls) -> Option<&'a Finding> {
+        self.stuck.get(comm).copied().filter(|_| calls.open_for.is_some())
+    }
+
+    fn calls(&self, rank: &RankRef<'_>) -> Calls {
+        let mut calls = Calls { completion_known: rank.knows_completion(), ..Calls::default() };
+        for counted in rank.local.counters().values() {
+            calls.issued = calls.issued.saturating_add(counted.totals().issued_calls);
+            calls.completed = calls.completed.saturating_add(counted.totals().completed_calls);
+        }
+        let ago = |ns: u64| self.now.since(Timestamp(ns));
+        let last = rank.local.last_completed().and_then(|last| last.completed_at_ns);
+        calls.completed_ago = last.map(ago);
+        if rank.ended().is_some() {
+            return calls;
+        }
+        let is_open = |state: i32| {
+            let state = OperationState::try_from(state);
+            matches!(state, Ok(OperationState::Issued | OperationState::Queued))
+        };
+        let open = rank.local.in_flight().iter().filter(|one| is_open(one.state));
+        calls.open_for = open.map(|one| ago(one.issued_at_ns)).max();
+        if rank.facts.state == LocalState::Forming {
+            calls.open_for = calls.open_for.max(Some(ago(rank.facts.created.0)));
+        }
+        calls
+    }
+}
+
+/// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.
+fn has_ended_well(process: &Process) -> bool {
+    process.state() == ProcessState::Exited
+}
+
+/// Whether enough is known of it to say that it has no segment.
+fn is_known(process: &Process) -> bool {
+    process.identity().is_some() && process.ranks().next().is_some()
+}
+
+fn failed(rank: &RankRef<'_>) -> Option<String> {
+    (rank.facts.state == LocalState::Failed)
+        .then(|| format!("the init of communicator {:#x} failed", rank.facts.comm_hash))
+}
+
+fn name(process: &Process) -> String {
+    let Some(identity) = process.identity() else { return process.key().to_owned() };
+    match identity.global_rank {
+        Some(rank) => format!("rank {rank} on {}", identity.host),
+        None => format!("process {} on {}", identity.pid, identity.host),
+    }
+}
+
+/// Keeps the worst finding under a key; of equally bad ones that which began first.
+fn worst<'a, K: std::hash::Hash + Eq>(map: &mut HashMap<K, &'a Finding>, key: K, finding: &'a Finding) {
+    let known = map.entry(key).or_insert(finding);
+    if weight(finding) > weight(known) {
+        *known = finding;
+    }
+}
+
+fn weight(finding: &Finding) -> impl Ord + '_ {
+    let began = finding.began_at.unwrap_or(finding.first_seen);
+    (condition_of(finding), finding.severity, std::cmp::Reverse((began, &finding.id)))
+}
