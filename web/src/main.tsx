@@ -6,6 +6,7 @@ import "./styles/shell.css";
 import "./styles/ring.css";
 import "./styles/pages.css";
 import "./styles/summation.css";
+import "./styles/incidents.css";
 import { render } from "preact";
 import { start } from "./state/live";
 import { Shell } from "./view/shell";

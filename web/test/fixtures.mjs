@@ -1,5 +1,6 @@
 // What a daemon would say of made-up clusters, as the objects of daemon/src/api. `now` is milliseconds since the epoch.
 
+import { HANGS, hangFinding, judge } from "./fixtures-incidents.mjs";
 import { hardware, rails } from "./fixtures-ring.mjs";
 import { SUMMATIONS } from "./fixtures-summation.mjs";
 
@@ -12,13 +13,16 @@ function cluster(now, options) {
     job = "llm-7b-pretrain", id = "9f3b5c6d7e8f", name = "world", nHosts = 4, perHost = 2, channels = 4,
     slowHost = null, killed = [], missing = [], startedS = 1980, hostName = (i) => `host-${i}`,
     transport = "NET/IB", rate = 11.8e9, ended = false, findingS = 840, graph = true, tick = 0, nicDown = [], partly = false, oddHost = null,
+    hang = undefined,
   } = options;
   const nRanks = nHosts * perHost;
   const host = (rank) => hostName(Math.floor(rank / perHost));
   const degraded = slowHost === null ? null : hostName(slowHost);
   const init = (i) => (slowHost === null ? channels / 2 : i === slowHost ? 1 : channels / 2);
   const final = slowHost === null ? channels : 2;
-  const stuck = killed.length > 0;
+  const stuck = killed.length > 0 || hang !== undefined;
+  const stuckS = hang === undefined ? 41.3 : hang.sinceS;
+  const late = new Set(hang?.culprits ?? []);
   const seq = stuck ? 1042 : 1042 + tick;
   const calls = seq + 1;
   // Counters that grow as the rates say.
@@ -28,11 +32,11 @@ function cluster(now, options) {
 
   const operation = (rank) => {
     const dead = killed.includes(rank);
-    const done = ended || (!dead && !stuck && (rank + tick) % 3 === 0);
+    const done = ended || (!dead && !stuck && (rank + tick) % 3 === 0) || (!dead && late.has(rank) && hang.blocked);
     return {
-      rank, host: host(rank), primitive: "all_reduce", seq_number: dead ? seq - 1 : seq, bytes: 64 * MIB, count: 16 * MIB,
-      datatype: "float32", state: done ? "completed" : "in_flight", issued_at: iso(now - (stuck ? 41_300 : 18)),
-      duration_s: dead ? 0.012 : stuck ? 41.3 + tick : 0.0184, channels_done: stuck ? 0 : 1, channels_expected: final,
+      rank, host: host(rank), primitive: "all_reduce", seq_number: dead || (late.has(rank) && hang.blocked) ? seq - 1 : seq, bytes: 64 * MIB, count: 16 * MIB,
+      datatype: "float32", state: done ? "completed" : "in_flight", issued_at: iso(now - (stuck ? stuckS * 1000 : 18)),
+      duration_s: dead || done ? 0.012 : stuck ? stuckS + tick : 0.0184, channels_done: stuck ? 0 : 1, channels_expected: final,
     };
   };
   const hosts = Array.from({ length: nHosts }, (_, i) => hostName(i));
@@ -50,6 +54,7 @@ function cluster(now, options) {
       message: `${h} found ${channels / 2} channels and uses as many as ${degraded} allows: 2 instead of ${channels}`,
     })),
   ];
+  if (hang !== undefined) findings.push(hangFinding(hang, { id, job, nRanks, host, now }));
   for (const i of nicDown) {
     findings.push(finding({
       id: `f-nic${i}`, finding: "nic_degraded", severity: "warning", job: "", comm: "", host: hostName(i), nic: "mlx5_3", cause: "nic_down",
@@ -75,7 +80,7 @@ function cluster(now, options) {
   const perS = ended || stuck ? 0 : slowHost === null ? rate : rate / 2.1;
   const bytes = calls * 64 * MIB * nRanks;
   const summary = {
-    id, comm_hash: `0x${id}9a0b`, job, name, state: ended ? "ended" : stuck ? "broken" : "active",
+    id, comm_hash: `0x${id}9a0b`, job, name, state: ended ? "ended" : hang?.absent ? "forming" : killed.length > 0 ? "broken" : "active",
     created: iso(now - startedS * 1000), ...(ended ? { ended: iso(endedMs) } : {}), n_ranks: nRanks, n_ranks_seen: nRanks - missing.length, n_nodes: nHosts, hosts,
     base: graph ? (slowHost === null ? channels / 2 : 1) : null, final_channels: graph ? final : null,
     culprits: degraded ? [degraded] : [], degraded: degraded !== null, findings: counts(findings),
@@ -185,7 +190,27 @@ export const SCENARIOS = {
   ],
   degraded: (now, tick) => [cluster(now, { tick, slowHost: 2 })],
   rails: (now, tick) => rails(now, tick, cluster),
-  killed: (now, tick) => [cluster(now, { tick, killed: [3] })],
+  killed: (now, tick) => [cluster(now, { tick, killed: [3], hang: HANGS.dead })],
+  hang: (now, tick) => [cluster(now, { tick, hang: HANGS.hang })],
+  mismatch: (now, tick) => [cluster(now, { tick, hang: HANGS.mismatch })],
+  cycle: (now, tick) => [
+    cluster(now, { tick, hang: HANGS.cycle }),
+    cluster(now, { tick, id: "1a2b3c4d5e6f", name: "tensor-0", nHosts: 2, perHost: 2, channels: 8, rate: 3.1e9 }),
+    cluster(now, { tick, id: "2b3c4d5e6f70", name: "data-1", nHosts: 4, perHost: 1, channels: 8, rate: 3.1e9 }),
+  ],
+  init: (now, tick) => [cluster(now, { tick, hang: HANGS.init, missing: [6, 7], graph: false, startedS: 187 })],
+  off: (now, tick) => [cluster(now, { tick })],
+  "no-nccl": (now, tick) => [cluster(now, { tick, graph: false })],
+  // Hundreds of ranks that wait for one.
+  crowd: (now, tick) => [cluster(now, {
+    tick, job: "moe-pretrain", id: "aaaabbbbcccc", nHosts: 128, perHost: 8, channels: 16, hostName: rack, rate: 1.42e12,
+    hang: { ...HANGS.hang, culprits: [613], message: "rank 613 on gpu-r05n13 has not called AllReduce #1042 that 1023 ranks wait in: it is stopped (SIGSTOP)", doing: "stopped (SIGSTOP) for 12 min", advice: "`kill -CONT 24291` on gpu-r05n13 lets it go on." },
+  })],
+  "long-names": (now, tick) => [cluster(now, {
+    tick, job: "team-foundation-models-pretraining-405b-phase-2-restart-17-with-a-name-that-nobody-can-remember", name: "expert_model_parallel_group_of_the_mixture_of_experts_layers_0_to_47",
+    hostName: (i) => `ip-10-128-${i}-17.us-west-2.compute.internal.training-cluster-blue.example.com`,
+    hang: { ...HANGS.hang, message: "rank 5 on ip-10-128-2-17.us-west-2.compute.internal.training-cluster-blue.example.com has not called AllReduce #1042 that 7 ranks wait in: it is blocked reading /mnt/shared-filesystem/projects/foundation-models/pretraining/data/shards/tokenized/train-00017-of-16384.tar.zst" },
+  })],
   partly: (now, tick) => [cluster(now, { tick, partly: true, oddHost: 1 })],
   incomplete: (now, tick) => [cluster(now, { tick, missing: [5, 6], transport: "NET/Socket" })],
   unknown: (now, tick) => [cluster(now, { tick, graph: false })],
@@ -223,7 +248,7 @@ function summing(now, tick, { detail }) {
 }
 
 /** All answers of a scenario, by path below /api/v1/. */
-export function world(scenario, now, tick) {
+export function world(scenario, now, tick, said = new Map()) {
   const summations = SUMMATIONS[scenario]?.(now, tick) ?? [];
   const clusters = summations.length > 0 ? [...new Map([...summations].reverse().map((one) => [one.group.job, summing(now, tick, one)])).values()] : SCENARIOS[scenario](now, tick);
   const jobs = new Map();
@@ -236,7 +261,7 @@ export function world(scenario, now, tick) {
     const host = hosts.get(one.host);
     hosts.set(one.host, { ...host, degraded: true, reasons: [...host.reasons, one.message], findings: { ...host.findings, [one.severity]: host.findings[one.severity] + 1 } });
   }
-  return {
+  const all = {
     jobs: [...jobs.values()],
     nodes: [...hosts.values()],
     communicators: clusters.map((one) => one.communicator),
@@ -245,6 +270,7 @@ export function world(scenario, now, tick) {
     resolved: scenario === "healthy" || scenario === "degraded" ? [resolvedFinding(now)] : [],
     byId: new Map(clusters.map((one) => [one.communicator.id, one])),
   };
+  return judge(all, [...clusters], scenario, now, said);
 }
 
 /** One host, whole; undefined if there is no such host. */

@@ -15,7 +15,7 @@ const CSP = "default-src 'self'";
 
 /** Starts on `port` (0: any free one). `scenario` may be changed while it runs. */
 export async function startMock(scenario, port = 0) {
-  const state = { scenario, tick: 0, asked: [], streams: new Set(), sockets: new Set() };
+  const state = { scenario, tick: 0, asked: [], streams: new Set(), sockets: new Set(), said: new Map() };
   const server = createServer((request, response) => {
     answer(state, request, response).catch((error) => {
       response.writeHead(500).end(String(error));
@@ -40,6 +40,11 @@ export async function startMock(scenario, port = 0) {
     },
     /** What was asked for, the last first. */
     asked: () => state.asked,
+    /** A proxy in front of the daemon answers in its place from now on: one of PROXIES, or undefined: it is gone. */
+    proxy(kind) {
+      state.proxy = kind;
+      for (const stream of state.streams) stream.end();
+    },
     loseStore() {
       state.storeAway = true;
     },
@@ -53,20 +58,22 @@ export async function startMock(scenario, port = 0) {
 
 function announce(state) {
   const communicators = [...worldOf(state).byId.keys()];
-  const data = JSON.stringify({ version: state.tick, communicators, findings: true });
+  const data = JSON.stringify({ version: state.tick, communicators, findings: true, incidents: true });
   for (const stream of state.streams) stream.write(`event: changed\ndata: ${data}\n\n`);
 }
 
 /** Made anew when the tick or the scenario changes: a thousand hosts take their time. */
 function worldOf(state) {
   const key = `${state.scenario} ${state.tick}`;
-  if (state.key !== key) Object.assign(state, { key, world: world(state.scenario, Date.now(), state.tick) });
+  if (state.key !== key) Object.assign(state, { key, world: world(state.scenario, Date.now(), state.tick, state.said) });
   return state.world;
 }
 
 async function answer(state, request, response) {
   const url = new URL(request.url, "http://mock");
   state.asked = [request.url, ...state.asked.slice(0, 999)];
+  if (url.pathname.startsWith("/api/v1/") && state.proxy !== undefined) return PROXIES[state.proxy](response);
+  if (request.method === "POST") return post(state, url, await bodyOf(request), response);
   if (url.pathname.startsWith("/api/v1/")) return api(state, url, response);
   const path = normalize(url.pathname === "/" ? "/index.html" : url.pathname);
   try {
@@ -76,6 +83,38 @@ async function answer(state, request, response) {
   } catch {
     response.writeHead(404).end();
   }
+}
+
+const LOGIN = "<!doctype html><title>Sign in</title><form>Sign in to the cluster</form>";
+const html = (status, body) => (response) => response.writeHead(status, { "content-type": "text/html; charset=utf-8" }).end(body);
+/** What stands between people and daemons. */
+const PROXIES = {
+  unauthorized: html(401, LOGIN),
+  forbidden: html(403, "<h1>403 Forbidden</h1>"),
+  gateway: html(502, "<h1>502 Bad Gateway</h1>"),
+  login: html(200, LOGIN),
+  redirect: (response) => response.writeHead(302, { location: "https://login.example.com/" }).end(),
+  torn: (response) => response.writeHead(200, { "content-type": "application/json" }).end('{"items": [{"id": "llm'),
+};
+
+async function bodyOf(request) {
+  let text = "";
+  for await (const part of request) text += part;
+  return JSON.parse(text);
+}
+
+/** What somebody says of an incident. */
+function post(state, url, body, response) {
+  const [, , , , id, what] = url.pathname.split("/").map(decodeURIComponent);
+  const last = state.said.get(id) ?? {};
+  const at = new Date().toISOString();
+  if (!body.by) return refuse(response, "by: who speaks is missing");
+  if (what === "acknowledge") state.said.set(id, { ...last, acknowledged: { by: body.by, at } });
+  else if (what === "silence") state.said.set(id, { ...last, silenced_until: new Date(Date.now() + body.for_s * 1000).toISOString() });
+  else if (what === "unsilence") state.said.set(id, { ...last, silenced_until: undefined });
+  else if (what === "notes") state.said.set(id, { ...last, notes: [...(last.notes ?? []), { by: body.by, at, text: body.text }] });
+  state.key = undefined;
+  response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(worldOf(state).incidents.find((one) => one.id === id)));
 }
 
 function api(state, url, response) {
@@ -105,6 +144,12 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs") return page(all.jobs);
+  if (path[0] === "health") return send(all.health);
+  if (path[0] === "incidents" && path.length === 1) return page(all.incidents.filter((one) => (!query.has("state") || one.state === query.get("state")) && (!query.has("job") || one.job === query.get("job"))));
+  if (path[0] === "incidents") {
+    const found = all.incidents.find((one) => one.id === path[1]);
+    return send(found && { ...found, members: [...all.firing, ...all.resolved].filter((one) => found.findings.includes(one.id)) });
+  }
   if (path[0] === "summation") {
     const found = all.summations.find(({ group }) => group.id === path[2]);
     if (path[2] === undefined) return page(all.summations.map(({ group }) => group).filter((one) => !query.has("job") || one.job === query.get("job"))

@@ -6,17 +6,17 @@ import { COMMUNICATOR_VIEWS, type CommunicatorView } from "../pure/route";
 import { API } from "../state/client";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
-import { communicatorMark } from "../view/communicator-mark";
 import { Export } from "../view/export";
 import { subjectRows } from "../view/finding-detail";
 import { FindingLine } from "../view/finding-line";
-import { Mark } from "../view/mark";
-import { Fact, PageHead } from "../view/page-head";
+import { IncidentsHere } from "../view/incident/lines";
+import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
 import { Purpose } from "../view/purpose";
 import { RanksPanel } from "../view/ranks";
 import { RingPanel } from "../view/ring-panel";
 import { CommunicatorCards } from "../view/scope";
+import { communicatorMark } from "../view/standing";
 import { Traffic } from "../view/traffic";
 
 /** One communicator: its rings, ranks and bytes. */
@@ -24,7 +24,7 @@ export function CommunicatorPage() {
   const shown = store.watched.value;
   if (shown === undefined) {
     const { comm: id } = comm.at.value;
-    return <p class="notice">{comm.missing.value ? `Communicator ${id} is not known to this daemon.` : `Asking for communicator ${id} …`}</p>;
+    return <p class="notice">{comm.missing.value ? `Communicator ${id} is not known to this daemon.` : (store.watchedAnswer.value?.refused ?? `Asking for communicator ${id} …`)}</p>;
   }
   const { view, compare } = comm.at.value;
   return (
@@ -35,6 +35,7 @@ export function CommunicatorPage() {
       {view === undefined ? (
         <div class={compare === undefined ? "board" : "board comparing"}>
           <div class="column words">
+            <IncidentsHere items={store.watchedIncidents.value} />
             <Found comm={shown.id} />
             <RanksPanel />
           </div>
@@ -81,10 +82,9 @@ function Head({ shown }: { shown: CommunicatorDetail }) {
       }
       aside={<Trace id={shown.id} />}
     >
+      <Stands {...communicatorMark(shown)} />
       <Fact name="State">
-        <b>
-          <Mark {...communicatorMark(shown)} /> {shown.state}
-        </b>
+        <b>{shown.state}</b>
         <small>{shown.ended === undefined ? `since ${since(Date.parse(shown.created), store.nowMs.value)}` : `ended at ${moment(Date.parse(shown.ended), store.nowMs.value)}`}</small>
         <Replaced shown={shown} />
       </Fact>

@@ -12,10 +12,12 @@ import { subjectRows } from "../view/finding-detail";
 import { FindingLine } from "../view/finding-line";
 import { Gpus } from "../view/gpus";
 import { HostRanks } from "../view/host-ranks";
+import { IncidentsHere } from "../view/incident/lines";
 import { Mark } from "../view/mark";
 import { Nics } from "../view/nics";
-import { Fact, PageHead } from "../view/page-head";
+import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
+import { hostMark } from "../view/standing";
 import { GroupsTable } from "../view/summation/groups-table";
 
 /** Findings of the past shown. */
@@ -36,7 +38,8 @@ export function HostPage({ host: name }: { host: string }) {
     <div id="host">
       <Head host={host} />
       <div class="column">
-        <Found host={name} firing={host.firing} resolved={resolved.value?.items ?? []} />
+        <IncidentsHere items={store.incidents.value.filter((one) => one.host === name || one.culprits.some((culprit) => culprit.host === name))} />
+        <Found host={name} firing={host.firing} resolved={resolved.value?.items} unread={resolved.refused} />
         <Panel id="nics" title="NICs" aside={<><ReadAt host={host} /><Export path={path} name={`nics-${name}`} rows={() => nicRows(host.hardware?.nics ?? [])} /></>}>
           {host.hardware == null ? (
             <p class="quiet">Nobody has read its hardware: an agent of this version does (`ringscope agent`).</p>
@@ -79,10 +82,11 @@ function Head({ host }: { host: HostDetail }) {
       crumbs={[["Hosts", store.link({ page: "hosts" })]]}
       name={
         <>
-          {host.degraded && <Mark kind={host.findings.critical > 0 ? "critical" : "warning"} label="degraded" />} {host.host}
+          <Mark kind={hostMark(host).kind} label={hostMark(host).label} /> {host.host}
         </>
       }
     >
+      <Stands {...hostMark(host)} />
       <Fact name="Jobs">
         {host.jobs.length === 0 ? <b>none</b> : host.jobs.map((job) => (
           <a key={job} href={store.link({ page: "job", job })}>
@@ -122,7 +126,7 @@ function ReadAt({ host }: { host: HostDetail }) {
   return <small>read at {moment(Date.parse(host.hardware.read_at), store.nowMs.value)}</small>;
 }
 
-function Found({ host, firing, resolved }: { host: string; firing: Finding[]; resolved: Finding[] }) {
+function Found({ host, firing, resolved = [], unread }: { host: string; firing: Finding[]; resolved: Finding[] | undefined; unread: string | undefined }) {
   const now = group(firing.filter((finding) => finding.state === "firing"));
   const past = group(resolved).slice(0, MAX_RESOLVED);
   return (
@@ -133,7 +137,8 @@ function Found({ host, firing, resolved }: { host: string; firing: Finding[]; re
       </>
     }>
       <ul class="findings" aria-label={`Findings on ${host}`}>
-        {now.length === 0 && past.length === 0 && <li class="quiet">Nothing was ever found on it.</li>}
+        {unread !== undefined && <li class="bad">What was found before is not known: {unread}</li>}
+        {now.length === 0 && past.length === 0 && unread === undefined && <li class="quiet">Nothing was ever found on it.</li>}
         {[...now, ...past].map((one) => (
           <FindingLine key={one.key} group={one} />
         ))}

@@ -1,15 +1,16 @@
 import type { HostSummary } from "../api";
 import { bandwidth, integer, plural, since } from "../pure/format";
-import { byName, worstFirst } from "../pure/health";
+import { inTrouble, worstFirst } from "../pure/condition";
+import { byName } from "../pure/names";
 import type { HostsRoute } from "../pure/route";
 import * as store from "../state/store";
 import { Export } from "../view/export";
 import { HeatMap } from "../view/heat-map";
-import { hostMark } from "../view/host-mark";
 import { hostRows, ShadeChoice, shadeOf } from "../view/hosts";
 import { Mark } from "../view/mark";
 import { Panel } from "../view/panel";
 import { Choice } from "../view/segments";
+import { hostMark } from "../view/standing";
 
 /** Rows drawn until all are asked for. */
 const FEW = 60;
@@ -106,10 +107,9 @@ function Table({ hosts, route }: { hosts: HostSummary[]; route: HostsRoute }) {
 
 function Row({ host }: { host: HostSummary }) {
   const nowMs = store.nowMs.peek();
-  const mark = hostMark(host, nowMs);
-  const why = host.reasons[0] ?? mark.why;
+  const mark = hostMark(host);
   return (
-    <tbody class={`is-${mark.kind}`} data-host={host.host}>
+    <tbody class={`is-${mark.kind}`} data-host={host.host} title={mark.loud ? undefined : mark.why}>
     <tr>
       <th scope="row">
         <a href={store.link({ page: "host", host: host.host })}>{host.host}</a>
@@ -128,9 +128,9 @@ function Row({ host }: { host: HostSummary }) {
       <td class="wide">{host.jobs.join(", ") || "none"}</td>
       <td class="wide quiet">{since(Date.parse(host.last_seen), nowMs)}</td>
     </tr>
-    {why !== undefined && (
+    {mark.loud && (
       <tr class="why">
-        <td colSpan={COLUMNS.length}>{why}</td>
+        <td colSpan={COLUMNS.length}>{mark.why}</td>
       </tr>
     )}
     </tbody>
@@ -139,8 +139,7 @@ function Row({ host }: { host: HostSummary }) {
 
 function kept({ q = "", job, degraded }: HostsRoute): HostSummary[] {
   const wanted = q.toLowerCase();
-  const nowMs = store.nowMs.peek();
   return store.hosts.value.items.filter((host) =>
     host.host.toLowerCase().includes(wanted) && (job === undefined || host.jobs.includes(job)) &&
-    (degraded === undefined || !["ok", "ended"].includes(hostMark(host, nowMs).kind)));
+    (degraded === undefined || inTrouble(host.standing)));
 }

@@ -9,10 +9,11 @@ import * as store from "../state/store";
 import { Communicators } from "../view/communicators";
 import { Export } from "../view/export";
 import { Findings } from "../view/findings";
+import { IncidentsHere, incidentsOf } from "../view/incident/lines";
 import { JobSeries } from "../view/job-series";
-import { Mark, type MarkKind } from "../view/mark";
-import { Fact, PageHead } from "../view/page-head";
+import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
+import { jobMark } from "../view/standing";
 import { GroupsTable } from "../view/summation/groups-table";
 import { Timeline } from "../view/timeline";
 
@@ -35,9 +36,10 @@ export function JobPage({ id }: { id: string }) {
     <>
       <Head job={job} />
       <div class="column">
+        <IncidentsHere items={incidentsOf(job)} />
         <Findings job={job} />
-        <Panel id="communicators" title={plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
-          <Communicators items={items} />
+        <Panel id="communicators" title={communicators.value === undefined ? "Communicators" : plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
+          {communicators.value === undefined ? <p class="quiet">{communicators.refused ?? "Asking for them …"}</p> : <Communicators items={items} />}
         </Panel>
         <Summation job={id} />
         <JobSeries job={id} fromMs={fromMs} endMs={endMs} />
@@ -68,15 +70,12 @@ function Summation({ job }: { job: string }) {
   );
 }
 
-const STATES: Record<Job["state"], MarkKind> = { running: "ok", stale: "stale", imported: "ended", ended: "ended" };
-
 function Head({ job }: { job: Job }) {
   return (
     <PageHead crumbs={[["Jobs", store.link({ page: "jobs" })]]} name={job.id}>
+      <Stands {...jobMark(job)} />
       <Fact name="State">
-        <b>
-          <Mark kind={STATES[job.state]} /> {job.state}
-        </b>
+        <b>{job.state}</b>
         <small>
           {job.state === "ended" ? `at ${moment(Date.parse(job.last_seen), store.nowMs.value)}` : `since ${since(Date.parse(job.first_seen), store.nowMs.value)}`}
         </small>

@@ -3,6 +3,7 @@ import * as store from "../state/store";
 import { Export } from "../view/export";
 import { Findings } from "../view/findings";
 import { Hosts, MAX_LISTED } from "../view/hosts";
+import { OpenIncidents } from "../view/incident/lines";
 import { JobsTable } from "../view/jobs-table";
 import { Panel } from "../view/panel";
 import { Throughput } from "../view/throughput";
@@ -18,6 +19,7 @@ export function OverviewPage() {
   const few = store.hosts.value.items.length <= MAX_LISTED;
   return (
     <div class="overview">
+      <OpenIncidents />
       <div class="column">
         <Hosts />
         <Panel id="jobs" title={plural(jobs.length, "job")} aside={<Export path="jobs?limit=1000" name="jobs" rows={() => jobRows(jobs)} />}>

@@ -1,7 +1,8 @@
 /** Which job and communicator are shown when the address names none: the one an operator would open first. Pure. */
 
 import type { CommunicatorSummary, FindingCounts, Job } from "../api";
-import { byName } from "./health";
+import { badness } from "./condition";
+import { byName } from "./names";
 
 const JOB_STATES = ["running", "stale", "imported", "ended"];
 const COMMUNICATOR_STATES = ["broken", "active", "forming", "ended"];
@@ -14,12 +15,12 @@ function size(job: Job): number {
   return job.world_size ?? job.n_processes;
 }
 
-/** Running before ended; worse findings first; killed processes next; then the largest, so that small jobs come and go below it. */
+/** Running before ended; what stands worse first, then worse findings; then the largest, so that small jobs come and go below it. */
 export function byUrgency(a: Job, b: Job): number {
   return (
     Number(a.state === "ended") - Number(b.state === "ended") ||
+    badness(b.standing) - badness(a.standing) ||
     severity(b.findings) - severity(a.findings) ||
-    b.n_killed - a.n_killed ||
     JOB_STATES.indexOf(a.state) - JOB_STATES.indexOf(b.state) ||
     Number(b.state !== "ended") * size(b) - Number(a.state !== "ended") * size(a) ||
     b.first_seen.localeCompare(a.first_seen) ||
@@ -27,13 +28,12 @@ export function byUrgency(a: Job, b: Job): number {
   );
 }
 
-/** In use before ended; degraded or broken first; larger first; then by name, else oldest first, as programs make the world's first. */
+/** In use before ended; what stands worse first; larger first; then by name, else oldest first, as programs make the world's first. */
 export function byWeight(a: CommunicatorSummary, b: CommunicatorSummary): number {
   return (
     Number(a.state === "ended") - Number(b.state === "ended") ||
+    badness(b.standing) - badness(a.standing) ||
     severity(b.findings) - severity(a.findings) ||
-    Number(b.degraded) - Number(a.degraded) ||
-    Number(b.state === "broken") - Number(a.state === "broken") ||
     b.n_ranks - a.n_ranks ||
     COMMUNICATOR_STATES.indexOf(a.state) - COMMUNICATOR_STATES.indexOf(b.state) ||
     byName(a.name ?? "", b.name ?? "") ||

@@ -2,7 +2,7 @@
 
 import type { CommunicatorSummary, Hop, Ring } from "../api";
 import { list, plural, rankRanges } from "./format";
-import { byName } from "./health";
+import { byName } from "./names";
 
 export type HopPart = "host" | "next" | "transport" | "NIC" | "GPUDirect";
 

@@ -2,8 +2,8 @@
 
 import type { Changed } from "../api";
 
-/** What changes an answer: a list, findings, hosts, summation groups, a communicator by id, or nothing but time. */
-export type Topic = "lists" | "findings" | "hosts" | "summation" | "never" | (string & {});
+/** What changes an answer: a list, findings, incidents, health, hosts, summation groups, a communicator by id, or nothing but time. */
+export type Topic = "lists" | "findings" | "incidents" | "health" | "hosts" | "summation" | "never" | (string & {});
 
 export interface Pace {
   /** After a change, not more often than this. */
@@ -17,6 +17,9 @@ const PACES: Record<string, Pace> = {
   lists: { minMs: 1_000, maxMs: 3_000 },
   hosts: { minMs: 1_000, maxMs: 3_000 },
   findings: { minMs: 500, maxMs: 15_000 },
+  // What everybody looks at first; small.
+  health: { minMs: 500, maxMs: 3_000 },
+  incidents: { minMs: 500, maxMs: 5_000 },
   summation: { minMs: 1_000, maxMs: 2_000 },
   never: { minMs: 1_000, maxMs: 15_000 },
 };
@@ -35,7 +38,12 @@ export interface Want {
   dirty: boolean;
   /** Characters of the last answer. */
   size: number;
+  /** How often in a row it was asked for in vain. */
+  failures?: number | undefined;
 }
+
+/** Who was refused asks less and less often, at last this seldom. */
+const MAX_WAIT_MS = 15_000;
 
 export function pace(on: Topic, size: number, everyMs?: number): Pace {
   const { minMs, maxMs } = PACES[on] ?? COMMUNICATOR;
@@ -46,6 +54,8 @@ export function pace(on: Topic, size: number, everyMs?: number): Pace {
 export function isDue(on: Topic, want: Want, nowMs: number, everyMs?: number): boolean {
   if (want.fetchedMs === undefined) return true;
   const age = nowMs - want.fetchedMs;
+  const { failures = 0 } = want;
+  if (failures > 0) return age >= Math.min(MAX_WAIT_MS, 1_000 * 2 ** Math.min(failures - 1, 10));
   const { minMs, maxMs } = pace(on, want.size, everyMs);
   return age >= (want.dirty ? minMs : maxMs);
 }
@@ -53,9 +63,11 @@ export function isDue(on: Topic, want: Want, nowMs: number, everyMs?: number): b
 /** The daemon names at most so many communicators in an event: with as many, any other may have changed too. */
 const MAX_NAMED = 256;
 
+const ALWAYS = new Set<Topic>(["lists", "hosts", "summation", "health", "incidents"]);
+
 export function touches(on: Topic, { communicators, findings }: Changed): boolean {
   if (on === "never") return false;
-  if (on === "lists" || on === "hosts" || on === "summation") return true;
+  if (ALWAYS.has(on)) return true;
   if (on === "findings") return findings;
   return communicators.length >= MAX_NAMED || communicators.includes(on);
 }

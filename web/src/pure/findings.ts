@@ -1,7 +1,7 @@
 /** Findings as an operator reads them: one line a conclusion, however many hosts or ranks it holds for. Pure. */
 
 import type { Finding, FindingKind, Job, Severity } from "../api";
-import { byName } from "./health";
+import { byName } from "./names";
 
 export interface FindingGroup {
   key: string;
@@ -27,6 +27,19 @@ const NAMES = {
   partly_seen: "Partly seen",
   nic_degraded: "NIC degraded",
   gpu_missing: "GPU missing",
+  waiting: "Waiting",
+  rank_missing: "Rank missing",
+  rank_dead: "Rank dead",
+  host_lost: "Host lost",
+  call_mismatch: "Call mismatch",
+  order_deadlock: "Order deadlock",
+  p2p_unmatched: "Send or receive unmatched",
+  transfer_stalled: "Transfer stalled",
+  device_stalled: "Device stalled",
+  init_stuck: "Init stuck",
+  async_error: "Asynchronous error",
+  teardown_stuck: "Teardown stuck",
+  kernel_fault: "Fault told by the kernel",
 } satisfies Record<Exclude<FindingKind, `sum_${string}`>, string>;
 
 /** Of the summation service. */

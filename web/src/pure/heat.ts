@@ -2,7 +2,7 @@
 
 import type { HostSummary } from "../api";
 import { bandwidth, integer } from "./format";
-import { byName } from "./health";
+import { byName } from "./names";
 
 export const SHADES = ["bandwidth", "channels", "nics"] as const;
 export type Shade = (typeof SHADES)[number];

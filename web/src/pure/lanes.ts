@@ -1,13 +1,13 @@
 /** Lifetimes of communicators and findings as bars in lanes, over a time range. Places are shares of the width, 0 to 1. Pure. */
 
-import type { CommunicatorSummary, Finding } from "../api";
+import type { CommunicatorSummary, Condition, Finding } from "../api";
 import { byWeight } from "./choose";
 import { stem } from "./compare";
 import { kindName, type FindingGroup } from "./findings";
 import { list } from "./format";
 import { distinctNames } from "./names";
 
-export type Tone = "ok" | "ended" | "broken" | "info" | "warning" | "critical";
+export type Tone = "ok" | "unknown" | "ended" | "broken" | "info" | "warning" | "critical";
 
 export interface Bar {
   id: string;
@@ -70,10 +70,12 @@ function endOf(ended: string | undefined): number | undefined {
   return ended === undefined ? undefined : Date.parse(ended);
 }
 
+const TONES: Record<Condition, Tone> = { healthy: "ok", unknown: "unknown", degraded: "warning", hung: "critical", failed: "broken" };
+
 function tone(one: CommunicatorSummary): Tone {
   if (one.state === "broken") return "broken";
-  if (one.degraded) return one.findings.critical > 0 ? "critical" : "warning";
-  return one.state === "ended" ? "ended" : "ok";
+  if (one.state === "ended") return "ended";
+  return TONES[one.standing.condition];
 }
 
 function overlaps(fromMs: number, toMs: number | undefined, range: Range): boolean {

@@ -15,3 +15,10 @@ export function distinctNames(all: Pick<CommunicatorSummary, "id" | "name" | "ho
     return [id, `${name} · ${hosts.length === 1 ? hosts[0] : id.slice(0, ID_CHARS)}`];
   }));
 }
+
+/** host-2 before host-10. */
+export function byName(a: string, b: string): number {
+  return COLLATOR.compare(a, b);
+}
+
+const COLLATOR = new Intl.Collator("en", { numeric: true });

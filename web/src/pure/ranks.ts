@@ -1,7 +1,8 @@
 /** The table of ranks: which rows, in which order. Pure. */
 
 import type { Rank, RankState } from "../api";
-import { byName } from "./health";
+import { badness } from "./condition";
+import { byName } from "./names";
 
 export type RankSort = "attention" | "rank" | "host" | "channels" | "operation";
 export type RankFilter = "all" | "late" | RankState;
@@ -40,9 +41,8 @@ const ORDERS: Record<RankSort, (a: Rank, b: Rank, behind: ReadonlyMap<number, nu
     (behind.get(b.rank) ?? -1) - (behind.get(a.rank) ?? -1) || (b.operation?.duration_s ?? 0) - (a.operation?.duration_s ?? 0),
 };
 
-/** Killed, silent and late ranks first. */
+/** Gone first, then those that others wait for, then what stands worse. */
 function weight(rank: Rank, behind: ReadonlyMap<number, number>): number {
-  if (rank.state === "killed") return 3;
-  if (behind.has(rank.rank)) return 2;
-  return rank.state === "running" ? 0 : 1;
+  const gone = rank.state === "killed" ? 20 : 0;
+  return gone + (behind.has(rank.rank) ? 10 : 0) + badness(rank.standing);
 }

@@ -34,6 +34,13 @@ export interface FindingsRoute {
   id?: string | undefined;
 }
 
+export interface IncidentsRoute {
+  page: "incidents";
+  state?: string | undefined;
+  job?: string | undefined;
+  host?: string | undefined;
+}
+
 export interface HostsRoute {
   page: "hosts";
   job?: string | undefined;
@@ -66,6 +73,8 @@ export type Place =
   | HostsRoute
   | { page: "host"; host: string; nic?: string | undefined }
   | FindingsRoute
+  | IncidentsRoute
+  | { page: "incident"; incident: string }
   | { page: "summation"; job?: string | undefined; state?: string | undefined }
   | SummationGroupRoute
   | { page: "runbook"; kind?: string | undefined };
@@ -81,6 +90,8 @@ const PAGES: Record<PageName, { folder: string; part?: string; optional?: true; 
   communicator: { folder: "communicators", part: "comm", query: ["channel", "rank", "host", "compare", "view"] },
   hosts: { folder: "hosts", query: ["job", "q", "shade", "degraded", "sort", "all"] },
   host: { folder: "hosts", part: "host", query: ["nic"] },
+  incidents: { folder: "incidents", query: ["state", "job", "host"] },
+  incident: { folder: "incidents", part: "incident", query: [] },
   findings: { folder: "findings", query: ["severity", "state", "kind", "job", "host", "id"] },
   summation: { folder: "summation", query: ["job", "state"] },
   "summation-group": { folder: "summation", part: "group", query: ["worker", "service", "shade"] },

@@ -1,7 +1,7 @@
 /** Bandwidth over time: the store's history, and what was seen live since. Pure. */
 
 import type { PrimitiveTotals, Series, SeriesLine } from "../api";
-import { byName } from "./health";
+import { byName } from "./names";
 
 /** One look at a communicator's counters. */
 export interface Sample {

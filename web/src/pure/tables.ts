@@ -1,6 +1,6 @@
 /** Rows of the tables of a job, a communicator and a host, to be taken into a spreadsheet. Their heads are the API's words. Pure. */
 
-import type { CommunicatorSummary, Finding, Gpu, HostChannels, HostRank, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
+import type { CommunicatorSummary, Finding, Gpu, HostChannels, HostRank, Incident, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
 import { purposeBadge } from "./purpose";
 import type { CsvValue } from "./csv";
 
@@ -71,4 +71,9 @@ export function historyRows(items: HostChannels[]): Rows {
 export function seriesRows(timesMs: number[], lines: SeriesLine[]): Rows {
   const head = ["time", ...lines.map((line) => [line.primitive, line.host, line.comm].filter(Boolean).join(" "))];
   return [head, ...timesMs.map((ms, i) => [new Date(ms).toISOString(), ...lines.map((line) => line.values[i])])];
+}
+
+export function incidentRows(items: Incident[]): Rows {
+  const head = ["id", "state", "severity", "finding", "sentence", "job", "host", "rank", "comm", "n_victims", "began_at", "first_seen", "resolved_at"] as const;
+  return [[...head, "acknowledged_by", "silenced_until"], ...items.map((one) => [...head.map((name) => one[name]), one.acknowledged?.by, one.silenced_until])];
 }

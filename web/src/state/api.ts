@@ -7,19 +7,24 @@ import { batch, signal, type ReadonlySignal, type Signal } from "@preact/signals
 import { useRef } from "preact/hooks";
 import type { Changed, Page } from "../api";
 import { isDue, touches, type Topic, type Want } from "../pure/due";
-import { read, readAll, Refused, type List, type Read } from "./client";
+import { away, distinct, type Fault } from "../pure/fault";
+import { Failed, read, readAll, type List, type Read } from "./client";
 
 export interface Answer<T> {
   /** Undefined: not known yet, refused, or missing. */
   value: T | undefined;
-  /** What the daemon refused, in its words; the last value stays beside it. */
+  /** Why there is no newer answer; the last value stays beside it. */
+  fault?: Fault | undefined;
+  /** The same in words. */
   refused?: string | undefined;
+  /** With a fault: when the value beside it came, on this browser's clock. */
+  atMs?: number | undefined;
   /** The daemon knows no such thing. */
   missing: boolean;
 }
 
 export interface Options {
-  /** What changes it: "lists", "findings", "hosts", "summation", a communicator's id, or "never". */
+  /** What changes it: "lists", "health", "incidents", "findings", "hosts", "summation", a communicator's id, or "never". */
   on: Topic;
   /** Without any change, ask this often. */
   everyMs?: number;
@@ -33,6 +38,8 @@ interface Entry {
   watched: boolean;
   asking: boolean;
   want: Want;
+  /** When the last good answer came. */
+  goodMs?: number;
   /** Asks; true if the answer differs from the last. */
   ask: () => Promise<unknown>;
 }
@@ -122,7 +129,7 @@ export function markDirty(changed?: Changed): void {
   for (const { on, want } of entries.values()) if (changed === undefined || touches(on, changed)) want.dirty = true;
 }
 
-/** Asks for what is due. Throws if the daemon cannot be reached; what it refuses is put beside the answer. */
+/** Asks for what is due. Throws if nobody answers; what is refused, or answered by somebody else, is put beside the last answer. */
 export async function refreshDue(): Promise<void> {
   const nowMs = Date.now();
   const due = [...entries.values()].filter((one) => one.watched && !one.asking && isDue(one.on, one.want, nowMs, one.everyMs));
@@ -134,7 +141,7 @@ export async function refreshDue(): Promise<void> {
   const alone = due.filter((one) => !SUMMARY.has(one.on));
   await Promise.all([round(together), ...alone.map((one) => round([one]))]);
 }
-const SUMMARY = new Set<Topic>(["lists", "hosts", "findings"]);
+const SUMMARY = new Set<Topic>(["health", "incidents", "lists", "hosts", "findings"]);
 
 async function round(asked: Entry[]): Promise<void> {
   if (asked.length === 0) return;
@@ -147,7 +154,7 @@ async function round(asked: Entry[]): Promise<void> {
   const startMs = performance.now();
   batch(() => {
     asked.forEach((one, i) => put(one, outcomes[i]!));
-    noteRefusals();
+    noteFaults();
   });
   // What the answers change is drawn in a task or a microtask of its own: the measure ends behind it.
   setTimeout(() => performance.measure("ringscope-update", { start: startMs, end: performance.now() }));
@@ -155,14 +162,15 @@ async function round(asked: Entry[]): Promise<void> {
   if (lost !== undefined && "lost" in lost) throw lost.lost;
 }
 
-type Outcome = { value: unknown } | { refused: string } | { missing: true } | { lost: unknown };
+type Outcome = { value: unknown } | { fault: Fault } | { missing: true } | { lost: unknown };
 
 async function answerOf(one: Entry): Promise<Outcome> {
   try {
     return { value: await one.ask() };
   } catch (error) {
-    if (error instanceof Refused) return error.status === 404 ? { missing: true } : { refused: error.message };
-    return { lost: error };
+    const fault = error instanceof Failed ? error.fault : away();
+    if (fault.kind === "away") return { lost: error };
+    return fault.kind === "refused" && fault.status === 404 ? { missing: true } : { fault };
   } finally {
     one.asking = false;
   }
@@ -172,24 +180,40 @@ async function answerOf(one: Entry): Promise<Outcome> {
 function put(one: Entry, outcome: Outcome): void {
   const last = one.answer.peek();
   if ("value" in outcome) {
-    if (outcome.value !== last.value || last.refused !== undefined) one.answer.value = { value: outcome.value, missing: false };
+    one.goodMs = Date.now();
+    one.want.failures = 0;
+    if (outcome.value !== last.value || last.fault !== undefined || last.missing) one.answer.value = { value: outcome.value, missing: false };
   } else if ("missing" in outcome) {
+    one.want.failures = 0;
     if (!last.missing) one.answer.value = { value: undefined, missing: true };
   } else {
     one.want.dirty = true;
-    if ("refused" in outcome && last.refused !== outcome.refused) {
-      one.answer.value = { value: last.value, missing: false, refused: outcome.refused };
+    if ("fault" in outcome) {
+      one.want.failures = (one.want.failures ?? 0) + 1;
+      if (last.fault?.words !== outcome.fault.words) {
+        one.answer.value = { value: last.value, missing: false, fault: outcome.fault, refused: outcome.fault.words, atMs: one.goodMs };
+      }
     }
   }
 }
 
-/** What the daemon refuses at the moment of what is on the screen, in its words. */
-export const refused = signal<string[]>([]);
+/** What is wrong with the answers that the screen shows, and the age of the oldest of them. */
+export interface Faults {
+  faults: Fault[];
+  /** When the oldest value beside a fault came. Absent: there is none. */
+  oldestMs?: number | undefined;
+}
 
-function noteRefusals(): void {
-  const words = [...entries.values()].filter((one) => one.watched).map((one) => one.answer.peek().refused);
-  const distinct = [...new Set(words.filter((one) => one !== undefined))];
-  if (distinct.join() !== refused.peek().join()) refused.value = distinct;
+export const faulty = signal<Faults>({ faults: [] });
+
+function noteFaults(): void {
+  const bad = [...entries.values()].filter((one) => one.watched).map((one) => one.answer.peek()).filter((one) => one.fault !== undefined);
+  const faults = distinct(bad.map((one) => one.fault!));
+  const times = bad.flatMap((one) => (one.value !== undefined && one.atMs !== undefined ? [one.atMs] : []));
+  const oldestMs = times.length === 0 ? undefined : Math.min(...times);
+  const last = faulty.peek();
+  const key = (all: Fault[]) => all.map((one) => one.words).join("\n");
+  if (key(faults) !== key(last.faults) || oldestMs !== last.oldestMs) faulty.value = { faults, oldestMs };
 }
 
 /** Without what names the time range. */

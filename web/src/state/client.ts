@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Page, Problem } from "../api";
+import { away, faultOf, redirected, type Fault } from "../pure/fault";
 
 export const API = "api/v1/";
 
@@ -15,26 +16,29 @@ export const clockOffsetMs = signal(0);
 /** `Date` has whole seconds: a smaller difference says nothing. */
 const MIN_CLOCK_OFFSET_MS = 2_000;
 
-/** The daemon answered, and said no. */
-export class Refused extends Error {
-  constructor(
-    readonly status: number,
-    detail: string,
-  ) {
-    super(detail);
+/** There is no answer, or none of the daemon's. */
+export class Failed extends Error {
+  constructor(readonly fault: Fault) {
+    super(fault.words);
   }
 }
 
-/** The text of an answer. `no-cache`: the browser keeps it and asks with its ETag whether it still holds. */
-async function text(path: string): Promise<string> {
-  const response = await fetch(API + path, {
-    headers: { accept: "application/json" },
-    cache: "no-cache",
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  });
+/** `fetch`, with all that is no answer of the daemon as `Failed`. The daemon sends nobody elsewhere: who does is a login. */
+export async function ask(path: string, init: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(API + path, { ...init, redirect: "manual" });
+  } catch (error) {
+    throw new Failed(error instanceof DOMException && error.name === "TimeoutError" ? away(TIMEOUT_MS / 1000) : away());
+  }
+  if (response.type === "opaqueredirect") throw new Failed(redirected());
   noteClock(response.headers.get("date"));
-  if (!response.ok) throw new Refused(response.status, await problemOf(response));
-  return response.text();
+  if (!response.ok) throw new Failed(faultOf(response.status, contentType(response), await problemOf(response)));
+  return response;
+}
+
+export function contentType(response: Response): string {
+  return response.headers.get("content-type") ?? "";
 }
 
 export interface List<T> {
@@ -49,10 +53,11 @@ export interface Read<T> {
   value: T;
 }
 
-/** Reads `path`; an answer equal to `last` is not parsed again. */
+/** Reads `path`; an answer equal to `last` is not parsed again. `no-cache`: the browser keeps it and asks with its ETag whether it still holds. */
 export async function read<T>(path: string, last?: Read<T>): Promise<Read<T>> {
-  const now = await text(path);
-  return last?.text === now ? last : { text: now, value: JSON.parse(now) as T };
+  const response = await ask(path, { headers: { accept: "application/json" }, cache: "no-cache", signal: AbortSignal.timeout(TIMEOUT_MS) });
+  const now = await bodyOf(response);
+  return last?.text === now ? last : { text: now, value: parsed<T>(now, response) };
 }
 
 /** Reads the pages of a list; those equal to `last` are not parsed again. */
@@ -61,7 +66,8 @@ export async function readAll<T>(path: string, last: Read<Page<T>>[] = []): Prom
   const join = path.includes("?") ? "&" : "?";
   let at = "";
   while (pages.length < MAX_PAGES) {
-    const page = await read(`${path}${join}limit=${PAGE_LIMIT}${at}`, last[pages.length]);
+    const page = await read<Page<T>>(`${path}${join}limit=${PAGE_LIMIT}${at}`, last[pages.length]);
+    if (!Array.isArray(page.value.items)) throw new Failed(faultOf(200, ""));
     pages.push(page);
     const cursor = page.value.next_cursor;
     if (cursor == null) break;
@@ -70,12 +76,44 @@ export async function readAll<T>(path: string, last: Read<Page<T>>[] = []): Prom
   return pages;
 }
 
-async function problemOf(response: Response): Promise<string> {
+/** Tells the daemon something. */
+export async function post(path: string, body: unknown): Promise<void> {
+  const response = await ask(path, {
+    method: "POST",
+    headers: { accept: "application/json", "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  // A login page says 200 too: then nothing was kept.
+  if (/html/i.test(contentType(response))) throw new Failed(faultOf(response.status, contentType(response)));
+}
+
+/** A body may break off as well. */
+async function bodyOf(response: Response): Promise<string> {
   try {
-    const problem = (await response.json()) as Problem;
-    return problem.detail || problem.title;
+    return await response.text();
   } catch {
-    return response.statusText || `status ${response.status}`;
+    throw new Failed(away());
+  }
+}
+
+function parsed<T>(text: string, response: Response): T {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value as T;
+  } catch {
+    // Said below.
+  }
+  throw new Failed(faultOf(response.status, contentType(response)));
+}
+
+/** What the daemon itself says of its refusal; undefined: it is somebody else's. */
+async function problemOf(response: Response): Promise<Problem | undefined> {
+  try {
+    const problem = (await response.json()) as Partial<Problem> | null;
+    return typeof problem?.title === "string" ? { detail: "", ...problem } as Problem : undefined;
+  } catch {
+    return undefined;
   }
 }
 

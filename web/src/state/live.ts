@@ -2,9 +2,10 @@
 
 import type { Changed } from "../api";
 import { backoffMs } from "../pure/backoff";
+import { away, faultOf, type Fault } from "../pure/fault";
 import { EventParser } from "../pure/sse";
 import { markDirty, onWatched, refreshDue } from "./api";
-import { API } from "./client";
+import { ask, contentType, Failed } from "./client";
 import * as store from "./store";
 
 /** The daemon says something every 10 s: after more than two of these the connection is dead. */
@@ -31,16 +32,18 @@ let wake = (): void => {};
 /** One connection after the other, for ever. */
 async function listen(): Promise<never> {
   for (let failures = 0; ; ) {
+    let fault: Fault = away();
     try {
       await connection(() => {
         failures = 0;
       });
-    } catch {
-      // Away: said below, tried again.
+    } catch (error) {
+      // Said on the page, tried again.
+      if (error instanceof Failed) fault = error.fault;
     }
     failures += 1;
     const waitMs = backoffMs(failures, Math.random());
-    store.connection.value = { state: "away", nextTryMs: Date.now() + waitMs };
+    store.connection.value = { state: "away", fault, nextTryMs: Date.now() + waitMs };
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, waitMs);
       wake = () => {
@@ -58,12 +61,9 @@ async function connection(opened: () => void): Promise<void> {
   drop = controller;
   let watchdog = setTimeout(() => controller.abort(), SILENCE_MS);
   try {
-    const response = await fetch(`${API}events`, {
-      headers: { accept: "text/event-stream" },
-      cache: "no-store",
-      signal: controller.signal,
-    });
-    if (!response.ok || response.body === null) throw new Error(`events: status ${response.status}`);
+    const response = await ask("events", { headers: { accept: "text/event-stream" }, cache: "no-store", signal: controller.signal });
+    // A login page says 200 too.
+    if (response.body === null || !contentType(response).startsWith("text/event-stream")) throw new Failed(faultOf(response.status, contentType(response)));
     opened();
     heard();
     markDirty();

@@ -1,11 +1,13 @@
-/** What every page shares, as signals: the address, the clock, the lists, and the sentence made of them. */
+/** What every page shares, as signals: the address, the clock, the lists, and how the daemon says that things stand. */
 
 import { computed, signal } from "@preact/signals";
-import type { CommunicatorDetail, CommunicatorSummary, Finding, HostSummary, Job } from "../api";
+import type { CommunicatorDetail, CommunicatorSummary, Finding, Health, HostSummary, Incident, Job } from "../api";
 import { byUrgency, byWeight } from "../pure/choose";
-import { health } from "../pure/health";
+import { inTrouble } from "../pure/condition";
+import type { Fault } from "../pure/fault";
+import { suspects, worstIncidentsFirst } from "../pure/incidents";
 import { distinctNames } from "../pure/names";
-import { progress, type Trouble } from "../pure/progress";
+import { positions } from "../pure/positions";
 import { resolve } from "../pure/range";
 import { format, parse, type Place, type Span } from "../pure/route";
 import { list, resource } from "./api";
@@ -14,8 +16,8 @@ import { clockOffsetMs, type List } from "./client";
 export type Connection =
   | { state: "connecting" }
   | { state: "live" }
-  /** `nextTryMs`: when the daemon is asked again. */
-  | { state: "away"; nextTryMs: number };
+  /** `fault`: why; `nextTryMs`: when the daemon is asked again. */
+  | { state: "away"; fault: Fault; nextTryMs: number };
 
 export const connection = signal<Connection>({ state: "connecting" });
 /** When the daemon was last heard, on this browser's clock. */
@@ -44,11 +46,38 @@ export function replace(place: Place & Span): void {
 export const range = computed(() => resolve(route.value, nowMs.value));
 
 const none: List<never> = { items: [], more: false };
+const healthAnswer = resource<Health>("health", { on: "health" });
+const incidentsAnswer = list<Incident>("incidents?state=firing", { on: "incidents" });
 const jobsAnswer = list<Job>("jobs", { on: "lists" });
 const hostsAnswer = list<HostSummary>("nodes", { on: "hosts" });
 const firingAnswer = list<Finding>("findings?state=firing", { on: "findings" });
-/** Whether the lists have been fetched at all: before, nothing is known, not even that there is nothing. */
-export const loaded = computed(() => [jobsAnswer, hostsAnswer, firingAnswer].every((one) => one.value.value !== undefined || one.value.refused !== undefined));
+const core = computed(() => [healthAnswer, incidentsAnswer, jobsAnswer, hostsAnswer, firingAnswer].map((one) => one.value));
+/** Whether all has been fetched that the page is made of: before, nothing is known, not even that there is nothing. */
+export const loaded = computed(() => core.value.every((one) => one.value !== undefined));
+/** Why it cannot be: the first of what is missing. */
+export const unreadable = computed((): Fault | undefined => {
+  if (loaded.value) return undefined;
+  const { value } = connection;
+  if (value.state === "away") return value.fault;
+  const bad = core.value.find((one) => one.value === undefined && (one.fault !== undefined || one.missing));
+  return bad === undefined ? undefined : (bad.fault ?? OTHER_VERSION);
+});
+const OTHER_VERSION: Fault = {
+  kind: "refused",
+  status: 404,
+  words: "Status 404 Not Found: this daemon does not know what the page asks for.",
+  advice: "The page is of another version than the daemon: reload it.",
+};
+/** Since when the sentence above the page is old, on this browser's clock. Absent: it is not. */
+export const staleMs = computed((): number | undefined => {
+  if (connection.value.state === "away") return heardMs.value ?? undefined;
+  const { fault, atMs } = healthAnswer.value;
+  return fault === undefined ? undefined : atMs;
+});
+
+export const health = computed(() => healthAnswer.value.value);
+/** Open, worst first. */
+export const incidents = computed(() => worstIncidentsFirst(incidentsAnswer.value.value?.items ?? []));
 export const jobs = computed(() => jobsAnswer.value.value ?? none as List<Job>);
 export const hosts = computed(() => hostsAnswer.value.value ?? none as List<HostSummary>);
 export const firing = computed(() => firingAnswer.value.value ?? none as List<Finding>);
@@ -59,63 +88,43 @@ export const jobId = computed((): string | undefined => {
   const at = route.value;
   if (at.page === "job") return at.job;
   if (at.page === "communicator") return watched.value?.job;
+  const incident = at.page === "incident" ? incidents.value.find((one) => one.id === at.incident) : undefined;
+  if (incident !== undefined && incident.job !== "") return incident.job;
   return sortedJobs.value[0]?.id;
 });
 export const job = computed(() => jobs.value.items.find((one) => one.id === jobId.value));
 
 /** Of that job, the one to look at first in front. */
-export const communicators = computed(() => {
+const communicatorsAnswer = computed(() => {
   const id = jobId.value;
-  if (id === undefined) return none as List<CommunicatorSummary>;
-  return list<CommunicatorSummary>(`communicators?job=${encodeURIComponent(id)}`, { on: "lists" }).value.value ?? (none as List<CommunicatorSummary>);
+  return id === undefined ? undefined : list<CommunicatorSummary>(`communicators?job=${encodeURIComponent(id)}`, { on: "lists" }).value;
 });
+export const communicators = computed(() => communicatorsAnswer.value?.value ?? (none as List<CommunicatorSummary>));
+/** Whether the daemon has said which there are. */
+export const communicatorsKnown = computed(() => communicatorsAnswer.value?.value !== undefined);
 export const sortedCommunicators = computed(() => [...communicators.value.items].sort(byWeight));
 /** Names by id, of the communicators of that job. */
 export const communicatorNames = computed(() => distinctNames(communicators.value.items));
 
-/** The communicator that the address is about, else the first of the most urgent job: where waiting ranks are looked for. */
-export const communicatorId = computed((): string | undefined => {
-  const at = route.value;
-  return at.page === "communicator" ? at.comm : sortedCommunicators.value[0]?.id;
-});
+/** The communicator that the address is about. */
+export const communicatorId = computed((): string | undefined => (route.value.page === "communicator" ? route.value.comm : undefined));
 export const watchedAnswer = computed(() => {
   const id = communicatorId.value;
   return id === undefined ? undefined : resource<CommunicatorDetail>(`communicators/${encodeURIComponent(id)}`, { on: id }).value;
 });
 export const watched = computed(() => watchedAnswer.value?.value);
 export const ranks = computed(() => watched.value?.ranks ?? []);
-export const ranksProgress = computed(() => progress(ranks.value));
+/** Where they stand against each other, for who reads the table: facts, no judgement. */
+export const rankPositions = computed(() => positions(ranks.value));
+/** Open incidents in the communicator on the screen. */
+export const watchedIncidents = computed(() => incidents.value.filter((one) => one.comm !== "" && one.comm === watched.value?.id));
+/** Ranks of it that the others wait for, or that differ, as the daemon says. */
+export const accusedRanks = computed((): ReadonlySet<number> =>
+  new Set(watchedIncidents.value.flatMap((one) => one.culprits).flatMap(({ rank }) => (rank === undefined ? [] : [rank]))));
 
-export const degradedHosts = computed(
-  () => new Map(hosts.value.items.filter((host) => host.degraded).map((host) => [host.host, host])),
-);
-/** By whole ten seconds: the sentence must not be read out anew every second. */
-const calmNowMs = computed(() => Math.floor(nowMs.value / 10_000) * 10_000);
-/** Kept by its text, so that the sentence above the page changes only when its words do. */
-const trouble = computed<Trouble | undefined>((): Trouble | undefined => {
-  const next = ranksProgress.value.trouble;
-  const last = troubleSeen;
-  troubleSeen = last !== undefined && next?.words === last.words ? last : next;
-  return troubleSeen;
-});
-let troubleSeen: Trouble | undefined;
-/** Killed ranks of the communicator on the screen, by host. */
-export const killedByHost = computed(() => {
-  const byHost = new Map<string, number[]>();
-  for (const rank of ranks.value) {
-    if (rank.state === "killed") byHost.set(rank.host, [...(byHost.get(rank.host) ?? []), rank.rank]);
-  }
-  return byHost;
-});
-/** Ranks of it that live, and that the others wait for, by host. */
-export const lateByHost = computed(() => {
-  const byHost = new Map<string, number[]>();
-  for (const rank of ranks.value) {
-    if (rank.state === "killed" || !ranksProgress.value.behind.has(rank.rank)) continue;
-    byHost.set(rank.host, [...(byHost.get(rank.host) ?? []), rank.rank]);
-  }
-  return byHost;
-});
-export const headline = computed(() =>
-  health(jobs.value.items, hosts.value.items, firing.value.items, trouble.value, calmNowMs.value, ranksProgress.value.end),
-);
+/** Hosts that an open incident accuses. */
+export const accusedHosts = computed((): ReadonlySet<string> => new Set(incidents.value.flatMap((one) => [one.host, ...one.culprits.map(({ host }) => host)])));
+
+export const hostsInTrouble = computed(() => new Set(hosts.value.items.filter((host) => inTrouble(host.standing)).map((host) => host.host)));
+/** Hosts to look at, worst first. */
+export const suspectHosts = computed(() => suspects(incidents.value, hosts.value.items));

@@ -4,9 +4,9 @@ import { byWeight } from "../pure/choose";
 import { bandwidth, integer, list, moment, plural } from "../pure/format";
 import { distinctNames } from "../pure/names";
 import * as store from "../state/store";
-import { communicatorMark } from "./communicator-mark";
 import { Mark } from "./mark";
 import { Purpose } from "./purpose";
+import { communicatorMark } from "./standing";
 
 /** Rows before all are asked for. */
 const FEW = 24;
@@ -55,15 +55,16 @@ export function Communicators({ items }: { items: CommunicatorSummary[] }) {
 
 function Row({ one, name }: { one: CommunicatorSummary; name: string }) {
   const known = one.base !== null || one.final_channels !== null;
+  const mark = communicatorMark(one);
   return (
-    <tr class={`${one.degraded ? "degraded" : ""}${one.state !== "ended" && one.findings.critical > 0 ? " is-critical" : ""}${one.state === "ended" ? " over" : ""}`} data-comm={one.id}>
+    <tr class={`is-${mark.kind}${one.state === "ended" ? " over" : ""}`} data-comm={one.id} title={mark.why}>
       <th scope="row">
         <a href={store.link({ page: "communicator", comm: one.id })}>{name}</a>
         {one.coverage.state === "partly" && one.state !== "ended" && <small class="partly"> partly seen</small>}
       </th>
       <td data-label="For">{one.purpose == null ? <span class="quiet">–</span> : <Purpose of={one} />}</td>
       <td data-label="State" class="state">
-        <Mark {...communicatorMark(one)} /> {one.state}
+        <Mark kind={mark.kind} /> {mark.label}{mark.label !== one.state && mark.kind !== "ok" && `, ${one.state}`}
         <small>{one.ended === undefined ? ` since ${moment(Date.parse(one.created), store.nowMs.value)}` : ` at ${moment(Date.parse(one.ended), store.nowMs.value)}`}</small>
       </td>
       <td data-label="Ranks" class="number" title={one.n_ranks_seen < one.n_ranks ? `${plural(one.n_ranks_seen, "rank")} heard of` : ""}>{integer(one.n_ranks)}</td>

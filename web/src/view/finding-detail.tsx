@@ -1,8 +1,7 @@
-import type { Evidence, Finding, RunbookEntry } from "../api";
-import { advice } from "../pure/advice";
+import type { Detail, Evidence, Finding, RunbookEntry } from "../api";
 import { causeWords } from "../pure/cause";
 import type { FindingGroup } from "../pure/findings";
-import { duration, integer, list, moment } from "../pure/format";
+import { duration, integer, list, moment, plural } from "../pure/format";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "./export";
@@ -18,6 +17,7 @@ export function FindingDetail({ group }: { group: FindingGroup }) {
     <div class="finding-detail">
       <Places group={group} />
       <Numbers finding={first} count={all.length} />
+      <Details items={first.details ?? []} />
       <Proof findings={all} />
       <ToDo finding={first} />
       <p class="about">
@@ -40,6 +40,11 @@ function Places({ group: { first, hosts, comms } }: { group: FindingGroup }) {
         </li>
       ))}
       {hosts.length > MAX_SUBJECTS && <li class="quiet">and {integer(hosts.length - MAX_SUBJECTS)} more</li>}
+      {first.incident !== undefined && first.incident !== "" && (
+        <li>
+          <a class="chip" href={store.link({ page: "incident", incident: first.incident })}>its incident</a>
+        </li>
+      )}
       {first.nic != null && (
         <li>
           <a class="chip" href={store.link({ page: "host", host: first.host, nic: first.nic })}>NIC {first.nic}</a>
@@ -80,13 +85,15 @@ function Numbers({ finding, count }: { finding: Finding; count: number }) {
   const facts: [string, string | undefined][] = [
     ["Cause", causeWords(finding.cause)],
     ["Held back by", finding.culprits === undefined || finding.culprits.length === 0 ? undefined : list(finding.culprits)],
+    ["Wait because of it", finding.n_victims === undefined || finding.n_victims === 0 ? undefined : plural(finding.n_victims, "rank")],
+    ["Began", finding.began_at === undefined ? undefined : at(finding.began_at)],
     ["Rank", finding.rank == null ? undefined : String(finding.rank)],
     ["Channel", finding.channel == null ? undefined : String(finding.channel)],
     ["Subjects", count > 1 ? integer(count) : undefined],
     ["First seen", at(finding.first_seen)],
     ["Last seen", at(finding.last_seen)],
     ["Resolved", finding.resolved_at == null ? undefined : at(finding.resolved_at)],
-    [finding.state === "firing" ? "Fires for" : "Lasted", duration(Math.max(0, (endMs - Date.parse(finding.first_seen)) / 1000))],
+    [finding.state === "firing" ? "Fires for" : "Lasted", duration(Math.max(0, (endMs - Date.parse(finding.began_at ?? finding.first_seen)) / 1000))],
   ];
   return (
     <dl class="numbers">
@@ -100,11 +107,31 @@ function Numbers({ finding, count }: { finding: Finding; count: number }) {
   );
 }
 
+/** What else was found out: stacks, system calls, calls side by side, messages of the kernel. */
+export function Details({ items }: { items: Detail[] }) {
+  return (
+    <>
+      {items.map((one) => (
+        <figure key={`${one.title}${one.lines[0]}`} class="known">
+          <figcaption>{one.title}</figcaption>
+          <ol tabIndex={0} aria-label={one.title}>
+            {one.lines.map((line, i) => (
+              <li key={i}>
+                <code>{line}</code>
+              </li>
+            ))}
+          </ol>
+        </figure>
+      ))}
+    </>
+  );
+}
+
 /** Lines shown of a conclusion that many share. */
 const MAX_LINES = 60;
 
 /** The lines of logs and kernel files that prove it, each once, by file. */
-function Proof({ findings }: { findings: Finding[] }) {
+export function Proof({ findings }: { findings: Finding[] }) {
   const files = new Map<string, Map<number, Evidence>>();
   for (const line of findings.flatMap((finding) => finding.evidence ?? []).slice(0, MAX_LINES)) {
     const lines = files.get(line.file) ?? new Map<number, Evidence>();
@@ -140,11 +167,10 @@ function Proof({ findings }: { findings: Finding[] }) {
 function ToDo({ finding }: { finding: Finding }) {
   const runbook = useApi<RunbookEntry[]>("runbook", { on: "never", everyMs: 600_000 });
   const entry = runbook.value?.find((one) => one.finding === finding.finding);
-  const mine = advice(finding);
   return (
     <section class="to-do" aria-label="What to do">
       <h3>What to do</h3>
-      {mine !== undefined && <p>{withCommands(mine)}</p>}
+      {finding.advice !== undefined && finding.advice !== "" && <p>{withCommands(finding.advice)}</p>}
       {entry !== undefined && <Steps entry={entry} />}
       <p>
         <a href={store.link({ page: "runbook", kind: finding.finding })}>Runbook</a>

@@ -6,12 +6,19 @@ import { kindName } from "../pure/findings";
 import type { FindingsRoute } from "../pure/route";
 import * as store from "../state/store";
 import { Mark } from "./mark";
+import { withCommands } from "./with-commands";
 
 /** One conclusion: what, where else, since when. */
-export function FindingLine({ group, open, children }: { group: FindingGroup; open?: boolean; children?: ComponentChildren }) {
+export function FindingLine({ group, open, within = false, children }: {
+  group: FindingGroup;
+  open?: boolean;
+  /** On the page of its incident, which need not be named. */
+  within?: boolean;
+  children?: ComponentChildren;
+}) {
   const { first, all, comms } = group;
   const nowMs = store.nowMs.value;
-  const start = Math.min(...all.map((finding) => Date.parse(finding.first_seen)));
+  const start = Math.min(...all.map((finding) => Date.parse(finding.began_at ?? finding.first_seen)));
   const also = others(group);
   return (
     <li class={`finding severity-${first.severity} ${first.state}`}>
@@ -19,13 +26,18 @@ export function FindingLine({ group, open, children }: { group: FindingGroup; op
       <div>
         <p class="message">
           <a href={store.link({ ...filters(), page: "findings", id: open ? undefined : first.id })} {...(open === undefined ? {} : { "aria-expanded": open })}>
-            {first.message}
+            {withCommands(first.message)}
           </a>
         </p>
         {also !== "" && <p class="also">The same on {also}.</p>}
         <p class="about">
           <span>{kindName(first.finding)}</span>
-          <span>cause: {causeWords(first.cause)}</span>
+          {first.cause !== "" && <span>cause: {causeWords(first.cause)}</span>}
+          {!within && first.incident !== undefined && first.incident !== "" && (
+            <span>
+              <a href={store.link({ page: "incident", incident: first.incident })}>incident</a>
+            </span>
+          )}
           {first.culprits !== undefined && first.culprits.length > 0 && <span>held back by {list(first.culprits)}</span>}
           {first.job !== "" && store.jobs.value.items.length > 1 && <span>{first.job}</span>}
           {comms.length > 1 && <span title={comms.map(nameOf).join(", ")}>{named(comms)}</span>}

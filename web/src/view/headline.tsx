@@ -1,21 +1,23 @@
 import type { ComponentChildren } from "preact";
+import type { HealthLevel } from "../api";
 import { bandwidth, duration, integer, moment, plural, words } from "../pure/format";
-import type { Level } from "../pure/health";
 import * as store from "../state/store";
 import { Mark, type MarkKind } from "./mark";
 import { withCommands } from "./with-commands";
 
-const MARKS: Record<Level, MarkKind> = {
+const MARKS: Record<HealthLevel, MarkKind> = {
   empty: "info",
   idle: "ended",
   ok: "ok",
+  unknown: "unknown",
   warning: "warning",
   critical: "critical",
 };
-const LEVELS: Record<Level, string> = {
+const LEVELS: Record<HealthLevel, string> = {
   empty: "No job",
   idle: "Idle",
   ok: "Healthy",
+  unknown: "Not everything is known",
   warning: "Warning",
   critical: "Critical",
 };
@@ -23,26 +25,65 @@ const LEVELS: Record<Level, string> = {
 /** Suspects named by link; the hosts panel has the others. */
 const MAX_SUSPECTS = 3;
 
-/** The answer to: is something wrong, where, since when. */
+/** The answer to: is something wrong, where, since when. It is the daemon's, word for word; what is old says so. */
 export function Headline() {
-  const { level, sentence, advice } = store.headline.value;
+  const health = store.health.value;
+  if (health === undefined) return null;
+  const { level, sentence, advice, unknown } = health;
+  const old = store.staleMs.value !== undefined;
+  // What was well a minute ago need not be so now.
+  const shown = old && level !== "critical" && level !== "warning" ? "unknown" : level;
   return (
-    <section class={`headline level-${level}${store.route.value.page === "overview" ? "" : " compact"}`} aria-label="Health">
+    <section class={`headline level-${shown}${store.route.value.page === "overview" ? "" : " compact"}${isSaidBelow(sentence) ? " unseen" : ""}`} aria-label="Health">
       <div class="verdict">
-        <Mark kind={MARKS[level]} label={LEVELS[level]} large />
+        <Mark kind={MARKS[shown]} label={old ? `Was: ${LEVELS[level]}` : LEVELS[level]} large />
         <div>
+          <AsOf />
           <h1>
-            <span role="status">{wholeNames(sentence)}</span>
+            <span role="status">{withCommands(sentence, wholeNames)}</span>
           </h1>
           {advice !== undefined && (
             <p class="advice">
               <b>What to do:</b> {withCommands(advice)}
             </p>
           )}
+          {unknown.length > 0 && <Unknown lines={unknown} />}
         </div>
       </div>
       {level !== "empty" && <Facts />}
     </section>
+  );
+}
+
+/** On the page of the very incident that the sentence is about. */
+function isSaidBelow(sentence: string): boolean {
+  const at = store.route.value;
+  const incident = at.page === "incident" ? store.incidents.value.find((one) => one.id === at.incident) : undefined;
+  return incident !== undefined && sentence.toLowerCase() === incident.sentence.toLowerCase();
+}
+
+/** How old the sentence is, where it is. */
+function AsOf() {
+  const ms = store.staleMs.value;
+  if (ms === undefined) return null;
+  const now = store.browserNowMs.value;
+  return (
+    <p class="as-of">
+      As of {moment(ms, now)}, {duration(Math.max(0, (now - ms) / 1000))} ago; how it is now is not known:
+    </p>
+  );
+}
+
+/** What nobody can say, and what would be needed. */
+function Unknown({ lines }: { lines: string[] }) {
+  return (
+    <ul class="unknown-lines" aria-label="Not known">
+      {lines.map((line) => (
+        <li key={line}>
+          <Mark kind="unknown" label="not known" /> <span>{withCommands(line)}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -54,17 +95,18 @@ function wholeNames(sentence: string): ComponentChildren {
 }
 
 function Facts() {
-  const { sinceMs, suspects } = store.headline.value;
+  const suspects = store.suspectHosts.value;
+  const since = store.health.value?.since;
   const live = store.jobs.value.items.filter((job) => job.state !== "ended");
   const rate = live.reduce((sum, job) => sum + job.completed_bytes_per_s, 0);
   const processes = live.reduce((sum, job) => sum + job.n_processes, 0);
   const killed = live.reduce((sum, job) => sum + job.n_killed, 0);
   return (
     <dl class="facts">
-      {sinceMs !== undefined && (
+      {since !== undefined && (
         <Fact name="Since">
-          <b>{moment(sinceMs, store.nowMs.value)}</b>
-          <small>{duration(Math.max(0, (store.nowMs.value - sinceMs) / 1000))} ago</small>
+          <b>{moment(Date.parse(since), store.nowMs.value)}</b>
+          <small>{duration(Math.max(0, (store.nowMs.value - Date.parse(since)) / 1000))} ago</small>
         </Fact>
       )}
       {suspects.length > 0 && (

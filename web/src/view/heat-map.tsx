@@ -4,8 +4,8 @@ import type { HostSummary } from "../api";
 import { integer } from "../pure/format";
 import { racks, scale, SHADE_NAMES, SHADES, shadeWords, type Shade } from "../pure/heat";
 import * as store from "../state/store";
-import { hostMark } from "./host-mark";
 import type { MarkKind } from "./mark";
+import { hostMark } from "./standing";
 
 /** Above this many hosts the overview's cells are smaller. */
 const DENSE = 400;
@@ -17,7 +17,6 @@ export function HeatMap({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }
   const { heat, low, high } = scale(hosts, shade);
   const all = racks(hosts);
   const first = all[0]?.cells[0]?.host.host;
-  const nowMs = store.nowMs.peek();
   const { from = "", to = "" } = store.route.value;
   const span = `${from} ${to}`;
   const widest = Math.max(2, ...all.flatMap((rack) => rack.cells.map((cell) => cell.short.length)));
@@ -29,7 +28,7 @@ export function HeatMap({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }
             <span class="rack-name">{rack.label}</span>
             <span class="cells">
               {rack.cells.map(({ host, short }) => {
-                const { kind, label } = hostMark(host, nowMs);
+                const { kind, label } = hostMark(host);
                 return <Cell key={host.host} host={host} short={short} heat={heat(host)} mark={kind} words={label} shade={shade} span={span} stop={host.host === first} />;
               })}
             </span>
@@ -65,7 +64,7 @@ interface CellProps {
 }
 
 /** Shapes that stand in a cell before its name. */
-const GLYPHS: Partial<Record<MarkKind, string>> = { critical: "◆", warning: "▲", killed: "✕", late: "◆" };
+const GLYPHS: Partial<Record<MarkKind, string>> = { hung: "◆", waits: "◇", warning: "▲", killed: "✕", unknown: "?" };
 
 /** Drawn again only if it would look different: there may be a thousand, and their rates change every second. */
 class Cell extends Component<CellProps> {
@@ -98,7 +97,7 @@ function Pointed({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }) {
     <span class="pointed">
       <b>{host.host}</b> {SHADES.map((one) => shadeWords(host, one)).sort((a, b) => Number(b === shadeWords(host, shade)) - Number(a === shadeWords(host, shade))).join(" · ")}
       {host.final_channels !== null && ` · ${integer(host.final_channels)} final`}
-      {host.reasons.length > 0 && ` · ${host.reasons[0]}`}
+      {` · ${hostMark(host).label}: ${host.standing.reason}`}
     </span>
   );
 }

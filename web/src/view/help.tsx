@@ -7,6 +7,7 @@ const KEYS: [string, string][] = [
   ["g o", "overview"],
   ["g j", "jobs"],
   ["g h", "hosts"],
+  ["g i", "incidents"],
   ["g f", "findings"],
   ["g s", "summation"],
   ["g r", "runbook"],
@@ -15,7 +16,7 @@ const KEYS: [string, string][] = [
   ["?", "this help"],
 ];
 const GO: Record<string, Place> = {
-  o: { page: "overview" }, j: { page: "jobs" }, h: { page: "hosts" }, f: { page: "findings" }, s: { page: "summation" }, r: { page: "runbook" },
+  o: { page: "overview" }, j: { page: "jobs" }, h: { page: "hosts" }, i: { page: "incidents" }, f: { page: "findings" }, s: { page: "summation" }, r: { page: "runbook" },
 };
 /** "g" and the letter belong together for so long. */
 const CHORD_MS = 1_500;

@@ -1,19 +1,20 @@
 import type { HostSummary, Job } from "../api";
 import { bandwidth, plural } from "../pure/format";
 import type { CsvValue } from "../pure/csv";
-import { byName, worstFirst } from "../pure/health";
+import { inTrouble, worstFirst } from "../pure/condition";
+import { byName } from "../pure/names";
 import { SHADE_NAMES, SHADES, type Shade } from "../pure/heat";
 import type { Place, Route } from "../pure/route";
 import * as store from "../state/store";
 import { HeatMap } from "./heat-map";
-import { hostMark } from "./host-mark";
 import { Mark } from "./mark";
 import { Export } from "./export";
 import { Panel } from "./panel";
+import { hostMark } from "./standing";
 
-/** Above this many hosts the list is a grid, with the degraded ones named above it. */
+/** Above this many hosts the list is a grid, with those in trouble named above it. */
 export const MAX_LISTED = 24;
-/** Degraded hosts named above the grid. */
+/** Hosts in trouble named above the grid. */
 const MAX_NAMED = 8;
 
 /** The hosts of a job, or every one. */
@@ -39,14 +40,17 @@ export function Hosts({ job }: { job?: Job | undefined }) {
 }
 
 function Many({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }) {
-  const killed = store.killedByHost.value;
-  const late = store.lateByHost.value;
-  const degraded = worstFirst(hosts.filter((host) => host.degraded || killed.has(host.host) || late.has(host.host)));
-  const named = degraded.slice(0, MAX_NAMED);
+  const all = worstFirst(hosts.filter((host) => inTrouble(host.standing)));
+  // Who only waits is counted, as long as somebody is named.
+  const accused = all.filter((host) => hostMark(host).kind !== "waits");
+  const troubled = accused.length > 0 ? accused : all;
+  const waiting = all.length - troubled.length;
+  const named = troubled.slice(0, MAX_NAMED);
   return (
     <>
       {named.length > 0 && <HostList hosts={named} />}
-      {degraded.length > MAX_NAMED && <p class="quiet">{degraded.length - MAX_NAMED} more hosts in trouble are marked below.</p>}
+      {troubled.length > MAX_NAMED && <p class="quiet">{troubled.length - MAX_NAMED} more hosts in trouble are marked below.</p>}
+      {waiting > 0 && <p class="quiet">{plural(waiting, "host")} {waiting === 1 ? "waits" : "wait"} because of it: ◇ below.</p>}
       <HeatMap hosts={hosts} shade={shade} />
     </>
   );
@@ -54,9 +58,9 @@ function Many({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }) {
 
 /** The table as CSV. */
 export function hostRows(hosts: HostSummary[]): CsvValue[][] {
-  const head = ["host", "degraded", "reason", "jobs", "processes", "init_channels", "final_channels", "completed_bytes_per_s", "nics", "nics_down", "gpus", "last_seen"];
+  const head = ["host", "condition", "reason", "jobs", "processes", "init_channels", "final_channels", "completed_bytes_per_s", "nics", "nics_down", "gpus", "last_seen"];
   return [head, ...hosts.map((one) => [
-    one.host, one.degraded, one.reasons[0], one.jobs.join(" "), one.n_processes, one.init_channels, one.final_channels, one.completed_bytes_per_s,
+    one.host, one.standing.condition, one.standing.reason, one.jobs.join(" "), one.n_processes, one.init_channels, one.final_channels, one.completed_bytes_per_s,
     one.n_nics, one.n_nics_down, one.n_gpus, one.last_seen,
   ])];
 }
@@ -106,9 +110,10 @@ function HostList({ hosts }: { hosts: HostSummary[] }) {
 }
 
 function HostRows({ host, share }: { host: HostSummary; share: number }) {
-  const mark = hostMark(host, store.nowMs.value);
+  const mark = hostMark(host);
+  const reasons = reasonsOf(host);
   return (
-    <tbody class={`${host.degraded ? "degraded" : ""} is-${mark.kind}`} data-host={host.host}>
+    <tbody class={`is-${mark.kind}`} data-host={host.host} title={mark.loud ? undefined : mark.why}>
       <tr>
         <th scope="row">
           <a href={store.link({ page: "host", host: host.host })}>
@@ -125,11 +130,10 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
           <span class="number">{host.n_processes === 0 ? "no process" : bandwidth(host.completed_bytes_per_s)}</span>
         </td>
       </tr>
-      {(host.reasons.length > 0 || mark.why !== undefined) && (
+      {mark.loud && (
         <tr class="why">
           <td colSpan={4}>
-            {mark.why !== undefined && <p>{mark.why}</p>}
-            {[...new Set(host.reasons)].map((reason) => (
+            {reasons.map((reason) => (
               <p key={reason}>{reason}</p>
             ))}
           </td>
@@ -138,3 +142,10 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
     </tbody>
   );
 }
+
+/** Why it stands as it does, then what else was found on it. */
+function reasonsOf(host: HostSummary): string[] {
+  const more = host.reasons.filter((one) => !host.standing.reason.includes(one));
+  return [...new Set([host.standing.reason, ...more])].slice(0, MAX_REASONS);
+}
+const MAX_REASONS = 4;

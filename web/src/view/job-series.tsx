@@ -2,7 +2,7 @@ import { signal, useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Series, SeriesLine } from "../api";
 import { bandwidth, bandwidthTicks, plural, primitiveName, size } from "../pure/format";
-import { byName } from "../pure/health";
+import { byName } from "../pure/names";
 import { seriesQuery, stepS } from "../pure/range";
 import { heaviest, merge, settled } from "../pure/series";
 import { seriesRows } from "../pure/tables";

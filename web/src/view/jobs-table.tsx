@@ -2,8 +2,9 @@ import type { Job } from "../api";
 import { bandwidth, duration, integer, moment, size } from "../pure/format";
 import * as store from "../state/store";
 import { Counts } from "./counts";
-import { jobMark } from "./job-mark";
 import { Mark } from "./mark";
+import { jobMark } from "./standing";
+import { withCommands } from "./with-commands";
 
 /** Jobs, a row each. */
 export function JobsTable({ jobs }: { jobs: Job[] }) {
@@ -23,21 +24,22 @@ export function JobsTable({ jobs }: { jobs: Job[] }) {
             <th scope="col" class="number wide">Since</th>
           </tr>
         </thead>
-        <tbody>
-          {jobs.map((job) => (
-            <Row key={job.id} job={job} nowMs={nowMs} />
-          ))}
-        </tbody>
+        {jobs.map((job) => (
+          <Row key={job.id} job={job} nowMs={nowMs} />
+        ))}
       </table>
     </div>
   );
 }
 
+const COLUMNS = 8;
+
 function Row({ job, nowMs }: { job: Job; nowMs: number }) {
   const mark = jobMark(job);
   const ended = job.state === "ended";
   return (
-    <tr data-job={job.id}>
+    <tbody class={`is-${mark.kind}`} data-job={job.id} title={mark.loud ? undefined : mark.why}>
+    <tr>
       <th scope="row">
         <a href={store.link({ page: "job", job: job.id })}>{job.id}</a>
       </th>
@@ -57,5 +59,11 @@ function Row({ job, nowMs }: { job: Job; nowMs: number }) {
         {ended ? `ended ${moment(Date.parse(job.last_seen), nowMs)}` : duration(Math.max(0, (nowMs - Date.parse(job.first_seen)) / 1000))}
       </td>
     </tr>
+    {mark.loud && (
+      <tr class="why">
+        <td colSpan={COLUMNS}>{withCommands(mark.why)}</td>
+      </tr>
+    )}
+    </tbody>
   );
 }

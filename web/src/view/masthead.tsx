@@ -52,6 +52,7 @@ const PAGES: { name: string; place: Place; holds: PageName[] }[] = [
   { name: "Overview", place: { page: "overview" }, holds: ["overview"] },
   { name: "Jobs", place: { page: "jobs" }, holds: ["jobs", "job", "communicator"] },
   { name: "Hosts", place: { page: "hosts" }, holds: ["hosts", "host"] },
+  { name: "Incidents", place: { page: "incidents" }, holds: ["incidents", "incident"] },
   { name: "Findings", place: { page: "findings" }, holds: ["findings"] },
   { name: "Summation", place: { page: "summation" }, holds: ["summation", "summation-group"] },
   { name: "Runbook", place: { page: "runbook" }, holds: ["runbook"] },

@@ -1,4 +1,7 @@
 import type { ComponentChildren } from "preact";
+import { Mark } from "./mark";
+import type { Shown } from "./standing";
+import { withCommands } from "./with-commands";
 
 /** What the page is about: where it hangs, its name, and its facts. */
 export function PageHead(props: { crumbs: [string, string][]; name: ComponentChildren; aside?: ComponentChildren; children: ComponentChildren }) {
@@ -25,6 +28,22 @@ export function Fact({ name, children }: { name: string; children: ComponentChil
     <div>
       <dt>{name}</dt>
       <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** How it stands, and why. */
+export function Stands({ kind, label, why, children }: Shown & { children?: ComponentChildren }) {
+  return (
+    <div class="stands">
+      <dt>Stands</dt>
+      <dd>
+        <b>
+          <Mark kind={kind} /> {label}
+        </b>
+        <small>{withCommands(why)}</small>
+        {children}
+      </dd>
     </div>
   );
 }

@@ -6,8 +6,10 @@ import { rankRows } from "../pure/tables";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Export } from "./export";
-import { Mark, type MarkKind } from "./mark";
+import { Mark } from "./mark";
 import { Panel } from "./panel";
+import { rankMark, standingMark } from "./standing";
+import { withCommands } from "./with-commands";
 
 /** Rows shown before all are asked for: enough for a rack, few enough to draw every second. */
 const FEW = 64;
@@ -17,12 +19,17 @@ const filter = signal<RankFilter>("all");
 /** Null: by rank, but in a large communicator those to look at first. */
 const order = signal<{ sort: RankSort; descending: boolean } | null>(null);
 
-const MARKS: Record<RankState, MarkKind> = { running: "ok", stale: "stale", exited: "ended", killed: "killed", imported: "ended" };
+const NOBODY: ReadonlyMap<number, number> = new Map();
 
 export function RanksPanel() {
   const { host, rank: named } = comm.at.value;
   const ranks = store.ranks.value;
-  const { sentence, stuck, behind } = store.ranksProgress.value;
+  const { sentence, behind: counted } = store.rankPositions.value;
+  const standing = store.watched.value?.standing;
+  const accused = store.accusedRanks.value;
+  // Samples are of different moments: a count says something only of who is waited for, or where the daemon sees a hang.
+  const hangs = standing !== undefined && (standing.condition === "hung" || standing.condition === "failed");
+  const behind = hangs ? new Map([...[...accused].map((rank) => [rank, 0] as const), ...counted]) : NOBODY;
   const offered = filters(ranks, behind);
   const wanted = offered.includes(filter.value) ? filter.value : "all";
   const few = ranks.length > FEW && !all.value;
@@ -49,12 +56,13 @@ export function RanksPanel() {
         </>
       }
     >
-      {sentence !== "" && (
-        <p class={stuck ? "progress stuck" : "progress"} role="status">
-          {stuck && <Mark kind="critical" label="stuck" />}
-          {sentence}
+      {hangs && (
+        <p class="progress stuck" role="status">
+          <Mark kind={standingMark(standing).kind} label={standing.condition} />
+          {withCommands(standing.reason)}
         </p>
       )}
+      {sentence !== "" && <p class="progress">{sentence}</p>}
       {chosen.length === 0 ? (
         <p class="quiet">{host === undefined ? "No rank heard of yet." : `${host} has no rank in this communicator.`}</p>
       ) : (
@@ -72,7 +80,7 @@ export function RanksPanel() {
             </thead>
             <tbody>
               {shown.map((rank) => (
-                <Row key={rank.rank} rank={rank} gpu={gpus} behind={behind.get(rank.rank)} named={rank.rank === named} />
+                <Row key={rank.rank} rank={rank} gpu={gpus} behind={behind.get(rank.rank)} accused={accused.has(rank.rank)} named={rank.rank === named} />
               ))}
             </tbody>
           </table>
@@ -125,9 +133,10 @@ function heading(count: number, host: string | undefined): string {
 }
 
 /** `gpu`: whether its name tells the ranks apart. */
-function Row({ rank, gpu, behind, named }: { rank: Rank; gpu: boolean; behind: number | undefined; named: boolean }) {
+function Row({ rank, gpu, behind, accused, named }: { rank: Rank; gpu: boolean; behind: number | undefined; accused: boolean; named: boolean }) {
+  const mark = rankMark(rank);
   return (
-    <tr class={`state-${rank.state}${named ? " named" : ""}`} data-rank={rank.rank}>
+    <tr class={`state-${rank.state} is-${mark.kind}${accused ? " accused" : ""}${named ? " named" : ""}`} data-rank={rank.rank}>
       <th scope="row" class="number" title={rank.global_rank === undefined ? "" : `global rank ${rank.global_rank}`}>
         <a href={store.link({ ...comm.at.value, rank: rank.rank })}>{rank.rank}</a>
       </th>
@@ -135,11 +144,9 @@ function Row({ rank, gpu, behind, named }: { rank: Rank; gpu: boolean; behind: n
         <a href={store.link({ page: "host", host: rank.host })}>{rank.host}</a>
       </td>
       {gpu && <td class="wide gpu">{rank.gpu ?? "–"}</td>}
-      <td class="state">
-        <Mark kind={MARKS[rank.state]} label={rank.state} />
-        <span class={rank.state === "running" ? "wide" : ""} aria-hidden="true">
-          {rank.state}
-        </span>
+      <td class="state" title={mark.why}>
+        <Mark kind={mark.kind} label={mark.label} />
+        <span class={mark.kind === "ok" ? "wide" : ""}>{stateOf(rank, mark.label)}</span>
       </td>
       <td class="number wide" title={rank.causes.map(words).join(", ")}>
         {rank.init_channels === null && rank.final_channels === null
@@ -148,10 +155,17 @@ function Row({ rank, gpu, behind, named }: { rank: Rank; gpu: boolean; behind: n
       </td>
       <td class="operation">
         {rank.operation ? <OperationCell operation={rank.operation} state={rank.state} /> : <span class="quiet">none yet</span>}
-        {behind !== undefined && <b class="behind">{behind === 0 ? "the others wait for it" : `${plural(behind, "operation")} behind`}</b>}
+        {(accused || behind !== undefined) && (
+          <b class="behind">{[accused && "the others wait for it, or it differs", (behind ?? 0) > 0 && `${plural(behind!, "operation")} behind`].filter(Boolean).join("; ") || "not where the others are"}</b>
+        )}
       </td>
     </tr>
   );
+}
+
+/** What has become of its process; of one that runs, how it stands where that is not well. */
+function stateOf(rank: Rank, label: string): string {
+  return rank.state === "running" && rank.standing.condition !== "healthy" ? label : rank.state;
 }
 
 function OperationCell({ operation, state }: { operation: Operation; state: RankState }) {

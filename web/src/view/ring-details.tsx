@@ -80,7 +80,7 @@ function HostDetails({ scene, place, hop }: Props & { place: Place; hop: Hop }) 
     <>
       <p class="ring-channel">{place.host}</p>
       <p>
-        {scene.degraded.has(hop.host) && <Mark kind="warning" label="degraded" />} {plural(place.ranks.length, "rank")}: {rankRanges(place.ranks, 4)}
+        {scene.degraded.has(hop.host) && <Mark kind="warning" label="in trouble" />} {plural(place.ranks.length, "rank")}: {rankRanges(place.ranks, 4)}
       </p>
       <p class="quiet">
         its hop out, {hop.rank} → {hop.next}
@@ -105,7 +105,7 @@ function HopDetails({ ring, scene, hop }: Props & { hop: Hop }) {
         <span class="unseen"> to </span> {hop.next}
       </p>
       <p>
-        {scene.degraded.has(hop.host) && <Mark kind="warning" label="degraded" />} <a href={link({ page: "host", host: hop.host })}>{hop.host}</a>
+        {scene.degraded.has(hop.host) && <Mark kind="warning" label="in trouble" />} <a href={link({ page: "host", host: hop.host })}>{hop.host}</a>
         {next !== hop.host && <> → {next === undefined ? "?" : <a href={link({ page: "host", host: next })}>{next}</a>}</>}
       </p>
       <Way hop={hop} next={next} />

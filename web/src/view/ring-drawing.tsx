@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { RankState } from "../api";
 import { plural, rankRanges } from "../pure/format";
-import { byName } from "../pure/health";
+import { byName } from "../pure/names";
 import { MAX_NAME_CHARS, type Arc, type HopLine, type Layout, type Place } from "../pure/ring";
 import type { Scene } from "./ring-scene";
 

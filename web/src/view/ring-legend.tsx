@@ -51,7 +51,7 @@ export function RingLegend({ drawn, scene }: { drawn: Layout; scene: Scene }) {
           <svg width="30" height="10" class="host-arc degraded" aria-hidden="true">
             <rect class="legend-hatch" width="30" height="10" fill="url(#hatch)" />
           </svg>
-          ▲ degraded host
+          ▲ host in trouble
         </li>
       )}
       {killed && (

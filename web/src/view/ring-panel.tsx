@@ -132,9 +132,9 @@ const NOBODY: Scene["byRank"] = new Map();
 
 function useScene(ring: Ring | undefined, comparison: Comparison | undefined): Scene {
   const ranks = store.ranks.value;
-  const { behind } = store.ranksProgress.value;
+  const accused = store.accusedRanks.value;
   const { host, rank } = comm.at.value;
-  const degradedKey = [...store.degradedHosts.value.keys()].join("\n");
+  const degradedKey = [...store.hostsInTrouble.value].join("\n");
   const byRank = useMemo(() => new Map(ranks.map((one) => [one.rank, one])), [ranks]);
   const degraded = useMemo(() => new Set(degradedKey === "" ? [] : degradedKey.split("\n")), [degradedKey]);
   const changed = useMemo(
@@ -145,7 +145,7 @@ function useScene(ring: Ring | undefined, comparison: Comparison | undefined): S
     nRanks: store.watched.value?.n_ranks ?? 0,
     byRank,
     degraded,
-    late: new Set(ranks.filter((one) => one.state !== "killed" && behind.has(one.rank)).map((one) => one.rank)),
+    late: new Set(ranks.filter((one) => one.state !== "killed" && accused.has(one.rank)).map((one) => one.rank)),
     changed,
     host,
     rank,

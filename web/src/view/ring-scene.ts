@@ -5,9 +5,9 @@ import type { Rank } from "../api";
 export interface Scene {
   nRanks: number;
   byRank: ReadonlyMap<number, Rank>;
-  /** Hosts that are the subject of a finding that somebody should look at. */
+  /** Hosts that are degraded, hung or failed. */
   degraded: ReadonlySet<string>;
-  /** Ranks that the others wait for. */
+  /** Ranks that the others wait for, or that differ, as an open incident says. */
   late: ReadonlySet<number>;
   /** Ranks whose hop is not as in the ring that this one is compared with. */
   changed: ReadonlySet<number>;

@@ -3,8 +3,8 @@ import type { CommunicatorSummary } from "../api";
 import { bandwidth, integer, moment, plural } from "../pure/format";
 import { shownId } from "../state/communicator";
 import * as store from "../state/store";
-import { communicatorMark } from "./communicator-mark";
 import { Mark } from "./mark";
+import { communicatorMark } from "./standing";
 
 /** Cards shown before "all of them" is asked for. */
 const FEW = 8;
@@ -16,7 +16,7 @@ export function CommunicatorCards() {
   return (
     <nav class="scope" aria-label="Communicators">
       <h2>Communicators{store.jobId.value !== undefined && <> of <a href={store.link({ page: "job", job: store.jobId.value })}>{store.jobId.value}</a></>}</h2>
-      {store.sortedCommunicators.value.length === 0 && <p class="quiet">None yet.</p>}
+      {store.sortedCommunicators.value.length === 0 && <p class="quiet">{store.communicatorsKnown.value ? "None yet." : "Asking for them …"}</p>}
       <Cards
         items={store.sortedCommunicators.value}
         shown={(one) => one.id === shownId.value}
@@ -84,7 +84,7 @@ function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
         class="card"
         href={store.link({ page: "communicator", comm: one.id })}
         aria-current={current ? "true" : undefined}
-        title={`${one.comm_hash}, ${plural(one.n_nodes, "node")}, made ${moment(Date.parse(one.created), store.nowMs.value)}`}
+        title={`${mark.label}: ${mark.why}\n${one.comm_hash}, ${plural(one.n_nodes, "node")}, made ${moment(Date.parse(one.created), store.nowMs.value)}`}
       >
         <span class="card-name">
           <Mark kind={mark.kind} label={mark.label} />

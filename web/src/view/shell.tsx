@@ -4,6 +4,8 @@ import { CommunicatorPage } from "../page/communicator";
 import { FindingsPage } from "../page/findings";
 import { HostPage } from "../page/host";
 import { HostsPage } from "../page/hosts";
+import { IncidentPage } from "../page/incident";
+import { IncidentsPage } from "../page/incidents";
 import { JobPage } from "../page/job";
 import { JobsPage } from "../page/jobs";
 import { OverviewPage } from "../page/overview";
@@ -15,19 +17,21 @@ import * as store from "../state/store";
 import { Empty } from "./empty";
 import { Headline } from "./headline";
 import { Masthead } from "./masthead";
-import { StaleBanner } from "./stale";
+import { StaleBanner, Unreadable } from "./stale";
 
 /** What every page stands in: masthead, the sentence about everything, and the page that the address names. */
 export function Shell() {
   useSignalEffect(() => {
-    const { level, suspects } = store.headline.value;
-    const mark = level === "critical" ? "◆ " : level === "warning" ? "▲ " : "";
-    document.title = `${mark}${suspects.length > 0 ? `${suspects[0]} – ` : ""}${subject(store.route.value)}ringscope`;
+    const suspects = store.suspectHosts.value;
+    const stale = store.unreadable.value !== undefined || store.staleMs.value !== undefined;
+    const level = store.health.value?.level;
+    const mark = level === "critical" ? "◆ " : level === "warning" ? "▲ " : level === "unknown" ? "? " : "";
+    document.title = `${stale ? "(stale) " : ""}${mark}${suspects.length > 0 ? `${suspects[0]} – ` : ""}${subject(store.route.value)}ringscope`;
   });
-  const away = store.connection.value.state === "away";
+  const stale = store.connection.value.state === "away" || store.staleMs.value !== undefined;
   const main = useRef<HTMLElement>(null);
   const route = store.route.value;
-  const place = [route.page, route.page === "job" && route.job, route.page === "communicator" && route.comm, route.page === "host" && route.host, route.page === "summation-group" && route.group].join();
+  const place = [route.page, route.page === "job" && route.job, route.page === "communicator" && route.comm, route.page === "host" && route.host, route.page === "incident" && route.incident, route.page === "summation-group" && route.group].join();
   const first = useRef(true);
   useEffect(() => {
     // Another page begins at its top, for eyes and for who hears it.
@@ -44,11 +48,15 @@ export function Shell() {
       </a>
       <Masthead />
       <StaleBanner />
-      <main id="main" ref={main} tabIndex={-1} class={away ? "stale" : ""}>
+      <main id="main" ref={main} tabIndex={-1} class={stale ? "stale" : ""}>
         {!store.loaded.value ? (
-          <p class="loading" role="status">
-            Asking the daemon …
-          </p>
+          store.unreadable.value === undefined ? (
+            <p class="loading" role="status">
+              Asking the daemon …
+            </p>
+          ) : (
+            <Unreadable fault={store.unreadable.value} />
+          )
         ) : (
           <>
             <Headline />
@@ -62,7 +70,8 @@ export function Shell() {
 
 function Content() {
   const route = store.route.value;
-  if (store.jobs.value.items.length === 0 && store.hosts.value.items.length === 0 && route.page !== "runbook") return <Empty />;
+  const known = store.jobs.value.items.length + store.hosts.value.items.length + store.incidents.value.length;
+  if (known === 0 && route.page !== "runbook" && route.page !== "incident") return <Empty />;
   switch (route.page) {
     case "overview":
       return store.jobs.value.items.length === 0 ? <><Empty /><OverviewPage /></> : <OverviewPage />;
@@ -76,6 +85,10 @@ function Content() {
       return <HostsPage />;
     case "host":
       return <HostPage key={route.host} host={route.host} />;
+    case "incidents":
+      return <IncidentsPage />;
+    case "incident":
+      return <IncidentPage key={route.incident} id={route.incident} />;
     case "findings":
       return <FindingsPage />;
     case "summation":
@@ -98,6 +111,8 @@ function subject(route: Route): string {
       return `${store.communicatorNames.value.get(route.comm) ?? route.comm} – `;
     case "host":
       return `${route.host} – `;
+    case "incident":
+      return `incident ${route.incident} – `;
     case "summation-group":
       return `summation ${route.group} – `;
     default:

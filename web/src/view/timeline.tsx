@@ -16,7 +16,7 @@ const CHAR_PX = 6.8;
 const TICK_PX = 84;
 
 /** States by a shape as well: told apart without colour. */
-const SIGNS: Record<Tone, string> = { ok: "", ended: "", broken: "✕ ", info: "", warning: "▲ ", critical: "◆ " };
+const SIGNS: Record<Tone, string> = { ok: "", unknown: "? ", ended: "", broken: "✕ ", info: "", warning: "▲ ", critical: "◆ " };
 
 export interface TimelineGroup {
   name: string;
@@ -101,5 +101,5 @@ function BarShape(props: { bar: Bar; href: string; leftPx: number; roomPx: numbe
 }
 
 function toneWords(tone: Tone): string {
-  return tone === "ok" ? "in use" : tone === "info" ? "for information" : tone;
+  return tone === "ok" ? "in use" : tone === "unknown" ? "not known" : tone === "info" ? "for information" : tone;
 }

@@ -34,7 +34,7 @@ export function Traffic() {
       )}
     >
       {totals.length === 0 ? (
-        <p class="quiet">No operation on this communicator yet.</p>
+        <p class="quiet">{comm.primitives.value === undefined ? "Asking for its bytes …" : "No operation on this communicator yet."}</p>
       ) : (
         <>
           <Chart columns={drawn.value} fromMs={comm.chartFromMs.value} endMs={comm.chartEndMs.value} />

@@ -1,12 +1,14 @@
-import type { CommunicatorSummary, Coverage, Finding, HostSummary, Job, Operation, Rank, Ring } from "../../src/api";
+import type { CommunicatorSummary, Coverage, Finding, HostSummary, Job, Operation, Rank, Ring, Standing } from "../../src/api";
 
 const COUNTS = { critical: 0, warning: 0, info: 0 };
 const FULL: Coverage = { state: "full", ranks: 8, calls: 8, plugin: 8, log: 8, lacks: [] };
 export const NOW = Date.parse("2026-03-01T03:26:08Z");
 
+const WELL: Standing = { condition: "healthy", reason: "its last call completed 0.2 s ago" };
+
 export function job(rest: Partial<Job> = {}): Job {
   return {
-    id: "train", state: "running", first_seen: "2026-03-01T02:00:00Z", last_seen: "2026-03-01T03:26:08Z", world_size: 8,
+    id: "train", state: "running", standing: WELL, first_seen: "2026-03-01T02:00:00Z", last_seen: "2026-03-01T03:26:08Z", world_size: 8,
     n_processes: 8, n_killed: 0, hosts: [], active_communicators: 1, n_communicators: 1, findings: COUNTS, coverage: FULL, issued_bytes: 0,
     completed_bytes: 0, completed_bytes_per_s: 0, dropped: {}, ...rest,
   };
@@ -14,7 +16,7 @@ export function job(rest: Partial<Job> = {}): Job {
 
 export function host(name: string, rest: Partial<HostSummary> = {}): HostSummary {
   return {
-    host: name, degraded: false, reasons: [], findings: COUNTS, jobs: ["train"], n_processes: 2, init_channels: 2,
+    host: name, standing: WELL, degraded: false, reasons: [], findings: COUNTS, jobs: ["train"], n_processes: 2, init_channels: 2,
     final_channels: 4, completed_bytes_per_s: 0, n_nics: null, n_nics_down: null, n_gpus: null, last_seen: "2026-03-01T03:26:08Z", ...rest,
   };
 }
@@ -36,7 +38,7 @@ export function operation(rest: Partial<Operation> = {}): Operation {
 
 export function rank(number: number, rest: Partial<Rank> = {}): Rank {
   return {
-    rank: number, host: `host-${Math.floor(number / 2)}`, pid: number, state: "running", init_channels: 2, final_channels: 4,
+    rank: number, host: `host-${Math.floor(number / 2)}`, pid: number, state: "running", standing: WELL, init_channels: 2, final_channels: 4,
     sources: ["calls", "log"], completion: "profiler", cause: "doubled", causes: ["doubled"], node: Math.floor(number / 2), operation: operation({ rank: number }), ...rest,
   };
 }
@@ -56,7 +58,7 @@ export function ring(n: number, perHost: number, rest: Partial<Ring> = {}): Ring
 
 export function communicator(rest: Partial<CommunicatorSummary> = {}): CommunicatorSummary {
   return {
-    id: "c", comm_hash: "0xc", job: "train", state: "active", created: "2026-03-01T03:00:00Z", n_ranks: 8, n_ranks_seen: 8,
+    id: "c", comm_hash: "0xc", job: "train", state: "active", standing: WELL, created: "2026-03-01T03:00:00Z", n_ranks: 8, n_ranks_seen: 8,
     n_nodes: 4, hosts: ["host-0", "host-1", "host-2", "host-3"], base: 2, final_channels: 4, culprits: [], degraded: false,
     findings: COUNTS, coverage: FULL, completion: "profiler", issued_bytes: 0, completed_bytes: 0, completed_bytes_per_s: 0, ...rest,
   };

@@ -1,0 +1,92 @@
+/** Incidents in order and in words. Pure. */
+
+import type { Culprit, HostSummary, Incident, Severity } from "../api";
+import { inTrouble, worstFirst } from "./condition";
+import { duration, integer, list, moment, plural, rankRanges } from "./format";
+
+const SEVERITIES: Severity[] = ["critical", "warning", "info"];
+
+/** Critical first; among equals the one with more victims, then the older one: it is nearer to the cause. */
+export function worstIncidentsFirst(incidents: Incident[]): Incident[] {
+  return [...incidents].sort(
+    (a, b) =>
+      SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || b.n_victims - a.n_victims || a.began_at.localeCompare(b.began_at) || a.id.localeCompare(b.id),
+  );
+}
+
+export function newestFirst(incidents: Incident[]): Incident[] {
+  return [...incidents].sort((a, b) => (b.resolved_at ?? b.last_seen).localeCompare(a.resolved_at ?? a.last_seen) || a.id.localeCompare(b.id));
+}
+
+/** Hosts to look at: those of incidents that somebody should look at, then what else is in trouble. */
+export function suspects(incidents: Incident[], hosts: HostSummary[]): string[] {
+  const accused = incidents.filter((one) => one.severity !== "info").flatMap((one) => [...new Set([one.host, ...one.culprits.map(({ host }) => host)])]);
+  const others = worstFirst(hosts.filter((host) => inTrouble(host.standing) && host.findings.critical + host.findings.warning > 0)).map((host) => host.host);
+  return [...new Set([...accused, ...others])].filter((host) => host !== "");
+}
+
+/** "since 14:03:07, for 12 min", or from when to when. */
+export function timeWords(one: Incident, nowMs: number): string {
+  const began = Date.parse(one.began_at);
+  if (one.resolved_at == null) return `since ${moment(began, nowMs)}, for ${duration(Math.max(0, (nowMs - began) / 1000))}`;
+  return `${moment(began, nowMs)} – ${moment(Date.parse(one.resolved_at), nowMs)}, ${lastedWords(one)}`;
+}
+
+export function lastedWords(one: Incident): string {
+  return `lasted ${duration(Math.max(0, (Date.parse(one.resolved_at ?? one.last_seen) - Date.parse(one.began_at)) / 1000))}`;
+}
+
+/** Who is waiting because of it; "" where nobody is. */
+export function victimWords({ n_victims: n }: Incident): string {
+  return n === 0 ? "" : n === 1 ? "1 rank waits because of it" : `${integer(n)} ranks wait because of it`;
+}
+
+/** Whether nobody is told of it now. */
+export function isSilenced(one: Incident, nowMs: number): boolean {
+  return one.silenced_until !== undefined && Date.parse(one.silenced_until) > nowMs;
+}
+
+/** "rank 5 on host-1", "ranks 0–3 on host-0 and host-1", "host-2". */
+export function culpritName(culprits: Culprit[]): string {
+  const hosts = list([...new Set(culprits.map(({ host }) => host).filter((host) => host !== ""))], 3);
+  const ranks = culprits.flatMap(({ rank }) => (rank === undefined ? [] : [rank]));
+  if (ranks.length === 0) return hosts;
+  const who = ranks.length > 16 ? plural(ranks.length, "rank") : `${ranks.length === 1 ? "rank" : "ranks"} ${rankRanges(ranks, 6)}`;
+  return hosts === "" ? who : `${who} on ${hosts}`;
+}
+
+export interface Moment {
+  atMs: number;
+  /** Time since it truly began. */
+  after: string;
+  text: string;
+  /** Seconds since the moment before it. */
+  pauseS: number;
+}
+
+/** What was known when, oldest first. */
+export function moments({ timeline, began_at }: Pick<Incident, "timeline" | "began_at">): Moment[] {
+  const beganMs = Date.parse(began_at);
+  const sorted = [...timeline].sort((a, b) => a.at.localeCompare(b.at));
+  return sorted.map(({ at, text }, i) => {
+    const atMs = Date.parse(at);
+    const before = i === 0 ? atMs : Date.parse(sorted[i - 1]!.at);
+    return { atMs, after: afterWords((atMs - beganMs) / 1000), text, pauseS: Math.max(0, (atMs - before) / 1000) };
+  });
+}
+
+/** Clocks of hosts differ a little. */
+const SAME_S = 0.05;
+
+function afterWords(seconds: number): string {
+  if (Math.abs(seconds) < SAME_S) return "it began";
+  return seconds < 0 ? `${duration(-seconds)} before` : `after ${duration(seconds)}`;
+}
+
+/** How long nobody is to be told of it, as one chooses it. */
+export const SILENCES: { words: string; seconds: number }[] = [
+  { words: "1 hour", seconds: 3_600 },
+  { words: "4 hours", seconds: 14_400 },
+  { words: "1 day", seconds: 86_400 },
+  { words: "7 days", seconds: 604_800 },
+];

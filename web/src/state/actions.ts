@@ -1,0 +1,42 @@
+/** What somebody does to an incident, and the name under which. */
+
+import { effect, signal } from "@preact/signals";
+import { away, type Fault } from "../pure/fault";
+import { markDirty, refreshDue } from "./api";
+import { Failed, post } from "./client";
+
+const KEY = "ringscope.name";
+
+/** Who acts; kept in this browser. */
+export const myName = signal(stored());
+
+effect(() => {
+  const name = myName.value.trim();
+  try {
+    if (name === "") localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, name);
+  } catch {
+    // Storage is refused: the name holds until the page is left.
+  }
+});
+
+function stored(): string {
+  try {
+    return localStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** Says something about an incident; what went wrong, if anything did. The page then asks how it stands. */
+export async function act(incident: string, what: "acknowledge" | "silence" | "unsilence" | "notes", body: Record<string, unknown>): Promise<Fault | undefined> {
+  try {
+    await post(`incidents/${encodeURIComponent(incident)}/${what}`, { by: myName.peek().trim(), ...body });
+  } catch (error) {
+    return error instanceof Failed ? error.fault : away();
+  }
+  markDirty();
+  // Who is away is said elsewhere.
+  refreshDue().catch(() => {});
+  return undefined;
+}

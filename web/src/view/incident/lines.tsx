@@ -1,0 +1,85 @@
+import type { Incident, Job } from "../../api";
+import { kindName } from "../../pure/findings";
+import { capital, integer, moment, plural } from "../../pure/format";
+import { isSilenced, timeWords, victimWords } from "../../pure/incidents";
+import * as store from "../../state/store";
+import { Mark } from "../mark";
+import { Panel } from "../panel";
+import { withCommands } from "../with-commands";
+
+/** Lines on the overview; the page of incidents has the others. */
+const MAX_LINES = 6;
+
+/** What is open, worst first, across the whole width: nothing where nothing is. */
+export function OpenIncidents() {
+  const all = store.incidents.value;
+  if (all.length === 0) return null;
+  return (
+    <div class={`across severity-${all[0]!.severity}`}>
+      <Panel id="incidents" title={plural(all.length, "open incident")} aside={<a href={store.link({ page: "incidents" })}>All, and those that are over</a>}>
+        <IncidentList items={all.slice(0, MAX_LINES)} advice />
+        {all.length > MAX_LINES && <p class="quiet">{integer(all.length - MAX_LINES)} more.</p>}
+      </Panel>
+    </div>
+  );
+}
+
+/** Those about what the page is about: nothing where there are none. */
+export function IncidentsHere({ items }: { items: Incident[] }) {
+  if (items.length === 0) return null;
+  return (
+    <Panel id="incidents" title={plural(items.length, "open incident")}>
+      <IncidentList items={items} advice />
+    </Panel>
+  );
+}
+
+/** Open ones of a job, and of the hosts that it runs on. */
+export function incidentsOf(job: Job): Incident[] {
+  return store.incidents.value.filter((one) => one.job === job.id || (one.job === "" && job.state !== "ended" && job.hosts.includes(one.host)));
+}
+
+export function IncidentList({ items, advice = false }: { items: Incident[]; advice?: boolean }) {
+  return (
+    <ul class="findings incidents">
+      {items.map((one) => (
+        <IncidentLine key={one.id} one={one} advice={advice} />
+      ))}
+    </ul>
+  );
+}
+
+/** One incident: who it is, since when, who suffers, who looks after it. */
+function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
+  const nowMs = store.nowMs.value;
+  const victims = victimWords(one);
+  return (
+    <li class={`finding severity-${one.severity} ${one.state}`} data-incident={one.id}>
+      <Mark kind={one.severity} label={one.severity} />
+      <div>
+        <p class="message">
+          <a href={store.link({ page: "incident", incident: one.id })}>{withCommands(capital(one.sentence))}</a>
+        </p>
+        {advice && one.advice !== "" && one.severity !== "info" && <p class="also">{withCommands(one.advice)}</p>}
+        <p class="about">
+          <span>{kindName(one.finding)}</span>
+          <span>{timeWords(one, nowMs)}</span>
+          {victims !== "" && <span>{victims}</span>}
+          {one.job !== "" && <span>{one.job}</span>}
+          <Care one={one} nowMs={nowMs} />
+        </p>
+      </div>
+    </li>
+  );
+}
+
+/** Who looks after it, and whether anybody is told of it. */
+export function Care({ one, nowMs }: { one: Incident; nowMs: number }) {
+  return (
+    <>
+      {one.acknowledged !== undefined && <span class="care">{one.acknowledged.by} looks after it</span>}
+      {isSilenced(one, nowMs) && <span class="care">silenced until {moment(Date.parse(one.silenced_until!), nowMs)}</span>}
+      {one.notes.length > 0 && <span>{plural(one.notes.length, "note")}</span>}
+    </>
+  );
+}
