@@ -112,6 +112,8 @@ impl Account {
     pub(super) fn queued(&mut self, seq: u64) {
         self.last_said = seq;
         self.now.completed_operations.clear();
+        // Said once.
+        (self.now.activity, self.now.look) = (None, None);
         self.now.summations.iter_mut().for_each(|one| one.rounds.clear());
         let before = self.said.take();
         let communicators = match before {

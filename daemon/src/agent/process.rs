@@ -272,6 +272,9 @@ impl Process {
             log_lacks,
             completed_operations: std::mem::take(&mut self.account.now.completed_operations),
             summations,
+            activity: self.account.now.activity.take(),
+            look: self.account.now.look.take(),
+            launched: !self.run_id.is_empty(),
             ..Default::default()
         };
     }
