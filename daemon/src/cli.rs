@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing_subscriber::EnvFilter;
 
-use crate::agent;
+use crate::agent::look_at::{self, LookArgs};
+use crate::agent::{self};
 use crate::config::{AgentArgs, ServeArgs, ServeConfig};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
@@ -68,6 +69,9 @@ enum Command {
     /// Copies the log lines that a user of `run` asked for
     #[command(hide = true)]
     LogRelay(RelayArgs),
+    /// Looks once at what a process does
+    #[command(hide = true)]
+    LookAt(LookArgs),
     /// One rank of the demo's jobs
     #[command(hide = true)]
     DemoWorker(WorkerArgs),
@@ -101,6 +105,7 @@ fn dispatch(command: Command) -> u8 {
             let error = run::run(&args);
             fail(&error, error.exit_status())
         }
+        Command::LookAt(args) => exit_status(look_at::run(&args), |_| FAILED),
         Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),
         Command::Doctor(args) => match doctor::run(&args, &mut io::stdout().lock()) {
             Ok(verdict) => verdict.exit_status(),

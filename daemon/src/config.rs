@@ -5,9 +5,11 @@
 //! said first in that order holds.
 
 mod agent;
+mod launch;
 mod notify;
 
 pub use agent::AgentArgs;
+pub(crate) use launch::Launch;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -84,6 +86,12 @@ pub struct ServeArgs {
     /// Whether agents look at what the culprit of a hang does: stacks, and what it is blocked in [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub look: Option<String>,
+    /// Whether the agent of this process looks at what a process does when a finding names it [default: true]
+    #[arg(long, value_name = "true|false")]
+    pub agent_look: Option<String>,
+    /// Whether it reads the kernel's messages [default: true]
+    #[arg(long, value_name = "true|false")]
+    pub agent_kernel_log: Option<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -123,6 +131,10 @@ pub struct ServeConfig {
     /// Whether agents are asked what the culprits of hangs do. Default yes: it takes 100 ms of a process that everybody
     /// waits for, once, and names the line.
     pub look: bool,
+    /// Whether the agent of this process looks at processes that a finding names: stacks and system calls. Default yes.
+    pub agent_look: bool,
+    /// Whether it reads the kernel's messages. Default yes: they often have the cause.
+    pub agent_kernel_log: bool,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -156,6 +168,8 @@ impl Default for ServeConfig {
             agent_sysfs: PathBuf::from(DEFAULT_SYSFS),
             notify: NotifyConfig::default(),
             agent_hardware_interval: DEFAULT_HARDWARE_INTERVAL,
+            agent_look: true,
+            agent_kernel_log: true,
             pretended_hosts: Vec::new(),
             cors_origins: Vec::new(),
         }
@@ -202,6 +216,8 @@ impl ServeConfig {
                 .get("agent_hardware_interval", or_never)
                 .unwrap_or(default.agent_hardware_interval),
             look: settings.get("look", boolean).unwrap_or(default.look),
+            agent_look: settings.get("agent_look", boolean).unwrap_or(default.agent_look),
+            agent_kernel_log: settings.get("agent_kernel_log", boolean).unwrap_or(default.agent_kernel_log),
             pretended_hosts: default.pretended_hosts,
             data_dir,
         };
@@ -237,6 +253,8 @@ impl<'a> Settings<'a> {
             &args.public_url,
             &args.agent_hardware_interval,
             &args.look,
+            &args.agent_look,
+            &args.agent_kernel_log,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several = LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook]);
@@ -304,9 +322,13 @@ impl<'a> Settings<'a> {
 
     fn get<T>(&mut self, name: &'static str, parse: fn(&str) -> Result<T, String>) -> Option<T> {
         let variable = format!("RINGSCOPE_{}", name.to_uppercase());
+        let agents = AGENT_NAMES.iter().find(|(known, _)| *known == name);
+        let agents = agents.and_then(|(_, variable)| Some(((self.env)(variable)?, (*variable).to_owned())));
         let (value, place) = if let Some(value) = self.args.get(name) {
             (value.to_string(), format!("--{}", name.replace('_', "-")))
         } else if let Some(value) = (self.env)(&variable) {
+            (value, variable)
+        } else if let Some((value, variable)) = agents.filter(|(value, _)| !value.is_empty()) {
             (value, variable)
         } else {
             (self.file.get(name)?.clone(), format!("{}: {name}", self.file_name))
@@ -435,7 +457,7 @@ const LISTS: [&str; 3] = ["cors_origins", "alertmanager", "webhook"];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
     "listen",
     "database_url",
     "data_dir",
@@ -451,6 +473,14 @@ const NAMES: [&str; 15] = [
     "public_url",
     "agent_hardware_interval",
     "look",
+    "agent_look",
+    "agent_kernel_log",
+];
+/// What the agent alone calls a setting of its own: this process may be an agent too.
+const AGENT_NAMES: [(&str, &str); 3] = [
+    ("agent_dir", "RINGSCOPE_DIR"),
+    ("agent_look", "RINGSCOPE_LOOK"),
+    ("agent_kernel_log", "RINGSCOPE_KERNEL_LOG"),
 ];
 /// The database's name in `data_dir`.
 const DATABASE_FILE: &str = "ringscope.db";

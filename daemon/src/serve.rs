@@ -149,12 +149,15 @@ fn raise_file_limit() {
 /// The agent that runs inside this daemon, unless it is to have none.
 fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentConfig> {
     let address = reachable(local_addr);
+    let default = AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"));
     config.with_agent.then(|| AgentConfig {
         dir: config.agent_dir.clone(),
         sysfs: config.agent_sysfs.clone(),
         hardware_interval: config.agent_hardware_interval,
         pretended_hosts: config.pretended_hosts.clone(),
-        ..AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"))
+        look: default.look.clone().filter(|_| config.agent_look),
+        kernel_log: default.kernel_log.clone().filter(|_| config.agent_kernel_log),
+        ..default
     })
 }
 

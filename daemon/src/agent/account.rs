@@ -114,6 +114,8 @@ impl Account {
         self.now.completed_operations.clear();
         self.now.recalled.clear();
         self.now.sequences.iter_mut().for_each(|one| one.marks.clear());
+        // Said once.
+        (self.now.activity, self.now.look) = (None, None);
         self.now.summations.iter_mut().for_each(|one| one.rounds.clear());
         let before = self.said.take();
         let communicators = match before {

@@ -18,6 +18,8 @@ pub const DEFAULT_SYSFS: &str = "/sys";
 /// Soon enough to explain why a job found fewer channels; a reading takes some milliseconds.
 pub const DEFAULT_HARDWARE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// This program itself, also where its file was replaced since it started.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 /// Long enough for a process to make its segment, which it does at its first communicator.
 const LOG_GRACE: Duration = Duration::from_secs(5);
 
@@ -47,6 +49,25 @@ pub struct AgentConfig {
     pub hardware_interval: Duration,
     /// Hosts that this machine pretends to be. If there are any, their hardware is read and not the machine's own.
     pub pretended_hosts: Vec<PretendedSysfs>,
+    /// Where the kernel's messages are read; `None`: nowhere.
+    pub kernel_log: Option<KernelLog>,
+    /// Program that looks at a process when the daemon asks what it does (`ringscope look-at`); `None`: nobody looks.
+    pub look: Option<PathBuf>,
+}
+
+/// Where the kernel's messages can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelLog {
+    /// The kernel's device.
+    pub kmsg: PathBuf,
+    /// The program that shows the journal, where the device may not be read.
+    pub journalctl: PathBuf,
+}
+
+impl Default for KernelLog {
+    fn default() -> Self {
+        Self { kmsg: PathBuf::from("/dev/kmsg"), journalctl: PathBuf::from("journalctl") }
+    }
 }
 
 /// Name of a pretended host, and its folder in the shape of `/sys`.
@@ -68,6 +89,8 @@ impl AgentConfig {
             sysfs: PathBuf::from(DEFAULT_SYSFS),
             hardware_interval: DEFAULT_HARDWARE_INTERVAL,
             pretended_hosts: Vec::new(),
+            kernel_log: Some(KernelLog::default()),
+            look: Some(PathBuf::from(OWN_PROGRAM)),
         }
     }
 

@@ -3,12 +3,10 @@
 //! Never a guess: a process of another host's name, as in a container, is only known to be gone when its log says so or
 //! has been silent for a day.
 
-use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Units of a process's start time in `/proc`: `USER_HZ`, which is 100 on every Linux architecture.
-const TICKS_PER_SECOND: u64 = 100;
+use super::procfs::Stat;
+
 /// A process may start to write before the second in which the system says that it started is over.
 const SLACK_NS: u64 = 2_000_000_000;
 /// A log that nobody has written to for so long is nobody's.
@@ -38,27 +36,9 @@ pub(super) fn is_silent(written_ns: u64, now_ns: u64) -> bool {
     Duration::from_nanos(now_ns.saturating_sub(written_ns)) > SILENT
 }
 
-/// When a process started. Source: proc(5), field 22 of `/proc/PID/stat` and `btime` of `/proc/stat`.
+/// When a process started. A zombie writes no more.
 fn start_ns(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
-    // The name, in parentheses, may hold anything.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace();
-    // A zombie writes no more.
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    let start_ticks: u64 = fields.nth(18)?.parse().ok()?;
-    // It does not change, and the file is long on machines with many cores.
-    static BOOT_NS: OnceLock<Option<u64>> = OnceLock::new();
-    let boot_ns = (*BOOT_NS.get_or_init(boot_ns))?;
-    Some(boot_ns.saturating_add(start_ticks.saturating_mul(1_000_000_000 / TICKS_PER_SECOND)))
-}
-
-fn boot_ns() -> Option<u64> {
-    let system = std::fs::read_to_string("/proc/stat").ok()?;
-    let boot = system.lines().find_map(|line| line.strip_prefix("btime "))?;
-    boot.trim().parse::<u64>().ok()?.checked_mul(1_000_000_000)
+    Stat::read(pid).filter(|stat| !stat.has_ended())?.start_ns()
 }
 
 #[cfg(test)]

@@ -76,7 +76,10 @@ impl LogOnly {
             let has_room = self.processes.len() < MAX_LOGS;
             match self.processes.get_mut(path) {
                 // Its segment came late: from now on that is the account of the process.
-                Some(logged) if is_claimed && !logged.is_told => drop(self.processes.remove(path)),
+                // One whose note says who it is goes on under the same key.
+                Some(logged) if is_claimed && (!logged.is_told || logged.run.identity("").is_some()) => {
+                    drop(self.processes.remove(path));
+                }
                 Some(logged) if is_claimed => {
                     logged.account.end(batch::ProcessState::Exited, now.wall.0);
                     logged.is_final = true;
@@ -96,6 +99,12 @@ impl LogOnly {
                 logged.read(path, claimed, now, self.grace, losses);
             }
         }
+    }
+
+    /// The processes that are told of, by run and number.
+    pub(super) fn told(&self) -> BTreeSet<(String, u32)> {
+        let told = self.processes.values().filter(|logged| logged.is_told);
+        told.map(|logged| (logged.name.run_id.clone(), logged.name.pid)).collect()
     }
 
     /// Runs whose logs are still followed.
@@ -127,8 +136,13 @@ impl Logged {
         // A machine's name may be longer than NCCL writes it.
         let is_here = now.machine.split('.').next() == Some(name.host.as_str());
         let host = if is_here { now.machine } else { &name.host };
+        let run = RunFile::read(dir, &name.run_id).of(name.pid);
+        let key = match run.identity(host) {
+            Some(identity) => format!("{}/{}/{}", identity.host, identity.pid, identity.start_time_ns),
+            None => format!("{host}/{}/{}", name.pid, name.run_id),
+        };
         Self {
-            account: Account::new(format!("{host}/{}/{}", name.pid, name.run_id)),
+            account: Account::new(key),
             name: LogName { host: host.to_owned(), ..name.clone() },
             tail: LogTail::at(path.to_owned()),
             named_at: None,
@@ -138,7 +152,7 @@ impl Logged {
             ids: BTreeMap::new(),
             revision: None,
             start_ns: 0,
-            run: RunFile::read(dir, &name.run_id),
+            run,
             too_long: 0,
         }
     }
@@ -224,16 +238,19 @@ impl Logged {
         let job = self.run.job.clone().or_else(|| claimed.jobs.get(run_id).cloned());
         let version = self.tail.log.version().and_then(version_number);
         let key = std::mem::take(&mut self.account.now.key);
+        let identity = self.run.identity(host).unwrap_or_else(|| batch::Identity {
+            host: host.clone(),
+            pid: *pid,
+            start_time_ns: self.start_ns,
+            executable: self.run.executable.clone().unwrap_or_default(),
+            ..batch::Identity::default()
+        });
         self.account.now = batch::Process {
             key,
             identity: Some(batch::Identity {
-                host: host.clone(),
-                pid: *pid,
-                start_time_ns: self.start_ns,
                 job: job.unwrap_or_else(|| format!("pid-{pid}@{host}")),
-                executable: self.run.executable.clone().unwrap_or_default(),
                 library_version: version.unwrap_or_default(),
-                ..batch::Identity::default()
+                ..identity
             }),
             state: batch::ProcessState::Running.into(),
             log_lacks: self.tail.log.lacks(),

@@ -9,7 +9,10 @@
 //!   both, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `lacks`: what a log does not say.
-//! * `hardware`: the host's NICs and GPUs.
+//! * `hardware`: the host's NICs and GPUs. `kernel`: what its kernel says.
+//! * `watch`: what processes do besides calling the library: their `activity`, and a `look` where the daemon's
+//!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
+//!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
@@ -18,21 +21,29 @@
 //! and sends them again.
 
 mod account;
+mod activity;
 mod backlog;
 mod calls;
 mod config;
 mod control;
 mod delta;
 mod error;
+mod foreign;
 mod hardware;
+mod holder;
+mod inquiries;
 mod join;
+mod kernel;
 mod lacks;
+mod launches;
 mod liveness;
 mod log_only;
 mod log_tail;
+mod look;
 mod loss;
 mod operations;
 mod process;
+pub(crate) mod procfs;
 mod run;
 mod run_file;
 mod segment_file;
@@ -42,12 +53,14 @@ mod tell;
 mod ticks;
 mod tracker;
 mod transport;
+mod watch;
 
 pub use config::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
-    DEFAULT_KEEP_DEAD, DEFAULT_SYSFS, PretendedSysfs, host_name,
+    DEFAULT_KEEP_DEAD, DEFAULT_SYSFS, KernelLog, PretendedSysfs, host_name,
 };
 pub use control::{Written, write_level};
 pub use error::AgentError;
+pub use look::command as look_at;
 pub use run::run;
 pub use tracker::Tracker;

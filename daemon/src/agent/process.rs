@@ -165,17 +165,16 @@ impl Process {
         Ok(())
     }
 
-    /// Tells the calls by peer of a communicator at the next reading.
-    pub(super) fn ask_pairs(&mut self, local_id: u64) {
-        if self.asked.pairs.len() < MAX_ASKED {
+    /// Takes what the daemon asks of the segment; the next reading answers it.
+    pub(super) fn inquired(&mut self, inquiry: &batch::Inquiry) {
+        let Some(local_id) = inquiry.local_id else { return };
+        if inquiry.pairs && self.asked.pairs.len() < MAX_ASKED {
             self.asked.pairs.insert(local_id);
         }
-    }
-
-    /// Tells the operations with these numbers of a communicator at the next reading.
-    pub(super) fn ask_recall(&mut self, local_id: u64, numbers: RangeInclusive<u64>) {
-        if self.asked.recalls.len() < MAX_ASKED {
-            self.asked.recalls.push((local_id, numbers));
+        if let (Some(first), Some(last)) = (inquiry.first_number, inquiry.last_number)
+            && self.asked.recalls.len() < MAX_ASKED
+        {
+            self.asked.recalls.push((local_id, first..=last));
         }
     }
 
@@ -350,7 +349,7 @@ impl Process {
             // Said by others.
             activity: self.account.now.activity.take(),
             look: self.account.now.look.take(),
-            launched: self.account.now.launched,
+            launched: !self.run_id.is_empty(),
         };
     }
 

@@ -14,6 +14,7 @@ use super::config::AgentConfig;
 use super::delta::{MAX_BATCH_BYTES, split};
 use super::error::AgentError;
 use super::hardware::Hardware;
+use super::kernel::Kernel;
 use super::loss::Losses;
 use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
@@ -51,7 +52,9 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let sender = Sender { backlog, transport, news: news.clone() };
     let reader = Reader {
         hardware: Hardware::new(&config),
-        tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace),
+        kernel: Kernel::new(&config),
+        tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace)
+            .looking(config.look, &config.sysfs),
         agent_id,
         host: config.host,
         news,
@@ -76,6 +79,7 @@ fn prepare_dir(dir: &Path) -> Result<(), AgentError> {
 /// The reading half of an agent.
 struct Reader {
     hardware: Hardware,
+    kernel: Kernel,
     tracker: Tracker,
     agent_id: String,
     host: String,
@@ -128,15 +132,19 @@ impl Reader {
         if resend_all {
             self.resend_all_at = None;
             self.tracker.unsay();
+            self.kernel.unsay();
         }
         self.tracker.acknowledged(news.settled, monotonic);
         if let Some(wishes) = news.wishes {
             self.tracker.wish(&wishes);
         }
+        self.tracker.inquire(&news.inquiries);
         self.hardware.poll(monotonic);
         self.tracker.poll(monotonic);
         let changes = self.tracker.changes();
-        let is_due = self.needs_heartbeat(now, news.settled, is_last) || self.has_hardware(news.settled);
+        let is_due = self.needs_heartbeat(now, news.settled, is_last)
+            || self.has_hardware(news.settled)
+            || self.kernel.is_new();
         if changes.is_empty() && !resend_all && !is_due {
             return Vec::new();
         }
@@ -165,6 +173,11 @@ impl Reader {
         self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
         let mut losses = self.tracker.losses.clone();
         losses.add_all(&self.lost_by_sender);
+        let (mut kernel, kernel_reading) = self.kernel.take();
+        for message in &mut kernel {
+            // The kernel knows a process in a container by another number than it knows itself.
+            message.pid = message.pid.map(|pid| self.tracker.own_pid(pid));
+        }
         let batch = Batch {
             format_version: FORMAT_VERSION,
             agent_id: self.agent_id.clone(),
@@ -174,8 +187,8 @@ impl Reader {
             processes,
             dropped: losses.to_batch(),
             hardware: self.hardware.take(),
-            kernel: Vec::new(),
-            kernel_reading: None,
+            kernel,
+            kernel_reading,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

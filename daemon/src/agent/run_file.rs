@@ -1,8 +1,12 @@
 //! The names and the side file that `ringscope run` leaves: `nccl-<run_id>-<host>-<pid>.log` and `run-<run_id>.json`.
 
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use ringscope_wire::batch::Identity;
+
+use super::foreign::clean;
 use crate::clock::Timestamp;
 
 /// A side file is no longer: a job's name and a command line.
@@ -41,7 +45,26 @@ pub(super) struct RunFile {
     /// Name of the program.
     pub(super) executable: Option<String>,
     pub(super) started_at: Option<Timestamp>,
+    /// Number of the process as it knows itself.
+    pub(super) pid: Option<u32>,
+    /// When it started, nanoseconds since the Unix epoch.
+    pub(super) start_time_ns: Option<u64>,
+    /// The boot in which it did.
+    pub(super) boot_id: Option<String>,
+    /// Host that it counts itself to.
+    pub(super) host: Option<String>,
+    global_rank: Option<u32>,
+    world_size: Option<u32>,
+    local_rank: Option<u32>,
+    k8s_namespace: Option<String>,
+    k8s_pod: Option<String>,
+    /// User whose file it is.
+    pub(super) owner: Option<u32>,
 }
+
+/// Longest texts, as a segment has room for them.
+const MAX_TEXT: usize = 128;
+const MAX_SHORT_TEXT: usize = 64;
 
 impl RunFile {
     /// Reads the side file of a run; empty if there is none that can be read.
@@ -52,8 +75,35 @@ impl RunFile {
         let file = std::os::unix::fs::OpenOptionsExt::custom_flags(&mut std::fs::OpenOptions::new(), flags)
             .read(true)
             .open(path);
+        let metadata = file.as_ref().ok().and_then(|file| file.metadata().ok());
+        let owner = metadata.filter(std::fs::Metadata::is_file).map(|metadata| metadata.uid());
         let read = file.and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-        read.map_or_else(|_| Self::default(), |_| Self::parse(&text))
+        read.map_or_else(|_| Self::default(), |_| Self { owner, ..Self::parse(&text) })
+    }
+
+    /// What it says of a process of the run: which process was started, of that one alone.
+    pub(super) fn of(self, pid: u32) -> Self {
+        if self.pid == Some(pid) { self } else { Self { pid: None, ..self } }
+    }
+
+    /// Who the process is, as its segment would say; `None` if the file does not say which process it is.
+    pub(super) fn identity(&self, machine: &str) -> Option<Identity> {
+        let (pid, start_time_ns) = (self.pid?, self.start_time_ns?);
+        let host = self.host.clone().unwrap_or_else(|| machine.to_owned());
+        let job = self.job.clone().unwrap_or_else(|| format!("pid-{pid}@{host}"));
+        Some(Identity {
+            host,
+            pid,
+            start_time_ns,
+            job,
+            global_rank: self.global_rank,
+            world_size: self.world_size,
+            local_rank: self.local_rank,
+            k8s_namespace: self.k8s_namespace.clone().unwrap_or_default(),
+            k8s_pod: self.k8s_pod.clone().unwrap_or_default(),
+            executable: self.executable.clone().unwrap_or_default(),
+            library_version: 0,
+        })
     }
 
     fn parse(text: &str) -> Self {
@@ -61,10 +111,24 @@ impl RunFile {
         let command = &value["command"];
         let program = command.as_str().or_else(|| command.get(0)?.as_str());
         let executable = program.and_then(|program| Path::new(program).file_name()?.to_str());
+        let text = |name: &str, max_bytes: usize| {
+            value[name].as_str().map(|text| clean(text, max_bytes)).filter(|text| !text.is_empty())
+        };
+        let number = |name: &str| value[name].as_u64().and_then(|number| u32::try_from(number).ok());
         Self {
-            job: value["job"].as_str().filter(|job| !job.is_empty()).map(ToOwned::to_owned),
-            executable: executable.map(ToOwned::to_owned),
+            job: text("job", MAX_TEXT),
+            executable: executable.map(|name| clean(name, MAX_SHORT_TEXT)),
             started_at: value["started_at"].as_str().and_then(|time| time.parse().ok()),
+            pid: number("pid"),
+            start_time_ns: value["start_time_ns"].as_u64(),
+            boot_id: text("boot_id", MAX_SHORT_TEXT),
+            host: text("host", MAX_TEXT),
+            global_rank: number("global_rank"),
+            world_size: number("world_size"),
+            local_rank: number("local_rank"),
+            k8s_namespace: text("k8s_namespace", MAX_SHORT_TEXT),
+            k8s_pod: text("k8s_pod", MAX_TEXT),
+            owner: None,
         }
     }
 }
@@ -74,6 +138,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::agent::procfs::{boot_id, own_start_ns};
+    use crate::config::Launch;
     use crate::run::note::Note;
 
     #[test]
@@ -96,13 +162,36 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let started_at: Timestamp = "2026-01-31T12:00:00.5Z".parse().unwrap();
         let command = vec!["/usr/bin/python3".to_owned(), "train.py".to_owned()];
-        Note { job: Some("llama".into()), command, started_at }.leave(dir.path(), "0f3a").unwrap();
-        let expected = RunFile {
-            job: Some("llama".into()),
-            executable: Some("python3".into()),
-            started_at: Some(started_at),
+        let launch = Launch {
+            host: "node1".into(),
+            global_rank: Some(3),
+            world_size: Some(8),
+            local_rank: Some(1),
+            k8s_namespace: String::new(),
+            k8s_pod: "pod-3".into(),
         };
-        assert_eq!(RunFile::read(dir.path(), "0f3a"), expected);
+        let note = Note::new(Some("llama".into()), command, started_at, launch);
+        note.leave(dir.path(), "0f3a").unwrap();
+        let read = RunFile::read(dir.path(), "0f3a");
+        assert_eq!((read.job.as_deref(), read.executable.as_deref()), (Some("llama"), Some("python3")));
+        assert_eq!(
+            (read.started_at, read.owner),
+            (Some(started_at), Some(rustix::process::getuid().as_raw()))
+        );
+        assert_eq!(read.boot_id.as_deref(), Some(boot_id()));
+        let expected = Identity {
+            host: "node1".into(),
+            pid: std::process::id(),
+            start_time_ns: own_start_ns().unwrap(),
+            job: "llama".into(),
+            global_rank: Some(3),
+            world_size: Some(8),
+            local_rank: Some(1),
+            k8s_pod: "pod-3".into(),
+            executable: "python3".into(),
+            ..Identity::default()
+        };
+        assert_eq!(read.identity("machine"), Some(expected));
         assert_eq!(RunFile::read(dir.path(), "0f3b"), RunFile::default());
     }
 
@@ -112,6 +201,7 @@ mod tests {
             job: Some("llama".into()),
             executable: Some("python3".into()),
             started_at: "2026-01-31T12:00:00Z".parse().ok(),
+            ..RunFile::default()
         };
         let command =
             r#"{"job":"llama","command":["/usr/bin/python3","x.py"],"started_at":"2026-01-31T12:00:00Z"}"#;

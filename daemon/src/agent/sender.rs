@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ringscope_wire::batch::Wish;
+use ringscope_wire::batch::{Inquiry, Wish};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -18,6 +18,8 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 /// Batches that may wait in memory for an answer before they go to disk.
 const MAX_IN_MEMORY: usize = 8;
+/// Questions that wait for the reader.
+const MAX_INQUIRIES: usize = 1024;
 /// Time to send what is left when the agent stops.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
@@ -40,6 +42,8 @@ pub(super) struct News {
     pub(super) losses: Losses,
     /// What is wished for in this agent's jobs, if the daemon has answered since.
     pub(super) wishes: Option<Vec<Wish>>,
+    /// What the daemon wants to know, at most [`MAX_INQUIRIES`].
+    pub(super) inquiries: Vec<Inquiry>,
 }
 
 /// The letter box between sender and reader.
@@ -157,7 +161,7 @@ impl Sender {
 
     async fn settle(&mut self, sent: Sent, outcome: Outcome, line: &mut Line) {
         match outcome {
-            Outcome::Taken { resend_all, wishes } => {
+            Outcome::Taken { resend_all, wishes, inquiries } => {
                 if line.failures > 0 {
                     tracing::info!("the daemon is back");
                 }
@@ -168,6 +172,8 @@ impl Sender {
                     if sent.seq.is_some() {
                         news.wishes = Some(wishes);
                     }
+                    let room = MAX_INQUIRIES.saturating_sub(news.inquiries.len());
+                    news.inquiries.extend(inquiries.into_iter().take(room));
                 });
                 *line = Line { has_gap: line.has_gap && sent.seq.is_none(), ..Line::default() };
             }

@@ -1,19 +1,22 @@
 //! The segments of the folder: which there are, what changed, and when their files may go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringscope_wire::batch;
 
+use super::account::Account;
 use super::control::wished;
+use super::launches::Launches;
 use super::log_only::{Claimed, LogOnly};
 use super::log_tail::Reached;
 use super::loss::{Loss, Losses};
 use super::process::{Now, Process, key};
+use super::procfs::Pid;
 use super::run_file::{LogName, log_name, run_id};
 use super::segment_file::{ReadError, SegmentFile, control, release};
+use super::watch::Watch;
 
 /// Jobs that are told once that they have no log.
 const MAX_TOLD: usize = 4096;
@@ -41,6 +44,8 @@ pub struct Tracker {
     keep_dead: Duration,
     processes: BTreeMap<PathBuf, Tracked>,
     log_only: LogOnly,
+    launches: Launches,
+    watch: Watch,
     pub(super) losses: Losses,
     warned: BTreeSet<PathBuf>,
     told: BTreeSet<String>,
@@ -86,6 +91,8 @@ impl Tracker {
     pub fn new(dir: PathBuf, machine: String, keep_dead: Duration, log_grace: Duration) -> Self {
         Self {
             log_only: LogOnly::new(dir.clone(), log_grace),
+            launches: Launches::new(dir.clone()),
+            watch: Watch::new(None, Path::new(super::config::DEFAULT_SYSFS)),
             dir,
             machine,
             keep_dead,
@@ -96,6 +103,12 @@ impl Tracker {
             wishes: BTreeMap::new(),
             is_first: true,
         }
+    }
+
+    /// The same with a program that looks at processes when the daemon asks (`None`: nobody looks), and the folder in
+    /// which the kernel shows this machine's devices.
+    pub(super) fn looking(self, look: Option<PathBuf>, sysfs: &Path) -> Self {
+        Self { watch: Watch::new(look, sysfs), ..self }
     }
 
     /// Reads all segments and logs.
@@ -118,6 +131,10 @@ impl Tracker {
         }
         let claimed = self.claimed();
         self.log_only.poll(&listing.logs, &claimed, now, &mut self.losses);
+        let pids: Vec<Pid> = self.watch.pids().collect();
+        self.launches.poll(&listing.runs, &claimed, &self.log_only.told(), &pids, now);
+        let processes = self.processes.values_mut().map(|tracked| &mut tracked.process).collect();
+        self.watch.poll(processes, &mut self.launches, monotonic);
         self.machine = machine;
         self.is_first = false;
         self.tell_missing_logs();
@@ -132,7 +149,8 @@ impl Tracker {
             .filter(|(path, _)| !shadowed.contains(*path))
             .filter_map(|(_, tracked)| tracked.process.account.changes());
         let without = self.log_only.processes.values().filter_map(|logged| logged.account.changes());
-        with_segment.chain(without).collect()
+        let not_yet = self.launches.accounts().filter_map(Account::changes);
+        with_segment.chain(without).chain(not_yet).collect()
     }
 
     /// Notes that all of these processes is now queued, in batch `seq`.
@@ -140,7 +158,8 @@ impl Tracker {
         let keys: BTreeSet<&str> = keys.collect();
         let with_segment = self.processes.values_mut().map(|tracked| &mut tracked.process.account);
         let without = self.log_only.processes.values_mut().map(|logged| &mut logged.account);
-        for account in with_segment.chain(without).filter(|account| keys.contains(account.key())) {
+        let all = with_segment.chain(without).chain(self.launches.accounts_mut());
+        for account in all.filter(|account| keys.contains(account.key())) {
             account.queued(seq);
         }
     }
@@ -149,6 +168,7 @@ impl Tracker {
     pub(super) fn unsay(&mut self) {
         self.processes.values_mut().for_each(|tracked| tracked.process.account.unsay());
         self.log_only.processes.values_mut().for_each(|logged| logged.account.unsay());
+        self.launches.accounts_mut().for_each(Account::unsay);
     }
 
     /// The daemon has all batches up to `seq`.
@@ -167,6 +187,7 @@ impl Tracker {
             // Nothing in a log waits for it.
             logged.account.acknowledged(seq, logged.is_final, monotonic);
         }
+        self.launches.acknowledged(seq, monotonic);
     }
 
     /// Takes what is wished for now. A job that is not named keeps what it was told.
@@ -174,25 +195,16 @@ impl Tracker {
         self.wishes = wishes.iter().take(MAX_WISHES).map(|wish| (wish.job.clone(), wished(wish))).collect();
     }
 
-    /// Tells, at the next reading, the calls by peer of a communicator of the process with this key.
-    pub fn ask_pairs(&mut self, key: &str, local_id: u64) {
-        if let Some(process) = self.living(key) {
-            process.ask_pairs(local_id);
-        }
+    /// Takes the daemon's questions; each is answered once.
+    pub(super) fn inquire(&mut self, inquiries: &[batch::Inquiry]) {
+        let processes = self.processes.values_mut().map(|tracked| &mut tracked.process).collect();
+        self.watch.inquire(inquiries, processes, &self.launches);
     }
 
-    /// Tells, at the next reading, the operations with these numbers among a communicator's collective calls, as far as
-    /// they are still known.
-    pub fn ask_recall(&mut self, key: &str, local_id: u64, numbers: RangeInclusive<u64>) {
-        if let Some(process) = self.living(key) {
-            process.ask_recall(local_id, numbers);
-        }
-    }
-
-    /// The process with this key, unless all of it has been read.
-    fn living(&mut self, key: &str) -> Option<&mut Process> {
-        let mut processes = self.processes.values_mut().map(|tracked| &mut tracked.process);
-        processes.find(|process| process.account.key() == key && !process.is_final)
+    /// How the process with this number on this machine knows itself; the same number if it has no segment.
+    pub(super) fn own_pid(&self, number: u32) -> u32 {
+        let tracked = self.watch.segment(number).and_then(|segment| self.processes.get(segment));
+        tracked.map_or(number, |tracked| tracked.process.pid)
     }
 
     fn list(&self) -> Listing {
@@ -334,15 +346,26 @@ impl Tracker {
         });
         self.warned.retain(|path| paths.contains(path));
         self.log_only.clean(monotonic, keep_dead, claimed).iter().for_each(|log| remove(log));
+        for note in self.launches.clean() {
+            let is_used = run_id(&note).is_none_or(|run| self.is_used(run));
+            if !is_used {
+                remove(&note);
+            }
+        }
         self.remove_side_files(&listing.runs);
+    }
+
+    /// Whether something else is known of this run.
+    fn is_used(&self, run: &str) -> bool {
+        self.processes.values().any(|tracked| tracked.process.run_id == run)
+            || self.log_only.runs().any(|used| used == run)
     }
 
     /// Removes the side files of runs of which nothing is left, once they are old: their processes may be yet to come.
     fn remove_side_files(&self, runs: &[PathBuf]) {
         for path in runs {
             let Some(run) = run_id(path) else { continue };
-            let is_used = self.processes.values().any(|tracked| tracked.process.run_id == run)
-                || self.log_only.runs().any(|used| used == run);
+            let is_used = self.is_used(run) || self.launches.knows(run);
             let modified = path.symlink_metadata().and_then(|metadata| metadata.modified()).ok();
             let age = modified
                 .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use reqwest::{StatusCode, Url, header};
-use ringscope_wire::batch::{IngestReply, Wish};
+use ringscope_wire::batch::{IngestReply, Inquiry, Wish};
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,6 +22,8 @@ pub(super) enum Outcome {
         resend_all: bool,
         /// All that is wished for in this agent's jobs.
         wishes: Vec<Wish>,
+        /// What the daemon wants to know.
+        inquiries: Vec<Inquiry>,
     },
     /// It will never be taken.
     Refused(String),
@@ -63,7 +65,9 @@ impl Transport {
         };
         if status == StatusCode::OK {
             return match IngestReply::decode(answer) {
-                Ok(reply) => Outcome::Taken { resend_all: reply.resend_all, wishes: reply.wishes },
+                Ok(IngestReply { resend_all, wishes, inquiries, .. }) => {
+                    Outcome::Taken { resend_all, wishes, inquiries }
+                }
                 Err(_) => Outcome::Away("the answer is none of a ringscope daemon's".to_owned()),
             };
         }

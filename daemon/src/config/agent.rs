@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{ConfigError, default_data_dir, directory, duration, environment, or_never, size};
+use super::{ConfigError, boolean, default_data_dir, directory, duration, environment, or_never, size};
 
 use crate::agent::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
@@ -42,6 +42,16 @@ pub struct AgentArgs {
     /// Time between two readings of NICs; 0s: read no hardware, GPUs neither [default: 5s]
     #[arg(long, env = "RINGSCOPE_HARDWARE_INTERVAL", value_name = "DURATION")]
     hardware_interval: Option<String>,
+    /// Never look at what a process does (stacks, system calls) when the daemon asks
+    #[arg(long)]
+    no_look: bool,
+    /// Never read the kernel's messages
+    #[arg(long)]
+    no_kernel_log: bool,
+    #[arg(long = "inherited-look", env = "RINGSCOPE_LOOK", hide = true)]
+    look: Option<String>,
+    #[arg(long = "inherited-kernel-log", env = "RINGSCOPE_KERNEL_LOG", hide = true)]
+    kernel_log: Option<String>,
     /// TOML file with a folder in the shape of /sys for each host that this machine pretends to be
     #[arg(long, value_name = "FILE", hide = true)]
     pretended_hosts: Option<String>,
@@ -65,7 +75,9 @@ impl AgentArgs {
             check(&mut mistakes, "hardware-interval", self.hardware_interval.as_deref(), or_never);
         let pretended =
             check(&mut mistakes, "pretended-hosts", self.pretended_hosts.as_deref(), pretended_hosts);
-        let config = AgentConfig {
+        let look = check_env(&mut mistakes, "RINGSCOPE_LOOK", self.look.as_deref());
+        let kernel_log = check_env(&mut mistakes, "RINGSCOPE_KERNEL_LOG", self.kernel_log.as_deref());
+        let mut config = AgentConfig {
             dir: dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DIR)),
             interval: interval.unwrap_or(DEFAULT_INTERVAL),
             backlog_bytes: backlog.map_or(DEFAULT_BACKLOG_BYTES, |bytes| bytes as u64),
@@ -75,6 +87,8 @@ impl AgentArgs {
             pretended_hosts: pretended.unwrap_or_default(),
             ..AgentConfig::new(self.daemon, state_dir)
         };
+        config.look.take_if(|_| self.no_look || look == Some(false));
+        config.kernel_log.take_if(|_| self.no_kernel_log || kernel_log == Some(false));
         if let Err(error) = config.ingest_url() {
             mistakes.push(format!("--daemon: {error}"));
         }
@@ -90,6 +104,11 @@ fn check<T>(
 ) -> Option<T> {
     let value = value?;
     parse(value).map_err(|problem| mistakes.push(format!("--{name} {value:?}: {problem}"))).ok()
+}
+
+fn check_env(mistakes: &mut Vec<String>, name: &str, value: Option<&str>) -> Option<bool> {
+    let value = value.filter(|value| !value.is_empty())?;
+    boolean(value).map_err(|problem| mistakes.push(format!("{name} {value:?}: {problem}"))).ok()
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -129,6 +148,18 @@ mod tests {
         std::fs::write(file.path(), "b = \"/b\"\na = \"/a\"\n").unwrap();
         let config = parse(&["--pretended-hosts", &file.path().display().to_string()]).unwrap();
         assert_eq!(config.pretended_hosts, [("a".to_owned(), "/a".into()), ("b".to_owned(), "/b".into())]);
+    }
+
+    #[test]
+    fn looks_and_the_kernel_can_be_switched_off() {
+        let config = parse(&[]).unwrap();
+        assert!(config.look.is_some() && config.kernel_log.is_some());
+        let config = parse(&["--no-look", "--no-kernel-log"]).unwrap();
+        assert!(config.look.is_none() && config.kernel_log.is_none());
+        let config = parse(&["--inherited-look", "off", "--inherited-kernel-log", "on"]).unwrap();
+        assert!(config.look.is_none() && config.kernel_log.is_some());
+        let mistakes = parse(&["--inherited-look", "perhaps"]).unwrap_err().mistakes;
+        assert!(mistakes[0].contains("RINGSCOPE_LOOK"), "{mistakes:?}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::config::Launch;
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
 use crate::shared_dir;
@@ -268,11 +269,8 @@ impl RunArgs {
     }
 
     fn note(&self) -> Note {
-        Note {
-            job: self.job(),
-            command: self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            started_at: crate::clock::now(),
-        }
+        let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Note::new(self.job(), command, crate::clock::now(), Launch::from_env())
     }
 
     fn cache_dir(&self) -> PathBuf {

@@ -1,0 +1,34 @@
+//! Text that others wrote: names of processes, paths, lines of the kernel's log. It is shown to people, so it must not be
+//! able to look like anything else.
+
+/// On one line, without control characters and without those that turn the direction of what follows, and cut.
+pub(super) fn clean(text: &str, max_bytes: usize) -> String {
+    let mut clean = String::with_capacity(text.len().min(max_bytes));
+    for c in text.trim_end().chars() {
+        let c = if c.is_control() || is_bidirectional(c) { ' ' } else { c };
+        if c == ' ' && clean.ends_with(' ') {
+            continue;
+        }
+        if clean.len() + c.len_utf8() > max_bytes {
+            break;
+        }
+        clean.push(c);
+    }
+    clean
+}
+
+const fn is_bidirectional(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_harmless_and_short() {
+        assert_eq!(clean("a\u{1b}[31mred\u{202e}x\r\n", 100), "a [31mred x");
+        assert_eq!(clean(&"ä".repeat(1000), 401).len(), 400);
+        assert_eq!(clean("two  \t words", 100), "two words");
+    }
+}

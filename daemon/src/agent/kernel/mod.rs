@@ -1,0 +1,215 @@
+//! The kernel's word: follows its messages in a thread of its own and tells those that say that something is wrong, joined
+//! to a PCI address, a NIC or a process. Never a fault of the agent: where nothing can be read, that is said.
+//!
+//! * `source`: /dev/kmsg or the journal. `record`: one message as either hands it over.
+//! * `parse`: messages → what the daemon is told. `rules`: what a line says; `xid`, `words`: numbers and names in it.
+
+mod parse;
+mod record;
+mod rules;
+mod source;
+mod words;
+mod xid;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ringscope_wire::batch::{KernelMessage, KernelReading};
+use rustix::time::{ClockId, clock_gettime};
+
+use self::parse::{Clock, Reader};
+use self::record::Read;
+use self::source::Source;
+use super::config::{AgentConfig, KernelLog};
+use super::procfs::boot_id;
+
+/// Messages in one batch, as the batch allows.
+const MAX_PER_BATCH: usize = 64;
+/// Messages that wait for a batch.
+const MAX_WAITING: usize = 256;
+/// Messages from before the agent started that are told of: what killed a job a moment ago is still news.
+const PAST: Duration = Duration::from_secs(600);
+/// When a source that went away is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+/// How long the thread sleeps at once: it must see that it shall end.
+const NAP: Duration = Duration::from_millis(250);
+
+/// Follows the kernel's messages.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    inbox: Arc<Mutex<Inbox>>,
+    stop: Arc<AtomicBool>,
+    /// Told last, so that they can be told again.
+    told: VecDeque<KernelMessage>,
+    said: Option<KernelReading>,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    messages: VecDeque<KernelMessage>,
+    reading: Option<KernelReading>,
+    lost: u64,
+}
+
+impl Kernel {
+    /// Starts to follow, unless it is switched off or the machine pretends to be others, whose kernels have no messages.
+    pub(super) fn new(config: &AgentConfig) -> Self {
+        let kernel = Self { inbox: Arc::default(), stop: Arc::default(), told: VecDeque::new(), said: None };
+        if let Some(log) = config.kernel_log.clone().filter(|_| config.pretended_hosts.is_empty()) {
+            let (inbox, stop) = (Arc::clone(&kernel.inbox), Arc::clone(&kernel.stop));
+            let thread = std::thread::Builder::new().name("kernel".to_owned());
+            let spawned = thread.spawn(move || follow(&log, &inbox, &stop));
+            if let Err(error) = spawned {
+                tracing::warn!(%error, "cannot follow the kernel's messages");
+            }
+        }
+        kernel
+    }
+
+    /// Whether there is something to tell.
+    pub(super) fn is_new(&self) -> bool {
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        !inbox.messages.is_empty() || inbox.reading.is_some() && inbox.reading() != self.said
+    }
+
+    /// What is new, for one batch.
+    pub(super) fn take(&mut self) -> (Vec<KernelMessage>, Option<KernelReading>) {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = inbox.messages.len().min(MAX_PER_BATCH);
+        let messages: Vec<KernelMessage> = inbox.messages.drain(..n).collect();
+        let reading = inbox.reading().filter(|reading| self.said.as_ref() != Some(reading));
+        drop(inbox);
+        if reading.is_some() {
+            self.said.clone_from(&reading);
+        }
+        self.told.extend(messages.iter().cloned());
+        self.told.drain(..self.told.len().saturating_sub(MAX_PER_BATCH));
+        (messages, reading)
+    }
+
+    /// Batches were lost on their way: the newest messages are told again. The daemon knows them by their numbers.
+    pub(super) fn unsay(&mut self) {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        for message in self.told.drain(..).rev() {
+            inbox.messages.push_front(message);
+        }
+        self.said = None;
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Inbox {
+    fn reading(&self) -> Option<KernelReading> {
+        self.reading.clone().map(|reading| KernelReading { lost: self.lost, ..reading })
+    }
+
+    fn put(&mut self, message: KernelMessage) {
+        if self.messages.len() < MAX_WAITING {
+            self.messages.push_back(message);
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
+/// Reads until told to stop.
+fn follow(log: &KernelLog, inbox: &Mutex<Inbox>, stop: &AtomicBool) {
+    let mut following = Following::default();
+    while !stop.load(Ordering::Relaxed) {
+        let opened = Source::open(&log.kmsg, &log.journalctl);
+        let why = match opened {
+            Ok(mut source) => {
+                put_reading(inbox, true, source.name(&log.kmsg));
+                following.run(&mut source, inbox, stop)
+            }
+            Err(why) => why,
+        };
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        put_reading(inbox, false, why);
+        let naps = RETRY.as_millis() / NAP.as_millis();
+        for _ in 0..naps {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+fn put_reading(inbox: &Mutex<Inbox>, readable: bool, how: String) {
+    let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+    inbox.reading = Some(KernelReading { readable, how, lost: 0 });
+}
+
+/// What is known of the messages so far.
+#[derive(Default)]
+struct Following {
+    reader: Reader,
+    /// Number of the newest message, whoever wrote it.
+    newest: Option<u64>,
+}
+
+impl Following {
+    /// Reads one source. Returns why it can be read no more.
+    fn run(&mut self, source: &mut Source, inbox: &Mutex<Inbox>, stop: &AtomicBool) -> String {
+        // The journal's numbers have gaps.
+        let counts_gaps = matches!(source, Source::Kmsg(_));
+        while !stop.load(Ordering::Relaxed) {
+            let read = match source.next() {
+                Ok(read) => read,
+                Err(error) => return format!("the kernel's messages cannot be read any more: {error}"),
+            };
+            if read.is_empty() {
+                continue;
+            }
+            let (clock, now_us) = clock();
+            let lost_before = self.reader.lost;
+            let mut missed = 0;
+            let mut messages = Vec::new();
+            for one in read {
+                let number = match &one {
+                    Read::Kernel(record) => Some(record.number),
+                    Read::Foreign(number) => *number,
+                };
+                if number.is_some_and(|number| self.newest.is_some_and(|newest| number <= newest)) {
+                    continue;
+                }
+                if let (Some(number), Some(newest), true) = (number, self.newest, counts_gaps) {
+                    missed += number - newest - 1;
+                }
+                self.newest = number.or(self.newest);
+                if let Read::Kernel(record) = one
+                    && Duration::from_micros(now_us.saturating_sub(record.since_boot_us)) <= PAST
+                {
+                    messages.extend(self.reader.read(&record, clock, boot_id()));
+                }
+            }
+            let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.lost += missed + self.reader.lost - lost_before;
+            messages.into_iter().for_each(|message| inbox.put(message));
+        }
+        String::new()
+    }
+}
+
+/// The kernel's clock against the wall's, and what it shows now.
+fn clock() -> (Clock, u64) {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or_default();
+    let since_boot_ns = seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
+    let boot_ns = crate::clock::now().0.saturating_sub(since_boot_ns);
+    (Clock { boot_ns }, since_boot_ns / 1000)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Where the kernel's messages are read: /dev/kmsg, or the journal where that may not be read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::record::{Read, of_journal, of_kmsg};
+
+/// The kernel writes no longer record (`PRINTKRB_RECORD_MAX`, `CONSOLE_EXT_LOG_MAX`: 8192 bytes).
+const BUFFER_BYTES: usize = 16 << 10;
+/// A line of the journal is no longer; what is longer is nobody's message of a fault.
+const MAX_LINE: usize = 64 << 10;
+/// Messages of the journal from before the agent started.
+const JOURNAL_LINES: &str = "--lines=1000";
+/// So far back.
+const JOURNAL_SINCE: &str = "--since=-10min";
+/// How long a reader waits before it looks whether it shall end.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Where messages come from.
+pub(super) enum Source {
+    Kmsg(Kmsg),
+    Journal(Journal),
+}
+
+impl Source {
+    /// Opens what can be read.
+    ///
+    /// # Errors
+    /// Why neither can be, in words for an operator.
+    pub(super) fn open(kmsg: &Path, journalctl: &Path) -> Result<Self, String> {
+        let first = match Kmsg::open(kmsg) {
+            Ok(source) => return Ok(Self::Kmsg(source)),
+            Err(error) => format!("{} cannot be read: {error}", kmsg.display()),
+        };
+        match Journal::open(journalctl) {
+            Ok(source) => Ok(Self::Journal(source)),
+            Err(why) => Err(format!(
+                "{first}; {why}. Run the agent as root, with CAP_SYSLOG, or in the group systemd-journal"
+            )),
+        }
+    }
+
+    pub(super) fn name(&self, kmsg: &Path) -> String {
+        match self {
+            Self::Kmsg(_) => kmsg.display().to_string(),
+            Self::Journal(_) => "journal".to_owned(),
+        }
+    }
+
+    /// The next messages; waits a moment if there are none. The number says how many the kernel has overwritten.
+    ///
+    /// # Errors
+    /// It cannot be read any more.
+    pub(super) fn next(&mut self) -> io::Result<Vec<Read>> {
+        match self {
+            Self::Kmsg(kmsg) => kmsg.next(),
+            Self::Journal(journal) => journal.next(),
+        }
+    }
+}
+
+/// The kernel's own device: one record a read, from the oldest that it still has.
+pub(super) struct Kmsg {
+    file: File,
+    lines: Lines,
+}
+
+impl Kmsg {
+    fn open(path: &Path) -> io::Result<Self> {
+        let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        Ok(Self { file, lines: Lines::default() })
+    }
+
+    fn next(&mut self) -> io::Result<Vec<Read>> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        match self.file.read(&mut buffer) {
+            // No device: a file or a pipe, at its end for now.
+            Ok(0) => {
+                std::thread::sleep(PATIENCE);
+                Ok(Vec::new())
+            }
+            Ok(n) => {
+                let lines = self.lines.feed(&buffer[..n]);
+                // Lines that begin with a space belong to the record before.
+                Ok(lines.iter().filter(|line| !line.starts_with(b" ")).map(|line| of_kmsg(line)).collect())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                wait(&self.file)?;
+                Ok(Vec::new())
+            }
+            // The kernel has overwritten what came next: the numbers will tell how many.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// `journalctl`, which follows for us.
+pub(super) struct Journal {
+    child: Child,
+    stdout: ChildStdout,
+    lines: Lines,
+    last: Option<u64>,
+}
+
+impl Journal {
+    fn open(journalctl: &Path) -> Result<Self, String> {
+        let cannot = |error: io::Error| format!("{} cannot be run: {error}", journalctl.display());
+        let command = |args: &[&str]| {
+            let mut command = Command::new(journalctl);
+            command.args(["--dmesg", "--output=json", "--no-pager", "--quiet"]).args(args);
+            command.stdin(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        // A user who may not read the kernel's messages is shown none, without an error.
+        let shown = command(&["--lines=1"]).output().map_err(cannot)?;
+        if shown.stdout.is_empty() {
+            return Err("the journal shows no message of the kernel to this user".to_owned());
+        }
+        let follow = command(&["--follow", JOURNAL_SINCE, JOURNAL_LINES]).stdout(Stdio::piped()).spawn();
+        let mut child = follow.map_err(cannot)?;
+        let stdout = child.stdout.take().ok_or("the journal has no output")?;
+        let flags = fcntl_getfl(&stdout).and_then(|flags| fcntl_setfl(&stdout, flags | OFlags::NONBLOCK));
+        flags.map_err(|error| format!("the journal cannot be followed: {error}"))?;
+        Ok(Self { child, stdout, lines: Lines::default(), last: None })
+    }
+
+    fn next(&mut self) -> io::Result<Vec<Read>> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let n = match self.stdout.read(&mut buffer) {
+            Ok(0) => return Err(io::Error::other("journalctl has ended")),
+            Ok(n) => n,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                wait(&self.stdout)?;
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut read = Vec::new();
+        for line in self.lines.feed(&buffer[..n]) {
+            let message = of_journal(&String::from_utf8_lossy(&line), self.last);
+            if let Read::Kernel(record) = &message {
+                self.last = Some(record.number);
+            }
+            read.push(message);
+        }
+        Ok(read)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for input, or until it is time to look whether to end.
+fn wait(file: &impl std::os::fd::AsFd) -> io::Result<()> {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(PATIENCE.subsec_nanos()) };
+    let mut fds = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whole lines of what comes in pieces.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        self.rest.extend_from_slice(bytes);
+        let Some(end) = memchr::memrchr(b'\n', &self.rest) else {
+            if self.rest.len() > MAX_LINE {
+                self.rest.clear();
+            }
+            return Vec::new();
+        };
+        let rest = self.rest.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.rest, rest);
+        whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+    }
+}

@@ -1,0 +1,128 @@
+use std::io::Write as _;
+
+use super::*;
+
+/// Microseconds since the boot, now.
+fn now_us() -> u64 {
+    clock().1
+}
+
+fn kernel(log: KernelLog) -> Kernel {
+    let mut config = AgentConfig::new("http://127.0.0.1:1", "/none");
+    config.kernel_log = Some(log);
+    Kernel::new(&config)
+}
+
+/// Takes until `done` says that it is enough. Within ten seconds, or the test fails.
+fn until(
+    kernel: &mut Kernel,
+    done: impl Fn(&[KernelMessage], Option<&KernelReading>) -> bool,
+) -> (Vec<KernelMessage>, KernelReading) {
+    let (mut all, mut last) = (Vec::new(), None);
+    let start = crate::clock::monotonic();
+    while !done(&all, last.as_ref()) {
+        assert!(start.elapsed() < Duration::from_secs(10), "{all:?} {last:?}");
+        let (messages, reading) = kernel.take();
+        assert!(messages.len() <= MAX_PER_BATCH);
+        all.extend(messages);
+        last = reading.or(last);
+        std::thread::yield_now();
+    }
+    (all, last.unwrap_or_default())
+}
+
+#[test]
+fn messages_are_followed_and_what_was_lost_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let kmsg = dir.path().join("kmsg");
+    let old = now_us().saturating_sub(700_000_000);
+    let now = now_us();
+    let xid = |number: u64, at: u64, xid: u32| {
+        format!("4,{number},{at},-;NVRM: Xid (PCI:0000:3b:00): {xid}, pid=7\n")
+    };
+    let mut text = String::new();
+    if old > 0 {
+        text += &xid(1, old, 13);
+    }
+    text += &format!(
+        "6,2,{now},-;eth0: link up\n SUBSYSTEM=net\n DEVICE=n3\n12,3,{now},-;NVRM: Xid (PCI:0000:3b:00): 48\n"
+    );
+    text += &xid(4, now, 79);
+    // 5 to 8 were overwritten.
+    text += &xid(9, now + 1, 94);
+    std::fs::write(&kmsg, &text).unwrap();
+    let mut kernel = kernel(KernelLog { kmsg: kmsg.clone(), journalctl: "/none".into() });
+    let (messages, reading) = until(&mut kernel, |all, _| all.len() == 2);
+    let xids: Vec<_> = messages.iter().map(|one| (one.number, one.xid, one.pid)).collect();
+    assert_eq!(
+        xids,
+        [(4, Some(79), Some(7)), (9, Some(94), Some(7))],
+        "not the old one, nor what a user wrote"
+    );
+    assert_eq!(reading, KernelReading { readable: true, how: kmsg.display().to_string(), lost: 4 });
+    assert_eq!(messages[0].boot_id, boot_id());
+    let skew_ns = crate::clock::now().0.abs_diff(messages[0].at_ns);
+    assert!(skew_ns < 60_000_000_000, "{skew_ns}");
+
+    let mut file = std::fs::OpenOptions::new().append(true).open(&kmsg).unwrap();
+    file.write_all(xid(10, now + 2, 119).as_bytes()).unwrap();
+    until(&mut kernel, |all, _| all.len() == 1 && all[0].xid == Some(119));
+    assert!(!kernel.is_new());
+    kernel.unsay();
+    let (again, reading) = kernel.take();
+    assert_eq!((again.len(), reading.map(|reading| reading.lost)), (3, Some(4)), "told again");
+}
+
+#[test]
+fn a_flood_is_cut_by_kind_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let kmsg = dir.path().join("kmsg");
+    let now = now_us();
+    let mut text: String = (1..=1000)
+        .map(|n| format!("4,{n},{now},-;nfs: server a{n} not responding, still trying\n"))
+        .collect();
+    text += &format!("4,1001,{now},-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n");
+    std::fs::write(&kmsg, text).unwrap();
+    let mut kernel = kernel(KernelLog { kmsg, journalctl: "/none".into() });
+    let (messages, reading) = until(&mut kernel, |all, _| all.iter().any(|one| one.xid == Some(79)));
+    assert!(messages.len() < 100, "{}", messages.len());
+    let told = u64::try_from(messages.len()).unwrap();
+    let reading = if reading.lost == 0 { kernel.inbox.lock().unwrap().reading().unwrap() } else { reading };
+    assert_eq!(reading.lost + told, 1001, "each is told or counted");
+}
+
+#[test]
+fn the_journal_stands_in_and_neither_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = dir.path().join("none");
+    let mut silent = kernel(KernelLog { kmsg: none.clone(), journalctl: "/bin/true".into() });
+    let (_, reading) = until(&mut silent, |_, reading| reading.is_some());
+    assert!(!reading.readable);
+    for part in ["none cannot be read", "No such file", "shows no message", "systemd-journal"] {
+        assert!(reading.how.contains(part), "{part} in {}", reading.how);
+    }
+    let mut absent = kernel(KernelLog { kmsg: none.clone(), journalctl: none.clone() });
+    let (_, reading) = until(&mut absent, |_, reading| reading.is_some());
+    assert!(!reading.readable && reading.how.contains("cannot be run"), "{reading:?}");
+
+    let journalctl = dir.path().join("journalctl");
+    let line = format!(
+        r#"{{"SYSLOG_FACILITY":"0","_SOURCE_MONOTONIC_TIMESTAMP":"{}","MESSAGE":"NVRM: Xid (PCI:0000:3b:00): 79, x"}}"#,
+        now_us()
+    );
+    let script = format!("#!/bin/sh\necho '{line}'\ncase \"$*\" in *--follow*) exec sleep 1000;; esac\n");
+    std::fs::write(&journalctl, script).unwrap();
+    std::fs::set_permissions(&journalctl, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut journal = kernel(KernelLog { kmsg: none, journalctl });
+    let (messages, reading) = until(&mut journal, |all, _| all.len() == 1);
+    assert_eq!((messages[0].xid, reading.how.as_str(), reading.readable), (Some(79), "journal", true));
+}
+
+#[test]
+fn off_is_silent() {
+    let mut config = AgentConfig::new("http://127.0.0.1:1", "/none");
+    config.kernel_log = None;
+    let mut kernel = Kernel::new(&config);
+    assert!(!kernel.is_new());
+    assert_eq!(kernel.take(), (Vec::new(), None));
+}

@@ -1,0 +1,127 @@
+//! Memory of a process's cgroup and the kernel's counts of kills for lack of it. Source: the kernel's
+//! Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+
+use std::path::{Component, Path, PathBuf};
+
+/// A limit of version 1 that is none: pages times their size, just below 2^63.
+const NO_LIMIT: u64 = 1 << 62;
+/// Levels above a cgroup in which a limit is looked for.
+const MAX_LEVELS: usize = 32;
+/// The kernel's files here are short.
+const MAX_BYTES: u64 = 16 << 10;
+
+/// What is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Memory {
+    pub(super) bytes: Option<u64>,
+    pub(super) limit_bytes: Option<u64>,
+    pub(super) oom_kills: Option<u64>,
+}
+
+/// Reads the cgroup that `/proc/PID/cgroup` names. `root` is `/sys/fs/cgroup`.
+pub(super) fn memory(cgroups: &str, root: &Path) -> Memory {
+    let paths = |controller: &str| {
+        cgroups.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            controllers.split(',').any(|one| one == controller).then(|| path.to_owned())
+        })
+    };
+    if let Some(path) = paths("memory") {
+        return version_1(&root.join("memory"), &path);
+    }
+    paths("").map_or_else(Memory::default, |path| version_2(root, &path))
+}
+
+fn version_2(root: &Path, path: &str) -> Memory {
+    let Some(leaf) = below(root, path) else { return Memory::default() };
+    let oom_kills = counter(&leaf.join("memory.events"), "oom_kill");
+    // The limit that is reached first may be one of a cgroup above: that one's memory counts.
+    let limited =
+        leaf.ancestors().take(MAX_LEVELS).take_while(|level| level.starts_with(root)).filter_map(|level| {
+            Some((number(&level.join("memory.max"))?, number(&level.join("memory.current"))?))
+        });
+    match limited.min_by_key(|(limit, used)| limit.saturating_sub(*used)) {
+        Some((limit, used)) => Memory { bytes: Some(used), limit_bytes: Some(limit), oom_kills },
+        None => Memory { bytes: number(&leaf.join("memory.current")), limit_bytes: None, oom_kills },
+    }
+}
+
+fn version_1(root: &Path, path: &str) -> Memory {
+    // In a container the controller shows only what belongs to it.
+    let Some(leaf) = below(root, path).filter(|leaf| leaf.is_dir()).or_else(|| Some(root.to_owned())) else {
+        return Memory::default();
+    };
+    Memory {
+        bytes: number(&leaf.join("memory.usage_in_bytes")),
+        limit_bytes: number(&leaf.join("memory.limit_in_bytes")).filter(|limit| *limit < NO_LIMIT),
+        oom_kills: counter(&leaf.join("memory.oom_control"), "oom_kill"),
+    }
+}
+
+/// A folder below `root`; `None` if the path leads out of it.
+fn below(root: &Path, path: &str) -> Option<PathBuf> {
+    let path = Path::new(path.trim_start_matches('/'));
+    path.components().all(|part| matches!(part, Component::Normal(_))).then(|| root.join(path))
+}
+
+fn text(path: &Path) -> Option<String> {
+    use std::io::Read as _;
+
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn number(path: &Path) -> Option<u64> {
+    text(path)?.trim().parse().ok()
+}
+
+fn counter(path: &Path, name: &str) -> Option<u64> {
+    text(path)?.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = root.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn the_limit_that_is_nearest_counts() {
+        let root = tree(&[
+            ("pod/memory.max", "1000\n"),
+            ("pod/memory.current", "990\n"),
+            ("pod/job/memory.max", "max\n"),
+            ("pod/job/memory.current", "800\n"),
+            ("pod/job/memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 0\n"),
+        ]);
+        let found = memory("0::/pod/job\n", root.path());
+        let expected = Memory { bytes: Some(990), limit_bytes: Some(1000), oom_kills: Some(2) };
+        assert_eq!(found, expected);
+        std::fs::write(root.path().join("pod/memory.max"), "max\n").unwrap();
+        assert_eq!(memory("0::/pod/job\n", root.path()).limit_bytes, None);
+        assert_eq!(memory("0::/pod/job\n", root.path()).bytes, Some(800));
+        assert_eq!(memory("0::/../../etc\n", root.path()), Memory::default(), "no way out");
+        assert_eq!(memory("", root.path()), Memory::default());
+    }
+
+    #[test]
+    fn version_1_is_read_too() {
+        let root = tree(&[
+            ("memory/a/memory.usage_in_bytes", "7\n"),
+            ("memory/a/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"),
+        ]);
+        let found = memory("5:cpu,cpuacct:/b\n4:memory:/a\n0::/c\n", root.path());
+        assert_eq!(found, Memory { bytes: Some(7), limit_bytes: None, oom_kills: Some(4) });
+    }
+}
