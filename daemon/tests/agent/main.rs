@@ -7,6 +7,7 @@
     reason = "a test: its helpers fail it as its cases do"
 )]
 
+mod calls;
 mod daemon;
 mod hardware;
 mod levels;

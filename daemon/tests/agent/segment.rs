@@ -145,6 +145,11 @@ impl SegmentWriter {
         ticket
     }
 
+    pub fn record_field(&self, ticket: u64, field: usize, bytes: &[u8]) {
+        let index = usize::try_from(ticket).expect("small") % MAX_RECORDS;
+        self.write(offset_of!(Segment, records) + index * size_of::<Record>() + field, bytes);
+    }
+
     pub fn record_at(&self, ticket: u64, seq_number: u64, state: u32) {
         let index = usize::try_from(ticket).expect("small") % MAX_RECORDS;
         let at = offset_of!(Segment, records) + index * size_of::<Record>();

@@ -195,3 +195,55 @@ fn history_has_what_completed_since_it_was_asked_for() {
     ring.finished_calls(1);
     assert!(poll(&ring, &mut reader).is_empty(), "not at this level");
 }
+
+#[test]
+fn the_oldest_of_each_communicator_is_told_however_many_another_has() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    for _ in 0..300 {
+        ring.call();
+    }
+    let other = ring.call();
+    ring.word(other, offset_of!(layout::Record, what), 3 << 24, 4);
+    ring.call();
+    let told = reader.read(&ring);
+    assert_eq!(told.len(), MAX_IN_FLIGHT);
+    assert_eq!((told[0], told[254], told[255]), (0, 254, other), "oldest first");
+}
+
+/// Writes a number among the collective calls into a call's record.
+fn number(ring: &mut Ring, ticket: u64, number: u64) {
+    ring.word(ticket, offset_of!(layout::Record, numbers), number << 32 | ticket, 8);
+    ring.word(ticket, offset_of!(layout::Record, what), layout::NUMBERED.into(), 4);
+}
+
+#[test]
+fn operations_are_recalled_by_their_number_whatever_became_of_them() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    for call in 0..100 {
+        let ticket = ring.call();
+        number(&mut ring, ticket, call);
+        if call % 2 == 0 {
+            ring.state(ticket, OPERATION_COMPLETED);
+        }
+    }
+    reader.read(&ring);
+    let recall = |local_id, numbers| {
+        let clock = ClockAnchor { is_counter: false, ticks: 0, monotonic_ns: 0, wall_ns: 0 }.clock(1, 1);
+        let mut source = ring.bytes.as_slice();
+        let found = reader.operations.recall(&mut source, ring.next_ticket, clock, (local_id, numbers));
+        found.unwrap().iter().map(|one| one.call_number.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(recall(1 << 16, 20..=22), [20, 21, 22]);
+    assert_eq!(recall(1 << 16, 0..=u64::MAX).len(), MAX_RECALLED);
+    assert_eq!(recall(1 << 16, 98..=u64::MAX), [98, 99]);
+    assert!(recall(2 << 16, 0..=u64::MAX).is_empty());
+}
+
+#[test]
+fn numbers_are_whole_beyond_what_a_record_holds() {
+    let near = (7 << 32) + 5;
+    assert_eq!(whole(4, near), (7 << 32) + 4);
+    assert_eq!(whole(u32::MAX, near), (7 << 32) - 1, "before the halves turned over");
+    assert_eq!(whole(2, (7 << 32) - 1), (7 << 32) + 2, "a record newer than the count");
+    assert_eq!(whole(u32::MAX, 5), u64::from(u32::MAX), "there is nothing before the first");
+}

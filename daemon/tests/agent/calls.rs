@@ -1,0 +1,121 @@
+//! The order of calls, calls that do not return and errors, from the segment to the daemon.
+
+use std::mem::offset_of;
+
+use ringscope_wire::Primitive;
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::calls::hash::check;
+use ringscope_wire::segment::calls::layout::{Area, Mark, Pair, Thread, call_word};
+use ringscope_wire::segment::layout::{Communicator, Live, OPERATION_ISSUED, VERSION, link_key};
+
+use crate::daemon::{Answer, FakeDaemon, key};
+use crate::segment::{ANCHOR_TICKS, ANCHOR_WALL_NS, SegmentWriter};
+use crate::{Host, SLOT_0};
+
+fn slot(segment: &SegmentWriter, field: usize, bytes: &[u8]) {
+    segment.write(offset_of!(Segment, communicators) + field, bytes);
+}
+
+fn called(segment: &SegmentWriter, calls: u64, hash: u64) {
+    slot(segment, offset_of!(Communicator, calls_hash), &hash.to_le_bytes());
+    slot(segment, offset_of!(Communicator, calls_check), &check(calls, hash).to_le_bytes());
+    slot(segment, offset_of!(Communicator, calls), &calls.to_le_bytes());
+}
+
+fn area(segment: &SegmentWriter, at: usize, value: u64) {
+    segment.write(offset_of!(Segment, calls) + at, &value.to_le_bytes());
+}
+
+/// A mark at the 64th call.
+fn mark(segment: &SegmentWriter) {
+    let at = offset_of!(Area, marks);
+    area(segment, at + offset_of!(Mark, calls), 64);
+    area(segment, at + offset_of!(Mark, hash), 0x64);
+    slot(segment, offset_of!(Communicator, n_marks), &1_u64.to_le_bytes());
+}
+
+/// A thread that has entered ncclCommDestroy and not returned.
+fn waits(segment: &SegmentWriter) {
+    let at = offset_of!(Area, threads);
+    area(segment, at + offset_of!(Thread, thread), 4243);
+    area(segment, at + offset_of!(Thread, call), call_word(12, Some((0, 1))));
+    area(segment, at + offset_of!(Thread, entered_ticks), ANCHOR_TICKS + 9);
+    segment.live(offset_of!(Live, n_threads), 1);
+}
+
+fn with_a_pair(segment: &SegmentWriter) {
+    let at = offset_of!(Area, pairs);
+    area(segment, at + offset_of!(Pair, calls), 2);
+    area(segment, at + offset_of!(Pair, check), check(2, 0));
+    area(segment, at + offset_of!(Pair, key), link_key(1, 0, 5, 6));
+}
+
+#[tokio::test]
+async fn what_a_rank_called_and_waits_in_arrives() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let segment = SegmentWriter::create(host.dir(), 42, "");
+    segment.communicator(0, 1, 0xa0, 0xfeed);
+    called(&segment, 65, 0xca11);
+    mark(&segment);
+    waits(&segment);
+    with_a_pair(&segment);
+    slot(&segment, offset_of!(Communicator, error_ticks), &(ANCHOR_TICKS + 7).to_le_bytes());
+    slot(&segment, offset_of!(Communicator, error_function), &16_u32.to_le_bytes());
+    slot(&segment, offset_of!(Communicator, error), &6_u32.to_le_bytes());
+    let agent = host.agent();
+    daemon.until(|processes| processes.contains_key(&key(42))).await;
+
+    let process = daemon.process(42);
+    assert_eq!(process.segment_version, VERSION);
+    let sequence = &process.sequences[0];
+    assert_eq!((sequence.local_id, sequence.calls, sequence.hash), (SLOT_0, 65, 0xca11));
+    assert_eq!((sequence.marks.len(), sequence.marks[0].calls, sequence.marks[0].hash), (1, 64, 0x64));
+    let open = &process.open_calls[0];
+    assert_eq!((open.thread, open.function.as_str(), open.local_id), (4243, "ncclCommDestroy", Some(SLOT_0)));
+    assert_eq!(open.entered_at_ns, ANCHOR_WALL_NS + 9);
+    let communicator = daemon.communicator(42, SLOT_0);
+    assert_eq!(
+        (communicator.error, communicator.error_function.as_str()),
+        (Some(6), "ncclCommGetAsyncError")
+    );
+    assert_eq!(communicator.error_at_ns, Some(ANCHOR_WALL_NS + 7));
+    assert!(process.pairs.is_empty(), "no send hangs, and nobody asked");
+
+    // Only what is new: no mark again.
+    called(&segment, 66, 0xca12);
+    let batch = daemon.until_batch(Answer::Take, |batch| batch.processes[0].sequences.len() == 1).await;
+    let process = &batch.processes[0];
+    assert_eq!((process.sequences[0].calls, process.sequences[0].marks.len()), (66, 0));
+    assert!(process.communicators.is_empty() && process.open_calls.len() == 1);
+    // Unless it may have been lost.
+    daemon.answer(Answer::ResendAll);
+    segment.calls(0, Primitive::AllReduce, 1, 1);
+    let resent = |batch: &ringscope_wire::batch::Batch| {
+        let sequences = batch.processes.iter().flat_map(|process| &process.sequences);
+        sequences.map(|sequence| sequence.marks.len()).sum::<usize>() == 1
+    };
+    daemon.until_batch(Answer::ResendAll, resent).await;
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn calls_by_peer_are_told_while_a_send_hangs() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let mut segment = SegmentWriter::create(host.dir(), 42, "");
+    segment.communicator(0, 1, 0xa0, 0xfeed);
+    with_a_pair(&segment);
+    let send = segment.record(0, OPERATION_ISSUED);
+    let primitive = u32::try_from(Primitive::Send.index() << 8 | 7).expect("small");
+    segment.record_field(
+        send,
+        offset_of!(ringscope_wire::segment::layout::Record, what),
+        &primitive.to_le_bytes(),
+    );
+    let agent = host.agent();
+    daemon.until(|all| all.get(&key(42)).is_some_and(|process| !process.pairs.is_empty())).await;
+    let pair = &daemon.process(42).pairs[0];
+    assert_eq!((pair.local_id, pair.peer, pair.calls), (SLOT_0, 6, 2));
+    agent.stop().await;
+}
