@@ -139,7 +139,10 @@ impl<'s> Case<'_, 's, '_> {
         }));
     }
 
-    pub(super) fn tell(&mut self, judgement: Judgement, certain: bool) -> &mut Found {
+    pub(super) fn tell(&mut self, mut judgement: Judgement, certain: bool) -> &mut Found {
+        let culprits = std::mem::take(&mut judgement.culprits);
+        judgement.victims.retain(|victim| culprits.binary_search(victim).is_err());
+        judgement.culprits = culprits;
         self.found.push(Found { judgement, certain, innocent: None, number: None });
         let last = self.found.len() - 1;
         &mut self.found[last]
