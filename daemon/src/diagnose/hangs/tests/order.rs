@@ -175,3 +175,19 @@ fn sends_and_receives_of_one_group_do_not_wait_for_each_other() {
     }
     nothing(&world.until(4));
 }
+
+#[test]
+fn a_receive_that_waits_for_more_than_was_sent_is_named() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "", &[0, 1]);
+    world.call(comm, 1, transfer(Primitive::Recv, 0, at(0.0)));
+    let pair = |is_send, peer, hash| Pair { is_send, peer, calls: 4, bytes: 1_000 + hash, hash };
+    world.member(comm, 0).pairs = Cow::Owned(vec![pair(true, 1, 7)]);
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(false, 0, 8)]);
+    let verdict = world.until(2);
+    assert_eq!(found(&verdict), [(FindingKind::P2pUnmatched, Severity::Critical, "size", vec![0])]);
+    assert!(only(&verdict).message.ends_with("both sides have made as many calls, of different sizes"));
+    // With one call less it has merely not come yet.
+    world.member(comm, 0).pairs = Cow::Owned(vec![Pair { calls: 3, ..pair(true, 1, 7) }]);
+    assert_eq!(found(&world.look(3.0)), [(FindingKind::Waiting, Severity::Info, "asleep", vec![0])]);
+}
