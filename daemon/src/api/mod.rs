@@ -7,6 +7,7 @@
 mod communicator;
 mod coverage;
 mod finding;
+mod graphs;
 mod hardware;
 mod host;
 mod import;
@@ -26,6 +27,7 @@ pub use communicator::{
 };
 pub use coverage::{Coverage, CoverageState};
 pub use finding::{Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use graphs::{Graphs, NodeSearch, SearchedRow, Tree, TreePlace};
 pub use hardware::{Gpu, GpuNic, Hardware, Nic, NicChannels, NicError};
 pub use host::{HostChannels, HostDetail, HostRank, HostSummary};
 pub use import::{
