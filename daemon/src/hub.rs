@@ -7,8 +7,8 @@
 mod agents;
 mod changes;
 mod collectors;
-mod inquiries;
 mod incidents;
+mod inquiries;
 mod levels;
 mod relational;
 mod sampling;

@@ -70,7 +70,7 @@ fn communicator(ring: &Ring) -> CommunicatorDetail {
         completed_bytes: 0,
         completed_bytes_per_s: 0.0,
     };
-    CommunicatorDetail { summary, prediction: ChannelPrediction::default(), ranks: vec![] }
+    CommunicatorDetail { summary, prediction: ChannelPrediction::default(), ranks: vec![], graphs: None }
 }
 
 /// Draws, keeps the picture where a person can look at it, and gives it back.

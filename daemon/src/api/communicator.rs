@@ -148,6 +148,10 @@ pub struct CommunicatorDetail {
     pub prediction: ChannelPrediction,
     /// Every rank heard of, by rank.
     pub ranks: Vec<Rank>,
+    /// The way to the rings, and the trees. Absent: no log tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub graphs: Option<super::Graphs>,
 }
 
 /// Whether a communicator is in use.

@@ -8,6 +8,7 @@ mod communicator;
 mod condition;
 mod coverage;
 mod finding;
+mod graphs;
 mod hardware;
 mod host;
 mod import;
@@ -29,6 +30,7 @@ pub use communicator::{
 pub use condition::{Condition, ConditionCounts, Health, HealthLevel, Standing};
 pub use coverage::{Coverage, CoverageState};
 pub use finding::{Culprit, Detail, Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use graphs::{Graphs, NodeSearch, SearchedRow, Tree, TreePlace};
 pub use hardware::{Gpu, GpuNic, Hardware, Nic, NicChannels, NicError};
 pub use host::{HostChannels, HostDetail, HostRank, HostSummary};
 pub use import::{

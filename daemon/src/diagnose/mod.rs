@@ -8,8 +8,8 @@ pub mod channels;
 pub mod coverage;
 mod facts;
 mod faults;
-pub mod hangs;
 mod gather;
+pub mod hangs;
 mod hardware;
 mod history;
 pub mod hops;
@@ -32,8 +32,8 @@ mod words;
 mod tests;
 
 pub use facts::{Channels, HostChannels, Judged, RankChannels};
-pub use hangs::Stand;
 pub use gather::Gathered;
+pub use hangs::Stand;
 pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use jobs::{Standings, Want, Wanted};
@@ -263,12 +263,10 @@ impl Diagnosis {
     /// What was left out, by reason; cumulative.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
-        let findings = [("finding_limit", self.ledger.n_left_out())];
-        let all = findings.into_iter().chain(self.jobs.left_out()).filter(|(_, events)| *events > 0);
-        all.map(|(reason, events)| (reason.to_owned(), events)).collect()
         let left_out =
             [("finding_limit", self.ledger.n_left_out()), ("incident_limit", self.incidents.n_left_out())];
-        left_out.into_iter().filter(|(_, n)| *n > 0).map(|(reason, n)| (reason.to_owned(), n)).collect()
+        let all = left_out.into_iter().chain(self.jobs.left_out()).filter(|(_, events)| *events > 0);
+        all.map(|(reason, events)| (reason.to_owned(), events)).collect()
     }
 
     /// One finding, firing or resolved.

@@ -92,6 +92,7 @@ fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestam
     if !facts.settings.is_empty() {
         known.channel_settings.clone_from(&facts.settings);
     }
+    known.graphs = facts.graphs().or(known.graphs.take());
     known.evidence.extend(facts.evidence_in(file));
     let state = match facts.end {
         _ if facts.failed => CommunicatorState::Failed,

@@ -137,6 +137,7 @@ fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
         search_fell_back: facts.search_fell_back,
         net_unpack: facts.net_unpack,
         made_by: facts.made_by.to_string(),
+        graphs: facts.graphs.as_ref().map(|graphs| graphs.to_batch()),
         evidence: facts.evidence.iter().map(evidence).collect(),
         error: facts.error.as_ref().map(|error| error.code),
         error_function: facts.error.as_ref().map(|error| error.function.to_string()).unwrap_or_default(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ringscope_wire::batch::{self, CommunicatorState, Completion};
 
 use super::calls::CommError;
+use super::graphs::Graphs;
 use super::limits::{MAX_CHANNELS, MAX_EVIDENCE, MAX_EVIDENCE_BYTES, MAX_RANKS, MAX_SETTINGS, MAX_WARNINGS};
 use super::merge::Word;
 use super::names::Name;
@@ -45,6 +46,7 @@ pub struct Facts {
     pub search_fell_back: bool,
     pub net_unpack: Option<bool>,
     pub made_by: Name,
+    pub graphs: Option<Arc<Graphs>>,
     /// Shared: facts are copied with every word about them.
     pub evidence: Arc<[Evidence]>,
     pub error: Option<CommError>,
@@ -176,6 +178,7 @@ impl Facts {
             search_fell_back: told.search_fell_back,
             net_unpack: told.net_unpack,
             made_by: word.names.intern(&told.made_by),
+            graphs: told.graphs.as_ref().and_then(|graphs| Graphs::told(graphs, word)),
             evidence: evidence(&told.evidence, MAX_EVIDENCE, "evidence_limit", word),
             error: CommError::told(told, word),
             warnings: evidence(&told.warnings, MAX_WARNINGS, "warning_limit", word),
@@ -228,6 +231,7 @@ impl Facts {
             search_fell_back: self.search_fell_back | older.search_fell_back,
             net_unpack: self.net_unpack.or(older.net_unpack),
             made_by: named(self.made_by, older.made_by),
+            graphs: self.graphs.or(older.graphs),
             evidence: if self.evidence.is_empty() { older.evidence } else { self.evidence },
             error: self.error.or(older.error),
             warnings: if self.warnings.is_empty() { older.warnings } else { self.warnings },

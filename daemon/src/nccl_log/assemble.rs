@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{CommunicatorFacts, Fragment};
+use super::facts::{CommunicatorFacts, Fragment, Searched};
 use super::log::NcclLog;
 
 mod rings;
@@ -311,6 +311,12 @@ fn merge(into: &mut CommunicatorFacts, other: CommunicatorFacts) {
     into.bus_id = into.bus_id.take().or(other.bus_id);
     if into.rings.is_empty() {
         into.rings = other.rings;
+    }
+    if into.searched == Searched::default() {
+        into.searched = other.searched;
+    }
+    if into.trees.is_empty() {
+        into.trees = other.trees;
     }
     for (kind, n) in other.connections {
         *into.connections.entry(kind).or_default() += n;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{CommunicatorFacts, Evidence, Hop, RingFact};
-use super::formats::{Connection, Counts, Direction, Message, Nodes};
+use super::facts::{CommunicatorFacts, Evidence, Hop, RingFact, RowFact, Searched, TreeFact};
+use super::formats::{Connection, Counts, Direction, Message, Nodes, Row, RowGpu};
 use super::init_line::{InitLine, bus_id_text};
 
 /// Channels beyond which a line is not believed (NCCL's MAXCHANNELS is 64).
@@ -13,6 +13,8 @@ const MAX_CHANNELS: u32 = 256;
 const MAX_SEARCHES: usize = 16;
 /// Connections kept per init.
 const MAX_CONNECTIONS: usize = 4096;
+/// Rows of a search kept: NCCL's MAXCHANNELS.
+const MAX_ROWS: u32 = 64;
 /// GPUs of a node kept per init.
 const MAX_GPUS: usize = 512;
 /// Lines kept as proof per init, as many as a batch takes.
@@ -52,6 +54,7 @@ pub(super) struct Bracket {
     searches: Vec<Search>,
     rank: Option<u32>,
     rings: BTreeMap<u32, (u32, u32)>,
+    trees: BTreeMap<u32, TreeFact>,
     orders: BTreeMap<u32, Vec<u32>>,
     order_channels: Option<u32>,
     agreed: Option<Counts>,
@@ -61,11 +64,12 @@ pub(super) struct Bracket {
     warnings: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Search {
     pattern: u32,
     channels: u32,
     bandwidth: Option<(f64, f64)>,
+    rows: Vec<Row>,
 }
 
 /// NICs of a process: net plugin to index to name.
@@ -86,7 +90,20 @@ impl Bracket {
                 self.prove("nodes", line);
             }
             Message::Search { pattern, channels, bandwidth } if self.searches.len() < MAX_SEARCHES => {
-                self.search(Search { pattern, channels, bandwidth }, line);
+                self.search(Search { pattern, channels, bandwidth, rows: Vec::new() }, line);
+            }
+            Message::Row(row) => {
+                let search = self.searches.last_mut();
+                // As many as the line before them says; what follows a search that is not kept belongs to none.
+                if let Some(search) =
+                    search.filter(|search| search.rows.len() < search.channels.min(MAX_ROWS) as usize)
+                {
+                    search.rows.push(row);
+                }
+            }
+            Message::Trees(trees) => {
+                let places = trees.into_iter().filter(|(channel, _)| *channel < MAX_CHANNELS);
+                self.trees = places.collect();
             }
             Message::FellBack { pattern } if pattern == PATTERN_RING || PATTERNS_TREE.contains(&pattern) => {
                 self.fell_back = true;
@@ -131,7 +148,11 @@ impl Bracket {
     /// About how many small things this holds.
     pub(super) fn held(&self) -> usize {
         let orders: usize = self.orders.values().map(|ranks| 1 + ranks.len() / 16).sum();
-        4 + self.rings.len() / 2
+        let rows = self.searches.iter().flat_map(|search| &search.rows);
+        let rows: usize = rows.map(|row| 1 + row.gpus.len() / 16).sum();
+        4 + rows
+            + self.trees.len() / 2
+            + self.rings.len() / 2
             + orders
             + self.connections.len()
             + self.gpus.len() / 2
@@ -231,11 +252,13 @@ impl Bracket {
             p2p_channels: counts.p2p.zip(counts.p2p_per_peer),
             printed_channels: self.order_channels,
             rings: self.rings(init),
+            searched: self.searched(init),
             failed: self.failed,
             evidence: self.evidence,
             ..CommunicatorFacts::default()
         };
         let n_ranks = init.n_ranks as usize;
+        facts.trees = self.trees.into_iter().filter(|(_, tree)| tree.rank == init.rank).collect();
         facts.orders = self.orders.into_iter().filter(|(_, ranks)| ranks.len() == n_ranks).collect();
         for connection in self.connections {
             connected(&mut facts, connection, nics);
@@ -251,6 +274,30 @@ impl Bracket {
     fn rank_in_topology(&self, rank: u32) -> Option<u32> {
         let at = self.gpus.keys().position(|other| *other == rank)?;
         u32::try_from(at).ok()
+    }
+
+    /// Rows with the ranks of their GPUs; without those of which one is not known.
+    fn searched(&self, init: &InitLine) -> Searched {
+        let rank_of = |bus_id: u64| {
+            let own = (init.bus_id == Some(bus_id)).then_some(init.rank);
+            own.or_else(|| self.gpus.iter().find(|(_, other)| **other == bus_id).map(|(rank, _)| *rank))
+        };
+        let fact = |row: &Row| {
+            let ranks = row.gpus.iter().map(|gpu| match gpu {
+                RowGpu::Rank(rank) => Some(*rank),
+                RowGpu::Bus(bus_id) => rank_of(*bus_id),
+            });
+            let ranks: Vec<u32> = ranks.collect::<Option<_>>()?;
+            let fits = |rank: &u32| init.n_ranks == 0 || *rank < init.n_ranks;
+            let (enter, leave) = (row.enter.clone(), row.leave.clone());
+            ranks.iter().all(fits).then_some(RowFact { ranks, enter, leave })
+        };
+        let rows = |search: Option<&Search>| -> Vec<RowFact> {
+            search.into_iter().flat_map(|search| &search.rows).filter_map(fact).collect()
+        };
+        let ring = self.searches.iter().find(|search| search.pattern == PATTERN_RING);
+        let tree = self.searches.iter().find(|search| PATTERNS_TREE.contains(&search.pattern));
+        Searched { rings: rows(ring), trees: rows(tree) }
     }
 
     /// min(ring, tree): the first ring search and the tree search after it (2.5: before it); later ones are NVLS and

@@ -73,6 +73,10 @@ pub struct CommunicatorFacts {
     pub recv_hops: BTreeMap<u32, Hop>,
     /// Whole rings as rank 0 prints them, by channel; without those that are cut.
     pub orders: BTreeMap<u32, Vec<u32>>,
+    /// Rows of the ring search of the rank's node, and of its tree search: what it found before all ranks agreed.
+    pub searched: Searched,
+    /// The rank's place in the tree of each channel, by channel.
+    pub trees: BTreeMap<u32, TreeFact>,
     /// Connections for collectives that this rank sends on, (channel, rank that receives), those of trees too.
     pub edges: Vec<(u32, u32)>,
     /// How the rank reaches the others of `edges` on channels whose ring its own lines do not tell: those of all ranks, or
@@ -97,6 +101,37 @@ pub struct CommunicatorFacts {
     pub end: Option<End>,
     /// The lines that prove the above.
     pub evidence: Vec<Evidence>,
+}
+
+/// What a node's own searches found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// Rings through the node.
+    pub rings: Vec<RowFact>,
+    /// Trees in it.
+    pub trees: Vec<RowFact>,
+}
+
+/// One ring or tree inside a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowFact {
+    /// The ranks of the node in its order.
+    pub ranks: Vec<u32>,
+    /// Device of the network by which it comes into the node, as the library numbers it.
+    pub enter: Option<String>,
+    /// The one by which it leaves.
+    pub leave: Option<String>,
+}
+
+/// A rank's place in a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeFact {
+    /// The rank.
+    pub rank: u32,
+    /// The rank above. Absent: it is the root.
+    pub up: Option<u32>,
+    /// The ranks below.
+    pub down: Vec<u32>,
 }
 
 /// A line of the log that proves a fact.
@@ -128,8 +163,10 @@ impl CommunicatorFacts {
     pub(super) fn weight_bytes(&self) -> usize {
         let evidence: usize = self.evidence.iter().map(Evidence::weight_bytes).sum();
         let orders: usize = self.orders.values().map(|ranks| ranks.len() * 4 + 64).sum();
-        let named = self.settings.len() * 80 + self.rings.len() * 12;
-        1024 + evidence + orders + named + self.weight_of_connections_bytes()
+        let named = self.settings.len() * 80 + self.rings.len() * 12 + self.trees.len() * 64;
+        let rows = self.searched.rings.iter().chain(&self.searched.trees);
+        let rows: usize = rows.map(|row| row.ranks.len() * 4 + 96).sum();
+        1024 + rows + evidence + orders + named + self.weight_of_connections_bytes()
     }
 
     /// The part of it that grows with connections.

@@ -4,11 +4,12 @@
 
 use std::sync::LazyLock;
 
-use super::facts::{End, Hop};
+use super::facts::{End, Hop, TreeFact};
 use super::init_line::{InitLine, fields};
 use super::pattern::{Captures, captures, hex};
 
 mod connection;
+mod graph;
 
 /// What one line says.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,14 +42,31 @@ pub(super) enum Message {
     Ring { channel: u32, prev: u32, rank: u32, next: u32 },
     /// The whole ring as rank 0 prints it; `None` if cut.
     Order { channel: u32, of: u32, ranks: Option<Vec<u32>> },
-    /// The trees of this rank: every init has them, also without GRAPH.
-    Trees,
+    /// One row of the result of the search before it: a ring or tree inside the node.
+    Row(Row),
+    /// This rank's place in the trees: every init has them, also without GRAPH.
+    Trees(Vec<(u32, TreeFact)>),
     /// A GPU of this node in the topology: which rank has it.
     Gpu { rank: u32, bus_id: u64 },
     /// A connection from rank to rank, with the communicator where the line names it.
     Connection(Connection),
     /// Numbers of channels agreed.
     Final(Counts),
+}
+
+/// One row of a search: `2 : NET/0-4 GPU/6 GPU/5 NET/0-4`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) gpus: Vec<RowGpu>,
+    pub(super) enter: Option<String>,
+    pub(super) leave: Option<String>,
+}
+
+/// A GPU in a row: its rank, since 2.27 its bus id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowGpu {
+    Rank(u32),
+    Bus(u64),
 }
 
 /// `comm %p rank %d nRanks %d nNodes %d localRanks %d localRank %d MNNVL %d`.
@@ -206,6 +224,7 @@ static FORMATS: &[Format] = &[
     row("2.5-2.32", "Could not find a path for pattern {}, falling back to simple order", |c| {
         Some(Message::FellBack { pattern: c.u32(0)? })
     }),
+    row_at(DIGITS, "2.5-2.32", "{} : {}", graph::row),
     row_at(DIGITS, "2.7-2.32", "{} coll channels, {}", |c| counts(c.u32(0)?, c.text(1)?)),
     row("RCCL", "comm:{}, nRanks:{}, nNodes:{}, coll channels:{} collnet channels:{}, {}", |c| {
         let rest = format!("collnet channels:{}, {}", c.text(4)?, c.text(5)?);
@@ -230,7 +249,7 @@ static FORMATS: &[Format] = &[
     row("2.5-2.32", "Using network {}", |c| Some(Message::Network(c.text(0)?.to_owned()))),
     row("2.8-2.32", "Connected all rings{}", known),
     row("2.8-2.32", "Connected all trees{}", known),
-    row("2.5-2.32", "Trees {}", |_| Some(Message::Trees)),
+    row("2.5-2.32", "Trees {}", graph::trees),
     row("2.8-2.32", "Tree {}", known),
     row("2.6-2.32", "+ {}] - GPU/{} ({})", gpu),
     row_at(LOWER, "2.5-2.32", "{}.cc:{} -> {}", returned),

@@ -2,7 +2,7 @@
 
 use ringscope_wire::batch::{self, RingPosition};
 
-use super::facts::{CommunicatorFacts, RingFact};
+use super::facts::{CommunicatorFacts, RingFact, RowFact, TreeFact};
 
 impl CommunicatorFacts {
     /// A place on a ring of this rank, with how it reaches the next one and hears from the one before.
@@ -24,6 +24,26 @@ impl CommunicatorFacts {
             recv_nic_index: recv.nic_index,
             proxy_rank: hop.proxy_rank,
         }
+    }
+
+    /// What the searches of its node found, and its trees. `None`: the log does not say.
+    pub(crate) fn graphs(&self) -> Option<batch::Graphs> {
+        let row = |row: &RowFact| batch::GraphRow {
+            ranks: row.ranks.clone(),
+            enter: row.enter.clone().unwrap_or_default(),
+            leave: row.leave.clone().unwrap_or_default(),
+        };
+        let place = |(channel, tree): (&u32, &TreeFact)| batch::TreePosition {
+            channel: *channel,
+            up: tree.up,
+            down: tree.down.clone(),
+        };
+        let graphs = batch::Graphs {
+            rings: self.searched.rings.iter().map(row).collect(),
+            trees: self.searched.trees.iter().map(row).collect(),
+            places: self.trees.iter().map(place).collect(),
+        };
+        (graphs != batch::Graphs::default()).then_some(graphs)
     }
 
     /// The lines that prove the facts, of a log that its reader knows as `file`.

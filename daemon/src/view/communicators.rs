@@ -6,6 +6,7 @@ use ringscope_wire::batch;
 
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, is_degraded};
+use super::graphs::graphs;
 use super::purpose::purpose;
 use super::standings::Standings;
 use super::{Part, operations};
@@ -69,13 +70,15 @@ pub fn communicator(
 ) -> Option<api::CommunicatorDetail> {
     let known = model.communicator(id.parse().ok()?)?;
     let channels = diagnosis.channels(known, model);
-    let ranks = known.ranks(model).zip(&channels.ranks);
     let standings = Standings::of(model, diagnosis, now);
-    let ranks = ranks.map(|(one, channels)| rank(model, &standings, now, &one, channels));
+    let refs: Vec<RankRef<'_>> = known.ranks(model).collect();
+    let ranks = refs.iter().zip(&channels.ranks);
+    let ranks = ranks.map(|(one, channels)| rank(model, &standings, now, one, channels));
     Some(api::CommunicatorDetail {
         summary: summary(model, diagnosis, &standings, now, known),
         prediction: channels.prediction(),
         ranks: ranks.collect(),
+        graphs: graphs(&refs, &channels),
     })
 }
 

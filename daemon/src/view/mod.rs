@@ -8,6 +8,7 @@ mod channels;
 mod communicators;
 mod filter;
 mod findings;
+mod graphs;
 mod hardware;
 mod health;
 mod hosts;

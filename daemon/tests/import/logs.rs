@@ -244,6 +244,21 @@ fn the_document_has_all_of_it() {
 }
 
 #[test]
+fn what_the_searches_found_and_the_trees_are_told() {
+    let log = fixture("logs/nccl-2.27.3-a800-8gpu-graph.log").display().to_string();
+    let document = json(&[&log], 0);
+    let graphs = &document["communicators"][0]["graphs"];
+    assert_eq!(graphs["searches"].as_array().unwrap().len(), 1, "one node");
+    let search = &graphs["searches"][0];
+    assert_eq!(search["rings"].as_array().unwrap().len(), 8);
+    assert_eq!(search["rings"][7]["ranks"], serde_json::json!([0, 1, 2, 3, 4, 5, 6, 7]));
+    assert_eq!(search["changes"], serde_json::json!(["channels 8 to 15 repeat the first 8"]));
+    assert_eq!(graphs["trees"].as_array().unwrap().len(), 16);
+    assert_eq!(graphs["trees"][0]["places"][3], serde_json::json!({"rank": 3, "up": 2, "down": [4]}));
+    check(&import(&[&log]), 0, &["searched  ", "8 rings, 8 trees; channels 8 to 15 repeat the first 8"]);
+}
+
+#[test]
 fn files_of_three_hosts_join_and_what_no_rule_explains_is_said_though_it_was_aborted() {
     let files = [0, 1, 2].map(|node| fixture(&format!("logs/nccl-2.20.5-rxe-3node-max1-node{node}.log")));
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();

@@ -38,7 +38,14 @@ pub(super) fn group<'f>(firing: impl Iterator<Item = &'f Finding>) -> Vec<Group<
         let is_info = finding.severity == Severity::Info;
         // What the judge says follows from another finding comes after that one.
         let follows = !finding.incident.is_empty() && finding.incident != finding.id;
-        (is_info, follows, order_of(finding.finding), Reverse(finding.severity), began(finding), finding.id.clone())
+        (
+            is_info,
+            follows,
+            order_of(finding.finding),
+            Reverse(finding.severity),
+            began(finding),
+            finding.id.clone(),
+        )
     });
     let mut groups: Vec<Group<'f>> = Vec::new();
     let mut by_key: HashMap<Key<'f>, usize> = HashMap::new();

@@ -85,6 +85,25 @@ impl<W: Write> Page<'_, W> {
         self.more(lines.len(), "order")
     }
 
+    /// What the nodes' own searches found, and what became of it.
+    fn searches(&mut self, known: &ImportedCommunicator) -> io::Result<()> {
+        let Some(graphs) = &known.communicator.graphs else { return Ok(()) };
+        let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+        for node in &graphs.searches {
+            let changes: String = node.changes.iter().map(|change| format!("; {change}")).collect();
+            let text =
+                format!("{}, {}{changes}", count(node.rings.len(), "ring"), count(node.trees.len(), "tree"));
+            match lines.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, hosts)) => hosts.push(&node.host),
+                None => lines.push((text, vec![&node.host])),
+            }
+        }
+        for (index, (text, hosts)) in lines.iter().take(LINES_SHOWN).enumerate() {
+            self.paragraph(title(index, "searched"), &format!("{}: {text}", few(hosts, HOSTS_DRAWN)))?;
+        }
+        self.more(lines.len(), "search")
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     fn calls(&mut self, known: &ImportedCommunicator) -> io::Result<()> {
         for (index, totals) in known.primitives.iter().enumerate() {
@@ -144,6 +163,7 @@ fn body(known: &ImportedCommunicator, style: Style) -> io::Result<String> {
     let mut text = Vec::new();
     let mut page = Page { out: &mut text, style };
     page.channels(&known.communicator.ranks)?;
+    page.searches(known)?;
     page.rings(&known.rings)?;
     page.calls(known)?;
     page.pending(known)?;
@@ -193,6 +213,7 @@ fn shape(known: &ImportedCommunicator) -> String {
 const fn title(index: usize, word: &'static str) -> &'static str {
     match (index, word.as_bytes()) {
         (0, b"channels") => "  channels  ",
+        (0, b"searched") => "  searched  ",
         (0, b"rings") => "  rings     ",
         (0, b"calls") => "  calls     ",
         (0, b"pending") => "  pending   ",

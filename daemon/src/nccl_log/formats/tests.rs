@@ -147,6 +147,40 @@ fn search_and_counts() {
 }
 
 #[test]
+fn rows_of_searches() {
+    let row = |gpus: &[RowGpu], net: [Option<&str>; 2]| {
+        let [enter, leave] = net.map(|net| net.map(str::to_owned));
+        Some(Message::Row(Row { gpus: gpus.to_vec(), enter, leave }))
+    };
+    use RowGpu::{Bus, Rank};
+    check("0 : NET/0 GPU/8 GPU/9 NET/0", row(&[Rank(8), Rank(9)], [Some("0"), Some("0")])); // 2.5-2.22
+    check("2 : NET/0-4 GPU/6 GPU/5 NET/0-2", row(&[Rank(6), Rank(5)], [Some("0-4"), Some("0-2")])); // 2.23-2.26
+    check("0 : GPU/0-3000 GPU/0-d000", row(&[Bus(0x3000), Bus(0xd000)], [None, None])); // 2.27-2.32
+    for other in ["0 : x", "0 : NET/0", "0 : GPU/", "12 : 30 : GPU/1", "0 : GPU/0-x"] {
+        check(other, None);
+    }
+}
+
+#[test]
+fn trees() {
+    let place = |rank, up, down: &[u32]| TreeFact { rank, up, down: down.to_vec() };
+    let two = || Some(Message::Trees(vec![(0, place(5, Some(4), &[6])), (1, place(5, None, &[6, 7]))]));
+    check("Trees [0] 6/-1/-1->5->4 [1] 6/7/-1->5->-1", two());
+    check("Trees [0] 6/-1/-1->5->4 [1] 6/7/-1->5->-1 comm 0x3ab1b680 nRanks 02 busId d000", two());
+    check("Trees [0] 6/-1/-1->5->4|4->5->6/-1/-1 [1] 6/7/-1->5->-1|-1->5->6/7/-1", two()); // 2.5-2.7
+    let long: String = (0..64).map(|n| format!("[{n}] 10/-1/-1->105->115 ")).collect();
+    for end in [900, 1000, 1010, 1016] {
+        let Some(Message::Trees(found)) = message(&format!("Trees {}", &long[..end])) else {
+            panic!("{end}")
+        };
+        assert!(
+            found.len() > 30 && found.iter().all(|(_, tree)| *tree == place(105, Some(115), &[10])),
+            "{end}"
+        );
+    }
+}
+
+#[test]
 fn gpus_of_the_topology() {
     check("+ PCI[24.0] - GPU/F000 (8)", Some(Message::Gpu { rank: 8, bus_id: 0xf000 }));
     check("+ PCI[48.0] - GPU/0-1b000 (3)", Some(Message::Gpu { rank: 3, bus_id: 0x1b000 }));

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::nccl_log::{RowFact, TreeFact};
 
 const RXE: &str = include_str!("../../../../fixtures/logs/nccl-2.20.5-rxe-3node-max1-node0.log");
 const A800: &str = include_str!("../../../../fixtures/logs/nccl-2.27.3-a800-8gpu-graph.log");
@@ -123,6 +124,26 @@ fn rccl_words_it_its_own_way() {
             "cde2ea451c75c2ba 1/2 of 1 nodes on 0000:0d:00.0 init 1 final 2 [2 x 0->1->0 P2P/IPC -]",
         ],
     );
+}
+
+#[test]
+fn the_rows_of_the_searches_and_the_trees_are_kept() {
+    let log = read(A800);
+    let facts = log.communicators().find(|facts| facts.rank == 3).expect("rank 3");
+    let row = RowFact { ranks: (0..8).collect(), ..RowFact::default() };
+    assert_eq!(facts.searched.rings, vec![row; 8]);
+    assert_eq!(facts.searched.trees.len(), 8);
+    assert_eq!(facts.trees.len(), 16);
+    assert_eq!(facts.trees[&0], TreeFact { rank: 3, up: Some(2), down: vec![4] });
+    // Bus ids are ranks by the topology; NICs stand at both ends.
+    let log = read(RCCL);
+    let rows: Vec<_> = log.communicators().flat_map(|facts| facts.searched.rings.clone()).collect();
+    assert_eq!(rows, vec![RowFact { ranks: vec![0, 1], ..RowFact::default() }; 2]);
+    let log = read(RXE);
+    let facts = log.communicators().next().expect("rank 0");
+    let net = || Some("0".to_owned());
+    assert_eq!(facts.searched.rings, [RowFact { ranks: vec![0], enter: net(), leave: net() }]);
+    assert_eq!(facts.trees[&0], TreeFact { rank: 0, up: None, down: vec![2] });
 }
 
 /// Of a rank whose version line is missing, its own wording tells whose library it is.
