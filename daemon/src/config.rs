@@ -2,7 +2,8 @@
 //! environment.
 //!
 //! Each setting has one name: `--some-setting`, `RINGSCOPE_SOME_SETTING`, `some_setting = ..` in the file. What is
-//! said first in that order holds.
+//! said first in that order holds. What `run` and `agent` share with it (`RINGSCOPE_DIR`) comes after the variable of
+//! its own name.
 
 mod agent;
 mod launch;
@@ -59,7 +60,7 @@ pub struct ServeArgs {
     /// Whether this process is also the agent of its host [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub with_agent: Option<String>,
-    /// Directory in which this host's processes leave their segments [default: /dev/shm/ringscope]
+    /// Directory in which this host's processes leave their segments [default: $RINGSCOPE_DIR, else /dev/shm/ringscope]
     #[arg(long, value_name = "DIR")]
     pub agent_dir: Option<String>,
     /// Directory in which the kernel shows this host's devices [default: /sys]

@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+/// Of a program that has not called the library: that is neither healthy nor a fault, for nothing shows which it is.
+pub const NO_CALL_YET: &str =
+    "no call of NCCL so far, so nothing can be said: a program on Gloo or MPI alone makes none";
+
 /// "0.4 s", "41 s", "14 min", "3 h 05 min", "2 d 4 h".
 #[must_use]
 pub fn duration(time: Duration) -> String {

@@ -1,7 +1,7 @@
 //! What the operating system says that the processes do: their state and processor time, at most once a second. A
 //! process is known by the lock of its segment, and by when it started ever after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,30 @@ use super::procfs::Pid;
 const INTERVAL: Duration = Duration::from_millis(750);
 /// One that was not found is looked for again then: what it waits for is seldom.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What has not changed is told again then: each telling carries all operations of the process that are in flight.
+const REPEAT: Duration = Duration::from_secs(5);
+
+/// When what a process does is worth telling.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    told: Option<(bool, Instant)>,
+}
+
+impl Pace {
+    /// Whether to tell now that it is in this state: at once if it was stopped or goes on or has ended, else now and then.
+    /// Running, asleep and waiting for a disk go one into another all the time.
+    pub(super) fn is_due(&mut self, state: char, now: Instant) -> bool {
+        let is_usual = matches!(state, 'R' | 'S' | 'D');
+        let is_due = self.told.is_none_or(|(was_usual, at)| {
+            was_usual != is_usual || now.saturating_duration_since(at) >= REPEAT
+        });
+        if is_due {
+            self.told = Some((is_usual, now));
+        }
+        is_due
+    }
+}
 
 /// A process to watch.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +62,12 @@ pub(super) struct Activities {
 struct Watched {
     pid: Option<Pid>,
     searched_at: Instant,
+    pace: Pace,
 }
 
 impl Activities {
-    /// What those of `wanted` do now, by their place in it; empty while it is too soon. The others are forgotten.
+    /// What those of `wanted` do now, by their place in it, as far as it is worth telling; empty while it is too soon. The
+    /// others are forgotten.
     pub(super) fn poll(&mut self, wanted: &[Wanted<'_>], now: Instant) -> Vec<(usize, Activity)> {
         if self.read_at.is_some_and(|at| now.saturating_duration_since(at) < INTERVAL) {
             return Vec::new();
@@ -49,12 +75,16 @@ impl Activities {
         self.read_at = Some(now);
         self.search(wanted, now);
         let read_at_ns = crate::clock::now().0;
-        let read = |(index, wanted): (usize, &Wanted<'_>)| {
-            let stat = self.pid(wanted.segment)?.stat()?;
-            let activity = Activity { state: stat.state.to_string(), cpu_ns: stat.cpu_ns, read_at_ns };
-            Some((index, activity))
-        };
-        wanted.iter().enumerate().filter_map(read).collect()
+        let mut told = Vec::new();
+        for (index, wanted) in wanted.iter().enumerate() {
+            let Some(watched) = self.known.get_mut(wanted.segment) else { continue };
+            let Some(stat) = watched.pid.and_then(Pid::stat) else { continue };
+            if watched.pace.is_due(stat.state, now) {
+                let state = stat.state.to_string();
+                told.push((index, Activity { state, cpu_ns: stat.cpu_ns, read_at_ns }));
+            }
+        }
+        told
     }
 
     /// The process of a segment, as this agent knows it; `None` if it was not found.
@@ -76,7 +106,8 @@ impl Activities {
 
     /// Looks for those that are not known yet, all of them in one reading of the kernel's locks.
     fn search(&mut self, wanted: &[Wanted<'_>], now: Instant) {
-        self.known.retain(|path, _| wanted.iter().any(|wanted| wanted.segment == path));
+        let segments: BTreeSet<&Path> = wanted.iter().map(|wanted| wanted.segment).collect();
+        self.known.retain(|path, _| segments.contains(path.as_path()));
         let is_due = |wanted: &&Wanted<'_>| {
             self.known.get(wanted.segment).is_none_or(|watched| {
                 let waited = now.saturating_duration_since(watched.searched_at);
@@ -90,7 +121,8 @@ impl Activities {
         let locks = Locks::read();
         for wanted in due {
             let pid = locks.holder(wanted.segment, wanted.own_pid, wanted.start_ns);
-            self.known.insert(wanted.segment.to_owned(), Watched { pid, searched_at: now });
+            self.known
+                .insert(wanted.segment.to_owned(), Watched { pid, searched_at: now, pace: Pace::default() });
         }
     }
 }
@@ -166,7 +198,9 @@ mod tests {
         let segment = PathBuf::from("/x/1-1.seg");
         let mut activities = Activities::default();
         let start = crate::clock::monotonic();
-        activities.known.insert(segment.clone(), Watched { pid: Some(pid), searched_at: start });
+        activities
+            .known
+            .insert(segment.clone(), Watched { pid: Some(pid), searched_at: start, pace: Pace::default() });
         let wanted = [Wanted { segment: &segment, own_pid: child.id(), start_ns: 0, is_final: false }];
         let seen = activities.poll(&wanted, start);
         assert_eq!(seen[0].1.state, "T");
@@ -175,6 +209,18 @@ mod tests {
         child.wait().unwrap();
         assert!(activities.poll(&wanted, start + Duration::from_secs(2)).is_empty(), "gone");
         assert!(Stat::read(child.id()).is_none());
+    }
+
+    #[test]
+    fn what_does_not_change_is_told_now_and_then() {
+        let mut pace = Pace::default();
+        let start = crate::clock::monotonic();
+        let mut is_due = |state: char, ms: u64| pace.is_due(state, start + Duration::from_millis(ms));
+        let told =
+            [('S', 0, true), ('R', 750, false), ('D', 1500, false), ('T', 2250, true), ('T', 3000, false)];
+        for (state, ms, expected) in told.into_iter().chain([('T', 7250, true), ('S', 8000, true)]) {
+            assert_eq!(is_due(state, ms), expected, "{state} {ms}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch::{self, Activity};
 
 use super::account::Account;
+use super::activity::Pace;
 use super::log_only::Claimed;
 use super::process::Now;
 use super::procfs::{Pid, Stat, Status, all, boot_id};
@@ -54,6 +55,7 @@ struct Launched {
     identity: batch::Identity,
     account: Account,
     seen_at: Instant,
+    pace: Pace,
     /// Its end is known, or it is none of those that could call.
     is_final: bool,
     is_gone: bool,
@@ -81,7 +83,7 @@ impl Launches {
         let runs: BTreeSet<&str> = notes.iter().filter_map(|path| run_id(path)).collect();
         self.passed.retain(|run| runs.contains(run.as_str()));
         self.take_new(&runs, now);
-        self.hand_over(claimed, logged);
+        self.hand_over(claimed, logged, now);
         self.pass_launchers(claimed, logged, pids, now);
         for launched in self.living.values_mut().filter(|launched| !launched.is_final) {
             launched.read(now);
@@ -143,6 +145,7 @@ impl Launches {
             identity,
             account: Account::new(key),
             seen_at: now.monotonic,
+            pace: Pace::default(),
             is_final: false,
             is_gone: false,
         };
@@ -150,14 +153,19 @@ impl Launches {
     }
 
     /// Lets go of those that have a segment, or a log, by now: that account goes on under the same key.
-    fn hand_over(&mut self, claimed: &Claimed, logged: &BTreeSet<(String, u32)>) {
-        let passed: Vec<String> = (self.living.iter())
-            .filter(|(run, launched)| {
-                let one = ((*run).clone(), launched.own_pid);
-                claimed.by_segment.contains(&one) || logged.contains(&one)
-            })
-            .map(|(run, _)| run.clone())
-            .collect();
+    fn hand_over(&mut self, claimed: &Claimed, logged: &BTreeSet<(String, u32)>, now: Now<'_>) {
+        let mut passed = Vec::new();
+        for (run, launched) in self.living.iter_mut().filter(|(_, launched)| !launched.is_final) {
+            let one = (run.clone(), launched.own_pid);
+            let has_segment = claimed.by_segment.contains(&one);
+            if logged.contains(&one) || has_segment && claimed.keys.contains(launched.account.key()) {
+                passed.push(one.0);
+            } else if has_segment {
+                // The clock was set between: both say another start.
+                launched.account.end(batch::ProcessState::Exited, now.wall.0);
+                launched.is_final = true;
+            }
+        }
         for run in passed {
             self.living.remove(&run);
             self.passed.insert(run);
@@ -253,6 +261,9 @@ impl Launched {
         }
         match stat {
             Some(stat) if self.account.now.identity.is_some() => {
+                if !self.pace.is_due(stat.state, now.monotonic) {
+                    return;
+                }
                 self.account.now.activity = Some(Activity {
                     state: stat.state.to_string(),
                     cpu_ns: stat.cpu_ns,

@@ -23,9 +23,12 @@ use crate::nccl_log::{CommunicatorFacts, End};
 const MAX_LOGS: usize = 4096;
 
 /// What is known of the processes that have segments.
+#[derive(Debug, Default)]
 pub(super) struct Claimed {
     /// Run and process id.
     pub(super) by_segment: BTreeSet<(String, u32)>,
+    /// Their keys.
+    pub(super) keys: BTreeSet<String>,
     /// Job by run.
     pub(super) jobs: BTreeMap<String, String>,
 }
@@ -77,7 +80,9 @@ impl LogOnly {
             match self.processes.get_mut(path) {
                 // Its segment came late: from now on that is the account of the process.
                 // One whose note says who it is goes on under the same key.
-                Some(logged) if is_claimed && (!logged.is_told || logged.run.identity("").is_some()) => {
+                Some(logged)
+                    if is_claimed && (!logged.is_told || claimed.keys.contains(logged.account.key())) =>
+                {
                     drop(self.processes.remove(path));
                 }
                 Some(logged) if is_claimed => {

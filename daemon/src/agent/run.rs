@@ -144,7 +144,7 @@ impl Reader {
         let changes = self.tracker.changes();
         let is_due = self.needs_heartbeat(now, news.settled, is_last)
             || self.has_hardware(news.settled)
-            || self.kernel.is_new();
+            || self.kernel.is_new() && news.settled >= self.last_seq;
         if changes.is_empty() && !resend_all && !is_due {
             return Vec::new();
         }

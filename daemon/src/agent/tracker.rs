@@ -233,12 +233,13 @@ impl Tracker {
     }
 
     fn claimed(&self) -> Claimed {
-        let mut claimed = Claimed { by_segment: BTreeSet::new(), jobs: BTreeMap::new() };
+        let mut claimed = Claimed::default();
         for process in self.processes.values().map(|tracked| &tracked.process) {
             if process.run_id.is_empty() {
                 continue;
             }
             claimed.by_segment.insert((process.run_id.clone(), process.pid));
+            claimed.keys.insert(process.account.key().to_owned());
             claimed.jobs.entry(process.run_id.clone()).or_insert_with(|| process.account.job().to_owned());
         }
         claimed

@@ -85,6 +85,30 @@ fn all_mistakes_are_named_at_once_and_no_password() {
 }
 
 #[test]
+fn the_agents_own_variables_hold_here_too() {
+    let load = |args: &ServeArgs, variables: &[(&str, &str)]| {
+        let env = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        ServeConfig::load(args, &env).unwrap()
+    };
+    let none = ServeArgs::default();
+    let config = load(&none, &[]);
+    assert_eq!(config.agent_dir, PathBuf::from(DEFAULT_DIR));
+    assert!(config.agent_look && config.agent_kernel_log);
+    let shared = ("RINGSCOPE_DIR", "/run/segments");
+    let off = [shared, ("RINGSCOPE_LOOK", "off"), ("RINGSCOPE_KERNEL_LOG", "false")];
+    let config = load(&none, &off);
+    assert_eq!(config.agent_dir, PathBuf::from("/run/segments"));
+    assert!(!config.agent_look && !config.agent_kernel_log);
+    let config = load(&none, &[shared, ("RINGSCOPE_AGENT_DIR", "/run/mine")]);
+    assert_eq!(config.agent_dir, PathBuf::from("/run/mine"), "its own name says it more exactly");
+    let args = ServeArgs { agent_dir: Some("/run/named".into()), ..ServeArgs::default() };
+    assert_eq!(load(&args, &[shared]).agent_dir, PathBuf::from("/run/named"));
+    assert_eq!(load(&none, &[("RINGSCOPE_DIR", "")]).agent_dir, PathBuf::from(DEFAULT_DIR));
+}
+
+#[test]
 fn origins_come_from_everywhere_and_are_no_paths() {
     let origins = |args: &ServeArgs, env: &dyn Fn(&str) -> Option<String>| {
         ServeConfig::load(args, env).map(|config| config.cors_origins)

@@ -24,7 +24,7 @@ pub use report::{Copy, Report, Sees, Source, Verdict};
   ringscope doctor --shim -- vllm serve model  the same, as `ringscope run --shim` would start it
   ringscope doctor --pid 4711                  beside the run: what is seen of this process
 
-Exit status: 0 all is seen, 2 partly, 1 the command or process cannot be judged, 64 wrong usage")]
+Exit status: 0 all is seen, 2 partly or unknown, 1 the command or process cannot be judged, 64 wrong usage")]
 pub struct DoctorArgs {
     /// A running process
     #[arg(long, conflicts_with_all = ["shim", "plugin_only", "command"], required_unless_present = "command")]

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
+use crate::words::NO_CALL_YET;
+
 /// A report on a command or a process.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -28,6 +30,8 @@ pub enum Verdict {
     All,
     /// Not all of these, or not known.
     Partly,
+    /// There is no NCCL in it so far.
+    Unknown,
 }
 
 /// A copy of the library.
@@ -72,12 +76,16 @@ impl Verdict {
     pub fn exit_status(self) -> u8 {
         match self {
             Self::All => 0,
-            Self::Partly => 2,
+            Self::Partly | Self::Unknown => 2,
         }
     }
 
-    /// From what the sources see.
-    pub(super) fn of(sources: &[Source]) -> Self {
+    /// From what the sources see of these copies.
+    fn of(copies: &[Copy], sources: &[Source]) -> Self {
+        let has_no_call = sources.iter().any(|one| one.source == "calls" && one.sees == Sees::Unknown);
+        if copies.is_empty() && has_no_call {
+            return Self::Unknown;
+        }
         if sources.iter().all(|source| source.sees == Sees::Yes) { Self::All } else { Self::Partly }
     }
 }
@@ -103,14 +111,15 @@ impl Report {
     ) -> Self {
         let mut seen = std::collections::BTreeSet::new();
         advice.retain(|line| seen.insert(line.clone()));
-        Self { subject, verdict: Verdict::of(&sources), copies, sources, advice }
+        Self { subject, verdict: Verdict::of(&copies, &sources), copies, sources, advice }
     }
 
     /// Writes it for people.
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let verdict = match self.verdict {
-            Verdict::All => "all is seen",
-            Verdict::Partly => "partly seen",
+            Verdict::All => "all is seen".to_owned(),
+            Verdict::Partly => "partly seen".to_owned(),
+            Verdict::Unknown => format!("unknown: {NO_CALL_YET}"),
         };
         writeln!(out, "{}: {verdict}", self.subject)?;
         let mut copies = table(&["NCCL", "version", "how"]);

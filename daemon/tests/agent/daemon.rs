@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use prost::Message as _;
-use ringscope_wire::batch::{Batch, Communicator, Counters, IngestReply, Process, Wish};
+use ringscope_wire::batch::{Batch, Communicator, Counters, IngestReply, Inquiry, Process, Wish};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -28,6 +28,7 @@ pub enum Answer {
 struct Shared {
     answer: Mutex<Answer>,
     wishes: Mutex<Vec<Wish>>,
+    inquiries: Mutex<Vec<Inquiry>>,
     received: mpsc::Sender<(Answer, Batch)>,
 }
 
@@ -47,8 +48,12 @@ impl FakeDaemon {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let url = format!("http://{}", listener.local_addr().expect("address"));
         let (sender, received) = mpsc::channel(10_000);
-        let shared =
-            Arc::new(Shared { answer: Mutex::new(answer), wishes: Mutex::default(), received: sender });
+        let shared = Arc::new(Shared {
+            answer: Mutex::new(answer),
+            wishes: Mutex::default(),
+            inquiries: Mutex::default(),
+            received: sender,
+        });
         let app = axum::Router::new().route("/api/v1/ingest", post(ingest)).with_state(shared.clone());
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, app).await.expect("serve") });
@@ -62,6 +67,11 @@ impl FakeDaemon {
     /// What every answer wishes for from now on.
     pub fn wish(&self, wishes: Vec<Wish>) {
         *self.shared.wishes.lock().expect("lock") = wishes;
+    }
+
+    /// What every answer asks from now on.
+    pub fn inquire(&self, inquiries: Vec<Inquiry>) {
+        *self.shared.inquiries.lock().expect("lock") = inquiries;
     }
 
     /// Waits for the next batch.
@@ -134,16 +144,14 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let answer = *shared.answer.lock().expect("lock");
     let seq_number = batch.seq_number;
     let wishes = shared.wishes.lock().expect("lock").clone();
+    let inquiries = shared.inquiries.lock().expect("lock").clone();
     shared.received.send((answer, batch)).await.expect("the test runs");
     match answer {
-        Answer::Take | Answer::ResendAll => IngestReply {
-            seq_number,
-            resend_all: answer == Answer::ResendAll,
-            wishes,
-            ..IngestReply::default()
+        Answer::Take | Answer::ResendAll => {
+            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes, inquiries }
+                .encode_to_vec()
+                .into_response()
         }
-        .encode_to_vec()
-        .into_response(),
         Answer::Refuse => (StatusCode::BAD_REQUEST, "no such thing").into_response(),
         Answer::Away => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }

@@ -12,6 +12,7 @@ mod daemon;
 mod hardware;
 mod levels;
 mod log_only;
+mod look;
 mod segment;
 mod summation;
 #[path = "../common/sysfs.rs"]
@@ -50,6 +51,8 @@ impl Host {
         config.interval = Duration::from_millis(5);
         config.host = "machine1".to_owned();
         config.hardware_interval = Duration::ZERO;
+        config.kernel_log = None;
+        config.look = Some(env!("CARGO_BIN_EXE_ringscope").into());
         std::fs::create_dir(&config.dir).expect("folder");
         Self { root, config }
     }

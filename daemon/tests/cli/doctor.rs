@@ -15,7 +15,7 @@ fn what_cannot_be_judged_is_an_error() {
 fn a_program_without_nccl_is_said_to_be_one() {
     let (code, stdout, stderr) = end(&mut ringscope(&["doctor", "--", "sh", "-c", "true"]));
     assert_eq!((code, stderr.as_str()), (Some(2), ""), "{stdout}");
-    for part in ["sh -c true: partly seen", "none found", "not known", "--pid PID"] {
+    for part in ["sh -c true: unknown: no call of NCCL so far", "none found", "not known", "--pid PID"] {
         assert!(stdout.contains(part), "{part} in {stdout}");
     }
 }

@@ -83,7 +83,7 @@ impl Folder {
 }
 
 fn nobody() -> Claimed {
-    Claimed { by_segment: BTreeSet::new(), jobs: BTreeMap::new() }
+    Claimed::default()
 }
 
 fn claimed(run: &str, pid: u32) -> Claimed {
@@ -142,7 +142,9 @@ fn a_segment_takes_over_and_a_launcher_is_nobody() {
     folder.poll(2, &nobody(), &[]);
     assert_eq!(folder.told().len(), 2);
     folder.queue(1);
-    folder.poll(3, &claimed("rank", rank.0.id()), &[]);
+    let mut with_segment = claimed("rank", rank.0.id());
+    with_segment.keys = folder.launches.accounts().map(|account| account.key().to_owned()).collect();
+    folder.poll(3, &with_segment, &[]);
     assert!(
         folder.told().iter().all(|told| told.key.contains(&launcher.0.id().to_string())),
         "handed over in silence"

@@ -24,7 +24,7 @@ type Call = (i64, &'static str, About);
 
 macro_rules! calls {
     ($($about:expr => $($number:ident $name:literal),+;)+) => {
-        &[$($((libc::$number as i64, $name, $about)),+),+]
+        &[$($((libc::$number, $name, $about)),+),+]
     };
 }
 
