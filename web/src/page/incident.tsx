@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
 import type { Detail, Finding, IncidentDetail } from "../api";
+import { callTable } from "../pure/calls";
 import { group, kindName } from "../pure/findings";
-import { capital, duration, integer, moment, plural, since } from "../pure/format";
+import { duration, integer, moment, opening, plural, since } from "../pure/format";
 import { culpritName, lastedWords, moments } from "../pure/incidents";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
@@ -20,6 +21,7 @@ export function IncidentPage({ id }: { id: string }) {
   const { value: incident, missing, refused } = useApi<IncidentDetail>(`incidents/${encodeURIComponent(id)}`, { on: "incidents" });
   if (incident === undefined) return <p class="notice">{missing ? `Incident ${id} is not known to this daemon (any more).` : (refused ?? `Asking for incident ${id} …`)}</p>;
   const details = detailsOf(incident);
+  const calls = callTable(details);
   return (
     <div id="incident">
       <Head incident={incident} />
@@ -33,11 +35,11 @@ export function IncidentPage({ id }: { id: string }) {
               </p>
             </Panel>
           )}
-          <Culprits incident={incident} details={details} />
+          <Culprits incident={incident} details={details.filter((one) => one.title !== calls?.title)} />
           <Members incident={incident} />
         </div>
         <div class="column pictures">
-          <PicturePanel incident={incident} details={details} />
+          <PicturePanel incident={incident} details={details} calls={calls} />
           <TimelinePanel incident={incident} />
           <CarePanel incident={incident} />
         </div>
@@ -55,7 +57,7 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
       crumbs={[["Incidents", store.link({ page: "incidents" })]]}
       name={
         <>
-          <Mark kind={one.severity} label={`${one.severity}${one.state === "resolved" ? ", over" : ""}`} /> {withCommands(capital(one.sentence))}
+          <Mark kind={one.severity} label={`${one.severity}${one.state === "resolved" ? ", over" : ""}`} /> {withCommands(opening(one.sentence))}
         </>
       }
     >
@@ -72,7 +74,7 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
         <b>{moment(Date.parse(one.first_seen), nowMs)}</b>
         {lateS >= 0.05 && <small>{duration(lateS)} after it began</small>}
       </Fact>
-      <Fact name="Wait because of it">
+      <Fact name={one.resolved_at == null ? "Wait because of it" : "Waited because of it"}>
         <b>{one.n_victims === 0 ? "nobody" : plural(one.n_victims, "rank")}</b>
       </Fact>
       {one.host !== "" && (

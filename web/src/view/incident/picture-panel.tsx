@@ -1,6 +1,6 @@
 import { useMemo, useRef } from "preact/hooks";
 import type { CommunicatorDetail, Detail, FindingKind, IncidentDetail } from "../../api";
-import { callTable, circle, type CallTable } from "../../pure/calls";
+import { circle, type CallTable } from "../../pure/calls";
 import { integer, plural, rankRanges } from "../../pure/format";
 import { culpritName } from "../../pure/incidents";
 import { hostRows, membersOf, picture, ROLE_WORDS, waitingSentence, type Member } from "../../pure/waits";
@@ -17,9 +17,8 @@ const WAITS = new Set<FindingKind>([
 ]);
 
 /** Who waits for whom: the ranks around a circle, the circle of an order deadlock, the calls of a mismatch. Nothing for other kinds. */
-export function PicturePanel({ incident, details }: { incident: IncidentDetail; details: Detail[] }) {
-  const table = useMemo(() => callTable(details), [details]);
-  const links = circle(incident.culprits, store.communicatorNames.value);
+export function PicturePanel({ incident, details, calls: table }: { incident: IncidentDetail; details: Detail[]; calls: CallTable | undefined }) {
+  const links = circle(incident.culprits, details, store.communicatorNames.value);
   const isCircle = incident.finding === "order_deadlock" && links.length > 1;
   const hasRanks = incident.comm !== "" && (WAITS.has(incident.finding) || (incident.finding === "order_deadlock" && !isCircle));
   if (!isCircle && !hasRanks && table === undefined) return null;
