@@ -17,6 +17,7 @@ use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
 use crate::import::{self, ImportArgs};
+use crate::incidents::{self, IncidentArgs, IncidentsArgs};
 use crate::level::{self, LevelArgs};
 use crate::notify::{self, AlertArgs, AlertError};
 use crate::run::relay::{self, RelayArgs};
@@ -52,7 +53,11 @@ enum Command {
     Status(StatusArgs),
     /// Watch in the terminal what the daemon sees
     Top(TopArgs),
-    /// Try whether those who are to be told of findings can be
+    /// List what somebody has to look after
+    Incidents(IncidentsArgs),
+    /// Show an incident, look after it, silence it or write a note
+    Incident(IncidentArgs),
+    /// Try whether those who are to be told of incidents can be
     Alert(AlertArgs),
     /// Show or set how much is asked of the library in a running job
     Level(LevelArgs),
@@ -122,6 +127,12 @@ fn dispatch(command: Command) -> u8 {
                 Ok(Outcome::Unknown) => UNKNOWN,
                 Err(error) => fail(&error, FAILED),
             }
+        }),
+        Command::Incidents(args) => with_runtime(|_| async move {
+            exit_status(incidents::list(&args, &mut io::stdout().lock()).await, |_| FAILED)
+        }),
+        Command::Incident(args) => with_runtime(|_| async move {
+            exit_status(incidents::one(&args, &mut io::stdout().lock()).await, |_| FAILED)
         }),
         Command::Top(args) => {
             with_runtime(|stop| async move { exit_status(top::run(&args, stop).await, |_| FAILED) })

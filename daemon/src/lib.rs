@@ -14,6 +14,7 @@ pub mod health;
 pub mod http;
 pub mod hub;
 pub mod import;
+pub mod incidents;
 pub mod ingest;
 pub mod level;
 pub mod metrics;

@@ -4,6 +4,7 @@ import { stringify } from "yaml";
 
 import { dashboards } from "./grafana/index.js";
 import { channels } from "./rules/channels.js";
+import { incidents } from "./rules/incidents.js";
 import { hardware } from "./rules/hardware.js";
 import { itself } from "./rules/itself.js";
 import { recording } from "./rules/recording.js";
@@ -12,7 +13,7 @@ import { traffic } from "./rules/traffic.js";
 
 const HEAD = "# Built from dashboards/src by `cargo xtask dashboards`. Do not edit.\n";
 
-export const alertGroups = [channels, traffic, summation, hardware, itself];
+export const alertGroups = [incidents, channels, traffic, summation, hardware, itself];
 export const recordingGroups = [recording];
 
 export function files(): Map<string, string> {

@@ -16,6 +16,7 @@ export const page = {
   host: pageOf("hosts/{{ $labels.host | urlquery }}"),
   job: pageOf("jobs/{{ $labels.job | urlquery }}"),
   summation: pageOf("summation/{{ $labels.group | urlquery }}"),
+  incident: pageOf("incidents/{{ $labels.incident | urlquery }}"),
   overview: pageOf(""),
   /** The same, or nothing in an alert about no daemon in particular. */
   overviewIfKnown: `{{ if $labels.instance }}${pageOf("")}{{ end }}`,

@@ -12,6 +12,15 @@ export const thresholds = {
   /** An alert stays this long after its series are gone: a daemon that restarts must not resolve what holds. */
   restartGap: "20s",
 
+  /** An incident: the daemon has looked twice itself. Longer, and a hang would not be out within 30 s. */
+  incident: "0s",
+
+  /** An incident outlives what follows from it by one evaluation, so that none of that wakes somebody when all is over. */
+  incidentGap: "25s",
+
+  /** Nobody can say how something stands: longer than a job takes from its start to its first completed call. */
+  unknown: "10m",
+
   /** Issued and not completed: longer than any collective takes. A window of rates without completion comes before it. */
   backlogGrows: "30s",
 

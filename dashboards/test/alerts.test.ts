@@ -7,12 +7,14 @@ import { alertGroups } from "../src/files.js";
 import { channelCases } from "./cases/channels.js";
 import { hardwareCases, itselfCases } from "./cases/itself.js";
 import { comm, host, instance, job, series } from "./cases/series.js";
+import { incidentCases } from "./cases/incidents.js";
 import { summationCases } from "./cases/summation.js";
 import { trafficCases } from "./cases/traffic.js";
 import { check, checkExpressions } from "./promtool.js";
 import type { Case } from "./promtool.js";
 
 const groups: Record<string, Case[]> = {
+  incidents: incidentCases,
   channels: channelCases,
   traffic: trafficCases,
   summation: summationCases,

@@ -20,3 +20,6 @@ COMMENT ON COLUMN incidents.began_ns IS 'When it truly began: nanoseconds since 
 COMMENT ON COLUMN incidents.last_seen_ns IS 'When it was last seen to go on: nanoseconds since 1970, UTC.';
 COMMENT ON COLUMN incidents.resolved_ns IS 'When it ended: nanoseconds since 1970, UTC. NULL: it goes on.';
 COMMENT ON COLUMN incidents.body IS 'The incident as the REST API shows it, with its timeline and notes: JSON.';
+DELETE FROM told;
+COMMENT ON COLUMN told.subject IS 'Id of the incident that one message was about.';
+COMMENT ON COLUMN told.body IS 'The incident as it was told: its JSON.';

@@ -20,3 +20,5 @@ CREATE TABLE incidents (
     body TEXT NOT NULL
 );
 CREATE INDEX incidents_by_state ON incidents (state, last_seen_ns);
+-- Webhooks are told of incidents from here on: what they were told of findings says nothing of those.
+DELETE FROM told;

@@ -93,6 +93,21 @@ pub enum HealthLevel {
     Critical,
 }
 
+impl HealthLevel {
+    /// The word used in labels and in JSON.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Idle => "idle",
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
 /// How many are in each condition.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the conditions")]
@@ -105,6 +120,18 @@ pub struct ConditionCounts {
 }
 
 impl ConditionCounts {
+    /// How many are in a condition.
+    #[must_use]
+    pub const fn of(&self, condition: Condition) -> u32 {
+        match condition {
+            Condition::Healthy => self.healthy,
+            Condition::Unknown => self.unknown,
+            Condition::Degraded => self.degraded,
+            Condition::Hung => self.hung,
+            Condition::Failed => self.failed,
+        }
+    }
+
     /// Counts one more.
     pub fn add(&mut self, condition: Condition) {
         let count = match condition {

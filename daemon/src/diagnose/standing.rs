@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
-use crate::words::{duration, plural};
+use crate::words::duration;
 
 /// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
 /// named by the judge long before; this is for what it cannot see.
@@ -31,6 +31,10 @@ pub struct Evidence<'a> {
     pub waits_for: Option<&'a Finding>,
     /// What failed, in words. Absent: nothing.
     pub failed: Option<String>,
+    /// What is not as it should be, in words. Absent: nothing.
+    pub lacks: Option<String>,
+    /// Of a process that is known from files: whether they tell enough to judge it, and of no call that is open.
+    pub files_tell: bool,
 }
 
 /// What has become of a process.
@@ -160,11 +164,17 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     if let Some(words) = &evidence.failed {
         return standing(Condition::Failed, words.clone());
     }
+    if let Some(words) = &evidence.lacks {
+        return standing(Condition::Degraded, words.clone());
+    }
     if evidence.life == Life::Exited {
         return standing(Condition::Healthy, "it ended by itself".to_owned());
     }
     if let Some(finding) = evidence.waits_for {
         return standing(Condition::Hung, format!("it waits: {}", finding.message));
+    }
+    if evidence.life == Life::Imported && evidence.files_tell {
+        return standing(Condition::Healthy, "read from files, which show nothing wrong".to_owned());
     }
     unwatched(evidence).unwrap_or_else(|| of_calls(&evidence.calls))
 }
@@ -172,9 +182,7 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
 /// Why nobody can say how a process does, if so.
 fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
     let reason = match (evidence.life, &evidence.watched) {
-        (Life::Imported, _) => {
-            "read from files, which show nothing wrong and do not tell how it went on".to_owned()
-        }
+        (Life::Imported, _) => "read from files, which do not tell enough to judge it".to_owned(),
         (Life::Stale, _) => format!(
             "nothing heard of it for {}; whether its host and the agent there run would say more",
             duration(evidence.silent)
@@ -216,6 +224,9 @@ fn of_calls(calls: &Calls) -> Standing {
         }
         (None, None) if calls.completed >= calls.issued => healthy("all its calls have completed".to_owned()),
         (None, None) => unknown(format!("{} calls made, {} completed as far as is known", calls.issued, calls.completed)),
+        (Some(open), None) if calls.completed > 0 && open <= EVIDENCE_HOLDS => {
+            healthy(format!("{} of its calls completed; its oldest open one is {} old", calls.completed, duration(open)))
+        }
         (Some(open), Some(ago)) => unknown(format!(
             "its oldest call has been open for {}, and none has completed for {}",
             duration(open),
@@ -230,8 +241,8 @@ fn of_calls(calls: &Calls) -> Standing {
     }
 }
 
-/// How something stands that consists of parts: a communicator, a job, a host. `worst` is the worst finding about the
-/// whole; `nothing` says why it is well if it has no part.
+/// How something stands that consists of parts: a communicator, a job, a host. `noun`: what the parts
+/// are, as of several. `worst` is the worst finding about the whole; `nothing` says why it is well if it has no part.
 #[must_use]
 pub fn of_whole<'p>(
     parts: impl Iterator<Item = (String, &'p Standing)>,
@@ -262,13 +273,10 @@ pub fn of_whole<'p>(
     };
     let reason = match part.condition {
         Condition::Healthy if n_parts == 1 => format!("{name}: {}", part.reason),
-        Condition::Healthy => format!("all {}: {}", plural(n_parts, noun), part.reason),
-        condition if n_like_worst > 1 => format!(
-            "{n_like_worst} of {} {}: {name}: {}",
-            plural(n_parts, noun),
-            condition.label(),
-            part.reason
-        ),
+        Condition::Healthy => format!("all {n_parts} {noun}: {}", part.reason),
+        condition if n_like_worst > 1 => {
+            format!("{n_like_worst} of {n_parts} {noun} {}: {name}: {}", condition.label(), part.reason)
+        }
         _ => format!("{name}: {}", part.reason),
     };
     standing(part.condition, reason)

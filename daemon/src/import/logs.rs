@@ -35,7 +35,8 @@ pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
                 by_rank: false,
             };
             let Some(mut part) = draft.part(&claim) else { continue };
-            fill(&mut part, facts, file, *at);
+            let is_torn = log.counts().torn + log.counts().cut > 0;
+            fill(&mut part, facts, file, *at, is_torn);
             if facts.rings.is_empty() {
                 let rings = known.rings.iter();
                 part.communicator().rings =
@@ -63,7 +64,7 @@ fn in_order(facts: &CommunicatorFacts, channel: u32, rank: u32, order: &[u32]) -
     Some(facts.position(&RingFact { channel, prev, next }))
 }
 
-fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestamp) {
+fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestamp, is_torn: bool) {
     let known = part.communicator();
     let sources = known.sources.unwrap_or_default();
     known.sources = Some(Sources { log: true, ..sources });
@@ -92,7 +93,10 @@ fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestam
     }
     known.evidence.extend(facts.evidence_in(file));
     let state = match facts.end {
-        _ if !facts.complete => CommunicatorState::Failed,
+        _ if facts.failed => CommunicatorState::Failed,
+        // Where lines are lost anyway, it says nothing that these are.
+        _ if !facts.complete && is_torn => CommunicatorState::Aborted,
+        _ if !facts.complete => CommunicatorState::Forming,
         // How it ran is what the import is about; that it was taken down in the end changes nothing. PyTorch aborts
         // its communicators also where all went well.
         None | Some(End::Destroyed | End::Aborted) => CommunicatorState::Active,

@@ -22,6 +22,7 @@ pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
             labels.extend(finding.group.as_deref().map(|group| ("group", group)));
             labels.extend([
                 ("host", finding.host.as_str()),
+                ("incident", finding.incident.as_str()),
                 ("job", finding.job.as_str()),
                 ("severity", finding.severity.label()),
             ]);

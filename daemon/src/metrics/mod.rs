@@ -17,6 +17,9 @@ mod family;
 mod final_channels;
 mod finding;
 mod gpus;
+mod health;
+mod incident;
+mod incidents_omitted;
 mod init_channels;
 mod issued_bytes;
 mod issued_calls;
@@ -35,6 +38,8 @@ mod own;
 mod process;
 mod replayed_calls;
 mod snapshot;
+mod standing_hosts;
+mod standing_jobs;
 mod store_up;
 mod sum_completed_bytes;
 mod sum_credits_used_bytes;
@@ -134,7 +139,7 @@ impl Collector for ModelCollector {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 42] = [
+const FAMILIES: [Family; 47] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -146,6 +151,11 @@ const FAMILIES: [Family; 42] = [
     wire_bytes::family,
     backlog_bytes::family,
     finding::family,
+    incident::family,
+    incidents_omitted::family,
+    health::family,
+    standing_jobs::family,
+    standing_hosts::family,
     dropped_events::family,
     collector_state::family,
     communicator_info::family,

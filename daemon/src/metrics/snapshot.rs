@@ -22,6 +22,11 @@ pub(super) struct Snapshot {
     pub(super) channels: Vec<HostChannels>,
     pub(super) samples: Vec<Sample>,
     pub(super) findings: Vec<api::Finding>,
+    /// Open incidents, worst first, at most [`INCIDENTS_MAX`].
+    pub(super) incidents: Vec<api::Incident>,
+    /// Open incidents beyond that.
+    pub(super) incidents_omitted: usize,
+    pub(super) health: api::Health,
     pub(super) dropped: api::Dropped,
     pub(super) collectors: Vec<CollectorCount>,
     /// Ports of NICs of all hosts.
@@ -82,6 +87,10 @@ impl Snapshot {
                 state: Some(api::FindingState::Firing),
                 ..view::FindingFilter::default()
             };
+            let open = view::IncidentFilter { state: Some(api::FindingState::Firing), ..Default::default() };
+            let mut incidents = view::incidents(model, diagnosis, &open);
+            let incidents_omitted = incidents.len().saturating_sub(INCIDENTS_MAX);
+            incidents.truncate(INCIDENTS_MAX);
             let (summations, summations_omitted) = summations::take(model, now);
             let mut dropped = model.dropped();
             for process in model.jobs().flat_map(|(_, job)| job.processes(model)) {
@@ -93,6 +102,9 @@ impl Snapshot {
                 channels,
                 samples: model.samples(&ids),
                 findings: view::findings(model, diagnosis, now, &firing),
+                incidents,
+                incidents_omitted,
+                health: view::health(model, diagnosis, now, None, None),
                 dropped,
                 collectors: Vec::new(),
                 nics: nics(model),
@@ -212,3 +224,6 @@ fn add(sum: &mut api::Dropped, dropped: &api::Dropped) {
         *total = total.saturating_add(*events);
     }
 }
+
+/// Open incidents that have a series: more are not told apart by people, and each makes alerts.
+const INCIDENTS_MAX: usize = 256;

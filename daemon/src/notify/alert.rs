@@ -1,4 +1,4 @@
-//! Findings as alerts of Alertmanager's API v2. Pure.
+//! Incidents as alerts of Alertmanager's API v2. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::links::Links;
-use crate::api::{Finding, FindingState};
+use crate::api::{FindingState, Incident};
 use crate::clock::Timestamp;
 
 /// One alert.
@@ -21,96 +21,88 @@ pub(super) struct Alert {
     pub(super) generator_url: String,
 }
 
-/// The alerts of findings, worst first. One that fires ends `alive` from now, unless it is told again: so it resolves by
-/// itself if the daemon dies. Findings with the same labels (ranks of one host) are one alert, which fires if one does.
-pub(super) fn alerts(findings: &[Finding], links: &Links, now: Timestamp, alive: Duration) -> Vec<Alert> {
+/// The alerts of incidents, worst first. One that is open ends `alive` from now, unless it is told again: so it resolves
+/// by itself if the daemon dies. A silenced one is over as far as Alertmanager is concerned.
+pub(super) fn alerts(incidents: &[Incident], links: &Links, now: Timestamp, alive: Duration) -> Vec<Alert> {
     let alive_ns = u64::try_from(alive.as_nanos()).unwrap_or(u64::MAX);
-    let mut alerts: Vec<Alert> = Vec::new();
-    let mut places: BTreeMap<BTreeMap<&'static str, String>, usize> = BTreeMap::new();
-    for finding in findings {
-        let ends_at = match finding.state {
+    let alert = |incident: &Incident| Alert {
+        labels: labels(incident),
+        annotations: annotations(incident, links),
+        starts_at: incident.first_seen,
+        ends_at: match incident.state {
+            FindingState::Firing if incident.silenced_until.is_some() => now,
             FindingState::Firing => Timestamp(now.0.saturating_add(alive_ns)),
-            FindingState::Resolved => finding.resolved_at.unwrap_or(finding.last_seen),
-        };
-        let labels = labels(finding);
-        if let Some(same) = places.get(&labels).and_then(|place| alerts.get_mut(*place)) {
-            same.starts_at = same.starts_at.min(finding.first_seen);
-            same.ends_at = same.ends_at.max(ends_at);
-            continue;
-        }
-        places.insert(labels.clone(), alerts.len());
-        alerts.push(Alert {
-            labels,
-            annotations: BTreeMap::from([
-                ("summary", finding.message.clone()),
-                ("page", links.finding(finding)),
-                ("runbook_url", links.runbook(finding.finding)),
-            ]),
-            starts_at: finding.first_seen,
-            ends_at,
-            generator_url: links.finding(finding),
-        });
-    }
-    alerts
+            FindingState::Resolved => incident.resolved_at.unwrap_or(incident.last_seen),
+        },
+        generator_url: links.incident(incident),
+    };
+    incidents.iter().map(alert).collect()
 }
 
-/// The names that the alert rules of `dashboards/rules` use. Alertmanager takes no empty value.
-fn labels(finding: &Finding) -> BTreeMap<&'static str, String> {
+/// The names that the alert rules of `dashboards/rules` use, so that both are one alert. Alertmanager takes no empty
+/// value.
+fn labels(incident: &Incident) -> BTreeMap<&'static str, String> {
     let all = [
-        ("alertname", alert_name(finding.finding.label())),
-        ("finding", finding.finding.label().to_owned()),
-        ("severity", finding.severity.label().to_owned()),
-        ("job", finding.job.clone()),
-        ("host", finding.host.clone()),
-        ("comm", finding.comm.clone()),
-        ("group", finding.group.clone().unwrap_or_default()),
-        ("cause", finding.cause.clone()),
-        ("nic", finding.nic.clone().unwrap_or_default()),
+        ("alertname", ALERT_NAME.to_owned()),
+        ("incident", incident.id.clone()),
+        ("finding", incident.finding.label().to_owned()),
+        ("severity", incident.severity.label().to_owned()),
+        ("job", incident.job.clone()),
+        ("host", incident.host.clone()),
+        ("rank", incident.rank.map(|rank| rank.to_string()).unwrap_or_default()),
+        ("comm", incident.comm.clone()),
     ];
     all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// `channel_shortfall` → `RingscopeChannelShortfall`.
-fn alert_name(kind: &str) -> String {
-    let words = kind.split('_').map(|word| {
-        let mut letters = word.chars();
-        letters
-            .next()
-            .map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
-    });
-    format!("Ringscope{}", words.collect::<String>())
+fn annotations(incident: &Incident, links: &Links) -> BTreeMap<&'static str, String> {
+    let all = [
+        ("summary", incident.sentence.clone()),
+        ("description", incident.advice.clone()),
+        ("page", links.incident(incident)),
+        ("runbook_url", links.runbook(incident.finding)),
+    ];
+    all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
+
+/// As the alert rules call it.
+const ALERT_NAME: &str = "RingscopeIncident";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::FindingKind;
-    use crate::notify::told::tests::finding;
+    use crate::api::Severity;
+    use crate::health::tests::incident;
 
     const RULES: &str = include_str!("../../../dashboards/rules/alerts.yml");
 
     #[test]
-    fn names_are_those_of_the_alert_rules() {
-        for kind in FindingKind::ALL {
-            let name = alert_name(kind.label());
-            assert!(RULES.contains(&format!("alert: {name}\n")), "{name}");
-        }
+    fn the_name_is_that_of_the_alert_rules() {
+        assert!(RULES.contains(&format!("alert: {ALERT_NAME}\n")));
     }
 
     #[test]
-    fn ranks_of_one_host_are_one_alert_that_fires_if_one_does() {
+    fn an_incident_is_one_alert_that_says_where_and_ends_by_itself() {
         let now = Timestamp(1_000_000_000_000);
-        let firing = finding("a", "node-b", 5);
-        let mut over = finding("b", "node-b", 3);
+        let mut open = incident("a", "node-b", Severity::Critical, "node-b found 2 channels");
+        open.rank = Some(5);
+        let mut over = open.clone();
         over.state = FindingState::Resolved;
         over.resolved_at = Some(Timestamp(4_000_000_000));
+        let mut silent = open.clone();
+        silent.silenced_until = Some(Timestamp(u64::MAX));
         let links = Links::new("http://x/");
-        let alerts = alerts(&[firing, over], &links, now, Duration::from_secs(240));
-        assert_eq!(alerts.len(), 1);
-        assert_eq!(alerts[0].starts_at, Timestamp(3_000_000_000));
-        assert_eq!(alerts[0].ends_at, Timestamp(1_240_000_000_000));
-        assert_eq!(alerts[0].annotations["page"], "http://x/#/findings?id=a");
+        let alerts = alerts(&[open.clone(), over, silent], &links, now, Duration::from_secs(240));
+        assert_eq!(alerts[0].starts_at, open.first_seen);
+        let ends: Vec<u64> = alerts.iter().map(|alert| alert.ends_at.0 / 1_000_000_000).collect();
+        assert_eq!(ends, [1240, 4, 1000]);
+        let labels = &alerts[0].labels;
+        let told = ["incident", "severity", "job", "host", "rank"].map(|name| labels[name].as_str());
+        assert_eq!(told, ["a", "critical", "train", "node-b", "5"]);
+        assert!(!labels.contains_key("comm"), "{labels:?}");
+        assert_eq!(alerts[0].annotations["summary"], "node-b found 2 channels");
+        assert_eq!(alerts[0].annotations["description"], "Look at its NICs.");
+        assert_eq!(alerts[0].annotations["page"], "http://x/#/incidents/a");
         assert_eq!(alerts[0].annotations["runbook_url"], "http://x/#/runbook/channel_shortfall");
-        assert!(!alerts[0].labels.contains_key("nic"), "{:?}", alerts[0].labels);
     }
 }

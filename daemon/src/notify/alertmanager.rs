@@ -1,4 +1,4 @@
-//! The task that tells one Alertmanager: everything that fires and what resolved lately, when it changes and every
+//! The task that tells one Alertmanager: every incident that is open or was lately, when it changes and every
 //! minute again. What came too late for one attempt is in the next.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Teller;
 use super::alert::{Alert, alerts};
-use crate::api::{Finding, FindingState};
+use crate::api::{FindingState, Incident};
 use crate::clock::{self, Timestamp};
 
 /// Tells until the daemon stops.
@@ -24,7 +24,7 @@ pub(super) async fn run(mut teller: Teller) {
         changed = false;
         let stop = teller.stop.clone();
         let Some(unsettled) = stop.run_until_cancelled(tell(&teller)).await else { return };
-        // Findings may change all the time; what has not held for long enough yet is looked at again soon.
+        // Incidents may change all the time; what has not held for long enough yet is looked at again soon.
         soonest = Instant::now() + teller.pace.fire_after;
         due = Instant::now() + if unsettled { teller.pace.fire_after } else { teller.pace.repeat };
     }
@@ -33,11 +33,11 @@ pub(super) async fn run(mut teller: Teller) {
 /// Tells everything once. Returns whether something was too young to be told.
 async fn tell(teller: &Teller) -> bool {
     let now = clock::now();
-    let (told, young): (Vec<Finding>, Vec<Finding>) = teller
-        .findings()
+    let (told, young): (Vec<Incident>, Vec<Incident>) = teller
+        .incidents()
         .into_iter()
-        .filter(|finding| finding.resolved_at.is_none_or(|at| now.since(at) < KEEP_RESOLVED))
-        .partition(|finding| is_settled(finding, teller.pace.fire_after, now));
+        .filter(|incident| incident.resolved_at.is_none_or(|at| now.since(at) < KEEP_RESOLVED))
+        .partition(|incident| is_settled(incident, teller.pace.fire_after, now));
     let mut alerts = alerts(&told, &teller.links, now, teller.pace.repeat * LIFE_IN_REPEATS);
     let beyond = alerts.len().saturating_sub(ALERTS_MAX);
     if beyond > 0 {
@@ -53,8 +53,8 @@ async fn tell(teller: &Teller) -> bool {
     !young.is_empty()
 }
 
-fn is_settled(finding: &Finding, fire_after: Duration, now: Timestamp) -> bool {
-    finding.state == FindingState::Resolved || now.since(finding.first_seen) >= fire_after
+fn is_settled(incident: &Incident, fire_after: Duration, now: Timestamp) -> bool {
+    incident.state == FindingState::Resolved || now.since(incident.first_seen) >= fire_after
 }
 
 /// What resolved is told again for so long, as Prometheus does: an Alertmanager that was away hears of it too.

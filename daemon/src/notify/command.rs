@@ -124,11 +124,11 @@ fn test_alert(links: &Links, now: Timestamp) -> Alert {
         labels: BTreeMap::from([("alertname", "RingscopeTest".to_owned()), ("severity", "info".to_owned())]),
         annotations: BTreeMap::from([
             ("summary", "This is a test of ringscope: nothing is wrong".to_owned()),
-            ("page", links.findings()),
+            ("page", links.incidents()),
         ]),
         starts_at: now,
         ends_at: Timestamp(now.0.saturating_add(TEST_NS)),
-        generator_url: links.findings(),
+        generator_url: links.incidents(),
     }
 }
 

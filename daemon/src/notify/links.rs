@@ -2,7 +2,7 @@
 
 use reqwest::Url;
 
-use crate::api::{Finding, FindingKind};
+use crate::api::{FindingKind, Incident};
 
 /// Makes links.
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ impl Links {
         Self { page: page.trim_end_matches('/').to_owned() }
     }
 
-    /// The finding with its evidence.
-    pub(super) fn finding(&self, finding: &Finding) -> String {
-        format!("{}/#/findings?id={}", self.page, finding.id)
+    /// The incident with its findings.
+    pub(super) fn incident(&self, incident: &Incident) -> String {
+        format!("{}/#/incidents/{}", self.page, incident.id)
     }
 
     /// What to do about it.
@@ -26,9 +26,9 @@ impl Links {
         format!("{}/#/runbook/{}", self.page, kind.label())
     }
 
-    /// All findings.
-    pub(super) fn findings(&self) -> String {
-        format!("{}/#/findings", self.page)
+    /// All incidents.
+    pub(super) fn incidents(&self) -> String {
+        format!("{}/#/incidents", self.page)
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::links::Links;
 use super::told::{Due, News};
-use crate::api::{Finding, Severity};
+use crate::api::{Incident, Severity};
 use crate::clock::Timestamp;
 use crate::words;
 
@@ -32,35 +32,33 @@ struct Field {
     short: bool,
 }
 
-/// What to send of one subject; `now` tells how long it lasted.
+/// What to send of one incident; `now` tells how long it lasted.
 pub(super) fn message(due: &Due, links: &Links, now: Timestamp) -> Message {
-    let finding = &due.finding;
-    let severity = finding.severity.label();
+    let incident = &due.incident;
+    let (severity, sentence) = (incident.severity.label(), &incident.sentence);
     let (headline, color) = match due.news {
-        News::Fires(n) => {
-            let more = if n > 1 { format!(" ({n} times)") } else { String::new() };
-            (format!("[{severity}] {}{more}", subject(finding)), color(finding.severity))
-        }
-        News::Worse => (format!("[now {severity}] {}", subject(finding)), color(finding.severity)),
+        News::Open => (format!("[{severity}] {sentence}"), color(incident.severity)),
+        News::Worse => (format!("[now {severity}] {sentence}"), color(incident.severity)),
         News::Over => {
-            let lasted = words::duration(now.since(finding.first_seen));
-            (format!("[resolved] {}, after {lasted}", subject(finding)), "good")
+            let lasted = words::duration(now.since(incident.began_at));
+            (format!("[resolved] after {lasted}: {sentence}"), "good")
         }
     };
+    let advice = if incident.advice.is_empty() { String::new() } else { format!("{}\n", incident.advice) };
     let text = format!(
-        "{}\n<{}|evidence> · <{}|what to do>",
-        escape(&finding.message),
-        links.finding(finding),
-        links.runbook(finding.finding),
+        "{}<{}|evidence> · <{}|what to do>",
+        escape(&advice),
+        links.incident(incident),
+        links.runbook(incident.finding),
     );
-    let attachment = Attachment { color, fallback: finding.message.clone(), text, fields: fields(finding) };
+    let attachment = Attachment { color, fallback: escape(sentence), text, fields: fields(incident) };
     Message { text: escape(&headline), attachments: vec![attachment] }
 }
 
 /// What to send of those that are too many for a message each.
 pub(super) fn more(n: usize, links: &Links) -> Message {
     Message {
-        text: format!("{n} more changed: <{}|see all findings>", links.findings()),
+        text: format!("{n} more changed: <{}|see all incidents>", links.incidents()),
         attachments: Vec::new(),
     }
 }
@@ -68,28 +66,21 @@ pub(super) fn more(n: usize, links: &Links) -> Message {
 /// A message that says itself that nothing is wrong.
 pub(super) fn test(links: &Links) -> Message {
     let text = format!(
-        "[test] This is a test of ringscope: nothing is wrong. Findings will come here, with links to <{}|the page>.",
-        links.findings()
+        "[test] This is a test of ringscope: nothing is wrong. Incidents will come here, with links to <{}|the page>.",
+        links.incidents()
     );
     Message { text, attachments: Vec::new() }
 }
 
-fn subject(finding: &Finding) -> String {
-    let kind = finding.finding.label().replace('_', " ");
-    if finding.job.is_empty() {
-        format!("{kind}: {}", finding.host)
-    } else {
-        format!("{kind}: {} in job {}", finding.host, finding.job)
-    }
-}
-
-fn fields(finding: &Finding) -> Vec<Field> {
+fn fields(incident: &Incident) -> Vec<Field> {
+    let victims = (incident.n_victims > 0).then(|| words::plural(incident.n_victims as usize, "rank"));
     let all = [
-        ("Host", finding.host.clone()),
-        ("Job", finding.job.clone()),
-        ("Cause", finding.cause.replace('_', " ")),
-        ("NIC", finding.nic.clone().unwrap_or_default()),
-        ("Since", finding.first_seen.to_string()),
+        ("What", incident.finding.label().replace('_', " ")),
+        ("Host", incident.host.clone()),
+        ("Job", incident.job.clone()),
+        ("Rank", incident.rank.map(|rank| rank.to_string()).unwrap_or_default()),
+        ("Wait for it", victims.unwrap_or_default()),
+        ("Since", incident.began_at.to_string()),
     ];
     let told = all.into_iter().filter(|(_, value)| !value.is_empty());
     told.map(|(title, value)| Field { title, value: escape(&value), short: true }).collect()
@@ -111,33 +102,32 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::notify::told::tests::finding;
+    use crate::health::tests::{NOW, incident};
 
-    fn told(news: News, job: &str) -> Message {
-        let finding = Finding { job: job.into(), ..finding("1f", "node-b", 0) };
-        let due = Due { subject: String::new(), finding, news };
-        message(&due, &Links::new("https://rs/"), Timestamp(840_000_000_000))
+    fn told(news: News, sentence: &str) -> Message {
+        let incident = incident("1f", "node-b", Severity::Critical, sentence);
+        message(&Due { incident, news }, &Links::new("https://rs/"), NOW)
     }
 
     #[test]
-    fn a_headline_says_what_where_and_whether_it_is_over() {
+    fn a_headline_is_the_sentence_and_says_whether_it_is_over() {
+        let sentence = "node-b found 2 channels where others found 8";
         for (news, expected) in [
-            (News::Fires(1), "[critical] channel shortfall: node-b in job train"),
-            (News::Fires(3), "[critical] channel shortfall: node-b in job train (3 times)"),
-            (News::Worse, "[now critical] channel shortfall: node-b in job train"),
-            (News::Over, "[resolved] channel shortfall: node-b in job train, after 14 min"),
+            (News::Open, format!("[critical] {sentence}")),
+            (News::Worse, format!("[now critical] {sentence}")),
+            (News::Over, format!("[resolved] after 14 min: {sentence}")),
         ] {
-            assert_eq!(told(news, "train").text, expected);
+            assert_eq!(told(news, sentence).text, expected);
         }
-        let text = told(News::Fires(1), "train").attachments[0].text.clone();
-        assert!(text.contains("found 2 channels where others found 8"), "{text}");
-        assert!(text.contains("<https://rs/#/findings?id=1f|evidence>"), "{text}");
+        let text = told(News::Open, sentence).attachments[0].text.clone();
+        assert!(text.starts_with("Look at its NICs."), "{text}");
+        assert!(text.contains("<https://rs/#/incidents/1f|evidence>"), "{text}");
         assert!(text.contains("<https://rs/#/runbook/channel_shortfall|what to do>"), "{text}");
     }
 
     #[test]
     fn a_job_cannot_call_the_whole_channel() {
-        let message = serde_json::to_string(&told(News::Fires(1), "<!channel>")).unwrap();
+        let message = serde_json::to_string(&told(News::Open, "<!channel> is slow")).unwrap();
         assert!(!message.contains("<!channel>") && message.contains("&lt;!channel&gt;"), "{message}");
     }
 }

@@ -1,6 +1,6 @@
-//! Tells findings to people: to Alertmanager as alerts, to a webhook as messages in Slack's shape.
+//! Tells incidents to people: to Alertmanager as alerts, to a webhook as messages in Slack's shape.
 //!
-//! A task for each target looks at the hub when findings change. An Alertmanager is told everything again every minute,
+//! A task for each target looks at the hub when incidents change. An Alertmanager is told everything again every minute,
 //! as Prometheus does, so nothing need be remembered. A webhook is told once when something fires and once when it is
 //! over; what it was told is in the store, so that a restart repeats nothing. Never holds up the daemon: a target that
 //! is away is tried again later with what holds then. Never shows an address whole: it may be a secret.
@@ -27,12 +27,11 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Changed, Finding, Severity};
-use crate::clock;
+use crate::api::{Changed, Incident, Severity};
 use crate::hub::Hub;
 use crate::ingest::Keeper;
 use crate::metrics::Notifications;
-use crate::view::{self, FindingFilter};
+use crate::view::{self, IncidentFilter};
 use links::Links;
 use post::Poster;
 
@@ -52,7 +51,7 @@ pub struct NotifyConfig {
 /// How fast things are told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// A finding must have held for so long, else it was nothing. Default 5 s, as `for` of the alert rules.
+    /// An incident must have been open for so long, else it was nothing. Default 5 s.
     pub fire_after: Duration,
     /// And must be over for so long, so that flapping makes one message. Default 20 s, as their `keep_firing_for`.
     pub resolve_after: Duration,
@@ -102,7 +101,7 @@ pub fn spawn(
     stop: &CancellationToken,
 ) {
     for target in &config.targets {
-        tracing::info!("telling findings of severity {} and above to {target}", config.severity.label());
+        tracing::info!("telling incidents of severity {} and above to {target}", config.severity.label());
         let teller = Teller {
             hub: Arc::clone(hub),
             keeper: keeper.clone(),
@@ -121,13 +120,14 @@ pub fn spawn(
 }
 
 impl Teller {
-    /// The findings that are to be told, worst first, firing before resolved.
-    fn findings(&self) -> Vec<Finding> {
-        let filter = FindingFilter { severity: Some(self.severity), ..FindingFilter::default() };
-        self.hub.read(|model, diagnosis| view::findings(model, diagnosis, clock::now(), &filter))
+    /// The incidents that are to be told, worst first, open before over.
+    fn incidents(&self) -> Vec<Incident> {
+        let all =
+            self.hub.read(|model, diagnosis| view::incidents(model, diagnosis, &IncidentFilter::default()));
+        all.into_iter().filter(|incident| incident.severity >= self.severity).collect()
     }
 
-    /// Waits for [`LOOK_INTERVAL`], or less if findings change; says whether they did. `None`: stopped.
+    /// Waits for [`LOOK_INTERVAL`], or less if incidents change; says whether they did. `None`: stopped.
     async fn wait(&mut self) -> Option<bool> {
         let deadline = tokio::time::Instant::now() + LOOK_INTERVAL;
         loop {
@@ -135,7 +135,7 @@ impl Teller {
                 () = self.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(deadline) => return Some(false),
                 change = self.changes.recv() => match change {
-                    Ok(Changed { findings: false, .. }) => {}
+                    Ok(Changed { incidents: false, .. }) => {}
                     Ok(_) | Err(RecvError::Lagged(_)) => return Some(true),
                     Err(RecvError::Closed) => return None,
                 },

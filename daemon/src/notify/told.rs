@@ -1,18 +1,18 @@
 //! What a webhook is to be told now: decides what is news. Pure.
 //!
-//! What several communicators or ranks of a job say of one host is one subject, and one message.
+//! An incident is one message, whatever follows from it. A silenced one is none.
 
 use super::Pace;
-use crate::api::{Finding, FindingKind, FindingState};
+use crate::api::{FindingState, Incident};
 use crate::clock::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was told and is not over.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// By subject, the finding as it was told.
-    told: BTreeMap<String, Finding>,
-    /// Since when what fires and was not told has been seen.
+    /// By id, the incident as it was told.
+    told: BTreeMap<String, Incident>,
+    /// Since when what is open and was not told has been seen.
     fresh: BTreeMap<String, Timestamp>,
     /// Since when what was told has not been seen.
     quiet: BTreeMap<String, Timestamp>,
@@ -21,17 +21,16 @@ pub(super) struct Told {
 /// One message to send.
 #[derive(Clone, Debug)]
 pub(super) struct Due {
-    pub(super) subject: String,
-    /// The finding to tell of; for what is over as it was told.
-    pub(super) finding: Finding,
+    /// The incident to tell of; what is over as it was told.
+    pub(super) incident: Incident,
     pub(super) news: News,
 }
 
-/// What is news about a finding.
+/// What is news about an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// It fires; in so many communicators or ranks.
-    Fires(usize),
+    /// It is open.
+    Open,
     /// It has become worse.
     Worse,
     /// It is over.
@@ -40,38 +39,39 @@ pub(super) enum News {
 
 impl Told {
     /// Takes in what was told before the daemon started.
-    pub(super) fn restore(&mut self, told: impl IntoIterator<Item = (String, Finding)>) {
-        for (subject, finding) in told {
-            self.fresh.remove(&subject);
-            self.told.entry(subject).or_insert(finding);
+    pub(super) fn restore(&mut self, told: impl IntoIterator<Item = (String, Incident)>) {
+        for (id, incident) in told {
+            self.fresh.remove(&id);
+            self.told.entry(id).or_insert(incident);
         }
     }
 
     /// What is to be told now, worst first.
-    pub(super) fn due(&mut self, findings: &[Finding], pace: &Pace, now: Timestamp) -> Vec<Due> {
-        let subjects = subjects(findings);
-        let firing: BTreeSet<&str> = subjects.iter().map(|(subject, ..)| subject.as_str()).collect();
-        self.fresh.retain(|subject, _| firing.contains(subject.as_str()));
+    pub(super) fn due(&mut self, incidents: &[Incident], pace: &Pace, now: Timestamp) -> Vec<Due> {
+        let open = || incidents.iter().filter(|incident| incident.state == FindingState::Firing);
+        let open_ids: BTreeSet<&str> = open().map(|incident| incident.id.as_str()).collect();
+        self.fresh.retain(|id, _| open_ids.contains(id.as_str()));
         let mut due = Vec::new();
-        for (subject, finding, n) in &subjects {
-            self.quiet.remove(subject);
-            let news = match self.told.get(subject) {
-                Some(told) if told.severity < finding.severity => News::Worse,
+        for incident in open() {
+            self.quiet.remove(&incident.id);
+            let news = match self.told.get(&incident.id) {
+                _ if incident.silenced_until.is_some() => continue,
+                Some(told) if told.severity < incident.severity => News::Worse,
                 Some(_) => continue,
-                None => News::Fires(*n),
+                None => News::Open,
             };
-            let since = *self.fresh.entry(subject.clone()).or_insert(now);
+            let since = *self.fresh.entry(incident.id.clone()).or_insert(now);
             if now.since(since) >= pace.fire_after {
-                due.push(Due { subject: subject.clone(), finding: (*finding).clone(), news });
+                due.push(Due { incident: incident.clone(), news });
             }
         }
-        for (subject, finding) in &self.told {
-            if firing.contains(subject.as_str()) {
+        for (id, incident) in &self.told {
+            if open_ids.contains(id.as_str()) {
                 continue;
             }
-            let since = *self.quiet.entry(subject.clone()).or_insert(now);
+            let since = *self.quiet.entry(id.clone()).or_insert(now);
             if now.since(since) >= pace.resolve_after {
-                due.push(Due { subject: subject.clone(), finding: finding.clone(), news: News::Over });
+                due.push(Due { incident: incident.clone(), news: News::Over });
             }
         }
         due
@@ -79,18 +79,19 @@ impl Told {
 
     /// Notes that it was told.
     pub(super) fn note(&mut self, due: &Due) {
-        self.fresh.remove(&due.subject);
-        self.quiet.remove(&due.subject);
+        let id = &due.incident.id;
+        self.fresh.remove(id);
+        self.quiet.remove(id);
         if due.news == News::Over {
-            self.told.remove(&due.subject);
+            self.told.remove(id);
         } else {
-            self.told.insert(due.subject.clone(), due.finding.clone());
+            self.told.insert(id.clone(), due.incident.clone());
         }
     }
 
-    /// The finding as it was told.
-    pub(super) fn get(&self, subject: &str) -> Option<&Finding> {
-        self.told.get(subject)
+    /// The incident as it was told.
+    pub(super) fn get(&self, id: &str) -> Option<&Incident> {
+        self.told.get(id)
     }
 
     /// Whether time alone can make something due.
@@ -99,34 +100,11 @@ impl Told {
     }
 }
 
-/// What fires, each subject with its worst finding and how many say so.
-fn subjects(findings: &[Finding]) -> Vec<(String, &Finding, usize)> {
-    let mut subjects: Vec<(String, &Finding, usize)> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for finding in findings.iter().filter(|finding| finding.state == FindingState::Firing) {
-        let subject = subject(finding);
-        let place = *places.entry(subject.clone()).or_insert(subjects.len());
-        match subjects.get_mut(place) {
-            Some((_, _, n)) => *n += 1,
-            None => subjects.push((subject, finding, 1)),
-        }
-    }
-    subjects
-}
-
-/// Not its cause, which may become known later and is no news then.
-fn subject(finding: &Finding) -> String {
-    let nic = match finding.finding {
-        FindingKind::NicDegraded => finding.nic.as_deref().unwrap_or_default(),
-        _ => "",
-    };
-    [finding.finding.label(), &finding.job, &finding.host, nic].join("|")
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::api::Severity;
+    use crate::api::{Finding, FindingKind, Severity};
+    use crate::health::tests::incident;
 
     /// A shortfall of a host in a communicator named as its id.
     pub(crate) fn finding(id: &str, host: &str, first_seen_s: u64) -> Finding {
@@ -159,20 +137,24 @@ pub(crate) mod tests {
         }
     }
 
+    fn open(host: &str) -> Incident {
+        incident("a", host, Severity::Critical, "node-b found 2 channels where others found 8")
+    }
+
     /// Tells everything that is due at a second; returns the news.
-    fn at(told: &mut Told, second: u64, findings: &[Finding]) -> Vec<News> {
-        let due = told.due(findings, &Pace::default(), Timestamp(second * 1_000_000_000));
+    fn at(told: &mut Told, second: u64, incidents: &[Incident]) -> Vec<News> {
+        let due = told.due(incidents, &Pace::default(), Timestamp(second * 1_000_000_000));
         due.iter().for_each(|due| told.note(due));
         due.iter().map(|due| due.news).collect()
     }
 
     #[test]
-    fn a_subject_is_told_once_and_once_when_it_is_over() {
+    fn an_incident_is_told_once_and_once_when_it_is_over() {
         let mut told = Told::default();
-        let firing = [finding("a", "node-b", 0), finding("b", "node-b", 0)];
-        assert_eq!(at(&mut told, 0, &firing), []);
-        assert_eq!(at(&mut told, 5, &firing), [News::Fires(2)]);
-        assert_eq!(at(&mut told, 900, &firing[..1]), []);
+        let open = [open("node-b")];
+        assert_eq!(at(&mut told, 0, &open), []);
+        assert_eq!(at(&mut told, 5, &open), [News::Open]);
+        assert_eq!(at(&mut told, 900, &open), []);
         assert_eq!(at(&mut told, 901, &[]), []);
         assert_eq!(at(&mut told, 921, &[]), [News::Over]);
         assert_eq!(at(&mut told, 999, &[]), []);
@@ -181,13 +163,13 @@ pub(crate) mod tests {
     #[test]
     fn what_flaps_makes_one_message_and_what_does_not_last_none() {
         let mut told = Told::default();
-        let firing = [finding("a", "node-b", 0)];
-        assert_eq!(at(&mut told, 0, &firing), []);
+        let open = [open("node-b")];
+        assert_eq!(at(&mut told, 0, &open), []);
         assert_eq!(at(&mut told, 3, &[]), []);
-        assert_eq!(at(&mut told, 10, &firing), []);
-        assert_eq!(at(&mut told, 15, &firing), [News::Fires(1)]);
+        assert_eq!(at(&mut told, 10, &open), []);
+        assert_eq!(at(&mut told, 15, &open), [News::Open]);
         for second in 16..200 {
-            let seen = if second % 15 == 0 { &firing[..] } else { &[] };
+            let seen = if second % 15 == 0 { &open[..] } else { &[] };
             assert_eq!(at(&mut told, second, seen), [], "{second}");
         }
     }
@@ -195,14 +177,28 @@ pub(crate) mod tests {
     #[test]
     fn what_becomes_worse_is_told_again_and_a_restart_repeats_nothing() {
         let mut told = Told::default();
-        let critical = [finding("a", "node-b", 0)];
+        let critical = [open("node-b")];
         let mut mild = critical.clone();
         mild[0].severity = Severity::Warning;
-        told.restore([(subject(&mild[0]), mild[0].clone())]);
+        told.restore([("a".to_owned(), mild[0].clone())]);
         assert_eq!(at(&mut told, 0, &mild), []);
         assert_eq!(at(&mut told, 60, &mild), []);
         assert_eq!(at(&mut told, 61, &critical), []);
         assert_eq!(at(&mut told, 66, &critical), [News::Worse]);
         assert_eq!(at(&mut told, 99, &mild), []);
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_silenced_one_before_the_silence_is_over() {
+        let mut told = Told::default();
+        let loud = [open("node-b")];
+        let mut silent = loud.clone();
+        silent[0].silenced_until = Some(Timestamp(u64::MAX));
+        for second in 0..60 {
+            assert_eq!(at(&mut told, second, &silent), [], "{second}");
+        }
+        assert_eq!(at(&mut told, 60, &loud), []);
+        assert_eq!(at(&mut told, 65, &loud), [News::Open]);
+        assert_eq!(at(&mut told, 99, &silent), [], "it is not over");
     }
 }

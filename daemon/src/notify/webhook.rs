@@ -1,4 +1,4 @@
-//! The task that tells one webhook: a message for what fires, one when it is over, none twice.
+//! The task that tells one webhook: a message for what is open, one when it is over, none twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ struct Memory {
     id: String,
     /// Whether what the store remembers has been read.
     loaded: bool,
-    /// Subjects whose row in the store is not as `told` has it.
+    /// Incidents whose row in the store is not as `told` has it.
     unsaved: BTreeSet<String>,
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn run(mut teller: Teller) {
 
 /// Tells what is due. Returns whether the target took it; `None`: stopped.
 async fn tell(teller: &Teller, memory: &mut Memory) -> Option<bool> {
-    let due = memory.told.due(&teller.findings(), &teller.pace, clock::now());
+    let due = memory.told.due(&teller.incidents(), &teller.pace, clock::now());
     let (single, rest) = due.split_at(due.len().min(MESSAGES_MAX));
     for due in single {
         let message = message(due, &teller.links, clock::now());
@@ -83,7 +83,7 @@ impl Memory {
     /// Notes, in the store too, that it was told.
     async fn note(&mut self, due: &Due, teller: &Teller) {
         self.told.note(due);
-        self.unsaved.insert(due.subject.clone());
+        self.unsaved.insert(due.incident.id.clone());
         self.save(teller).await;
     }
 
@@ -120,7 +120,7 @@ impl Memory {
     async fn write(&mut self, store: &Store) -> Result<(), StoreError> {
         while let Some(subject) = self.unsaved.first() {
             match self.told.get(subject) {
-                Some(finding) => store.tell(&self.id, subject, finding).await?,
+                Some(incident) => store.tell(&self.id, subject, incident).await?,
                 None => store.untell(&self.id, subject).await?,
             }
             self.unsaved.pop_first();

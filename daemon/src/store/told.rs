@@ -3,22 +3,22 @@
 use sqlx::Row as _;
 
 use super::{Store, StoreError, each};
-use crate::api::Finding;
+use crate::api::Incident;
 
 impl Store {
-    /// What this target was told and is not over: subjects, each with the finding as it was told. A row that cannot be
+    /// What this target was told and is not over: ids, each with the incident as it was told. A row that cannot be
     /// read is left out.
     ///
     /// # Errors
     /// What the driver says.
-    pub async fn told(&self, target: &str) -> Result<Vec<(String, Finding)>, StoreError> {
+    pub async fn told(&self, target: &str) -> Result<Vec<(String, Incident)>, StoreError> {
         let query = "SELECT subject, body FROM told WHERE target = $1 ORDER BY subject LIMIT $2";
         let mut told = Vec::new();
         each!(read self, |pool| {
             for row in sqlx::query(query).bind(target).bind(TOLD_MAX).fetch_all(pool).await? {
                 let body: String = row.try_get("body")?;
-                if let Ok(finding) = serde_json::from_str(&body) {
-                    told.push((row.try_get("subject")?, finding));
+                if let Ok(incident) = serde_json::from_str(&body) {
+                    told.push((row.try_get("subject")?, incident));
                 }
             }
         });
@@ -29,8 +29,8 @@ impl Store {
     ///
     /// # Errors
     /// What the driver says.
-    pub async fn tell(&self, target: &str, subject: &str, finding: &Finding) -> Result<(), StoreError> {
-        let body = serde_json::to_string(finding).unwrap_or_default();
+    pub async fn tell(&self, target: &str, subject: &str, incident: &Incident) -> Result<(), StoreError> {
+        let body = serde_json::to_string(incident).unwrap_or_default();
         let query = "INSERT INTO told (target, subject, body) VALUES ($1, $2, $3) \
                      ON CONFLICT (target, subject) DO UPDATE SET body = excluded.body";
         each!(write self, |pool, _Db| {
@@ -52,5 +52,5 @@ impl Store {
     }
 }
 
-/// Subjects read back: as many as findings can fire.
+/// Subjects read back: as many as incidents can be open.
 const TOLD_MAX: i64 = 10_000;

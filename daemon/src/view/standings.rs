@@ -94,6 +94,8 @@ impl<'a> Standings<'a> {
             accused: [accused, process].into_iter().flatten().max_by_key(|finding| weight(finding)),
             waits_for: waits,
             failed: failed(rank),
+            lacks: lacks(rank),
+            files_tell: files_tell(rank),
             ..self.evidence(rank.process)
         })
     }
@@ -110,6 +112,8 @@ impl<'a> Standings<'a> {
             evidence.waits_for = waits.into_iter().flatten().max_by_key(|finding| weight(finding));
             evidence.calls.add(&calls);
             evidence.failed = evidence.failed.or_else(|| failed(&rank));
+            evidence.lacks = evidence.lacks.or_else(|| lacks(&rank));
+            evidence.files_tell |= files_tell(&rank);
         }
         of_process(&evidence)
     }
@@ -124,7 +128,7 @@ impl<'a> Standings<'a> {
         let finding = self.by_comm.get(known.id().as_str()).copied();
         let standing = of_whole(
             parts.iter().map(|(name, part)| (name.clone(), part)),
-            "rank",
+            "ranks",
             finding,
             "nobody has told of a rank of it",
         );
@@ -162,7 +166,7 @@ impl<'a> Standings<'a> {
     ) -> Standing {
         let parts: Vec<(String, Standing)> =
             processes.map(|process| (name(process), self.process(process))).collect();
-        of_whole(parts.iter().map(|(name, part)| (name.clone(), part)), "process", finding, nothing)
+        of_whole(parts.iter().map(|(name, part)| (name.clone(), part)), "processes", finding, nothing)
     }
 
     fn evidence(&self, process: &Process) -> Evidence<'a> {
@@ -231,6 +235,24 @@ fn is_known(process: &Process) -> bool {
 fn failed(rank: &RankRef<'_>) -> Option<String> {
     (rank.facts.state == LocalState::Failed)
         .then(|| format!("the init of communicator {:#x} failed", rank.facts.comm_hash))
+}
+
+/// In files an init without an end is all that is known of it.
+fn lacks(rank: &RankRef<'_>) -> Option<String> {
+    let is_open = rank.process.state() == ProcessState::Imported && rank.facts.state == LocalState::Forming;
+    is_open.then(|| {
+        format!(
+            "the init of communicator {:#x} has no end: it failed, hangs, or the log is cut",
+            rank.facts.comm_hash
+        )
+    })
+}
+
+/// As the verdict of an import has it.
+fn files_tell(rank: &RankRef<'_>) -> bool {
+    let has_channels = rank.facts.init_channels.is_some() && rank.facts.final_channels.is_some();
+    let has_calls = !rank.local.counters().is_empty();
+    (has_channels || has_calls) && rank.local.in_flight().is_empty()
 }
 
 fn name(process: &Process) -> String {

@@ -6,6 +6,7 @@ use crate::common::batches::{Job, SMALL, START_NS};
 use crate::common::daemon::Daemon;
 use crate::common::{free_port, summation};
 use crate::{check, end, ringscope};
+use ringscope_daemon::clock;
 
 fn status(url: &str) -> Command {
     ringscope(&["status", "--daemon", url])
@@ -28,7 +29,7 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
 
     let healthy = Job { name: "well", init: &[4, 4], last: 8, ..SMALL };
     for host in 0..2 {
-        daemon.take(&healthy.batch(host, 1, 3, START_NS)).await;
+        daemon.take(&healthy.batch(host, 1, 3, clock::now().0)).await;
     }
     let (code, stdout, stderr) = end(&mut status(&daemon.url));
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
@@ -41,8 +42,10 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("node-d") && stdout.contains("channel_shortfall"), "{stdout}");
     let (code, stdout, _) = end(status(&daemon.url).arg("--json"));
-    let findings: Vec<serde_json::Value> = serde_json::from_str(&stdout).unwrap();
-    assert!(code == Some(2) && !findings.is_empty());
+    let document: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert!(code == Some(2) && !document["findings"].as_array().unwrap().is_empty());
+    assert_eq!(document["health"], daemon.json("/api/v1/health").await, "it judges nothing itself");
+    assert_eq!(document["incidents"], daemon.json("/api/v1/incidents").await["items"]);
     assert!(!stdout.contains('\u{1b}'), "no colour for a pipe");
 
     // Of one job, or of one host, only what is theirs.
@@ -52,7 +55,7 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     assert!(stdout.contains("All 2 hosts healthy") && !stdout.contains("node-d"), "{stdout}");
     let (code, stdout, _) = of(&["--host", "node-d"]);
     assert_eq!(code, Some(2), "{stdout}");
-    assert!(stdout.contains("1 of 1 host degraded: node-d") && !stdout.contains("well"), "{stdout}");
+    assert!(stdout.starts_with("Node-d found 2 channels") && !stdout.contains("well"), "{stdout}");
     daemon.take(&summation::batch(1, 3, START_NS, false)).await;
     let (code, stdout, _) = of(&["--job", summation::JOB]);
     assert_eq!(code, Some(2), "{stdout}");
@@ -60,5 +63,71 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     let (code, _, stderr) = of(&["--job", "nobody"]);
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("no job is called \"nobody\"") && stderr.contains("well"), "{stderr}");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_known_is_0_and_3_for_the_strict() {
+    let daemon = Daemon::ready("none").await;
+    let job = Job { name: "quiet", init: &[4, 4], last: 8, ..SMALL };
+    for host in 0..2 {
+        // Its calls were made long ago, and none has completed.
+        daemon.take(&job.batch(host, 1, 1, START_NS)).await;
+    }
+    let (code, stdout, _) = end(&mut status(&daemon.url));
+    assert_eq!(code, Some(0), "{stdout}");
+    assert!(stdout.starts_with("0 of 2 hosts healthy, 2 unknown: node-a: "), "{stdout}");
+    let (code, stdout, _) = end(status(&daemon.url).arg("--strict"));
+    assert_eq!(code, Some(3), "{stdout}");
+    for host in 0..2 {
+        daemon.take(&Job { hosts: &["node-c", "node-d"], ..SMALL }.batch(host, 1, 3, START_NS)).await;
+    }
+    let (code, stdout, _) = end(status(&daemon.url).arg("--strict"));
+    assert_eq!(code, Some(2), "what is wrong goes before what is not known: {stdout}");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn incidents_are_listed_and_spoken_of_in_the_terminal() {
+    let daemon = Daemon::ready("none").await;
+    let run = |args: &[&str]| end(ringscope(args).args(["--daemon", &daemon.url]));
+    let (code, stdout, _) = run(&["incidents"]);
+    assert_eq!((code, stdout.as_str()), (Some(0), "No incident is open.\n"));
+    for host in 0..2 {
+        daemon.take(&SMALL.batch(host, 1, 3, START_NS)).await;
+    }
+    let (code, stdout, _) = run(&["incidents"]);
+    assert!(
+        code == Some(0) && stdout.contains("critical, for") && stdout.contains("node-b found 2"),
+        "{stdout}"
+    );
+    let id = stdout.split_whitespace().next().unwrap();
+    let (code, stdout, stderr) = run(&[
+        "incident",
+        id,
+        "--acknowledge",
+        "--silence",
+        "2h",
+        "--note",
+        "The cable is ordered.",
+        "--by",
+        "ann",
+    ]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    for part in
+        ["ann looks after it, silenced until", "ann: The cable is ordered.", "Findings", "channel_shortfall"]
+    {
+        assert!(stdout.contains(part), "{part} in {stdout}");
+    }
+    let (code, stdout, _) = run(&["incident", id, "--unsilence", "--json"]);
+    let detail: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert!(code == Some(0) && detail["silenced_until"].is_null() && detail["acknowledged"]["by"] == "ann");
+    let (code, stdout, _) = run(&["incidents", "--all", "--json"]);
+    let all: Vec<serde_json::Value> = serde_json::from_str(&stdout).unwrap();
+    assert!(code == Some(0) && all.len() == 1, "{stdout}");
+    let (code, _, stderr) = run(&["incident", "nobody"]);
+    assert!(code == Some(1) && stderr.contains("no incident \"nobody\""), "{stderr}");
+    let (code, _, _) = run(&["incident", id, "--silence", "long"]);
+    assert_eq!(code, Some(64));
     daemon.stop().await;
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::common::daemon::{Daemon, problem};
 use crate::common::{eventually, free_port, scratch};
-use crate::made::UNEQUAL;
-use crate::{check, command, file, import};
+use crate::made::{EQUAL, UNEQUAL};
+use crate::{check, command, file, fixture, import};
 
 /// Ends the child however the test ends.
 struct Ending(Child);
@@ -39,6 +39,8 @@ async fn a_file_is_posted_to_a_daemon() {
     let found: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     assert_eq!((&found["verdict"], &found["job"]), (&"findings".into(), &"yesterday".into()));
     has_culprit(&daemon, "yesterday").await;
+    let health = daemon.json("/api/v1/health?job=yesterday").await;
+    assert_eq!(health["level"], "critical", "as the verdict: {health}");
     problem(post("", b"hello\n".to_vec()).await.unwrap(), 422, "without one record of NCCL").await;
     problem(post("?x=1", Vec::new()).await.unwrap(), 400, "x").await;
     problem(post("", b"\x1f\x8b\x08\x00zz".to_vec()).await.unwrap(), 422, "cannot be read").await;
@@ -75,4 +77,35 @@ async fn it_serves_itself() {
     assert_eq!((&job["n_processes"], &job["findings"]["critical"]), (&6.into(), &1.into()), "{job:#}");
     assert_eq!(job["state"], "imported", "{job:#}");
     drop(child);
+}
+
+/// The log of an init that returned an error.
+fn failed_init() -> String {
+    std::fs::read_to_string(fixture("logs").join("nccl-2.21.5-perlmutter-failed-init.log")).unwrap()
+}
+
+/// A log in which the last rank's init has no end.
+fn cut_init() -> String {
+    let logs = EQUAL.logs();
+    let has_end = |line: &&str| !(line.contains("rank 5 ") && line.contains("Init COMPLETE"));
+    logs.lines().filter(has_end).map(|line| format!("{line}\n")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_says_what_the_verdict_says() {
+    let daemon = Daemon::ready("none").await;
+    for (job, log, verdict, level, words) in [
+        ("well", EQUAL.logs(), "healthy", "ok", "All 3 hosts healthy"),
+        ("failed", failed_init(), "findings", "critical", "failed: "),
+        ("cut", cut_init(), "findings", "warning", "has no end"),
+    ] {
+        let url = format!("{}/api/v1/import?job={job}", daemon.url);
+        let response = daemon.client.post(url).body(log).send().await.unwrap();
+        let found: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        assert_eq!(found["verdict"], verdict, "{job}: {found:#}");
+        let health = daemon.json(&format!("/api/v1/health?job={job}")).await;
+        assert_eq!(health["level"], level, "{job}: {health:#}");
+        assert!(health["sentence"].as_str().unwrap().contains(words), "{job}: {health:#}");
+    }
+    daemon.stop().await;
 }

@@ -69,8 +69,13 @@ async fn a_nic_that_is_down_is_found_explains_the_shortfall_and_heals() {
     assert_eq!(nic["reasons"], json!([finding["message"]]));
     assert_eq!(host["hardware"]["nics"][0]["channels"][0]["channels"], json!([0, 1, 2, 3]));
     let metrics = daemon.get("/metrics").await.text().await.unwrap();
-    let series = r#"ringscope_finding{cause="nic_down",comm="",finding="nic_degraded",host="node-b",job="",severity="critical"} 1"#;
-    assert!(metrics.contains(series), "{metrics}");
+    let start =
+        r#"ringscope_finding{cause="nic_down",comm="",finding="nic_degraded",host="node-b",incident=""#;
+    let end = r#"",job="",severity="critical"} 1"#;
+    assert!(metrics.lines().any(|line| line.starts_with(start) && line.ends_with(end)), "{metrics}");
+    let incidents = daemon.json("/api/v1/incidents?state=firing").await["items"].clone();
+    assert_eq!(incidents.as_array().unwrap().len(), 1, "one NIC is one incident: {incidents:#}");
+    assert_eq!((&incidents[0]["finding"], &incidents[0]["host"]), (&json!("nic_degraded"), &json!("node-b")));
     assert!(metrics.contains(r#"ringscope_nic_up{host="node-b",nic="mlx5_1",port="1"} 0"#), "{metrics}");
 
     daemon.take(&told(1, 2, healthy(1))).await;

@@ -17,6 +17,7 @@ mod durability;
 mod endpoints;
 mod filters;
 mod hardware;
+mod incidents;
 mod levels;
 mod limits;
 mod metrics;

@@ -1,4 +1,4 @@
-//! The daemon tells findings itself: to a real Alertmanager, and to a webhook that is sometimes not there.
+//! The daemon tells incidents itself: to a real Alertmanager, and to a webhook that is sometimes not there.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -100,7 +100,8 @@ async fn counted(daemon: &Daemon, result: &str, target: &str) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
 }
 
-const FIRES: &str = "[critical] channel shortfall: node-b in job train";
+/// How a message about the second host begins: with the sentence of the incident.
+const FIRES: &str = "[critical] node-b found 2 channels";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_is_told_once_and_once_when_it_is_over_across_a_restart() {
@@ -118,7 +119,10 @@ async fn restart_repeats_nothing(database_url: &str) {
     let (webhook, target) = Webhook::start([]).await;
     let daemon = started(database_url, &target).await;
     send(&daemon, 1, false).await;
-    assert_eq!(webhook.until_taken(1).await, [FIRES]);
+    let texts = webhook.until_taken(1).await;
+    let sentence = daemon.json("/api/v1/incidents").await["items"][0]["sentence"].clone();
+    assert_eq!(texts, [format!("[critical] {}", sentence.as_str().unwrap())]);
+    assert!(texts[0].starts_with(FIRES), "{texts:?}");
     until("the message is counted", async || counted(&daemon, "sent", "webhook").await == 1).await;
     daemon.stop().await;
 
@@ -126,12 +130,15 @@ async fn restart_repeats_nothing(database_url: &str) {
     send(&daemon, 2, false).await;
     send(&daemon, 3, true).await;
     let texts = webhook.until_taken(2).await;
-    assert!(texts.len() == 2 && texts[1].starts_with("[resolved] channel shortfall: node-b"), "{texts:?}");
+    assert!(
+        texts.len() == 2 && texts[1].starts_with("[resolved] after") && texts[1].contains("node-b found 2"),
+        "{texts:?}"
+    );
     send(&daemon, 4, false).await;
-    assert_eq!(webhook.until_taken(3).await[2], FIRES, "what fires again is told again");
+    assert!(webhook.until_taken(3).await[2].starts_with(FIRES), "what is open again is told again");
     let taken = webhook.taken.lock().unwrap()[0].clone();
     let words = taken["attachments"][0]["text"].as_str().unwrap();
-    assert!(words.contains("node-b") && words.contains("https://rs/#/findings?id="), "{words}");
+    assert!(words.contains("https://rs/#/incidents/"), "{words}");
     daemon.stop().await;
 }
 
@@ -141,7 +148,7 @@ async fn a_webhook_that_is_busy_is_tried_again_and_one_that_refuses_is_counted()
     let (webhook, target) = Webhook::start(busy).await;
     let daemon = started("none", &target).await;
     send(&daemon, 1, false).await;
-    assert_eq!(webhook.until_taken(1).await, [FIRES]);
+    assert!(webhook.until_taken(1).await[0].starts_with(FIRES));
     assert_eq!(*webhook.refused.lock().unwrap(), 3);
     until("it is counted once", async || counted(&daemon, "sent", "webhook").await == 1).await;
     assert_eq!(counted(&daemon, "failed", "webhook").await, 0);
@@ -170,7 +177,7 @@ async fn a_thousand_hosts_make_one_message_more_than_twenty() {
     let texts = webhook.texts();
     let more: Vec<&String> = texts.iter().filter(|text| text.contains("more changed")).collect();
     assert!(!more.is_empty() && texts.len() < 60, "{texts:?}");
-    assert!(more[0].contains("https://rs/#/findings"), "{more:?}");
+    assert!(more[0].contains("https://rs/#/incidents"), "{more:?}");
     daemon.stop().await;
 }
 
@@ -199,7 +206,7 @@ async fn alerts(port: u16, name: &str) -> Option<Vec<Value>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn alertmanager_has_the_finding_until_it_is_over() {
+async fn alertmanager_has_the_incident_until_it_is_over() {
     let (stage, (_, nobody)) = (Stage::new("notify-alertmanager"), Webhook::start([]).await);
     let (_alertmanager, port) = alertmanager(&stage, url_port(&nobody));
     let url = format!("http://127.0.0.1:{port}");
@@ -207,22 +214,23 @@ async fn alertmanager_has_the_finding_until_it_is_over() {
     // It may start later than the daemon.
     let daemon = started("none", &target).await;
     send(&daemon, 1, false).await;
-    let name = "RingscopeChannelShortfall";
+    let name = "RingscopeIncident";
     let told = eventually(&format!("an alert; {}", stage.words()), async || {
         alerts(port, name).await.filter(|alerts| !alerts.is_empty())
     })
     .await;
-    let finding = daemon.json("/api/v1/findings?kind=channel_shortfall").await["items"][0].clone();
+    let incident = daemon.json("/api/v1/incidents").await["items"][0].clone();
     assert_eq!(told.len(), 1, "{told:?}");
     for (label, expected) in
         [("severity", "critical"), ("job", "train"), ("host", "node-b"), ("finding", "channel_shortfall")]
     {
         assert_eq!(told[0]["labels"][label], expected, "{told:?}");
     }
-    assert_eq!(told[0]["labels"]["comm"], finding["comm"]);
-    assert_eq!(told[0]["startsAt"], finding["first_seen"]);
-    assert_eq!(told[0]["annotations"]["summary"], finding["message"]);
-    let page = format!("https://rs/#/findings?id={}", finding["id"].as_str().unwrap());
+    assert_eq!(told[0]["labels"]["comm"], incident["comm"]);
+    assert_eq!(told[0]["labels"]["incident"], incident["id"]);
+    assert_eq!(told[0]["startsAt"], incident["first_seen"]);
+    assert_eq!(told[0]["annotations"]["summary"], incident["sentence"]);
+    let page = format!("https://rs/#/incidents/{}", incident["id"].as_str().unwrap());
     assert_eq!(told[0]["annotations"]["page"], page.as_str());
     assert_eq!(told[0]["annotations"]["runbook_url"], "https://rs/#/runbook/channel_shortfall");
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringscope_daemon::api::{Finding, FindingKind, FindingState, Severity};
+use ringscope_daemon::api::{Finding, FindingKind, FindingState, Incident, IncidentNote, Severity};
 use ringscope_daemon::clock::Timestamp;
 use ringscope_daemon::store::{
     AgentRow, CommunicatorRow, CountersRow, Keep, Metric, ProcessRow, SamplePoint, SampleRow, SeriesQuery,
@@ -55,14 +55,14 @@ async fn suite(url: &str) {
 
 /// What one target was told is kept until it is over, and is not another's.
 async fn told(store: &Store) {
-    let firing = finding(FindingState::Firing);
+    let open = incident("i", FindingState::Firing, NOW);
     for _ in 0..2 {
-        store.tell("one", "shortfall|h", &firing).await.unwrap();
+        store.tell("one", "i", &open).await.unwrap();
     }
-    store.tell("two", "shortfall|h", &firing).await.unwrap();
+    store.tell("two", "i", &open).await.unwrap();
     let told = store.told("one").await.unwrap();
-    assert!(told.len() == 1 && told[0].0 == "shortfall|h" && told[0].1.id == firing.id, "{told:?}");
-    store.untell("one", "shortfall|h").await.unwrap();
+    assert!(told.len() == 1 && told[0].0 == "i" && told[0].1.id == open.id, "{told:?}");
+    store.untell("one", "i").await.unwrap();
     assert!(store.told("one").await.unwrap().is_empty());
     assert_eq!(store.told("two").await.unwrap().len(), 1);
 }
@@ -73,6 +73,10 @@ async fn write_and_read(store: &Store) {
         processes: vec![process("h/1/1", None), process("h/2/1", Some(NOW.0 - 60 * MINUTE_NS))],
         counters: vec![counters("h/1/1", 5)],
         findings: vec![finding(FindingState::Firing)],
+        incidents: vec![
+            incident("open", FindingState::Firing, NOW),
+            incident("over", FindingState::Resolved, Timestamp(NOW.0 - 3 * 24 * 60 * MINUTE_NS)),
+        ],
         ..WriteSet::default()
     };
     store.write(&set).await.unwrap();
@@ -89,6 +93,10 @@ async fn write_and_read(store: &Store) {
     assert_eq!(agents, [("a", 9), ("b", 1)]);
     let first = restored.processes.iter().find(|process| process.key == "h/1/1").unwrap();
     assert_eq!(first.counters[0].issued_calls, 6);
+    let incidents: Vec<_> = restored.incidents.iter().map(|one| (one.id.as_str(), one.began_at)).collect();
+    assert_eq!(incidents.first(), Some(&("open", Timestamp(NOW.0 - MINUTE_NS))), "open ones first");
+    assert_eq!(incidents.len(), 2);
+    assert_eq!(restored.incidents[0].notes[0].text, "it's 50 %");
     assert_eq!(restored.findings.len(), 1);
     assert_eq!(restored.findings[0].message, "it's 50 % – \"slow\"");
 }
@@ -148,8 +156,8 @@ async fn read(store: &Store, query: &SeriesQuery) -> Vec<Read> {
 async fn sweep(store: &Store) {
     let half_an_hour = keep(30 * 60);
     let deleted = store.sweep(NOW, half_an_hour).await.unwrap();
-    // The process that ended an hour ago, and the sample of that time.
-    assert_eq!(deleted, 2);
+    // The process that ended an hour ago, the sample of that time, and the incident that was over days ago.
+    assert_eq!(deleted, 3);
     let restored = store.restore().await.unwrap();
     assert_eq!(restored.processes.len(), 1);
     assert_eq!(store.sweep(NOW, half_an_hour).await.unwrap(), 0);
@@ -158,6 +166,7 @@ async fn sweep(store: &Store) {
     let restored = store.restore().await.unwrap();
     assert!(restored.processes.is_empty());
     assert_eq!(restored.findings.len(), 1, "a firing finding is never too old");
+    assert_eq!(restored.incidents.len(), 1, "nor is an open incident");
 }
 
 fn keep(s: u64) -> Keep {
@@ -209,6 +218,32 @@ pub(crate) fn sample(comm: &str, host: &str, ts_ms: i64, completed_bytes: i64) -
         issued_bytes: 7,
         completed_bytes,
         ..SampleRow::default()
+    }
+}
+
+fn incident(id: &str, state: FindingState, last_seen: Timestamp) -> Incident {
+    Incident {
+        id: id.into(),
+        state,
+        severity: Severity::Critical,
+        finding: FindingKind::RankMissing,
+        sentence: "rank 5 has not come".into(),
+        advice: String::new(),
+        job: "j".into(),
+        host: "h".into(),
+        rank: Some(5),
+        comm: "c1".into(),
+        culprits: Vec::new(),
+        n_victims: 7,
+        began_at: Timestamp(last_seen.0 - MINUTE_NS),
+        first_seen: last_seen,
+        last_seen,
+        resolved_at: (state == FindingState::Resolved).then_some(last_seen),
+        findings: vec![id.into()],
+        timeline: Vec::new(),
+        acknowledged: None,
+        silenced_until: None,
+        notes: vec![IncidentNote { by: "ann".into(), at: last_seen, text: "it's 50 %".into() }],
     }
 }
 

@@ -2,7 +2,7 @@
 
 import { dashboard } from "./dashboard.js";
 import { GOOD_IS_ZERO, lines, NEUTRAL, stat, table } from "./panels.js";
-import { bandwidth, findingCount, firingFindings, HOST_PAGE, JOB_PAGE, orZero } from "./parts.js";
+import { bandwidth, findingCount, firingFindings, HOST_PAGE, JOB_PAGE, openIncidents, orZero } from "./parts.js";
 import { now, over, rows } from "./query.js";
 
 const ALL = 'job=~".*"';
@@ -32,6 +32,7 @@ export const fleet = dashboard({
           description: "Ports that carry no data, used or not. Those that ought to are among the findings.",
           targets: now(["", orZero("count(ringscope_nic_up == 0)")]),
         }),
+        openIncidents(ALL),
         firingFindings(ALL, ["job", "host", "comm"]),
       ],
     },

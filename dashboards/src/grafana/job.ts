@@ -3,7 +3,8 @@
 import { dashboard } from "./dashboard.js";
 import { NEUTRAL, stat, table } from "./panels.js";
 import {
-  backlog, bandwidth, channels, channelTable, COMM_PAGE, findingCount, firingFindings, issuedAgainstCompleted, orZero, wireBytes,
+  backlog, bandwidth, channels, channelTable, COMM_PAGE, findingCount, firingFindings, issuedAgainstCompleted,
+  openIncidents, orZero, wireBytes,
 } from "./parts.js";
 import { labelVariable, now, over, rows } from "./query.js";
 
@@ -30,6 +31,7 @@ export const job = dashboard({
           // Grafana wants milliseconds.
           targets: now(["", `max(ringscope_job_heard_timestamp_seconds{${OF}}) * 1000`]),
         }),
+        openIncidents(OF),
         firingFindings(OF, ["host", "comm"]),
       ],
     },

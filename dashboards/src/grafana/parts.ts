@@ -8,6 +8,7 @@ const SEVERITIES = { critical: "red", warning: "yellow", info: "blue" } as const
 const page = (path: string) => `\${ringscope_url}/#${path}`;
 export const HOST_PAGE = page("/hosts/${__value.raw}");
 export const COMM_PAGE = page("/communicators/${__value.raw}");
+const INCIDENT_PAGE = page("/incidents/${__value.raw}");
 export const JOB_PAGE = page("/jobs/${__value.raw}");
 
 /** Counts, 0 where there is nothing to count: an empty panel would leave the reader in doubt. */
@@ -36,6 +37,19 @@ export function firingFindings(of: string, columns: ("job" | "host" | "comm")[],
     columns: [
       { field: "severity", name: "Severity", width: 100, words: SEVERITIES },
       { field: "finding", name: "Finding" }, { field: "cause", name: "Cause" }, ...columns.map((column) => known[column]!),
+    ],
+  });
+}
+
+export function openIncidents(of: string, w = 24): Panel {
+  return table({
+    title: "Open incidents", w, h: 6, sortBy: "Severity", empty: "No incident is open.",
+    description: "One cause a line, with all that follows from it. Click one to see in ringscope who is to blame, who waits and what to do; those that somebody silenced are not open here.",
+    targets: rows(`max by (severity, finding, job, host, rank, incident) (ringscope_incident{${of}}) > 0`),
+    columns: [
+      { field: "severity", name: "Severity", width: 100, words: SEVERITIES },
+      { field: "incident", name: "Incident", url: INCIDENT_PAGE }, { field: "finding", name: "What" },
+      { field: "job", name: "Job", url: JOB_PAGE }, { field: "host", name: "Host", url: HOST_PAGE }, { field: "rank", name: "Rank", width: 80 },
     ],
   });
 }

@@ -48,7 +48,7 @@ export const channels: Group<Alert> = {
       // One for the communicator: the healthy hosts of a big job are hundreds.
       name: "CappedByPeer",
       section: "capped_by_peer",
-      expr: `count by (instance, job, comm, severity) (${finding("capped_by_peer")})`,
+      expr: `count by (instance, job, comm, severity, incident) (${finding("capped_by_peer")})`,
       summary: "{{ $value }} hosts of job {{ $labels.job }} are held back by others",
       description: `{{ $value }} hosts found up to ${MOST} channels and run on ${RUNS_ON} in ${HERE}, because the worst host found ${LEAST}. RingscopeChannelShortfall names it.`,
       page: page.communicator,

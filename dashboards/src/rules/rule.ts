@@ -33,6 +33,8 @@ export interface AlertSpec {
   expr: string;
   /** Absent: that of `thresholds.settle`. */
   for?: string;
+  /** Absent: that of `thresholds.restartGap`. */
+  keepFiringFor?: string;
   severity?: Severity;
   summary: string;
   description: string;
@@ -44,7 +46,7 @@ export function alert(spec: AlertSpec): Alert {
     alert: `Ringscope${spec.name}`,
     expr: spec.expr,
     for: spec.for ?? thresholds.settle,
-    keep_firing_for: thresholds.restartGap,
+    keep_firing_for: spec.keepFiringFor ?? thresholds.restartGap,
     ...(spec.severity && { labels: { severity: spec.severity } }),
     annotations: {
       summary: spec.summary,

@@ -38,10 +38,12 @@ export const traffic: Group<Alert> = {
         `and ${sum} (min_over_time(ringscope_backlog_bytes[${thresholds.completionStands}])) > 0`,
         `and ${sum} (ringscope_backlog_bytes offset ${thresholds.completionStands}) > 0`,
         `unless ${grew("ringscope_completed_calls_total", thresholds.completionStands)}`,
+        // What ringscope has named is told as its incident.
+        "unless on (instance, job) ringscope_incident",
       ].join("\n"),
       severity: "warning",
       summary: `Job {{ $labels.job }} has completed nothing for ${thresholds.completionStands}`,
-      description: `{{ $value | humanize1024 }}B of communicator {{ $labels.comm }} wait, and no call has completed for ${thresholds.completionStands}: it hangs, or waits for work by design.`,
+      description: `{{ $value | humanize1024 }}B of communicator {{ $labels.comm }} wait, and no call has completed for ${thresholds.completionStands}: it hangs, or waits for work by design, and ringscope has named nobody.`,
       page: page.communicator,
     }),
     alert({

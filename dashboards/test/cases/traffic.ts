@@ -61,11 +61,20 @@ export const trafficCases: Case[] = [
         page: "communicators/f1",
         summary: "Job train has completed nothing for 5m",
         description:
-          "928.6kiB of communicator f1 wait, and no call has completed for 5m: it hangs, or waits for work by design.",
+          "928.6kiB of communicator f1 wait, and no call has completed for 5m: it hangs, or waits for work by design, and ringscope has named nobody.",
         at: ["375s", "15m"],
       },
     ],
     silent: ["BacklogGrowing"],
+    until: "15m",
+  },
+  {
+    name: "hangs, and ringscope has named who it is",
+    series: {
+      ...traffic("0+4096x12 1000000x228", "0+1x12 12x228", "0x12 950848x228"),
+      ...series("ringscope_incident", { instance, job, incident: "a1", finding: "rank_missing", severity: "critical" }, "_x14 1x226"),
+    },
+    silent: ["CompletionStands"],
     until: "15m",
   },
   {

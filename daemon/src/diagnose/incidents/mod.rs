@@ -122,25 +122,28 @@ impl Incidents {
 
     /// The open incident that each group is: that of its root, else the oldest of its members'.
     fn claim(&self, groups: &[Group<'_>]) -> Vec<Option<String>> {
+        let named = self
+            .open
+            .values()
+            .flat_map(|place| place.incident.findings.iter().map(move |finding| (finding.as_str(), place)));
+        let by_finding: HashMap<&str, &Place> = named.collect();
+        let known = |finding: &Finding| {
+            self.open.get(&finding.incident).or_else(|| by_finding.get(finding.id.as_str()).copied())
+        };
+        let is_root = |finding: &Finding, place: &Place| place.incident.findings.first() == Some(&finding.id);
         let mut claimed: BTreeSet<&str> = BTreeSet::new();
         let mut ids: Vec<Option<String>> = vec![None; groups.len()];
-        let is_root_of = |finding: &Finding| {
-            let known = self.open.get(&finding.incident)?;
-            (known.incident.findings.first() == Some(&finding.id)).then_some(known)
-        };
-        for (group, id) in groups.iter().zip(&mut ids) {
-            let own = group.members.iter().filter_map(|finding| is_root_of(finding));
-            let oldest = own.min_by_key(|place| (place.incident.first_seen, &place.incident.id));
-            if let Some(place) = oldest.filter(|place| claimed.insert(&place.incident.id)) {
-                *id = Some(place.incident.id.clone());
-            }
-        }
-        for (group, id) in groups.iter().zip(&mut ids).filter(|(_, id)| id.is_none()) {
-            let known = group.members.iter().filter_map(|finding| self.open.get(&finding.incident));
-            let free = known.filter(|place| !claimed.contains(place.incident.id.as_str()));
-            let oldest = free.min_by_key(|place| (place.incident.first_seen, &place.incident.id));
-            if let Some(place) = oldest.filter(|place| claimed.insert(&place.incident.id)) {
-                *id = Some(place.incident.id.clone());
+        for of_root in [true, false] {
+            for (group, id) in groups.iter().zip(&mut ids).filter(|(_, id)| id.is_none()) {
+                let members = group.members.iter().filter_map(|finding| Some((*finding, known(finding)?)));
+                let free = members
+                    .filter(|(finding, place)| !of_root || is_root(finding, place))
+                    .map(|(_, place)| &place.incident)
+                    .filter(|incident| !claimed.contains(incident.id.as_str()));
+                if let Some(oldest) = free.min_by_key(|incident| (incident.first_seen, &incident.id)) {
+                    claimed.insert(&oldest.id);
+                    *id = Some(oldest.id.clone());
+                }
             }
         }
         ids

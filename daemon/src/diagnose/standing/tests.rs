@@ -1,1 +1,124 @@
+use super::*;
 
+/// Seconds.
+fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A process that lives and is watched, and completed a call two seconds ago.
+fn well() -> Evidence<'static> {
+    let calls =
+        Calls { issued: 9, completed: 9, completion_known: true, completed_ago: Some(s(2)), open_for: None };
+    Evidence { has_communicators: true, calls, ..Evidence::default() }
+}
+
+#[track_caller]
+fn check(evidence: &Evidence<'_>, condition: Condition, words: &str) {
+    let standing = of_process(evidence);
+    assert!(standing.condition == condition && standing.reason.contains(words), "{words:?}: {standing:?}");
+    assert!(!standing.reason.is_empty());
+}
+
+fn finding(kind: FindingKind, severity: Severity, n_victims: u32) -> Finding {
+    Finding {
+        finding: kind,
+        severity,
+        n_victims,
+        message: "rank 5 stands".into(),
+        ..crate::notify::told::tests::finding("a", "host-1", 1)
+    }
+}
+
+#[test]
+fn green_needs_evidence() {
+    check(&well(), Condition::Healthy, "completed 2.0 s ago");
+    let calls = |change: fn(&mut Calls)| {
+        let mut evidence = well();
+        change(&mut evidence.calls);
+        evidence
+    };
+    check(&calls(|calls| *calls = Calls::default()), Condition::Healthy, "nothing was asked");
+    check(&calls(|calls| calls.completed_ago = Some(s(7200))), Condition::Healthy, "no call is open");
+    check(&calls(|calls| calls.completion_known = false), Condition::Unknown, "profiler interface");
+    let never = |calls: &mut Calls| {
+        (calls.completed, calls.completed_ago, calls.open_for) = (0, None, Some(Duration::from_secs(3)));
+    };
+    check(&calls(never), Condition::Unknown, "none has completed yet");
+    let stands = |calls: &mut Calls| {
+        (calls.completed_ago, calls.open_for) =
+            (Some(Duration::from_secs(90)), Some(Duration::from_secs(91)));
+    };
+    check(&calls(stands), Condition::Unknown, "none has completed for 90 s");
+    let busy = |calls: &mut Calls| calls.open_for = Some(Duration::from_secs(600));
+    check(&calls(busy), Condition::Healthy, "completed 2.0 s ago");
+    let init = |calls: &mut Calls| {
+        *calls = Calls { open_for: Some(Duration::from_secs(40)), ..Calls::default() };
+    };
+    check(&calls(init), Condition::Unknown, "its init has been open for 40 s");
+}
+
+#[test]
+fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
+    let silent = Evidence { life: Life::Stale, silent: s(840), ..well() };
+    check(&silent, Condition::Unknown, "nothing heard of it for 14 min");
+    let off = Watched::Off { since: Some(s(3600)), by: "ann".into() };
+    check(
+        &Evidence { watched: off, ..well() },
+        Condition::Unknown,
+        "not watched for 60 min: its collector was switched off by ann",
+    );
+    check(&Evidence { watched: Watched::Fault, ..well() }, Condition::Unknown, "after a fault");
+    check(&Evidence { watched: Watched::LogOnly, ..well() }, Condition::Unknown, "ringscope run");
+    let gloo = Evidence { has_communicators: false, calls: Calls::default(), ..well() };
+    check(&gloo, Condition::Unknown, "no call of NCCL so far");
+    check(&Evidence { life: Life::Imported, ..well() }, Condition::Unknown, "read from files, which do not");
+    let told = Evidence { life: Life::Imported, files_tell: true, ..well() };
+    check(&told, Condition::Healthy, "nothing wrong");
+    check(&Evidence { lacks: Some("no end".into()), ..told }, Condition::Degraded, "no end");
+}
+
+#[test]
+fn what_is_wrong_goes_before_what_is_not_known() {
+    let missing = finding(FindingKind::RankMissing, Severity::Critical, 7);
+    let silent = Evidence { life: Life::Stale, ..well() };
+    check(&Evidence { accused: Some(&missing), ..silent.clone() }, Condition::Hung, "rank 5 stands");
+    check(&Evidence { waits_for: Some(&missing), ..silent }, Condition::Hung, "it waits: rank 5 stands");
+    let dead = finding(FindingKind::RankDead, Severity::Critical, 7);
+    check(&Evidence { accused: Some(&dead), ..well() }, Condition::Failed, "rank 5 stands");
+    check(&Evidence { life: Life::Killed, ..well() }, Condition::Failed, "killed");
+    check(&Evidence { life: Life::Exited, ..well() }, Condition::Healthy, "ended by itself");
+    check(
+        &Evidence { failed: Some("the init failed".into()), ..well() },
+        Condition::Failed,
+        "the init failed",
+    );
+    let info = finding(FindingKind::Waiting, Severity::Info, 7);
+    check(&Evidence { accused: Some(&info), ..well() }, Condition::Healthy, "2.0 s ago");
+    let slow = finding(FindingKind::NicDegraded, Severity::Critical, 0);
+    check(&Evidence { accused: Some(&slow), ..well() }, Condition::Degraded, "rank 5 stands");
+    let wrong = finding(FindingKind::CallMismatch, Severity::Critical, 0);
+    check(&Evidence { accused: Some(&wrong), ..well() }, Condition::Failed, "rank 5 stands");
+}
+
+#[test]
+fn a_whole_is_as_its_worst_part_and_says_how_many_are() {
+    let part = |condition, reason: &str| Standing { condition, reason: reason.to_owned() };
+    let well = part(Condition::Healthy, "completed");
+    let grey = part(Condition::Unknown, "nothing heard");
+    let of = |parts: &[&Standing], worst: Option<&Finding>| {
+        let parts = parts.iter().enumerate().map(|(rank, part)| (format!("rank {rank}"), *part));
+        let whole = of_whole(parts, "processes", worst, "nothing runs");
+        (whole.condition, whole.reason)
+    };
+    assert_eq!(of(&[], None), (Condition::Healthy, "nothing runs".into()));
+    assert_eq!(of(&[&well, &well], None), (Condition::Healthy, "all 2 processes: completed".into()));
+    assert_eq!(of(&[&well, &grey], None), (Condition::Unknown, "rank 1: nothing heard".into()));
+    assert_eq!(
+        of(&[&grey, &well, &grey], None),
+        (Condition::Unknown, "2 of 3 processes unknown: rank 0: nothing heard".into())
+    );
+    let slow = finding(FindingKind::ChannelShortfall, Severity::Critical, 0);
+    assert_eq!(of(&[&grey], Some(&slow)), (Condition::Degraded, "rank 5 stands".into()));
+    let info = finding(FindingKind::ChannelShortfall, Severity::Info, 0);
+    assert_eq!(of(&[&well], Some(&info)).0, Condition::Healthy);
+}

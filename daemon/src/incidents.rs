@@ -1,0 +1,231 @@
+//! `ringscope incidents` and `ringscope incident`: what somebody has to look after, in the terminal.
+//!
+//! Asks the REST API and judges nothing itself.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::api::{FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText};
+use crate::client::{Client, ClientError, daemon_url};
+use crate::clock::{self, Timestamp};
+use crate::config;
+use crate::health::moment;
+use crate::words::{duration, plural};
+
+/// Arguments of `ringscope incidents`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ringscope incidents
+  ringscope incidents --all --json
+
+An incident is one cause with all that follows from it. `ringscope incident ID` shows one whole.
+
+Exit status: 0 good, whatever is open, 1 no answer, 64 wrong usage")]
+pub struct IncidentsArgs {
+    /// Address of the daemon
+    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
+    daemon: String,
+    /// Those that are over too
+    #[arg(long)]
+    all: bool,
+    /// Print them as JSON instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `ringscope incident`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ringscope incident 3f2a9c1b7d5e8046
+  ringscope incident 3f2a9c1b7d5e8046 --acknowledge --by ann
+  ringscope incident 3f2a9c1b7d5e8046 --silence 2h --note \"The cable is ordered.\"
+
+A silenced incident is told to nobody until then; page and terminal go on to show it, and `ringscope status` goes on to
+exit with 2.
+
+Exit status: 0 good, 1 no answer, or no such incident, or it was not taken, 64 wrong usage")]
+pub struct IncidentArgs {
+    /// Id of the incident, as `ringscope incidents` prints it
+    id: String,
+    /// Address of the daemon
+    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
+    daemon: String,
+    /// Say that you look after it
+    #[arg(long)]
+    acknowledge: bool,
+    /// Tell nobody of it for so long, e.g. 30m, 2h; at most 30 days
+    #[arg(long, value_name = "TIME", value_parser = config::duration, conflicts_with = "unsilence")]
+    silence: Option<Duration>,
+    /// End the silence
+    #[arg(long)]
+    unsilence: bool,
+    /// Write a note under it
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Who says so
+    #[arg(long, value_name = "NAME", env = "USER", default_value = "somebody")]
+    by: String,
+    /// Print it as JSON instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why nothing was shown or said.
+#[derive(Debug, thiserror::Error)]
+pub enum IncidentsError {
+    /// The daemon.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The terminal.
+    #[error("cannot write: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Prints the incidents.
+///
+/// # Errors
+/// [`IncidentsError`].
+pub async fn list(args: &IncidentsArgs, out: &mut impl Write) -> Result<(), IncidentsError> {
+    let incidents = Client::new(&args.daemon).incidents(args.all).await?;
+    if args.json {
+        return print_json(&incidents, out);
+    }
+    let now = clock::now();
+    if incidents.is_empty() {
+        writeln!(out, "{}", if args.all { "There was no incident." } else { "No incident is open." })?;
+    }
+    for incident in &incidents {
+        out.write_all(line(incident, now).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Says what the arguments say, and prints the incident.
+///
+/// # Errors
+/// [`IncidentsError`].
+pub async fn one(args: &IncidentArgs, out: &mut impl Write) -> Result<(), IncidentsError> {
+    let client = Client::new(&args.daemon);
+    let by = || IncidentBy { by: args.by.clone() };
+    if args.acknowledge {
+        client.speak(&args.id, "acknowledge", &by()).await?;
+    }
+    if let Some(time) = args.silence {
+        let silence = IncidentSilence { by: args.by.clone(), until: None, for_s: Some(time.as_secs()) };
+        client.speak(&args.id, "silence", &silence).await?;
+    }
+    if args.unsilence {
+        client.speak(&args.id, "unsilence", &by()).await?;
+    }
+    if let Some(text) = &args.note {
+        let note = IncidentText { by: args.by.clone(), text: text.clone() };
+        client.speak(&args.id, "notes", &note).await?;
+    }
+    let detail = client.incident(&args.id).await?;
+    if args.json {
+        return print_json(&detail, out);
+    }
+    out.write_all(whole(&detail, clock::now()).as_bytes())?;
+    Ok(())
+}
+
+fn print_json(what: &impl serde::Serialize, out: &mut impl Write) -> Result<(), IncidentsError> {
+    serde_json::to_writer_pretty(&mut *out, what).map_err(io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// One incident in two lines.
+fn line(incident: &Incident, now: Timestamp) -> String {
+    let ended = incident.resolved_at;
+    let lasted = duration(ended.unwrap_or(now).since(incident.began_at));
+    let time = match ended {
+        Some(_) => format!("over, after {lasted}"),
+        None => format!("for {lasted}"),
+    };
+    let said = said(incident, now).map(|said| format!(", {said}")).unwrap_or_default();
+    format!(
+        "{}  {}, {time}{}{said}\n    {}\n",
+        incident.id,
+        incident.severity.label(),
+        victims(incident),
+        incident.sentence
+    )
+}
+
+fn victims(incident: &Incident) -> String {
+    match incident.n_victims {
+        0 => String::new(),
+        n => format!(", {} waiting", plural(n as usize, "rank")),
+    }
+}
+
+/// What people have said of it.
+fn said(incident: &Incident, now: Timestamp) -> Option<String> {
+    let looks = incident.acknowledged.as_ref().map(|one| format!("{} looks after it", one.by));
+    let silent = incident.silenced_until.map(|until| format!("silenced until {}", moment(until, now)));
+    let all: Vec<String> = [looks, silent].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+fn whole(detail: &IncidentDetail, now: Timestamp) -> String {
+    let incident = &detail.incident;
+    let mut text = line(incident, now);
+    let mut part = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            text += &format!("\n{title}\n");
+            lines.iter().for_each(|line| text += &format!("  {line}\n"));
+        }
+    };
+    part("What to do", incident.advice.lines().map(str::to_owned).collect());
+    let culprits = incident.culprits.iter().filter(|one| !one.doing.is_empty()).map(|one| {
+        let rank = one.rank.map(|rank| format!("rank {rank} on ")).unwrap_or_default();
+        format!("{rank}{}: {}", one.host, one.doing)
+    });
+    part("Culprits", culprits.collect());
+    let at = |at: Timestamp, words: &str| format!("{}  {words}", moment(at, now));
+    part("What was known when", incident.timeline.iter().map(|event| at(event.at, &event.text)).collect());
+    let notes = incident.notes.iter().map(|note| at(note.at, &format!("{}: {}", note.by, note.text)));
+    part("Notes", notes.collect());
+    let findings = detail.members.iter().map(|finding| {
+        let over = if finding.state == FindingState::Resolved { " (over)" } else { "" };
+        format!("{} {}{over}: {}", finding.severity.label(), finding.finding.label(), finding.message)
+    });
+    part("Findings", findings.collect());
+    let details = detail.members.first().into_iter().flat_map(|root| &root.details);
+    for one in details {
+        part(&one.title, one.lines.clone());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Acknowledgement, Culprit, IncidentEvent, IncidentNote, Severity};
+    use crate::health::tests::{NOW, incident};
+
+    #[test]
+    fn an_incident_is_told_whole() {
+        let mut one = incident("a1", "node-2", Severity::Critical, "Rank 5 on node-2 has not called #7.");
+        one.n_victims = 7;
+        one.acknowledged = Some(Acknowledgement { by: "ann".into(), at: NOW });
+        one.culprits = vec![Culprit {
+            host: "node-2".into(),
+            rank: Some(5),
+            doing: "stopped (SIGSTOP)".into(),
+            ..Culprit::default()
+        }];
+        one.timeline = vec![IncidentEvent { at: NOW, text: "Found: it".into() }];
+        one.notes = vec![IncidentNote { by: "ann".into(), at: NOW, text: "I look.".into() }];
+        let text = whole(&IncidentDetail { incident: one, members: Vec::new() }, NOW);
+        assert_eq!(
+            text,
+            "a1  critical, for 14 min, 7 ranks waiting, ann looks after it\n    Rank 5 on node-2 has not called #7.\n\
+             \nWhat to do\n  Look at its NICs.\n\
+             \nCulprits\n  rank 5 on node-2: stopped (SIGSTOP)\n\
+             \nWhat was known when\n  12:00:00Z  Found: it\n\
+             \nNotes\n  12:00:00Z  ann: I look.\n"
+        );
+    }
+}
