@@ -60,7 +60,8 @@ export const incidentChecks = {
   async "a mismatch shows both calls side by side, and marks what differs"({ open }) {
     const { page } = await open("mismatch", { at: "#/incidents/f-call_mismatch" });
     await says(page, "#who-waits .calls", /rank 2 all_reduce ≠ 1025 \(differs\) float32 sum ranks 0, 1, 3, 4 and 3 more all_reduce 262144 float32 sum/);
-    await counts(page, ".calls .differs", 1);
+    await counts(page, ".calls .differs", 3, "one in the call, two in the last calls of both");
+    await says(page, "#who-waits .calls >> nth=1", /#1041 all_reduce of 262144 float32 \(sum\) all_reduce of 262144 float32 \(sum\) #1042 ≠ all_reduce of 1025/);
   },
 
   async "a circle is drawn with its ranks and communicators"({ open }) {

@@ -43,6 +43,23 @@ const DEMO = {
     for (const { text } of evidence) await contains(page, "main", text.trim());
   },
 
+  async "the degraded host is an incident: the sentence of the daemon, who looks after it, and the way back to the host"({ open, url }) {
+    const { sentence } = await json(url, "/api/v1/health");
+    const page = await open("#/");
+    await contains(page, "main h1", sentence.slice(0, 30));
+    await page.click("#incidents .message a >> visible=true");
+    await page.waitForFunction(() => location.hash.startsWith("#/incidents/"));
+    await page.fill("#care input", "end-to-end");
+    await page.click("#care .care-buttons button");
+    await says(page, ".care-state", /^end-to-end looks after it/);
+    await page.fill("#care textarea", "seen");
+    await page.click("#care >> text=Add the note");
+    await says(page, "#care .notes", /end-to-end.*seen/);
+    await eventually("the daemon keeps it", async () => (await json(url, "/api/v1/incidents?state=firing")).items.some((one) => one.acknowledged?.by === "end-to-end" && one.notes[0]?.text === "seen"));
+    await page.click(`.page-head a[href*="#/hosts/"]`);
+    await page.waitForFunction(() => location.hash.startsWith("#/hosts/"));
+  },
+
   async "what to do is beside what was found"({ open, pages }) {
     const page = await open(pages.finding);
     await page.waitForSelector('main a[href*="#/runbook/"]');

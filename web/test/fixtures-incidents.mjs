@@ -34,7 +34,9 @@ export const HANGS = {
     doing: "called AllReduce #1042 of 1025 float32, sum; waits in it",
     advice: "Look at what makes this rank's tensor another: a last batch of another size, or a branch on a value that only this rank has. Then start the job again.",
     details: [
-      { title: "Call #1042 of 9f3b5c6d7e8f (world), side by side", lines: ["rank 2: all_reduce of 1025 float32 (sum)", "ranks 0, 1, 3, 4 and 3 more: all_reduce of 262144 float32 (sum)"] },
+      { title: "Call #1042", lines: ["rank 2: all_reduce of 1025 float32 (sum)", "ranks 0, 1, 3, 4 and 3 more: all_reduce of 262144 float32 (sum)"] },
+      { title: "Last calls of rank 2", lines: ["#1040 all_gather of 4096 float32", "#1041 all_reduce of 262144 float32 (sum)", "#1042 all_reduce of 1025 float32 (sum)"] },
+      { title: "Last calls of rank 0", lines: ["#1040 all_gather of 4096 float32", "#1041 all_reduce of 262144 float32 (sum)", "#1042 all_reduce of 262144 float32 (sum)"] },
       { title: "Rank 2, thread MainThread", lines: ["all_reduce (/usr/lib/python3/torch/distributed/distributed_c10d.py:2810)", "reduce_metrics (/srv/train/metrics.py:61)"] },
     ],
     timeline: [[0, "rank 2 calls #1042 with another count"], [0.8, "the first call that differs is #1042: `call_mismatch` (critical)"]],

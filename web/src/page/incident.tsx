@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { Detail, Finding, IncidentDetail } from "../api";
-import { callTable } from "../pure/calls";
+import { otherDetails } from "../pure/calls";
 import { group, kindName } from "../pure/findings";
 import { duration, integer, moment, opening, plural, since } from "../pure/format";
 import { culpritName, lastedWords, moments } from "../pure/incidents";
@@ -21,7 +21,6 @@ export function IncidentPage({ id }: { id: string }) {
   const { value: incident, missing, refused } = useApi<IncidentDetail>(`incidents/${encodeURIComponent(id)}`, { on: "incidents" });
   if (incident === undefined) return <p class="notice">{missing ? `Incident ${id} is not known to this daemon (any more).` : (refused ?? `Asking for incident ${id} …`)}</p>;
   const details = detailsOf(incident);
-  const calls = callTable(details);
   return (
     <div id="incident">
       <Head incident={incident} />
@@ -35,11 +34,11 @@ export function IncidentPage({ id }: { id: string }) {
               </p>
             </Panel>
           )}
-          <Culprits incident={incident} details={details.filter((one) => one.title !== calls?.title)} />
+          <Culprits incident={incident} details={otherDetails(details)} />
           <Members incident={incident} />
         </div>
         <div class="column pictures">
-          <PicturePanel incident={incident} details={details} calls={calls} />
+          <PicturePanel incident={incident} details={details} />
           <TimelinePanel incident={incident} />
           <CarePanel incident={incident} />
         </div>

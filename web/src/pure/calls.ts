@@ -13,15 +13,54 @@ export interface CallTable {
   rows: CallRow[];
 }
 
-/** A detail whose lines read "who: what" under a title about calls, as a table; the first that does. */
+/** A detail whose lines read "who: what" under a title about calls, or "who has called what", as a table; the first that does. */
 export function callTable(details: Detail[]): CallTable | undefined {
   for (const { title, lines } of details) {
-    if (!/\bcall(s|ed)?\b|side by side|differ/i.test(title)) continue;
-    const rows = lines.map((line) => /^(\D[^:]*\d[^:]*|[^:]*others?):\s+(.+)$/.exec(line)).filter((match) => match !== null);
-    if (rows.length >= 2 && rows.length === lines.length) return { title, rows: marked(rows.map(([, who, what]) => ({ who: who!, fields: fieldsOf(what!) }))) };
+    if (!/\bcall(s|ed)?\b|side by side|differ|^From rank/i.test(title)) continue;
+    const rows = lines.map(rowOf).filter((row) => row !== undefined);
+    if (rows.length >= 2 && rows.length === lines.length) return { title, rows: marked(rows) };
   }
   return undefined;
 }
+
+function rowOf(line: string): { who: string; fields: string[] } | undefined {
+  const pair = /^(ranks? .+?) has called (\w+) (.+)$/.exec(line);
+  if (pair !== null) return { who: `${pair[1]}, ${pair[2]}`, fields: pair[3]!.split(/,\s+/) };
+  const call = /^(\D[^:]*\d[^:]*|[^:]*others?):\s+(.+)$/.exec(line);
+  return call === null ? undefined : { who: call[1]!, fields: fieldsOf(call[2]!) };
+}
+
+export interface LastCalls {
+  /** Whose: "rank 3". */
+  heads: string[];
+  /** By number, the oldest first; "" where one did not say. */
+  rows: { number: string; cells: string[]; differs: boolean }[];
+}
+
+const LAST_CALLS = /^Last calls of (.+)$/;
+
+/** The last calls of two ranks or more beside each other. */
+export function lastCalls(details: Detail[]): LastCalls | undefined {
+  const told = details.filter(({ title }) => LAST_CALLS.test(title));
+  if (told.length < 2) return undefined;
+  const columns = told.map(({ lines }) => new Map(lines.flatMap((line) => {
+    const match = /^#(\d+) (.+)$/.exec(line);
+    return match === null ? [] : [[match[1]!, match[2]!] as const];
+  })));
+  const numbers = [...new Set(columns.flatMap((column) => [...column.keys()]))].sort((a, b) => Number(a) - Number(b));
+  const rows = numbers.map((number) => {
+    const cells = columns.map((column) => column.get(number) ?? "");
+    return { number, cells, differs: new Set(cells.filter((cell) => cell !== "")).size > 1 };
+  });
+  return { heads: told.map(({ title }) => LAST_CALLS.exec(title)![1]!), rows };
+}
+
+/** Those that no table and no drawing shows. */
+export function otherDetails(details: Detail[]): Detail[] {
+  const shown = [callTable(details)?.title, ...(lastCalls(details) === undefined ? [] : details.map(({ title }) => title).filter((title) => LAST_CALLS.test(title)))];
+  return details.filter(({ title }) => !shown.includes(title) && title !== CIRCLE);
+}
+const CIRCLE = "The circle";
 
 /** "all_reduce #7 of 1024 float32 (sum) to root 0" by its pieces, else what stands between commas. */
 function fieldsOf(what: string): string[] {
@@ -79,7 +118,7 @@ export interface Link {
  * COMMUNICATOR" where a detail has them, else from what the culprits do. `known`: names of communicators by id.
  */
 export function circle(culprits: Culprit[], details: Detail[], known: ReadonlyMap<string, string>): Link[] {
-  const told = details.find(({ title }) => /\bcircle\b/i.test(title))?.lines.map((line) => /^(ranks? .+?) in (.+)$/.exec(line)) ?? [];
+  const told = details.find(({ title }) => title === CIRCLE)?.lines.map((line) => /^(ranks? .+?) in (.+)$/.exec(line)) ?? [];
   const waits = told.length >= 2 && told.every((match) => match !== null)
     ? told.map((match) => ({ from: match![1]!, words: match![2]! }))
     : culprits.map((one) => ({ from: nameOf(one), words: one.doing.replace(/^is in /, "") }));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { callTable, circle, ranksIn } from "../../src/pure/calls";
+import { callTable, circle, lastCalls, otherDetails, ranksIn } from "../../src/pure/calls";
 import { inTrouble, worstFirst } from "../../src/pure/condition";
 import { culpritName, isSilenced, moments, suspects, timeWords, victimWords, worstIncidentsFirst } from "../../src/pure/incidents";
 import { host, incident, NOW } from "./fixture";
@@ -67,6 +67,20 @@ test("of two ranks nobody knows which is right; lines that are no calls are no t
   const table = callTable([{ title: "The calls", lines: ["rank 0: broadcast of 4 int8 from rank 0", "rank 1: broadcast of 4 int8 from rank 1"] }]);
   expect(table!.rows.map(({ fields }) => fields.filter((one) => one.differs).map((one) => one.words))).toEqual([["from rank 0"], ["from rank 1"]]);
   expect(callTable([{ title: "Open calls of rank 1", lines: ["all_reduce #7 of c0ffee", "all_gather #3 of beef"] }])).toBeUndefined();
+});
+
+test("sends and receives of a pair, and last calls beside each other", () => {
+  const pair = callTable([{ title: "From rank 0 to rank 1", lines: ["rank 0 has called send 3 times, 768 bytes", "rank 1 has called recv 2 times, 768 bytes"] }]);
+  expect(pair!.rows.map(({ who, fields }) => [who, ...fields.map(({ words, differs }) => (differs ? `≠${words}` : words))])).toEqual([["rank 0, send", "≠3 times", "768 bytes"], ["rank 1, recv", "≠2 times", "768 bytes"]]);
+  const details = [
+    { title: "Last calls of rank 3", lines: ["#9 all_gather of 8 int8", "#10 all_reduce of 7 int8 (sum)"] }, { title: "Last calls of rank 0", lines: ["#10 all_reduce of 8 int8 (sum)"] },
+    { title: "Who is where", lines: ["in the init: rank 3"] },
+  ];
+  expect(lastCalls(details)).toEqual({
+    heads: ["rank 3", "rank 0"],
+    rows: [{ number: "9", cells: ["all_gather of 8 int8", ""], differs: false }, { number: "10", cells: ["all_reduce of 7 int8 (sum)", "all_reduce of 8 int8 (sum)"], differs: true }],
+  });
+  expect(otherDetails(details).map((one) => one.title)).toEqual(["Who is where"]);
 });
 
 test("how many ranks words name", () => {
