@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use super::advice::advice;
 use super::judge::Judgement;
 use crate::api::{Finding, FindingKind, FindingState};
 use crate::clock::Timestamp;
@@ -260,7 +261,7 @@ impl Ledger {
             culprits: judgement.culprits,
             accused: Vec::new(),
             n_victims: 0,
-            advice: String::new(),
+            advice: advice(judgement.kind, &judgement.host, judgement.cause, judgement.nic.as_deref()),
             details: Vec::new(),
             incident: before.as_ref().map_or_else(String::new, |before| before.incident.clone()),
             began_at: None,
