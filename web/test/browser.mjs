@@ -3,18 +3,33 @@
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { incidentChecks } from "./checks-incidents.mjs";
 import { ringChecks } from "./checks-ring.mjs";
 import { summationChecks } from "./checks-summation.mjs";
-import { launch, openPage, settle } from "./chromium.mjs";
+import { faults } from "./axe.mjs";
+import { launch, openPage, still } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
-import { shoot } from "./screenshots.mjs";
+import { chord, counts, drawn, fits, goesTo, reads, says, text, titled, until, yields } from "./reading.mjs";
 
 const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
 /** The communicator of most scenarios, and of the large one. */
 const WORLD = "#/communicators/9f3b5c6d7e8f";
 const LARGE = "#/communicators/aaaabbbbcccc";
-const PICTURES = ["empty", "degraded", "single", "killed", "partly", "huge"];
+/** What is pictured: a name, a scenario, an address, and what stands before the daemon or became of it. */
+const PICTURES = [
+  ...["empty", "degraded", "single", "killed", "partly", "huge", "no-nccl", "off", "long-names", "crowd"].map((scenario) => ({ name: scenario, scenario })),
+  ...[["hang", "rank_missing"], ["mismatch", "call_mismatch"], ["cycle", "order_deadlock"], ["init", "init_stuck"], ["crowd", "rank_missing"], ["long-names", "rank_missing"]].map(([scenario, kind]) => ({
+    name: `${scenario}-incident`, scenario, at: `#/incidents/f-${kind}`,
+  })),
+  { name: "hang", scenario: "hang" },
+  { name: "incidents", scenario: "hang", at: "#/incidents" },
+  { name: "hang-communicator", scenario: "hang", at: WORLD },
+  { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
+  { name: "proxy-login-later", scenario: "healthy", later: (mock) => mock.proxy("login") },
+  { name: "away", scenario: "healthy", later: (mock) => mock.stop() },
+];
 
 if (!existsSync(fileURLToPath(new URL("../dist/index.html", import.meta.url)))) {
   throw new Error("web/dist is missing: npm run build");
@@ -23,36 +38,33 @@ if (!existsSync(fileURLToPath(new URL("../dist/index.html", import.meta.url)))) 
 const CHECKS = {
   async "an empty daemon says how to start a job"({ open }) {
     const { page } = await open("empty");
-    assert.equal(await text(page, "h1"), "No job yet");
-    const words = await text(page, ".empty");
-    assert.match(words, /ringscope run -- python train\.py/);
-    assert.match(words, /cargo xtask demo/);
+    await reads(page, "h1", "No job yet");
+    await says(page, ".empty", /ringscope run -- python train\.py.*cargo xtask demo/);
   },
 
   async "a job that starts appears without a reload"({ open }) {
     const { page, mock } = await open("empty");
     mock.show("healthy");
     await page.waitForSelector('#jobs >> text=llm-7b-pretrain');
-    assert.equal(await text(page, "h1"), "All 4 hosts healthy");
+    await reads(page, "h1", "All 4 hosts healthy");
   },
 
   async "a degraded host and its reason come first"({ open }) {
     const { page } = await open("degraded");
-    assert.equal(await text(page, "h1"), `1 of 4 hosts degraded: ${REASON}`);
+    await reads(page, "h1", `1 of 4 hosts degraded: ${REASON}`);
     await says(page, ".advice", /a NIC or a GPU link of host-2 is down/);
     await says(page, ".facts", /Since\s*\d\d:\d\d:\d\d\s*14 min ago/);
     await says(page, '#hosts tbody[data-host="host-2"]', /every rank runs on 2 channels instead of 4/);
     await says(page, "#findings", /Channel shortfall/);
     await says(page, "#findings", /The same on 2 other hosts/);
-    assert.match(await page.title(), /◆ host-2/);
+    await titled(page, /◆ host-2/);
     const { page: ring } = await open("degraded", { at: WORLD });
-    assert.match(await ring.locator(".host-arc.degraded text").first().textContent(), /▲ host-2/);
+    await yields(ring, () => document.querySelector(".host-arc.degraded text")?.textContent, "▲ host-2");
   },
 
   async "the ring shows every rank, its transports and NICs, by pointer and by keyboard"({ open }) {
     const { page } = await open("healthy", { at: WORLD });
-    const ranks = await page.$$eval(".ring [data-rank]", (all) => all.map((one) => Number(one.dataset.rank)));
-    assert.deepEqual(ranks, [0, 1, 2, 3, 4, 5, 6, 7]);
+    await yields(page, () => [...document.querySelectorAll(".ring [data-rank]")].map((one) => Number(one.dataset.rank)), [0, 1, 2, 3, 4, 5, 6, 7]);
     await page.hover('.ring [data-rank="1"]');
     await says(page, ".ring-details", /1\s*→\s*to\s*2/);
     await says(page, ".ring-details", /NET\/IB\s*via mlx5_0/);
@@ -71,7 +83,7 @@ const CHECKS = {
     const { page } = await open("degraded");
     await page.click('.facts >> text="host-2"');
     await says(page, "#host", /every rank runs on 2 channels instead of 4.*since \d\d:\d\d:\d\d.*world llm-7b-pretrain 4, 5 running 1 → 2/);
-    assert.match(page.url(), /#\/hosts\/host-2$/);
+    await goesTo(page, /#\/hosts\/host-2$/);
     await page.goBack();
     await page.waitForSelector("#host", { state: "detached" });
   },
@@ -80,7 +92,7 @@ const CHECKS = {
     const { page } = await open("healthy", { at: WORLD });
     await page.click('nav[aria-label="Channel"] >> text="3"');
     await page.waitForFunction(() => document.querySelector(".ring-details")?.textContent.includes("Channel 3"));
-    assert.match(page.url(), /#\/communicators\/9f3b5c6d7e8f\?channel=3$/);
+    await goesTo(page, /#\/communicators\/9f3b5c6d7e8f\?channel=3$/);
     await page.reload();
     await page.waitForSelector(".ring-details");
     await says(page, ".ring-details", /Channel 3/);
@@ -101,27 +113,24 @@ const CHECKS = {
 
   async "bytes and bandwidth by primitive"({ open }) {
     const { page } = await open("healthy", { at: WORLD });
-    assert.equal(await page.locator(".uplot canvas").count(), 1);
-    const row = await text(page, '[data-primitive="all_reduce"]');
-    assert.match(row, /AllReduce/);
-    assert.match(row, /GB\/s/);
-    assert.match(row, /TiB/);
+    await counts(page, ".uplot canvas", 1);
+    await says(page, '[data-primitive="all_reduce"]', /AllReduce.*GB\/s.*TiB/);
   },
 
   async "a killed rank is named, with what it was in"({ open }) {
     const { page } = await open("killed");
-    assert.equal(await text(page, "h1"), "Rank 3 on host-1 was killed in AllReduce #1041; 7 ranks wait in AllReduce #1042");
-    await says(page, '#hosts tbody[data-host="host-1"]', /Rank 3 was killed/);
+    await reads(page, "h1", "Rank 3 on host-1 was killed in AllReduce #1041; 7 ranks wait in AllReduce #1042");
+    await says(page, '#hosts tbody[data-host="host-1"]', /rank 3 on host-1 was killed/);
     const { page: ranks } = await open("killed", { at: WORLD });
     await says(ranks, '#ranks tr[data-rank="3"]', /killed.*died in it/);
-    assert.equal(await ranks.locator(".ring .state-killed .cross").count(), 1);
+    await counts(ranks, ".ring .state-killed .cross", 1);
   },
 
   async "an incomplete ring names the missing ranks"({ open }) {
     const { page } = await open("incomplete", { at: WORLD });
     await says(page, "#ring-panel", /Ring incomplete\. .*5 and 6/);
     await says(page, ".ring-details", /Missing: ranks 5, 6/);
-    assert.equal(await page.locator(".ring .missing").count(), 2);
+    await counts(page, ".ring .missing", 2);
   },
 
   async "unknown channels are said to be unknown"({ open }) {
@@ -141,21 +150,21 @@ const CHECKS = {
   async "300 hosts and 1024 ranks are drawn, and the page stays quick"({ open }) {
     const { page } = await open("large", { at: LARGE });
     await says(page, "h1", /^1 of 300 hosts degraded: gpu-r05n14 /);
-    assert.equal(await page.locator(".ring [data-host]").count(), 128, "a place for each host");
+    await counts(page, ".ring [data-host]", 128, "a place for each host");
     await page.goto(new URL("#/hosts", page.url()).href);
     await page.waitForFunction(() => document.querySelectorAll(".heat-map a.cell").length === 300);
-    const slowest = await page.evaluate(async () => {
+    // A freeze would be in every window of three seconds; other work on the machine is not.
+    const slowest = () => page.evaluate(async () => {
+      const end = performance.now() + 3_000;
       let worst = 0;
-      let last = performance.now();
-      for (let i = 0; i < 120; i += 1) {
+      for (let last = performance.now(); last < end; ) {
         await new Promise((resolve) => requestAnimationFrame(resolve));
         worst = Math.max(worst, performance.now() - last);
         last = performance.now();
       }
       return worst;
     });
-    // A freeze is seconds; a shared machine without a GPU may miss many frames.
-    assert.ok(slowest < 1_500, `the slowest frame took ${Math.round(slowest)} ms`);
+    assert.ok(await until(async () => (await slowest()) < 1_500), "three seconds in which no frame takes longer than 1.5 s");
   },
 
   async "a daemon that goes away and returns"({ open }) {
@@ -163,11 +172,11 @@ const CHECKS = {
     await mock.stop();
     await page.waitForSelector(".stale-banner");
     await says(page, ".stale-banner", /Stale since \d\d:\d\d:\d\d/);
-    assert.equal(await page.locator(".ring [data-rank]").count(), 8, "the last known state stays");
+    await counts(page, ".ring [data-rank]", 8, "the last known state stays");
     const again = await startMock("healthy", mock.port);
     try {
-      await page.waitForSelector(".stale-banner", { state: "detached", timeout: 15_000 });
-      await page.waitForFunction(() => document.querySelector("h1").textContent === "All 4 hosts healthy");
+      await page.waitForSelector(".stale-banner", { state: "detached" });
+      await reads(page, "h1", "All 4 hosts healthy");
     } finally {
       await again.stop();
     }
@@ -176,10 +185,10 @@ const CHECKS = {
   async "a database that is away costs the history only"({ open }) {
     const { page, mock } = await open("degraded", { at: WORLD });
     mock.loseStore();
-    await page.waitForSelector(".banner >> text=the database is away", { timeout: 15_000 });
-    assert.equal(await text(page, "h1"), `1 of 4 hosts degraded: ${REASON}`);
+    await page.waitForSelector(".banner >> text=the database is away");
+    await reads(page, "h1", `1 of 4 hosts degraded: ${REASON}`);
     const before = await text(page, "#ranks tbody tr");
-    await page.waitForFunction((old) => document.querySelector("#ranks tbody tr").innerText.trim().replace(/\s+/g, " ") !== old, before);
+    await page.waitForFunction((old) => document.querySelector("#ranks tbody tr")?.innerText.trim().replace(/\s+/g, " ") !== old, before);
   },
 
   async "what is not seen is said, and an odd hop is marked and proved"({ open }) {
@@ -187,7 +196,7 @@ const CHECKS = {
     await says(page, "#ring-panel .notice", /Partly seen.*ringscope run --shim/);
     await says(page, ".cards .partly", /partly seen/);
     await says(page, ".channel-steps", /2 fewest found 4 doubled/);
-    assert.equal(await page.locator(".ring .hop-odd").count(), 1);
+    await counts(page, ".ring .hop-odd", 1);
     await says(page, ".ring-legend", /odd hop/);
     await says(page, ".totals tbody", /\+ 24 in CUDA graphs, runs not reported/);
     await page.goto(new URL("#/findings", page.url()).href);
@@ -200,12 +209,12 @@ const CHECKS = {
     await page.click("#firing >> text=mlx5_3 of gpu-r05n14 is down");
     await says(page, ".evidence", /phys_state 1 2: Polling/);
     await says(page, ".to-do", /Reseat or replace the cable/);
-    await says(page, ".finding-detail", /gpu-r05n14 gpu-r51n13 NIC mlx5_3/);
-    assert.match(page.url(), /#\/findings\?id=f-nic77$/);
+    await says(page, ".finding-detail", /gpu-r05n14 gpu-r51n13 its incident NIC mlx5_3/);
+    await goesTo(page, /#\/findings\?id=f-nic77$/);
     await page.reload();
     await says(page, ".evidence", /DOWN/);
     await page.click(".places >> text=NIC mlx5_3");
-    assert.match(page.url(), /#\/hosts\/gpu-r05n14\?nic=mlx5_3$/);
+    await goesTo(page, /#\/hosts\/gpu-r05n14\?nic=mlx5_3$/);
   },
 
   async "findings are filtered by the address, and history has durations"({ open }) {
@@ -216,7 +225,7 @@ const CHECKS = {
     await says(page, "#firing", /1 conclusion firing/);
     await page.selectOption('.filters select >> nth=0', "capped_by_peer");
     await says(page, "#firing", /Nothing fires that fits the filters/);
-    assert.match(page.url(), /#\/findings\?severity=warning&kind=capped_by_peer$/);
+    await goesTo(page, /#\/findings\?severity=warning&kind=capped_by_peer$/);
     await page.click("text=clear filters");
     await says(page, "#firing", /2 conclusions firing/);
   },
@@ -228,7 +237,7 @@ const CHECKS = {
     await says(page, "#search-hits", /host gpu-r51n10/);
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
-    assert.equal(await page.locator('#search-hits [aria-selected="true"]').innerText(), "host gpu-r51n11 job pretrain-405b");
+    await reads(page, '#search-hits [aria-selected="true"]', "host gpu-r51n11 job pretrain-405b");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => location.hash === "#/hosts/gpu-r51n11");
     await page.keyboard.press("/");
@@ -240,10 +249,8 @@ const CHECKS = {
 
   async "keys lead to the pages and to help"({ open }) {
     const { page } = await open("degraded");
-    for (const [key, hash] of [["h", "#/hosts"], ["j", "#/jobs"], ["f", "#/findings"], ["o", "#/"]]) {
-      await page.keyboard.press("g");
-      await page.keyboard.press(key);
-      await page.waitForFunction((hash) => location.hash === hash, hash);
+    for (const [key, words] of [["h", /#\/hosts$/], ["j", /#\/jobs$/], ["i", /#\/incidents$/], ["f", /#\/findings$/], ["o", /#\/$/]]) {
+      await chord(page, key, words);
       await page.waitForSelector('nav[aria-label="Pages"] [aria-current="page"]');
     }
     await page.keyboard.press("?");
@@ -255,8 +262,8 @@ const CHECKS = {
   async "a map of a thousand hosts marks those in trouble by a shape, and arrows walk it"({ open }) {
     const { page } = await open("huge", { at: "#/hosts?shade=nics" });
     await page.waitForFunction(() => document.querySelectorAll(".heat-map a.cell").length === 1000);
-    const marked = await page.$$eval(".heat-map a.cell b", (all) => all.map((one) => [one.parentElement.dataset.host, one.textContent]));
-    assert.deepEqual(marked, [["gpu-r05n14", "▲"], ["gpu-r39n06", "◆"], ["gpu-r51n13", "▲"]]);
+    const marked = () => [...document.querySelectorAll(".heat-map a.cell b")].map((one) => [one.parentElement.dataset.host, one.textContent]);
+    await yields(page, marked, [["gpu-r05n14", "▲"], ["gpu-r39n06", "▲"], ["gpu-r51n13", "▲"]]);
     await page.focus('a.cell[tabindex="0"]');
     await page.keyboard.press("ArrowRight");
     await says(page, ".pointed", /gpu-r01n02 0 of 4 NICs down/);
@@ -270,12 +277,12 @@ const CHECKS = {
     const { page } = await open("huge", { at: "#/hosts" });
     await page.click("text=only in trouble");
     await page.waitForFunction(() => document.querySelectorAll("#host-table [data-host]").length === 3);
-    assert.match(await page.locator("#host-table [data-host]").first().innerText(), /gpu-r39n06/);
+    await says(page, "#host-table [data-host]", /gpu-r39n06/);
     await page.click("#host-table thead >> text=NICs");
-    await page.waitForFunction(() => /^gpu-r05n14/.test(document.querySelector("#host-table [data-host]").innerText));
+    await says(page, "#host-table [data-host]", /^gpu-r05n14/);
     await page.fill('.filters input[type="search"]', "r51");
     await page.waitForFunction(() => document.querySelectorAll("#host-table [data-host]").length === 1);
-    assert.match(page.url(), /#\/hosts\?q=r51&degraded=true&sort=nics$/);
+    await goesTo(page, /#\/hosts\?q=r51&degraded=true&sort=nics$/);
     await page.reload();
     await page.waitForFunction(() => document.querySelectorAll("#host-table [data-host]").length === 1);
   },
@@ -283,14 +290,14 @@ const CHECKS = {
   async "what a panel shows can be taken elsewhere"({ open }) {
     const { page, mock } = await open("degraded");
     await page.click('#hosts summary[aria-label^="Copy or download"]');
-    assert.equal(await page.locator("#hosts .command").inputValue(), `curl -sS --compressed '${mock.url}api/v1/nodes?limit=1000'`);
+    await yields(page, () => document.querySelector("#hosts .command")?.value, `curl -sS --compressed '${mock.url}api/v1/nodes?limit=1000'`);
     const [download] = await Promise.all([page.waitForEvent("download"), page.click("#hosts >> text=Download CSV")]);
     assert.equal(download.suggestedFilename(), "hosts.csv");
     const lines = readFileSync(await download.path(), "utf8").trim().split("\r\n");
     assert.equal(lines.length, 5);
-    assert.match(lines[3], /^host-2,true,"host-2 found 1 channel, the others 2/);
+    assert.match(lines[3], /^host-2,degraded,"host-2 found 1 channel, the others 2/);
     await page.keyboard.press("Escape");
-    assert.equal(await page.locator("#hosts .export[open]").count(), 0);
+    await counts(page, "#hosts .export[open]", 0);
   },
 
   async "the time range stays from page to page, and charts follow it"({ open }) {
@@ -302,7 +309,7 @@ const CHECKS = {
     await page.waitForFunction(() => location.hash === "#/jobs?from=-6h");
     await page.click("#jobs >> text=llm-7b-pretrain");
     await page.waitForFunction(() => location.hash === "#/jobs/llm-7b-pretrain?from=-6h");
-    assert.ok(mock.asked().some((path) => /series\?.*from=/.test(path)));
+    assert.ok(await until(async () => mock.asked().some((path) => /series\?.*from=/.test(path))), "the history of that time is asked for");
   },
 
   async "links of before there were pages still lead to the place"({ open }) {
@@ -323,8 +330,7 @@ const CHECKS = {
     await page.click("text=Dark");
     await page.waitForFunction((old) => getComputedStyle(document.documentElement).backgroundColor !== old, light);
     await page.reload();
-    await page.waitForSelector("h1");
-    assert.notEqual(await ground(), light);
+    await page.waitForFunction((old) => document.querySelector("h1") !== null && getComputedStyle(document.documentElement).backgroundColor !== old, light);
   },
 
   async "no sideways scrolling on a telephone"({ open }) {
@@ -332,9 +338,8 @@ const CHECKS = {
       const { page, mock } = await open(scenario, { width: 390, height: 844 });
       for (const at of ["#/", "#/jobs", "#/jobs/llm-7b-pretrain", scenario === "large" ? LARGE : WORLD, "#/hosts", "#/hosts/host-2", "#/findings", "#/runbook"]) {
         await page.goto(mock.url + at);
-        await settle(page);
-        const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        assert.ok(over <= 0, `${scenario} ${at}: ${over} px too wide`);
+        await drawn(page);
+        await fits(page, `${scenario} ${at}`);
       }
     }
   },
@@ -362,7 +367,7 @@ const CHECKS = {
 const browser = await launch();
 let failed = 0;
 try {
-  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks({ text, says }), ...summationChecks({ text, says }) })) {
+  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks, ...summationChecks, ...incidentChecks })) {
     if (name.includes(process.env.ONLY ?? "")) await run(name, check);
   }
   if (process.env.SCREENSHOTS) await pictures(process.env.SCREENSHOTS);
@@ -373,15 +378,23 @@ if (failed > 0) process.exit(1);
 
 async function run(name, check) {
   const opened = [];
-  const open = async (scenario, options = {}) => {
-    const mock = await startMock(scenario);
+  const browserOpen = async (scenario, options = {}) => {
+    const mock = await startMock(scenario, 0, options.proxy);
     const view = await openPage(browser, { width: 1440, ...options, url: mock.url + (options.at ?? "") });
     opened.push({ mock, view });
-    await settle(view.page);
     return { page: view.page, mock };
   };
+  const open = async (scenario, options) => {
+    const opened = await browserOpen(scenario, options);
+    await drawn(opened.page);
+    return opened;
+  };
+  const nothingSerious = async (page, what) => {
+    await still(page);
+    assert.deepEqual(await faults(page), [], what);
+  };
   try {
-    await check({ open });
+    await check({ open, browserOpen, faults: nothingSerious });
     for (const { view } of opened) {
       assert.deepEqual(view.seen.elsewhere, [], "requests to another origin");
       assert.deepEqual(view.seen.errors.filter((error) => !isRefusal(error)), [], "console errors");
@@ -400,28 +413,24 @@ async function run(name, check) {
 
 /** Chromium itself writes these lines when the daemon is stopped, refuses, or knows no such thing. */
 function isRefusal(error) {
-  return /status of (404|503)|net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
-}
-
-async function text(page, selector) {
-  return (await page.locator(selector).first().innerText()).trim().replace(/\s+/g, " ");
-}
-
-/** What a user sees comes a frame after what the user did: waits until it is there. */
-async function says(page, selector, words) {
-  const seen = ({ selector, source }) =>
-    new RegExp(source).test((document.querySelector(selector)?.innerText ?? "").trim().replace(/\s+/g, " "));
-  await page.waitForFunction(seen, { selector, source: words.source }, { timeout: 10_000 }).catch(() => {});
-  assert.match(await text(page, selector), words);
+  return /status of (401|403|404|500|502|503)|Refused to connect|net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
 }
 
 async function pictures(outdir) {
-  for (const scenario of PICTURES) {
-    const mock = await startMock(scenario);
-    try {
-      await shoot(browser, mock.url, outdir, scenario);
-    } finally {
-      await mock.stop();
+  for (const { name, scenario, at = "", proxy, later } of PICTURES) {
+    for (const width of [1440, 390]) {
+      for (const dark of [false, true]) {
+        const mock = await startMock(scenario, 0, proxy);
+        const { page, close } = await openPage(browser, { width, height: width < 500 ? 844 : 900, dark, url: mock.url + at });
+        await still(page);
+        if (later !== undefined) {
+          await later(mock);
+          await page.waitForSelector(".stale-banner");
+        }
+        await page.screenshot({ path: join(outdir, `${name}-${width}-${dark ? "dark" : "light"}.png`), fullPage: true });
+        await close();
+        await mock.stop().catch(() => {});
+      }
     }
   }
   process.stdout.write(`pictures in ${outdir}\n`);

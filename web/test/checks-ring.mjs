@@ -1,12 +1,11 @@
 // What a user would notice on the pages of a job, a communicator and a host. Run by browser.mjs.
 
-import assert from "node:assert/strict";
+import { counts, fits, goesTo, has, reads, says } from "./reading.mjs";
 
 const RAILS = "#/communicators/9f3b5c6d7e8f";
 const LARGE = "#/communicators/aaaabbbbcccc";
 
-/** `text` and `says` read what is on the page. */
-export const ringChecks = ({ text, says }) => ({
+export const ringChecks = {
   async "from the degraded host to the ring, to the NIC, to the evidence"({ open }) {
     const { page } = await open("rails");
     await page.click('.facts >> text="host-2"');
@@ -17,15 +16,15 @@ export const ringChecks = ({ text, says }) => ({
     await page.focus(".ring");
     for (let i = 0; i < 6; i += 1) await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Enter");
-    assert.match(page.url(), /rank=5/);
+    await goesTo(page, /rank=5/);
     await page.click(".ring-details >> text=host-2");
     await page.waitForSelector("#nics");
     const row = '[data-nic="mlx5_1"]';
     await says(page, row, /down DOWN, Polling/i);
     await says(page, row, /It explains: host-2 found 1 channel because mlx5_1 is down/);
     await says(page, row, /↑ symbol_error 18.204, 1.912 more in 10 min/);
-    assert.equal(await page.locator(`${row}.nic-down`).count(), 1);
-    assert.match(await page.locator(`${row} .why a >> text=Channel shortfall`).getAttribute("href"), /#\/findings\?host=host-2&id=f-1/);
+    await counts(page, `${row}.nic-down`, 1);
+    await has(page, `${row} .why a >> text=Channel shortfall`, "href", /#\/findings\?host=host-2&id=f-1/);
   },
 
   async "a hop leads to the NIC that it uses, which is marked"({ open }) {
@@ -33,7 +32,7 @@ export const ringChecks = ({ text, says }) => ({
     await says(page, ".ring-details", /1\s*→\s*to\s*2 host-0 → host-1 NET\/IB via mlx5_0/);
     await page.click(".ring-details >> text=mlx5_0");
     await page.waitForSelector('[data-nic="mlx5_0"].named');
-    assert.match(page.url(), /#\/hosts\/host-0\?nic=mlx5_0/);
+    await goesTo(page, /#\/hosts\/host-0\?nic=mlx5_0/);
     await says(page, '[data-nic="mlx5_0"]', /400 Gb\/s.*97 % of what it sends.*world\/2: 0/);
   },
 
@@ -43,7 +42,7 @@ export const ringChecks = ({ text, says }) => ({
     await says(page, '[data-comm="77aa88bb99cc"]', /PP\?.*pipeline parallel, a guess from its shape/);
     await page.waitForFunction(() => document.querySelectorAll("#traffic canvas").length === 2);
     await page.click("text=by communicator");
-    await page.waitForFunction(() => document.querySelector("#traffic .chart-readout").innerText.includes("world/2"));
+    await page.waitForFunction(() => document.querySelector("#traffic .chart-readout")?.innerText.includes("world/2"));
     await page.click('.timeline a:has(title:text("world/1"))');
     await says(page, ".page-head", /world\/1 .*ended/);
   },
@@ -52,9 +51,9 @@ export const ringChecks = ({ text, says }) => ({
     const { page } = await open("rails", { at: RAILS });
     await page.selectOption("#ring-panel .picker select", { index: 1 });
     await says(page, ".comparison", /^2 channels instead of 4; rank 3 on host-1 sends over NET\/Socket via eno1 instead of NET\/IB via mlx5_0 on channel 0/);
-    assert.match(page.url(), /compare=0a1b2c3d4e5f/);
+    await goesTo(page, /compare=0a1b2c3d4e5f/);
     await page.waitForFunction(() => document.querySelectorAll(".ring").length === 2);
-    assert.equal(await page.locator(".ring .hop.changed").count(), 2, "the hop is marked in both rings");
+    await counts(page, ".ring .hop.changed", 2, "the hop is marked in both rings");
     await says(page, ".changes", /3 host-1 transport, NIC NET\/IB via mlx5_0 NET\/Socket via eno1/);
     await page.selectOption("#ring-panel .picker select", "");
     await page.waitForFunction(() => document.querySelectorAll(".ring").length === 1);
@@ -62,8 +61,8 @@ export const ringChecks = ({ text, says }) => ({
 
   async "every channel is a small ring, and those to look at say why"({ open }) {
     const { page } = await open("rails", { at: RAILS });
-    assert.equal(await page.locator(".ring-thumbs a").count(), 2);
-    assert.equal(await page.locator('.ring-thumbs [aria-label="Channel 1, 1 odd"]').count(), 1);
+    await counts(page, ".ring-thumbs a", 2);
+    await counts(page, '.ring-thumbs [aria-label="Channel 1, 1 odd"]', 1);
     await page.click('.ring-thumbs [aria-label^="Channel 1"]');
     await says(page, ".ring-details", /Channel 1/);
   },
@@ -75,7 +74,7 @@ export const ringChecks = ({ text, says }) => ({
     await says(page, ".ring-details", /gpu-r01n01.*8 ranks: 0–7/);
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => document.querySelectorAll(".ring [data-rank]").length === 8);
-    assert.match(page.url(), /host=gpu-r01n01/);
+    await goesTo(page, /host=gpu-r01n01/);
     // First the place, then the host is let go.
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");
@@ -87,37 +86,34 @@ export const ringChecks = ({ text, says }) => ({
 
   async "ranks are sorted and filtered"({ open }) {
     const { page } = await open("killed", { at: `${RAILS}?view=ranks` });
-    const first = () => text(page, "#ranks tbody th");
     await page.click("#ranks thead >> text=Rank");
     await page.click("#ranks thead >> text=Rank");
-    assert.equal(await first(), "7");
-    assert.equal(await page.locator('#ranks th[aria-sort="descending"]').count(), 1);
+    await reads(page, "#ranks tbody th", "7");
+    await counts(page, '#ranks th[aria-sort="descending"]', 1);
     await page.selectOption("#ranks .picker select", "killed");
     await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 1);
-    assert.equal(await first(), "3");
-    assert.equal(await page.locator(".ring").count(), 0, "this part alone");
+    await reads(page, "#ranks tbody th", "3");
+    await counts(page, ".ring", 0, "this part alone");
   },
 
   async "a trace of the time range is offered for download, and nothing is sent elsewhere"({ open }) {
     const { page } = await open("rails", { at: RAILS });
     await page.click(".trace summary");
-    const href = await page.locator(".trace a").getAttribute("href");
-    assert.match(href, /^api\/v1\/communicators\/9f3b5c6d7e8f\/trace\?from=\d{4}-.*Z&to=\d{4}-.*Z$/);
+    await has(page, ".trace a", "href", /^api\/v1\/communicators\/9f3b5c6d7e8f\/trace\?from=\d{4}-.*Z&to=\d{4}-.*Z$/);
     await says(page, ".trace .pop", /ui\.perfetto\.dev/);
   },
 
   async "what a host found each time is drawn and listed, and where it fell is marked"({ open }) {
     const { page } = await open("rails", { at: "#/hosts/host-2" });
     await page.waitForSelector(".channel-history .stem.short");
-    assert.equal(await page.locator('.history-table [aria-label="fewer than the last time"]').count(), 1);
+    await counts(page, '.history-table [aria-label="fewer than the last time"]', 1);
     await says(page, ".history-table tbody", /world\/1 llm-7b-pretrain 2 of 8 2 2 4 doubled/);
   },
 
   async "pages of a job, a communicator and a host fit a telephone"({ open }) {
     for (const at of ["#/jobs/llm-7b-pretrain", `${RAILS}?compare=0a1b2c3d4e5f`, "#/hosts/host-2?nic=mlx5_1"]) {
       const { page } = await open("rails", { at, width: 390, height: 844 });
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(over <= 0, `${at}: ${over} px too wide`);
+      await fits(page, `${at}`);
     }
   },
-});
+};

@@ -1,11 +1,10 @@
 // What a user would notice on the pages of summation groups. Run by browser.mjs.
 
-import assert from "node:assert/strict";
+import { counts, fits, goesTo, has, reads, says } from "./reading.mjs";
 
 const GROUP = "#/summation/5d1c09ab77e2";
 
-/** `text` and `says` read what is on the page. */
-export const summationChecks = ({ text, says }) => ({
+export const summationChecks = {
   async "without a summation group the page says how to get one"({ open }) {
     const { page } = await open("healthy", { at: "#/summation" });
     await says(page, ".empty", /No job sums through the summation service.*ringscope_engine.*ringscope-sumd/);
@@ -20,7 +19,7 @@ export const summationChecks = ({ text, says }) => ({
     await says(page, "#stragglers tbody tr", /▲ worker 2 straggler train-2 76 % 22 ms/);
     await page.click("#stragglers >> text=worker 2");
     await says(page, "#pipeline h2", /Pipeline of worker 2 on train-2/);
-    assert.match(page.url(), /#\/summation\/5d1c09ab77e2\?worker=2$/);
+    await goesTo(page, /#\/summation\/5d1c09ab77e2\?worker=2$/);
     await says(page, ".picture-details", /worker 2 on train-2, straggler: pushes .* GB\/s, pulls .* GB\/s/);
     await page.reload();
     await says(page, ".stage.slowest", /Push .*bottleneck/);
@@ -28,11 +27,11 @@ export const summationChecks = ({ text, says }) => ({
 
   async "the picture shows every member and flow, by pointer and by keyboard"({ open }) {
     const { page } = await open("sum-4-2", { at: GROUP });
-    assert.equal(await page.locator(".bands .band").count(), 24);
-    assert.equal(await page.locator('.summation-picture [role="option"]').count(), 10);
+    await counts(page, ".bands .band", 24);
+    await counts(page, '.summation-picture [role="option"]', 10);
     await page.hover('.summation-picture [data-service="0"] .share-number');
     await says(page, ".picture-details", /server 0 on sum-0: owns 30\.0 % of the bytes .*optimum 30\.0 %/);
-    assert.equal(await page.locator(".lit .band").count(), 4);
+    await counts(page, ".lit .band", 4);
     await page.mouse.move(0, 0);
     await page.focus(".summation-picture");
     await page.keyboard.press("ArrowDown");
@@ -41,11 +40,11 @@ export const summationChecks = ({ text, says }) => ({
     await page.keyboard.press("ArrowRight");
     await says(page, ".picture-details", /^worker 0’s own on train-0:/);
     await page.keyboard.press("Enter");
-    assert.match(page.url(), /\?service=2$/);
+    await goesTo(page, /\?service=2$/);
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");
     await says(page, ".picture-details", /Point at a worker/);
-    assert.doesNotMatch(page.url(), /service/);
+    await goesTo(page, /^(?!.*service)/);
     await page.click(".summation-figure + .ring-table summary");
     await page.waitForFunction(() => document.querySelectorAll(".services tbody tr").length === 6);
   },
@@ -54,8 +53,7 @@ export const summationChecks = ({ text, says }) => ({
     const { page } = await open("sum-8-4", { at: GROUP });
     await page.waitForFunction(() => document.querySelectorAll("#summation-history canvas").length === 5);
     await says(page, "#summation-history", /Summed per second.*Received per second, by service.*server 1 on sum-1.*and 6 services of less\..*1 × is what the NICs make best/);
-    const spread = await page.locator('[aria-label^="Worst arrival spread over time"]').getAttribute("aria-label");
-    assert.match(spread, / ms$/);
+    await has(page, '[aria-label^="Worst arrival spread over time"]', "aria-label", / ms$/);
   },
 
   async "the search finds a group by its id, its session and the host of a server, and leads to it"({ open }) {
@@ -75,8 +73,8 @@ export const summationChecks = ({ text, says }) => ({
 
   async "a service that owns too much is marked, with how much"({ open }) {
     const { page } = await open("sum-8-4", { at: GROUP });
-    assert.equal(await page.locator('.member.is-over[data-service="1"]').count(), 1);
-    assert.match(await page.locator('.member.is-over .share-number').textContent(), /20\.2 % \+27 %/);
+    await counts(page, '.member.is-over[data-service="1"]', 1);
+    await says(page, ".member.is-over .share-number", /20\.2 % \+27 %/);
   },
 
   async "a round that is stuck names its worker, a result that differs its key"({ open }) {
@@ -85,13 +83,13 @@ export const summationChecks = ({ text, says }) => ({
     await says(page, "#waits tbody tr", /gradient\.features\.24\.weight round 8.182, key 93 server 0 worker 2 on train-2/);
     await says(page, "#results .stuck", /1 result differs between members: key 121 round 8\d+/);
     await says(page, "#results tbody tr", /^121, .* differs/);
-    assert.equal(await page.locator(".bands .is-waited").count(), 2);
+    await counts(page, ".bands .is-waited", 2);
   },
 
   async "a lost server is named and crossed out, and what goes on is a click away"({ open }) {
     const { page } = await open("sum-failed", { at: GROUP });
     await says(page, ".notice.lost", /Server 1 on sum-1 \(rank 5\) was lost: .*goes on with 4 workers \+ 1 server: group a93fe07c1142, running/);
-    assert.equal(await page.locator(".summation-picture .is-lost[data-service='1']").count(), 5, "the server and its flows");
+    await counts(page, ".summation-picture .is-lost[data-service='1']", 5, "the server and its flows");
     await page.click(".notice.lost a");
     await says(page, ".page-head", /Summation group a93fe07c1142 ← before \(4 workers \+ 2 servers\)/);
   },
@@ -109,7 +107,7 @@ export const summationChecks = ({ text, says }) => ({
 
   async "a hundred workers are a matrix that marks those in trouble, and arrows walk it"({ open }) {
     const { page } = await open("sum-128-32", { at: GROUP });
-    assert.match(await page.locator(".matrix-marks").textContent(), /▲ 77/);
+    await says(page, ".matrix-marks", /▲ 77/);
     await page.focus(".summation-picture");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowRight");
@@ -124,15 +122,14 @@ export const summationChecks = ({ text, says }) => ({
     await says(page, "#summation h2", /2 summation groups/);
     await page.click('.filters >> text="Over"');
     await says(page, "#summation tbody", /^5d1c09ab77e2 .*failed/);
-    assert.match(page.url(), /#\/summation\?state=over$/);
-    assert.equal(await text(page, "#summation h2"), "1 summation group");
+    await goesTo(page, /#\/summation\?state=over$/);
+    await reads(page, "#summation h2", "1 summation group");
   },
 
   async "no sideways scrolling on a telephone, of any summation group"({ open }) {
     for (const scenario of ["sum-4-2", "sum-16-8", "sum-failed", "sum-128-32"]) {
       const { page } = await open(scenario, { width: 390, height: 844, at: GROUP });
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(over <= 0, `${scenario}: ${over} px too wide`);
+      await fits(page, `${scenario}`);
     }
   },
-});
+};

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
+import { drawn, PATIENCE_MS } from "./reading.mjs";
 
 const PATH = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
@@ -28,6 +29,7 @@ export async function openPage(browser, { width, height = 900, dark = false, url
     deviceScaleFactor: width < 500 ? 2 : 1,
   });
   const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   const seen = { errors: [], elsewhere: [] };
   const origin = url === "about:blank" ? "" : new URL(url).origin;
   page.on("console", (message) => {
@@ -43,19 +45,9 @@ export async function openPage(browser, { width, height = 900, dark = false, url
   return { page, seen, close: () => context.close() };
 }
 
-/** Waits until the page has drawn what it will draw: its panels, and on a communicator's page the ring and the chart. */
-export async function settle(page) {
-  await page.waitForSelector(".empty, main .panel, main nav, main .notice", { timeout: 15_000 });
-  if (page.url().includes("#/communicators/") && !page.url().includes("view=")) {
-    await page.waitForSelector(".empty, .ring, #ring-panel .notice, main > .notice", { timeout: 15_000 });
-    await page.waitForSelector(".empty, .uplot canvas, #traffic .quiet, main > .notice", { timeout: 15_000 });
-  }
-  await page.waitForTimeout(1_500);
-}
-
-/** Waits until nothing but numbers moves: no element has come or gone for a third of a second. */
+/** Waits until the page is drawn and nothing but numbers moves: no element has come or gone for a third of a second. */
 export async function still(page) {
-  await page.waitForSelector("main h1");
+  await drawn(page);
   await page.evaluate(
     () =>
       new Promise((resolve) => {

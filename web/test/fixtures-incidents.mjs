@@ -34,7 +34,9 @@ export const HANGS = {
     doing: "called AllReduce #1042 of 1025 float32, sum; waits in it",
     advice: "Look at what makes this rank's tensor another: a last batch of another size, or a branch on a value that only this rank has. Then start the job again.",
     details: [
-      { title: "Calls #1042, side by side", lines: ["rank 2: AllReduce, 1025 elements, float32, sum", "ranks 0–1, 3–7: AllReduce, 262144 elements, float32, sum"] },
+      { title: "Call #1042", lines: ["rank 2: all_reduce of 1025 float32 (sum)", "ranks 0, 1, 3, 4 and 3 more: all_reduce of 262144 float32 (sum)"] },
+      { title: "Last calls of rank 2", lines: ["#1040 all_gather of 4096 float32", "#1041 all_reduce of 262144 float32 (sum)", "#1042 all_reduce of 1025 float32 (sum)"] },
+      { title: "Last calls of rank 0", lines: ["#1040 all_gather of 4096 float32", "#1041 all_reduce of 262144 float32 (sum)", "#1042 all_reduce of 262144 float32 (sum)"] },
       { title: "Rank 2, thread MainThread", lines: ["all_reduce (/usr/lib/python3/torch/distributed/distributed_c10d.py:2810)", "reduce_metrics (/srv/train/metrics.py:61)"] },
     ],
     timeline: [[0, "rank 2 calls #1042 with another count"], [0.8, "the first call that differs is #1042: `call_mismatch` (critical)"]],
@@ -42,7 +44,11 @@ export const HANGS = {
   cycle: {
     finding: "order_deadlock", cause: "other_order", culprits: [1, 2, 4], sinceS: 312,
     message: "rank 1 on host-0 makes its calls in another order: ranks 1, 2 and 4 wait for each other in world, tensor-0 and data-1, and 5 ranks wait for them",
-    doings: ["in AllReduce #1042 of world, which rank 2 has not called", "in AllGather #318 of tensor-0, which rank 4 has not called", "in ReduceScatter #77 of data-1, which rank 1 has not called"],
+    doings: ["is in all_reduce #1042 of 9f3b5c6d7e8f (world)", "is in all_gather #318 of 1a2b3c4d5e6f (tensor-0)", "is in reduce_scatter #77 of 2b3c4d5e6f70 (data-1)"],
+    details: [
+      { title: "The circle", lines: ["rank 1 in all_reduce #1042 of 9f3b5c6d7e8f (world)", "rank 2 in all_gather #318 of 1a2b3c4d5e6f (tensor-0)", "ranks 4 to 7 in reduce_scatter #77 of 2b3c4d5e6f70 (data-1)"] },
+      { title: "Open calls of rank 1 (host-0, pid 20007), oldest first", lines: ["all_reduce #1042 of 9f3b5c6d7e8f (world)", "reduce_scatter #77 of 2b3c4d5e6f70 (data-1)"] },
+    ],
     advice: "Give all ranks one order of calls over these communicators, or put both calls into one group.",
     timeline: [[0, "rank 1 waits in world"], [0.2, "rank 4 waits in data-1"], [1.1, "the circle is closed: `order_deadlock` (critical)"]],
   },

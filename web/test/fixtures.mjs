@@ -48,7 +48,8 @@ function cluster(now, options) {
     }),
   ];
   const findings = degraded === null ? [...odd] : [
-    finding({ id: "f-1", finding: "channel_shortfall", severity: "critical", host: degraded, cause: "fewer_nics", message }),
+    finding({ id: "f-1", finding: "channel_shortfall", severity: "critical", host: degraded, cause: "fewer_nics", message,
+      advice: `Probably a NIC or a GPU link of ${degraded} is down or hidden: compare \`ip -br link\`, \`ibstat\` and \`nvidia-smi topo -m\` there with a healthy host.` }),
     ...hosts.filter((h) => h !== degraded).map((h, i) => finding({
       id: `f-c${i}`, finding: "capped_by_peer", severity: "info", host: h, cause: "peer_limits", culprits: [degraded],
       message: `${h} found ${channels / 2} channels and uses as many as ${degraded} allows: 2 instead of ${channels}`,

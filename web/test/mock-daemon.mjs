@@ -14,8 +14,8 @@ const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 const CSP = "default-src 'self'";
 
 /** Starts on `port` (0: any free one). `scenario` may be changed while it runs. */
-export async function startMock(scenario, port = 0) {
-  const state = { scenario, tick: 0, asked: [], streams: new Set(), sockets: new Set(), said: new Map() };
+export async function startMock(scenario, port = 0, proxy = undefined) {
+  const state = { scenario, proxy, tick: 0, asked: [], streams: new Set(), sockets: new Set(), said: new Map() };
   const server = createServer((request, response) => {
     answer(state, request, response).catch((error) => {
       response.writeHead(500).end(String(error));
@@ -45,6 +45,10 @@ export async function startMock(scenario, port = 0) {
       state.proxy = kind;
       for (const stream of state.streams) stream.end();
     },
+    /** Answers below this path are refused from now on. */
+    refuse(path, status) {
+      state.refused = path === undefined ? undefined : { path: `/api/v1/${path}`, status };
+    },
     loseStore() {
       state.storeAway = true;
     },
@@ -73,6 +77,7 @@ async function answer(state, request, response) {
   const url = new URL(request.url, "http://mock");
   state.asked = [request.url, ...state.asked.slice(0, 999)];
   if (url.pathname.startsWith("/api/v1/") && state.proxy !== undefined) return PROXIES[state.proxy](response);
+  if (state.refused !== undefined && url.pathname.startsWith(state.refused.path)) return refuse(response, "something went wrong", state.refused.status);
   if (request.method === "POST") return post(state, url, await bodyOf(request), response);
   if (url.pathname.startsWith("/api/v1/")) return api(state, url, response);
   const path = normalize(url.pathname === "/" ? "/index.html" : url.pathname);
@@ -93,7 +98,7 @@ const PROXIES = {
   forbidden: html(403, "<h1>403 Forbidden</h1>"),
   gateway: html(502, "<h1>502 Bad Gateway</h1>"),
   login: html(200, LOGIN),
-  redirect: (response) => response.writeHead(302, { location: "https://login.example.com/" }).end(),
+  redirect: (response) => response.writeHead(302, { location: "/login" }).end(),
   torn: (response) => response.writeHead(200, { "content-type": "application/json" }).end('{"items": [{"id": "llm'),
 };
 

@@ -8,6 +8,7 @@ export async function pagesOf(url) {
     ["jobs", "communicators", "nodes", "findings"].map(async (what) => (await json(url, `/api/v1/${what}?limit=1000`)).items),
   );
   const groups = await json(url, "/api/v1/summation/groups?limit=1000").then((page) => page.items, () => []);
+  const incidents = (await json(url, "/api/v1/incidents?limit=1000")).items;
   const finding = worst(findings);
   const job = finding?.job || jobs[0]?.id;
   const inUse = communicators.filter((one) => one.state !== "ended");
@@ -23,6 +24,9 @@ export async function pagesOf(url) {
   if (groups[0]) pages["summation-group"] = `#/summation/${encodeURIComponent(groups[0].id)}`;
   pages.hosts = "#/hosts";
   if (host) pages.host = `#/hosts/${encodeURIComponent(host)}`;
+  pages.incidents = "#/incidents";
+  // Open ones come first, the worst in front.
+  if (incidents[0]) pages.incident = `#/incidents/${encodeURIComponent(incidents[0].id)}`;
   pages.findings = "#/findings";
   if (finding) pages.finding = `#/findings?id=${encodeURIComponent(finding.id)}`;
   pages.runbook = `#/runbook/${finding?.finding ?? "channel_shortfall"}`;

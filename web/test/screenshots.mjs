@@ -4,7 +4,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { launch, openPage, settle } from "./chromium.mjs";
+import { launch, openPage, still } from "./chromium.mjs";
 
 const WIDTHS = [1440, 390];
 
@@ -13,7 +13,7 @@ export async function shoot(browser, url, outdir, name, widths = WIDTHS) {
   for (const width of widths) {
     for (const dark of [false, true]) {
       const { page, close } = await openPage(browser, { width, height: width < 500 ? 844 : 900, dark, url });
-      await settle(page);
+      await still(page);
       await page.screenshot({ path: join(outdir, `${name}-${width}-${dark ? "dark" : "light"}.png`), fullPage: true });
       await close();
     }

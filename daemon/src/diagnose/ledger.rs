@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use super::advice::advice;
 use super::judge::Judgement;
 use super::news;
 use super::scope::{Scope, finding_id};
@@ -250,7 +251,10 @@ impl Ledger {
             culprits: judgement.culprits,
             accused: judgement.blame.accused,
             n_victims: judgement.blame.n_victims,
-            advice: judgement.blame.advice,
+            advice: match judgement.blame.advice {
+                known if !known.is_empty() => known,
+                _ => advice(judgement.kind, &judgement.host, judgement.cause, judgement.nic.as_deref()),
+            },
             details: judgement.blame.details,
             incident: match about.incident {
                 Some(root) if again.is_none() || incident.is_empty() => root.to_owned(),

@@ -4,6 +4,7 @@
 //! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds. The
 //! hosts' hardware is judged with every update of all, for each host is compared with all others.
 
+mod advice;
 pub mod channels;
 pub mod coverage;
 mod facts;

@@ -11,6 +11,7 @@ import { Mark } from "../view/mark";
 import { Panel } from "../view/panel";
 import { Choice } from "../view/segments";
 import { hostMark } from "../view/standing";
+import { withCommands } from "../view/with-commands";
 
 /** Rows drawn until all are asked for. */
 const FEW = 60;
@@ -130,7 +131,7 @@ function Row({ host }: { host: HostSummary }) {
     </tr>
     {mark.loud && (
       <tr class="why">
-        <td colSpan={COLUMNS.length}>{mark.why}</td>
+        <td colSpan={COLUMNS.length}>{withCommands(mark.why)}</td>
       </tr>
     )}
     </tbody>

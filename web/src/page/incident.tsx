@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
 import type { Detail, Finding, IncidentDetail } from "../api";
+import { otherDetails } from "../pure/calls";
 import { group, kindName } from "../pure/findings";
-import { capital, duration, integer, moment, plural, since } from "../pure/format";
+import { duration, integer, moment, opening, plural, since } from "../pure/format";
 import { culpritName, lastedWords, moments } from "../pure/incidents";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
@@ -33,7 +34,7 @@ export function IncidentPage({ id }: { id: string }) {
               </p>
             </Panel>
           )}
-          <Culprits incident={incident} details={details} />
+          <Culprits incident={incident} details={otherDetails(details)} />
           <Members incident={incident} />
         </div>
         <div class="column pictures">
@@ -55,7 +56,7 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
       crumbs={[["Incidents", store.link({ page: "incidents" })]]}
       name={
         <>
-          <Mark kind={one.severity} label={`${one.severity}${one.state === "resolved" ? ", over" : ""}`} /> {withCommands(capital(one.sentence))}
+          <Mark kind={one.severity} label={`${one.severity}${one.state === "resolved" ? ", over" : ""}`} /> {withCommands(opening(one.sentence))}
         </>
       }
     >
@@ -72,7 +73,7 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
         <b>{moment(Date.parse(one.first_seen), nowMs)}</b>
         {lateS >= 0.05 && <small>{duration(lateS)} after it began</small>}
       </Fact>
-      <Fact name="Wait because of it">
+      <Fact name={one.resolved_at == null ? "Wait because of it" : "Waited because of it"}>
         <b>{one.n_victims === 0 ? "nobody" : plural(one.n_victims, "rank")}</b>
       </Fact>
       {one.host !== "" && (

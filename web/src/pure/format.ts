@@ -116,6 +116,11 @@ export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+/** A sentence that begins with a plain word begins large; one that begins with a name begins as the name does. */
+export function opening(sentence: string): string {
+  return /^[a-z]+ /.test(sentence) ? capital(sentence) : sentence;
+}
+
 /** ["a", "b", "c"] -> "a, b and c", cut after `limit`. */
 export function list(items: string[], limit = 4): string {
   if (items.length === 0) return "";

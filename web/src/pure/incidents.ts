@@ -2,15 +2,15 @@
 
 import type { Culprit, HostSummary, Incident, Severity } from "../api";
 import { inTrouble, worstFirst } from "./condition";
-import { duration, integer, list, moment, plural, rankRanges } from "./format";
+import { duration, list, moment, plural, rankRanges } from "./format";
 
 const SEVERITIES: Severity[] = ["critical", "warning", "info"];
 
-/** Critical first; among equals the one with more victims, then the older one: it is nearer to the cause. */
+/** As the daemon orders them: critical first; of equals the one that began first. */
 export function worstIncidentsFirst(incidents: Incident[]): Incident[] {
   return [...incidents].sort(
     (a, b) =>
-      SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || b.n_victims - a.n_victims || a.began_at.localeCompare(b.began_at) || a.id.localeCompare(b.id),
+      SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || a.began_at.localeCompare(b.began_at) || a.id.localeCompare(b.id),
   );
 }
 
@@ -37,8 +37,10 @@ export function lastedWords(one: Incident): string {
 }
 
 /** Who is waiting because of it; "" where nobody is. */
-export function victimWords({ n_victims: n }: Incident): string {
-  return n === 0 ? "" : n === 1 ? "1 rank waits because of it" : `${integer(n)} ranks wait because of it`;
+export function victimWords({ n_victims: n, state }: Incident): string {
+  if (n === 0) return "";
+  const verb = state === "resolved" ? "waited" : n === 1 ? "waits" : "wait";
+  return `${plural(n, "rank")} ${verb} because of it`;
 }
 
 /** Whether nobody is told of it now. */

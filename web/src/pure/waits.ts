@@ -5,7 +5,7 @@
 
 import type { CommunicatorDetail, Incident } from "../api";
 import { point, round, type Point } from "./circle";
-import { plural, rankRanges } from "./format";
+import { integer, plural, rankRanges } from "./format";
 
 /** `absent`: nothing was ever heard of it. */
 export type Role = "culprit" | "waiting" | "absent" | "other";
@@ -17,6 +17,8 @@ export interface Member {
   role: Role;
   /** Its process is gone. */
   dead: boolean;
+  /** Nothing was ever heard of it. */
+  unheard: boolean;
 }
 
 /** One rank, or ranks of one role that stand together. */
@@ -25,6 +27,7 @@ export interface Place extends Point {
   hosts: string[];
   role: Role;
   dead: boolean;
+  unheard: boolean;
   /** Several ranks: how many is written in it. */
   folded: boolean;
   radius: number;
@@ -45,6 +48,8 @@ export interface Picture {
 const MAX_SINGLE = 64;
 /** More places than this could not be told apart. */
 const MAX_PLACES = 40;
+/** Room above and below, for a disc and a name. */
+const HEAD_PX = 44;
 const MIN_LABELLED_PX = 560;
 const MAX_NAME_CHARS = 16;
 const CHAR_PX = 7.2;
@@ -63,7 +68,7 @@ export function membersOf(incident: Incident, { n_ranks: n, ranks }: Pick<Commun
     const host = one?.host ?? hostOf.get(rank);
     const isCulprit = accused.has(rank) || (accused.size === 0 && host !== undefined && lost.has(host));
     const waits = open && one?.standing.condition === "hung" && one.state !== "killed";
-    return { rank, host, dead: one?.state === "killed", role: isCulprit ? "culprit" : one === undefined ? "absent" : waits ? "waiting" : "other" };
+    return { rank, host, dead: one?.state === "killed", unheard: one === undefined, role: isCulprit ? "culprit" : one === undefined ? "absent" : waits ? "waiting" : "other" };
   });
 }
 
@@ -73,13 +78,13 @@ export function picture(members: Member[], widthPx: number): Picture {
   const labelled = widthPx >= MIN_LABELLED_PX;
   const longest = Math.min(MAX_NAME_CHARS, Math.max(4, ...members.map((one) => one.host?.length ?? 0)));
   const side = labelled ? longest * CHAR_PX + 28 : 22;
-  const radius = Math.max(60, Math.min(widthPx / 2 - side, 210));
-  const centre = { x: widthPx / 2, y: radius + 34 };
+  const radius = Math.max(60, Math.min(widthPx / 2 - side, 90 + runs.length * 6, 210));
+  const centre = { x: widthPx / 2, y: radius + HEAD_PX };
   const step = (2 * Math.PI) / Math.max(1, runs.length);
   const room = (step * radius) / 2;
   const places = runs.map((run, i) => placeOf(run, i * step, centre, radius, Math.max(4, Math.min(17, room * 0.82))));
-  if (labelled) label(places, centre, radius, step);
-  return { widthPx, heightPx: 2 * radius + 68, places, links: linksOf(places, centre), folded };
+  if (labelled) label(places, centre, radius);
+  return { widthPx, heightPx: 2 * (radius + HEAD_PX), places, links: linksOf(places, centre), folded };
 }
 
 /** Few culprits stand alone; more are folded as all others. */
@@ -88,7 +93,7 @@ const MAX_ALONE = 8;
 /** Neighbours of one role on one host; then, of too many such, so many neighbours of one role that all have a place. */
 function fold(members: Member[]): Member[][] {
   const apart = members.filter((one) => one.role === "culprit").length <= MAX_ALONE;
-  const alike = (a: Member, b: Member) => a.role === b.role && a.dead === b.dead && !(apart && a.role === "culprit");
+  const alike = (a: Member, b: Member) => a.role === b.role && a.dead === b.dead && a.unheard === b.unheard && !(apart && a.role === "culprit");
   const runs = merged(members.map((one) => [one]), Infinity, (a, b) => alike(a, b) && a.host === b.host);
   let result = runs;
   for (let most = 2; result.length > MAX_PLACES && most <= runs.length; most += 1) result = merged(runs, most, alike);
@@ -120,44 +125,54 @@ function placeOf(run: Member[], angle: number, centre: Point, radius: number, di
     hosts: [...new Set(run.flatMap((one) => (one.host === undefined ? [] : [one.host])))],
     role: first.role,
     dead: first.dead,
+    unheard: first.unheard,
     folded: run.length > 1,
     radius: round(first.role === "culprit" ? Math.max(12, discPx * 1.25) : discPx),
   };
 }
 
-/** Each host's name once, beside its first place, as far as they do not overlap; a culprit's always. */
-function label(places: Place[], centre: Point, radius: number, step: number): void {
-  let last: string | undefined;
-  let blocked = -1;
-  const crowded = step * radius < 15;
-  places.forEach((place, i) => {
+/** Each host's name once, beside its first place, where it does not cover another; a culprit's always. */
+function label(places: Place[], centre: Point, radius: number): void {
+  const taken: { left: number; right: number; y: number }[] = [];
+  const named = new Set<string>();
+  const first = places.filter((place) => place.role === "culprit");
+  for (const place of [...first, ...places.filter((one) => one.role !== "culprit")]) {
     const name = place.hosts.length > 1 ? `${place.hosts[0]} …` : (place.hosts[0] ?? "");
-    const again = name === last && place.role !== "culprit";
-    last = name;
-    if (name === "" || again || (crowded && i <= blocked && place.role !== "culprit")) return;
-    blocked = i + Math.ceil(15 / Math.max(1, step * radius));
-    const angle = i * step;
-    const at = point(centre, angle, radius + place.radius + 9);
-    const side = Math.sin(angle);
-    place.label = {
-      x: at.x,
-      y: round(at.y + 4 - Math.cos(angle) * 4),
-      anchor: Math.abs(side) < 0.2 ? "middle" : side > 0 ? "start" : "end",
-      words: name.length > MAX_NAME_CHARS ? `…${name.slice(1 - MAX_NAME_CHARS)}` : name,
-    };
-  });
+    if (name === "" || named.has(name)) continue;
+    const words = name.length > MAX_NAME_CHARS ? `…${name.slice(1 - MAX_NAME_CHARS)}` : name;
+    const [sin, cos] = [(place.x - centre.x) / radius, (centre.y - place.y) / radius];
+    const out = radius + place.radius + 10;
+    const at = { x: round(centre.x + sin * out), y: round(centre.y - cos * out + 4 - cos * 4) };
+    const anchor = Math.abs(sin) < 0.2 ? "middle" : sin > 0 ? "start" : "end";
+    const widthPx = (words.length + 2) * CHAR_PX;
+    const left = at.x - (anchor === "middle" ? widthPx / 2 : anchor === "end" ? widthPx : 0);
+    const box = { left, right: left + widthPx, y: at.y };
+    if (taken.some((one) => Math.abs(one.y - box.y) < LINE_PX && one.left < box.right && box.left < one.right)) continue;
+    taken.push(box);
+    named.add(name);
+    place.label = { ...at, anchor, words };
+  }
 }
+const LINE_PX = 14;
 
-/** Bent towards the middle, so that they run together; to the nearest culprit. */
+/** With more lines than this each waits for the nearest culprit only. */
+const MAX_LINKS = 60;
+
+/** Bent towards the middle, so that they run together. */
 function linksOf(places: Place[], centre: Point): string[] {
   const culprits = places.filter((place) => place.role === "culprit");
+  const waiting = places.filter((place) => place.role === "waiting");
   if (culprits.length === 0) return [];
   const far = (a: Point, b: Point) => Math.hypot(a.x - b.x, a.y - b.y);
-  return places.filter((place) => place.role === "waiting").map((from) => {
-    const to = culprits.reduce((best, one) => (far(one, from) < far(best, from) ? one : best));
-    const bend = { x: (from.x + to.x) / 2 + (centre.x - (from.x + to.x) / 2) * 0.55, y: (from.y + to.y) / 2 + (centre.y - (from.y + to.y) / 2) * 0.55 };
-    const [a, b] = [inward(from, bend, from.radius + 2), inward(to, bend, to.radius + 9)];
-    return `M${a.x} ${a.y}Q${round(bend.x)} ${round(bend.y)} ${b.x} ${b.y}`;
+  const few = waiting.length * culprits.length <= MAX_LINKS;
+  return waiting.flatMap((from) => {
+    const nearest = culprits.reduce((best, one) => (far(one, from) < far(best, from) ? one : best));
+    return (few ? culprits : [nearest]).map((to) => {
+      const middle = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
+      const bend = { x: middle.x + (centre.x - middle.x) * 0.55, y: middle.y + (centre.y - middle.y) * 0.55 };
+      const [a, b] = [inward(from, bend, from.radius + 2), inward(to, bend, to.radius + 9)];
+      return `M${a.x} ${a.y}Q${round(bend.x)} ${round(bend.y)} ${b.x} ${b.y}`;
+    });
   });
 }
 
@@ -191,14 +206,14 @@ export function waitingSentence(members: Member[]): string {
   const waiting = members.filter((one) => one.role === "waiting");
   if (waiting.length === 0) return "";
   const hosts = new Set(waiting.map((one) => one.host)).size;
-  return `${waiting.length} of ${plural(members.length, "rank")} ${waiting.length === 1 ? "waits" : "wait"}, on ${plural(hosts, "host")}`;
+  return `${integer(waiting.length)} of ${plural(members.length, "rank")} ${waiting.length === 1 ? "waits" : "wait"}, on ${plural(hosts, "host")}`;
 }
 
 /** What a place stands for, for a pointer or a reader. */
-export function placeWords({ ranks, hosts, role, dead }: Place): string {
+export function placeWords({ ranks, hosts, role, dead, unheard }: Place): string {
   const who = `${ranks.length === 1 ? "rank" : "ranks"} ${rankRanges(ranks, 6)}`;
   const where = hosts.length === 0 ? "" : hosts.length === 1 ? ` on ${hosts[0]}` : ` on ${plural(hosts.length, "host")}, ${hosts[0]} to ${hosts.at(-1)}`;
-  return `${who}${where}: ${dead ? "gone" : ROLE_WORDS[role]}`;
+  return `${who}${where}: ${dead ? "gone" : unheard ? ROLE_WORDS.absent : ROLE_WORDS[role]}`;
 }
 
 export const ROLE_WORDS: Record<Role, string> = {

@@ -125,6 +125,11 @@ export const accusedRanks = computed((): ReadonlySet<number> =>
 /** Hosts that an open incident accuses. */
 export const accusedHosts = computed((): ReadonlySet<string> => new Set(incidents.value.flatMap((one) => [one.host, ...one.culprits.map(({ host }) => host)])));
 
-export const hostsInTrouble = computed(() => new Set(hosts.value.items.filter((host) => inTrouble(host.standing)).map((host) => host.host)));
+/** Hosts to mark: not those that only wait for others that are named. */
+export const hostsInTrouble = computed(() => {
+  const accused = accusedHosts.value;
+  const onlyWaits = ({ host, standing }: HostSummary) => standing.condition === "hung" && accused.size > 0 && !accused.has(host);
+  return new Set(hosts.value.items.filter((host) => inTrouble(host.standing) && !onlyWaits(host)).map((host) => host.host));
+});
 /** Hosts to look at, worst first. */
 export const suspectHosts = computed(() => suspects(incidents.value, hosts.value.items));

@@ -59,7 +59,7 @@ export function Headline() {
 function isSaidBelow(sentence: string): boolean {
   const at = store.route.value;
   const incident = at.page === "incident" ? store.incidents.value.find((one) => one.id === at.incident) : undefined;
-  return incident !== undefined && sentence.toLowerCase() === incident.sentence.toLowerCase();
+  return incident !== undefined && sentence.toLowerCase().replace(/[.\s]+$/, "") === incident.sentence.toLowerCase().replace(/[.\s]+$/, "");
 }
 
 /** How old the sentence is, where it is. */

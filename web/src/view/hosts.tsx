@@ -11,6 +11,7 @@ import { Mark } from "./mark";
 import { Export } from "./export";
 import { Panel } from "./panel";
 import { hostMark } from "./standing";
+import { withCommands } from "./with-commands";
 
 /** Above this many hosts the list is a grid, with those in trouble named above it. */
 export const MAX_LISTED = 24;
@@ -134,7 +135,7 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
         <tr class="why">
           <td colSpan={4}>
             {reasons.map((reason) => (
-              <p key={reason}>{reason}</p>
+              <p key={reason}>{withCommands(reason)}</p>
             ))}
           </td>
         </tr>

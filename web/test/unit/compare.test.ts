@@ -76,7 +76,7 @@ const RANGE = { fromMs: Date.parse("2026-03-01T03:00:00Z"), toMs: Date.parse("20
 test("communicators of one name follow each other in one lane, others have their own", () => {
   const { lanes, hidden } = communicatorLanes([
     comm("a", 0, { name: "world/1", state: "ended", ended: "2026-03-01T03:15:00Z" }),
-    comm("b", 15, { name: "world/2", degraded: true, findings: { critical: 1, warning: 0, info: 0 } }),
+    comm("b", 15, { name: "world/2", standing: { condition: "hung", reason: "a rank is waited for" } }),
     comm("c", 6, { name: "tensor-0/1", n_ranks: 2 }),
   ], RANGE);
   expect(hidden).toBe(0);

@@ -1,4 +1,4 @@
-import type { CommunicatorSummary, Coverage, Finding, HostSummary, Job, Operation, Rank, Ring, Standing } from "../../src/api";
+import type { CommunicatorSummary, Coverage, Finding, HostSummary, Incident, Job, Operation, Rank, Ring, Standing } from "../../src/api";
 
 const COUNTS = { critical: 0, warning: 0, info: 0 };
 const FULL: Coverage = { state: "full", ranks: 8, calls: 8, plugin: 8, log: 8, lacks: [] };
@@ -61,5 +61,13 @@ export function communicator(rest: Partial<CommunicatorSummary> = {}): Communica
     id: "c", comm_hash: "0xc", job: "train", state: "active", standing: WELL, created: "2026-03-01T03:00:00Z", n_ranks: 8, n_ranks_seen: 8,
     n_nodes: 4, hosts: ["host-0", "host-1", "host-2", "host-3"], base: 2, final_channels: 4, culprits: [], degraded: false,
     findings: COUNTS, coverage: FULL, completion: "profiler", issued_bytes: 0, completed_bytes: 0, completed_bytes_per_s: 0, ...rest,
+  };
+}
+
+export function incident(rest: Partial<Incident> = {}): Incident {
+  return {
+    id: "f", state: "firing", severity: "critical", finding: "rank_missing", sentence: "rank 5 on host-2 has not called AllReduce #7", advice: "", job: "train", host: "host-2",
+    rank: 5, comm: "c", culprits: [{ host: "host-2", rank: 5, doing: "stopped (SIGSTOP)" }], n_victims: 7, began_at: "2026-03-01T03:13:08Z", first_seen: "2026-03-01T03:13:10Z",
+    last_seen: "2026-03-01T03:26:08Z", findings: ["f"], timeline: [], notes: [], ...rest,
   };
 }

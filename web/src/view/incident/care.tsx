@@ -52,9 +52,9 @@ function State({ incident: one }: { incident: IncidentDetail }) {
   const nowMs = store.nowMs.value;
   return (
     <p class="care-state">
-      {one.acknowledged === undefined ? "Nobody has said so yet." : (
+      {one.acknowledged === undefined ? (one.state === "firing" ? "Nobody has said so yet." : "Nobody has said so.") : (
         <>
-          <b>{one.acknowledged.by}</b> looks after it since {since(Date.parse(one.acknowledged.at), nowMs)}.
+          <b>{one.acknowledged.by}</b> {one.state === "firing" ? "looks after it since" : "looked after it, from"} {since(Date.parse(one.acknowledged.at), nowMs)}.
         </>
       )}{" "}
       {isSilenced(one, nowMs) && <>Nobody is told of it until {moment(Date.parse(one.silenced_until!), nowMs)}.</>}

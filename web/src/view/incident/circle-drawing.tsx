@@ -1,7 +1,6 @@
 import { useRef } from "preact/hooks";
 import type { Link } from "../../pure/calls";
 import { point, round, type Point } from "../../pure/circle";
-import { plural } from "../../pure/format";
 import * as store from "../../state/store";
 import { useWidth } from "../use-width";
 
@@ -24,18 +23,18 @@ export function CircleDrawing({ links }: { links: Link[] }) {
       <ol class="circle-links">
         {links.map((link, i) => (
           <li key={i}>
-            <b>{link.from}</b> waits for <b>{link.to}</b>
-            {link.communicator !== undefined && (
+            <b>{link.from}</b> {waitOf(link.from)} for <b>{link.to}</b>
+            {link.words !== "" && <>, in {link.words.replace(/^in /, "")}</>}
+            {link.communicator?.id !== undefined && (
               <>
                 {" "}
-                in <a href={store.link({ page: "communicator", comm: link.communicator.id })}>{link.communicator.name}</a>
+                (<a href={store.link({ page: "communicator", comm: link.communicator.id })}>{link.communicator.name}</a>)
               </>
             )}
-            {link.words !== "" && <>: {link.words}</>}
           </li>
         ))}
       </ol>
-      <figcaption>{plural(links.length, "rank")} wait for each other: none of them can go on.</figcaption>
+      <figcaption>They wait for each other: none of them can go on.</figcaption>
     </figure>
   );
 }
@@ -47,7 +46,7 @@ function Drawing({ links, widthPx }: { links: Link[]; widthPx: number }) {
   const step = (2 * Math.PI) / links.length;
   const at = (turn: number) => point(centre, turn * step, radius);
   return (
-    <svg class="waits" width={widthPx} height={heightPx} role="img" aria-label={`A circle: ${links.map(({ from, to }) => `${from} waits for ${to}`).join(", ")}`}>
+    <svg class="waits" width={widthPx} height={heightPx} role="img" aria-label={`A circle: ${links.map(({ from, to }) => `${from} ${waitOf(from)} for ${to}`).join(", ")}`}>
       <defs>
         <marker id="circle-head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">
           <path class="wait-head" d="M1 1L9 5L1 9z" />
@@ -67,7 +66,7 @@ function Drawing({ links, widthPx }: { links: Link[]; widthPx: number }) {
           <title>{`${link.from}: ${link.words}`}</title>
           <circle cx={at(i).x} cy={at(i).y} r={RANK_PX} />
           <text class="wait-number" x={at(i).x} y={at(i).y + 4} style={{ fontSize: "12.5px" }}>
-            {short(link.from, 8)}
+            {short(link.from.replace(/^ranks? /, link.from.length > 9 ? "" : "rank "), 9)}
           </text>
         </g>
       ))}
@@ -85,6 +84,10 @@ function Box({ at, words }: { at: Point; words: string }) {
       </text>
     </g>
   );
+}
+
+function waitOf(who: string): string {
+  return who.startsWith("ranks ") ? "wait" : "waits";
 }
 
 function short(words: string, most: number): string {

@@ -1,6 +1,6 @@
 import type { Incident, Job } from "../../api";
 import { kindName } from "../../pure/findings";
-import { capital, integer, moment, plural } from "../../pure/format";
+import { integer, moment, opening, plural } from "../../pure/format";
 import { isSilenced, timeWords, victimWords } from "../../pure/incidents";
 import * as store from "../../state/store";
 import { Mark } from "../mark";
@@ -58,7 +58,7 @@ function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
       <Mark kind={one.severity} label={one.severity} />
       <div>
         <p class="message">
-          <a href={store.link({ page: "incident", incident: one.id })}>{withCommands(capital(one.sentence))}</a>
+          <a href={store.link({ page: "incident", incident: one.id })}>{withCommands(opening(one.sentence))}</a>
         </p>
         {advice && one.advice !== "" && one.severity !== "info" && <p class="also">{withCommands(one.advice)}</p>}
         <p class="about">
@@ -77,7 +77,7 @@ function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
 export function Care({ one, nowMs }: { one: Incident; nowMs: number }) {
   return (
     <>
-      {one.acknowledged !== undefined && <span class="care">{one.acknowledged.by} looks after it</span>}
+      {one.acknowledged !== undefined && <span class="care">{one.acknowledged.by} {one.state === "firing" ? "looks" : "looked"} after it</span>}
       {isSilenced(one, nowMs) && <span class="care">silenced until {moment(Date.parse(one.silenced_until!), nowMs)}</span>}
       {one.notes.length > 0 && <span>{plural(one.notes.length, "note")}</span>}
     </>

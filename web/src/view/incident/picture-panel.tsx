@@ -1,6 +1,6 @@
 import { useMemo, useRef } from "preact/hooks";
 import type { CommunicatorDetail, Detail, FindingKind, IncidentDetail } from "../../api";
-import { callTable, circle, type CallTable } from "../../pure/calls";
+import { callTable, circle, lastCalls, type CallTable, type LastCalls } from "../../pure/calls";
 import { integer, plural, rankRanges } from "../../pure/format";
 import { culpritName } from "../../pure/incidents";
 import { hostRows, membersOf, picture, ROLE_WORDS, waitingSentence, type Member } from "../../pure/waits";
@@ -18,14 +18,16 @@ const WAITS = new Set<FindingKind>([
 
 /** Who waits for whom: the ranks around a circle, the circle of an order deadlock, the calls of a mismatch. Nothing for other kinds. */
 export function PicturePanel({ incident, details }: { incident: IncidentDetail; details: Detail[] }) {
-  const table = useMemo(() => callTable(details), [details]);
-  const links = circle(incident.culprits, store.communicatorNames.value);
+  const table = callTable(details);
+  const last = lastCalls(details);
+  const links = circle(incident.culprits, details, store.communicatorNames.value);
   const isCircle = incident.finding === "order_deadlock" && links.length > 1;
   const hasRanks = incident.comm !== "" && (WAITS.has(incident.finding) || (incident.finding === "order_deadlock" && !isCircle));
-  if (!isCircle && !hasRanks && table === undefined) return null;
+  if (!isCircle && !hasRanks && table === undefined && last === undefined) return null;
   return (
     <Panel id="who-waits" title={table !== undefined && !isCircle ? "The calls side by side" : "Who waits for whom"}>
       {table !== undefined && <Calls table={table} />}
+      {last !== undefined && <Last calls={last} />}
       {isCircle && <CircleDrawing links={links} />}
       {hasRanks && <Ranks incident={incident} />}
     </Panel>
@@ -46,6 +48,38 @@ function Calls({ table }: { table: CallTable }) {
                   {field.differs && <span aria-hidden="true">≠ </span>}
                   {field.words}
                   {field.differs && <span class="unseen"> (differs)</span>}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What the odd one called before, beside what another did. */
+function Last({ calls }: { calls: LastCalls }) {
+  return (
+    <div class="scroller" tabIndex={0} role="region" aria-label="The last calls">
+      <table class="calls">
+        <caption>The last calls of {calls.heads.join(" and ")}</caption>
+        <thead>
+          <tr>
+            <th scope="col">Call</th>
+            {calls.heads.map((head) => (
+              <th key={head} scope="col">{head}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {calls.rows.map((row) => (
+            <tr key={row.number}>
+              <th scope="row">#{row.number}</th>
+              {row.cells.map((cell, i) => (
+                <td key={i} class={row.differs ? "differs" : ""}>
+                  {row.differs && <span aria-hidden="true">≠ </span>}
+                  {cell || "–"}
                 </td>
               ))}
             </tr>

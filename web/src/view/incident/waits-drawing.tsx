@@ -10,7 +10,7 @@ export function WaitsDrawing({ drawn, label }: { drawn: Picture; label: string }
         </marker>
       </defs>
       {drawn.links.map((path, i) => (
-        <path key={i} class="wait-link" d={path} marker-end="url(#wait-head)" />
+        <path key={i} class="wait-link" d={path} {...(drawn.links.length <= MAX_HEADS ? { "marker-end": "url(#wait-head)" } : {})} />
       ))}
       {drawn.places.map((place) => (
         <Disc key={place.ranks[0]} place={place} />
@@ -19,14 +19,16 @@ export function WaitsDrawing({ drawn, label }: { drawn: Picture; label: string }
   );
 }
 
+/** More heads would run into one. */
+const MAX_HEADS = 24;
 const MIN_NUMBER_PX = 7;
 
 function Disc({ place }: { place: Place }) {
-  const { x, y, radius, ranks, folded, role, dead } = place;
+  const { x, y, radius, ranks, folded, role, dead, unheard } = place;
   const number = folded ? `${ranks.length}×` : String(ranks[0]);
   const fontPx = Math.min(13, radius * Math.min(1, 2.5 / number.length));
   return (
-    <g class={`wait-place role-${role}${dead ? " dead" : ""}${folded ? " folded" : ""}`} data-rank={folded ? undefined : ranks[0]} data-ranks={ranks.length}>
+    <g class={`wait-place role-${role}${dead ? " dead" : ""}${unheard ? " unheard" : ""}${folded ? " folded" : ""}`} data-rank={folded ? undefined : ranks[0]} data-ranks={ranks.length}>
       <title>{placeWords(place)}</title>
       {folded ? (
         <rect x={x - radius * 1.1} y={y - radius * 0.8} width={radius * 2.2} height={radius * 1.6} rx="3" />
@@ -58,7 +60,7 @@ const ROLES: Role[] = ["culprit", "waiting", "absent", "other"];
 
 /** Only what is in the drawing. */
 export function WaitsLegend({ drawn }: { drawn: Picture }) {
-  const roles = ROLES.filter((role) => drawn.places.some((place) => place.role === role));
+  const roles = ROLES.filter((role) => drawn.places.some((place) => place.role === role && !(role === "culprit" && place.unheard)));
   return (
     <ul class="ring-legend" aria-label="Legend">
       {roles.map((role) => (
@@ -71,6 +73,16 @@ export function WaitsLegend({ drawn }: { drawn: Picture }) {
           {ROLE_WORDS[role]}
         </li>
       ))}
+      {drawn.places.some((place) => place.unheard && place.role === "culprit") && (
+        <li>
+          <svg width="18" height="18" aria-hidden="true">
+            <g class="wait-place role-culprit unheard">
+              <circle cx="9" cy="9" r="6.5" />
+            </g>
+          </svg>
+          {ROLE_WORDS.absent}
+        </li>
+      )}
       {drawn.places.some((place) => place.dead) && (
         <li>
           <svg width="18" height="18" aria-hidden="true">

@@ -1,0 +1,107 @@
+// What a user sees comes a frame after what the user did, and on a busy machine much later. Every check reads the page
+// through these: each waits until what it says is so, and only then, or after PATIENCE_MS, compares. Nothing here keeps an
+// element: the page draws anew, and each look asks for it again.
+
+import assert from "node:assert/strict";
+
+/** Longer than anything takes on a machine that is busy with other work. What is never so fails that late. */
+export const PATIENCE_MS = 60_000;
+const LOOK_MS = 50;
+
+/** Asks until `ask` says yes (or yields anything but undefined and false); yields that, or undefined in the end. */
+export async function until(ask, patienceMs = PATIENCE_MS) {
+  const end = Date.now() + patienceMs;
+  for (;;) {
+    // In the middle of a navigation the page answers nothing: that is no answer, and no error.
+    const answer = await ask().catch(() => undefined);
+    if (answer !== undefined && answer !== false) return answer;
+    if (Date.now() > end) return undefined;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}
+
+/** Text of the first of `selector`, spaces as one; undefined if there is none now. */
+async function now(page, selector) {
+  const all = await page.locator(selector).evaluateAll((all) => all.slice(0, 1).map((one) => (one.innerText ?? one.textContent).trim().replace(/\s+/g, " ")));
+  return all[0];
+}
+
+/** Waits until the text of the first of `selector` matches. */
+export async function says(page, selector, words) {
+  await until(async () => words.test((await now(page, selector)) ?? ""));
+  assert.match((await now(page, selector)) ?? `no ${selector}`, words);
+}
+
+/** Waits until it is exactly that. */
+export async function reads(page, selector, expected) {
+  await until(async () => (await now(page, selector)) === expected);
+  assert.equal((await now(page, selector)) ?? `no ${selector}`, expected);
+}
+
+/** Text of the first of `selector`, as soon as there is any. */
+export async function text(page, selector) {
+  const seen = await until(async () => (await now(page, selector)) || undefined);
+  assert.ok(seen !== undefined, `no text in ${selector}`);
+  return seen;
+}
+
+/** Waits until there are so many. */
+export async function counts(page, selector, expected, what = selector) {
+  await until(async () => (await page.locator(selector).count()) === expected);
+  assert.equal(await page.locator(selector).count(), expected, what);
+}
+
+/** Waits until the attribute of the first of `selector` matches. */
+export async function has(page, selector, attribute, words) {
+  const ask = () => page.locator(selector).evaluateAll((all, attribute) => all.slice(0, 1).map((one) => one.getAttribute(attribute) ?? "")[0], attribute);
+  await until(async () => words.test((await ask()) ?? ""));
+  assert.match((await ask().catch(() => undefined)) ?? `no ${selector}`, words);
+}
+
+/** Waits until the address matches. */
+export async function goesTo(page, words) {
+  await until(async () => words.test(page.url()));
+  assert.match(page.url(), words);
+}
+
+/** Waits until the browser's tab says so. */
+export async function titled(page, words) {
+  await until(async () => words.test(await page.title()));
+  assert.match(await page.title(), words);
+}
+
+/** Waits until what `look` yields in the page, called with `argument`, equals `expected`. */
+export async function yields(page, look, expected, argument) {
+  const same = (seen) => JSON.stringify(seen) === JSON.stringify(expected);
+  await until(async () => same(await page.evaluate(look, argument)));
+  assert.deepEqual(await page.evaluate(look, argument), expected);
+}
+
+/** Waits until nothing is wider than the window. */
+export async function fits(page, what) {
+  const over = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  await until(async () => (await over()) <= 0);
+  const px = await over();
+  assert.ok(px <= 0, `${what}: ${px} px too wide`);
+}
+
+/** Presses the two keys one after the other until they lead there: the page takes them together only if they come together. */
+export async function chord(page, key, words) {
+  const there = await until(async () => {
+    await page.keyboard.press("g");
+    await page.keyboard.press(key);
+    return until(async () => words.test(page.url()), 2_000);
+  });
+  assert.ok(there, `g ${key} does not lead to ${words}`);
+}
+
+/** Waits until the page has drawn what it will draw: it is there, and asks for nothing that it does not show yet. */
+export async function drawn(page) {
+  await page.waitForFunction(() => {
+    const main = document.querySelector("main");
+    if (main === null || main.querySelector("h1") === null || main.querySelector(".loading") !== null) return false;
+    if (main.querySelector(".unreadable") !== null) return true;
+    if (main.querySelector(".panel, nav, .notice, .empty") === null) return false;
+    return [...main.querySelectorAll(".quiet, .notice")].every((one) => !/Asking/.test(one.textContent));
+  });
+}
