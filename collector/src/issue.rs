@@ -482,7 +482,10 @@ pub(crate) fn subject(record: &Record) -> (usize, usize) {
 
 #[inline(always)]
 pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8, op: u8) -> u32 {
-    (slot as u32 & 0xff) << 24 | u32::from(op) << 16 | (primitive as u32) << 8 | u32::from(datatype)
+    u32::try_from(slot & 0xff).unwrap_or_default() << 24
+        | u32::from(op) << 16
+        | (primitive as u32) << 8
+        | u32::from(datatype)
 }
 
 /// Payload bytes of a record's operation.

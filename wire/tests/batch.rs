@@ -11,9 +11,8 @@ use ringscope_wire::Primitive;
 use ringscope_wire::batch::{self, Batch, BatchError, FORMAT_VERSION};
 use sample::{golden, hex_dump};
 
-/// A batch with one of everything.
-fn full() -> Batch {
-    let operation = batch::Operation {
+fn operation() -> batch::Operation {
+    batch::Operation {
         local_id: 1 << 16,
         primitive: batch::Primitive::from(Primitive::ReduceScatter).into(),
         seq_number: 1,
@@ -32,39 +31,13 @@ fn full() -> Batch {
         start_known: true,
         stream: 2,
         group: 3,
-    };
-    let process = batch::Process {
-        key: "node-7/4242/1".into(),
-        identity: Some(batch::Identity { host: "node-7".into(), global_rank: Some(0), ..Default::default() }),
-        communicators: vec![communicator()],
-        counters: vec![batch::Counters {
-            local_id: 1 << 16,
-            primitive: batch::Primitive::AllReduce.into(),
-            issued_calls: 2,
-            issued_bytes: 8192,
-            busy_ns: 12,
-            captured_calls: 3,
-            captured_bytes: 96,
-            replayed_calls: 6,
-            replayed_bytes: 192,
-            ..Default::default()
-        }],
-        links: vec![batch::Link { local_id: 1 << 16, peer: 4, sent_bytes: 7168, ..Default::default() }],
-        in_flight: vec![operation],
-        last_completed: vec![operation],
-        dropped: vec![batch::Dropped { reason: "panic".into(), events: 1 }],
-        collector_state: batch::CollectorState::Fault.into(),
-        state: batch::ProcessState::Killed.into(),
-        ended_at_ns: Some(5),
-        level: batch::Level::Steps.into(),
-        profiler_version: 5,
-        plugin_chained: true,
-        calls_seen: true,
-        n_libraries: 1,
-        has_segment: true,
-        log_lacks: vec!["no GRAPH lines".into()],
-        completed_operations: Vec::new(),
-        summations: Vec::new(),
+    }
+}
+
+/// What a process says of its calls, and what it says when it is asked.
+fn asked() -> batch::Process {
+    let operation = operation();
+    batch::Process {
         open_calls: vec![batch::OpenCall {
             thread: 4243,
             function: "ncclGroupEnd".into(),
@@ -101,6 +74,46 @@ fn full() -> Batch {
         launched: true,
         segment_version: 5,
         collector_off_since_ns: Some(0),
+        ..Default::default()
+    }
+}
+
+/// A batch with one of everything.
+fn full() -> Batch {
+    let operation = operation();
+    let process = batch::Process {
+        key: "node-7/4242/1".into(),
+        identity: Some(batch::Identity { host: "node-7".into(), global_rank: Some(0), ..Default::default() }),
+        communicators: vec![communicator()],
+        counters: vec![batch::Counters {
+            local_id: 1 << 16,
+            primitive: batch::Primitive::AllReduce.into(),
+            issued_calls: 2,
+            issued_bytes: 8192,
+            busy_ns: 12,
+            captured_calls: 3,
+            captured_bytes: 96,
+            replayed_calls: 6,
+            replayed_bytes: 192,
+            ..Default::default()
+        }],
+        links: vec![batch::Link { local_id: 1 << 16, peer: 4, sent_bytes: 7168, ..Default::default() }],
+        in_flight: vec![operation],
+        last_completed: vec![operation],
+        dropped: vec![batch::Dropped { reason: "panic".into(), events: 1 }],
+        collector_state: batch::CollectorState::Fault.into(),
+        state: batch::ProcessState::Killed.into(),
+        ended_at_ns: Some(5),
+        level: batch::Level::Steps.into(),
+        profiler_version: 5,
+        plugin_chained: true,
+        calls_seen: true,
+        n_libraries: 1,
+        has_segment: true,
+        log_lacks: vec!["no GRAPH lines".into()],
+        completed_operations: Vec::new(),
+        summations: Vec::new(),
+        ..asked()
     };
     Batch {
         format_version: FORMAT_VERSION,
