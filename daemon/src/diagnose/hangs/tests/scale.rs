@@ -1,10 +1,9 @@
-//! What a look costs at 10 000 ranks. The times are printed; only an order of magnitude is asserted, for this runs
-//! unoptimized beside other tests.
+//! 10 000 ranks: the same answers, and no cost that grows with the square of the ranks (which would not end here). What
+//! a look costs is measured elsewhere, for nothing reads a clock in this room.
 
 use std::borrow::Cow;
 
 use super::build::{World, all_reduce, at, job, nothing, only};
-use crate::clock::monotonic;
 
 /// 10 000 ranks in three dimensions: one communicator of all, 1 250 of eight, and eight of 1 250.
 fn large() -> (World, u32) {
@@ -22,18 +21,14 @@ fn large() -> (World, u32) {
 }
 
 #[test]
-fn peace_costs_nearly_nothing() {
+fn peace_of_10_000_ranks_is_peace() {
     let (mut world, _) = large();
     world.look(1.0);
-    let begin = monotonic();
     nothing(&world.look(2.0));
-    let took = begin.elapsed();
-    println!("peace of 10 000 ranks: {took:?}");
-    assert!(took.as_millis() < 2_000);
 }
 
 #[test]
-fn a_hang_of_all_is_found_in_time() {
+fn one_missing_of_10_000_is_named() {
     let (mut world, all) = large();
     for rank in 0..9_999 {
         let calls: Vec<_> = (60..76).map(|number| all_reduce(number, at(0.0))).collect();
@@ -44,12 +39,9 @@ fn a_hang_of_all_is_found_in_time() {
     }
     world.stop(9_999);
     world.look(1.0);
-    let begin = monotonic();
     let verdict = world.look(2.0);
-    println!("one of 10 000 ranks missing: {:?}", begin.elapsed());
     assert_eq!(only(&verdict).culprits, [9_999]);
     assert_eq!(only(&verdict).victims.len(), 9_999);
-    assert!(begin.elapsed().as_secs() < 20);
 }
 
 #[test]
@@ -63,9 +55,6 @@ fn ranks_that_stand_at_as_many_numbers_do_not_square_the_cost() {
     }
     world.stop(0);
     world.look(1.0);
-    let begin = monotonic();
     let verdict = world.look(2.0);
-    println!("10 000 ranks at 10 000 numbers: {:?}", begin.elapsed());
     assert!(verdict.judgements.iter().any(|one| one.culprits == [0] && one.victims.len() == 9_999));
-    assert!(begin.elapsed().as_secs() < 20);
 }
