@@ -77,28 +77,36 @@ fn collective<'s>(
     numbers: &[u64],
 ) {
     let of = sight.communicator(communicator);
-    let mut behind = Vec::with_capacity(numbers.len());
-    for (at, number) in numbers.iter().enumerate() {
-        let node = building.place(Place::Behind { communicator, number: *number });
-        let call = building.place(Place::Collective { communicator, number: *number });
-        building.wait(call, node);
-        if let Some(lower) = at.checked_sub(1).and_then(|lower| behind.get(lower)) {
-            building.wait(node, *lower);
-        }
-        behind.push(node);
-    }
+    // Who is waited for from which of the numbers on.
+    let mut late: Vec<Vec<u32>> = vec![Vec::new(); numbers.len()];
     for (member, place) in of.members.iter().zip(0_u32..) {
         let reached = reached(sight, heads, communicator, place, member);
-        let first = numbers.partition_point(|number| *number < reached);
-        let Some(node) = behind.get(first) else { continue };
-        let to = awaited(sight, building, communicator, place);
-        building.wait(*node, to);
+        if let Some(late) = late.get_mut(numbers.partition_point(|number| *number < reached)) {
+            late.push(place);
+        }
     }
-    if let Some(first) = behind.first()
-        && of.members.len() < of.n_ranks as usize
-    {
-        let unseen = building.place(Place::Unseen { communicator });
-        building.wait(*first, unseen);
+    let mut lower = None;
+    let mut unseen = of.members.len() < of.n_ranks as usize;
+    for (number, late) in numbers.iter().zip(late) {
+        if !late.is_empty() || unseen {
+            let node = building.place(Place::Behind { communicator, number: *number });
+            if let Some(lower) = lower {
+                building.wait(node, lower);
+            }
+            for place in late {
+                let to = awaited(sight, building, communicator, place);
+                building.wait(node, to);
+            }
+            if std::mem::take(&mut unseen) {
+                let to = building.place(Place::Unseen { communicator });
+                building.wait(node, to);
+            }
+            lower = Some(node);
+        }
+        if let Some(lower) = lower {
+            let call = building.place(Place::Collective { communicator, number: *number });
+            building.wait(call, lower);
+        }
     }
 }
 

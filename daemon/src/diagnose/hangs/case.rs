@@ -106,7 +106,7 @@ impl<'s> Case<'_, 's, '_> {
             judgement.accused.push(accused);
             let it = self.sight.process(*process);
             let title = words::who(self.sight, *process, *rank);
-            if let Some(look) = it.look.filter(|look| is_recent(it, look.at_ns, judgement.began_at)) {
+            if let Some(look) = it.look.filter(|look| is_recent(look.at_ns, judgement.began_at)) {
                 let lines = words::look(look);
                 if !lines.is_empty() {
                     judgement.details.push(Detail { title, lines });
@@ -124,7 +124,7 @@ impl<'s> Case<'_, 's, '_> {
     /// What was seen of a process in short, to follow what it does: " in dataloader.py:214 __next__".
     pub(super) fn look_in_short(&self, process: u32, since: Option<Timestamp>) -> String {
         let it = self.sight.process(process);
-        let look = it.look.filter(|look| is_recent(it, look.at_ns, since));
+        let look = it.look.filter(|look| is_recent(look.at_ns, since));
         look.and_then(words::look_in_short).map(|what| format!(", {what}")).unwrap_or_default()
     }
 
@@ -139,7 +139,10 @@ impl<'s> Case<'_, 's, '_> {
         }));
     }
 
-    pub(super) fn tell(&mut self, judgement: Judgement, certain: bool) -> &mut Found {
+    pub(super) fn tell(&mut self, mut judgement: Judgement, certain: bool) -> &mut Found {
+        let culprits = std::mem::take(&mut judgement.culprits);
+        judgement.victims.retain(|victim| culprits.binary_search(victim).is_err());
+        judgement.culprits = culprits;
         self.found.push(Found { judgement, certain, innocent: None, number: None });
         let last = self.found.len() - 1;
         &mut self.found[last]
@@ -151,10 +154,12 @@ fn is_there(process: &Process<'_>) -> bool {
     process.life == super::scene::Life::Running && process.read_at.0 > 0
 }
 
-/// Whether a look is of this wait: not older than it.
-fn is_recent(_: &Process<'_>, at_ns: u64, since: Option<Timestamp>) -> bool {
-    since.is_none_or(|since| at_ns >= since.0)
+/// Whether a look is of this wait, and not of an earlier one. The clocks of two hosts may differ a little.
+fn is_recent(at_ns: u64, since: Option<Timestamp>) -> bool {
+    since.is_none_or(|since| at_ns.saturating_add(CLOCKS_DIFFER_NS) >= since.0)
 }
 
 /// Lines of the library that are shown with one judgement.
 const WARNINGS: usize = 8;
+/// See [`is_recent`].
+const CLOCKS_DIFFER_NS: u64 = 1_000_000_000;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::case::Case;
 use super::graph::At;
-use super::places::Place;
 use super::{p2p, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::list;
@@ -50,11 +49,22 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, nodes: &[u32]) {
             }
         }
     }
+    tell(case, nodes, &places, &by_place, &culprits, (first_place, is_even));
+}
+
+fn tell(
+    case: &mut Case<'_, '_, '_>,
+    nodes: &[u32],
+    places: &[u32],
+    by_place: &BTreeMap<u32, Vec<(u32, Option<u32>)>>,
+    culprits: &[(u32, Option<u32>, String)],
+    (first_place, is_even): (u32, bool),
+) {
     let communicator = case.node(first_place).place.communicator();
     let mut judgement = case.blank(FindingKind::OrderDeadlock, Some(communicator));
     judgement.began_at =
         places.iter().filter_map(|place| case.first_in(*place)).map(|first| first.since).max();
-    case.accuse(&mut judgement, &culprits);
+    case.accuse(&mut judgement, culprits);
     judgement.victims = case.graph.victims(nodes, &judgement.culprits);
     judgement.cause = if is_even { "circle" } else { "odd_order" };
     judgement.severity = Severity::Critical;
@@ -92,9 +102,8 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, nodes: &[u32]) {
     judgement
         .details
         .push(Detail { title: "The circle".to_owned(), lines: circle.into_iter().take(LINES).collect() });
-    judgement.details.extend(orders(case, &culprits));
-    let found = case.tell(judgement, true);
-    found.number = None;
+    judgement.details.extend(orders(case, culprits));
+    case.tell(judgement, true);
 }
 
 fn full_key(case: &Case<'_, '_, '_>, place: u32) -> String {
@@ -125,12 +134,6 @@ fn orders(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> V
             lines: order(*process),
         })
         .collect()
-}
-
-/// Whether nothing but the order of calls over several streams explains that a full call does not end: some ranks have
-/// called it before a call in another communicator, others after it.
-pub(super) fn may_be_order(case: &Case<'_, '_, '_>, places: &[u32]) -> bool {
-    places.iter().filter(|place| matches!(case.node(**place).place, Place::Collective { .. })).count() >= 2
 }
 
 /// Places of a circle in one sentence.

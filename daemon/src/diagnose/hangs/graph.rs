@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::absent;
 use super::places::{self, Place, Waiter};
-use super::sight::{Head, Sight};
+use super::sight::Sight;
 
 /// Who waits for whom.
 pub(super) struct Graph<'s> {
@@ -17,7 +17,6 @@ pub(super) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
     forward: Edges,
     backward: Edges,
-    heads: Vec<Vec<Head<'s>>>,
 }
 
 /// A place, with those who wait there.
@@ -63,7 +62,7 @@ impl<'s> Graph<'s> {
         let n = n_processes as usize + nodes.len();
         let backward = Edges::new(n, edges.iter().map(|(from, to)| (*to, *from)));
         let forward = Edges::new(n, edges.iter().copied());
-        Self { n_processes, nodes, forward, backward, heads }
+        Self { n_processes, nodes, forward, backward }
     }
 
     pub(super) fn at(&self, node: u32) -> At {
@@ -72,14 +71,6 @@ impl<'s> Graph<'s> {
 
     pub(super) fn node(&self, index: u32) -> &Node<'s> {
         &self.nodes[index as usize]
-    }
-
-    pub(super) fn heads(&self, process: u32) -> &[Head<'s>] {
-        &self.heads[process as usize]
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
     }
 
     /// The places that wait for this node themselves, not through others.

@@ -91,8 +91,9 @@ fn vote(sight: &Sight<'_, '_>, communicator: &Communicator<'_>, index: u32) -> O
         }
     }
     let (differ, hashes) = by_calls.iter().find(|(_, hashes)| hashes.len() > 1)?;
-    let agree = by_calls.range(..differ).filter(|(_, hashes)| hashes.values().any(|ranks| ranks.len() > 1));
-    let agree = agree.last().map_or(0, |(calls, _)| *calls);
+    let mut agree =
+        by_calls.range(..differ).filter(|(_, hashes)| hashes.values().any(|ranks| ranks.len() > 1));
+    let agree = agree.next_back().map_or(0, |(calls, _)| *calls);
     let most = hashes.values().max_by_key(|ranks| (ranks.len(), std::cmp::Reverse(ranks.first())))?;
     let mut odd: Vec<u32> = hashes.values().filter(|ranks| *ranks != most).flatten().copied().collect();
     odd.sort_unstable();

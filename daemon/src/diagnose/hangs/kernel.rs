@@ -17,7 +17,10 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     let sight = case.sight;
     for (host, index) in sight.scene.hosts.iter().zip(0_u32..) {
         let mut by_subject: BTreeMap<String, Vec<&KernelMessage>> = BTreeMap::new();
-        for message in &host.kernel {
+        // What was said before the job came is not about it.
+        let of_host = sight.scene.processes.iter().filter(|process| process.host == index);
+        let began = of_host.map(|process| process.started_at).min().unwrap_or_default();
+        for message in host.kernel.iter().filter(|message| message.at_ns >= began.0) {
             by_subject.entry(subject_key(message)).or_default().push(message);
         }
         for (key, messages) in by_subject {
@@ -44,7 +47,9 @@ fn fault(case: &mut Case<'_, '_, '_>, host: &Host<'_>, index: u32, key: &str, me
             vec![words::culprit(sight, process, rank.map(|(_, rank)| rank), "is hit by it".to_owned())];
     }
     let is_gone = hit.is_some_and(|(process, _)| sight.process(process).life == Life::Killed);
-    judgement.severity = if is_fatal(last) || is_gone { Severity::Critical } else { Severity::Warning };
+    // Another job's process that ran out of memory is no fault of the host.
+    let hits = is_fatal(last) && (hit.is_some() || last.kind() != Kind::OutOfMemory);
+    judgement.severity = if hits || is_gone { Severity::Critical } else { Severity::Warning };
     let of = hit.map(|(process, rank)| words::who(sight, process, rank.map(|(_, rank)| rank)));
     let of = of.map(|of| format!("; it hits {of}")).unwrap_or_default();
     let times = match messages.len() {

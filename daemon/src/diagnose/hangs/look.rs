@@ -256,7 +256,8 @@ fn follows(later: &Found, root: &Found) -> bool {
         });
     // A wait for the dead, an error that they leave, a host's ranks that are unheard.
     let is_nearer = rank(other.kind) < rank(one.kind);
-    is_after || all_explained && is_nearer
+    // A warning about who is already to blame for worse adds to that.
+    is_after || all_explained && (is_nearer || other.severity > one.severity)
 }
 
 /// The nearer to a cause, the lower: kernel, death, other calls, circles, then who has not come, then what stands.

@@ -1,12 +1,12 @@
 //! Somebody has not come: to a collective call, a transfer, an init, a split or a destroy that others are in.
 
-use super::case::{Case, Found};
+use super::case::Case;
 use super::places::{self, Place};
 use super::scene::{Life, MemberState};
 use super::sight::Blind;
 use super::sinks::{Group, Manner};
 use super::verdict::Judgement;
-use super::{init, waiting, words};
+use super::{init, p2p, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::list;
 
@@ -26,9 +26,22 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     judgement.message = message(case, group, &culprits, judgement.victims.len());
     judgement.advice = advice(case, group, judgement.cause);
     already_called(case, group, &mut judgement);
+    if matches!(place, Place::Init { .. }) {
+        judgement.details.extend(init::phases(case, place.communicator()));
+    }
+    let unequal = p2p::unequal(case, group.place);
+    judgement.details.extend(p2p::detail(case, group.place));
     calls_of(case, group, &mut judgement);
     case.warnings(place.communicator(), &mut judgement);
     let number = number_of(place);
+    if unequal {
+        // It has made as many calls as the other side, of other sizes: it will not come.
+        judgement.severity = Severity::Critical;
+        judgement.cause = "size";
+        judgement.message.push_str("; both sides have made as many calls, of different sizes");
+        case.tell(judgement, true);
+        return;
+    }
     match group.manner {
         Manner::Dead => {}
         Manner::Stopped | Manner::Left => {
@@ -234,11 +247,4 @@ fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
 /// Whether a process is there at all.
 pub(super) fn lives(life: Life) -> bool {
     matches!(life, Life::Running | Life::Imported)
-}
-
-impl Found {
-    /// Marks it as a wait that may be healthy.
-    pub(super) fn may_be_healthy(&mut self, lasted: std::time::Duration) {
-        self.innocent = Some(lasted);
-    }
 }

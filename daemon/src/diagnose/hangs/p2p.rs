@@ -113,6 +113,17 @@ pub(super) fn detail(case: &mut Case<'_, '_, '_>, place: u32) -> Option<Detail> 
     pairs(case, communicator, from, to)
 }
 
+/// Whether both sides have made as many calls, of other sizes: what was sent has ended, and the receive waits for more.
+pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
+    let Place::Pair { communicator, from, to } = case.node(place).place else { return false };
+    let pair = |rank: u32, is_send: bool, peer: u32| {
+        let member = case.sight.member(communicator, case.sight.by_rank(communicator, rank)?);
+        member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
+    };
+    let both = pair(from, true, to).zip(pair(to, false, from));
+    both.is_some_and(|(sent, received)| sent.calls == received.calls && sent.hash != received.hash)
+}
+
 fn amount(operation: &super::scene::Operation) -> String {
     let signature = words::signature(&operation.signature);
     signature

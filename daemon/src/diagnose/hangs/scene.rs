@@ -14,9 +14,9 @@ use crate::clock::Timestamp;
 /// processes; of ended processes those that still are members of a communicator that others use, or ended lately.
 #[derive(Debug, Default)]
 pub struct Scene<'a> {
-    /// Our clock.
+    /// Our clock. Of an import: the newest time that its files tell, for nothing is known of what came after.
     pub now: Timestamp,
-    /// The job. Empty never.
+    /// The job. Never empty.
     pub job: &'a str,
     /// Its hosts, in any order; [`Process::host`] points here.
     pub hosts: Vec<Host<'a>>,
@@ -196,7 +196,7 @@ pub struct Member<'a> {
     /// Whether anything tells when its operations end (the profiler, or CUDA events).
     pub completion_known: bool,
     /// Collective calls so far (`CallSequence.calls`), and the hash over their signatures. Absent: its calls are not
-    /// numbered.
+    /// numbered, or some of them were lost, so that numbers and hashes mean nothing any more.
     pub calls: Option<Calls>,
     /// The hash after so many calls, ascending, the newest ones that are known.
     pub marks: Cow<'a, [Mark]>,

@@ -40,7 +40,11 @@ pub(super) fn fill(sight: &Sight<'_, '_>, verdict: &mut Verdict, found: &[Found]
         {
             worse(verdict.communicators.get_mut(communicator as usize), condition);
         }
-        for process in &judgement.culprits {
+        // Of whom nobody knows, nobody knows: an accusation would need more.
+        let is_known = |process: &&u32| {
+            judgement.kind != FindingKind::Waiting || sight.blind(sight.process(**process)).is_none()
+        };
+        for process in judgement.culprits.iter().filter(is_known) {
             worse(verdict.processes.get_mut(*process as usize), condition);
         }
         for process in &judgement.victims {

@@ -41,7 +41,7 @@ pub(super) fn tell(
     let found = case.tell(judgement, false);
     found.number = number;
     if knows && !limits.is_init {
-        found.may_be_healthy(age);
+        found.innocent = Some(age);
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the judge says, in words: who, in which call, since when, and what a process does instead.
 
-use std::time::Duration;
-
 use ringscope_wire::{Datatype, Primitive, batch};
 
 use super::scene::{Communicator, Life, Operation, Process, Signature};
@@ -208,11 +206,6 @@ pub(super) fn look(look: &batch::Look) -> Vec<String> {
 pub(super) fn look_in_short(told: &batch::Look) -> Option<String> {
     let first = look(told).into_iter().next()?;
     first.split_once(": ").map(|(_, what)| what.to_owned())
-}
-
-/// "for 12 s".
-pub(super) fn for_time(time: Duration) -> String {
-    format!("for {}", duration(time))
 }
 
 fn non_empty(text: &str) -> Option<&str> {

@@ -27,7 +27,9 @@ pub(super) struct World {
 pub(super) const START: u64 = 1_763_820_000_000_000_000;
 
 pub(super) fn at(seconds: f64) -> Timestamp {
-    Timestamp(START.saturating_add_signed((seconds * 1e9) as i64))
+    let apart = Duration::from_secs_f64(seconds.abs()).as_nanos();
+    let apart = u64::try_from(apart).unwrap();
+    Timestamp(if seconds < 0.0 { START - apart } else { START + apart })
 }
 
 pub(super) fn leak(text: String) -> &'static str {

@@ -1,8 +1,10 @@
+//! Scenes in which each kind has to be found, and healthy ones that look like them.
+
 mod build;
 mod comes_not;
 mod ends;
 mod nested;
 mod order;
 mod other_calls;
-mod speed;
+mod scale;
 mod stands_still;

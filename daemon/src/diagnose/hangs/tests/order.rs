@@ -1,1 +1,193 @@
+//! Orders: circles over communicators, and sends and receives that do not match.
 
+use std::borrow::Cow;
+
+use ringscope_wire::Primitive;
+
+use super::super::Question;
+use super::super::scene::{OpenCall, OperationState, Pair};
+use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
+use crate::api::{FindingKind, Severity};
+
+fn two_comms(world: &mut World, n: u32) -> (u32, u32) {
+    let all: Vec<u32> = (0..n).collect();
+    (world.comm("aaaa", "tensor", &all), world.comm("bbbb", "data", &all))
+}
+
+/// Calls in both, the second one behind the first on the same stream.
+fn both(world: &mut World, rank: u32, first: u32, second: u32) {
+    world.call(first, rank, all_reduce(60, at(0.0)));
+    world.call(second, rank, all_reduce(60, at(0.001)));
+}
+
+#[test]
+fn swapped_orders_on_one_stream_are_a_circle_and_the_odd_rank_is_named() {
+    let mut world = job(4);
+    let (one, other) = two_comms(&mut world, 4);
+    for rank in [0, 1, 3] {
+        both(&mut world, rank, one, other);
+    }
+    both(&mut world, 2, other, one);
+    nothing(&world.look(1.0));
+    let verdict = world.look(2.0);
+    assert_eq!(found(&verdict), [(FindingKind::OrderDeadlock, Severity::Critical, "odd_order", vec![2])]);
+    let judgement = only(&verdict);
+    assert_eq!(judgement.victims, [0, 1, 3]);
+    assert_eq!(
+        judgement.message,
+        "rank 2 (host-0, pid 4002) calls in another order than the others, and all wait for each other: ranks 0, 1 and 3 in \
+         all_reduce #60 of aaaa (tensor) and rank 2 in all_reduce #60 of bbbb (data)"
+    );
+}
+
+#[test]
+fn two_that_wait_for_each_other_are_both_named() {
+    let mut world = job(2);
+    let (one, other) = two_comms(&mut world, 2);
+    // Nobody has made its second call: each one's thread waits for the first.
+    world.call(one, 0, all_reduce(60, at(0.0)));
+    world.call(other, 1, all_reduce(60, at(0.0)));
+    let verdict = world.until(2);
+    assert_eq!(found(&verdict), [(FindingKind::OrderDeadlock, Severity::Critical, "circle", vec![0, 1])]);
+    assert!(only(&verdict).message.contains("wait for each other: rank 0 in all_reduce #60 of aaaa"));
+}
+
+#[test]
+fn the_same_order_everywhere_is_no_circle() {
+    let mut world = job(4);
+    let (one, other) = two_comms(&mut world, 4);
+    for rank in 0..4 {
+        both(&mut world, rank, one, other);
+    }
+    nothing(&world.until(4));
+    world.look(20.0);
+    let verdict = world.look(21.0);
+    assert_eq!(only(&verdict).kind, FindingKind::TransferStalled);
+}
+
+#[test]
+fn orders_that_differ_over_streams_are_suspected_once_nothing_moves() {
+    let mut world = job(4);
+    let (one, other) = two_comms(&mut world, 4);
+    for rank in 0..4 {
+        let (first, second) = if rank == 1 { (other, one) } else { (one, other) };
+        let on = |comm| if comm == one { 1 } else { 2 };
+        let mut call = all_reduce(60, at(0.0));
+        call.stream = on(first);
+        world.call(first, rank, call);
+        call.issued_at = at(0.001);
+        call.stream = on(second);
+        world.call(second, rank, call);
+    }
+    world.look(10.0);
+    world.look(11.0);
+    let verdict = world.look(12.0);
+    assert_eq!(found(&verdict), [(FindingKind::OrderDeadlock, Severity::Critical, "odd_order", vec![1])]);
+}
+
+#[test]
+fn a_group_that_does_not_end_holds_all_back() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "", &[0, 1, 2, 3]);
+    world.enter(comm, 0..3);
+    let queued =
+        super::super::scene::Operation { state: OperationState::Queued, group: 9, ..all_reduce(60, at(0.0)) };
+    world.call(comm, 3, queued);
+    let verdict = world.until(3);
+    assert_eq!(only(&verdict).culprits, [3]);
+    // Within ncclGroupEnd it is handed over: then all are in.
+    let call = OpenCall { function: Cow::Borrowed("ncclGroupEnd"), communicator: None, entered_at: at(0.0) };
+    world.process(3).open_calls.to_mut().push(call);
+    nothing(&world.look(4.0));
+}
+
+#[test]
+fn a_send_that_was_left_out_is_named_and_not_called_a_circle() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "pipeline", &[0, 1, 2, 3]);
+    world.call(comm, 2, transfer(Primitive::Recv, 1, at(0.0)));
+    world.enter(comm, [0, 1, 3]);
+    let asks = world.look(1.0).asks;
+    assert!(asks.iter().any(|ask| ask.process == 1 && ask.what == Question::Pairs { communicator: comm }));
+    let verdict = world.look(2.0);
+    assert_eq!(found(&verdict), [(FindingKind::P2pUnmatched, Severity::Critical, "no_send", vec![1])]);
+    let judgement = only(&verdict);
+    assert_eq!(
+        judgement.message,
+        "rank 1 (host-0, pid 4001) has not called the send for rank 2, which receives from it in c0ffee (pipeline) since \
+         14:00:00 UTC, and is in all_reduce #60 of c0ffee (pipeline); 3 others wait"
+    );
+    let pair = |is_send, peer, calls| Pair { is_send, peer, calls, bytes: calls * 256, hash: 1 };
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(true, 2, 3)]);
+    world.member(comm, 2).pairs = Cow::Owned(vec![pair(false, 1, 4)]);
+    let verdict = world.look(3.0);
+    let lines = &only(&verdict).details[0].lines;
+    assert_eq!(lines[0], "rank 1 has called send 3 times, 768 bytes");
+}
+
+#[test]
+fn another_size_is_named() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "", &[0, 1]);
+    world.call(comm, 0, transfer(Primitive::Send, 1, at(0.0)));
+    let mut receive = transfer(Primitive::Recv, 0, at(0.0));
+    receive.signature.count = 65;
+    receive.bytes = 260;
+    world.call(comm, 1, receive);
+    let verdict = world.until(2);
+    assert_eq!(found(&verdict), [(FindingKind::P2pUnmatched, Severity::Critical, "size", vec![0, 1])]);
+    assert!(only(&verdict).message.contains("sends 64 float32 to rank 1"), "{}", only(&verdict).message);
+    assert!(only(&verdict).message.contains("receives 65 float32 from rank 0"));
+}
+
+#[test]
+fn a_pipeline_waits_for_its_first_stage_by_design() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "pipeline", &[0, 1, 2, 3]);
+    for rank in 1..4 {
+        world.call(comm, rank, transfer(Primitive::Recv, rank - 1, at(0.0)));
+    }
+    let verdict = world.until(3);
+    // All stages wait for the first, whose program computes: one wait, one name, nothing critical.
+    assert_eq!(found(&verdict), [(FindingKind::Waiting, Severity::Info, "asleep", vec![0])]);
+    assert_eq!(only(&verdict).victims, [1, 2, 3]);
+}
+
+#[test]
+fn two_that_both_receive_first_are_a_circle() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "", &[0, 1]);
+    world.call(comm, 0, transfer(Primitive::Recv, 1, at(0.0)));
+    world.call(comm, 1, transfer(Primitive::Recv, 0, at(0.0)));
+    let verdict = world.until(2);
+    assert_eq!(found(&verdict), [(FindingKind::OrderDeadlock, Severity::Critical, "circle", vec![0, 1])]);
+}
+
+#[test]
+fn sends_and_receives_of_one_group_do_not_wait_for_each_other() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "", &[0, 1]);
+    for (rank, peer) in [(0, 1), (1, 0)] {
+        for primitive in [Primitive::Recv, Primitive::Send] {
+            let call = super::super::scene::Operation { group: 4, ..transfer(primitive, peer, at(0.0)) };
+            world.call(comm, rank, call);
+        }
+    }
+    nothing(&world.until(4));
+}
+
+#[test]
+fn a_receive_that_waits_for_more_than_was_sent_is_named() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "", &[0, 1]);
+    world.call(comm, 1, transfer(Primitive::Recv, 0, at(0.0)));
+    let pair = |is_send, peer, hash| Pair { is_send, peer, calls: 4, bytes: 1_000 + hash, hash };
+    world.member(comm, 0).pairs = Cow::Owned(vec![pair(true, 1, 7)]);
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(false, 0, 8)]);
+    let verdict = world.until(2);
+    assert_eq!(found(&verdict), [(FindingKind::P2pUnmatched, Severity::Critical, "size", vec![0])]);
+    assert!(only(&verdict).message.ends_with("both sides have made as many calls, of different sizes"));
+    // With one call less it has merely not come yet.
+    world.member(comm, 0).pairs = Cow::Owned(vec![Pair { calls: 3, ..pair(true, 1, 7) }]);
+    assert_eq!(found(&world.look(3.0)), [(FindingKind::Waiting, Severity::Info, "asleep", vec![0])]);
+}
