@@ -262,7 +262,7 @@ impl Hub {
             state.put_questions(now);
         }
         // What hardware means is judged at the next tick, with that of all hosts.
-        if changes.hardware {
+        if changes.hardware || !changes.kernels.is_empty() {
             state.change.hardware();
         }
         state.note_collectors(&changes.facts);
