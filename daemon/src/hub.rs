@@ -12,6 +12,8 @@ mod inquiries;
 mod levels;
 mod relational;
 mod sampling;
+#[cfg(test)]
+mod tests;
 mod unsaved;
 mod versions;
 
@@ -262,11 +264,11 @@ impl Hub {
             let State { model, diagnosis, .. } = state;
             diagnosis.update_jobs(model, Some(&changes.alarmed), now)
         };
-        if !waits.is_empty() {
+        if !changes.alarmed.is_empty() {
             state.put_questions(now);
         }
         // What hardware means is judged at the next tick, with that of all hosts.
-        if changes.hardware {
+        if changes.hardware || !changes.kernels.is_empty() {
             state.change.hardware();
         }
         state.note_collectors(&changes.facts);
@@ -312,7 +314,7 @@ impl Hub {
 impl State {
     /// Asks what judges want to know, and raises the levels that they need.
     fn put_questions(&mut self, now: Timestamp) {
-        let left_out = self.inquiries.want(self.diagnosis.wanted(), &self.model, now);
+        let left_out = self.inquiries.want(self.diagnosis.take_wanted().iter(), &self.model, now);
         self.diagnosis.leave_out("inquiry_limit", left_out);
         self.levels.raise(self.diagnosis.raised(), now);
     }

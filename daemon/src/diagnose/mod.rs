@@ -226,9 +226,9 @@ impl Diagnosis {
         self.standings(communicator.job())?.communicators.get(&communicator.id())
     }
 
-    /// What judges would like to know of processes.
-    pub fn wanted(&self) -> impl Iterator<Item = &Wanted> {
-        self.jobs.wanted()
+    /// Takes what judges would like to know of processes: each question is there once.
+    pub fn take_wanted(&mut self) -> Vec<Wanted> {
+        self.jobs.take_wanted()
     }
 
     /// Counts what somebody else had no room for.

@@ -31,10 +31,8 @@ pub struct Changes {
     pub alarming: BTreeSet<GroupId>,
     /// Whether the hardware of some host changed, beside what it counts.
     pub hardware: bool,
-    /// Jobs in which something changed that hangs are judged by.
-    pub stirred: BTreeSet<Name>,
-    /// Those of them that shall not wait for the next tick: somebody ended or was stopped, an error, an answer to what
-    /// was asked.
+    /// Jobs that shall not wait for the next tick: somebody ended or was stopped, an error, an answer to what was
+    /// asked, a word of the kernel.
     pub alarmed: BTreeSet<Name>,
     /// Hosts of which the kernel said something new.
     pub kernels: BTreeSet<Name>,
@@ -97,9 +95,6 @@ impl Model {
         let ended = was_alive && known.ended.is_some();
         if let Some(identity) = &known.identity {
             merged.alarming |= ended;
-            if merged.facts || merged.calls || merged.alarming || !merged.counted.is_empty() {
-                changes.stirred.insert(Arc::clone(&identity.job));
-            }
             if merged.alarming {
                 changes.alarmed.insert(Arc::clone(&identity.job));
             }

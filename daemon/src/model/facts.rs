@@ -185,6 +185,11 @@ impl Facts {
         })
     }
 
+    /// Whether the library gave it up, or said that something is wrong with it.
+    pub(super) fn went_wrong(&self) -> bool {
+        self.error.is_some() || self.state >= LocalState::Aborted
+    }
+
     /// This, the newer word, over an older one: what it leaves open stays as it was, and nothing ends twice.
     pub(super) fn over(self, older: Self) -> Self {
         let created = match (self.created, older.created) {

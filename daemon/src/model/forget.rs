@@ -45,7 +45,6 @@ impl Model {
             if let Some(process) = self.processes.get_mut(&id) {
                 process.was_stale = !process.was_stale;
                 changes.communicators.extend(process.joined());
-                changes.stirred.extend(process.identity.as_ref().map(|identity| Arc::clone(&identity.job)));
             }
         }
     }

@@ -81,6 +81,7 @@ impl Model {
             changes.kernels.insert(Arc::clone(&host));
         }
         self.losses.add_many("kernel_message_limit", batch.kernel.len().saturating_sub(MAX_TOLD_KERNEL));
+        let mut is_new = false;
         for told in batch.kernel.iter().take(MAX_TOLD_KERNEL) {
             if kernel.knows(told) || now.since(Timestamp(told.at_ns)) >= KERNEL_KEPT {
                 continue;
@@ -91,6 +92,12 @@ impl Model {
             }
             kernel.messages.push_back(KernelMessage { told: told.clone(), heard: now });
             changes.kernels.insert(Arc::clone(&host));
+            is_new = true;
+        }
+        if is_new {
+            let processes = self.hosts.get(&host).into_iter().flatten();
+            let identities = processes.filter_map(|id| self.processes.get(id)?.identity.as_ref());
+            changes.alarmed.extend(identities.map(|identity| Arc::clone(&identity.job)));
         }
     }
 

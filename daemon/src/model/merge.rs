@@ -68,7 +68,9 @@ impl Process {
         merged.collector = self.merge_collector(told, replaces, word);
         merged.facts |= merged.collector;
         for communicator in &told.communicators {
-            if self.merge_communicator(communicator, word) {
+            let (changed, alarming) = self.merge_communicator(communicator, word);
+            merged.alarming |= alarming;
+            if changed {
                 merged.facts = true;
                 merged.changed.push(communicator.local_id);
             }
@@ -201,10 +203,11 @@ impl Process {
         Some(local)
     }
 
-    fn merge_communicator(&mut self, told: &batch::Communicator, word: &mut Word<'_>) -> bool {
-        let Some(facts) = Facts::told(told, word) else { return false };
+    /// Returns whether anything changed, and whether something went wrong with it.
+    fn merge_communicator(&mut self, told: &batch::Communicator, word: &mut Word<'_>) -> (bool, bool) {
+        let Some(facts) = Facts::told(told, word) else { return (false, false) };
         let stamp = word.stamp;
-        let Some(local) = self.local(told.local_id, word) else { return false };
+        let Some(local) = self.local(told.local_id, word) else { return (false, false) };
         let newer = stamp.replaces(local.stamp);
         let before = local.facts.take();
         let merged = match before.clone() {
@@ -216,8 +219,9 @@ impl Process {
             local.stamp = stamp;
         }
         let changed = before.as_ref() != Some(&merged);
+        let went_wrong = merged.went_wrong() && !before.as_ref().is_some_and(Facts::went_wrong);
         local.facts = Some(merged);
-        changed
+        (changed, went_wrong)
     }
 
     fn merge_counters(

@@ -29,7 +29,8 @@ pub struct Settings {
     pub init_told: Duration,
     /// See `init_told`.
     pub init_critical: Duration,
-    /// An agent that was not heard for so long cannot prove that something is absent.
+    /// An agent that was not heard for so long cannot prove that something is absent. One that has nothing to tell
+    /// speaks every five seconds.
     pub unheard_after: Duration,
     /// A host of which no agent was heard for so long is lost.
     pub host_lost_after: Duration,
@@ -50,7 +51,7 @@ impl Default for Settings {
             start_critical: Duration::from_secs(300),
             init_told: Duration::from_secs(30),
             init_critical: Duration::from_secs(120),
-            unheard_after: Duration::from_secs(5),
+            unheard_after: Duration::from_secs(8),
             host_lost_after: Duration::from_secs(15),
             look: true,
         }

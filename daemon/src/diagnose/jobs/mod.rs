@@ -126,7 +126,11 @@ impl Jobs {
         for (reason, events) in &verdict.left_out {
             count(&mut self.left_out, reason, *events);
         }
-        (watched.wanted, watched.raise) = told::wanted(&verdict, &taken);
+        let (wanted, raise) = told::wanted(&verdict, &taken);
+        // A judge asks once: what nobody has taken yet is still wanted.
+        watched.wanted.extend(wanted);
+        watched.wanted.truncate(WANTED_MAX);
+        watched.raise = raise;
         let judgements = told::judgements(&verdict, &taken);
         watched.standings = told::standings(&mut verdict, &taken);
         Some(Look { job: Arc::clone(name), judgements })
@@ -137,9 +141,9 @@ impl Jobs {
         self.watched.get(job).map(|watched| &watched.standings)
     }
 
-    /// Every question of all jobs.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = &Wanted> {
-        self.watched.values().flat_map(|watched| &watched.wanted)
+    /// Every question of all jobs, once.
+    pub(super) fn take_wanted(&mut self) -> Vec<Wanted> {
+        self.watched.values_mut().flat_map(|watched| std::mem::take(&mut watched.wanted)).collect()
     }
 
     /// The jobs of which more is to be asked of their libraries.
@@ -178,6 +182,8 @@ fn pause(n_processes: usize) -> Duration {
     PAUSE + each.saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX))
 }
 
+/// Questions of one job that wait to be put; those of a few looks.
+const WANTED_MAX: usize = 256;
 /// Time between two looks at a small job.
 const PAUSE: Duration = Duration::from_millis(200);
 /// A job is over for good that long after its last process ended: longer than anything is told of that has ended.

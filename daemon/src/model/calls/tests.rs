@@ -57,7 +57,6 @@ fn a_sequence_grows_and_an_older_word_changes_nothing() {
     let told = |sequence| Process { sequences: vec![sequence], ..cluster.word(0) };
     let newer = batch(3, 4, vec![told(sequence(&cluster, 130, 7, &[64, 128]))]);
     let changes = model.apply(&newer, at(4));
-    assert_eq!(changes.stirred, [Name::from("train")].into());
     assert_eq!((changes.counters, changes.alarmed.len()), ([cluster.key(0)].into(), 0));
     assert_eq!(model.apply(&newer, at(4)), Changes::default(), "a repetition");
     let older = batch(2, 3, vec![told(sequence(&cluster, 70, 5, &[64]))]);
@@ -94,7 +93,7 @@ fn open_calls_are_as_the_newest_word_says() {
     assert_eq!(&*process.open_calls()[0].function, "ncclAllReduce", "an older word changes nothing");
     let returned = Process { last_returned_at_ns: Some(at(5).0), ..told(vec![]) };
     let changes = model.apply(&batch(4, 5, vec![returned]), at(5));
-    assert!(changes.stirred.contains("train"));
+    assert!(changes.counters.contains(&cluster.key(0)), "the store shall have it");
     let process = model.process(&cluster.key(0)).unwrap();
     assert!(process.open_calls().is_empty());
     assert_eq!(process.last_returned(), Some(at(5)));
@@ -242,7 +241,7 @@ fn errors_and_switches_are_facts() {
     process.collector_state = CollectorState::Off.into();
     process.collector_off_since_ns = Some(at(3).0);
     let changes = model.apply(&batch(2, 4, vec![process]), at(4));
-    assert!(changes.facts.contains(&cluster.key(0)));
+    assert!(changes.facts.contains(&cluster.key(0)) && changes.alarmed.contains("train"));
     let facts = local(&model, &cluster, 0).facts().unwrap();
     assert_eq!((facts.error.as_ref().unwrap().code, facts.warnings.len()), (6, 8));
     assert_eq!(dropped(&model, "warning_limit"), 12);

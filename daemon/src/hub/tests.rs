@@ -1,0 +1,106 @@
+//! What agents hear from the hub when somebody waits.
+
+use std::time::Duration;
+
+use ringscope_wire::batch::{Activity, Batch, CallSequence, CollectorState, Inquiry, Look, Process};
+
+use super::Hub;
+use crate::api::{FindingKind, FindingState, Severity};
+use crate::clock::Timestamp;
+use crate::model::build::{Cluster, at, batch};
+use crate::store::Restored;
+
+/// Rank 1 is stopped while rank 0 is in a call since the tenth second.
+fn told(cluster: &Cluster, rank: u32, s: u64, look: Option<Look>) -> Process {
+    let state = if rank == 1 { "T" } else { "S" };
+    let mut process = Process {
+        collector_state: CollectorState::On.into(),
+        segment_version: 5,
+        activity: Some(Activity { state: state.to_owned(), cpu_ns: s, read_at_ns: at(s).0 }),
+        look: look.filter(|_| rank == 1),
+        ..cluster.process(rank)
+    };
+    let calls = 5 + u64::from(rank == 0);
+    process.sequences =
+        vec![CallSequence { local_id: cluster.local_id, calls, hash: calls, marks: Vec::new() }];
+    if rank == 0 {
+        let mut open = cluster.operation(5, 10, None);
+        open.call_number = Some(5);
+        open.start_known = true;
+        process.in_flight = vec![open];
+    }
+    process
+}
+
+fn batch_of(cluster: &Cluster, seq_number: u64, s: u64, look: Option<&Look>) -> Batch {
+    batch(seq_number, s, (0..2).map(|rank| told(cluster, rank, s, look.cloned())).collect())
+}
+
+/// Seconds pass; returns what the agent was asked.
+fn pass(hub: &Hub, cluster: &Cluster, seconds: std::ops::Range<u64>, look: Option<&Look>) -> Vec<Inquiry> {
+    let mut asked = Vec::new();
+    for s in seconds {
+        let taken = hub.ingest(&batch_of(cluster, s, s, look), at(s));
+        asked.extend(taken.reply.inquiries);
+        hub.tick(Timestamp(at(s).0 + 100_000_000));
+    }
+    asked.dedup();
+    asked
+}
+
+#[test]
+fn the_agent_of_a_culprit_is_asked_and_its_answer_is_evidence() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let asked = pass(&hub, &cluster, 10..16, None);
+    let looks: Vec<&Inquiry> = asked.iter().filter(|asked| asked.look).collect();
+    assert_eq!(looks.len(), 1, "{asked:?}");
+    assert_eq!(looks[0].process, cluster.key(1));
+    let id = looks[0].id.clone();
+    let seen = |asked: &[Inquiry]| asked.iter().filter(|asked| asked.look && asked.id != id).count();
+    let answer = Look { at_ns: at(16).0, inquiry: id.clone(), ..Look::default() };
+    let asked = pass(&hub, &cluster, 16..60, Some(&answer));
+    assert_eq!(seen(&asked), 0, "asked once");
+    hub.read(|_, diagnosis| {
+        let found: Vec<_> = diagnosis.firing().filter(|found| found.severity == Severity::Critical).collect();
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!((found[0].finding, found[0].rank), (FindingKind::RankMissing, Some(1)));
+    });
+}
+
+#[test]
+fn a_hub_that_starts_again_keeps_the_finding_until_its_agents_have_spoken() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    pass(&hub, &cluster, 10..16, None);
+    let (processes, findings) = hub.read(|model, diagnosis| {
+        let keys = [cluster.key(0), cluster.key(1)];
+        let kept = keys.iter().flat_map(|key| [model.process_facts(key), model.process_counters(key)]);
+        (kept.flatten().collect(), diagnosis.findings().cloned().collect())
+    });
+    let again = Hub::new(Duration::from_secs(1));
+    let agents = vec![crate::store::AgentRow {
+        agent_id: "agent".to_owned(),
+        host: "host-0".to_owned(),
+        last_seq: 15,
+        last_seen_ns: at(15).0.cast_signed(),
+    }];
+    again.restore(Restored { agents, processes, findings, ..Restored::default() }, at(18));
+    let fires = |hub: &Hub| {
+        hub.read(|_, diagnosis| {
+            let mut missing =
+                diagnosis.findings().filter(|found| found.finding == FindingKind::RankMissing).cloned();
+            let found = missing.next().unwrap();
+            (found.state == FindingState::Firing, found.first_seen)
+        })
+    };
+    let before = fires(&hub);
+    again.tick(at(19));
+    assert_eq!(fires(&again), before, "nobody has spoken yet");
+    let taken = again.ingest(&batch(16, 20, Vec::new()), at(20));
+    assert!(taken.reply.resend_all, "what waits are judged by is told once more");
+    again.tick(at(20));
+    assert_eq!(fires(&again), before);
+    pass(&again, &cluster, 21..25, None);
+    assert_eq!(fires(&again), before, "with its true beginning");
+}
