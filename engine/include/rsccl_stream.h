@@ -18,6 +18,9 @@ ncclResult_t rscclStreamCreate(cudaStream_t* stream);
 ncclResult_t rscclStreamSynchronize(cudaStream_t stream);
 /* ncclSuccess if all that is enqueued is done, else ncclInProgress. */
 ncclResult_t rscclStreamQuery(cudaStream_t stream);
+/* Enqueues a call of a function, as cudaLaunchHostFunc does: what comes after it on the stream waits until it has
+ * returned. It must not call this library. */
+ncclResult_t rscclStreamCall(cudaStream_t stream, void (*function)(void*), void* argument);
 /* Forgets a stream; what is enqueued is still done. */
 ncclResult_t rscclStreamDestroy(cudaStream_t stream);
 

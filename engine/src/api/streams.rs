@@ -40,6 +40,27 @@ pub extern "C" fn rscclStreamQuery(stream: *mut c_void) -> c_int {
     if code == SUCCESS && !idle { IN_PROGRESS } else { code }
 }
 
+/// Enqueues a call of a function: what comes after it on the stream waits until it has returned.
+///
+/// # Safety
+/// `function` may be called with `argument`, once, from another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rscclStreamCall(
+    stream: *mut c_void,
+    function: Option<unsafe extern "C" fn(*mut c_void)>,
+    argument: *mut c_void,
+) -> c_int {
+    guard(|| {
+        let function = function.ok_or_else(|| Error::InvalidArgument("function is NULL".to_owned()))?;
+        let argument = argument.expose_provenance();
+        stream::find(stream.addr())?.enqueue(Box::new(move || {
+            // SAFETY: the caller's contract; the stream runs its work once.
+            unsafe { function(std::ptr::with_exposed_provenance_mut(argument)) };
+            Ok(())
+        }))
+    })
+}
+
 /// Forgets a stream; what is enqueued is still done.
 #[unsafe(no_mangle)]
 pub extern "C" fn rscclStreamDestroy(stream: *mut c_void) -> c_int {

@@ -98,12 +98,11 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
     let mut info = own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?;
     info.placement = found.placement;
-    let peers = bootstrap.all_gather(&info).or_else(|error| {
+    let peers = bootstrap.all_gather(&info).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
             making.wait_until_called_off();
         }
-        Err(error)
     })?;
     let mut birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);

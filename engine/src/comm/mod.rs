@@ -14,7 +14,7 @@ pub(crate) mod split;
 pub(crate) mod turns;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -204,9 +204,9 @@ impl Comm {
     }
 
     /// Of a peer whose socket says `remote`, or nothing any more.
-    pub(crate) fn address(&self, peer: usize, remote: SocketAddr) -> IpAddr {
+    pub(crate) fn address(&self, peer: usize, remote: IpAddr) -> IpAddr {
         let nic = self.peers.get(peer).and_then(|peer| peer.nics.first());
-        nic.filter(|_| remote.ip().is_unspecified()).map_or(remote.ip(), |nic| nic.address)
+        nic.filter(|_| remote.is_unspecified()).map_or(remote, |nic| nic.address)
     }
 
     /// The name of a rank's host.

@@ -249,9 +249,9 @@ impl<'a> Run<'a> {
     fn stay(&mut self, trouble: Trouble) {
         self.stays = true;
         match (trouble.fault, trouble.remote) {
-            (Fault::Closed, Some(remote)) => {
+            (Fault::Closed, Some((ip, port))) => {
                 // NCCL's words, in `ncclSocketProgress`.
-                let (ip, port) = (self.comm.address(trouble.peer, remote), remote.port());
+                let ip = self.comm.address(trouble.peer, ip);
                 let what = format!("socketProgress: Connection closed by remote peer {ip}<{port}>");
                 self.keep(&Error::Remote(what));
             }

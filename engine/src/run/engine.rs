@@ -4,7 +4,7 @@
 //! parts wait for, so the order of sends and receives within a group is free.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -59,8 +59,8 @@ pub(crate) struct Trouble {
     pub(crate) fault: Fault,
     /// With which rank.
     pub(crate) peer: usize,
-    /// The other end's address, where the connection is one of a network.
-    pub(crate) remote: Option<SocketAddr>,
+    /// The other end's address and port, where the connection is one of a network.
+    pub(crate) remote: Option<(IpAddr, u16)>,
     /// In which primitive.
     pub(crate) primitive: Primitive,
     /// Which operation of its kind.
@@ -251,8 +251,8 @@ fn trouble(fault: Fault, job: &Job, queue: usize, links: &Links) -> Trouble {
     Trouble { fault, peer, remote, primitive: job.primitive, sequence: job.sequence, before: None }
 }
 
-/// The other end's address of a queue's connection; none in shared memory.
-fn remote(job: &Job, queue: usize, links: &Links) -> Option<SocketAddr> {
+/// Address and port of the other end of a queue's connection; none in shared memory.
+fn remote(job: &Job, queue: usize, links: &Links) -> Option<(IpAddr, u16)> {
     let planned = job.planned();
     let slot = planned.slots[queue];
     let description = match planned.plan.queues[queue].direction {
@@ -261,7 +261,7 @@ fn remote(job: &Job, queue: usize, links: &Links) -> Option<SocketAddr> {
         Direction::Local => return None,
     };
     match description {
-        Description::Tcp { sockets } => sockets.first().map(|socket| socket.remote),
+        Description::Tcp { sockets } => sockets.first().map(|socket| (socket.remote.ip(), socket.remote.port())),
         _ => None,
     }
 }
