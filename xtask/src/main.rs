@@ -6,6 +6,7 @@ mod chaos;
 mod collective;
 mod dashboards;
 mod example;
+mod faults;
 mod fuzz;
 mod gpu_bundle;
 mod nccl;
@@ -86,6 +87,13 @@ enum Command {
     },
     /// Kill ranks of the engine at random moments, during init too: no hang, no wrong result, nothing left behind
     Chaos(chaos::Chaos),
+    /// Faults of jobs with several communicators, each with healthy twins, and whether ringscope names who is at fault: on the
+    /// engine (`engine`, the default), or of a thousand or more simulated ranks (`fleet`); `-- --help` has options
+    Faults {
+        /// Arguments of the suite
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
     Rig(rig::Args),
     /// Measure the engine's algorithms and channels against each other, and print the table that it chooses by, as
@@ -138,6 +146,7 @@ fn main() -> ExitCode {
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
         Command::Chaos(chaos) => chaos.run(),
+        Command::Faults { arguments } => faults::suite(&arguments),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
         Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),
         Command::Example { example, arguments } => example::start(example, &arguments),

@@ -1,0 +1,76 @@
+//! The daemon under test, in a process and a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use ringscope_daemon::api::Finding;
+use ringscope_daemon::client::Client;
+
+use crate::sending;
+
+pub(crate) struct Daemon {
+    child: Child,
+    dir: PathBuf,
+    segment_dir: PathBuf,
+    pub(crate) url: String,
+    client: Client,
+}
+
+impl Daemon {
+    /// Starts one and waits until it answers; with its own agent or without.
+    pub(crate) async fn start(ringscope: &Path, with_agent: bool) -> Result<Self, String> {
+        let words = |error: std::io::Error| format!("{}: {error}", ringscope.display());
+        let name = format!("ringscope-faults-{}", std::process::id());
+        let (dir, segment_dir) = (std::env::temp_dir().join(&name), Path::new("/dev/shm").join(&name));
+        for dir in [&dir, &segment_dir] {
+            std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        }
+        let port = free_port().map_err(words)?;
+        let log = std::fs::File::create(dir.join("serve.log")).map_err(words)?;
+        let child = Command::new(ringscope)
+            .arg("serve")
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .args(["--with-agent", if with_agent { "true" } else { "false" }])
+            .arg("--data-dir")
+            .arg(dir.join("data"))
+            .arg("--agent-dir")
+            .arg(&segment_dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(words)?;
+        let url = format!("http://127.0.0.1:{port}");
+        let daemon = Self { child, dir, segment_dir, client: Client::new(&url), url };
+        sending::Daemon::new(&daemon.url).until_ready().await?;
+        Ok(daemon)
+    }
+
+    /// Folder of segments and logs.
+    pub(crate) fn segment_dir(&self) -> &Path {
+        &self.segment_dir
+    }
+
+    /// A folder for what else a trial needs.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What fires for a job, and about hosts.
+    pub(crate) async fn firing(&self, job: &str) -> Result<Vec<Finding>, String> {
+        self.client.list(&format!("findings?state=firing&job={job}")).await.map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.segment_dir);
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

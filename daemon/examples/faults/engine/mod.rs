@@ -1,0 +1,176 @@
+//! Faults of real jobs on the engine, seen by a real daemon and its agent.
+
+mod cases;
+mod job;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use ringscope_daemon::clock;
+
+use crate::daemon::Daemon;
+use crate::score::Trial;
+use cases::{CASES, Case, Guilt};
+use job::{Event, Job, Shape, Stage};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The job program, `engine/examples/fault_job`
+    #[arg(long, default_value = "target/fault_job")]
+    program: PathBuf,
+    /// Ranks of every job: a multiple of 8. Default: 4, 8 and 12 by the seed
+    #[arg(long)]
+    ranks: Option<u32>,
+    /// Trials at a time
+    #[arg(long, default_value_t = 2)]
+    parallel: usize,
+}
+
+pub(crate) async fn run(
+    options: &Options,
+    ringscope: &Path,
+    seeds: Range<u64>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Trial>, String> {
+    let absolute = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
+    let (ringscope, program) = (absolute(ringscope)?, absolute(&options.program)?);
+    let daemon = Daemon::start(&ringscope, true).await?;
+    let stage = Stage {
+        ringscope: &ringscope,
+        program: &program,
+        segment_dir: daemon.segment_dir(),
+        dir: daemon.dir(),
+    };
+    let all = CASES.iter().filter(|case| is_wanted(case.name));
+    let all = all.flat_map(|case| seeds.clone().map(move |seed| (case, seed))).enumerate();
+    let mut running = futures::stream::iter(all.map(|(number, (case, seed))| {
+        let (stage, daemon) = (&stage, &daemon);
+        async move {
+            let first_host = number * HOSTS_MAX % ADDRESSES;
+            let trial = try_case(case, seed, options, first_host, stage, daemon).await;
+            if let Ok(trial) = &trial {
+                let named = trial.named_s.map_or("-".to_owned(), |seconds| format!("{seconds:.1} s"));
+                eprintln!("{} seed {seed}: named after {named}, {} said", case.name, trial.said.len());
+            }
+            trial
+        }
+    }))
+    .buffer_unordered(options.parallel.max(1));
+    let mut trials = Vec::new();
+    while let Some(trial) = running.next().await {
+        trials.push(trial?);
+    }
+    Ok(trials)
+}
+
+async fn try_case(
+    case: &Case,
+    seed: u64,
+    options: &Options,
+    first_host: usize,
+    stage: &Stage<'_>,
+    daemon: &Daemon,
+) -> Result<Trial, String> {
+    let shape = shape(seed, options.ranks);
+    let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let victims = victims(case.guilt, shape, random as u32);
+    let name = format!("{}-{seed}", case.name);
+    let mut job = Job::start(stage, &name, shape, first_host, &arguments(case, seed, random, &victims))
+        .map_err(|error| format!("{name}: {error}"))?;
+    let culprits = match case.guilt {
+        Guilt::Pair => vec![victims[0], (victims[0] + 1) % shape.ranks],
+        Guilt::Nobody => Vec::new(),
+        Guilt::Victim | Guilt::Host | Guilt::Two => victims,
+    };
+    let mut trial = Trial::new(case.name, seed, shape.ranks, case.expected, &culprits);
+    let begun = clock::monotonic();
+    let mut named_at = None;
+    loop {
+        let fault = job.events().into_iter().find(|event| event.event == "fault").map(|event| event.wall_ns);
+        let since = fault.map(|at| clock::now().0.saturating_sub(at) as f64 / 1e9);
+        let after_s = since.unwrap_or_else(|| if trial.is_twin() { begun.elapsed().as_secs_f64() } else { 0.0 });
+        trial.hear(&daemon.firing(&name).await?, after_s);
+        if trial.named_s.is_some() {
+            named_at.get_or_insert_with(clock::monotonic);
+        }
+        let is_over = match since {
+            _ if trial.is_twin() => job.has_ended() || begun.elapsed() > TWIN_MOST,
+            Some(since) => since > case.within_s as f64,
+            None => begun.elapsed() > STARTS_WITHIN,
+        };
+        if is_over || named_at.is_some_and(|at| at.elapsed() > AFTERWARDS) {
+            break;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    trial.errors = errors(&job.events());
+    job.end().await;
+    Ok(trial)
+}
+
+/// What the ranks' own errors said, each text once.
+fn errors(events: &[Event]) -> Vec<String> {
+    let failed = events.iter().filter(|event| matches!(event.event.as_str(), "error" | "async_error"));
+    let mut errors: Vec<String> = failed
+        .map(|event| format!("rank {}: {} {} {}", event.rank, event.function, event.communicator, event.text))
+        .collect();
+    errors.truncate(ERRORS_MAX);
+    errors
+}
+
+/// Replicas alone, two dimensions, three: no group in which a majority is found has fewer than three ranks.
+fn shape(seed: u64, ranks: Option<u32>) -> Shape {
+    match (seed % 3, ranks) {
+        (0, ranks) => Shape { job: "dp", ranks: ranks.unwrap_or(4), hosts: 2 },
+        (1, ranks) => Shape { job: "2d", ranks: ranks.unwrap_or(8), hosts: 2 },
+        (_, ranks) => Shape { job: "3d", ranks: ranks.unwrap_or(12), hosts: 2 },
+    }
+}
+
+fn victims(guilt: Guilt, shape: Shape, random: u32) -> Vec<u32> {
+    let victim = random % shape.ranks;
+    let per_host = shape.ranks / shape.hosts;
+    match guilt {
+        Guilt::Victim | Guilt::Pair | Guilt::Nobody => vec![victim],
+        Guilt::Two => vec![victim, (victim + shape.ranks / 2) % shape.ranks],
+        Guilt::Host => (victim / per_host * per_host..(victim / per_host + 1) * per_host).collect(),
+    }
+}
+
+fn arguments(case: &Case, seed: u64, random: u64, victims: &[u32]) -> Vec<String> {
+    let at = 6 + random % 20;
+    // Of a twin all is to be seen, up to its orderly end.
+    let steps = if case.expected.is_empty() { at + 60 } else { 100_000 };
+    let pause_ms = if case.name == "checkpoint_long" { 20_000 } else { 3000 + random % 5000 };
+    let step_ms = if case.name == "busy_machine" { 1 } else { 30 };
+    let victims: Vec<String> = victims.iter().map(u32::to_string).collect();
+    let on_error = if seed.is_multiple_of(2) { "wait" } else { "exit" };
+    [
+        ("--fault", case.fault.to_owned()),
+        ("--victim", victims.join(",")),
+        ("--at", at.to_string()),
+        ("--steps", steps.to_string()),
+        ("--seed", seed.to_string()),
+        ("--step-ms", step_ms.to_string()),
+        ("--pause-ms", pause_ms.to_string()),
+        ("--on-error", on_error.to_owned()),
+    ]
+    .into_iter()
+    .flat_map(|(name, value)| [name.to_owned(), value])
+    .collect()
+}
+
+/// Between two looks at the findings.
+const POLL: Duration = Duration::from_millis(100);
+/// For how long innocents may still be accused once the culprit is named.
+const AFTERWARDS: Duration = Duration::from_secs(4);
+/// A job that has not come to its fault by then never will.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+/// A healthy job has ended by then.
+const TWIN_MOST: Duration = Duration::from_secs(90);
+/// Hosts of a job at most, and loopback addresses for hosts.
+const HOSTS_MAX: usize = 2;
+const ADDRESSES: usize = 240;
+const ERRORS_MAX: usize = 16;

@@ -1,0 +1,111 @@
+//! Faults of a job of a thousand or ten thousand ranks that are not there, told to a real daemon.
+
+mod cases;
+mod program;
+mod tell;
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use ringscope_daemon::clock;
+
+use crate::daemon::Daemon;
+use crate::score::Trial;
+use crate::sending;
+use cases::{CASES, Case};
+use tell::Teller;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Ranks of the job: a multiple of 8
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(16..=20_000))]
+    ranks: u32,
+    /// Milliseconds between two readings of an agent
+    #[arg(long, default_value_t = 1000)]
+    interval_ms: u64,
+}
+
+pub(crate) async fn run(
+    options: &Options,
+    ringscope: &Path,
+    seeds: Range<u64>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Trial>, String> {
+    let mut trials = Vec::new();
+    for case in CASES.iter().filter(|case| is_wanted(case.name)) {
+        for seed in seeds.clone() {
+            // A daemon of its own: what one trial leaves costs the next one nothing.
+            let daemon = Daemon::start(ringscope, false).await?;
+            let trial = try_case(case, seed, options, &daemon).await?;
+            let named = trial.named_s.map_or("-".to_owned(), |seconds| format!("{seconds:.1} s"));
+            eprintln!("{} seed {seed}: named after {named}, {} said", case.name, trial.said.len());
+            trials.push(trial);
+        }
+    }
+    Ok(trials)
+}
+
+async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) -> Result<Trial, String> {
+    let n_ranks = options.ranks / tell::RANKS_PER_HOST * tell::RANKS_PER_HOST;
+    let job = format!("{}-{seed}", case.name);
+    let mut fleet = Teller::new(job.clone(), n_ranks, clock::now());
+    let sender = sending::Daemon::new(&daemon.url);
+    let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let interval = Duration::from_millis(options.interval_ms);
+    // Everybody is known, and has worked for a while.
+    for _ in 0..WARM_UP + random % 4 {
+        round(&mut fleet, &sender, interval).await?;
+    }
+    let victim = (random % u64::from(n_ranks)) as u32;
+    let culprits = (case.happen)(&mut fleet, victim);
+    let mut trial = Trial::new(case.name, seed, n_ranks, case.expected, &culprits);
+    round(&mut fleet, &sender, Duration::ZERO).await?;
+    let happened = clock::monotonic();
+    let mut undo = case.undo;
+    while happened.elapsed() < Duration::from_secs(case.seconds) {
+        let due = clock::monotonic() + interval;
+        while clock::monotonic() < due {
+            let firing = daemon.firing(&job).await?;
+            trial.hear(&firing, happened.elapsed().as_secs_f64());
+            tokio::time::sleep(POLL).await;
+        }
+        if !trial.is_twin() && trial.named_s.is_some() && happened.elapsed() > AFTERWARDS {
+            break;
+        }
+        if let Some((after, undone)) = undo.filter(|(after, _)| happened.elapsed() >= Duration::from_secs(*after)) {
+            let _ = after;
+            undone(&mut fleet, victim);
+            undo = None;
+        }
+        round(&mut fleet, &sender, Duration::ZERO).await?;
+    }
+    Ok(trial)
+}
+
+/// Lets the job go on, and all agents tell of it; takes at least that long.
+async fn round(fleet: &mut Teller, sender: &sending::Daemon, least: Duration) -> Result<(), String> {
+    let begun = clock::monotonic();
+    if !fleet.pause {
+        fleet.program.advance(STEPS_PER_ROUND, clock::now().0);
+    }
+    let batches = fleet.batches(clock::now());
+    let mut sending = futures::stream::iter(batches.iter().map(|batch| sender.send(batch))).buffer_unordered(LANES);
+    while let Some(sent) = sending.next().await {
+        sent?;
+    }
+    tokio::time::sleep(least.saturating_sub(begun.elapsed())).await;
+    Ok(())
+}
+
+/// Readings before the fault, at least.
+const WARM_UP: u64 = 4;
+/// Steps of the job between two readings.
+const STEPS_PER_ROUND: u64 = 5;
+/// For how long innocents may still be accused once the culprit is named.
+const AFTERWARDS: Duration = Duration::from_secs(6);
+/// Between two looks at the findings.
+const POLL: Duration = Duration::from_millis(100);
+/// Batches on their way at a time.
+const LANES: usize = 8;

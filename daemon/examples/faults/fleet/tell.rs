@@ -1,0 +1,355 @@
+//! What agents tell of the ranks: batches of 64 processes each, as absolute values.
+
+use std::collections::BTreeSet;
+
+use ringscope_daemon::clock::Timestamp;
+use ringscope_wire::batch::{
+    Activity, Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion, Counters,
+    FORMAT_VERSION, Identity, Level, OpenCall, Operation, OperationState, Process, ProcessState, SequenceMark,
+    Sources,
+};
+
+use super::program::{Call, Edit, Kind, Program, Signature};
+
+/// Whether a process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Runs,
+    Killed,
+    Exited,
+}
+
+/// What is told of one rank beside its calls.
+pub(crate) struct Told {
+    life: Life,
+    ended_ns: Option<u64>,
+    pub(crate) activity: &'static str,
+    pub(crate) never_starts: bool,
+    /// Function that it is in and does not leave.
+    pub(crate) inside: Option<&'static str>,
+    inside_ns: u64,
+    pub(crate) error: Option<u32>,
+    /// In an init of a further communicator, of so many ranks.
+    forming: Option<u32>,
+    has_left: bool,
+    known: bool,
+}
+
+/// A job, and what the agents say of it.
+pub(crate) struct Teller {
+    pub(crate) program: Program,
+    pub(crate) pause: bool,
+    job: String,
+    ranks: Vec<Told>,
+    began: Timestamp,
+    batch_number: u64,
+    /// Agents that are not heard.
+    muted: BTreeSet<u32>,
+    /// Hosts that one agent speaks for.
+    hosts_per_agent: u32,
+    shifted: Option<(u32, u64)>,
+}
+
+impl Teller {
+    pub(crate) fn new(job: String, n_ranks: u32, began: Timestamp) -> Self {
+        let told = |_| Told {
+            life: Life::Runs,
+            ended_ns: None,
+            activity: "R",
+            never_starts: false,
+            inside: None,
+            inside_ns: 0,
+            error: None,
+            forming: None,
+            has_left: false,
+            known: false,
+        };
+        Self {
+            program: Program::new(n_ranks, RANKS_PER_HOST),
+            pause: false,
+            job,
+            ranks: (0..n_ranks).map(told).collect(),
+            began,
+            batch_number: 0,
+            muted: BTreeSet::new(),
+            // As many processes in fewer batches, where there are many.
+            hosts_per_agent: if n_ranks > 2000 { 8 } else { 1 },
+            shifted: None,
+        }
+    }
+
+    pub(crate) fn n_ranks(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    pub(crate) fn rank(&mut self, rank: u32) -> &mut Told {
+        &mut self.ranks[rank as usize]
+    }
+
+    pub(crate) fn halt(&mut self, rank: u32) {
+        self.program.ranks[rank as usize].halted = true;
+    }
+
+    pub(crate) fn resume(&mut self, rank: u32) {
+        self.program.ranks[rank as usize].halted = false;
+    }
+
+    pub(crate) fn end(&mut self, rank: u32, life: Life) {
+        self.halt(rank);
+        self.ranks[rank as usize].life = life;
+    }
+
+    /// Destroys its communicators and exits.
+    pub(crate) fn leave(&mut self, rank: u32) {
+        self.end(rank, Life::Exited);
+        self.ranks[rank as usize].has_left = true;
+    }
+
+    /// All ranks that the agent of this one speaks for.
+    pub(crate) fn ranks_of_agent_of(&self, rank: u32) -> Vec<u32> {
+        let per_agent = RANKS_PER_HOST * self.hosts_per_agent;
+        let first = rank / per_agent * per_agent;
+        (first..(first + per_agent).min(self.n_ranks())).collect()
+    }
+
+    pub(crate) fn ranks_of_host_of(&self, rank: u32) -> Vec<u32> {
+        let first = rank / RANKS_PER_HOST * RANKS_PER_HOST;
+        (first..first + RANKS_PER_HOST).collect()
+    }
+
+    /// The agent that speaks for this rank says nothing any more.
+    pub(crate) fn mute_agent_of(&mut self, rank: u32) {
+        self.muted.insert(rank / RANKS_PER_HOST / self.hosts_per_agent);
+    }
+
+    pub(crate) fn unmute(&mut self) {
+        self.muted.clear();
+    }
+
+    /// The clock of this rank's host is ahead.
+    pub(crate) fn shift_clock_of(&mut self, rank: u32, seconds: u64) {
+        self.shifted = Some((rank / RANKS_PER_HOST, seconds * 1_000_000_000));
+    }
+
+    /// The victim's next world call but one asks for something else, and whether that stops everybody.
+    pub(crate) fn differ(&mut self, victim: u32, signature: Signature, hangs: bool) -> Vec<u32> {
+        let step = self.program.step() + 1;
+        self.program.edit(victim, Edit::Other { step, signature });
+        if hangs {
+            self.program.stalled_from = Some(step);
+        }
+        vec![victim]
+    }
+
+    /// All ranks call an init of a further communicator; one does not, or one says another size.
+    pub(crate) fn form(&mut self, without: Option<u32>, disagrees: Option<u32>) {
+        let n_ranks = self.n_ranks();
+        for rank in 0..n_ranks {
+            self.halt(rank);
+            if Some(rank) != without {
+                let size = if Some(rank) == disagrees { n_ranks + 1 } else { n_ranks };
+                let told = self.rank(rank);
+                told.forming = Some(size);
+                told.inside = Some("ncclCommInitRank");
+                told.known = false;
+            }
+        }
+    }
+
+    /// What all agents tell now. An agent that has not been heard by the daemon (`resend`) tells everything.
+    pub(crate) fn batches(&mut self, now: Timestamp) -> Vec<Batch> {
+        self.batch_number += 1;
+        let hosts: Vec<u32> = (0..self.n_ranks() / RANKS_PER_HOST).collect();
+        let agents = hosts.chunks(self.hosts_per_agent as usize).enumerate();
+        let heard: Vec<&[u32]> =
+            agents.filter(|(agent, _)| !self.muted.contains(&(*agent as u32))).map(|(_, hosts)| hosts).collect();
+        heard.into_iter().map(|hosts| self.batch(hosts, now)).collect()
+    }
+
+    fn batch(&mut self, hosts: &[u32], now: Timestamp) -> Batch {
+        let ranks = hosts.iter().flat_map(|host| host * RANKS_PER_HOST..(host + 1) * RANKS_PER_HOST);
+        let mut processes = Vec::with_capacity(hosts.len() * RANKS_PER_HOST as usize);
+        for rank in ranks {
+            let process = self.process(rank, self.clock_of(rank, now));
+            self.ranks[rank as usize].known = true;
+            processes.push(process);
+        }
+        Batch {
+            format_version: FORMAT_VERSION,
+            agent_id: format!("{}-{}", self.job, hosts[0] / self.hosts_per_agent),
+            seq_number: self.batch_number,
+            agent_host: host_name(hosts[0]),
+            sent_at_ns: self.clock_of(hosts[0] * RANKS_PER_HOST, now),
+            processes,
+            ..Batch::default()
+        }
+    }
+
+    fn clock_of(&self, rank: u32, now: Timestamp) -> u64 {
+        let ahead = self.shifted.filter(|(host, _)| *host == rank / RANKS_PER_HOST);
+        now.0 + ahead.map_or(0, |(_, ahead)| ahead)
+    }
+
+    fn process(&mut self, index: u32, now_ns: u64) -> Process {
+        let told = &mut self.ranks[index as usize];
+        if told.life != Life::Runs {
+            told.ended_ns.get_or_insert(now_ns);
+        }
+        if told.inside.is_some() && told.inside_ns == 0 {
+            told.inside_ns = now_ns;
+        }
+        let told = &self.ranks[index as usize];
+        let rank = &self.program.ranks[index as usize];
+        let runs = told.life == Life::Runs;
+        let busy = if told.activity == "R" { now_ns.saturating_sub(self.began.0) } else { 0 };
+        let mut process = Process {
+            key: format!("{}/{}/{}", host_name(index / RANKS_PER_HOST), PID + index, self.began.0),
+            collector_state: CollectorState::On.into(),
+            state: match told.life {
+                Life::Runs => ProcessState::Running,
+                Life::Killed => ProcessState::Killed,
+                Life::Exited => ProcessState::Exited,
+            }
+            .into(),
+            ended_at_ns: told.ended_ns,
+            level: Level::Counters.into(),
+            profiler_version: 5,
+            calls_seen: true,
+            n_libraries: 1,
+            has_segment: true,
+            segment_version: 5,
+            last_returned_at_ns: Some(rank.returned_ns),
+            activity: runs.then(|| Activity { state: told.activity.into(), cpu_ns: busy, read_at_ns: now_ns }),
+            open_calls: told.inside.map(|function| open_call(told, function)).into_iter().collect(),
+            ..Process::default()
+        };
+        if !told.known {
+            process.identity = Some(self.identity(index));
+        }
+        // A state that changed is told once more, whole.
+        if !told.known || told.has_left || told.error.is_some() {
+            process.communicators = Kind::ALL.map(|kind| self.communicator(kind, index)).to_vec();
+            process.communicators.extend(told.forming.map(|size| self.further(index, size)));
+        }
+        for kind in Kind::ALL {
+            process.counters.push(counters(rank, kind));
+            process.sequences.push(sequence(rank, kind));
+            let last = rank.last[kind as usize];
+            process.last_completed.extend(last.map(|(call, at)| operation(&call, Some(at), false)));
+        }
+        process.in_flight.extend(rank.open.iter().map(|call| operation(call, None, told.never_starts)));
+        process
+    }
+
+    fn identity(&self, rank: u32) -> Identity {
+        Identity {
+            host: host_name(rank / RANKS_PER_HOST),
+            pid: PID + rank,
+            start_time_ns: self.began.0,
+            job: self.job.clone(),
+            global_rank: Some(rank),
+            world_size: Some(self.n_ranks()),
+            local_rank: Some(rank % RANKS_PER_HOST),
+            executable: "python3".into(),
+            library_version: 22_809,
+            ..Identity::default()
+        }
+    }
+
+    fn communicator(&self, kind: Kind, index: u32) -> Communicator {
+        let told = &self.ranks[index as usize];
+        let (n_ranks, rank) = self.program.seat(kind, index);
+        Communicator {
+            local_id: kind as u64,
+            comm_hash: 0x1000 + 0x1_0000 * (kind as u64 + 1) + u64::from(self.program.group(kind, index)),
+            rank,
+            n_ranks,
+            state: if told.has_left { CommunicatorState::Destroyed } else { CommunicatorState::Active }.into(),
+            created_at_ns: self.began.0,
+            ended_at_ns: told.ended_ns.filter(|_| told.has_left),
+            sources: Some(Sources { calls: true, plugin: true, log: false }),
+            completion: Completion::Profiler.into(),
+            made_by: "ncclCommInitRank".into(),
+            error: told.error.filter(|_| kind == Kind::World),
+            error_function: told.error.map_or_else(String::new, |_| "ncclCommGetAsyncError".into()),
+            error_at_ns: told.error.map(|_| self.program.ranks[index as usize].returned_ns),
+            ..Communicator::default()
+        }
+    }
+
+    /// The communicator whose init does not end.
+    fn further(&self, index: u32, n_ranks: u32) -> Communicator {
+        Communicator {
+            local_id: FURTHER,
+            comm_hash: 0xfeed_0001,
+            rank: index,
+            n_ranks,
+            state: CommunicatorState::Forming.into(),
+            created_at_ns: self.ranks[index as usize].inside_ns,
+            ..self.communicator(Kind::World, index)
+        }
+    }
+}
+
+fn open_call(told: &Told, function: &str) -> OpenCall {
+    let local_id = if told.forming.is_some() { FURTHER } else { Kind::World as u64 };
+    OpenCall { thread: 1, function: function.to_owned(), local_id: Some(local_id), entered_at_ns: told.inside_ns }
+}
+
+fn counters(rank: &super::program::Rank, kind: Kind) -> Counters {
+    let issued = rank.calls[kind as usize];
+    let open = rank.open.is_some_and(|call| call.kind == kind);
+    let completed = issued - u64::from(open);
+    Counters {
+        local_id: kind as u64,
+        primitive: 1,
+        issued_calls: issued,
+        issued_bytes: issued << 22,
+        completed_calls: completed,
+        completed_bytes: completed << 22,
+        ..Counters::default()
+    }
+}
+
+fn sequence(rank: &super::program::Rank, kind: Kind) -> CallSequence {
+    let at = kind as usize;
+    let mark = rank.marks[at].map(|(calls, hash)| SequenceMark { calls, hash });
+    CallSequence {
+        local_id: kind as u64,
+        calls: rank.calls[at],
+        hash: rank.hash[at],
+        marks: mark.into_iter().collect(),
+    }
+}
+
+fn operation(call: &Call, completed_ns: Option<u64>, never_starts: bool) -> Operation {
+    let started = (!never_starts).then_some(call.issued_ns + 1_000_000);
+    let state = if completed_ns.is_some() { OperationState::Completed } else { OperationState::Issued };
+    Operation {
+        local_id: call.kind as u64,
+        primitive: call.signature.primitive,
+        seq_number: call.number,
+        bytes: call.signature.count * 4,
+        count: call.signature.count,
+        datatype: call.signature.datatype,
+        state: state.into(),
+        issued_at_ns: call.issued_ns,
+        completed_at_ns: completed_ns,
+        call_number: Some(call.number),
+        op: Some(call.signature.op),
+        started_at_ns: started,
+        start_known: true,
+        stream: 1,
+        ..Operation::default()
+    }
+}
+
+fn host_name(host: u32) -> String {
+    format!("gpu-{:04}", host)
+}
+
+/// GPUs, and ranks, of a host.
+pub(crate) const RANKS_PER_HOST: u32 = 8;
+/// `local_id` of the communicator whose init does not end.
+const FURTHER: u64 = 3;
+const PID: u32 = 10_000;

@@ -1,0 +1,179 @@
+//! What was said of each trial, and what that comes to.
+
+use std::collections::BTreeMap;
+
+use ringscope_daemon::api::{Finding, FindingKind, Severity};
+use serde::Serialize;
+
+/// One fault, or healthy twin, at one moment, and what was said of it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Trial {
+    pub(crate) name: String,
+    pub(crate) seed: u64,
+    pub(crate) ranks: u32,
+    /// Kinds of which one must be said. Empty: a healthy twin.
+    pub(crate) expected: Vec<FindingKind>,
+    /// Global ranks of which one must be accused, and nobody else. Empty: nobody in particular.
+    pub(crate) culprits: Vec<u32>,
+    /// Seconds from the fault until anything was said of the right rank, and until that was a warning or worse.
+    pub(crate) detected_s: Option<f64>,
+    pub(crate) named_s: Option<f64>,
+    /// Everything of severity warning or above that was said, each once.
+    pub(crate) said: Vec<Said>,
+    /// What the other ranks' own errors said.
+    pub(crate) errors: Vec<String>,
+}
+
+/// A finding, cut to what is judged here.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Said {
+    pub(crate) finding: FindingKind,
+    pub(crate) severity: Severity,
+    pub(crate) accused: Vec<Option<u32>>,
+    pub(crate) host: String,
+    pub(crate) message: String,
+}
+
+impl Trial {
+    pub(crate) fn new(name: &str, seed: u64, ranks: u32, expected: &[FindingKind], culprits: &[u32]) -> Self {
+        Self {
+            name: name.to_owned(),
+            seed,
+            ranks,
+            expected: expected.to_vec(),
+            culprits: culprits.to_vec(),
+            detected_s: None,
+            named_s: None,
+            said: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_twin(&self) -> bool {
+        self.expected.is_empty()
+    }
+
+    /// Takes what fires `after_s` seconds after the fault.
+    pub(crate) fn hear(&mut self, firing: &[Finding], after_s: f64) {
+        for finding in firing.iter().filter(|finding| is_judged(finding)) {
+            let said = Said {
+                finding: finding.finding,
+                severity: finding.severity,
+                accused: finding.accused.iter().map(|culprit| culprit.global_rank).collect(),
+                host: finding.host.clone(),
+                message: finding.message.clone(),
+            };
+            let is_right = self.accuses(&said);
+            if is_right {
+                self.detected_s.get_or_insert(after_s);
+            }
+            if finding.severity == Severity::Info {
+                continue;
+            }
+            if is_right && self.expected.contains(&said.finding) {
+                self.named_s.get_or_insert(after_s);
+            }
+            if !self.said.iter().any(|known| known.finding == said.finding && known.accused == said.accused) {
+                self.said.push(said);
+            }
+        }
+    }
+
+    fn accuses(&self, said: &Said) -> bool {
+        self.culprits.is_empty()
+            || said.accused.iter().flatten().any(|accused| self.culprits.contains(accused))
+    }
+
+    /// Whether somebody innocent was accused.
+    pub(crate) fn is_unjust(&self) -> bool {
+        if self.is_twin() {
+            return !self.said.is_empty();
+        }
+        let innocent = |said: &Said| {
+            said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused))
+        };
+        !self.culprits.is_empty() && self.said.iter().any(innocent)
+    }
+}
+
+/// What is about channels and coverage is not what is tried here.
+fn is_judged(finding: &Finding) -> bool {
+    !matches!(
+        finding.finding,
+        FindingKind::PartlySeen
+            | FindingKind::InitBelowHalfFinal
+            | FindingKind::FinalUnexplained
+            | FindingKind::CappedByPeer
+    )
+}
+
+/// Prints the table; false if something was missed or unjust.
+pub(crate) fn print(trials: &[Trial]) -> bool {
+    let mut rows: BTreeMap<(bool, &str), Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        rows.entry((trial.is_twin(), &trial.name)).or_default().push(trial);
+    }
+    println!("| fault | trials | named | accused innocents | seconds to say, median | to name, median (max) | said |");
+    println!("|---|---|---|---|---|---|---|");
+    for ((is_twin, name), trials) in &rows {
+        let named = trials.iter().filter(|trial| trial.named_s.is_some()).count();
+        let unjust = trials.iter().filter(|trial| trial.is_unjust()).count();
+        let twin = if *is_twin { " (healthy)" } else { "" };
+        let named = if *is_twin { "-".to_owned() } else { named.to_string() };
+        println!(
+            "| {name}{twin} | {} | {named} | {unjust} | {} | {} | {} |",
+            trials.len(),
+            median(trials.iter().filter_map(|trial| trial.detected_s).collect()).0,
+            {
+                let (median, max) = median(trials.iter().filter_map(|trial| trial.named_s).collect());
+                if max.is_empty() { median } else { format!("{median} ({max})") }
+            },
+            kinds(trials)
+        );
+    }
+    sum_up(trials)
+}
+
+fn sum_up(trials: &[Trial]) -> bool {
+    let faults = || trials.iter().filter(|trial| !trial.is_twin());
+    let named = faults().filter(|trial| trial.named_s.is_some()).count();
+    let unjust = trials.iter().filter(|trial| trial.is_unjust()).count();
+    let just = faults().filter(|trial| trial.named_s.is_some() && !trial.is_unjust()).count();
+    let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+    println!(
+        "\n{} faults, {} healthy twins: recall {:.3}, precision {:.3}, culprit right {:.3}",
+        faults().count(),
+        trials.iter().filter(|trial| trial.is_twin()).count(),
+        share(named, faults().count()),
+        share(just, just + unjust),
+        share(just, named),
+    );
+    for trial in trials {
+        let missed = !trial.is_twin() && trial.named_s.is_none();
+        if missed || trial.is_unjust() {
+            println!("{} seed {}: {}", trial.name, trial.seed, if missed { "not named" } else { "unjust" });
+            trial.said.iter().for_each(|said| println!("  {:?} {}", said.severity, said.message));
+            trial.errors.iter().for_each(|error| println!("  a rank's own error: {error}"));
+        }
+    }
+    named == faults().count() && unjust == 0
+}
+
+fn kinds(trials: &[&Trial]) -> String {
+    let mut kinds: Vec<&str> = trials
+        .iter()
+        .flat_map(|trial| trial.said.iter().map(|said| said.finding.label()))
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.join(", ")
+}
+
+/// Median and maximum; empty texts of nothing.
+fn median(mut values: Vec<f64>) -> (String, String) {
+    values.sort_by(f64::total_cmp);
+    match (values.get(values.len() / 2), values.last()) {
+        (Some(median), Some(max)) => (format!("{median:.1}"), format!("{max:.1}")),
+        _ => ("-".to_owned(), String::new()),
+    }
+}
