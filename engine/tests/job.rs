@@ -165,6 +165,8 @@ fn every_function_has_both_names() {
         expected.insert(format!("pnccl{function}"));
     }
     expected.insert("rscclAllReduceVirtual".to_owned());
-    expected.extend(["Create", "Synchronize", "Query", "Destroy"].map(|name| format!("rscclStream{name}")));
+    expected.extend(
+        ["Create", "Synchronize", "Query", "Call", "Destroy"].map(|name| format!("rscclStream{name}")),
+    );
     assert_eq!(exported.into_iter().map(str::to_owned).collect::<BTreeSet<_>>(), expected);
 }
