@@ -242,7 +242,8 @@ pub(crate) fn start_known(communicator: &Communicator, closer: Closer) -> u32 {
 /// The library returned `result` for the call.
 #[inline(always)]
 pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, result: i32) {
-    if is_captured(open) {
+    let is_captured = is_captured(open);
+    if is_captured {
         uncount(local, open, call);
     } else if let Some(number) = open.number.filter(|_| local.group_depth.get() == 0) {
         sequence::settle(open.segment, open.slot, number);
@@ -251,8 +252,8 @@ pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, resu
         refuse(record(open.segment, open.ticket), open.counters);
         communicators::note_error(open.segment, open.slot, function, result);
     } else if local.group_depth.get() > 0 {
-        queue(local, open);
-    } else if is_captured(open) {
+        queue(local, open, is_captured);
+    } else if is_captured {
         add_captured(open.counters, 1, open.bytes);
     } else {
         add_issued(open.counters, 1, open.bytes);
@@ -303,9 +304,9 @@ fn add_issued(counters: &Counters, calls: u64, bytes: u64) {
 }
 
 #[inline(never)]
-fn queue(local: &Local, open: &Open) {
+fn queue(local: &Local, open: &Open, is_captured: bool) {
     let mut sum = open.sum();
-    if is_captured(open) {
+    if is_captured {
         sum.closer = Closer::Nobody;
     } else if open.is_trivial {
         // Closed at the end of the group, whoever closes the rest.

@@ -27,27 +27,28 @@ fn the_bytes_are_those_of_version_5() {
     golden("segment-v5.hex", &hex_dump(&segment()));
 }
 
+fn identity() -> Identity {
+    Identity {
+        pid: 4242,
+        start_time_ns: 1_700_000_000_000_000_000,
+        host: "node-7".into(),
+        job: "slurm-99".into(),
+        run_id: "run".into(),
+        executable: "python3".into(),
+        global_rank: Some(13),
+        world_size: Some(16),
+        local_rank: None,
+        k8s_namespace: String::new(),
+        k8s_pod: String::new(),
+        log_file: "/tmp/%h.log".into(),
+    }
+}
+
 #[test]
 fn a_sample_reads_as_written() {
     let bytes = segment();
     let read = snapshot(&mut bytes.as_slice()).unwrap();
-    assert_eq!(
-        read.identity,
-        Identity {
-            pid: 4242,
-            start_time_ns: 1_700_000_000_000_000_000,
-            host: "node-7".into(),
-            job: "slurm-99".into(),
-            run_id: "run".into(),
-            executable: "python3".into(),
-            global_rank: Some(13),
-            world_size: Some(16),
-            local_rank: None,
-            k8s_namespace: String::new(),
-            k8s_pod: String::new(),
-            log_file: "/tmp/%h.log".into(),
-        }
-    );
+    assert_eq!(read.identity, identity());
     assert_eq!(
         (read.state, read.exited, read.library_version, read.next_ticket),
         (layout::STATE_ON, false, 22809, 1)
