@@ -22,8 +22,19 @@ const fn is_bidirectional(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
     use super::*;
+
+    /// Makes a program of a script, by another process: what this one has open to write to, a child of another test may
+    /// have inherited, and then it cannot be executed.
+    pub(in crate::agent) fn write_script(path: &Path, script: &str) {
+        let command = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
+        let status = Command::new("sh").args(["-c", command, "sh", script]).arg(path).status().unwrap();
+        assert!(status.success());
+    }
 
     #[test]
     fn foreign_text_is_harmless_and_short() {

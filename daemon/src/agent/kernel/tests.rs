@@ -1,6 +1,7 @@
 use std::io::Write as _;
 
 use super::*;
+use crate::agent::foreign::tests::write_script;
 
 /// Microseconds since the boot, now.
 fn now_us() -> u64 {
@@ -110,9 +111,8 @@ fn the_journal_stands_in_and_neither_is_said() {
         r#"{{"SYSLOG_FACILITY":"0","_SOURCE_MONOTONIC_TIMESTAMP":"{}","MESSAGE":"NVRM: Xid (PCI:0000:3b:00): 79, x"}}"#,
         now_us()
     );
-    let script = format!("#!/bin/sh\necho '{line}'\ncase \"$*\" in *--follow*) exec sleep 1000;; esac\n");
-    std::fs::write(&journalctl, script).unwrap();
-    std::fs::set_permissions(&journalctl, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\necho '{line}'\ncase \"$*\" in *--follow*) exec sleep 30;; esac\n");
+    write_script(&journalctl, &script);
     let mut journal = kernel(KernelLog { kmsg: none, journalctl });
     let (messages, reading) = until(&mut journal, |all, _| all.len() == 1);
     assert_eq!((messages[0].xid, reading.how.as_str(), reading.readable), (Some(79), "journal", true));

@@ -111,7 +111,9 @@ fn one_that_sleeps_is_told_until_it_is_gone() {
         ("train", Some(3), Some(8))
     );
     assert_eq!(identity.executable, "python3");
-    assert_eq!(told[0].activity.as_ref().map(|activity| activity.state.as_str()), Some("S"));
+    let state = told[0].activity.as_ref().map_or("", |activity| activity.state.as_str());
+    // It may just begin to sleep.
+    assert!(["S", "R", "D"].contains(&state), "{state}");
     assert_eq!(folder.launches.pid(&told[0].key), Some(sleeper.pid()));
     folder.queue(1);
     assert_eq!(folder.told(), [], "told");

@@ -1,8 +1,7 @@
-use std::os::unix::fs::PermissionsExt as _;
-
 use ringscope_wire::batch::Thread;
 
 use super::*;
+use crate::agent::foreign::tests::write_script;
 
 fn asked(inquiry: &str, pid: Option<Pid>) -> Asked {
     Asked { process: "h/1/2".into(), inquiry: inquiry.into(), pid }
@@ -16,8 +15,7 @@ fn own() -> Option<Pid> {
 fn program(dir: &Path, said: &Look, then: &str) -> PathBuf {
     let (path, answer) = (dir.join("look"), dir.join("answer"));
     std::fs::write(&answer, said.encode_length_delimited_to_vec()).unwrap();
-    std::fs::write(&path, format!("#!/bin/sh\ncat {}\n{then}\n", answer.display())).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&path, &format!("#!/bin/sh\ncat {}\n{then}\n", answer.display()));
     path
 }
 
