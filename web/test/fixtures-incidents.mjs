@@ -84,6 +84,8 @@ export function judge(all, clusters, scenario, now, said) {
   const no = scenario === "no-nccl" ? { condition: "unknown", reason: "no call of NCCL so far; `ringscope doctor` says whether its calls can be seen" } : undefined;
   const base = no ?? off ?? well;
   const worst = (list) => list.filter((one) => one.severity !== "info").sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || score(a) - score(b))[0];
+  const byHost = new Map();
+  for (const finding of firing) byHost.set(finding.host, [...(byHost.get(finding.host) ?? []), finding]);
   const score = (one) => -CONDITIONS.indexOf(conditionOf(one));
   const standing = (finding, words) => (finding === undefined ? base : { condition: conditionOf(finding), reason: words ?? finding.message });
   for (const one of clusters) {
@@ -100,17 +102,19 @@ export function judge(all, clusters, scenario, now, said) {
         : rank.state === "killed" ? { condition: "failed", reason: hang.message }
         : { condition: "hung", reason: accused.has(rank.rank) ? hang.message : `it waits: ${hang.message}` };
     }
+    const dead = new Set(one.detail.ranks.filter((rank) => rank.state === "killed").map((rank) => rank.host));
+    const members = new Set(one.detail.ranks.map((rank) => rank.host));
     for (const host of one.hosts) {
-      const here = firing.filter((finding) => finding.host === host.host);
-      const killed = one.detail.ranks.some((rank) => rank.host === host.host && rank.state === "killed");
+      const here = byHost.get(host.host) ?? [];
+      const killed = dead.has(host.host);
       host.standing = over ? { condition: "healthy", reason: "no process of it runs" } : killed ? { condition: "failed", reason: hang?.message ?? "a process was killed" }
-        : worst(here) !== undefined ? standing(worst(here)) : hang !== undefined && one.detail.ranks.some((rank) => rank.host === host.host) ? { condition: "hung", reason: `it waits: ${hang.message}` } : base;
+        : worst(here) !== undefined ? standing(worst(here)) : hang !== undefined && members.has(host.host) ? { condition: "hung", reason: `it waits: ${hang.message}` } : base;
     }
   }
   // A host may be in several clusters: the last word counts.
   const known = new Map(clusters.flatMap((one) => one.hosts).map((host) => [host.host, host.standing]));
   for (const host of all.nodes) {
-    const mine = worst(firing.filter((finding) => finding.host === host.host));
+    const mine = worst(byHost.get(host.host) ?? []);
     host.standing = mine !== undefined && known.get(host.host)?.condition === "healthy" ? standing(mine) : (known.get(host.host) ?? base);
   }
   return { ...all, incidents, health: healthOf(all, incidents.filter((one) => one.state === "firing"), scenario, base) };

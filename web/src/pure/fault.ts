@@ -37,6 +37,11 @@ export function away(timeoutS?: number): Fault {
   };
 }
 
+/** A connection that stood has ended: why, the next attempt says. */
+export function ended(): Fault {
+  return { kind: "away", words: "The connection to the daemon has ended.", advice: IS_IT_RUNNING };
+}
+
 /** What HTTP said that is no good answer: `contentType` of its body, and the daemon's own words if they are in it. */
 export function faultOf(status: number, contentType: string, problem?: Problem): Fault {
   const said = NAMES[status] === undefined ? `Status ${status}` : `Status ${status} ${NAMES[status]}`;

@@ -2,7 +2,7 @@
 
 import type { Changed } from "../api";
 import { backoffMs } from "../pure/backoff";
-import { away, faultOf, type Fault } from "../pure/fault";
+import { away, ended, faultOf, type Fault } from "../pure/fault";
 import { EventParser } from "../pure/sse";
 import { markDirty, onWatched, refreshDue } from "./api";
 import { ask, contentType, Failed } from "./client";
@@ -32,14 +32,14 @@ let wake = (): void => {};
 /** One connection after the other, for ever. */
 async function listen(): Promise<never> {
   for (let failures = 0; ; ) {
-    let fault: Fault = away();
+    let fault: Fault = ended();
     try {
       await connection(() => {
         failures = 0;
       });
     } catch (error) {
       // Said on the page, tried again.
-      if (error instanceof Failed) fault = error.fault;
+      fault = error instanceof Failed ? error.fault : away();
     }
     failures += 1;
     const waitMs = backoffMs(failures, Math.random());

@@ -94,3 +94,13 @@ test("a time range follows the clock or stands still, and nonsense is the last 1
     "from=2026-01-31T11:00:00.000Z&to=2026-01-31T11:30:00.000Z&step=12s",
   );
 });
+
+test("who is refused is asked less and less often, and as always once it answers", () => {
+  const at = (failures: number, ageMs: number) => isDue("lists", { fetchedMs: 0, dirty: true, size: 10, failures }, ageMs);
+  expect([at(1, 900), at(1, 1_000), at(3, 3_900), at(3, 4_000), at(30, 14_900), at(30, 15_000), at(0, 1_000)]).toEqual([false, true, false, true, false, true, true]);
+});
+
+test("whatever changes, health and incidents are asked for again", () => {
+  const changed = { version: 7, communicators: [], findings: false, incidents: true };
+  expect(["health", "incidents", "findings", "never"].map((topic) => touches(topic, changed))).toEqual([true, true, false, false]);
+});
