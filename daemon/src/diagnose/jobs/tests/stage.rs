@@ -312,7 +312,7 @@ fn tell_part(process: &mut Process, cluster: &Cluster, part: &Part) {
     };
     let calls = || part.calls.iter().enumerate();
     process.in_flight.extend(calls().skip(part.completed).map(|call| operation(call, None)));
-    let last = calls().take(part.completed).last();
+    let last = calls().take(part.completed).next_back();
     process.last_completed.extend(last.map(|call| operation(call, Some(call.1.1.0 + 1_000_000))));
     let hash = part.calls.iter().fold(0_u64, |hash, ((primitive, count), _)| {
         hash.wrapping_add(Fnv::new().number(*primitive as u64).number(*count).finish())
