@@ -14,7 +14,7 @@
 )]
 #![allow(missing_docs, reason = "not a library")]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringscope_daemon::clock::Timestamp;
 use ringscope_daemon::diagnose::Diagnosis;
@@ -26,6 +26,8 @@ use ringscope_wire::batch::{
 
 const PER_HOST: u32 = 8;
 const START_NS: u64 = 1_800_000_000_000_000_000;
+/// When the daemon looks, after the agents have told.
+const LOOK_AFTER_NS: u64 = 200_000_000;
 /// What a look may cost in peace, of one core at one look a second, and what one may take while a communicator of all
 /// ranks hangs.
 const PEACE_PERCENT: f64 = 5.0;
@@ -166,7 +168,7 @@ fn rounds(job: &mut Job, model: &mut Model, diagnosis: &mut Diagnosis, n: usize)
         for batch in job.batches() {
             model.apply(&batch, job.now());
         }
-        let later = Timestamp(job.now().0 + Duration::from_millis(200).as_nanos() as u64);
+        let later = Timestamp(job.now().0 + LOOK_AFTER_NS);
         let start = Instant::now();
         diagnosis.update_jobs(model, None, later);
         looks.looks_ms.push(ms(start));

@@ -562,21 +562,9 @@ fn any_process() -> impl Strategy<Value = batch::Process> {
     )
         .prop_map(
             |(key, identity, communicators, counters, links, operations, (state, collector, ended))| {
-                let said = |local_id| batch::OpenCall { local_id, entered_at_ns: 7, ..Default::default() };
-                let pair = batch::PairCalls { primitive: state, peer: 1, calls: 3, ..Default::default() };
-                let activity = batch::Activity { state: key.clone(), cpu_ns: 5, read_at_ns: 6 };
-                let thread = batch::Thread { python: vec!["x".repeat(3_000); 90], ..Default::default() };
-                let look = batch::Look { at_ns: 3, threads: vec![thread; 40], ..Default::default() };
-                batch::Process {
+                let process = batch::Process {
                     recalled: operations.0.clone(),
                     sequences: operations.2,
-                    open_calls: vec![said(ended); (state + 1).unsigned_abs() as usize * 30],
-                    pairs: vec![pair],
-                    activity: Some(activity),
-                    look: ended.map(|_| look),
-                    last_returned_at_ns: ended,
-                    collector_off_since_ns: ended,
-                    segment_version: 5,
                     key,
                     identity,
                     communicators,
@@ -592,9 +580,28 @@ fn any_process() -> impl Strategy<Value = batch::Process> {
                     has_segment: ended.is_some(),
                     log_lacks: vec!["no GRAPH lines".to_owned(); 20],
                     ..batch::Process::default()
-                }
+                };
+                doing(process, state, ended)
             },
         )
+}
+
+/// The same, in calls and looked at.
+fn doing(process: batch::Process, n: i32, at_ns: Option<u64>) -> batch::Process {
+    let open = |local_id| batch::OpenCall { local_id, entered_at_ns: 7, ..Default::default() };
+    let pair = batch::PairCalls { primitive: n, peer: 1, calls: 3, ..Default::default() };
+    let thread = batch::Thread { python: vec!["x".repeat(3_000); 90], ..Default::default() };
+    let look = batch::Look { at_ns: 3, threads: vec![thread; 40], ..Default::default() };
+    batch::Process {
+        open_calls: vec![open(at_ns); (n + 1).unsigned_abs() as usize * 30],
+        pairs: vec![pair],
+        activity: Some(batch::Activity { state: process.key.clone(), cpu_ns: 5, read_at_ns: 6 }),
+        look: at_ns.map(|_| look),
+        last_returned_at_ns: at_ns,
+        collector_off_since_ns: at_ns,
+        segment_version: 5,
+        ..process
+    }
 }
 
 proptest! {

@@ -53,6 +53,8 @@ pub(super) struct Stage {
     pub(super) clusters: Vec<(Cluster, Vec<u32>)>,
     pub(super) ranks: Vec<Rank>,
     pub(super) now: Timestamp,
+    /// How often agents read.
+    pub(super) read_every_ms: u64,
     /// Hosts whose agents are silent.
     pub(super) silent: Vec<String>,
     seq: BTreeMap<String, u64>,
@@ -73,6 +75,7 @@ impl Stage {
             clusters: Vec::new(),
             ranks: Vec::new(),
             now: at(100),
+            read_every_ms: 250,
             silent: Vec::new(),
             seq: BTreeMap::new(),
             agents: "agent",
@@ -154,7 +157,7 @@ impl Stage {
         let mut news = Vec::new();
         let mut left = ms;
         while left > 0 {
-            let step = left.min(250);
+            let step = left.min(self.read_every_ms);
             let before = self.now;
             self.now = Timestamp(before.0 + step * 1_000_000);
             left -= step;
@@ -210,11 +213,14 @@ impl Stage {
         let it = &self.ranks[rank];
         let mut process = Process { key: self.clusters[0].0.key(index(rank)), ..Process::default() };
         for (cluster, members) in &self.clusters {
-            let Some(own) = members.iter().position(|member| *member as usize == rank) else { continue };
-            let (part, whole) = (&it.parts[&cluster.local_id], cluster.process(index(own)));
+            // Most often all of them are in it.
+            let is_at = |place: &usize| members.get(*place).is_some_and(|member| *member as usize == rank);
+            let place = Some(rank).filter(is_at).or_else(|| (0..members.len()).find(is_at));
+            let Some(own) = place else { continue };
+            let part = &it.parts[&cluster.local_id];
             if !it.told || part.state.is_some() {
                 process.identity = self.clusters[0].0.process(index(rank)).identity;
-                let mut communicator = whole.communicators[0].clone();
+                let mut communicator = cluster.process(index(own)).communicators[0].clone();
                 communicator.state = part.state.unwrap_or(CommunicatorState::Active).into();
                 process.communicators.push(communicator);
             }
@@ -306,7 +312,7 @@ fn tell_part(process: &mut Process, cluster: &Cluster, part: &Part) {
     };
     let calls = || part.calls.iter().enumerate();
     process.in_flight.extend(calls().skip(part.completed).map(|call| operation(call, None)));
-    let last = calls().take(part.completed).last();
+    let last = calls().take(part.completed).next_back();
     process.last_completed.extend(last.map(|call| operation(call, Some(call.1.1.0 + 1_000_000))));
     let hash = part.calls.iter().fold(0_u64, |hash, ((primitive, count), _)| {
         hash.wrapping_add(Fnv::new().number(*primitive as u64).number(*count).finish())
