@@ -122,6 +122,7 @@ fn communicator() -> batch::Communicator {
             line: 12,
             text: "Pattern 4, crossNic 0, nChannels 2".into(),
         }],
+        graphs: None,
     }
 }
 
