@@ -273,7 +273,11 @@ fn what_the_searches_found_and_the_trees_are_told() {
     assert_eq!(search["changes"], serde_json::json!(["channels 8 to 15 repeat the first 8"]));
     assert_eq!(graphs["trees"].as_array().unwrap().len(), 16);
     assert_eq!(graphs["trees"][0]["places"][3], serde_json::json!({"rank": 3, "up": 2, "down": [4]}));
-    check(&import(&[&log]), 0, &["searched  ", "8 rings, 8 trees; channels 8 to 15 repeat the first 8"]);
+    check(
+        &import(&[&log]),
+        0,
+        &["searched gpu-a800-28: 8 rings, 8 trees; channels 8 to 15 repeat the first 8"],
+    );
 }
 
 #[test]
