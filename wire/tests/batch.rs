@@ -183,6 +183,7 @@ fn communicator() -> batch::Communicator {
         error_function: "ncclCommGetAsyncError".into(),
         error_at_ns: Some(11),
         warnings: Vec::new(),
+        graphs: None,
     }
 }
 

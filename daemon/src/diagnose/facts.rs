@@ -292,12 +292,14 @@ impl Channels {
 
     /// What it has in common with the communicators that it can be compared with, beside the job: its name, and which
     /// GPUs of which hosts it has with which settings. A group over other GPUs, or with other settings, may well find
-    /// fewer channels. The NICs in use are not part of it: that one is lost is what the comparison is for.
+    /// fewer channels. The NICs in use are not part of it: that one is lost is what the comparison is for. Nor are numbers in
+    /// the name: programs count what they make anew.
     #[must_use]
     pub(super) fn shape(&self) -> u64 {
         let mut ranks: Vec<u64> = self.ranks.iter().map(|rank| rank.likeness).collect();
         ranks.sort_unstable();
-        ranks.into_iter().fold(Fnv::new().text(&self.name), Fnv::number).finish()
+        let name: String = self.name.chars().filter(|c| !c.is_ascii_digit()).collect();
+        ranks.into_iter().fold(Fnv::new().text(&name), Fnv::number).finish()
     }
 
     /// Its hosts, in the order of their lowest rank; empty unless every rank's init is known.

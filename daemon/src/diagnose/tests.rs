@@ -265,6 +265,7 @@ fn regression_compares_only_what_is_alike() {
     };
     assert_eq!(each(&|one| one.gpu = one.gpu.replace(":00.0", ":01.0")), 0, "the next GPU of each host");
     assert_eq!(each(&|one| one.name = "tp".to_owned()), 0, "another purpose");
+    assert_eq!(each(&|one| one.name = "dp2".to_owned()), 2, "the same, made anew");
     let set = |one: &mut batch::Communicator| {
         one.channel_settings.insert("config.maxCTAs".to_owned(), 2);
     };

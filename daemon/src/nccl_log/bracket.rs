@@ -350,10 +350,10 @@ pub(super) fn connected(facts: &mut CommunicatorFacts, connection: Connection, n
         Direction::Receive if to == facts.rank && prev == Some(from) => {
             facts.recv_hops.entry(channel).or_insert(hop);
         }
-        Direction::Receive if to == facts.rank && prev.is_none() => {
-            if facts.recv_edge_hops.len() < MAX_CONNECTIONS {
-                facts.recv_edge_hops.entry((channel, from)).or_insert(hop);
-            }
+        Direction::Receive
+            if to == facts.rank && prev.is_none() && facts.recv_edge_hops.len() < MAX_CONNECTIONS =>
+        {
+            facts.recv_edge_hops.entry((channel, from)).or_insert(hop);
         }
         Direction::Send | Direction::Both if from == facts.rank => {
             if facts.edges.len() < MAX_CONNECTIONS && !facts.edges.contains(&(channel, to)) {

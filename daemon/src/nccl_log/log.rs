@@ -243,9 +243,9 @@ impl Content {
     fn line(&mut self, number: u64, text: &str, mark: Option<usize>, cut: bool) {
         if json::may_be(text) {
             let texts = json::texts(text);
-            // A text with lines of its own is one write of the container.
+            // A text with lines of its own is one write of the container. One that was cut has no closing quote.
             for text in texts.iter().flat_map(|text| text.lines()) {
-                self.plain(Line { number, text }, None, cut);
+                self.plain(Line { number, text }, None, false);
             }
             if !texts.is_empty() {
                 return;

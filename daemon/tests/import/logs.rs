@@ -224,6 +224,24 @@ fn logs_found_in_public_say_what_is_missing() {
     }
 }
 
+/// Jobs that ran well, as far as their logs tell.
+#[test]
+fn nothing_of_a_real_job_that_ran_well_is_called_wrong() {
+    let mut n = 0;
+    for entry in std::fs::read_dir(fixture("logs")).unwrap() {
+        let path = entry.unwrap().path().display().to_string();
+        if !path.ends_with(".log") || path.contains("failed-init") || path.contains("not-nccl") {
+            continue;
+        }
+        let document = json(&[&path], 0);
+        let bad = |one: &&serde_json::Value| one["severity"] != "info";
+        let found: Vec<_> = document["findings"].as_array().unwrap().iter().filter(bad).collect();
+        assert!(found.is_empty(), "{path}: {found:#?}");
+        n += 1;
+    }
+    assert!(n > 10, "{n}");
+}
+
 #[test]
 fn the_document_has_all_of_it() {
     let dir = scratch("import");
@@ -255,7 +273,11 @@ fn what_the_searches_found_and_the_trees_are_told() {
     assert_eq!(search["changes"], serde_json::json!(["channels 8 to 15 repeat the first 8"]));
     assert_eq!(graphs["trees"].as_array().unwrap().len(), 16);
     assert_eq!(graphs["trees"][0]["places"][3], serde_json::json!({"rank": 3, "up": 2, "down": [4]}));
-    check(&import(&[&log]), 0, &["searched  ", "8 rings, 8 trees; channels 8 to 15 repeat the first 8"]);
+    check(
+        &import(&[&log]),
+        0,
+        &["searched gpu-a800-28: 8 rings, 8 trees; channels 8 to 15 repeat the first 8"],
+    );
 }
 
 #[test]

@@ -191,6 +191,24 @@ fn containers_runtimes_wrap_lines() {
 }
 
 #[test]
+fn a_document_of_json_in_one_line_without_an_end_is_whole() {
+    let plain = text(&NEW);
+    let events: Vec<_> = plain.lines().map(|line| serde_json::json!({"message": line})).collect();
+    let document = serde_json::json!({ "events": events }).to_string();
+    let read = |text: &str| {
+        let mut log = NcclLog::new();
+        log.feed(text.as_bytes());
+        log.finish();
+        let facts = log.communicators().next().cloned();
+        facts.map(|facts| CommunicatorFacts { evidence: vec![], ..facts })
+    };
+    assert_eq!(read(&document), read(&plain));
+    assert!(read(&document).is_some_and(|facts| facts.rings.len() == 1 && facts.final_channels == Some(4)));
+    let cut = &document[..document.find("2 p2p channels per peer").expect("counts")];
+    assert_eq!(read(cut), None, "what is cut has no closing quote");
+}
+
+#[test]
 fn what_is_missing_is_said_in_words() {
     let lacks = |text: &str| {
         let mut log = NcclLog::new();
