@@ -89,9 +89,8 @@ impl Trial {
         if self.is_twin() {
             return !self.said.is_empty();
         }
-        let innocent = |said: &Said| {
-            said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused))
-        };
+        let innocent =
+            |said: &Said| said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused));
         !self.culprits.is_empty() && self.said.iter().any(innocent)
     }
 }
@@ -113,7 +112,9 @@ pub(crate) fn print(trials: &[Trial]) -> bool {
     for trial in trials {
         rows.entry((trial.is_twin(), &trial.name)).or_default().push(trial);
     }
-    println!("| fault | trials | named | accused innocents | seconds to say, median | to name, median (max) | said |");
+    println!(
+        "| fault | trials | named | accused innocents | seconds to say, median | to name, median (max) | said |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for ((is_twin, name), trials) in &rows {
         let named = trials.iter().filter(|trial| trial.named_s.is_some()).count();
@@ -160,10 +161,8 @@ fn sum_up(trials: &[Trial]) -> bool {
 }
 
 fn kinds(trials: &[&Trial]) -> String {
-    let mut kinds: Vec<&str> = trials
-        .iter()
-        .flat_map(|trial| trial.said.iter().map(|said| said.finding.label()))
-        .collect();
+    let mut kinds: Vec<&str> =
+        trials.iter().flat_map(|trial| trial.said.iter().map(|said| said.finding.label())).collect();
     kinds.sort_unstable();
     kinds.dedup();
     kinds.join(", ")

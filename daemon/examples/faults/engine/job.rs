@@ -66,7 +66,14 @@ impl Job {
             let mut command = Command::new(stage.ringscope);
             command.args(["run", "--job", name, "--dir"]).arg(stage.segment_dir);
             command.arg("--cache-dir").arg(stage.dir.join("cache")).arg("--").arg(stage.program);
-            command.args(["--rank", &rank.to_string(), "--ranks", &shape.ranks.to_string(), "--job", shape.job]);
+            command.args([
+                "--rank",
+                &rank.to_string(),
+                "--ranks",
+                &shape.ranks.to_string(),
+                "--job",
+                shape.job,
+            ]);
             command.arg("--dir").arg(&meet).args(arguments);
             command.env("RANK", rank.to_string()).env("WORLD_SIZE", shape.ranks.to_string());
             command.env("LOCAL_RANK", (rank % per_host).to_string()).env("RSCCL_SILENT_FAULTS", "1");
@@ -82,7 +89,9 @@ impl Job {
         let texts = (0..self.ranks.len())
             .filter_map(|rank| std::fs::read_to_string(self.dir.join(format!("rank-{rank}.out"))).ok());
         let mut events: Vec<Event> = texts
-            .flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>())
+            .flat_map(|text| {
+                text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>()
+            })
             .collect();
         events.sort_by_key(|event| event.wall_ns);
         events

@@ -90,7 +90,8 @@ async fn try_case(
     loop {
         let fault = job.events().into_iter().find(|event| event.event == "fault").map(|event| event.wall_ns);
         let since = fault.map(|at| clock::now().0.saturating_sub(at) as f64 / 1e9);
-        let after_s = since.unwrap_or_else(|| if trial.is_twin() { begun.elapsed().as_secs_f64() } else { 0.0 });
+        let after_s =
+            since.unwrap_or_else(|| if trial.is_twin() { begun.elapsed().as_secs_f64() } else { 0.0 });
         trial.hear(&daemon.firing(&name).await?, after_s);
         if trial.named_s.is_some() {
             named_at.get_or_insert_with(clock::monotonic);

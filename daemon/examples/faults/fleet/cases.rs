@@ -25,7 +25,11 @@ const fn fault(
     Case { name, expected, happen, undo: None, seconds: 15 }
 }
 
-const fn twin(name: &'static str, happen: fn(&mut Teller, u32) -> Vec<u32>, undo: (u64, fn(&mut Teller, u32))) -> Case {
+const fn twin(
+    name: &'static str,
+    happen: fn(&mut Teller, u32) -> Vec<u32>,
+    undo: (u64, fn(&mut Teller, u32)),
+) -> Case {
     Case { name, expected: &[], happen, undo: Some(undo), seconds: 12 }
 }
 
@@ -149,16 +153,48 @@ pub(crate) const CASES: [Case; 26] = [
         fleet.rank(victim).error = Some(6);
         vec![victim]
     }),
-    twin("late_by_five_seconds", |fleet, victim| { fleet.halt(victim); Vec::new() }, (5, |fleet, victim| {
-        fleet.resume(victim);
-    })),
-    twin("all_pause", |fleet, _| { fleet.pause = true; Vec::new() }, (8, |fleet, _| fleet.pause = false)),
-    twin("agent_silent", |fleet, victim| { fleet.mute_agent_of(victim); Vec::new() }, (6, |fleet, _| fleet.unmute())),
-    twin("clock_off", |fleet, victim| { fleet.shift_clock_of(victim, 30); Vec::new() }, (12, |_, _| ())),
-    twin("orderly_end", |fleet, _| {
-        for rank in 0..fleet.n_ranks() {
-            fleet.leave(rank);
-        }
-        Vec::new()
-    }, (12, |_, _| ())),
+    twin(
+        "late_by_five_seconds",
+        |fleet, victim| {
+            fleet.halt(victim);
+            Vec::new()
+        },
+        (5, |fleet, victim| {
+            fleet.resume(victim);
+        }),
+    ),
+    twin(
+        "all_pause",
+        |fleet, _| {
+            fleet.pause = true;
+            Vec::new()
+        },
+        (8, |fleet, _| fleet.pause = false),
+    ),
+    twin(
+        "agent_silent",
+        |fleet, victim| {
+            fleet.mute_agent_of(victim);
+            Vec::new()
+        },
+        (6, |fleet, _| fleet.unmute()),
+    ),
+    twin(
+        "clock_off",
+        |fleet, victim| {
+            fleet.shift_clock_of(victim, 30);
+            Vec::new()
+        },
+        (12, |_, _| ()),
+    ),
+    twin(
+        "orderly_end",
+        |fleet, _| {
+            for rank in 0..fleet.n_ranks() {
+                fleet.leave(rank);
+            }
+            Vec::new()
+        },
+        (12, |_, _| ()),
+    ),
 ];

@@ -74,7 +74,9 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
         if !trial.is_twin() && trial.named_s.is_some() && happened.elapsed() > AFTERWARDS {
             break;
         }
-        if let Some((after, undone)) = undo.filter(|(after, _)| happened.elapsed() >= Duration::from_secs(*after)) {
+        if let Some((after, undone)) =
+            undo.filter(|(after, _)| happened.elapsed() >= Duration::from_secs(*after))
+        {
             let _ = after;
             undone(&mut fleet, victim);
             undo = None;
@@ -91,7 +93,8 @@ async fn round(fleet: &mut Teller, sender: &sending::Daemon, least: Duration) ->
         fleet.program.advance(STEPS_PER_ROUND, clock::now().0);
     }
     let batches = fleet.batches(clock::now());
-    let mut sending = futures::stream::iter(batches.iter().map(|batch| sender.send(batch))).buffer_unordered(LANES);
+    let mut sending =
+        futures::stream::iter(batches.iter().map(|batch| sender.send(batch))).buffer_unordered(LANES);
     while let Some(sent) = sending.next().await {
         sent?;
     }

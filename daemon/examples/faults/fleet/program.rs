@@ -139,7 +139,8 @@ impl Program {
         let edit = self.edits.get(&index).copied();
         let group_of = |kind| (kind, self.group(kind, index));
         let is_over = |call: &Call| {
-            let stalls = call.kind == Kind::World && self.stalled_from.is_some_and(|from| call.number >= from);
+            let stalls =
+                call.kind == Kind::World && self.stalled_from.is_some_and(|from| call.number >= from);
             !stalls && least.get(&group_of(call.kind)).is_some_and(|calls| *calls > call.number)
         };
         let ended = self.ranks[index as usize].open.filter(is_over);
@@ -183,7 +184,8 @@ impl Rank {
 }
 
 fn mixed(signature: Signature, number: u64) -> u64 {
-    let words = [signature.primitive as u64, signature.count, signature.datatype.into(), signature.op.into(), number];
+    let words =
+        [signature.primitive as u64, signature.count, signature.datatype.into(), signature.op.into(), number];
     words.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
         (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29)
     })

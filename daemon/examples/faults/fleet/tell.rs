@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ringscope_daemon::clock::Timestamp;
 use ringscope_wire::batch::{
     Activity, Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion, Counters,
-    FORMAT_VERSION, Identity, Level, OpenCall, Operation, OperationState, Process, ProcessState, SequenceMark,
-    Sources,
+    FORMAT_VERSION, Identity, Level, OpenCall, Operation, OperationState, Process, ProcessState,
+    SequenceMark, Sources,
 };
 
 use super::program::{Call, Edit, Kind, Program, Signature};
@@ -161,8 +161,10 @@ impl Teller {
         self.batch_number += 1;
         let hosts: Vec<u32> = (0..self.n_ranks() / RANKS_PER_HOST).collect();
         let agents = hosts.chunks(self.hosts_per_agent as usize).enumerate();
-        let heard: Vec<&[u32]> =
-            agents.filter(|(agent, _)| !self.muted.contains(&(*agent as u32))).map(|(_, hosts)| hosts).collect();
+        let heard: Vec<&[u32]> = agents
+            .filter(|(agent, _)| !self.muted.contains(&(*agent as u32)))
+            .map(|(_, hosts)| hosts)
+            .collect();
         heard.into_iter().map(|hosts| self.batch(hosts, now)).collect()
     }
 
@@ -219,7 +221,11 @@ impl Teller {
             has_segment: true,
             segment_version: 5,
             last_returned_at_ns: Some(rank.returned_ns),
-            activity: runs.then(|| Activity { state: told.activity.into(), cpu_ns: busy, read_at_ns: now_ns }),
+            activity: runs.then(|| Activity {
+                state: told.activity.into(),
+                cpu_ns: busy,
+                read_at_ns: now_ns,
+            }),
             open_calls: told.inside.map(|function| open_call(told, function)).into_iter().collect(),
             ..Process::default()
         };
@@ -264,7 +270,8 @@ impl Teller {
             comm_hash: 0x1000 + 0x1_0000 * (kind as u64 + 1) + u64::from(self.program.group(kind, index)),
             rank,
             n_ranks,
-            state: if told.has_left { CommunicatorState::Destroyed } else { CommunicatorState::Active }.into(),
+            state: if told.has_left { CommunicatorState::Destroyed } else { CommunicatorState::Active }
+                .into(),
             created_at_ns: self.began.0,
             ended_at_ns: told.ended_ns.filter(|_| told.has_left),
             sources: Some(Sources { calls: true, plugin: true, log: false }),
@@ -293,7 +300,12 @@ impl Teller {
 
 fn open_call(told: &Told, function: &str) -> OpenCall {
     let local_id = if told.forming.is_some() { FURTHER } else { Kind::World as u64 };
-    OpenCall { thread: 1, function: function.to_owned(), local_id: Some(local_id), entered_at_ns: told.inside_ns }
+    OpenCall {
+        thread: 1,
+        function: function.to_owned(),
+        local_id: Some(local_id),
+        entered_at_ns: told.inside_ns,
+    }
 }
 
 fn counters(rank: &super::program::Rank, kind: Kind) -> Counters {
