@@ -280,6 +280,9 @@ impl Hub {
             return;
         }
         state.change.incidents();
+        if !gathered.findings.is_empty() {
+            state.change.findings();
+        }
         state.unsaved.findings(gathered.findings);
         state.unsaved.incidents(gathered.incidents);
         self.changed.notify_one();

@@ -509,7 +509,7 @@ export type Incident = {
   host: string;
   /** Stable id: that of the finding that was its first root; of one that comes again later with a number behind it. */
   id: string;
-  /** Job. Empty: about a host, whatever runs there. */
+  /** Job: that of its root, else the only one that its findings are about. Empty: none, or several. */
   job: string;
   /** When it was last seen to go on. */
   last_seen: string;

@@ -18,7 +18,7 @@ pub const BY_CHARS_MAX: usize = 100;
 pub const SILENCE_S_MAX: u64 = 30 * 24 * 3600;
 
 /// Findings with one cause.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 pub struct Incident {
     /// Stable id: that of the finding that was its first root; of one that comes again later with a number behind it.
     pub id: String,
@@ -32,7 +32,7 @@ pub struct Incident {
     pub sentence: String,
     /// What to do. Empty: nothing is known to help.
     pub advice: String,
-    /// Job. Empty: about a host, whatever runs there.
+    /// Job: that of its root, else the only one that its findings are about. Empty: none, or several.
     pub job: String,
     /// Host of the culprit.
     pub host: String,

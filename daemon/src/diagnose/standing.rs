@@ -244,14 +244,14 @@ fn of_calls(calls: &Calls) -> Standing {
 /// How something stands that consists of parts: a communicator, a job, a host. `noun`: what the parts
 /// are, as of several. `worst` is the worst finding about the whole; `nothing` says why it is well if it has no part.
 #[must_use]
-pub fn of_whole<'p>(
-    parts: impl Iterator<Item = (String, &'p Standing)>,
+pub fn of_whole<N: FnOnce() -> String>(
+    parts: impl Iterator<Item = (N, Standing)>,
     noun: &str,
     worst: Option<&Finding>,
     nothing: &str,
 ) -> Standing {
     let (mut n_parts, mut n_like_worst) = (0, 0);
-    let mut worst_part: Option<(String, &Standing)> = None;
+    let mut worst_part: Option<(N, Standing)> = None;
     for (name, part) in parts {
         n_parts += 1;
         match &worst_part {
@@ -271,6 +271,7 @@ pub fn of_whole<'p>(
     let Some((name, part)) = worst_part else {
         return standing(Condition::Healthy, nothing.to_owned());
     };
+    let name = name();
     let reason = match part.condition {
         Condition::Healthy if n_parts == 1 => format!("{name}: {}", part.reason),
         Condition::Healthy => format!("all {n_parts} {noun}: {}", part.reason),

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -87,13 +88,15 @@ async fn one(
         (status = 400, description = "The body is not the JSON object that it must be.", body = Problem,
             content_type = "application/problem+json"),
         (status = 404, description = "No such incident.", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not said to be application/json.", body = Problem,
+            content_type = "application/problem+json"),
         (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn acknowledge(
     State(app): State<App>,
     Path(id): Path<String>,
     params: Params,
-    body: Bytes,
+    Said(body): Said,
 ) -> Result<Json<IncidentDetail>, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
@@ -110,6 +113,8 @@ async fn acknowledge(
             content_type = "application/problem+json"),
         (status = 404, description = "No such incident.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It is over.", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not said to be application/json.", body = Problem,
+            content_type = "application/problem+json"),
         (status = 422, description = "A text is empty or too long, or the time is over or too far away.", body = Problem,
             content_type = "application/problem+json"),
     ))]
@@ -117,7 +122,7 @@ async fn silence(
     State(app): State<App>,
     Path(id): Path<String>,
     params: Params,
-    body: Bytes,
+    Said(body): Said,
 ) -> Result<Json<IncidentDetail>, ApiError> {
     params.allow(&[])?;
     let told: IncidentSilence = read(&body, r#"{"by": "ann", "for_s": 7200}"#)?;
@@ -135,13 +140,15 @@ async fn silence(
             content_type = "application/problem+json"),
         (status = 404, description = "No such incident.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It is over.", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not said to be application/json.", body = Problem,
+            content_type = "application/problem+json"),
         (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn unsilence(
     State(app): State<App>,
     Path(id): Path<String>,
     params: Params,
-    body: Bytes,
+    Said(body): Said,
 ) -> Result<Json<IncidentDetail>, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
@@ -159,18 +166,38 @@ async fn unsilence(
         (status = 404, description = "No such incident.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It has as many notes as there may be.", body = Problem,
             content_type = "application/problem+json"),
+        (status = 415, description = "The body is not said to be application/json.", body = Problem,
+            content_type = "application/problem+json"),
         (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn note(
     State(app): State<App>,
     Path(id): Path<String>,
     params: Params,
-    body: Bytes,
+    Said(body): Said,
 ) -> Result<Json<IncidentDetail>, ApiError> {
     params.allow(&[])?;
     let told: IncidentText = read(&body, r#"{"by": "ann", "text": "The cable is changed."}"#)?;
     let text = bounded("text", &told.text, NOTE_CHARS_MAX)?;
     speak(&app, id, told.by, Word::Note(text)).await
+}
+
+/// A body that says that it is JSON: what a page of another origin can send without asking says that it is text.
+struct Said(Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Said {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let words = "the body must be JSON, with the header Content-Type: application/json";
+            let refused = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", words);
+            return Err(refused.into_response());
+        }
+        Bytes::from_request(request, state).await.map(Self).map_err(IntoResponse::into_response)
+    }
 }
 
 fn read<T: DeserializeOwned>(body: &[u8], example: &str) -> Result<T, ApiError> {

@@ -120,18 +120,13 @@ impl<'a> Standings<'a> {
 
     /// A communicator.
     pub(super) fn communicator(&self, known: &Communicator) -> Standing {
-        let parts: Vec<(String, Standing)> = known
-            .ranks(self.model)
-            .map(|rank| (format!("rank {} on {}", rank.rank, rank.identity.host), self.rank(&rank)))
-            .collect();
+        let parts = known.ranks(self.model).map(|rank| {
+            let standing = self.rank(&rank);
+            (move || format!("rank {} on {}", rank.rank, rank.identity.host), standing)
+        });
         let (state, _) = known.state(self.model);
         let finding = self.by_comm.get(known.id().as_str()).copied();
-        let standing = of_whole(
-            parts.iter().map(|(name, part)| (name.clone(), part)),
-            "ranks",
-            finding,
-            "nobody has told of a rank of it",
-        );
+        let standing = of_whole(parts, "ranks", finding, "nobody has told of a rank of it");
         match state {
             // Programs that end without a word take it with them, one process after the other.
             CommunicatorState::Broken if standing.condition == Condition::Healthy => Standing {
@@ -164,9 +159,8 @@ impl<'a> Standings<'a> {
         finding: Option<&Finding>,
         nothing: &str,
     ) -> Standing {
-        let parts: Vec<(String, Standing)> =
-            processes.map(|process| (name(process), self.process(process))).collect();
-        of_whole(parts.iter().map(|(name, part)| (name.clone(), part)), "processes", finding, nothing)
+        let parts = processes.map(|process| (move || name(process), self.process(process)));
+        of_whole(parts, "processes", finding, nothing)
     }
 
     fn evidence(&self, process: &Process) -> Evidence<'a> {

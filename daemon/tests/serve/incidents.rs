@@ -171,6 +171,9 @@ async fn people_acknowledge_silence_and_write_and_everybody_hears_of_it() {
     ] {
         problem(post(&daemon, &path, body).await, status, part).await;
     }
+    // As a form of another origin would send it.
+    let form = daemon.client.post(format!("{}/api/v1/incidents/{id}/acknowledge", daemon.url));
+    problem(form.body("{\"by\": \"eve\"}").send().await.unwrap(), 415, "application/json").await;
     problem(daemon.get("/api/v1/incidents/nobody").await, 404, "/api/v1/incidents has those").await;
     problem(daemon.get("/api/v1/incidents?state=open").await, 400, "firing, resolved").await;
     daemon.stop().await;

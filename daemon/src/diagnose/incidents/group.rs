@@ -40,15 +40,17 @@ pub(super) fn group<'f>(firing: impl Iterator<Item = &'f Finding>) -> Vec<Group<
     });
     let mut groups: Vec<Group<'f>> = Vec::new();
     let mut by_key: HashMap<Key<'f>, usize> = HashMap::new();
-    // What was one stays one: causes go before their consequences do.
-    let mut by_incident: HashMap<&'f str, usize> = HashMap::new();
+    // What was one stays one: causes go before their consequences do. And a judge may say of a finding that it follows
+    // from another: then it names that one as its incident.
+    let mut by_name: HashMap<&'f str, usize> = HashMap::new();
     for finding in findings {
         let explained = explained_by(finding).into_iter().find_map(|key| {
             let at = *by_key.get(&key)?;
             (!matches!(key, Key::Kernel(_)) || is_near(groups[at].root(), finding)).then_some(at)
         });
-        let known = || by_incident.get(finding.incident.as_str()).copied();
-        let at = match explained.or_else(|| (!finding.incident.is_empty()).then(known).flatten()) {
+        let names = [finding.incident.as_str(), finding.id.as_str()];
+        let named = || names.iter().find_map(|name| by_name.get(name).copied());
+        let at = match explained.or_else(named) {
             Some(at) => {
                 groups[at].members.push(finding);
                 at
@@ -59,8 +61,8 @@ pub(super) fn group<'f>(firing: impl Iterator<Item = &'f Finding>) -> Vec<Group<
                 groups.len() - 1
             }
         };
-        if !finding.incident.is_empty() {
-            by_incident.entry(&finding.incident).or_insert(at);
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
+            by_name.entry(name).or_insert(at);
         }
         for key in explains(finding) {
             by_key.entry(key).or_insert(at);

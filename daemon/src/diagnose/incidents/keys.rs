@@ -58,7 +58,7 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
         Kind::HostLost => keys.push(Key::Host(host)),
         Kind::KernelFault => keys.push(Key::Kernel(host)),
         Kind::GpuMissing => keys.push(Key::Gpus(host)),
-        Kind::RankDead => keys.push(Key::DeathIn(job)),
+        Kind::RankDead if !job.is_empty() => keys.push(Key::DeathIn(job)),
         Kind::ChannelShortfall => keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]),
         Kind::SumServerLost => keys.extend(finding.group.as_deref().map(Key::Group)),
         _ => {}

@@ -16,6 +16,8 @@ pub(super) struct Place {
     firing: Option<BTreeSet<String>>,
     /// When it was told of last.
     pub(super) told: Timestamp,
+    /// Whether nobody was told how it is now.
+    is_news: bool,
 }
 
 impl Place {
@@ -47,7 +49,7 @@ impl Place {
             silenced_until: None,
             notes: Vec::new(),
         };
-        let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now };
+        let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now, is_news: true };
         if first_seen.since(began_at) >= WORTH_SAYING {
             place.note(began_at, "It began, as the hosts' clocks say.".to_owned());
         }
@@ -58,20 +60,21 @@ impl Place {
     /// One from the store.
     pub(super) fn restored(incident: Incident) -> Self {
         let told = incident.last_seen;
-        Self { incident, firing: None, told }
+        Self { incident, firing: None, told, is_news: false }
     }
 
     /// One that was over and is not.
     pub(super) fn back(mut incident: Incident, now: Timestamp) -> Self {
         incident.state = FindingState::Firing;
         incident.resolved_at = None;
-        let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now };
+        let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now, is_news: true };
         place.note(now, "It is back.".to_owned());
         place
     }
 
     /// Takes in what the store knew of it.
     pub(super) fn adopt(&mut self, old: Incident) {
+        self.is_news = true;
         let new = &mut self.incident;
         new.began_at = new.began_at.min(old.began_at);
         new.first_seen = new.first_seen.min(old.first_seen);
@@ -97,14 +100,14 @@ impl Place {
         self.incident.severity = worst;
         self.take_members(group, now);
         let incident = &mut self.incident;
+        job(group).clone_into(&mut incident.job);
         incident.culprits = culprits(root);
         incident.n_victims = group.members.iter().map(|finding| finding.n_victims).max().unwrap_or(0);
         incident.began_at =
             group.members.iter().map(|finding| began(finding)).min().unwrap_or(now).min(incident.began_at);
         incident.last_seen = incident.last_seen.max(now);
-        let is_new = self.told == now && before.findings.len() <= 1;
         let last_seen = incident.last_seen;
-        is_new || !is_same(&Incident { last_seen, ..before }, incident)
+        std::mem::take(&mut self.is_news) || Incident { last_seen, ..before } != *incident
     }
 
     /// It, to be told of.
@@ -152,7 +155,6 @@ impl Place {
         incident.finding = root.finding;
         incident.sentence.clone_from(&root.message);
         incident.advice.clone_from(&root.advice);
-        incident.job.clone_from(&root.job);
         incident.host = culprits(root).first().map_or_else(|| root.host.clone(), |one| one.host.clone());
         incident.rank = root.accused.first().and_then(|one| one.rank).or(root.rank);
         incident.comm.clone_from(&root.comm);
@@ -210,8 +212,15 @@ pub(super) fn note(incident: &mut Incident, at: Timestamp, text: String) {
     timeline.insert(place, IncidentEvent { at, text });
 }
 
-fn is_same(one: &Incident, other: &Incident) -> bool {
-    serde_json::to_vec(one).ok() == serde_json::to_vec(other).ok()
+/// The job that it is about: that of the root, else the only one of all its findings.
+fn job<'f>(group: &Group<'f>) -> &'f str {
+    let root = group.root().job.as_str();
+    if !root.is_empty() {
+        return root;
+    }
+    let mut jobs = group.members.iter().map(|finding| finding.job.as_str()).filter(|job| !job.is_empty());
+    let first = jobs.next().unwrap_or_default();
+    if jobs.all(|job| job == first) { first } else { "" }
 }
 
 /// What was seen when somebody looked; the same may be seen again and again.

@@ -70,12 +70,16 @@ impl Incidents {
     /// Takes back what the store kept. What began in the meantime under the same id gets its true beginning.
     pub(super) fn restore(&mut self, incident: Incident) {
         if let Some(place) = self.open.get_mut(&incident.id) {
-            place.adopt(incident);
-        } else if self.over.contains_key(&incident.id) {
-        } else if incident.state == FindingState::Firing && self.open.len() < MAX_OPEN {
-            self.open.insert(incident.id.clone(), Place::restored(incident));
-        } else {
-            self.put_over(incident);
+            return place.adopt(incident);
+        }
+        if self.over.contains_key(&incident.id) {
+            return;
+        }
+        match incident.state {
+            FindingState::Firing if self.open.len() < MAX_OPEN => {
+                self.open.insert(incident.id.clone(), Place::restored(incident));
+            }
+            _ => self.put_over(incident),
         }
     }
 

@@ -41,7 +41,9 @@ impl World {
         self.firing = findings.to_vec();
         for finding in &mut self.firing {
             let known = before.iter().find(|known| known.id == finding.id);
-            finding.incident = known.map(|known| known.incident.clone()).unwrap_or_default();
+            if let Some(known) = known {
+                finding.incident.clone_from(&known.incident);
+            }
         }
         let settled = self.incidents.settle(self.firing.iter(), at(second));
         for (id, incident) in settled.moved {
@@ -90,6 +92,18 @@ fn the_consequences_of_one_cause_are_one_incident() {
     // What the kernel said, and whom it hit.
     let xid = finding("xid", Kind::KernelFault, "b", 2);
     check(&[accuses("one", Kind::RankDead, "c1", ("b", 7, 5), 4), xid], &[&["xid", "one"]]);
+}
+
+#[test]
+fn what_a_judge_says_follows_from_another_belongs_to_it() {
+    let follows = |finding: Finding, root: &str| Finding { incident: root.into(), ..finding };
+    let root = accuses("root", Kind::RankMissing, "c1", ("b", 7, 5), 3);
+    let late = follows(accuses("late", Kind::TeardownStuck, "c2", ("a", 1, 0), 4), "root");
+    let told = follows(info(accuses("told", Kind::Waiting, "c3", ("a", 2, 1), 4)), "root");
+    // Also where its kind is one that explains others.
+    let odd = follows(accuses("odd", Kind::CallMismatch, "c4", ("a", 3, 2), 4), "root");
+    check(&[root.clone(), late.clone(), told.clone()], &[&["root", "late", "told"]]);
+    check(&[late, odd, root, told], &[&["odd", "root", "late", "told"]]);
 }
 
 #[test]

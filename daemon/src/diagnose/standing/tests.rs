@@ -106,7 +106,8 @@ fn a_whole_is_as_its_worst_part_and_says_how_many_are() {
     let well = part(Condition::Healthy, "completed");
     let grey = part(Condition::Unknown, "nothing heard");
     let of = |parts: &[&Standing], worst: Option<&Finding>| {
-        let parts = parts.iter().enumerate().map(|(rank, part)| (format!("rank {rank}"), *part));
+        let parts =
+            parts.iter().enumerate().map(|(rank, part)| (move || format!("rank {rank}"), (*part).clone()));
         let whole = of_whole(parts, "processes", worst, "nothing runs");
         (whole.condition, whole.reason)
     };
