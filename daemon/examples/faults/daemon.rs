@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ringscope_daemon::api::Finding;
+use ringscope_daemon::api::{Finding, Incident};
 use ringscope_daemon::client::Client;
 
 use crate::sending;
@@ -56,7 +56,13 @@ impl Daemon {
         &self.dir
     }
 
-    /// What fires for a job, and about hosts.
+    /// The open incidents of a job.
+    pub(crate) async fn incidents(&self, job: &str) -> Result<Vec<Incident>, String> {
+        let path = format!("incidents?state=firing&job={job}");
+        self.client.list(&path).await.map_err(|error| error.to_string())
+    }
+
+    /// The findings of a job that fire.
     pub(crate) async fn firing(&self, job: &str) -> Result<Vec<Finding>, String> {
         self.client.list(&format!("findings?state=firing&job={job}")).await.map_err(|error| error.to_string())
     }

@@ -22,6 +22,7 @@ mod engine;
 mod fleet;
 mod score;
 #[path = "../sending/mod.rs"]
+#[expect(dead_code, reason = "other examples use the rest")]
 mod sending;
 
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringscope_daemon::api::{Finding, FindingKind, Severity};
+use ringscope_daemon::api::{Finding, FindingKind, Incident, Severity};
 use serde::Serialize;
 
 /// One fault, or healthy twin, at one moment, and what was said of it.
@@ -18,20 +18,20 @@ pub(crate) struct Trial {
     /// Seconds from the fault until anything was said of the right rank, and until that was a warning or worse.
     pub(crate) detected_s: Option<f64>,
     pub(crate) named_s: Option<f64>,
-    /// Everything of severity warning or above that was said, each once.
+    /// Every incident that was told of, each once.
     pub(crate) said: Vec<Said>,
     /// What the other ranks' own errors said.
     pub(crate) errors: Vec<String>,
 }
 
-/// A finding, cut to what is judged here.
+/// An incident, cut to what is judged here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Said {
     pub(crate) finding: FindingKind,
     pub(crate) severity: Severity,
     pub(crate) accused: Vec<Option<u32>>,
     pub(crate) host: String,
-    pub(crate) message: String,
+    pub(crate) sentence: String,
 }
 
 impl Trial {
@@ -53,24 +53,25 @@ impl Trial {
         self.expected.is_empty()
     }
 
-    /// Takes what fires `after_s` seconds after the fault.
-    pub(crate) fn hear(&mut self, firing: &[Finding], after_s: f64) {
-        for finding in firing.iter().filter(|finding| is_judged(finding)) {
+    /// Takes what fires `after_s` seconds after the fault, and what people are told of it.
+    pub(crate) fn hear(&mut self, firing: &[Finding], incidents: &[Incident], after_s: f64) {
+        let accuses = |finding: &Finding| {
+            let mut accused = finding.accused.iter().filter_map(|culprit| culprit.global_rank);
+            !finding.accused.is_empty()
+                && (self.culprits.is_empty() || accused.any(|rank| self.culprits.contains(&rank)))
+        };
+        if firing.iter().any(accuses) {
+            self.detected_s.get_or_insert(after_s);
+        }
+        for incident in incidents.iter().filter(|incident| is_judged(incident.finding)) {
             let said = Said {
-                finding: finding.finding,
-                severity: finding.severity,
-                accused: finding.accused.iter().map(|culprit| culprit.global_rank).collect(),
-                host: finding.host.clone(),
-                message: finding.message.clone(),
+                finding: incident.finding,
+                severity: incident.severity,
+                accused: incident.culprits.iter().map(|culprit| culprit.global_rank).collect(),
+                host: incident.host.clone(),
+                sentence: incident.sentence.clone(),
             };
-            let is_right = self.accuses(&said);
-            if is_right {
-                self.detected_s.get_or_insert(after_s);
-            }
-            if finding.severity == Severity::Info {
-                continue;
-            }
-            if is_right && self.expected.contains(&said.finding) {
+            if self.accuses(&said) && self.expected.contains(&said.finding) {
                 self.named_s.get_or_insert(after_s);
             }
             if !self.said.iter().any(|known| known.finding == said.finding && known.accused == said.accused) {
@@ -96,9 +97,9 @@ impl Trial {
 }
 
 /// What is about channels and coverage is not what is tried here.
-fn is_judged(finding: &Finding) -> bool {
+fn is_judged(kind: FindingKind) -> bool {
     !matches!(
-        finding.finding,
+        kind,
         FindingKind::PartlySeen
             | FindingKind::InitBelowHalfFinal
             | FindingKind::FinalUnexplained
@@ -140,7 +141,7 @@ fn sum_up(trials: &[Trial]) -> bool {
     let named = faults().filter(|trial| trial.named_s.is_some()).count();
     let unjust = trials.iter().filter(|trial| trial.is_unjust()).count();
     let just = faults().filter(|trial| trial.named_s.is_some() && !trial.is_unjust()).count();
-    let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+    let share = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
     println!(
         "\n{} faults, {} healthy twins: recall {:.3}, precision {:.3}, culprit right {:.3}",
         faults().count(),
@@ -153,7 +154,7 @@ fn sum_up(trials: &[Trial]) -> bool {
         let missed = !trial.is_twin() && trial.named_s.is_none();
         if missed || trial.is_unjust() {
             println!("{} seed {}: {}", trial.name, trial.seed, if missed { "not named" } else { "unjust" });
-            trial.said.iter().for_each(|said| println!("  {:?} {}", said.severity, said.message));
+            trial.said.iter().for_each(|said| println!("  {:?} {}", said.severity, said.sentence));
             trial.errors.iter().for_each(|error| println!("  a rank's own error: {error}"));
         }
     }

@@ -67,14 +67,7 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
         .routes(routes!(runbook::list))
         .routes(routes!(series::series))
         .merge(summation::routes())
-        .routes(routes!(plots::rings_svg))
-        .routes(routes!(plots::rings_png))
-        .routes(routes!(plots::channels_svg))
-        .routes(routes!(plots::channels_png))
-        .routes(routes!(plots::bandwidth_svg))
-        .routes(routes!(plots::bandwidth_png))
-        .routes(routes!(plots::backlog_svg))
-        .routes(routes!(plots::backlog_png))
+        .merge(plots::routes())
         .split_for_parts();
     let (batches, batches_document) = openapi::router().routes(routes!(ingest::ingest)).split_for_parts();
     let (imports, imports_document) = openapi::router().routes(routes!(import::import)).split_for_parts();

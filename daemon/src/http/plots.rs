@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 
 use axum::extract::State;
 use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use self::request::Look;
 pub(super) use self::request::{HEIGHTS_PX, THEMES, WIDTHS_PX};
@@ -17,6 +19,19 @@ use super::series::HistoryParams;
 use crate::api::Problem;
 use crate::plots::{ChannelsPlot, Format, RingPlot, RingsPlot};
 use crate::view;
+
+/// The routes of the plots.
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(rings_svg))
+        .routes(routes!(rings_png))
+        .routes(routes!(channels_svg))
+        .routes(routes!(channels_png))
+        .routes(routes!(bandwidth_svg))
+        .routes(routes!(bandwidth_png))
+        .routes(routes!(backlog_svg))
+        .routes(routes!(backlog_png))
+}
 
 /// One picture at two paths.
 macro_rules! plot {

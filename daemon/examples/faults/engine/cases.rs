@@ -52,8 +52,8 @@ const fn twin(fault: &'static str) -> Case {
 }
 
 pub(crate) const CASES: [Case; 45] = [
-    fault("stop", &[RankMissing]),
-    named("stop_two", by(Guilt::Two, fault("stop", &[RankMissing]))),
+    fault("stop", &[RankMissing, TransferStalled]),
+    named("stop_two", by(Guilt::Two, fault("stop", &[RankMissing, TransferStalled]))),
     fault("kill", &[RankDead]),
     named("kill_host", by(Guilt::Host, fault("kill", &[RankDead, HostLost]))),
     fault("crash", &[RankDead]),

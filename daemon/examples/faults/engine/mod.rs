@@ -92,7 +92,7 @@ async fn try_case(
         let since = fault.map(|at| clock::now().0.saturating_sub(at) as f64 / 1e9);
         let after_s =
             since.unwrap_or_else(|| if trial.is_twin() { begun.elapsed().as_secs_f64() } else { 0.0 });
-        trial.hear(&daemon.firing(&name).await?, after_s);
+        trial.hear(&daemon.firing(&name).await?, &daemon.incidents(&name).await?, after_s);
         if trial.named_s.is_some() {
             named_at.get_or_insert_with(clock::monotonic);
         }

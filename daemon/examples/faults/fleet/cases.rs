@@ -11,11 +11,14 @@ pub(crate) struct Case {
     pub(crate) expected: &'static [FindingKind],
     /// Does it to the victim; returns who must be accused.
     pub(crate) happen: fn(&mut Teller, u32) -> Vec<u32>,
-    /// Undoes it, so many seconds later. Twins only.
-    pub(crate) undo: Option<(u64, fn(&mut Teller, u32))>,
+    /// Undoes it. Twins only.
+    pub(crate) undo: Option<Undo>,
     /// For how long to listen: of faults at most, of twins exactly.
     pub(crate) seconds: u64,
 }
+
+/// What undoes a fault, and after how many seconds.
+pub(crate) type Undo = (u64, fn(&mut Teller, u32));
 
 const fn fault(
     name: &'static str,

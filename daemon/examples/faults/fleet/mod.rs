@@ -67,8 +67,8 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
     while happened.elapsed() < Duration::from_secs(case.seconds) {
         let due = clock::monotonic() + interval;
         while clock::monotonic() < due {
-            let firing = daemon.firing(&job).await?;
-            trial.hear(&firing, happened.elapsed().as_secs_f64());
+            let (firing, incidents) = (daemon.firing(&job).await?, daemon.incidents(&job).await?);
+            trial.hear(&firing, &incidents, happened.elapsed().as_secs_f64());
             tokio::time::sleep(POLL).await;
         }
         if !trial.is_twin() && trial.named_s.is_some() && happened.elapsed() > AFTERWARDS {
