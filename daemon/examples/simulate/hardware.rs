@@ -40,6 +40,7 @@ pub(crate) fn of_host(host: &Host, n_gpus: u32, sent_bytes: &[u64], now: Timesta
         nics,
         gpus: (0..n_gpus).map(|index| gpu(&host.name, index)).collect(),
         gpus_known: true,
+        ..HostHardware::default()
     }
 }
 
