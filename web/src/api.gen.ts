@@ -50,6 +50,8 @@ export type ChannelStep = {
 
 /** A communicator, whole. */
 export type CommunicatorDetail = CommunicatorSummary & {
+  /** The way to the rings, and the trees. Absent: no log tells. */
+  graphs?: Graphs;
   /** How many channels it should run on. */
   prediction: ChannelPrediction;
   /** Every rank heard of, by rank. */
@@ -270,6 +272,14 @@ export type GpuNic = {
   distance: string;
   /** NIC. */
   nic: string;
+};
+
+/** What the library's log tells of the way to the rings, and of the trees. */
+export type Graphs = {
+  /** What the search of each node found before all agreed, by the lowest rank that told. */
+  searches: (NodeSearch)[];
+  /** The trees in use, by channel. */
+  trees: (Tree)[];
 };
 
 /** What a host has, as its agent last read it. */
@@ -710,6 +720,20 @@ export type NicError = {
   value: number;
 };
 
+/** What the search of one node found. */
+export type NodeSearch = {
+  /** What became otherwise when all ranks agreed, in words. Empty: nothing, or the rings in use are not known. */
+  changes: (string)[];
+  /** Host of the node, or its first one. */
+  host: string;
+  /** Rank that told. */
+  rank: number;
+  /** Rings inside the node, in the order of its channels. */
+  rings: (SearchedRow)[];
+  /** Trees inside the node. */
+  trees: (SearchedRow)[];
+};
+
 /** Something that the files say by themselves. */
 export type Observation = {
   /** One word what: `not_joined`, `mismatch`, `pending`, `rank_missing`, `async_error`, `counts_differ`, `init_incomplete`. */
@@ -729,6 +753,8 @@ export type OddHop = "cross_rail" | "fallback" | "no_gpu_direct";
 export type Operation = {
   /** Payload bytes. */
   bytes: number;
+  /** Number among the collective calls of the communicator, over all primitives: equal numbers belong together. Absent: a send, recv or put_signal, or its collector does not number calls. */
+  call_number?: number;
   /** Channels that have finished, of those that take part (0 of 0: the library has not said). */
   channels_done: number;
   /** Channels that take part. */
@@ -743,6 +769,8 @@ export type Operation = {
   host: string;
   /** When it was called. */
   issued_at: string;
+  /** Reduction operator: `sum`, `prod`, `max`, `min`, `avg`, or `custom`. Absent: it has none, or it is not known. */
+  op?: string;
   /** Peer of send and recv, root of rooted collectives. */
   peer?: number;
   /** `all_reduce`, ... */
@@ -751,6 +779,8 @@ export type Operation = {
   rank: number;
   /** Counts the rank's calls of this primitive on this communicator from 0: equal numbers belong together. */
   seq_number: number;
+  /** When the device or the proxy first showed that it runs. Absent: it has not started, or nothing tells. */
+  started_at?: string;
   /** Where it stands. */
   state: OperationState;
 };
@@ -974,6 +1004,16 @@ export type SearchHit = {
 
 /** What can be searched for. */
 export type SearchKind = "job" | "host" | "communicator" | "summation" | "rank" | "nic";
+
+/** One ring or tree inside a node. */
+export type SearchedRow = {
+  /** Network device by which it comes into the node, as the library numbers it. Absent: it does not. */
+  enter?: string;
+  /** The one by which it leaves. */
+  leave?: string;
+  /** The node's ranks in its order. */
+  ranks: (number)[];
+};
 
 /** One metric over time. */
 export type Series = {
@@ -1308,6 +1348,24 @@ export type TraceEvent = {
   tid: number;
   /** Microseconds since the trace's time 0. */
   ts: number;
+};
+
+/** The tree of one channel. */
+export type Tree = {
+  /** Channel number. */
+  channel: number;
+  /** The places of the ranks that are known, by rank. */
+  places: (TreePlace)[];
+};
+
+/** A rank's place in a tree. */
+export type TreePlace = {
+  /** The ranks below. */
+  down: (number)[];
+  /** Rank. */
+  rank: number;
+  /** The rank above. Absent: it is the root. */
+  up?: number;
 };
 
 /** A verdict in one word. */
