@@ -100,10 +100,10 @@ fn what_a_judge_says_follows_from_another_belongs_to_it() {
     let root = accuses("root", Kind::RankMissing, "c1", ("b", 7, 5), 3);
     let late = follows(accuses("late", Kind::TeardownStuck, "c2", ("a", 1, 0), 4), "root");
     let told = follows(info(accuses("told", Kind::Waiting, "c3", ("a", 2, 1), 4)), "root");
-    // Also where its kind is one that explains others.
+    // Also where its kind is one that explains others: the judge knows better.
     let odd = follows(accuses("odd", Kind::CallMismatch, "c4", ("a", 3, 2), 4), "root");
     check(&[root.clone(), late.clone(), told.clone()], &[&["root", "late", "told"]]);
-    check(&[late, odd, root, told], &[&["odd", "root", "late", "told"]]);
+    check(&[late, odd, root, told], &[&["root", "odd", "late", "told"]]);
 }
 
 #[test]
