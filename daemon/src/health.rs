@@ -62,7 +62,9 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
         (level, parts) = well(&health, &watched, &live);
     }
     health.level = level;
-    health.sentence = capital(&parts.join("; "));
+    let sentence = parts.join("; ");
+    // What begins with an incident begins as everybody tells it.
+    health.sentence = if open.is_empty() { capital(&sentence) } else { sentence };
     health
 }
 

@@ -144,7 +144,7 @@ fn the_worst_incident_comes_first_in_its_own_words() {
     assert_eq!((health.incidents.critical, health.incidents.warning), (1, 1));
     assert_eq!(health.advice.as_deref(), Some("Look at its NICs."));
     assert_eq!(health.since, Some(hung.began_at));
-    check(&running, &hosts, std::slice::from_ref(&slow), HealthLevel::Warning, "Node-10 is slow");
+    check(&running, &hosts, std::slice::from_ref(&slow), HealthLevel::Warning, "node-10 is slow");
     hung.acknowledged = Some(crate::api::Acknowledgement { by: "Ann".into(), at: NOW });
     hung.silenced_until = Some(Timestamp(NOW.0 + 3_600_000_000_000));
     check(

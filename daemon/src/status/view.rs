@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn the_first_line_says_it_all_and_what_repeats_is_one_row() {
         let text = text(&status(), Look::default(), NOW);
-        let expected = "Node-2 found 2 channels where others found 8. Since 11:46:00Z, 14 min ago.";
+        let expected = "node-2 found 2 channels where others found 8. Since 11:46:00Z, 14 min ago.";
         assert_eq!(text.lines().next(), Some(expected));
         assert_eq!(text.lines().filter(|line| line.contains("channel_shortfall")).count(), 1, "{text}");
     }
@@ -336,6 +336,6 @@ mod tests {
     #[test]
     fn colour_is_only_for_those_who_want_it() {
         let text = text(&status(), Look { width: Some(100), colour: true }, NOW);
-        assert!(text.starts_with("\u{1b}[1;31mNode-2"), "{text}");
+        assert!(text.starts_with("\u{1b}[1;31mnode-2"), "{text}");
     }
 }

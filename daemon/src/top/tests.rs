@@ -78,7 +78,7 @@ fn every_state_is_drawn_at_every_size() {
 fn the_first_line_says_who_is_degraded_and_since_when() {
     for (width, height) in [(80, 24), (200, 50)] {
         let text = screen(&mut cluster(300, &[17]), width, height);
-        assert!(text.contains("Node-17 found 2 channels where others found 8."), "{text}");
+        assert!(text.contains("node-17 found 2 channels where others found 8."), "{text}");
         for part in [
             "14 min ago",
             "Hosts 300 · 1 degraded",
@@ -93,7 +93,7 @@ fn the_first_line_says_who_is_degraded_and_since_when() {
     }
     let small = screen(&mut cluster(300, &[17]), 40, 12);
     assert!(
-        small.contains("Node-17 found 2 channels") && small.contains('X') && !small.contains("Jobs"),
+        small.contains("node-17 found 2 channels") && small.contains('X') && !small.contains("Jobs"),
         "{small}"
     );
     let empty = screen(&mut state(Vec::new(), Vec::new()), 80, 24);

@@ -55,7 +55,7 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     assert!(stdout.contains("All 2 hosts healthy") && !stdout.contains("node-d"), "{stdout}");
     let (code, stdout, _) = of(&["--host", "node-d"]);
     assert_eq!(code, Some(2), "{stdout}");
-    assert!(stdout.starts_with("Node-d found 2 channels") && !stdout.contains("well"), "{stdout}");
+    assert!(stdout.starts_with("node-d found 2 channels") && !stdout.contains("well"), "{stdout}");
     daemon.take(&summation::batch(1, 3, START_NS, false)).await;
     let (code, stdout, _) = of(&["--job", summation::JOB]);
     assert_eq!(code, Some(2), "{stdout}");

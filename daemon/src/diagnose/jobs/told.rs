@@ -8,6 +8,7 @@ use crate::api::Detail;
 use crate::diagnose::hangs::{self, Question, Stand, Verdict};
 use crate::diagnose::judge::{Blame, Judgement};
 use crate::model::{CommunicatorId, Name};
+use crate::words::capital;
 
 /// What somebody would like to know of a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +91,7 @@ fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>, is_raised: bool) -> 
         nic: judgement.nic.as_deref().map(Into::into),
         cause: judgement.cause,
         culprits: to_blame.into_iter().filter(|_| others).take(HOSTS_NAMED).map(str::to_owned).collect(),
-        message: judgement.message.clone(),
+        message: sentence(&judgement.message),
         evidence: judgement.evidence.clone(),
         blame: Blame {
             comm: judgement
@@ -148,6 +149,13 @@ pub(super) fn wanted(verdict: &Verdict, taken: &Taken<'_>) -> (Vec<Wanted>, bool
         wanted.extend(what.map(|what| Wanted { process: Arc::clone(process.name()), what }));
     }
     (wanted, raise)
+}
+
+/// The judge's words as a sentence. A name stays as it is written.
+fn sentence(words: &str) -> String {
+    let begins_with_a_name =
+        !["rank ", "ranks ", "all ", "nothing "].iter().any(|word| words.starts_with(word));
+    if begins_with_a_name { words.to_owned() } else { capital(words) }
 }
 
 /// Hosts that are named as to blame; the finding counts processes.
