@@ -108,7 +108,9 @@ async fn a_stopped_rank_is_named_everywhere_in_one_sentence() {
     let jobs = client.jobs().await.unwrap();
     assert_eq!(jobs[0].standing.condition, Condition::Hung, "{:?}", jobs[0].standing);
     let message = eventually("the webhook is told", async || told.lock().unwrap().first().cloned()).await;
-    assert!(message.contains(&incident.sentence), "{message}");
+    // By then somebody has looked at what the rank does, and the sentence says that too.
+    let incident = client.incident(&incident.id).await.unwrap().incident;
+    assert!(message.contains(&incident.sentence), "{message}\n{}", incident.sentence);
 
     // A daemon that is killed and starts again knows it with its true beginning.
     daemon.kill();
