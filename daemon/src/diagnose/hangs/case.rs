@@ -125,6 +125,11 @@ impl<'s> Case<'_, 's, '_> {
     pub(super) fn look_in_short(&self, process: u32, since: Option<Timestamp>) -> String {
         let it = self.sight.process(process);
         let look = it.look.filter(|look| is_recent(look.at_ns, since));
+        if it.activity.is_some_and(|activity| matches!(activity.state, 'T' | 't')) {
+            // What the kernel says of one that is stopped is that it is stopped.
+            let line = look.and_then(|look| look.threads.iter().find_map(|thread| thread.python.first()));
+            return line.map(|line| format!(", in {line}")).unwrap_or_default();
+        }
         look.and_then(words::look_in_short).map(|what| format!(", {what}")).unwrap_or_default()
     }
 

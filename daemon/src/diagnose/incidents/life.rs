@@ -25,7 +25,7 @@ impl Place {
     pub(super) fn new(id: String, group: &Group<'_>, now: Timestamp) -> Self {
         let root = group.root();
         let began_at = group.members.iter().map(|finding| began(finding)).min().unwrap_or(now);
-        let first_seen = group.members.iter().map(|finding| finding.first_seen).min().unwrap_or(now);
+        let first_seen = group.members.iter().map(|finding| found(finding, now)).min().unwrap_or(now);
         let incident = Incident {
             id,
             state: FindingState::Firing,
@@ -53,7 +53,7 @@ impl Place {
         if first_seen.since(began_at) >= WORTH_SAYING {
             place.note(began_at, "It began, as the hosts' clocks say.".to_owned());
         }
-        place.note(root.first_seen, format!("Found: {}", root.message));
+        place.note(found(root, now), format!("Found: {}", root.message));
         place
     }
 
@@ -175,6 +175,11 @@ impl Place {
         }
         self.firing = Some(fires);
     }
+}
+
+/// When a finding was found. One of a wait says of itself when the wait began.
+fn found(finding: &Finding, now: Timestamp) -> Timestamp {
+    if finding.began_at == Some(finding.first_seen) { now } else { finding.first_seen }
 }
 
 /// Who is to blame as far as the root says: processes, else hosts, else its own subject.
