@@ -15,6 +15,8 @@ pub(crate) struct Trial {
     pub(crate) expected: Vec<FindingKind>,
     /// Global ranks of which one must be accused, and nobody else. Empty: nobody in particular.
     pub(crate) culprits: Vec<u32>,
+    /// The host of all of them, which may be accused instead. Empty: none.
+    pub(crate) host: String,
     /// Seconds from the fault until anything was said of the right rank, and until that was a warning or worse.
     pub(crate) detected_s: Option<f64>,
     pub(crate) named_s: Option<f64>,
@@ -42,6 +44,7 @@ impl Trial {
             ranks,
             expected: expected.to_vec(),
             culprits: culprits.to_vec(),
+            host: String::new(),
             detected_s: None,
             named_s: None,
             said: Vec::new(),
@@ -81,8 +84,11 @@ impl Trial {
     }
 
     fn accuses(&self, said: &Said) -> bool {
-        self.culprits.is_empty()
-            || said.accused.iter().flatten().any(|accused| self.culprits.contains(accused))
+        let mut accused = said.accused.iter().flatten().peekable();
+        if accused.peek().is_none() && !self.host.is_empty() {
+            return said.host == self.host;
+        }
+        self.culprits.is_empty() || accused.any(|accused| self.culprits.contains(accused))
     }
 
     /// Whether somebody innocent was accused.

@@ -61,6 +61,7 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
     let victim = (random % u64::from(n_ranks)) as u32;
     let culprits = (case.happen)(&mut fleet, victim);
     let mut trial = Trial::new(case.name, seed, n_ranks, case.expected, &culprits);
+    trial.host = tell::host_of(victim);
     round(&mut fleet, &sender, Duration::ZERO).await?;
     let happened = clock::monotonic();
     let mut undo = case.undo;

@@ -357,7 +357,12 @@ fn operation(call: &Call, completed_ns: Option<u64>, never_starts: bool) -> Oper
 }
 
 fn host_name(host: u32) -> String {
-    format!("gpu-{:04}", host)
+    format!("gpu-{host:04}")
+}
+
+/// Name of the host that a rank is on.
+pub(crate) fn host_of(rank: u32) -> String {
+    host_name(rank / RANKS_PER_HOST)
 }
 
 /// GPUs, and ranks, of a host.
