@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
+use super::errors::REMOTE;
 use super::missing::lives;
-use super::scene::Life;
+use super::scene::{Life, Member, MemberState};
 use super::sight::is_over;
 use super::sinks::{Group, Manner};
 use super::{kernel, words};
@@ -14,7 +15,8 @@ use crate::words::plural;
 
 /// One judgement for each host on which ranks have died. `groups`: those who are waited for.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
-    let mut by_host: BTreeMap<u32, Vec<(u32, u32, u32)>> = BTreeMap::new();
+    let mut dead = Vec::new();
+    let mut quiet = Vec::new();
     for (index, process) in (0_u32..).zip(&case.sight.scene.processes) {
         if lives(process.life) {
             continue;
@@ -23,16 +25,39 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
             group.manner == Manner::Dead && group.ranks.iter().any(|(culprit, _)| *culprit == index)
         });
         let awaited = awaited.map(|group| case.node(group.place).place.communicator());
-        if process.life == Life::Exited && awaited.is_none() {
-            continue;
-        }
         if let Some((communicator, place)) = missed_in(case, index, awaited) {
-            by_host.entry(process.host).or_default().push((index, communicator, place));
+            let is_quiet = process.life == Life::Exited && awaited.is_none();
+            if is_quiet { &mut quiet } else { &mut dead }.push((index, communicator, place));
         }
+    }
+    // Who was told that a peer is gone, and ended then, is a victim of the peer.
+    let is_cause = |(process, ..): &(u32, u32, u32)| !was_told(case, *process);
+    let is_aborted = case.sight.scene.communicators.iter().any(|communicator| {
+        let aborted =
+            |member: &Member<'_>| member.state == MemberState::Aborted && !was_told(case, member.process);
+        communicator.members.iter().any(aborted)
+    });
+    if dead.iter().any(is_cause) || is_aborted {
+        dead.retain(is_cause);
+    } else if quiet.iter().any(is_cause) && !dead.is_empty() {
+        quiet.retain(is_cause);
+        dead = quiet;
+    }
+    let mut by_host: BTreeMap<u32, Vec<(u32, u32, u32)>> = BTreeMap::new();
+    for one in dead {
+        by_host.entry(case.sight.process(one.0).host).or_default().push(one);
     }
     for (host, dead) in by_host {
         of_host(case, groups, host, &dead);
     }
+}
+
+/// Whether the library told a process that a peer is gone.
+fn was_told(case: &Case<'_, '_, '_>, process: u32) -> bool {
+    case.sight.parts(process).iter().any(|(communicator, place)| {
+        let error = &case.sight.member(*communicator, *place).error;
+        error.as_ref().is_some_and(|error| error.code == REMOTE)
+    })
 }
 
 /// The communicator in which others still use its rank: the one where they wait, else the largest.

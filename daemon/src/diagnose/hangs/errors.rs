@@ -2,6 +2,7 @@
 //! something else is nearer to the cause.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::case::Case;
 use super::scene::{CommError, Life, Member, MemberState};
@@ -33,6 +34,11 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
         else {
             continue;
         };
+        // What neighbours say of one that is gone; who that is is known a moment later.
+        let age = error.at.map(|at| sight.process(first.process).age(at, sight.scene.now));
+        if error.code == REMOTE && age.is_some_and(|age| age < REMOTE_TOLD) {
+            continue;
+        }
         let mut judgement = case.blank(FindingKind::AsyncError, Some(index));
         judgement.began_at = error.at;
         judgement.cause = word(error.code);
@@ -117,5 +123,9 @@ fn advice(code: u32) -> &'static str {
 }
 
 const SUCCESS: u32 = 0;
-const REMOTE: u32 = 6;
+
+/// `ncclRemoteError`: a peer is gone, or its connection.
+pub(super) const REMOTE: u32 = 6;
+/// A remote error alone is told from this age on: its cause is named sooner.
+const REMOTE_TOLD: Duration = Duration::from_secs(6);
 const IN_PROGRESS: u32 = 7;

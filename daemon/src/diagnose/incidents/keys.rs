@@ -19,6 +19,8 @@ pub(super) enum Key<'f> {
     Rank(&'f str, u32),
     /// The end of some process of a job.
     DeathIn(&'f str),
+    /// Somebody in a job who is gone, or does not come.
+    LostIn(&'f str),
     /// A communicator in which somebody is waited for.
     StuckIn(&'f str),
     /// A host that found fewer channels, in one communicator.
@@ -117,6 +119,9 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
             keys.extend(finding.accused.iter().map(|culprit| Key::Host(&culprit.host)));
             if follows(kind) {
                 keys.extend([Key::StuckIn(comm), Key::DeathIn(job)]);
+            }
+            if kind == Kind::AsyncError && finding.cause == "remote_error" {
+                keys.push(Key::LostIn(job));
             }
             if kind == Kind::DeviceStalled {
                 keys.push(Key::Kernel(host));
