@@ -1,7 +1,7 @@
 //! A rank of a real job is stopped: who it is stands in one sentence, in the terminal, the API and the webhook, soon, and
 //! after a restart of the daemon with its true beginning; and it is over when the rank goes on.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -41,7 +41,7 @@ use FindingKind::{
     TeardownStuck, TransferStalled,
 };
 
-pub(crate) const CASES: [Case; 26] = [
+pub(crate) const CASES: [Case; 25] = [
     fault("stopped", &[RankMissing], |fleet, victim| {
         fleet.halt(victim);
         fleet.rank(victim).activity = "T";
@@ -110,11 +110,6 @@ pub(crate) const CASES: [Case; 26] = [
             fleet.differ(victim, Signature { count: 1025, ..ALL_REDUCE }, false)
         })
     },
-    fault("swapped_order", &[OrderDeadlock], |fleet, victim| {
-        let step = fleet.program.step() + 1;
-        fleet.program.edit(victim, Edit::Swap { step });
-        vec![victim]
-    }),
     fault("skipped_call", &[OrderDeadlock, RankMissing, CallMismatch], |fleet, victim| {
         let step = fleet.program.step() + 1;
         fleet.program.edit(victim, Edit::Skip { step });
@@ -146,7 +141,7 @@ pub(crate) const CASES: [Case; 26] = [
         fleet.form(None, Some(victim));
         vec![victim]
     }),
-    fault("stuck_in_destroy", &[TeardownStuck, RankMissing], |fleet, victim| {
+    fault("stuck_in_destroy", &[TeardownStuck, RankMissing, OrderDeadlock], |fleet, victim| {
         fleet.halt(victim);
         fleet.rank(victim).inside = Some("ncclCommDestroy");
         vec![victim]

@@ -53,8 +53,6 @@ pub(crate) struct Rank {
 /// A rank that does otherwise than its program says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Edit {
-    /// Calls data before tensor in this step.
-    Swap { step: u64 },
     /// Leaves out the tensor call of this step.
     Skip { step: u64 },
     /// Asks for something else in the world call of this step.
@@ -154,8 +152,6 @@ impl Program {
             return false;
         }
         let (kind, signature) = match (rank.place % 3, edit) {
-            (0, Some(Edit::Swap { step: at })) if at == step => (Kind::Data, ALL_REDUCE),
-            (1, Some(Edit::Swap { step: at })) if at == step => (Kind::Tensor, ALL_REDUCE),
             (2, Some(Edit::Other { step: at, signature })) if at == step => (Kind::World, signature),
             (0, Some(Edit::Skip { step: at })) if at == step => {
                 rank.place += 1;
