@@ -150,6 +150,20 @@ impl Hub {
         self.versions.changed();
     }
 
+    /// Looks again at the jobs of which more may be known before the next tick. To be called some times a second.
+    pub fn look_again(&self, now: Timestamp) {
+        let mut state = self.lock();
+        let findings = {
+            let State { model, diagnosis, .. } = &mut *state;
+            diagnosis.update_jobs(model, Some(&BTreeSet::new()), now)
+        };
+        state.put_questions(now);
+        if !findings.is_empty() {
+            self.note_findings(&mut state, findings, now);
+            self.versions.changed();
+        }
+    }
+
     /// Which moment of the model this is.
     #[must_use]
     pub fn version(&self) -> Version {

@@ -194,12 +194,18 @@ async fn local_agent(config: Option<AgentConfig>, shutdown: CancellationToken, s
 }
 
 async fn tick(hub: Arc<Hub>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(TICK);
+    let mut ticks = tokio::time::interval(TICK / TICK_PARTS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+    for part in (0..TICK_PARTS).cycle() {
+        if stop.run_until_cancelled(ticks.tick()).await.is_none() {
+            return;
+        }
         let hub = Arc::clone(&hub);
         // Judging thousands of ranks takes milliseconds, which no request should wait for.
-        let ticked = tokio::task::spawn_blocking(move || hub.tick(clock::now()));
+        let ticked = tokio::task::spawn_blocking(move || match part {
+            0 => hub.tick(clock::now()),
+            _ => hub.look_again(clock::now()),
+        });
         if let Err(error) = ticked.await {
             tracing::error!(%error, "a tick failed");
         }
@@ -219,6 +225,8 @@ async fn after(token: CancellationToken, wait: Duration) {
 const AGENT_RETRY: Duration = Duration::from_secs(2);
 /// How often what time alone changes is looked at.
 const TICK: Duration = Duration::from_secs(1);
+/// How often within that jobs are looked at of which more may be known soon.
+const TICK_PARTS: u32 = 4;
 /// Time from the signal to the end, of which the agent takes at most 2 s. Orchestrators kill after 10 s or more.
 pub const GRACE: Duration = Duration::from_secs(5);
 /// Of that, for the requests in flight.

@@ -2,7 +2,8 @@
 //! at every reading: they are long, and neither compared nor copied while nobody has written them anew.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use ringscope_wire::batch::{self, Communicator};
 
@@ -61,6 +62,14 @@ impl Account {
 
     pub(super) fn job(&self) -> &str {
         self.now.identity.as_ref().map_or("", |identity| identity.job.as_str())
+    }
+
+    /// Whether a call of the living process has been open for a time in this range.
+    pub(super) fn waits(&self, now_ns: u64, range: &Range<Duration>) -> bool {
+        let entered = self.now.open_calls.iter().map(|call| call.entered_at_ns);
+        let issued = self.now.in_flight.iter().map(|operation| operation.issued_at_ns);
+        let mut ages = entered.chain(issued).map(|at| Duration::from_nanos(now_ns.saturating_sub(at)));
+        self.now.ended_at_ns.is_none() && ages.any(|age| range.contains(&age))
     }
 
     pub(super) fn communicators(&self) -> &[Communicator] {

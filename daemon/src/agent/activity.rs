@@ -1,4 +1,4 @@
-//! What the operating system says that the processes do: their state and processor time, at most once a second. A
+//! What the operating system says that the processes do: their state and processor time, at most twice a second. A
 //! process is known by the lock of its segment, and by when it started ever after.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +10,9 @@ use ringscope_wire::batch::Activity;
 use super::holder::Locks;
 use super::procfs::Pid;
 
-/// Soon enough that a stopped process is known within a second and an interval of the agent, seldom enough to cost
-/// nothing: a reading is one file of a line.
-const INTERVAL: Duration = Duration::from_millis(750);
+/// Soon enough that a stopped process is known within a second, seldom enough to cost nothing: a reading is one file of
+/// a line.
+const INTERVAL: Duration = Duration::from_millis(500);
 /// One that was not found is looked for again then: what it waits for is seldom.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 

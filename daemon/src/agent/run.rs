@@ -1,5 +1,6 @@
 //! The agent as a whole: a reader and a sender, until it is told to stop.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,10 @@ use crate::shared_dir;
 
 /// A batch is sent at least this often, so that the daemon knows that the agent lives.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+/// The same while some call has been open for such a time: what a rank does not say is known only up to the newest batch,
+/// and whoever waits shall be known to wait within two seconds. A call that is open for longer is known by then.
+const PULSE: Duration = Duration::from_millis(200);
+const PULSE_AGES: Range<Duration> = Duration::from_millis(700)..Duration::from_secs(5);
 /// Batches between reader and sender.
 const QUEUE: usize = 16;
 
@@ -159,7 +164,11 @@ impl Reader {
 
     /// An empty batch says that the agent lives. While older ones wait there is no need: the daemon would not see it.
     fn needs_heartbeat(&self, now: Instant, settled: u64, is_last: bool) -> bool {
-        let is_due = self.queued_at.is_none_or(|at| now.duration_since(at) >= HEARTBEAT);
+        let waits = || self.tracker.waits(crate::clock::now(), &PULSE_AGES);
+        let is_due = self.queued_at.is_none_or(|at| {
+            let silent = now.duration_since(at);
+            silent >= HEARTBEAT || silent >= PULSE && waits()
+        });
         is_due && !is_last && settled >= self.last_seq
     }
 

@@ -1,6 +1,7 @@
 //! The segments of the folder: which there are, what changed, and when their files may go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use super::procfs::Pid;
 use super::run_file::{LogName, log_name, run_id};
 use super::segment_file::{ReadError, SegmentFile, control, release};
 use super::watch::Watch;
+use crate::clock::Timestamp;
 
 /// Jobs that are told once that they have no log.
 const MAX_TOLD: usize = 4096;
@@ -151,6 +153,11 @@ impl Tracker {
         let without = self.log_only.processes.values().filter_map(|logged| logged.account.changes());
         let not_yet = self.launches.accounts().filter_map(Account::changes);
         with_segment.chain(without).chain(not_yet).collect()
+    }
+
+    /// Whether a call of some living process has been open for a time in this range.
+    pub(super) fn waits(&self, now: Timestamp, range: &Range<Duration>) -> bool {
+        self.processes.values().any(|tracked| tracked.process.account.waits(now.0, range))
     }
 
     /// Notes that all of these processes is now queued, in batch `seq`.

@@ -167,8 +167,8 @@ impl Diagnosis {
         news
     }
 
-    /// Judges who waits for whom in jobs: in all of them, or in those of `alarmed` of which the last look is old enough.
-    /// Returns as [`Diagnosis::update`] does.
+    /// Judges who waits for whom in jobs: in all of them, or in those of `alarmed`, and those of which more may be known
+    /// soon, where the last look is old enough. Returns as [`Diagnosis::update`] does.
     pub fn update_jobs(
         &mut self,
         model: &Model,

@@ -30,12 +30,10 @@ impl Judge {
         let sight = Sight::new(scene, settings);
         self.memory.learn(&sight);
         let differ = self.memory.hashes.compare(&sight);
-        let (found, asks) = if differ.is_empty() && is_peace(&sight) {
-            (Vec::new(), Vec::new())
-        } else {
-            self.judge(&sight, &differ)
-        };
-        let mut verdict = Verdict::default();
+        let at_peace = differ.is_empty() && is_peace(&sight);
+        let (found, asks) = if at_peace { (Vec::new(), Vec::new()) } else { self.judge(&sight, &differ) };
+        let mut verdict =
+            Verdict { unsettled: self.memory.is_unsettled(&sight, at_peace), ..Verdict::default() };
         let confirmed = self.confirm(&sight, found);
         let told = order(confirmed, &mut verdict);
         verdict.asks = self.asks(&sight, &told, asks);

@@ -19,6 +19,8 @@ pub(super) struct Memory {
     seen: HashMap<String, Seen>,
     durations: BTreeMap<(u32, Primitive, u32), Durations>,
     longest_wait: Duration,
+    /// Since when looks have not found peace.
+    unrest_since: Option<Timestamp>,
     asked: HashMap<(String, String), Timestamp>,
     /// Sent bytes at the last look, by (communicator, rank).
     sent: HashMap<(String, u32), Sent>,
@@ -100,6 +102,13 @@ impl Memory {
             settings.wait_critical_least,
             settings.wait_critical_most.max(settings.wait_critical_least),
         )
+    }
+
+    /// Whether more may be known before the next second. In a job that waits for longer, looks by the second will do.
+    pub(super) fn is_unsettled(&mut self, sight: &Sight<'_, '_>, at_peace: bool) -> bool {
+        let now = sight.scene.now;
+        self.unrest_since = (!at_peace).then(|| self.unrest_since.unwrap_or(now));
+        self.unrest_since.is_some_and(|since| now.since(since) < UNSETTLED)
     }
 
     /// Whether what is found was found before, with older readings of those it is about.
@@ -246,6 +255,8 @@ fn size_class(operation: &Operation) -> u32 {
 
 /// Ranks of a communicator from whose calls is learned at a time: they wait for each other, so they are alike.
 const SAMPLED: usize = 4;
+/// See [`Memory::is_unsettled`].
+const UNSETTLED: Duration = Duration::from_secs(10);
 /// See where it is used.
 const SAMPLE_AGE: Duration = Duration::from_millis(1_200);
 /// Kinds of calls of which the time is learned: a job has some dozens.

@@ -21,6 +21,8 @@ pub struct Verdict {
     pub asks: Vec<Ask>,
     /// What was left out, by reason, in this look.
     pub left_out: Vec<(&'static str, u64)>,
+    /// Something is under way, and newer readings may tell what: look again as soon as they are there.
+    pub unsettled: bool,
 }
 
 /// A condition that holds.

@@ -39,6 +39,8 @@ struct Watched {
     standings: Standings,
     wanted: Vec<Wanted>,
     raise: bool,
+    /// Newer readings may tell more: it is not left alone until the next second.
+    unsettled: bool,
 }
 
 /// What a look at a job gave.
@@ -81,7 +83,7 @@ impl Jobs {
         jobs.filter_map(|job| self.look(model, job, hardware, now)).collect()
     }
 
-    /// Looks at those of these jobs that were not looked at just now.
+    /// Looks at those of these jobs, and of those that are unsettled, that were not looked at just now.
     pub(super) fn look_at(
         &mut self,
         model: &Model,
@@ -93,8 +95,10 @@ impl Jobs {
             let judged = self.watched.get(job.0).map_or(Timestamp(0), |watched| watched.judged);
             now.since(judged) >= pause(job.1.processes(model).count())
         };
+        let unsettled = self.watched.iter().filter(|(_, watched)| watched.unsettled).map(|(name, _)| name);
+        let names: BTreeSet<&Name> = alarmed.iter().chain(unsettled).collect();
         let jobs: Vec<(&Name, &Job)> =
-            alarmed.iter().filter_map(|name| model.job(name)).filter(due).collect();
+            names.into_iter().filter_map(|name| model.job(name)).filter(due).collect();
         jobs.into_iter().filter_map(|job| self.look(model, job, hardware, now)).collect()
     }
 
@@ -131,6 +135,7 @@ impl Jobs {
         watched.wanted.extend(wanted);
         watched.wanted.truncate(WANTED_MAX);
         watched.raise = raise;
+        watched.unsettled = verdict.unsettled;
         let judgements = told::judgements(&verdict, &taken);
         watched.standings = told::standings(&mut verdict, &taken);
         Some(Look { job: Arc::clone(name), judgements })
