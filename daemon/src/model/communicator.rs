@@ -111,9 +111,17 @@ impl Communicator {
     /// Whether it is in use, and when its last rank ended it if it is not.
     #[must_use]
     pub fn state(&self, model: &Model) -> (api::CommunicatorState, Option<Timestamp>) {
+        self.state_of(self.ranks(model))
+    }
+
+    /// As [`Communicator::state`], where its ranks are at hand.
+    pub fn state_of<'a>(
+        &self,
+        ranks: impl IntoIterator<Item = RankRef<'a>>,
+    ) -> (api::CommunicatorState, Option<Timestamp>) {
         let (mut in_use, mut forming, mut broken) = (false, false, false);
         let mut ended = None;
-        for rank in self.ranks(model) {
+        for rank in ranks {
             match rank.ended() {
                 None => {
                     in_use = true;

@@ -61,6 +61,8 @@ pub use traffic::{Neighbours, Traffic, traffic};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use rustc_hash::FxHashMap;
+
 use crate::api;
 use crate::clock::Timestamp;
 
@@ -70,7 +72,8 @@ pub struct Model {
     names: names::Names,
     agents: agents::Agents,
     keys: HashMap<Name, process::ProcessId>,
-    processes: HashMap<process::ProcessId, Process>,
+    /// By ids that we give: nobody can choose them so that they collide.
+    processes: FxHashMap<process::ProcessId, Process>,
     newest_process: process::ProcessId,
     communicators: HashMap<CommunicatorId, Communicator>,
     families: families::Families,

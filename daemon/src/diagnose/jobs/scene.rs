@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
+
 use crate::api::CommunicatorState;
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::{self, Collector, Forming, Host, Life, Member, OpenCall, QUIET, Scene};
-use crate::model::{self, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState};
+use crate::model::{self, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef};
 use ringscope_wire::batch::CollectorState;
 
 use super::member;
@@ -29,22 +31,26 @@ pub(super) fn take<'a>(
     hardware: &Hardware<'_>,
     now: Timestamp,
 ) -> Taken<'a> {
-    let communicators: Vec<&model::Communicator> = job
-        .communicators(model)
-        .filter(|known| match known.state(model) {
+    let told_of = |known: &'a model::Communicator| {
+        let ranks: Vec<RankRef<'a>> = known.ranks(model).collect();
+        let is_told = match known.state_of(ranks.iter().copied()) {
             (CommunicatorState::Ended, ended) => now.since(ended.unwrap_or_default()) < ENDED_TOLD,
             _ => true,
-        })
-        .collect();
+        };
+        is_told.then_some((known, ranks))
+    };
+    // To look up a rank costs more than what is told of it.
+    let communicators: Vec<(&model::Communicator, Vec<RankRef<'a>>)> =
+        job.communicators(model).filter_map(told_of).collect();
     let mut taken = Taken {
         scene: Scene { now, job: name, ..Scene::default() },
         processes: Vec::new(),
         communicators: Vec::new(),
     };
     let mut places = Places::default();
-    for (at, known) in communicators.iter().enumerate() {
+    for (at, (known, ranks)) in communicators.iter().enumerate() {
         places.communicators.insert(known.id(), index(at));
-        places.needed.extend(known.ranks(model).map(|rank| (address(rank.process), u32::MAX)));
+        places.needed.extend(ranks.iter().map(|rank| (address(rank.process), u32::MAX)));
     }
     let is_told = |process: &&Process| {
         let ended = process.ended().is_some_and(|ended| now.since(ended) >= ENDED_TOLD);
@@ -55,8 +61,8 @@ pub(super) fn take<'a>(
         places.needed.insert(address(process), index(taken.processes.len()));
         taken.tell_process(model, process, &mut places, hardware);
     }
-    for known in communicators {
-        taken.tell_communicator(model, known, &places);
+    for (known, ranks) in communicators {
+        taken.tell_communicator(model, known, &ranks, &places);
     }
     taken
 }
@@ -66,7 +72,7 @@ pub(super) fn take<'a>(
 struct Places<'a> {
     hosts: HashMap<&'a str, u32>,
     /// Of processes, by [`address`].
-    needed: HashMap<usize, u32>,
+    needed: FxHashMap<usize, u32>,
     communicators: HashMap<CommunicatorId, u32>,
 }
 
@@ -125,14 +131,20 @@ impl<'a> Taken<'a> {
         });
     }
 
-    fn tell_communicator(&mut self, model: &'a Model, known: &'a model::Communicator, places: &Places<'a>) {
+    fn tell_communicator(
+        &mut self,
+        model: &'a Model,
+        known: &'a model::Communicator,
+        ranks: &[RankRef<'a>],
+        places: &Places<'a>,
+    ) {
         let at = places.communicators.get(&known.id()).copied();
-        let process_of = |process: &Process| places.needed.get(&address(process)).copied();
-        let is_suspect = known.ranks(model).any(|rank| {
-            let Some(process) = process_of(rank.process).and_then(|at| self.scene.processes.get(at as usize))
-            else {
-                return false;
-            };
+        let told = |rank: &RankRef<'a>| {
+            let process = places.needed.get(&address(rank.process)).copied()?;
+            Some((*rank, process, self.scene.processes.get(process as usize)?))
+        };
+        let ranks: Vec<(RankRef<'a>, u32, &scene::Process<'a>)> = ranks.iter().filter_map(told).collect();
+        let is_suspect = ranks.iter().any(|(rank, _, process)| {
             let is_long = |since: Timestamp| process.age(since, self.scene.now) >= QUIET;
             rank.ended().is_some()
                 || rank.facts.error.is_some()
@@ -140,15 +152,14 @@ impl<'a> Taken<'a> {
                 || process.open_calls.iter().any(|call| call.communicator == at && is_long(call.entered_at))
         });
         let mut history = if is_suspect { member::history(model, known.id()) } else { HashMap::new() };
-        let members = known.ranks(model).filter_map(|rank| {
-            let process = process_of(rank.process)?;
+        let members = ranks.iter().map(|(rank, process, _)| {
             let told = history.remove(&rank.rank).unwrap_or_default();
-            Some(member::tell(&rank, process, is_suspect.then_some(told)))
+            member::tell(rank, *process, is_suspect.then_some(told))
         });
         let members: Vec<Member<'a>> = members.collect();
-        let mut names = known.ranks(model).map(|rank| &*rank.facts.name);
+        let mut names = ranks.iter().map(|(rank, ..)| &*rank.facts.name);
         let name = names.find(|name| !name.is_empty()).unwrap_or_default();
-        let parent_hash = known.ranks(model).find_map(|rank| rank.facts.parent_hash);
+        let parent_hash = ranks.iter().find_map(|(rank, ..)| rank.facts.parent_hash);
         self.communicators.push(known);
         self.scene.communicators.push(scene::Communicator {
             id: known.id_str(),
