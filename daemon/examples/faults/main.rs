@@ -1,6 +1,7 @@
 //! Does ringscope name who the others wait for? Faults of jobs, each with healthy twins, and a table of what was said.
 //!
-//! `cargo xtask faults [-- engine|fleet] [--seeds 3] [--only stop] [--ranks 1000] [--json FILE]`
+//! `cargo xtask faults [-- engine|fleet] [--seeds 3] [--only stop] [--ranks 1000] [--json FILE]`, and
+//! `cargo xtask faults -- engine --healthy 60` for an hour of healthy jobs
 //!
 //! `engine`: real processes on the engine with `RSCCL_SILENT_FAULTS=1`, under `ringscope run`, seen by a real daemon and
 //! its agent. `fleet`: a job of that many ranks that is not there, told to a real daemon as agents tell it.

@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Trials at a time
     #[arg(long, default_value_t = 2)]
     parallel: usize,
+    /// Only healthy jobs, one after another for so many minutes
+    #[arg(long, value_name = "MINUTES")]
+    healthy: Option<u64>,
 }
 
 pub(crate) async fn run(
@@ -43,9 +46,18 @@ pub(crate) async fn run(
         segment_dir: daemon.segment_dir(),
         dir: daemon.dir(),
     };
-    let all = CASES.iter().filter(|case| is_wanted(case.name));
-    let all = all.flat_map(|case| seeds.clone().map(move |seed| (case, seed))).enumerate();
-    let mut running = futures::stream::iter(all.map(|(number, (case, seed))| {
+    let wanted = || CASES.iter().filter(|case| is_wanted(case.name));
+    let twins = || wanted().filter(|case| case.expected.is_empty());
+    let begun = clock::monotonic();
+    let all: Box<dyn Iterator<Item = (&Case, u64)>> = match options.healthy {
+        None => Box::new(wanted().flat_map(|case| seeds.clone().map(move |seed| (case, seed)))),
+        Some(minutes) => Box::new(
+            (seeds.start..)
+                .flat_map(|seed| twins().map(move |case| (case, seed)))
+                .take_while(move |_| begun.elapsed() < Duration::from_secs(60 * minutes)),
+        ),
+    };
+    let mut running = futures::stream::iter(all.enumerate().map(|(number, (case, seed))| {
         let (stage, daemon) = (&stage, &daemon);
         async move {
             let first_host = number * HOSTS_MAX % ADDRESSES;
