@@ -22,7 +22,7 @@ pub(crate) struct Trial {
     pub(crate) named_s: Option<f64>,
     /// Every incident that was told of, each once.
     pub(crate) said: Vec<Said>,
-    /// What the other ranks' own errors said.
+    /// What the ranks' own errors said, each once.
     pub(crate) errors: Vec<String>,
 }
 
@@ -120,23 +120,25 @@ pub(crate) fn print(trials: &[Trial]) -> bool {
         rows.entry((trial.is_twin(), &trial.name)).or_default().push(trial);
     }
     println!(
-        "| fault | trials | named | accused innocents | seconds to say, median | to name, median (max) | said |"
+        "| fault | trials | named | accused innocents | seconds to say, median | to name, median (max) | said | the ranks' \
+         own errors |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     for ((is_twin, name), trials) in &rows {
         let named = trials.iter().filter(|trial| trial.named_s.is_some()).count();
         let unjust = trials.iter().filter(|trial| trial.is_unjust()).count();
         let twin = if *is_twin { " (healthy)" } else { "" };
         let named = if *is_twin { "-".to_owned() } else { named.to_string() };
         println!(
-            "| {name}{twin} | {} | {named} | {unjust} | {} | {} | {} |",
+            "| {name}{twin} | {} | {named} | {unjust} | {} | {} | {} | {} |",
             trials.len(),
             median(trials.iter().filter_map(|trial| trial.detected_s).collect()).0,
             {
                 let (median, max) = median(trials.iter().filter_map(|trial| trial.named_s).collect());
                 if max.is_empty() { median } else { format!("{median} ({max})") }
             },
-            kinds(trials)
+            kinds(trials),
+            errors(trials)
         );
     }
     sum_up(trials)
@@ -161,7 +163,6 @@ fn sum_up(trials: &[Trial]) -> bool {
         if missed || trial.is_unjust() {
             println!("{} seed {}: {}", trial.name, trial.seed, if missed { "not named" } else { "unjust" });
             trial.said.iter().for_each(|said| println!("  {:?} {}", said.severity, said.sentence));
-            trial.errors.iter().for_each(|error| println!("  a rank's own error: {error}"));
         }
     }
     named == faults().count() && unjust == 0
@@ -173,6 +174,15 @@ fn kinds(trials: &[&Trial]) -> String {
     kinds.sort_unstable();
     kinds.dedup();
     kinds.join(", ")
+}
+
+/// What the ranks' own errors said, each once.
+fn errors(trials: &[&Trial]) -> String {
+    let mut errors: Vec<&str> =
+        trials.iter().flat_map(|trial| trial.errors.iter().map(String::as_str)).collect();
+    errors.sort_unstable();
+    errors.dedup();
+    if errors.is_empty() { "none".to_owned() } else { errors.join("; ") }
 }
 
 /// Median and maximum; empty texts of nothing.

@@ -126,11 +126,17 @@ async fn try_case(
 /// What the ranks' own errors said, each text once.
 fn errors(events: &[Event]) -> Vec<String> {
     let failed = events.iter().filter(|event| matches!(event.event.as_str(), "error" | "async_error"));
-    let mut errors: Vec<String> = failed
-        .map(|event| format!("rank {}: {} {} {}", event.rank, event.function, event.communicator, event.text))
-        .collect();
+    let mut errors: Vec<String> = failed.map(|event| bare(&event.text)).collect();
+    errors.sort_unstable();
+    errors.dedup();
     errors.truncate(ERRORS_MAX);
     errors
+}
+
+/// An error without the pointers and addresses that differ from rank to rank.
+fn bare(text: &str) -> String {
+    let is_bare = |word: &&str| *word != "comm" && !word.starts_with("0x") && !word.contains('<');
+    text.split_whitespace().filter(is_bare).collect::<Vec<_>>().join(" ")
 }
 
 /// Replicas alone, two dimensions, three: no group in which a majority is found has fewer than three ranks.
