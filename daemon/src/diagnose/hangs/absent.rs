@@ -48,14 +48,14 @@ fn reached(
     place: u32,
     member: &Member<'_>,
 ) -> u64 {
-    let Some(calls) = member.calls else { return 0 };
+    let Some(made) = sight.calls_made(member) else { return 0 };
     let process = sight.process(member.process);
     let oldest = member.open.iter().find(|operation| operation.number.is_some());
     let Some((number, operation)) = oldest.and_then(|operation| Some((operation.number?, operation))) else {
-        return calls.made;
+        return made;
     };
     if !member.completion_known {
-        return calls.made;
+        return made;
     }
     let is_head = heads[member.process as usize].iter().any(|head| {
         head.communicator == communicator && head.member == place && std::ptr::eq(head.operation, operation)

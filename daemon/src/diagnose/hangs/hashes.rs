@@ -72,8 +72,7 @@ impl Hashes {
 fn newest(sight: &Sight<'_, '_>, member: &Member<'_>) -> Option<Mark> {
     let calls = member.calls?;
     let process = sight.process(member.process);
-    let at_rest = process.open_calls.is_empty()
-        && member.open.iter().all(|operation| operation.state != super::scene::OperationState::Queued);
+    let at_rest = process.open_calls.is_empty() && member.queued.is_none();
     if at_rest && member.open.iter().all(|operation| operation.group == 0) && calls.made > 0 {
         return Some(Mark { calls: calls.made, hash: calls.hash });
     }

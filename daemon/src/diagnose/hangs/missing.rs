@@ -196,6 +196,9 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
         (_, "blocked") => {
             format!("It waits for a disk, a file system or a device: see the kernel's log of {host}.")
         }
+        (_, "group_open") => "See which way through its program begins a group and does not end it (an exception, a return between \
+                              ncclGroupStart and ncclGroupEnd): the library has no call of the group before its end."
+            .to_owned(),
         _ => format!(
             "See what it does (`py-spy dump --pid {}` on {host}): the network is not the cause.",
             it.pid
@@ -210,7 +213,7 @@ fn already_called(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgem
     let made = group.ranks.iter().all(|(process, _)| {
         let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
         let member = part.map(|(known, at)| case.sight.member(*known, *at));
-        member.and_then(|member| member.calls).is_some_and(|calls| calls.made > number)
+        member.and_then(|member| case.sight.calls_made(member)).is_some_and(|made| made > number)
     });
     if group.manner == Manner::Stopped && made {
         judgement.kind = FindingKind::TransferStalled;
@@ -231,13 +234,13 @@ fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
     for (process, rank) in group.ranks.iter().take(words::NAMED) {
         let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
         let Some(member) = part.map(|(known, at)| case.sight.member(*known, *at)) else { continue };
-        let Some(calls) = member.calls else { continue };
+        let Some(made) = case.sight.calls_made(member) else { continue };
         let rank = rank.map_or_else(String::new, |rank| format!("rank {rank}: "));
         lines.push(match member.last_completed {
             Some(last) => {
-                format!("{rank}{} calls made, the last one that ended is {}", calls.made, words::call(&last))
+                format!("{rank}{made} calls made, the last one that ended is {}", words::call(&last))
             }
-            None => format!("{rank}{} calls made", calls.made),
+            None => format!("{rank}{made} calls made"),
         });
     }
     lines.push(format!("The others are in call #{number}."));

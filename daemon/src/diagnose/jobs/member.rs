@@ -7,8 +7,8 @@ use ringscope_wire::{Primitive, batch};
 
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::{
-    Calls, CommError, Link, Member, MemberState, OPEN_TOLD, Operation, OperationState, Pair, Signature,
-    Warning,
+    Calls, CommError, Link, Member, MemberState, OPEN_TOLD, Operation, OperationState, Pair, Queued,
+    Signature, Warning,
 };
 use crate::model::{CommunicatorId, Completed, Local, LocalState, Model, RankRef};
 
@@ -47,6 +47,7 @@ pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Ope
             .map_or_else(|| Cow::Borrowed([].as_slice()), |its| Cow::Borrowed(its.marks.as_slice())),
         open: Cow::Owned(open.iter().filter_map(operation).take(OPEN_TOLD).collect()),
         n_open: index(open.iter().filter(|told| is_open(told)).count()),
+        queued: queued(open),
         last_completed: local.last_completed().and_then(operation),
         next_in_ring: facts.rings.first_key_value().map(|(_, place)| place.next),
         error: facts.error.as_ref().map(|error| CommError {
@@ -81,6 +82,16 @@ fn state(state: LocalState) -> MemberState {
 /// Templates of CUDA graphs stay, and nobody waits in them.
 fn is_open(told: &batch::Operation) -> bool {
     matches!(told.state(), batch::OperationState::Queued | batch::OperationState::Issued)
+}
+
+fn queued(open: &[batch::Operation]) -> Option<Queued> {
+    let queued = || open.iter().filter(|told| told.state() == batch::OperationState::Queued);
+    let since = queued().map(|told| told.issued_at_ns).min()?;
+    Some(Queued {
+        calls: index(queued().count()),
+        first: queued().filter_map(|told| told.call_number).min(),
+        since: Timestamp(since),
+    })
 }
 
 fn operation(told: &batch::Operation) -> Option<Operation> {

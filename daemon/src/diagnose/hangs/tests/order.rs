@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ringscope_wire::Primitive;
 
 use super::super::Question;
-use super::super::scene::{OpenCall, OperationState, Pair};
+use super::super::scene::{OpenCall, Operation, OperationState, Pair};
 use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
 use crate::api::{FindingKind, Severity};
 
@@ -90,8 +90,7 @@ fn a_group_that_does_not_end_holds_all_back() {
     let mut world = job(4);
     let comm = world.comm("c0ffee", "", &[0, 1, 2, 3]);
     world.enter(comm, 0..3);
-    let queued =
-        super::super::scene::Operation { state: OperationState::Queued, group: 9, ..all_reduce(60, at(0.0)) };
+    let queued = Operation { state: OperationState::Queued, group: 9, ..all_reduce(60, at(0.0)) };
     world.call(comm, 3, queued);
     let verdict = world.until(3);
     assert_eq!(only(&verdict).culprits, [3]);
@@ -99,6 +98,57 @@ fn a_group_that_does_not_end_holds_all_back() {
     let call = OpenCall { function: Cow::Borrowed("ncclGroupEnd"), communicator: None, entered_at: at(0.0) };
     world.process(3).open_calls.to_mut().push(call);
     nothing(&world.look(4.0));
+}
+
+/// The same rank, with another call in its group than the others have made.
+fn open_group(completion_known: bool) -> (World, u32) {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "", &[0, 1, 2, 3]);
+    world.enter(comm, 0..3);
+    let mut queued = Operation { state: OperationState::Queued, group: 9, ..all_reduce(60, at(0.0)) };
+    queued.signature.count = 1;
+    world.call(comm, 3, queued);
+    world.member(comm, 3).completion_known = completion_known;
+    (world, comm)
+}
+
+#[test]
+fn what_an_open_group_queues_is_not_called_yet() {
+    for completion_known in [true, false] {
+        let (mut world, comm) = open_group(completion_known);
+        let verdict = world.until(2);
+        assert_eq!(found(&verdict), [(FindingKind::Waiting, Severity::Info, "group_open", vec![3])]);
+        let judgement = only(&verdict);
+        assert_eq!(
+            judgement.message,
+            "rank 3 (host-0, pid 4003) is inside ncclGroupStart since 14:00:00 UTC, 1 call queued; 3 others wait for it in \
+             all_reduce #60 of c0ffee since 14:00:00 UTC"
+        );
+        assert!(judgement.details.iter().any(|detail| detail.lines[0].starts_with("rank 3: 60 calls made")));
+        let verdict = world.look(31.0);
+        assert_eq!(found(&verdict), [(FindingKind::RankMissing, Severity::Critical, "group_open", vec![3])]);
+        // Once the group has ended, the calls are made, and are others.
+        let member = world.member(comm, 3);
+        member.queued = None;
+        member.open.to_mut().iter_mut().for_each(|operation| operation.state = OperationState::Issued);
+        world.look(32.0);
+        assert_eq!(only(&world.look(33.0)).kind, FindingKind::CallMismatch);
+    }
+}
+
+#[test]
+fn a_send_that_a_group_holds_back_is_not_called_yet() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "pipeline", &[0, 1, 2, 3]);
+    world.call(comm, 2, transfer(Primitive::Recv, 1, at(0.0)));
+    let queued =
+        Operation { state: OperationState::Queued, group: 9, ..transfer(Primitive::Send, 2, at(0.0)) };
+    world.call(comm, 1, queued);
+    // Its own counter has it, though nothing was sent.
+    let pair = |is_send, peer, hash| Pair { is_send, peer, calls: 4, bytes: 256, hash };
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(true, 2, 1)]);
+    world.member(comm, 2).pairs = Cow::Owned(vec![pair(false, 1, 2)]);
+    assert_eq!(found(&world.until(2)), [(FindingKind::Waiting, Severity::Info, "group_open", vec![1])]);
 }
 
 #[test]
@@ -169,7 +219,7 @@ fn sends_and_receives_of_one_group_do_not_wait_for_each_other() {
     let comm = world.comm("c0ffee", "", &[0, 1]);
     for (rank, peer) in [(0, 1), (1, 0)] {
         for primitive in [Primitive::Recv, Primitive::Send] {
-            let call = super::super::scene::Operation { group: 4, ..transfer(primitive, peer, at(0.0)) };
+            let call = Operation { group: 4, ..transfer(primitive, peer, at(0.0)) };
             world.call(comm, rank, call);
         }
     }
