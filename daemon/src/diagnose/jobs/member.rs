@@ -12,8 +12,6 @@ use crate::diagnose::hangs::scene::{
 };
 use crate::model::{CommunicatorId, Completed, Local, LocalState, Model, RankRef};
 
-use super::scene::index;
-
 /// The newest completed operations of each rank of a communicator.
 pub(super) fn history(model: &Model, comm: CommunicatorId) -> HashMap<u32, Vec<Operation>> {
     let mut by_rank: HashMap<u32, Vec<Operation>> = HashMap::new();
@@ -165,6 +163,11 @@ fn links(local: &Local) -> Vec<Link> {
         link.sent_steps = link.sent_steps.saturating_add(sent.steps);
     }
     by_peer.into_values().collect()
+}
+
+/// Places in a scene: the model has fewer of everything.
+pub(super) fn index(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 /// Completed operations of one rank that are told: several times what it has under way at once.

@@ -60,7 +60,7 @@ fn victims_of_victims_are_victims() {
     world.kill(0, 0.5);
     tell(&mut world, one, 1, 0.6);
     exit(&mut world, 1, 0.8);
-    tell(&mut world, other, 2, 0.9);
+    tell(&mut world, other, 1, 0.9);
     world.kill(2, 1.1);
     assert_eq!(found(&world.until(3))[0], (FindingKind::RankDead, Severity::Critical, "killed", vec![0]));
 }
