@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::errors::REMOTE;
-use super::missing::lives;
 use super::scene::{Life, Member, MemberState};
-use super::sight::is_over;
+use super::sight::{is_over, lives};
 use super::sinks::{Group, Manner};
 use super::{kernel, words};
 use crate::api::{FindingKind, Severity};
@@ -79,7 +78,9 @@ impl Leavers {
     fn told(&self, case: &Case<'_, '_, '_>, process: u32) -> bool {
         case.sight.parts(process).iter().any(|(communicator, place)| {
             let member = case.sight.member(*communicator, *place);
-            let Some(error) = member.error.as_ref().filter(|error| error.code == REMOTE) else { return false };
+            let Some(error) = member.error.as_ref().filter(|error| error.code == REMOTE) else {
+                return false;
+            };
             let mut others = self.0[*communicator as usize].iter().flatten().filter(|(_, of)| *of != process);
             let at = error.at.map(|at| case.sight.process(process).ours(at));
             others.next().is_some_and(|(gone, _)| at.is_none_or(|at| gone.since(at) <= SEEN_LATE))
@@ -88,7 +89,8 @@ impl Leavers {
 
     /// Whether somebody has aborted a communicator whom nobody had told anything.
     fn any_aborts(&self, case: &Case<'_, '_, '_>) -> bool {
-        let mut members = case.sight.scene.communicators.iter().flat_map(|communicator| &communicator.members);
+        let mut members =
+            case.sight.scene.communicators.iter().flat_map(|communicator| &communicator.members);
         members.any(|member| member.state == MemberState::Aborted && !self.told(case, member.process))
     }
 }

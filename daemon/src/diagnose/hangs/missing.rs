@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::places::{self, Place};
-use super::scene::{Life, MemberState};
+use super::scene::MemberState;
 use super::sight::Blind;
 use super::sinks::{Group, Manner};
 use super::verdict::Judgement;
@@ -33,7 +33,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     judgement.details.extend(p2p::detail(case, group.place));
     calls_of(case, group, &mut judgement);
     case.warnings(place.communicator(), &mut judgement);
-    let number = number_of(place);
+    let number = place.number();
     if unequal {
         // It has made as many calls as the other side, of other sizes: it will not come.
         judgement.severity = Severity::Critical;
@@ -64,28 +64,6 @@ pub(super) fn kind_at(place: Place) -> FindingKind {
     }
 }
 
-/// Number of a collective call.
-pub(super) fn number_of(place: Place) -> Option<u64> {
-    match place {
-        Place::Collective { number, .. } => Some(number),
-        _ => None,
-    }
-}
-
-/// Tells places of one communicator apart.
-pub(super) fn place_key(place: Place) -> String {
-    match place {
-        Place::Collective { number, .. } => format!("call/{number}"),
-        Place::Pair { from, to, .. } => format!("pair/{from}-{to}"),
-        Place::Init { .. } => "init".to_owned(),
-        Place::Split { .. } => "split".to_owned(),
-        Place::Teardown { .. } => "teardown".to_owned(),
-        Place::Abort { rank, .. } => format!("abort/{rank}"),
-        Place::Window { .. } => "window".to_owned(),
-        Place::Behind { .. } | Place::Gone { .. } | Place::Unseen { .. } => String::new(),
-    }
-}
-
 fn key(place: Place, group: &Group) -> String {
     let manner = match group.manner {
         Manner::Dead => "dead",
@@ -95,7 +73,7 @@ fn key(place: Place, group: &Group) -> String {
         Manner::Blind(_) => "blind",
         Manner::Unseen => "unseen",
     };
-    format!("{}/{manner}", place_key(place))
+    format!("{}/{manner}", place.key())
 }
 
 /// What one of them does instead: a word, and a sentence that can follow its name.
@@ -209,7 +187,7 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
 /// A stopped rank may well have made the call: then nothing is missing but its progress.
 fn already_called(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
     let place = case.node(group.place).place;
-    let Some(number) = number_of(place) else { return };
+    let Some(number) = place.number() else { return };
     let made = group.ranks.iter().all(|(process, _)| {
         let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
         let member = part.map(|(known, at)| case.sight.member(*known, *at));
@@ -229,7 +207,7 @@ fn already_called(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgem
 /// The place that others are in, and how far each culprit is.
 fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
     let place = case.node(group.place).place;
-    let Some(number) = number_of(place) else { return };
+    let Some(number) = place.number() else { return };
     let mut lines = Vec::new();
     for (process, rank) in group.ranks.iter().take(words::NAMED) {
         let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
@@ -245,9 +223,4 @@ fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
     }
     lines.push(format!("The others are in call #{number}."));
     judgement.details.push(Detail { title: "How far they are".to_owned(), lines });
-}
-
-/// Whether a process is there at all.
-pub(super) fn lives(life: Life) -> bool {
-    matches!(life, Life::Running | Life::Imported)
 }

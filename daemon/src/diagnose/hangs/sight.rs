@@ -239,3 +239,8 @@ fn ends_group(process: &Process<'_>) -> bool {
 pub(super) fn is_called(process: &Process<'_>, operation: &Operation) -> bool {
     operation.state != OperationState::Queued || ends_group(process)
 }
+
+/// Whether a process is there at all.
+pub(super) fn lives(life: Life) -> bool {
+    matches!(life, Life::Running | Life::Imported)
+}

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ringscope_wire::Primitive;
 
 use super::super::Question;
-use super::super::scene::{OpenCall, Operation, OperationState, Pair};
+use super::super::scene::{MemberState, OpenCall, Operation, OperationState, Pair};
 use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
 use crate::api::{FindingKind, Severity};
 
@@ -240,4 +240,102 @@ fn a_receive_that_waits_for_more_than_was_sent_is_named() {
     // With one call less it has merely not come yet.
     world.member(comm, 0).pairs = Cow::Owned(vec![Pair { calls: 3, ..pair(true, 1, 7) }]);
     assert_eq!(found(&world.look(3.0)), [(FindingKind::Waiting, Severity::Info, "asleep", vec![0])]);
+}
+
+/// A communicator of two of which one has called the init, and the other is in another one.
+fn half_an_init(world: &mut World, id: &'static str, process: u32, rank: u32) -> u32 {
+    let comm = world.comm(id, "", &[process]);
+    world.scene.communicators[comm as usize].n_ranks = 2;
+    let member = &mut world.scene.communicators[comm as usize].members[0];
+    member.rank = rank;
+    member.state = MemberState::Forming;
+    member.created_at = at(0.0);
+    member.last_completed = None;
+    member.calls = None;
+    world.open(process, "ncclCommInitRank", comm);
+    comm
+}
+
+/// Ranks 1 and 2 of four make two communicators in opposite orders; the others wait for them.
+fn two_inits() -> (World, u32) {
+    let mut world = job(4);
+    let all = world.comm("c0ffee", "world", &[0, 1, 2, 3]);
+    half_an_init(&mut world, "aaaa", 1, 0);
+    half_an_init(&mut world, "bbbb", 2, 1);
+    world.enter(all, [0, 3]);
+    (world, all)
+}
+
+#[test]
+fn two_inits_in_opposite_orders_are_a_circle_once_nobody_else_can_come() {
+    let (mut world, _) = two_inits();
+    assert!(!found(&world.until(4)).iter().any(|(kind, ..)| *kind == FindingKind::OrderDeadlock));
+    world.look(6.0);
+    let verdict = world.look(7.0);
+    assert_eq!(found(&verdict), [(FindingKind::OrderDeadlock, Severity::Critical, "circle", vec![1, 2])]);
+    let judgement = only(&verdict);
+    assert_eq!(judgement.victims, [0, 3]);
+    assert_eq!(
+        judgement.message,
+        "rank 0 (host-0, pid 4001, global rank 1) and rank 1 (host-0, pid 4002, global rank 2) wait for each other: rank 0 \
+         in the init of aaaa and rank 1 in the init of bbbb"
+    );
+    assert!(judgement.advice.starts_with("Make the communicators in the same order"), "{}", judgement.advice);
+    let calls =
+        &judgement.details.iter().find(|detail| detail.title.starts_with("Open calls")).unwrap().lines;
+    assert_eq!(calls, &["ncclCommInitRank of aaaa, since 14:00:00 UTC"]);
+}
+
+#[test]
+fn inits_to_which_somebody_may_still_come_are_no_circle() {
+    let is_circle = |world: &mut World| {
+        let verdict = world.until(8);
+        found(&verdict).iter().any(|(kind, ..)| *kind == FindingKind::OrderDeadlock)
+    };
+    assert!(is_circle(&mut two_inits().0));
+    // One of the others is in no call.
+    let (mut world, all) = two_inits();
+    world.member(all, 3).open = Cow::Borrowed(&[]);
+    world.member(all, 3).calls.as_mut().unwrap().made = 60;
+    assert!(!is_circle(&mut world));
+    // The job has a process that nobody sees.
+    let (mut world, _) = two_inits();
+    world.process(0).world_size = Some(5);
+    assert!(!is_circle(&mut world));
+    // The init does not block its thread.
+    let (mut world, _) = two_inits();
+    world.process(1).open_calls = Cow::Borrowed(&[]);
+    assert!(!is_circle(&mut world));
+}
+
+#[test]
+fn a_circle_is_told_in_the_order_of_who_waits_for_whom() {
+    let mut world = job(4);
+    // Rank 0 waits for 2, 2 for 1, 1 for 3, and 3 for 0.
+    let ring = [("aaaa", 0, 2), ("bbbb", 2, 1), ("cccc", 1, 3), ("dddd", 3, 0)];
+    let lines = ["aaaa", "cccc", "bbbb", "dddd"];
+    for id in lines {
+        let (id, first, second) = *ring.iter().find(|(known, ..)| *known == id).unwrap();
+        let comm = world.comm(id, "", &[first, second]);
+        world.call(comm, 0, all_reduce(60, at(0.0)));
+    }
+    let verdict = world.until(2);
+    let judgement = only(&verdict);
+    assert_eq!((judgement.kind, judgement.culprits.len()), (FindingKind::OrderDeadlock, 4));
+    let circle = &judgement.details.iter().find(|detail| detail.title == "The circle").unwrap().lines;
+    let order: Vec<&str> = circle.iter().map(|line| line.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(order, ["aaaa", "bbbb", "cccc", "dddd"]);
+}
+
+#[test]
+fn one_rank_that_has_not_come_is_one() {
+    let mut world = job(3);
+    world.process(1).global_rank = None;
+    half_an_init(&mut world, "aaaa", 0, 1);
+    let verdict = world.look(40.0);
+    assert!(
+        only(&verdict).message.starts_with("rank 0 has not called the init of aaaa, 1 of 2 has; "),
+        "{}",
+        only(&verdict).message
+    );
 }
