@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::communicators::text;
+use super::text;
 use crate::api::HostChannels;
 use crate::diagnose::Diagnosis;
 use crate::model::{Communicator, CommunicatorId, Model};

@@ -9,6 +9,7 @@ use super::findings::{count, is_degraded};
 use super::graphs::graphs;
 use super::purpose::purpose;
 use super::standings::Standings;
+use super::text;
 use super::{Part, operations};
 use crate::api;
 use crate::clock::Timestamp;
@@ -183,9 +184,4 @@ fn summary(
         completed_bytes: bytes.completed,
         completed_bytes_per_s: bytes.completed_per_s,
     }
-}
-
-/// A name, if there is one.
-pub(super) fn text(name: &Name) -> Option<String> {
-    (!name.is_empty()).then(|| name.to_string())
 }

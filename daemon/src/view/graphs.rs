@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::communicators::text;
+use super::text;
 use crate::api::{Graphs, NodeSearch, SearchedRow, Tree, TreePlace};
 use crate::diagnose::Channels;
 use crate::model::{GraphRow, RankRef};

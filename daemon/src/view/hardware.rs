@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::communicators::text;
+use super::text;
 use crate::api::{self, Finding, FindingKind, GpuNic, NicChannels, NicError};
 use crate::clock::Timestamp;
 use crate::model::{self, CommunicatorId, Model, Name, Port, Process};

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, firing_by};
-use super::standings::Standings;
-use crate::api::{self, CommunicatorState, Dropped, Finding, JobState, RankState};
+use super::standings::{Standings, with};
+use crate::api::{self, CommunicatorState, Dropped, Finding, JobState};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::diagnose::coverage::JobCoverage;
@@ -26,22 +26,6 @@ pub fn job(model: &Model, diagnosis: &Diagnosis, now: Timestamp, id: &str) -> Op
     let firing = firing_by(diagnosis, |finding| &finding.job);
     let standings = Standings::of(model, diagnosis, now);
     Some(fill(model, diagnosis, (&firing, &standings), now, id, job))
-}
-
-/// Whether a job runs.
-#[must_use]
-pub fn job_state(model: &Model, job: &Job, now: Timestamp) -> JobState {
-    job.processes(model).fold(JobState::Ended, |state, process| with(state, model.rank_state(process, now)))
-}
-
-/// The state of a job that has one more process.
-const fn with(job: JobState, process: RankState) -> JobState {
-    match (job, process) {
-        (_, RankState::Running) | (JobState::Running, _) => JobState::Running,
-        (_, RankState::Stale) | (JobState::Stale, _) => JobState::Stale,
-        (_, RankState::Imported) | (JobState::Imported, _) => JobState::Imported,
-        (JobState::Ended, RankState::Exited | RankState::Killed) => JobState::Ended,
-    }
 }
 
 fn fill(

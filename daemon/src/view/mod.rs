@@ -35,15 +35,23 @@ pub(crate) use hardware::bytes_per_s;
 pub use health::health;
 pub use hosts::{host, hosts};
 pub use incidents::{IncidentFilter, incident, incidents};
-pub use jobs::{job, job_state, jobs};
+pub use jobs::{job, jobs};
 pub use operations::operations;
 pub use primitives::primitives;
 pub use rings::rings;
 pub use search::search;
+pub use standings::job_state;
 pub use summation::{SummationFilter, summation_group, summation_groups, summation_rounds};
 pub use trace::trace;
+
+use crate::model::Name;
 
 /// A count as it is shown.
 fn number(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// A name, if there is one.
+fn text(name: &Name) -> Option<String> {
+    (!name.is_empty()).then(|| name.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::communicators::text;
+use super::text;
 use crate::api::{Hop, Ring, Rings};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;

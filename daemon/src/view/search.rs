@@ -8,7 +8,7 @@ mod summations;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::communicators::text;
+use super::text;
 use crate::api::{CommunicatorState, SearchHit, SearchKind};
 use crate::clock::Timestamp;
 use crate::model::{Communicator, Model, Name, Port};

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use ringscope_wire::batch::{CollectorState, OperationState};
 
-use super::jobs::job_state;
 use crate::api::{
     CommunicatorState, Condition, Finding, FindingKind, JobState, RankState, Severity, Standing,
 };
@@ -268,4 +267,20 @@ fn worst<'a, K: std::hash::Hash + Eq>(map: &mut HashMap<K, &'a Finding>, key: K,
 fn weight(finding: &Finding) -> impl Ord + '_ {
     let began = finding.began_at.unwrap_or(finding.first_seen);
     (condition_of(finding), finding.severity, std::cmp::Reverse((began, &finding.id)))
+}
+
+/// Whether a job runs.
+#[must_use]
+pub fn job_state(model: &Model, job: &Job, now: Timestamp) -> JobState {
+    job.processes(model).fold(JobState::Ended, |state, process| with(state, model.rank_state(process, now)))
+}
+
+/// The state of a job that has one more process.
+pub(super) const fn with(job: JobState, process: RankState) -> JobState {
+    match (job, process) {
+        (_, RankState::Running) | (JobState::Running, _) => JobState::Running,
+        (_, RankState::Stale) | (JobState::Stale, _) => JobState::Stale,
+        (_, RankState::Imported) | (JobState::Imported, _) => JobState::Imported,
+        (JobState::Ended, RankState::Exited | RankState::Killed) => JobState::Ended,
+    }
 }

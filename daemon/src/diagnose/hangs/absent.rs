@@ -2,14 +2,16 @@
 
 use ringscope_wire::Primitive;
 
-use super::graph::Building;
+use super::building::Building;
+use super::comers::{self, Lacking};
 use super::places::{self, Place};
 use super::scene::{Life, Member, MemberState};
-use super::sight::{Head, Sight, is_over};
+use super::sight::{Head, Sight, is_over, lives};
 use super::words;
 
 /// Adds the edges from places to those they wait for.
 pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], building: &mut Building<'s>) {
+    let mut lacking = Vec::new();
     let mut at = 0;
     let n_real = building.nodes.len();
     while at < n_real {
@@ -30,7 +32,7 @@ pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], buildi
                 continue;
             }
             Place::Pair { .. } => pair(sight, heads, building, at),
-            Place::Init { communicator } => init(sight, building, communicator),
+            Place::Init { communicator } => lacking.extend(init(sight, building, communicator)),
             Place::Split { parent } => split(sight, building, at, parent),
             Place::Teardown { communicator } => teardown(sight, building, communicator),
             Place::Window { communicator } => window(sight, building, at, communicator),
@@ -38,6 +40,7 @@ pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], buildi
         }
         at += 1;
     }
+    comers::connect(sight, building, &lacking);
 }
 
 /// How far a rank truly is: it is waited for in every call from this number on.
@@ -48,24 +51,20 @@ fn reached(
     place: u32,
     member: &Member<'_>,
 ) -> u64 {
-    let Some(calls) = member.calls else { return 0 };
+    let Some(made) = sight.calls_made(member) else { return 0 };
     let process = sight.process(member.process);
     let oldest = member.open.iter().find(|operation| operation.number.is_some());
     let Some((number, operation)) = oldest.and_then(|operation| Some((operation.number?, operation))) else {
-        return calls.made;
+        return made;
     };
     if !member.completion_known {
-        return calls.made;
+        return made;
     }
     let is_head = heads[member.process as usize].iter().any(|head| {
         head.communicator == communicator && head.member == place && std::ptr::eq(head.operation, operation)
     });
-    let takes_part = is_head && words::stopped(process).is_none() && is_alive(process.life);
+    let takes_part = is_head && words::stopped(process).is_none() && lives(process.life);
     if takes_part { number + 1 } else { number }
-}
-
-fn is_alive(life: Life) -> bool {
-    matches!(life, Life::Running | Life::Imported)
 }
 
 /// The calls of one communicator: `numbers` ascending.
@@ -115,7 +114,7 @@ fn awaited(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32
     let member = sight.member(communicator, place);
     let process = sight.process(member.process);
     let goes = is_over(member.state) || places::leaving(process, communicator).is_some();
-    if goes && is_alive(process.life) && words::stopped(process).is_none() {
+    if goes && lives(process.life) && words::stopped(process).is_none() {
         building.place(Place::Gone { communicator, member: place })
     } else {
         member.process
@@ -147,15 +146,15 @@ fn pair(sight: &Sight<'_, '_>, heads: &[Vec<Head<'_>>], building: &mut Building<
     }
 }
 
-/// An init waits for the ranks that have not come, and for those that cannot go on.
-fn init(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) {
+/// An init waits for the ranks that have not come, and for those that cannot go on. Returns it where nobody knows which
+/// processes the former are.
+fn init(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) -> Option<Lacking> {
     let of = sight.communicator(communicator);
     let place = building.place(Place::Init { communicator });
     for (member, index) in of.members.iter().zip(0_u32..) {
         let process = sight.process(member.process);
         let failed = member.state == MemberState::Failed || member.state == MemberState::Aborted;
-        let cannot =
-            !is_alive(process.life) || words::stopped(process).is_some() || sight.is_unheard(process);
+        let cannot = !lives(process.life) || words::stopped(process).is_some() || sight.is_unheard(process);
         let forming = member.state == MemberState::Forming;
         if failed || forming && cannot {
             let node = awaited(sight, building, communicator, index);
@@ -164,17 +163,14 @@ fn init(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) {
     }
     let missing = (of.n_ranks as usize).saturating_sub(of.members.len());
     if missing == 0 || !siblings(sight, communicator).is_empty() {
-        return;
+        return None;
     }
     let candidates = candidates(sight, communicator);
-    if candidates.len() == missing {
-        for process in candidates {
-            building.wait(place, process);
-        }
-    } else {
-        let unseen = building.place(Place::Unseen { communicator });
-        building.wait(place, unseen);
+    if candidates.len() != missing {
+        return Some(Lacking { communicator, node: place, ranks: missing });
     }
+    candidates.into_iter().for_each(|process| building.wait(place, process));
+    None
 }
 
 /// Communicators with the same hash: the same init with another number of ranks.
@@ -239,7 +235,7 @@ fn split(sight: &Sight<'_, '_>, building: &mut Building<'_>, at: usize, parent: 
     }
     for (member, index) in sight.communicator(parent).members.iter().zip(0_u32..) {
         let process = sight.process(member.process);
-        let knows = is_in.binary_search(&member.process).is_ok() && is_alive(process.life);
+        let knows = is_in.binary_search(&member.process).is_ok() && lives(process.life);
         if !knows && !came_out[member.process as usize] {
             let node = awaited(sight, building, parent, index);
             building.wait(place, node);
@@ -253,7 +249,7 @@ fn teardown(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u3
     for member in &sight.communicator(communicator).members {
         let process = sight.process(member.process);
         let uses = !is_over(member.state) && places::leaving(process, communicator).is_none();
-        let cannot = !is_over(member.state) && (!is_alive(process.life) || words::stopped(process).is_some());
+        let cannot = !is_over(member.state) && (!lives(process.life) || words::stopped(process).is_some());
         if uses || cannot {
             building.wait(place, member.process);
         }

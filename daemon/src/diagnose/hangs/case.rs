@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::graph::{Graph, Node};
+use super::building::Node;
+use super::found::Found;
+use super::graph::Graph;
 use super::memory::Memory;
 use super::places::{Place, Waiter};
 use super::scene::Process;
@@ -19,18 +21,6 @@ pub(super) struct Case<'c, 's, 'a> {
     pub(super) memory: &'c mut Memory,
     pub(super) found: Vec<Found>,
     pub(super) asks: Vec<Ask>,
-}
-
-/// Something that was found, before it is known whether it is told.
-#[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) judgement: Judgement,
-    /// No innocent cause: critical as soon as it was seen twice. Else its severity stands as it is.
-    pub(super) certain: bool,
-    /// Somebody merely has not come yet: how long that lasts is learned.
-    pub(super) innocent: Option<Duration>,
-    /// Number of the call in its communicator; a mismatch explains all that is not before it.
-    pub(super) number: Option<u64>,
 }
 
 impl<'s> Case<'_, 's, '_> {

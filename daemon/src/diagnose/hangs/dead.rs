@@ -2,15 +2,16 @@
 //! communicator that others use is enough. One that has exited in good order is to blame only where somebody waits.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::case::Case;
 use super::errors::REMOTE;
-use super::missing::lives;
 use super::scene::{Life, Member, MemberState};
-use super::sight::is_over;
+use super::sight::{is_over, lives};
 use super::sinks::{Group, Manner};
 use super::{kernel, words};
 use crate::api::{FindingKind, Severity};
+use crate::clock::Timestamp;
 use crate::words::plural;
 
 /// One judgement for each host on which ranks have died. `groups`: those who are waited for.
@@ -30,16 +31,14 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
             if is_quiet { &mut quiet } else { &mut dead }.push((index, communicator, place));
         }
     }
-    // Who was told that a peer is gone, and ended then, is a victim of the peer.
-    let is_cause = |(process, ..): &(u32, u32, u32)| !was_told(case, *process);
-    let is_aborted = case.sight.scene.communicators.iter().any(|communicator| {
-        let aborted =
-            |member: &Member<'_>| member.state == MemberState::Aborted && !was_told(case, member.process);
-        communicator.members.iter().any(aborted)
-    });
-    if dead.iter().any(is_cause) || is_aborted {
+    if dead.is_empty() {
+        return;
+    }
+    let leavers = Leavers::of(case);
+    let is_cause = |(process, ..): &(u32, u32, u32)| !leavers.told(case, *process);
+    if dead.iter().any(is_cause) || leavers.any_aborts(case) {
         dead.retain(is_cause);
-    } else if quiet.iter().any(is_cause) && !dead.is_empty() {
+    } else if quiet.iter().any(is_cause) {
         quiet.retain(is_cause);
         dead = quiet;
     }
@@ -52,12 +51,56 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
     }
 }
 
-/// Whether the library told a process that a peer is gone.
-fn was_told(case: &Case<'_, '_, '_>, process: u32) -> bool {
-    case.sight.parts(process).iter().any(|(communicator, place)| {
-        let error = &case.sight.member(*communicator, *place).error;
-        error.as_ref().is_some_and(|error| error.code == REMOTE)
-    })
+/// Of each communicator the two who were gone from it first, by our clock: who was told of that, and ended then, is a
+/// victim and no cause.
+struct Leavers(Vec<[Option<(Timestamp, u32)>; 2]>);
+
+impl Leavers {
+    fn of(case: &Case<'_, '_, '_>) -> Self {
+        let communicators = case.sight.scene.communicators.iter();
+        let first = communicators.map(|communicator| {
+            let mut first: [Option<(Timestamp, u32)>; 2] = [None; 2];
+            for member in &communicator.members {
+                let Some(at) = left_at(case, member) else { continue };
+                let one = Some((at, member.process));
+                if first[0].is_none_or(|(known, _)| at < known) {
+                    first = [one, first[0]];
+                } else if first[1].is_none_or(|(known, _)| at < known) {
+                    first[1] = one;
+                }
+            }
+            first
+        });
+        Self(first.collect())
+    }
+
+    /// Whether the library told a process of a peer that was gone by then. An error from before that says nothing of it.
+    fn told(&self, case: &Case<'_, '_, '_>, process: u32) -> bool {
+        case.sight.parts(process).iter().any(|(communicator, place)| {
+            let member = case.sight.member(*communicator, *place);
+            let Some(error) = member.error.as_ref().filter(|error| error.code == REMOTE) else {
+                return false;
+            };
+            let mut others = self.0[*communicator as usize].iter().flatten().filter(|(_, of)| *of != process);
+            let at = error.at.map(|at| case.sight.process(process).ours(at));
+            others.next().is_some_and(|(gone, _)| at.is_none_or(|at| gone.since(at) <= SEEN_LATE))
+        })
+    }
+
+    /// Whether somebody has aborted a communicator whom nobody had told anything.
+    fn any_aborts(&self, case: &Case<'_, '_, '_>) -> bool {
+        let mut members =
+            case.sight.scene.communicators.iter().flat_map(|communicator| &communicator.members);
+        members.any(|member| member.state == MemberState::Aborted && !self.told(case, member.process))
+    }
+}
+
+/// When a rank was gone, by our clock: its process ended, or it aborted.
+fn left_at(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Option<Timestamp> {
+    let process = case.sight.process(member.process);
+    let aborted = member.ended_at.filter(|_| member.state == MemberState::Aborted);
+    let ended = (!lives(process.life)).then(|| process.ended_at.unwrap_or(process.read_at));
+    ended.into_iter().chain(aborted).min().map(|at| process.ours(at))
 }
 
 /// The communicator in which others still use its rank: the one where they wait, else the largest.
@@ -159,3 +202,6 @@ fn message(
     };
     format!("{} {what}{at}{kernel}{more}; {waiting}", words::who(sight, *first, *rank))
 }
+
+/// That somebody is gone is seen a reading or two after it; its peers may be told before.
+const SEEN_LATE: Duration = Duration::from_secs(5);

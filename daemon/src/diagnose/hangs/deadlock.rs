@@ -1,9 +1,8 @@
 //! Ranks that wait for each other in a circle.
 
-use std::collections::BTreeMap;
-
 use super::case::Case;
 use super::graph::At;
+use super::places::Place;
 use super::{p2p, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::list;
@@ -22,28 +21,23 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, nodes: &[u32]) {
     if p2p::in_circle(case, nodes, &processes, &places) {
         return;
     }
-    // Who waits where, of those in the circle.
-    let mut by_place: BTreeMap<u32, Vec<(u32, Option<u32>)>> = BTreeMap::new();
-    for place in &places {
+    let mut by_place: Vec<Standing> = Vec::new();
+    for place in &in_order(case, &places) {
         let waiters = case.node(*place).waiters.iter();
         let inside = waiters.filter(|waiter| processes.binary_search(&waiter.process).is_ok());
         let inside: Vec<_> = inside.map(|waiter| (waiter.process, Some(waiter.rank))).collect();
         if !inside.is_empty() {
-            by_place.insert(*place, inside);
+            by_place.push((*place, inside));
         }
     }
-    let Some(fewest) = by_place.values().map(Vec::len).min() else { return };
-    let is_even = by_place.values().all(|waiters| waiters.len() == fewest);
+    let Some(fewest) = by_place.iter().map(|(_, waiters)| waiters.len()).min() else { return };
+    let is_even = by_place.iter().all(|(_, waiters)| waiters.len() == fewest);
     // Whose order differs from most: those in the place with the fewest. Where all have as many, nobody is odd.
-    let odd: Vec<u32> = by_place
-        .iter()
-        .filter(|(_, waiters)| waiters.len() == fewest || is_even)
-        .map(|(place, _)| *place)
-        .collect();
-    let Some(first_place) = odd.first().copied() else { return };
+    let odd = || by_place.iter().filter(|(_, waiters)| waiters.len() == fewest || is_even);
+    let Some(first_place) = odd().map(|(place, _)| *place).min() else { return };
     let mut culprits: Vec<(u32, Option<u32>, String)> = Vec::new();
-    for place in &odd {
-        for (process, rank) in by_place.get(place).into_iter().flatten() {
+    for (place, waiters) in odd() {
+        for (process, rank) in waiters {
             if !culprits.iter().any(|(known, ..)| known == process) {
                 culprits.push((*process, *rank, format!("is in {}", case.place_words(*place))));
             }
@@ -56,7 +50,7 @@ fn tell(
     case: &mut Case<'_, '_, '_>,
     nodes: &[u32],
     places: &[u32],
-    by_place: &BTreeMap<u32, Vec<(u32, Option<u32>)>>,
+    by_place: &[Standing],
     culprits: &[(u32, Option<u32>, String)],
     (first_place, is_even): (u32, bool),
 ) {
@@ -95,10 +89,8 @@ fn tell(
             list(&of, CIRCLE_NAMED)
         )
     };
-    judgement.advice =
-        "Make all ranks call in the same order on all communicators (one stream, or one thread that issues \
-         all calls); sends and receives that cross each other belong into one group."
-            .to_owned();
+    let is_init = |place: &u32| matches!(case.node(*place).place, Place::Init { .. } | Place::Split { .. });
+    judgement.advice = if places.iter().all(is_init) { ADVICE_INIT } else { ADVICE }.to_owned();
     judgement
         .details
         .push(Detail { title: "The circle".to_owned(), lines: circle.into_iter().take(LINES).collect() });
@@ -106,9 +98,21 @@ fn tell(
     case.tell(judgement, true);
 }
 
+/// The places of a circle, each before the one in which those are that it waits for, as far as one way leads.
+fn in_order(case: &Case<'_, '_, '_>, places: &[u32]) -> Vec<u32> {
+    let mut left: Vec<u32> = places.to_vec();
+    let mut ordered: Vec<u32> = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let after = ordered.last().map(|last| case.graph.places_after(*last)).unwrap_or_default();
+        let next = left.iter().position(|place| after.binary_search(place).is_ok()).unwrap_or(0);
+        ordered.push(left.remove(next));
+    }
+    ordered
+}
+
 fn full_key(case: &Case<'_, '_, '_>, place: u32) -> String {
     let at = case.node(place).place;
-    format!("{}/{}", case.sight.communicator(at.communicator()).id, super::missing::place_key(at))
+    format!("{}/{}", case.sight.communicator(at.communicator()).id, at.key())
 }
 
 /// The calls of each culprit in the order in which it made them.
@@ -124,8 +128,14 @@ fn orders(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> V
             })
             .collect();
         calls.sort_by_key(|(operation, _)| operation.issued_at);
-        let calls = calls.into_iter().take(ORDER);
-        calls.map(|(operation, of)| format!("{} of {}", words::call(operation), words::comm(of))).collect()
+        let calls = calls
+            .into_iter()
+            .map(|(operation, of)| format!("{} of {}", words::call(operation), words::comm(of)));
+        let functions = case.sight.process(process).open_calls.iter().filter_map(|open| {
+            let of = case.sight.communicator(open.communicator?);
+            Some(format!("{} of {}, since {}", open.function, words::comm(of), words::clock(open.entered_at)))
+        });
+        calls.chain(functions).take(ORDER).collect()
     };
     let named = culprits.iter().take(ORDERS);
     named
@@ -136,6 +146,13 @@ fn orders(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> V
         .collect()
 }
 
+/// A place, and who of the circle is in it.
+type Standing = (u32, Vec<(u32, Option<u32>)>);
+
+const ADVICE: &str = "Make all ranks call in the same order on all communicators (one stream, or one thread that issues all \
+                      calls); sends and receives that cross each other belong into one group.";
+const ADVICE_INIT: &str = "Make the communicators in the same order on all ranks: each init waits there until all of its ranks \
+                           have come.";
 /// Places of a circle in one sentence.
 const CIRCLE_NAMED: usize = 4;
 /// And in the details.

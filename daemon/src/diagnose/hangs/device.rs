@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::case::Case;
-use super::missing::{number_of, place_key};
 use super::words;
 use crate::api::{FindingKind, Severity};
 use crate::words::{duration, list};
@@ -33,7 +32,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32, age: Duration) -> b
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &judgement.culprits);
     judgement.cause = if late.len() == heads.len() { "nobody_started" } else { "not_started" };
     judgement.severity = Severity::Critical;
-    judgement.key = format!("{}/device", place_key(at));
+    judgement.key = format!("{}/device", at.key());
     let who: Vec<String> = culprits
         .iter()
         .take(words::NAMED + 1)
@@ -51,6 +50,6 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32, age: Duration) -> b
                         for an event that nobody records, or a failed GPU (Xid in the kernel's log)."
         .to_owned();
     case.warnings(at.communicator(), &mut judgement);
-    case.tell(judgement, true).number = number_of(at);
+    case.tell(judgement, true).number = at.number();
     true
 }

@@ -5,9 +5,8 @@
 //! numbers, so that there are never more edges than ranks, whatever they wait in. Those who are waited for and wait for
 //! nobody are the sinks of the strongly connected components (Tarjan 1972, without recursion).
 
-use std::collections::HashMap;
-
 use super::absent;
+use super::building::{Building, Node};
 use super::places::{self, Place, Waiter};
 use super::sight::Sight;
 
@@ -17,12 +16,6 @@ pub(super) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
     forward: Edges,
     backward: Edges,
-}
-
-/// A place, with those who wait there.
-pub(super) struct Node<'s> {
-    pub(super) place: Place,
-    pub(super) waiters: Vec<Waiter<'s>>,
 }
 
 /// Somebody who is waited for and waits for nobody, or several who wait for each other.
@@ -56,9 +49,7 @@ impl<'s> Graph<'s> {
         let mut building = Building::new(n_processes, waits);
         building.connect_waiters();
         absent::connect(sight, &heads, &mut building);
-        let Building { nodes, mut edges, .. } = building;
-        edges.sort_unstable();
-        edges.dedup();
+        let (nodes, edges) = building.done();
         let n = n_processes as usize + nodes.len();
         let backward = Edges::new(n, edges.iter().map(|(from, to)| (*to, *from)));
         let forward = Edges::new(n, edges.iter().copied());
@@ -90,6 +81,28 @@ impl<'s> Graph<'s> {
                     ));
                 }
                 _ => places.push(index),
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// The places in which those are for whom this one waits.
+    pub(super) fn places_after(&self, place: u32) -> Vec<u32> {
+        let mut places = Vec::new();
+        let mut seen = Vec::new();
+        let mut next = vec![self.place_node(place)];
+        while let Some(node) = next.pop() {
+            for to in self.forward.of(node) {
+                match self.at(*to) {
+                    At::Process(process) => places.extend(self.places_of(process)),
+                    At::Place(between) if !seen.contains(&between) => {
+                        seen.push(between);
+                        next.push(*to);
+                    }
+                    At::Place(_) => {}
+                }
             }
         }
         places.sort_unstable();
@@ -218,43 +231,6 @@ impl Walk {
             }
             self.n_components += 1;
         }
-    }
-}
-
-/// A graph that grows.
-pub(super) struct Building<'s> {
-    n_processes: u32,
-    pub(super) nodes: Vec<Node<'s>>,
-    by_place: HashMap<Place, u32>,
-    edges: Vec<(u32, u32)>,
-}
-
-impl<'s> Building<'s> {
-    fn new(n_processes: u32, waits: Vec<(Place, Vec<Waiter<'s>>)>) -> Self {
-        let nodes: Vec<_> = waits.into_iter().map(|(place, waiters)| Node { place, waiters }).collect();
-        let by_place = nodes.iter().zip(0..).map(|(node, index)| (node.place, index)).collect();
-        Self { n_processes, nodes, by_place, edges: Vec::new() }
-    }
-
-    fn connect_waiters(&mut self) {
-        for (node, index) in self.nodes.iter().zip(0_u32..) {
-            let waits = node.waiters.iter().map(|waiter| (waiter.process, self.n_processes + index));
-            self.edges.extend(waits);
-        }
-    }
-
-    /// The node of a place, made if there is none.
-    pub(super) fn place(&mut self, place: Place) -> u32 {
-        let next = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        let index = *self.by_place.entry(place).or_insert(next);
-        if index == next {
-            self.nodes.push(Node { place, waiters: Vec::new() });
-        }
-        self.n_processes + index
-    }
-
-    pub(super) fn wait(&mut self, from: u32, to: u32) {
-        self.edges.push((from, to));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whether all ranks of a communicator have made the same calls, from the hashes that they tell; nearly free in peace.
 //!
-//! A running hash keeps every difference for ever, so of each rank only the newest mark is compared.
+//! A running hash keeps every difference for ever, so of each rank only its newest word and its newest mark are compared.
+//! Ranks that go on are rarely seen after as many calls; all of them have the same marks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,6 +15,8 @@ pub(super) struct Hashes(HashMap<String, Known>);
 #[derive(Debug, Default)]
 struct Known {
     marks: BTreeMap<u64, u64>,
+    /// Hashes between marks. Apart, because ranks that are far ahead tell many.
+    between: BTreeMap<u64, u64>,
     in_use: bool,
 }
 
@@ -51,33 +54,33 @@ impl Hashes {
         known.in_use = true;
         let mut differs = false;
         for member in &communicator.members {
-            let Some(newest) = newest(sight, member) else { continue };
-            match known.marks.get(&newest.calls) {
-                Some(hash) => differs |= *hash != newest.hash,
-                None => {
-                    for mark in member.marks.iter().chain([&newest]) {
-                        known.marks.entry(mark.calls).or_insert(mark.hash);
-                    }
+            if let Some(last) = member.marks.last() {
+                if !known.marks.contains_key(&last.calls) {
+                    let marks = member.marks.iter().map(|mark| (mark.calls, mark.hash));
+                    marks.for_each(|(calls, hash)| _ = known.marks.entry(calls).or_insert(hash));
                 }
+                differs |= known.marks.get(&last.calls).is_some_and(|hash| *hash != last.hash);
+            }
+            if let Some(newest) = newest(sight, member) {
+                differs |= *known.between.entry(newest.calls).or_insert(newest.hash) != newest.hash;
             }
         }
-        while known.marks.len() > KEPT {
-            known.marks.pop_first();
+        for kept in [&mut known.marks, &mut known.between] {
+            while kept.len() > KEPT {
+                kept.pop_first();
+            }
         }
         differs
     }
 }
 
-/// A rank's hash after as many calls as possible. Inside of a group the order of its calls is not settled.
+/// A rank's hash after all of its calls. Inside of a group their order is not settled.
 fn newest(sight: &Sight<'_, '_>, member: &Member<'_>) -> Option<Mark> {
     let calls = member.calls?;
     let process = sight.process(member.process);
-    let at_rest = process.open_calls.is_empty()
-        && member.open.iter().all(|operation| operation.state != super::scene::OperationState::Queued);
-    if at_rest && member.open.iter().all(|operation| operation.group == 0) && calls.made > 0 {
-        return Some(Mark { calls: calls.made, hash: calls.hash });
-    }
-    member.marks.last().copied()
+    let at_rest = process.open_calls.is_empty() && member.queued.is_none();
+    let is_settled = at_rest && member.open.iter().all(|operation| operation.group == 0) && calls.made > 0;
+    is_settled.then_some(Mark { calls: calls.made, hash: calls.hash })
 }
 
 /// Finds the first number after which ranks differ, and who are fewer.
@@ -90,14 +93,23 @@ fn vote(sight: &Sight<'_, '_>, communicator: &Communicator<'_>, index: u32) -> O
             by_calls.entry(mark.calls).or_default().entry(mark.hash).or_default().push(place);
         }
     }
-    let (differ, hashes) = by_calls.iter().find(|(_, hashes)| hashes.len() > 1)?;
+    let mut differing = by_calls.iter().filter(|(_, hashes)| hashes.len() > 1).peekable();
+    let differ = *differing.peek()?.0;
+    // What differed once differs ever after: the number of which most ranks have told says best who are fewer.
+    let n_told = |hashes: &BTreeMap<u64, Vec<u32>>| hashes.values().map(Vec::len).sum::<usize>();
+    let (_, hashes) = differing.max_by_key(|(calls, hashes)| (n_told(hashes), std::cmp::Reverse(**calls)))?;
     let mut agree =
         by_calls.range(..differ).filter(|(_, hashes)| hashes.values().any(|ranks| ranks.len() > 1));
     let agree = agree.next_back().map_or(0, |(calls, _)| *calls);
     let most = hashes.values().max_by_key(|ranks| (ranks.len(), std::cmp::Reverse(ranks.first())))?;
+    let is_even = hashes.values().filter(|ranks| ranks.len() == most.len()).count() > 1;
+    if is_even && n_told(hashes) < communicator.members.len() {
+        // Those who have not come so far will say who of them is odd.
+        return None;
+    }
     let mut odd: Vec<u32> = hashes.values().filter(|ranks| *ranks != most).flatten().copied().collect();
     odd.sort_unstable();
-    Some(Differ { communicator: index, agree, differ: *differ, odd, most: most.clone() })
+    Some(Differ { communicator: index, agree, differ, odd, most: most.clone() })
 }
 
 /// Whether a rank can still be asked.
@@ -105,5 +117,5 @@ pub(super) fn can_be_asked(life: Life) -> bool {
     life == Life::Running
 }
 
-/// Marks of one communicator that are kept: ranks are no further apart.
+/// Marks of one communicator that are kept, and hashes between them: ranks are no further apart.
 const KEPT: usize = 64;

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
-use super::missing::lives;
 use super::scene::Life;
-use super::sight::is_over;
+use super::sight::{is_over, lives};
 use super::words;
 use crate::api::{FindingKind, Severity};
 use crate::words::plural;

@@ -73,7 +73,7 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
         if age >= sight.settings.init_critical { Severity::Critical } else { Severity::Warning };
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     judgement.cause = "all_in";
-    judgement.key = format!("{}/all", super::missing::place_key(at));
+    judgement.key = format!("{}/all", at.key());
     judgement.message = format!(
         "all {} ranks are in {} for {}, and it does not end: not the program",
         case.node(place).waiters.len(),
@@ -94,11 +94,18 @@ pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &st
     let communicator = case.sight.communicator(at.communicator());
     let ranks = unseen_ranks(communicator.n_ranks, communicator.members.iter().map(|member| member.rank));
     let names = words::ranks(&ranks);
+    let is_one = ranks.len() == 1;
     if matches!(at, Place::Init { .. }) {
         let seen = communicator.members.len();
-        return format!("{names} have not called {of}, {seen} of {} have; {waiting}", communicator.n_ranks);
+        return format!(
+            "{names} {} not called {of}, {seen} of {} {}; {waiting}",
+            if is_one { "has" } else { "have" },
+            communicator.n_ranks,
+            if seen == 1 { "has" } else { "have" }
+        );
     }
-    format!("{names} of {of} are not seen, so nobody knows whether they have come; {waiting}")
+    let (is, they) = if is_one { ("is", "it has") } else { ("are", "they have") };
+    format!("{names} of {of} {is} not seen, so nobody knows whether {they} come; {waiting}")
 }
 
 /// The ranks of which nobody tells, ascending; the first ones.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::case::{Case, Found};
+use super::case::Case;
+use super::found::Found;
 use super::graph::Graph;
 use super::hashes::Differ;
 use super::memory::{Memory, key};
-use super::missing::lives;
 use super::places::Place;
 use super::scene::{Life, MemberState, Scene};
-use super::sight::{Sight, is_over};
+use super::sight::{Sight, is_over, lives};
 use super::verdict::{Ask, Question, Verdict};
 use super::{
     Settings, dead, deadlock, errors, host_lost, init, kernel, mismatch, missing, p2p, sinks, standing,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringscope_wire::Primitive;
 
 use super::Settings;
-use super::case::Found;
+use super::found::Found;
 use super::scene::{Life, Operation};
 use super::sight::Sight;
 use super::verdict::{Judgement, Question};

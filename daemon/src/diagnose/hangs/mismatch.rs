@@ -9,6 +9,7 @@ use super::case::Case;
 use super::hashes::{Differ, can_be_asked};
 use super::places::Place;
 use super::scene::{Member, Operation, Signature};
+use super::sight::is_called;
 use super::verdict::{Ask, Judgement, Question};
 use super::words;
 use crate::api::{Detail, FindingKind, Severity};
@@ -73,7 +74,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
     let lines = parting.by_signature.iter().map(|(signature, places)| example(signature, places)).take(LINES);
     judgement.details.push(Detail { title: format!("Call #{}", parting.number), lines: lines.collect() });
     for place in odd.iter().map(|(place, _)| *place).take(1).chain(usual.first().copied()) {
-        judgement.details.extend(last_calls(&members[place as usize]));
+        judgement.details.extend(last_calls(case, &members[place as usize]));
     }
     case.tell(judgement, true).number = Some(parting.number);
     true
@@ -156,7 +157,7 @@ fn first_parting(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Parting> 
     let members = &case.sight.communicator(communicator).members;
     let mut usual: HashMap<u64, (Signature, (u64, u64))> = HashMap::new();
     let mut differing: Option<u64> = None;
-    let mut calls: Vec<Vec<Call>> = members.iter().map(calls_of).collect();
+    let mut calls: Vec<Vec<Call>> = members.iter().map(|member| calls_of(case, member)).collect();
     if calls.iter().flatten().any(|call| reduces(call.signature.primitive) && call.signature.op.is_none()) {
         // A reduction that one rank does not tell is no difference.
         calls.iter_mut().flatten().for_each(|call| call.signature.op = None);
@@ -187,8 +188,11 @@ struct Call {
     run: (u64, u64),
 }
 
-fn calls_of(member: &Member<'_>) -> Vec<Call> {
-    let numbered = member.open.iter().chain(member.last_completed.as_ref()).chain(member.known.iter());
+fn calls_of(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Vec<Call> {
+    let process = case.sight.process(member.process);
+    let told = member.open.iter().chain(member.last_completed.as_ref()).chain(member.known.iter());
+    // A group that has not ended may still get calls, or come to nothing.
+    let numbered = told.filter(|operation| is_called(process, operation));
     let mut known: Vec<(u64, &Operation)> =
         numbered.filter_map(|operation| Some((operation.number?, operation))).collect();
     known.sort_unstable_by_key(|(number, _)| *number);
@@ -222,8 +226,8 @@ fn began(case: &Case<'_, '_, '_>, communicator: u32, number: u64) -> Option<crat
 }
 
 /// The last calls of a rank that are known, newest last.
-fn last_calls(member: &Member<'_>) -> Option<Detail> {
-    let calls = calls_of(member);
+fn last_calls(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Option<Detail> {
+    let calls = calls_of(case, member);
     let lines: Vec<String> = calls
         .iter()
         .rev()

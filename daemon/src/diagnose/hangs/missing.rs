@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::places::{self, Place};
-use super::scene::{Life, MemberState};
+use super::scene::MemberState;
 use super::sight::Blind;
 use super::sinks::{Group, Manner};
 use super::verdict::Judgement;
@@ -33,7 +33,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     judgement.details.extend(p2p::detail(case, group.place));
     calls_of(case, group, &mut judgement);
     case.warnings(place.communicator(), &mut judgement);
-    let number = number_of(place);
+    let number = place.number();
     if unequal {
         // It has made as many calls as the other side, of other sizes: it will not come.
         judgement.severity = Severity::Critical;
@@ -64,28 +64,6 @@ pub(super) fn kind_at(place: Place) -> FindingKind {
     }
 }
 
-/// Number of a collective call.
-pub(super) fn number_of(place: Place) -> Option<u64> {
-    match place {
-        Place::Collective { number, .. } => Some(number),
-        _ => None,
-    }
-}
-
-/// Tells places of one communicator apart.
-pub(super) fn place_key(place: Place) -> String {
-    match place {
-        Place::Collective { number, .. } => format!("call/{number}"),
-        Place::Pair { from, to, .. } => format!("pair/{from}-{to}"),
-        Place::Init { .. } => "init".to_owned(),
-        Place::Split { .. } => "split".to_owned(),
-        Place::Teardown { .. } => "teardown".to_owned(),
-        Place::Abort { rank, .. } => format!("abort/{rank}"),
-        Place::Window { .. } => "window".to_owned(),
-        Place::Behind { .. } | Place::Gone { .. } | Place::Unseen { .. } => String::new(),
-    }
-}
-
 fn key(place: Place, group: &Group) -> String {
     let manner = match group.manner {
         Manner::Dead => "dead",
@@ -95,7 +73,7 @@ fn key(place: Place, group: &Group) -> String {
         Manner::Blind(_) => "blind",
         Manner::Unseen => "unseen",
     };
-    format!("{}/{manner}", place_key(place))
+    format!("{}/{manner}", place.key())
 }
 
 /// What one of them does instead: a word, and a sentence that can follow its name.
@@ -196,6 +174,9 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
         (_, "blocked") => {
             format!("It waits for a disk, a file system or a device: see the kernel's log of {host}.")
         }
+        (_, "group_open") => "See which way through its program begins a group and does not end it (an exception, a return between \
+                              ncclGroupStart and ncclGroupEnd): the library has no call of the group before its end."
+            .to_owned(),
         _ => format!(
             "See what it does (`py-spy dump --pid {}` on {host}): the network is not the cause.",
             it.pid
@@ -206,11 +187,11 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
 /// A stopped rank may well have made the call: then nothing is missing but its progress.
 fn already_called(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
     let place = case.node(group.place).place;
-    let Some(number) = number_of(place) else { return };
+    let Some(number) = place.number() else { return };
     let made = group.ranks.iter().all(|(process, _)| {
         let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
         let member = part.map(|(known, at)| case.sight.member(*known, *at));
-        member.and_then(|member| member.calls).is_some_and(|calls| calls.made > number)
+        member.and_then(|member| case.sight.calls_made(member)).is_some_and(|made| made > number)
     });
     if group.manner == Manner::Stopped && made {
         judgement.kind = FindingKind::TransferStalled;
@@ -226,25 +207,20 @@ fn already_called(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgem
 /// The place that others are in, and how far each culprit is.
 fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
     let place = case.node(group.place).place;
-    let Some(number) = number_of(place) else { return };
+    let Some(number) = place.number() else { return };
     let mut lines = Vec::new();
     for (process, rank) in group.ranks.iter().take(words::NAMED) {
         let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
         let Some(member) = part.map(|(known, at)| case.sight.member(*known, *at)) else { continue };
-        let Some(calls) = member.calls else { continue };
+        let Some(made) = case.sight.calls_made(member) else { continue };
         let rank = rank.map_or_else(String::new, |rank| format!("rank {rank}: "));
         lines.push(match member.last_completed {
             Some(last) => {
-                format!("{rank}{} calls made, the last one that ended is {}", calls.made, words::call(&last))
+                format!("{rank}{made} calls made, the last one that ended is {}", words::call(&last))
             }
-            None => format!("{rank}{} calls made", calls.made),
+            None => format!("{rank}{made} calls made"),
         });
     }
     lines.push(format!("The others are in call #{number}."));
     judgement.details.push(Detail { title: "How far they are".to_owned(), lines });
-}
-
-/// Whether a process is there at all.
-pub(super) fn lives(life: Life) -> bool {
-    matches!(life, Life::Running | Life::Imported)
 }

@@ -5,11 +5,14 @@
 //! no I/O, cannot fail. Absence is a fact only where somebody would have told (see [`scene`]).
 
 mod absent;
+mod building;
 mod case;
+mod comers;
 mod dead;
 mod deadlock;
 mod device;
 mod errors;
+mod found;
 mod graph;
 mod hashes;
 mod host_lost;

@@ -5,6 +5,7 @@ use ringscope_wire::Primitive;
 use super::case::Case;
 use super::places::Place;
 use super::scene::Member;
+use super::sight::is_called;
 use super::verdict::{Ask, Question};
 use super::words;
 use crate::api::{Detail, FindingKind, Severity};
@@ -121,7 +122,14 @@ pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
         member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
     };
     let both = pair(from, true, to).zip(pair(to, false, from));
+    // Of a group that has not ended nothing is sent.
+    let is_queued = |rank: u32| {
+        let at = case.sight.by_rank(communicator, rank);
+        at.is_some_and(|at| case.sight.queued(case.sight.member(communicator, at)).is_some())
+    };
     both.is_some_and(|(sent, received)| sent.calls == received.calls && sent.hash != received.hash)
+        && !is_queued(from)
+        && !is_queued(to)
 }
 
 fn amount(operation: &super::scene::Operation) -> String {
@@ -142,11 +150,13 @@ fn has_called(
     primitive: Primitive,
 ) -> bool {
     let Some(at) = case.sight.by_rank(communicator, rank) else { return false };
-    case.sight
-        .member(communicator, at)
-        .open
-        .iter()
-        .any(|operation| operation.signature.primitive == primitive && operation.signature.peer == Some(peer))
+    let member = case.sight.member(communicator, at);
+    let process = case.sight.process(member.process);
+    member.open.iter().any(|operation| {
+        operation.signature.primitive == primitive
+            && operation.signature.peer == Some(peer)
+            && is_called(process, operation)
+    })
 }
 
 /// How many calls each side has made, side by side.

@@ -61,6 +61,28 @@ impl Place {
         }
     }
 
+    /// Number of a collective call.
+    pub(super) fn number(self) -> Option<u64> {
+        match self {
+            Self::Collective { number, .. } => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Tells places of one communicator apart.
+    pub(super) fn key(self) -> String {
+        match self {
+            Self::Collective { number, .. } => format!("call/{number}"),
+            Self::Pair { from, to, .. } => format!("pair/{from}-{to}"),
+            Self::Init { .. } => "init".to_owned(),
+            Self::Split { .. } => "split".to_owned(),
+            Self::Teardown { .. } => "teardown".to_owned(),
+            Self::Abort { rank, .. } => format!("abort/{rank}"),
+            Self::Window { .. } => "window".to_owned(),
+            Self::Behind { .. } | Self::Gone { .. } | Self::Unseen { .. } => String::new(),
+        }
+    }
+
     /// Whether ranks wait in it.
     pub(super) fn is_real(self) -> bool {
         !matches!(self, Self::Behind { .. } | Self::Gone { .. } | Self::Unseen { .. })

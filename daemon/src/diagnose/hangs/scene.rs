@@ -204,6 +204,8 @@ pub struct Member<'a> {
     pub open: Cow<'a, [Operation]>,
     /// All that are not completed, told in `open` or not.
     pub n_open: u32,
+    /// Those of them inside a group that has not ended. Absent: none.
+    pub queued: Option<Queued>,
     /// The newest completed operation.
     pub last_completed: Option<Operation>,
     /// Other operations of it that are known, completed or not, in any order: the history and what was asked for
@@ -247,6 +249,17 @@ pub struct Calls {
 }
 
 pub use crate::model::Mark;
+
+/// Calls of a rank inside a group that has not ended: all are in [`Calls`], and the library has none of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// How many.
+    pub calls: u32,
+    /// Number of the first numbered one. Absent: none of them is numbered.
+    pub first: Option<u64>,
+    /// When the first one was called: the group was open by then.
+    pub since: Timestamp,
+}
 
 /// What was called. Ranks that make one collective call all give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

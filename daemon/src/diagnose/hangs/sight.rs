@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Settings;
 use super::scene::{
-    Collector, Communicator, Life, Member, MemberState, Operation, OperationState, Process, Scene,
+    Collector, Communicator, Life, Member, MemberState, Operation, OperationState, Process, Queued, Scene,
 };
 use crate::clock::Timestamp;
 
@@ -182,6 +182,28 @@ impl<'s, 'a> Sight<'s, 'a> {
         Some((newest.communicator, newest.operation))
     }
 
+    /// What a rank has called inside a group that it has not begun to end. Absent: nothing.
+    pub(super) fn queued(&self, member: &Member<'_>) -> Option<Queued> {
+        member.queued.filter(|_| !ends_group(self.process(member.process)))
+    }
+
+    /// How many collective calls of a rank the library has. Absent: they are not numbered.
+    pub(super) fn calls_made(&self, member: &Member<'_>) -> Option<u64> {
+        let first = self.queued(member).and_then(|queued| queued.first);
+        member.calls.map(|calls| first.unwrap_or(u64::MAX).min(calls.made))
+    }
+
+    /// The group that a process has open, over all communicators: its calls so far, and the first one's time.
+    pub(super) fn open_group(&self, process: u32) -> Option<(usize, Timestamp)> {
+        let parts = self.parts(process).iter();
+        let members = parts.map(|(communicator, place)| self.member(*communicator, *place));
+        let queued = members.filter(|member| !is_over(member.state)).filter_map(|member| self.queued(member));
+        let all = queued.fold((0, Timestamp(u64::MAX)), |(calls, since), queued| {
+            (calls + queued.calls as usize, since.min(queued.since))
+        });
+        (all.0 > 0).then_some(all)
+    }
+
     /// The member's place in the communicator that has this rank.
     pub(super) fn by_rank(&self, communicator: u32, rank: u32) -> Option<u32> {
         let members = &self.communicator(communicator).members;
@@ -203,7 +225,22 @@ pub(super) fn is_over(state: MemberState) -> bool {
 pub(super) fn is_handed_over(process: &Process<'_>, operation: &Operation) -> bool {
     match operation.state {
         OperationState::Issued => true,
-        OperationState::Queued => process.open_calls.iter().any(|open| open.function == "ncclGroupEnd"),
+        OperationState::Queued => ends_group(process),
         OperationState::Completed | OperationState::Failed => false,
     }
+}
+
+/// Whether a process has handed over the calls of its group and waits for the library to take them.
+fn ends_group(process: &Process<'_>) -> bool {
+    process.open_calls.iter().any(|open| open.function == "ncclGroupEnd")
+}
+
+/// Whether the program has made the call for good: what a group queues is nothing yet.
+pub(super) fn is_called(process: &Process<'_>, operation: &Operation) -> bool {
+    operation.state != OperationState::Queued || ends_group(process)
+}
+
+/// Whether a process is there at all.
+pub(super) fn lives(life: Life) -> bool {
+    matches!(life, Life::Running | Life::Imported)
 }

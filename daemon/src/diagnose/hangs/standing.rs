@@ -3,11 +3,10 @@
 
 use std::borrow::Cow;
 
-use super::case::Found;
-use super::missing::lives;
+use super::found::Found;
 use super::places;
 use super::scene::{Life, Member, MemberState, NUMBERED, OperationState};
-use super::sight::{Blind, Sight, is_over};
+use super::sight::{Blind, Sight, is_over, lives};
 use super::verdict::{Stand, Verdict};
 use crate::api::{Condition, FindingKind, Severity};
 use crate::words::plural;

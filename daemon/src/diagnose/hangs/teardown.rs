@@ -23,7 +23,7 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
         _ => Severity::Info,
     };
     judgement.cause = if matches!(at, Place::Abort { .. }) { "abort" } else { "all_in" };
-    judgement.key = format!("{}/all", super::missing::place_key(at));
+    judgement.key = format!("{}/all", at.key());
     let since = duration(age);
     let of = case.place_words(place);
     let culprits: Vec<(u32, Option<u32>, String)> = case

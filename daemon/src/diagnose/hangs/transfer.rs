@@ -40,7 +40,7 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option
     }
     let mut judgement = case.blank(FindingKind::TransferStalled, Some(communicator));
     judgement.began_at = case.first_in(place).map(|first| first.since);
-    judgement.key = format!("{}/stalled", super::missing::place_key(at));
+    judgement.key = format!("{}/stalled", at.key());
     judgement.severity = Severity::Critical;
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     let of = case.place_words(place);
@@ -69,7 +69,7 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option
     judgement.details.extend(hardware(case, &waiters));
     case.warnings(communicator, &mut judgement);
     raise(case, &waiters);
-    case.tell(judgement, true).number = super::missing::number_of(at);
+    case.tell(judgement, true).number = at.number();
 }
 
 /// Names the hop at which progress ends.

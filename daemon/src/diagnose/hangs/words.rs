@@ -150,6 +150,13 @@ pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, Strin
         let for_time = duration(it.age(open.entered_at, sight.read(it)));
         return ("in_call", format!("is in {} for {for_time}", open.function));
     }
+    let group = sight.open_group(process);
+    if let Some((calls, since)) =
+        group.filter(|(_, since)| sight.proven(it, *since) >= sight.settings.sure_after)
+    {
+        let (since, calls) = (clock(since), plural(calls, "call"));
+        return ("group_open", format!("is inside ncclGroupStart since {since}, {calls} queued"));
+    }
     if let Some((comm_index, operation)) = sight.newest_head(process) {
         let of = comm(&sight.scene.communicators[comm_index as usize]);
         return ("elsewhere", format!("is in {} of {of}, which goes on", call(operation)));

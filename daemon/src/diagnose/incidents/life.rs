@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::MAX_MEMBERS;
 use super::group::{Group, began};
 use crate::api::{Culprit, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
 use crate::clock::Timestamp;
@@ -228,6 +227,8 @@ fn job<'f>(group: &Group<'f>) -> &'f str {
     if jobs.all(|job| job == first) { first } else { "" }
 }
 
+/// Findings of one incident that are named.
+pub const MAX_MEMBERS: usize = 256;
 /// What was seen when somebody looked; the same may be seen again and again.
 const LOOKED: &str = "Looked: ";
 /// How soon after its end an incident that comes again is the same one.

@@ -10,6 +10,7 @@ mod people;
 #[cfg(test)]
 mod tests;
 
+pub use life::MAX_MEMBERS;
 pub use people::SpeakError;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,8 +25,6 @@ use crate::clock::Timestamp;
 pub const MAX_OPEN: usize = 10_000;
 /// Incidents that are over and remembered; the oldest are forgotten first.
 pub const MAX_OVER: usize = 2_000;
-/// Findings of one incident that are named.
-pub const MAX_MEMBERS: usize = 256;
 
 /// Every incident.
 #[derive(Debug, Default)]

@@ -7,12 +7,10 @@ use ringscope_wire::{Primitive, batch};
 
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::{
-    Calls, CommError, Link, Member, MemberState, OPEN_TOLD, Operation, OperationState, Pair, Signature,
-    Warning,
+    Calls, CommError, Link, Member, MemberState, OPEN_TOLD, Operation, OperationState, Pair, Queued,
+    Signature, Warning,
 };
 use crate::model::{CommunicatorId, Completed, Local, LocalState, Model, RankRef};
-
-use super::scene::index;
 
 /// The newest completed operations of each rank of a communicator.
 pub(super) fn history(model: &Model, comm: CommunicatorId) -> HashMap<u32, Vec<Operation>> {
@@ -47,6 +45,7 @@ pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Ope
             .map_or_else(|| Cow::Borrowed([].as_slice()), |its| Cow::Borrowed(its.marks.as_slice())),
         open: Cow::Owned(open.iter().filter_map(operation).take(OPEN_TOLD).collect()),
         n_open: index(open.iter().filter(|told| is_open(told)).count()),
+        queued: queued(open),
         last_completed: local.last_completed().and_then(operation),
         next_in_ring: facts.rings.first_key_value().map(|(_, place)| place.next),
         error: facts.error.as_ref().map(|error| CommError {
@@ -81,6 +80,16 @@ fn state(state: LocalState) -> MemberState {
 /// Templates of CUDA graphs stay, and nobody waits in them.
 fn is_open(told: &batch::Operation) -> bool {
     matches!(told.state(), batch::OperationState::Queued | batch::OperationState::Issued)
+}
+
+fn queued(open: &[batch::Operation]) -> Option<Queued> {
+    let queued = || open.iter().filter(|told| told.state() == batch::OperationState::Queued);
+    let since = queued().map(|told| told.issued_at_ns).min()?;
+    Some(Queued {
+        calls: index(queued().count()),
+        first: queued().filter_map(|told| told.call_number).min(),
+        since: Timestamp(since),
+    })
 }
 
 fn operation(told: &batch::Operation) -> Option<Operation> {
@@ -154,6 +163,11 @@ fn links(local: &Local) -> Vec<Link> {
         link.sent_steps = link.sent_steps.saturating_add(sent.steps);
     }
     by_peer.into_values().collect()
+}
+
+/// Places in a scene: the model has fewer of everything.
+pub(super) fn index(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 /// Completed operations of one rank that are told: several times what it has under way at once.

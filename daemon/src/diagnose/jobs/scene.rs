@@ -12,7 +12,7 @@ use crate::diagnose::hangs::scene::{self, Collector, Forming, Host, Life, Member
 use crate::model::{self, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef};
 use ringscope_wire::batch::CollectorState;
 
-use super::member;
+use super::member::{self, index};
 
 /// A scene, and what its indices stand for.
 pub(super) struct Taken<'a> {
@@ -240,11 +240,6 @@ fn forming<'a>(process: &'a Process, model: &Model, places: &Places<'a>) -> Cow<
 /// Names a process for as long as the model is borrowed.
 fn address(process: &Process) -> usize {
     std::ptr::from_ref(process).addr()
-}
-
-/// Places in a scene: the model has fewer of everything.
-pub(super) fn index(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 /// How long communicators and processes are told of that have ended: longer than any judgement looks back.

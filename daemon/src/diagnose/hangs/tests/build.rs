@@ -8,7 +8,7 @@ use ringscope_wire::{Primitive, batch};
 
 use super::super::scene::{
     Activity, Calls, Communicator, Host, Life, Mark, Member, MemberState, OpenCall, Operation,
-    OperationState, Process, Scene, Signature,
+    OperationState, Process, Queued, Scene, Signature,
 };
 use super::super::{Judge, Judgement, Settings, Verdict};
 use crate::api::{FindingKind, Severity};
@@ -141,6 +141,11 @@ impl World {
         if let (Some(number), Some(calls)) = (operation.number, member.calls) {
             let made = calls.made.max(number + 1);
             member.calls = Some(Calls { made, hash: made });
+        }
+        if operation.state == OperationState::Queued {
+            let known = member.queued.unwrap_or(Queued { calls: 0, first: None, since: operation.issued_at });
+            let first = known.first.or(operation.number);
+            member.queued = Some(Queued { calls: known.calls + 1, first, ..known });
         }
         member.n_open += 1;
         member.open.to_mut().push(operation);

@@ -2,6 +2,7 @@
 
 mod build;
 mod comes_not;
+mod dead;
 mod ends;
 mod nested;
 mod order;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ringscope_wire::Primitive;
 
 use super::super::Question;
-use super::super::scene::{OpenCall, OperationState, Pair};
+use super::super::scene::{MemberState, OpenCall, Operation, OperationState, Pair};
 use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
 use crate::api::{FindingKind, Severity};
 
@@ -90,8 +90,7 @@ fn a_group_that_does_not_end_holds_all_back() {
     let mut world = job(4);
     let comm = world.comm("c0ffee", "", &[0, 1, 2, 3]);
     world.enter(comm, 0..3);
-    let queued =
-        super::super::scene::Operation { state: OperationState::Queued, group: 9, ..all_reduce(60, at(0.0)) };
+    let queued = Operation { state: OperationState::Queued, group: 9, ..all_reduce(60, at(0.0)) };
     world.call(comm, 3, queued);
     let verdict = world.until(3);
     assert_eq!(only(&verdict).culprits, [3]);
@@ -99,6 +98,57 @@ fn a_group_that_does_not_end_holds_all_back() {
     let call = OpenCall { function: Cow::Borrowed("ncclGroupEnd"), communicator: None, entered_at: at(0.0) };
     world.process(3).open_calls.to_mut().push(call);
     nothing(&world.look(4.0));
+}
+
+/// The same rank, with another call in its group than the others have made.
+fn open_group(completion_known: bool) -> (World, u32) {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "", &[0, 1, 2, 3]);
+    world.enter(comm, 0..3);
+    let mut queued = Operation { state: OperationState::Queued, group: 9, ..all_reduce(60, at(0.0)) };
+    queued.signature.count = 1;
+    world.call(comm, 3, queued);
+    world.member(comm, 3).completion_known = completion_known;
+    (world, comm)
+}
+
+#[test]
+fn what_an_open_group_queues_is_not_called_yet() {
+    for completion_known in [true, false] {
+        let (mut world, comm) = open_group(completion_known);
+        let verdict = world.until(2);
+        assert_eq!(found(&verdict), [(FindingKind::Waiting, Severity::Info, "group_open", vec![3])]);
+        let judgement = only(&verdict);
+        assert_eq!(
+            judgement.message,
+            "rank 3 (host-0, pid 4003) is inside ncclGroupStart since 14:00:00 UTC, 1 call queued; 3 others wait for it in \
+             all_reduce #60 of c0ffee since 14:00:00 UTC"
+        );
+        assert!(judgement.details.iter().any(|detail| detail.lines[0].starts_with("rank 3: 60 calls made")));
+        let verdict = world.look(31.0);
+        assert_eq!(found(&verdict), [(FindingKind::RankMissing, Severity::Critical, "group_open", vec![3])]);
+        // Once the group has ended, the calls are made, and are others.
+        let member = world.member(comm, 3);
+        member.queued = None;
+        member.open.to_mut().iter_mut().for_each(|operation| operation.state = OperationState::Issued);
+        world.look(32.0);
+        assert_eq!(only(&world.look(33.0)).kind, FindingKind::CallMismatch);
+    }
+}
+
+#[test]
+fn a_send_that_a_group_holds_back_is_not_called_yet() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "pipeline", &[0, 1, 2, 3]);
+    world.call(comm, 2, transfer(Primitive::Recv, 1, at(0.0)));
+    let queued =
+        Operation { state: OperationState::Queued, group: 9, ..transfer(Primitive::Send, 2, at(0.0)) };
+    world.call(comm, 1, queued);
+    // Its own counter has it, though nothing was sent.
+    let pair = |is_send, peer, hash| Pair { is_send, peer, calls: 4, bytes: 256, hash };
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(true, 2, 1)]);
+    world.member(comm, 2).pairs = Cow::Owned(vec![pair(false, 1, 2)]);
+    assert_eq!(found(&world.until(2)), [(FindingKind::Waiting, Severity::Info, "group_open", vec![1])]);
 }
 
 #[test]
@@ -169,7 +219,7 @@ fn sends_and_receives_of_one_group_do_not_wait_for_each_other() {
     let comm = world.comm("c0ffee", "", &[0, 1]);
     for (rank, peer) in [(0, 1), (1, 0)] {
         for primitive in [Primitive::Recv, Primitive::Send] {
-            let call = super::super::scene::Operation { group: 4, ..transfer(primitive, peer, at(0.0)) };
+            let call = Operation { group: 4, ..transfer(primitive, peer, at(0.0)) };
             world.call(comm, rank, call);
         }
     }
@@ -190,4 +240,102 @@ fn a_receive_that_waits_for_more_than_was_sent_is_named() {
     // With one call less it has merely not come yet.
     world.member(comm, 0).pairs = Cow::Owned(vec![Pair { calls: 3, ..pair(true, 1, 7) }]);
     assert_eq!(found(&world.look(3.0)), [(FindingKind::Waiting, Severity::Info, "asleep", vec![0])]);
+}
+
+/// A communicator of two of which one has called the init, and the other is in another one.
+fn half_an_init(world: &mut World, id: &'static str, process: u32, rank: u32) -> u32 {
+    let comm = world.comm(id, "", &[process]);
+    world.scene.communicators[comm as usize].n_ranks = 2;
+    let member = &mut world.scene.communicators[comm as usize].members[0];
+    member.rank = rank;
+    member.state = MemberState::Forming;
+    member.created_at = at(0.0);
+    member.last_completed = None;
+    member.calls = None;
+    world.open(process, "ncclCommInitRank", comm);
+    comm
+}
+
+/// Ranks 1 and 2 of four make two communicators in opposite orders; the others wait for them.
+fn two_inits() -> (World, u32) {
+    let mut world = job(4);
+    let all = world.comm("c0ffee", "world", &[0, 1, 2, 3]);
+    half_an_init(&mut world, "aaaa", 1, 0);
+    half_an_init(&mut world, "bbbb", 2, 1);
+    world.enter(all, [0, 3]);
+    (world, all)
+}
+
+#[test]
+fn two_inits_in_opposite_orders_are_a_circle_once_nobody_else_can_come() {
+    let (mut world, _) = two_inits();
+    assert!(!found(&world.until(4)).iter().any(|(kind, ..)| *kind == FindingKind::OrderDeadlock));
+    world.look(6.0);
+    let verdict = world.look(7.0);
+    assert_eq!(found(&verdict), [(FindingKind::OrderDeadlock, Severity::Critical, "circle", vec![1, 2])]);
+    let judgement = only(&verdict);
+    assert_eq!(judgement.victims, [0, 3]);
+    assert_eq!(
+        judgement.message,
+        "rank 0 (host-0, pid 4001, global rank 1) and rank 1 (host-0, pid 4002, global rank 2) wait for each other: rank 0 \
+         in the init of aaaa and rank 1 in the init of bbbb"
+    );
+    assert!(judgement.advice.starts_with("Make the communicators in the same order"), "{}", judgement.advice);
+    let calls =
+        &judgement.details.iter().find(|detail| detail.title.starts_with("Open calls")).unwrap().lines;
+    assert_eq!(calls, &["ncclCommInitRank of aaaa, since 14:00:00 UTC"]);
+}
+
+#[test]
+fn inits_to_which_somebody_may_still_come_are_no_circle() {
+    let is_circle = |world: &mut World| {
+        let verdict = world.until(8);
+        found(&verdict).iter().any(|(kind, ..)| *kind == FindingKind::OrderDeadlock)
+    };
+    assert!(is_circle(&mut two_inits().0));
+    // One of the others is in no call.
+    let (mut world, all) = two_inits();
+    world.member(all, 3).open = Cow::Borrowed(&[]);
+    world.member(all, 3).calls.as_mut().unwrap().made = 60;
+    assert!(!is_circle(&mut world));
+    // The job has a process that nobody sees.
+    let (mut world, _) = two_inits();
+    world.process(0).world_size = Some(5);
+    assert!(!is_circle(&mut world));
+    // The init does not block its thread.
+    let (mut world, _) = two_inits();
+    world.process(1).open_calls = Cow::Borrowed(&[]);
+    assert!(!is_circle(&mut world));
+}
+
+#[test]
+fn a_circle_is_told_in_the_order_of_who_waits_for_whom() {
+    let mut world = job(4);
+    // Rank 0 waits for 2, 2 for 1, 1 for 3, and 3 for 0.
+    let ring = [("aaaa", 0, 2), ("bbbb", 2, 1), ("cccc", 1, 3), ("dddd", 3, 0)];
+    let lines = ["aaaa", "cccc", "bbbb", "dddd"];
+    for id in lines {
+        let (id, first, second) = *ring.iter().find(|(known, ..)| *known == id).unwrap();
+        let comm = world.comm(id, "", &[first, second]);
+        world.call(comm, 0, all_reduce(60, at(0.0)));
+    }
+    let verdict = world.until(2);
+    let judgement = only(&verdict);
+    assert_eq!((judgement.kind, judgement.culprits.len()), (FindingKind::OrderDeadlock, 4));
+    let circle = &judgement.details.iter().find(|detail| detail.title == "The circle").unwrap().lines;
+    let order: Vec<&str> = circle.iter().map(|line| line.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(order, ["aaaa", "bbbb", "cccc", "dddd"]);
+}
+
+#[test]
+fn one_rank_that_has_not_come_is_one() {
+    let mut world = job(3);
+    world.process(1).global_rank = None;
+    half_an_init(&mut world, "aaaa", 0, 1);
+    let verdict = world.look(40.0);
+    assert!(
+        only(&verdict).message.starts_with("rank 0 has not called the init of aaaa, 1 of 2 has; "),
+        "{}",
+        only(&verdict).message
+    );
 }

@@ -146,6 +146,42 @@ fn a_difference_is_seen_while_nothing_hangs_and_asked_about() {
 }
 
 #[test]
+fn ranks_that_go_on_are_compared_where_all_have_passed() {
+    let (mut world, comm) = world(4);
+    for rank in 0..4 {
+        world.mark(comm, rank, 64, if rank == 1 { 11 } else { 10 });
+        // Each has been read after another number of calls, and none stands still.
+        let made = 70 + u64::from(rank);
+        world.member(comm, rank).calls = Some(Calls { made, hash: 100 + made });
+    }
+    nothing(&world.look(1.0));
+    let verdict = world.look(2.0);
+    assert_eq!(found(&verdict), [(FindingKind::CallMismatch, Severity::Critical, "hash", vec![1])]);
+    assert!(only(&verdict).message.contains("between #0 and #63"), "{}", only(&verdict).message);
+}
+
+#[test]
+fn of_two_that_differ_nobody_is_odd_before_the_others_have_told() {
+    let (mut world, comm) = world(4);
+    world.mark(comm, 0, 64, 11);
+    world.mark(comm, 2, 64, 10);
+    nothing(&world.until(3));
+    for rank in [1, 3] {
+        world.mark(comm, rank, 64, 10);
+    }
+    world.look(4.0);
+    let verdict = world.look(5.0);
+    assert_eq!(only(&verdict).culprits, [0]);
+    // In two there are no others.
+    let mut pair = job(2);
+    let comm = pair.comm("beef", "", &[0, 1]);
+    for rank in 0..2 {
+        pair.mark(comm, rank, 64, u64::from(rank));
+    }
+    assert_eq!(only(&pair.until(2)).kind, FindingKind::CallMismatch);
+}
+
+#[test]
 fn ranks_that_are_at_other_numbers_do_not_differ() {
     let (mut world, comm) = world(4);
     for rank in 0..4 {
