@@ -11,8 +11,8 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::handle::{Handle, NO_CHANNEL, Operation};
-use crate::issue::{record, subject};
-use crate::{communicators, completion, issue, switch};
+use crate::records::{self, record, subject};
+use crate::{communicators, completion, switch};
 
 /// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
 static AT_WORK: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
@@ -111,7 +111,7 @@ pub(crate) fn close(segment: &Segment, record: &Record) {
     }
     let now = ticks::now();
     let busy = now.saturating_sub(record.issued_ticks.load(Relaxed));
-    let bytes = issue::bytes(record);
+    let bytes = records::bytes(record);
     record.completed_ticks.store(now, Relaxed);
     if record.state.compare_exchange(state, state & !0xff | OPERATION_COMPLETED, SeqCst, Relaxed).is_ok() {
         let counters = &communicator.counters[primitive];

@@ -5,7 +5,8 @@
 //! allocates, locks, blocks or calls the system; nowhere does it write output or let a panic reach C.
 //!
 //! * [`fence`]: everything unsafe: exported functions, the plugin's table, the mapping, the real library, the clock
-//! * [`issue`]: a call becomes a record and, once the library has taken it, issued counters
+//! * [`issue`]: a [`call`] becomes a record and, once the library has taken it, issued [`counts`]; [`group`]: the same of
+//!   the calls of a group; [`records`]: their ring
 //! * [`complete`]: channels finish, the last one closes the record
 //! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is
 //! * [`tasks`]: what the profiler's events mean; [`seen`]: operations whose call did not pass; [`replay`]: graphs
@@ -20,12 +21,15 @@
 //! * [`config`] and [`identity`]: who this process is
 
 mod adopt;
+mod call;
 mod communicators;
 mod complete;
 mod completion;
 mod config;
 mod contexts;
+mod counts;
 mod fence;
+mod group;
 mod handle;
 mod identity;
 mod issue;
@@ -33,6 +37,7 @@ mod lineage;
 mod links;
 mod local;
 mod pairs;
+mod records;
 mod replay;
 mod seen;
 mod sequence;

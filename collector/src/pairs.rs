@@ -3,13 +3,12 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use ringscope_wire::Datatype;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::hash::{check, of_pair};
 use ringscope_wire::segment::calls::layout::{MAX_PAIRS, Pair};
 use ringscope_wire::segment::layout::{DropReason, link_key};
 
-use crate::issue::Call;
+use crate::call::Call;
 use crate::switch;
 
 /// Entries looked at before a pair is given up: at half load a search rarely passes ten.
@@ -26,12 +25,10 @@ pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: &Call) 
     let Some(pair) = find_or_insert(segment, key) else {
         return switch::dropped(segment, DropReason::PairTableFull, 1);
     };
-    let datatype = u8::try_from(call.datatype).unwrap_or(u8::MAX);
-    let bytes = call.count.wrapping_mul(Datatype(datatype).size_bytes());
     let calls = pair.calls.load(Relaxed) + 1;
-    let hash = of_pair(pair.hash.load(Relaxed), call.count, datatype);
+    let hash = of_pair(pair.hash.load(Relaxed), call.count, call.datatype);
     pair.hash.store(hash, Relaxed);
-    pair.bytes.store(pair.bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+    pair.bytes.store(pair.bytes.load(Relaxed).wrapping_add(call.bytes()), Relaxed);
     pair.check.store(check(calls, hash), Relaxed);
     pair.calls.store(calls, Release);
 }

@@ -16,7 +16,8 @@ use crate::communicators;
 use crate::completion::Closer;
 use crate::fence::ticks;
 use crate::handle::Operation;
-use crate::issue::{bytes, place, record, start_known, subject, what};
+use crate::issue::start_known;
+use crate::records::{bytes, place, record, subject, what};
 
 /// Records looked at for a task beyond the oldest that waits for one. Within a group the library sorts tasks by size.
 const MAX_SEARCH: u64 = 1024;

@@ -81,8 +81,8 @@ pub(crate) fn take_back(local: &Local, communicator: &Communicator, signature: S
 
 /// A call outside of a group has been counted for good.
 #[inline(always)]
-pub(crate) fn settle(segment: &Segment, slot: usize, number: u64) {
-    if (number + 1).is_multiple_of(CALLS_PER_MARK) {
+pub(crate) fn settle(segment: &Segment, slot: usize) {
+    if communicators::at(segment, slot).calls.load(Relaxed).is_multiple_of(CALLS_PER_MARK) {
         mark(segment, slot);
     }
 }

@@ -13,7 +13,7 @@ use crate::adopt::{self, Announcement};
 use crate::fence::event::{self, Api, Event, ProxyOp};
 use crate::handle::{Handle, Operation};
 use crate::seen::{self, Described};
-use crate::{communicators, complete, contexts, issue, links, local, replay, steps, switch};
+use crate::{communicators, complete, contexts, links, local, records, replay, steps, switch};
 
 /// Who speaks, and below what.
 #[derive(Clone, Copy)]
@@ -78,8 +78,8 @@ fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
     let Some(ticket) = local::with(|local| local.current.get()).checked_sub(1) else {
         return start_unseen_api(segment, slot, api);
     };
-    let record = issue::record(segment, ticket);
-    let (slot_of_call, primitive) = issue::subject(record);
+    let record = records::record(segment, ticket);
+    let (slot_of_call, primitive) = records::subject(record);
     if slot.is_some_and(|slot| slot != slot_of_call) {
         switch::dropped(segment, DropReason::UnmatchedEvent, 1);
         return None;
@@ -93,7 +93,7 @@ fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
         if matches!(state & 0xff, OPERATION_QUEUED | OPERATION_ISSUED) {
             record.state.store(state & !0xff | OPERATION_CAPTURED, Relaxed);
         }
-        return Some(replay::template(segment, slot_of_call, primitive, issue::bytes(record)));
+        return Some(replay::template(segment, slot_of_call, primitive, records::bytes(record)));
     }
     Some(Handle::Api(Operation::new(ticket, slot_of_call, primitive)))
 }
@@ -165,7 +165,7 @@ fn follow(segment: &Segment, operation: Operation, n_channels: Option<u8>, peer:
     if !complete::expect_channels(segment, operation, n_channels) {
         return Handle::Late(operation);
     }
-    let record = issue::record(segment, operation.ticket);
+    let record = records::record(segment, operation.ticket);
     // The API event of a send or receive does not name the peer.
     if record.peer.load(Relaxed) < 0 && matches!(operation.primitive, SEND | RECV) {
         record.peer.store(peer, Relaxed);

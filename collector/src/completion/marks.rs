@@ -13,7 +13,7 @@ use ringscope_wire::segment::layout::{
 use super::Closer;
 use crate::fence::ticks;
 use crate::local::Sum;
-use crate::{communicators, issue};
+use crate::{communicators, records};
 
 /// Holds nothing.
 const FREE: u64 = 0;
@@ -221,7 +221,7 @@ impl Mark {
             if usize::from(owner(place).load(Relaxed)) != lane + 1 {
                 continue;
             }
-            let record = issue::record(segment, place);
+            let record = records::record(segment, place);
             let ticket = record.ticket.load(Acquire).wrapping_sub(1);
             if (first..end).contains(&ticket) && record.state.load(Relaxed) == issued {
                 record.completed_ticks.store(now, Relaxed);

@@ -23,7 +23,7 @@ use super::resolve::{self, Function, library_of, library_of_outside};
 use super::segment_map::segment_or_create;
 use super::{guard, later, segment};
 use crate::communicators::{self, Birth, Name};
-use crate::issue::is_taken;
+use crate::counts::is_taken;
 use crate::lineage::{self, Descent, Settings};
 use crate::local::{Local, Pending};
 use crate::switch;

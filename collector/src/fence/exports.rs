@@ -13,7 +13,8 @@ use ringscope_wire::segment::calls::hash::{self, NO_OP};
 use super::guard;
 use super::nccl::{Comm, Stream};
 use super::resolve::{self, Function};
-use crate::issue::{self, Call, Open};
+use crate::call::Call;
+use crate::issue;
 use crate::local::{self, Local};
 
 /// Per line: the primitive; the call's elements, datatype, reduction (else [`NO_OP`]), peer or root (else -1), communicator
@@ -28,12 +29,12 @@ macro_rules! operations {
                 primitive: Primitive::$primitive,
                 comm: $comm as u64,
                 count: $count as u64,
-                datatype: $datatype,
+                datatype: u8::try_from($datatype).unwrap_or(u8::MAX),
                 op: $op,
                 peer: $peer,
                 stream: $stream as u64,
             };
-            around(Function::$name, &call, $comm, |real| {
+            around(Function::$name, call, $comm, |real| {
                 // SAFETY: the library's function of this name has the signature that nccl.h gives it.
                 let real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
                 // SAFETY: the caller's own arguments.
@@ -68,7 +69,7 @@ operations! {
 
 /// Forwards one call, with the record before and the result after. What the library calls of itself passes unseen.
 #[inline(always)]
-fn around(function: Function, call: &Call, comm: Comm, forward: impl FnOnce(*mut c_void) -> c_int) -> c_int {
+fn around(function: Function, call: Call, comm: Comm, forward: impl FnOnce(*mut c_void) -> c_int) -> c_int {
     // Out of the closure, which the compiler would not inline at each of its uses.
     let local = local::with(std::ptr::from_ref);
     // SAFETY: this thread's own, which lives as long as the thread and has no destructor.
@@ -77,25 +78,32 @@ fn around(function: Function, call: &Call, comm: Comm, forward: impl FnOnce(*mut
         let real = resolve::real(function, local.library.get());
         return if real.is_null() { resolve::lacks() } else { forward(real) };
     }
-    let open = guard(|| issue::begin(local, call, function.number())).flatten();
-    let library =
-        if resolve::is_single() { Some(0) } else { library_of_one_of_several(local, open.as_ref(), comm) };
-    let real = library.map_or(std::ptr::null_mut(), |library| {
-        local.library.set(library);
-        resolve::real(function, library)
-    });
-    // By reference: a copy would be read in wider words than it was just written in, which stalls the processor.
-    let open = open.as_ref();
-    let inside = local.enter(open.map_or(0, |open| open.ticket + 1), open.and_then(|open| open.thread));
+    let open = guard(|| issue::begin(local, &call, function.number())).flatten();
+    let real = if resolve::is_single() {
+        local.library.set(0);
+        resolve::real(function, 0)
+    } else {
+        real_of_several(local, open.map(|open| open.library()), comm, function)
+    };
+    let (current, thread) = match open {
+        Some(open) => (open.ticket + 1, local.thread.get()),
+        None => (0, None),
+    };
+    let inside = local.enter(current, thread);
     let result = if real.is_null() { resolve::lacks() } else { forward(real) };
     drop(inside);
     if let Some(open) = open {
-        guard(|| issue::finish(local, open, call, function.number(), result));
+        guard(|| issue::finish(local, &open, &call, function.number(), result));
     }
     result
 }
 
+/// The function of the copy that made the communicator; null if none is known, or it has none.
 #[inline(never)]
-fn library_of_one_of_several(local: &Local, open: Option<&Open>, comm: Comm) -> Option<usize> {
-    open.map(Open::library).or_else(|| resolve::library_of(local, comm))
+fn real_of_several(local: &Local, made_by: Option<usize>, comm: Comm, function: Function) -> *mut c_void {
+    let library = made_by.or_else(|| resolve::library_of(local, comm));
+    library.map_or(std::ptr::null_mut(), |library| {
+        local.library.set(library);
+        resolve::real(function, library)
+    })
 }

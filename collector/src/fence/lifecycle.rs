@@ -12,9 +12,9 @@ use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROY
 use super::nccl::{Comm, IN_PROGRESS, SUCCESS, Stream};
 use super::resolve::{self, Function, library_of, library_of_caller, library_of_outside};
 use super::{births, guard, later, segment};
-use crate::issue::{drop_group, is_taken, settle_group};
+use crate::counts::is_taken;
 use crate::local::{Inside, Local};
-use crate::{communicators, completion, local, threads};
+use crate::{communicators, completion, group, local, threads};
 
 /// Defines an exported function: `$local` is the thread's memory, `$library` the copy of the library that `$which` finds,
 /// `$real` its function. Calls from inside the library go straight back to it.
@@ -232,7 +232,7 @@ unsafe extern "C-unwind" fn group_end(caller: usize) -> c_int {
         if leave_group(local) {
             guard(|| {
                 if let Some(segment) = segment() {
-                    settle_group(segment, local, local.function.get(), result);
+                    group::settle(segment, local, local.function.get(), result);
                 }
                 births::conclude_pending(local, result);
             });
@@ -258,7 +258,7 @@ unsafe extern "C-unwind" fn group_simulate_end(info: *mut c_void, caller: usize)
         if leave_group(local) {
             guard(|| {
                 if let Some(segment) = segment() {
-                    drop_group(segment, local);
+                    group::drop(segment, local);
                 }
                 births::conclude_pending(local, result);
             });

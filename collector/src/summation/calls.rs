@@ -13,7 +13,7 @@ use ringscope_wire::{Datatype, Primitive};
 
 use super::group;
 use crate::fence::{segment, ticks};
-use crate::issue::{self, record, subject};
+use crate::records::{self, record, subject};
 use crate::seen::{self, Described};
 use crate::{communicators, complete, switch};
 
@@ -185,9 +185,9 @@ fn settle(segment: &Segment, ticket: u64, is_taken: bool) {
     let counters = &communicators::at(segment, slot).counters[primitive & (MAX_PRIMITIVES - 1)];
     if is_taken {
         counters.issued_calls.fetch_add(1, Relaxed);
-        counters.issued_bytes.fetch_add(issue::bytes(record), Relaxed);
+        counters.issued_bytes.fetch_add(records::bytes(record), Relaxed);
     } else if record.ticket.load(Acquire) == ticket + 1 {
-        issue::refuse(record, counters);
+        records::refuse(record, counters);
     }
 }
 
@@ -201,7 +201,7 @@ fn close(segment: &Segment, ticket: u64, is_good: bool) {
     } else {
         let (slot, primitive) = subject(record);
         let counters = &communicators::at(segment, slot).counters[primitive & (MAX_PRIMITIVES - 1)];
-        issue::refuse(record, counters);
+        records::refuse(record, counters);
     }
 }
 

@@ -46,6 +46,7 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         launched: now.launched,
         segment_version: now.segment_version,
         collector_off_since_ns: now.collector_off_since_ns,
+        unwatched_since_ns: None,
     })
 }
 

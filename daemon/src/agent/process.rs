@@ -346,6 +346,7 @@ impl Process {
             last_returned_at_ns: self.calls.last_returned_at_ns(),
             segment_version: VERSION,
             collector_off_since_ns: self.calls.off_since_ns(),
+            unwatched_since_ns: None,
             // Said by others.
             activity: self.account.now.activity.take(),
             look: self.account.now.look.take(),

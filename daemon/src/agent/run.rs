@@ -31,8 +31,8 @@ const PULSE_AGES: Range<Duration> = Duration::from_millis(700)..Duration::from_s
 /// Batches between reader and sender.
 const QUEUE: usize = 16;
 
-/// Runs an agent until `shutdown`. Then it reads once more, tries for at most two seconds to send what is left, and
-/// leaves the rest on disk for the next agent.
+/// Runs an agent until `shutdown`. Then it reads once more, says that it ends, tries for at most two seconds to send what
+/// is left, and leaves the rest on disk for the next agent.
 ///
 /// # Errors
 /// [`AgentError`] if the configuration cannot work. A daemon that is away, or segments that cannot be read, are no
@@ -150,16 +150,18 @@ impl Reader {
         let is_due = self.needs_heartbeat(now, news.settled, is_last)
             || self.has_hardware(news.settled)
             || self.kernel.is_new() && news.settled >= self.last_seq;
-        if changes.is_empty() && !resend_all && !is_due {
+        if changes.is_empty() && !resend_all && !is_due && !is_last {
             return Vec::new();
         }
         self.queued_at = Some(now);
-        let mut batches: Vec<Outgoing> =
-            split(changes, MAX_BATCH_BYTES).into_iter().map(|processes| self.batch(processes)).collect();
-        if batches.is_empty() {
-            batches.push(self.batch(Vec::new()));
+        let mut parts = split(changes, MAX_BATCH_BYTES);
+        if parts.is_empty() {
+            parts.push(Vec::new());
         }
-        batches
+        let last = parts.len() - 1;
+        // The last word of an agent is that it ends.
+        let batches = parts.into_iter().enumerate();
+        batches.map(|(at, processes)| self.batch(processes, is_last && at == last)).collect()
     }
 
     /// An empty batch says that the agent lives. While older ones wait there is no need: the daemon would not see it.
@@ -177,7 +179,7 @@ impl Reader {
         self.hardware.is_new() && settled >= self.last_seq
     }
 
-    fn batch(&mut self, processes: Vec<Process>) -> Outgoing {
+    fn batch(&mut self, processes: Vec<Process>, ending: bool) -> Outgoing {
         self.last_seq += 1;
         self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
         let mut losses = self.tracker.losses.clone();
@@ -198,6 +200,7 @@ impl Reader {
             hardware: self.hardware.take(),
             kernel,
             kernel_reading,
+            ending,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

@@ -59,6 +59,9 @@ pub(super) struct Agents {
 #[derive(Default)]
 struct Agent {
     heard: Timestamp,
+    newest_seq: u64,
+    /// When it said that it ends, by our clock.
+    ended: Option<Timestamp>,
     reading: Reading,
     lag: Lag,
     dropped: Dropped,
@@ -85,6 +88,10 @@ impl Agents {
         entry.heard = entry.heard.max(now);
         raise(&mut entry.dropped, &batch.dropped, losses);
         let at = entry.lag.of(sent_at, now);
+        if batch.seq_number >= entry.newest_seq {
+            entry.newest_seq = batch.seq_number;
+            entry.ended = batch.ending.then_some(at);
+        }
         if at >= entry.reading.at {
             entry.reading = Reading { read_at: sent_at, at };
         }
@@ -99,6 +106,11 @@ impl Agents {
     /// The newest reading of this agent.
     pub(super) fn reading(&self, agent: u64) -> Option<Reading> {
         self.agents.get(&agent).map(|agent| agent.reading)
+    }
+
+    /// When this agent said that it ends, if that was its last word.
+    pub(super) fn ended(&self, agent: u64) -> Option<Timestamp> {
+        self.agents.get(&agent)?.ended
     }
 
     /// When this agent was last heard.

@@ -60,7 +60,19 @@ impl Model {
             changes.hardware |= self.apply_hardware(hardware, stamp, now);
         }
         self.apply_kernel(batch, now, &mut changes);
+        if batch.ending {
+            self.note_ended_agent(stamp, &mut changes);
+        }
         changes
+    }
+
+    /// The processes of an agent that ends are watched no more: that is shown, and kept.
+    fn note_ended_agent(&self, stamp: Stamp, changes: &mut Changes) {
+        let its = |process: &&Process| process.stamp.agent() == stamp.agent() && process.is_living();
+        for process in self.processes.values().filter(its) {
+            changes.facts.insert(process.key.to_string());
+            changes.communicators.extend(process.joined());
+        }
     }
 
     /// Rebuilds from what the store kept: the facts and the counters of each process, in any order.
@@ -74,6 +86,8 @@ impl Model {
 
     fn apply_process(&mut self, process: &batch::Process, told: Told<'_>, changes: &mut Changes) {
         let Some(id) = self.process_id(process, told) else { return };
+        let was_unwatched =
+            self.processes.get(&id).is_some_and(|known| self.unwatched_since(known).is_some());
         let mut word = Word {
             stamp: told.stamp,
             at: told.at,
@@ -100,7 +114,7 @@ impl Model {
             }
         }
         let is_seen = !was_seen && known.look.is_some();
-        if ended || merged.facts {
+        if ended || merged.facts || was_unwatched {
             changes.facts.insert(process.key.clone());
         }
         if merged.counters {

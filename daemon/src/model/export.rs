@@ -41,6 +41,7 @@ impl Model {
             launched: process.collector.launched,
             segment_version: process.collector.segment_version,
             collector_off_since_ns: process.collector.off_since.map(|since| since.0),
+            unwatched_since_ns: self.unwatched_since(process).map(|since| since.0),
             ..batch::Process::default()
         })
     }

@@ -102,6 +102,11 @@ impl Process {
             self.lost_calls = Some(word.now);
         }
         merged.counters |= !merged.counted.is_empty() || merged.calls;
+        if word.stamp != Stamp::STORE {
+            self.unwatched_since = None;
+        } else if self.stamp == Stamp::STORE {
+            self.unwatched_since = told.unwatched_since_ns.map(Timestamp).or(self.unwatched_since);
+        }
         if replaces {
             self.stamp = word.stamp;
         }

@@ -196,6 +196,14 @@ impl Model {
         self.agents.reading(process.stamp.agent())
     }
 
+    /// Since when nobody watches a process that lives, because its agent was ended in good order. `None`: it is
+    /// watched, or nobody said that it is not.
+    #[must_use]
+    pub fn unwatched_since(&self, process: &Process) -> Option<Timestamp> {
+        let ended = self.agents.ended(process.stamp.agent()).or(process.unwatched_since);
+        ended.filter(|_| process.is_living())
+    }
+
     /// Stands for an agent that was heard of.
     #[must_use]
     pub fn agent(&self, agent_id: &str) -> Option<u64> {

@@ -43,6 +43,8 @@ pub struct Process {
     pub(super) heard: Timestamp,
     /// The newest word about it.
     pub(super) stamp: Stamp,
+    /// When its agent said that it ends, as the store kept it.
+    pub(super) unwatched_since: Option<Timestamp>,
     /// Whether it was stale at the last tick.
     pub(super) was_stale: bool,
 }
@@ -145,6 +147,7 @@ impl Process {
             dropped: Dropped::new(),
             heard: now,
             stamp: Stamp::STORE,
+            unwatched_since: None,
             was_stale: false,
         }
     }

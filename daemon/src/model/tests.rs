@@ -239,6 +239,38 @@ fn processes_go_stale_with_their_agent() {
 }
 
 #[test]
+fn an_agent_that_says_goodbye_leaves_its_processes_unwatched() {
+    let cluster = pair();
+    let mut model = world(&cluster);
+    let since = |model: &Model, rank| model.unwatched_since(model.process(&cluster.key(rank)).unwrap());
+    assert_eq!(since(&model, 0), None);
+    let last = Batch { ending: true, ..batch(2, 10, Vec::new()) };
+    let changes = model.apply(&last, at(10));
+    assert_eq!(changes.facts, [cluster.key(0), cluster.key(1)].into(), "the store shall know");
+    assert_eq!((since(&model, 0), since(&model, 1)), (Some(at(10)), Some(at(10))));
+    model.apply(&batch(1, 2, Vec::new()), at(11));
+    assert_eq!(since(&model, 0), Some(at(10)), "what it said before comes again");
+
+    // As the store keeps it, and the next agent's first word takes it back.
+    let mut again = Model::new();
+    let kept: Vec<_> = (0..2).map(|rank| model.process_facts(&cluster.key(rank)).unwrap()).collect();
+    again.restore(kept, at(20));
+    assert_eq!(since(&again, 0), Some(at(10)));
+    let hello = |rank, seq_number| Batch {
+        agent_id: "next".to_owned(),
+        ..batch(seq_number, 30, vec![cluster.process(rank)])
+    };
+    for model in [&mut model, &mut again] {
+        let changes = model.apply(&hello(0, 1), at(30));
+        assert!(changes.facts.contains(&cluster.key(0)), "the store shall know that, too");
+        assert_eq!((since(model, 0), since(model, 1)), (None, Some(at(10))));
+    }
+    model
+        .apply(&Batch { processes: vec![ended(cluster.word(1), Ending::Exited, 31)], ..hello(1, 2) }, at(31));
+    assert_eq!(since(&model, 1), None, "nobody needs to watch what has ended");
+}
+
+#[test]
 fn what_ended_is_forgotten_after_a_while() {
     let cluster = pair();
     let mut model = world(&cluster);

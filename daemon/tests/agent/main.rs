@@ -139,8 +139,29 @@ async fn identity_counters_links_and_operations_arrive() {
         last.processes[0].identity.is_none() && last.processes[0].communicators.is_empty(),
         "only the change"
     );
+    assert!(daemon.batches.iter().all(|(_, batch)| !batch.ending));
     agent.stop().await;
     assert_eq!(host.backlogs(), 0);
+    let goodbye = daemon.until_batch(Answer::Take, |batch| batch.ending).await;
+    let highest = daemon.batches.iter().map(|(_, batch)| batch.seq_number).max();
+    assert_eq!(Some(goodbye.seq_number), highest, "its last word");
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_say_goodbye_ends_in_time_and_leaves_it() {
+    let mut daemon = FakeDaemon::start(Answer::Away).await;
+    let host = Host::new(&daemon.url);
+    let agent = host.agent();
+    daemon.until_batch(Answer::Away, |_| true).await;
+    // Two seconds for the daemon, and what a busy machine needs.
+    tokio::time::timeout(Duration::from_secs(10), agent.stop()).await.expect("it does not hang");
+    assert_eq!(host.backlogs(), 1);
+    daemon.answer(Answer::Take);
+    let next = host.agent();
+    let goodbye = daemon.until_batch(Answer::Take, |batch| batch.ending).await;
+    let hello = daemon.until_batch(Answer::Take, |batch| batch.agent_id != goodbye.agent_id).await;
+    assert!(!hello.ending, "the next one comes after it");
+    next.stop().await;
 }
 
 #[tokio::test]
