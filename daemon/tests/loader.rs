@@ -28,6 +28,8 @@ const LATE: usize = 3;
 const BATCH: usize = 4096;
 /// A wait for a rank that is merely elsewhere is told of after half a minute.
 const UNTIL_TOLD: Duration = Duration::from_secs(90);
+/// For so long the incident must still be open.
+const GOES_ON: Duration = Duration::from_secs(5);
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/loader")
@@ -117,6 +119,13 @@ async fn a_rank_that_waits_for_data_is_named_with_the_line_and_the_file() {
     let first = status(&stage);
     assert!(first.lines().next().unwrap().contains(&incident.sentence), "{first}\n{}", incident.sentence);
 
+    // The wait goes on, and so does the incident: the same, from readings that are newer.
+    eventually("it is known for longer", async || {
+        let one = client.incident(&incident.id).await.unwrap().incident;
+        assert_eq!(one.state, FindingState::Firing, "{one:?}");
+        (one.last_seen.since(incident.last_seen) > GOES_ON).then_some(())
+    })
+    .await;
     pipe.write_all(&vec![1; BATCH]).unwrap();
     eventually("it is over when a batch comes", async || {
         let one = client.incident(&incident.id).await.ok()?;

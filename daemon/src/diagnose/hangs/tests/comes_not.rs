@@ -84,6 +84,19 @@ fn a_rank_that_is_merely_elsewhere_is_info_first_and_critical_later() {
 }
 
 #[test]
+fn a_wait_that_goes_on_stays_critical() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+    world.enter(comm, 1..4);
+    world.until(30);
+    for second in 31..=200 {
+        let verdict = world.look(f64::from(second));
+        assert_eq!(only(&verdict).severity, Severity::Critical, "after {second} s");
+    }
+    assert_eq!(world.judge.longest_wait(), seconds(0));
+}
+
+#[test]
 fn a_wait_that_ended_well_makes_the_next_one_as_long_healthy() {
     let mut world = job(4);
     let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
