@@ -71,13 +71,31 @@ pub(super) fn stacks(pid: u32, maps: &Maps) -> Result<Vec<Stack>, String> {
     Err(last)
 }
 
-/// `dataloader.py:214 __next__`. A file that many packages have is told with its folder.
+/// `dataloader.py:214 __next__`. A file that many packages have is told with its folder, one of Python's own library with
+/// all from there: `python3.11/multiprocessing/connection.py:930 wait`.
 fn frame(frame: &Frame) -> String {
+    let (line, function) = (frame.line, &frame.name);
+    if let Some(path) = of_library(&frame.filename) {
+        return super::shown(&format!("{path}:{line} {function}"));
+    }
     let mut parts = frame.filename.rsplit('/');
     let name = parts.next().unwrap_or_default();
     let folder = parts.next().filter(|_| matches!(name, "__init__.py" | "__main__.py"));
     let folder = folder.map(|folder| format!("{folder}/")).unwrap_or_default();
-    super::shown(&format!("{folder}{name}:{} {}", frame.line, frame.name))
+    super::shown(&format!("{folder}{name}:{line} {function}"))
+}
+
+/// Of a file of the library that comes with Python, its path from the version's folder on.
+fn of_library(filename: &str) -> Option<&str> {
+    let at = filename.find("/python3.")? + 1;
+    let path = &filename[at..];
+    let version = path.split('/').next().unwrap_or_default().trim_start_matches("python3.");
+    let lib = filename[..at - 1].rsplit('/').next().unwrap_or_default();
+    let is_own = matches!(lib, "lib" | "lib64")
+        && version.bytes().all(|byte| byte.is_ascii_digit())
+        && !path.contains("/site-packages/")
+        && !path.contains("/dist-packages/");
+    is_own.then_some(path)
 }
 
 #[cfg(test)]
@@ -101,6 +119,14 @@ mod tests {
         };
         check("/usr/lib/torch/utils/data/dataloader.py", "__next__", "dataloader.py:214 __next__");
         check("/usr/lib/torch/utils/__init__.py", "f", "utils/__init__.py:214 f");
+        check("/usr/lib/python3/dist-packages/torch/data.py", "f", "data.py:214 f");
+        check("/opt/py/lib/python3.12/site-packages/torch/data.py", "f", "data.py:214 f");
+        check(
+            "/usr/lib/python3.11/multiprocessing/connection.py",
+            "wait",
+            "python3.11/multiprocessing/connection.py:214 wait",
+        );
+        check("/home/anna/python3.11-env/train.py", "f", "train.py:214 f");
         check("<string>", "<module>", "<string>:214 <module>");
         check("a\u{1b}[2Jb.py", "f\n", "a [2Jb.py:214 f");
     }

@@ -111,16 +111,15 @@ impl<'s> Case<'_, 's, '_> {
         }
     }
 
-    /// What was seen of a process in short, to follow what it does: " in dataloader.py:214 __next__".
-    pub(super) fn look_in_short(&self, process: u32, since: Option<Timestamp>) -> String {
+    /// What was seen of a process in short: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
+    pub(super) fn look_in_short(&self, process: u32, since: Option<Timestamp>) -> Option<String> {
         let it = self.sight.process(process);
-        let look = it.look.filter(|look| is_recent(look.at_ns, since));
+        let look = it.look.filter(|look| is_recent(look.at_ns, since))?;
         if it.activity.is_some_and(|activity| matches!(activity.state, 'T' | 't')) {
             // What the kernel says of one that is stopped is that it is stopped.
-            let line = look.and_then(|look| look.threads.iter().find_map(|thread| thread.python.first()));
-            return line.map(|line| format!(", in {line}")).unwrap_or_default();
+            return look.threads.iter().find_map(words::frame).map(|line| format!("in {line}"));
         }
-        look.and_then(words::look_in_short).map(|what| format!(", {what}")).unwrap_or_default()
+        words::look_in_short(look)
     }
 
     /// WARN lines of the library about this communicator, of these ranks first.

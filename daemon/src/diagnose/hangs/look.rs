@@ -116,7 +116,7 @@ impl Judge {
         let mut keys = std::collections::HashSet::new();
         let mut told = Vec::with_capacity(found.len());
         for found in found {
-            if self.memory.is_confirmed(sight, &found) && keys.insert(key(sight, &found.judgement)) {
+            if self.memory.is_confirmed(sight, &found) && keys.insert(key(sight, &found)) {
                 told.push(found);
             }
         }

@@ -10,7 +10,7 @@ use super::Settings;
 use super::found::Found;
 use super::scene::{Life, Operation};
 use super::sight::Sight;
-use super::verdict::{Judgement, Question};
+use super::verdict::Question;
 use crate::clock::Timestamp;
 
 /// What is kept of a job.
@@ -114,7 +114,7 @@ impl Memory {
     /// Whether what is found was found before, with older readings of those it is about.
     pub(super) fn is_confirmed(&mut self, sight: &Sight<'_, '_>, found: &Found) -> bool {
         let judgement = &found.judgement;
-        let key = key(sight, judgement);
+        let key = key(sight, found);
         let alive = judgement.culprits.iter().chain(judgement.victims.first());
         let read = alive.filter_map(|process| {
             let process = sight.process(*process);
@@ -243,10 +243,13 @@ impl Durations {
     }
 }
 
-/// What a condition is known by from look to look.
-pub(super) fn key(sight: &Sight<'_, '_>, judgement: &Judgement) -> String {
+/// What a condition is known by from look to look. A wait that may be healthy changes its kind when it has lasted too long,
+/// and is still the same: else it would be taken for one that has ended well.
+pub(super) fn key(sight: &Sight<'_, '_>, found: &Found) -> String {
+    let judgement = &found.judgement;
     let comm = judgement.communicator.map_or("", |index| sight.communicator(index).id);
-    format!("{}/{comm}/{}", judgement.kind.label(), judgement.key)
+    let kind = if found.innocent.is_some() { "wait" } else { judgement.kind.label() };
+    format!("{kind}/{comm}/{}", judgement.key)
 }
 
 fn size_class(operation: &Operation) -> u32 {

@@ -76,8 +76,18 @@ fn key(place: Place, group: &Group) -> String {
     format!("{}/{manner}", place.key())
 }
 
-/// What one of them does instead: a word, and a sentence that can follow its name.
+/// What one of them does instead, as far as anybody has looked: a word, and a sentence that can follow its name.
 fn doing(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str, String) {
+    let (cause, told) = state(case, group, process);
+    let began = case.first_in(group.place).map(|first| first.since);
+    match case.look_in_short(process, began) {
+        Some(look) => (cause, words::with_look(case.sight, process, (cause, told), &look)),
+        None => (cause, told),
+    }
+}
+
+/// The same without a look.
+fn state(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str, String) {
     let sight = case.sight;
     let it = sight.process(process);
     let communicator = case.node(group.place).place.communicator();
@@ -127,11 +137,7 @@ fn message(
     match culprits {
         [] => init::unseen(case, group.place, &of, &format!("{waiting}{since}")),
         [(process, rank, doing)] => {
-            let look = case.look_in_short(*process, began);
-            format!(
-                "{} {doing}{look}; {waiting} for it in {of}{since}",
-                words::who(case.sight, *process, *rank)
-            )
+            format!("{} {doing}; {waiting} for it in {of}{since}", words::who(case.sight, *process, *rank))
         }
         many => {
             let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();

@@ -161,11 +161,9 @@ pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, Strin
         let of = comm(&sight.scene.communicators[comm_index as usize]);
         return ("elsewhere", format!("is in {} of {of}, which goes on", call(operation)));
     }
-    let returned = match it.last_returned_at {
-        Some(at) => format!("; its last one returned {} ago", duration(it.age(at, sight.scene.now))),
-        None if !it.calls_seen => return ("never_called", "has not called the library so far".to_owned()),
-        None => String::new(),
-    };
+    if it.last_returned_at.is_none() && !it.calls_seen {
+        return ("never_called", "has not called the library so far".to_owned());
+    }
     let (cause, state) = match it.activity {
         Some(activity) if activity.state == 'D' => {
             ("blocked", "is blocked in the kernel (state D), in no call")
@@ -176,22 +174,47 @@ pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, Strin
         Some(activity) if activity.cores.is_some() => ("asleep", "is asleep in no call"),
         _ => ("idle", "is in no call"),
     };
-    (cause, format!("{state}{returned}"))
+    (cause, format!("{state}{}", returned(sight, process, "one")))
+}
+
+/// "; its last one returned 3.1 s ago", where `one` is what it was.
+fn returned(sight: &Sight<'_, '_>, process: u32, one: &str) -> String {
+    let it = sight.process(process);
+    let at = it.last_returned_at;
+    let ago = |at| format!("; its last {one} returned {} ago", duration(it.age(at, sight.scene.now)));
+    at.map(ago).unwrap_or_default()
+}
+
+/// What a process does, with what was seen of it: who is in no call is where the look says.
+pub(super) fn with_look(
+    sight: &Sight<'_, '_>,
+    process: u32,
+    (cause, told): (&str, String),
+    look: &str,
+) -> String {
+    match cause {
+        "blocked" | "asleep" | "idle" => format!("is {look}{}", returned(sight, process, "call")),
+        "busy" => format!("is busy {look}{}", returned(sight, process, "call")),
+        _ => format!("{told}, {look}"),
+    }
 }
 
 /// What a look has shown, one line for each telling thread. Empty: nothing.
 pub(super) fn look(look: &batch::Look) -> Vec<String> {
     let mut lines = Vec::new();
     for thread in look.threads.iter().take(LOOK_THREADS) {
-        let at = thread.python.first().or_else(|| thread.native.first());
-        let Some(at) = at.map(String::as_str).or_else(|| non_empty(&thread.syscall)) else { continue };
+        let at = frame(thread).or_else(|| thread.native.first().map(String::as_str));
+        let Some(at) = at.or_else(|| non_empty(&thread.syscall)) else { continue };
         let place = if thread.python.is_empty() && thread.native.is_empty() {
             String::new()
         } else {
             format!("in {at}")
         };
         let blocked = match (non_empty(&thread.syscall), non_empty(&thread.subject)) {
-            (Some(syscall), Some(subject)) => format!("blocked in {syscall} of {subject}"),
+            (Some(syscall), Some(subject)) => match verb(syscall) {
+                Some(verb) => format!("blocked {verb} {subject}"),
+                None => format!("blocked in {syscall} of {subject}"),
+            },
             (Some(syscall), None) => format!("blocked in {syscall}"),
             (None, Some(subject)) => format!("at {subject}"),
             (None, None) => {
@@ -209,10 +232,29 @@ pub(super) fn look(look: &batch::Look) -> Vec<String> {
     lines
 }
 
-/// The one line of a look that says most: "in dataloader.py:214 __next__, blocked in read of /mnt/nfs/x".
+/// The one line of a look that says most: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
 pub(super) fn look_in_short(told: &batch::Look) -> Option<String> {
     let first = look(told).into_iter().next()?;
     first.split_once(": ").map(|(_, what)| what.to_owned())
+}
+
+/// Where a thread is in the program: the innermost frame that is not of Python's own library, if there is such a one.
+pub(super) fn frame(thread: &batch::Thread) -> Option<&str> {
+    let is_own = |frame: &&String| frame.starts_with("python3.") || frame.starts_with("<frozen ");
+    let of_program = thread.python.iter().find(|frame| !is_own(frame));
+    of_program.or_else(|| thread.python.first()).map(String::as_str)
+}
+
+/// What a system call does to what it is about, where people have a word for it.
+fn verb(syscall: &str) -> Option<&'static str> {
+    Some(match syscall {
+        "read" | "pread64" | "readv" | "preadv" | "preadv2" => "reading",
+        "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" => "writing",
+        "open" | "openat" => "opening",
+        "fsync" | "fdatasync" => "syncing",
+        "flock" => "locking",
+        _ => return None,
+    })
 }
 
 fn non_empty(text: &str) -> Option<&str> {

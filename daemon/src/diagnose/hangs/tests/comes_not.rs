@@ -84,6 +84,19 @@ fn a_rank_that_is_merely_elsewhere_is_info_first_and_critical_later() {
 }
 
 #[test]
+fn a_wait_that_goes_on_stays_critical() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+    world.enter(comm, 1..4);
+    world.until(30);
+    for second in 31..=200 {
+        let verdict = world.look(f64::from(second));
+        assert_eq!(only(&verdict).severity, Severity::Critical, "after {second} s");
+    }
+    assert_eq!(world.judge.longest_wait(), seconds(0));
+}
+
+#[test]
 fn a_wait_that_ended_well_makes_the_next_one_as_long_healthy() {
     let mut world = job(4);
     let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
@@ -286,7 +299,12 @@ fn what_a_look_has_shown_is_told() {
     world.enter(comm, 0..1);
     let thread = batch::Thread {
         name: "MainThread".to_owned(),
-        python: vec!["dataloader.py:214 __next__".to_owned()],
+        // What Python's own library does for the program says less.
+        python: vec![
+            "python3.11/gzip.py:301 GzipFile.read".to_owned(),
+            "dataloader.py:214 __next__".to_owned(),
+            "train.py:40 main".to_owned(),
+        ],
         syscall: "read".to_owned(),
         subject: "/mnt/nfs/x".to_owned(),
         ..batch::Thread::default()
@@ -298,7 +316,7 @@ fn what_a_look_has_shown_is_told() {
     assert!(
         judgement
             .message
-            .contains("in dataloader.py:214 __next__, blocked in read of /mnt/nfs/x; 1 other waits"),
+            .contains("is in dataloader.py:214 __next__, blocked reading /mnt/nfs/x; its last call returned"),
         "{}",
         judgement.message
     );

@@ -1,0 +1,137 @@
+//! A rank of a Python job is kept waiting by its data loader: terminal and API say in which line of which file it is, and
+//! what it reads; and it is over when the data comes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ringscope_daemon::api::{FindingKind, FindingState, Incident};
+use ringscope_daemon::client::Client;
+use ringscope_daemon::clock;
+use rustix::fs::{FileType, Mode, mknodat};
+
+use common::stage::{Process, RINGSCOPE, Stage};
+use common::{PATIENCE, eventually, eventually_within};
+
+const N_RANKS: usize = 4;
+const RANKS_PER_HOST: usize = 2;
+/// The rank whose loader waits.
+const LATE: usize = 3;
+/// Bytes of a batch, as the example has it.
+const BATCH: usize = 4096;
+/// A wait for a rank that is merely elsewhere is told of after half a minute; later where the first calls took seconds, as on
+/// a machine that is busy with other work.
+const UNTIL_TOLD: Duration = Duration::from_secs(180);
+/// For so long the incident must still be open.
+const GOES_ON: Duration = Duration::from_secs(5);
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/loader")
+}
+
+/// The data of all ranks: without end, but for the late one's, which is what is written to the pipe.
+fn data(stage: &Stage) -> (PathBuf, File) {
+    let folder = stage.dir.0.join("data");
+    std::fs::create_dir_all(&folder).unwrap();
+    for rank in (0..N_RANKS).filter(|rank| *rank != LATE) {
+        symlink("/dev/zero", folder.join(format!("rank-{rank}"))).unwrap();
+    }
+    let pipe = folder.join(format!("rank-{LATE}"));
+    mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // Open for both, so that neither end waits for the other to be opened.
+    let writer = File::options().read(true).write(true).open(&pipe).unwrap();
+    (folder, writer)
+}
+
+fn start(stage: &Stage, data: &Path) -> Vec<Process> {
+    let meet = stage.dir.0.join("meet");
+    let jobs = stage.dir.0.join("jobs");
+    std::fs::create_dir_all(&meet).unwrap();
+    std::fs::create_dir_all(&jobs).unwrap();
+    let installation = stage.installation();
+    let hosts = stage.hosts(N_RANKS / RANKS_PER_HOST);
+    let rank = |rank: usize| {
+        let mut command = Command::new(RINGSCOPE);
+        command.args(["run", "--job", "loader", "--dir"]).arg(&stage.segment_dir.0);
+        command.arg("--cache-dir").arg(&installation.cache_dir).args(["--", "python3"]);
+        command.arg(example().join("plain.py")).arg(data).arg(&meet);
+        command.env("RANK", rank.to_string()).env("WORLD_SIZE", N_RANKS.to_string());
+        command.env("LOCAL_RANK", (rank % RANKS_PER_HOST).to_string());
+        command.env("RSCCL_LIBRARY", &installation.engine).env("PYTHONDONTWRITEBYTECODE", "1");
+        // As NCCL does, the engine waits for ever.
+        command.env("RSCCL_SILENT_FAULTS", "1");
+        command.envs(hosts[rank / RANKS_PER_HOST].environment());
+        Process::start(&mut command, &jobs.join(format!("rank-{rank}.stderr")))
+    };
+    (0..N_RANKS).map(rank).collect()
+}
+
+/// What somebody has to look at.
+async fn told(client: &Client) -> Option<Incident> {
+    client.incidents(false).await.ok()?.into_iter().next()
+}
+
+fn status(stage: &Stage) -> String {
+    let mut command = Command::new(RINGSCOPE);
+    let output = command.args(["status", "--daemon", &stage.url()]).stderr(Stdio::null()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Where the loader reads: its file and line. Which name of the function follows depends on the version of Python.
+fn line() -> String {
+    let text = std::fs::read_to_string(example().join("loader.py")).unwrap();
+    let at = text.lines().position(|line| line.contains("self._file.read(")).unwrap() + 1;
+    format!("loader.py:{at}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rank_that_waits_for_data_is_named_with_the_line_and_the_file() {
+    let stage = Stage::new("loader");
+    let mut daemon = stage.serve(true);
+    let client = stage.client();
+    let (data, mut pipe) = data(&stage);
+    // As many as fit into a pipe at most; which number it is must not matter.
+    let steps = 3 + usize::try_from(clock::now().0 % 10).unwrap();
+    pipe.write_all(&vec![1; steps * BATCH]).unwrap();
+    let ranks = start(&stage, &data);
+
+    let incident = eventually_within(UNTIL_TOLD, &format!("it is named; {}", stage.words()), async || {
+        told(&client).await
+    })
+    .await;
+    assert_eq!(incident.finding, FindingKind::RankMissing, "{incident:?}");
+    let culprits: Vec<Option<u32>> = incident.culprits.iter().map(|culprit| culprit.global_rank).collect();
+    assert_eq!(culprits, [u32::try_from(LATE).ok()], "{incident:?}");
+    assert_eq!((incident.host.as_str(), incident.n_victims), ("host-1", 3), "{incident:?}");
+    let file = data.join(format!("rank-{LATE}"));
+    for words in [format!("is in {} ", line()), format!("__next__, blocked reading {};", file.display())] {
+        assert!(incident.sentence.contains(&words), "{words}\n{}", incident.sentence);
+    }
+    let health = client.health(None, None).await.unwrap();
+    assert!(health.sentence.contains(&incident.sentence), "{health:?}\n{incident:?}");
+    let first = status(&stage);
+    assert!(first.lines().next().unwrap().contains(&incident.sentence), "{first}\n{}", incident.sentence);
+
+    // The wait goes on, and so does the incident: the same, from readings that are newer.
+    eventually("it is known for longer", async || {
+        let one = client.incident(&incident.id).await.unwrap().incident;
+        assert_eq!(one.state, FindingState::Firing, "{one:?}");
+        (one.last_seen.since(incident.last_seen) > GOES_ON).then_some(())
+    })
+    .await;
+    pipe.write_all(&vec![1; BATCH]).unwrap();
+    eventually("it is over when a batch comes", async || {
+        let one = client.incident(&incident.id).await.ok()?;
+        (one.incident.state == FindingState::Resolved).then_some(())
+    })
+    .await;
+    drop(ranks);
+    daemon.terminate(PATIENCE);
+}
