@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
+
 /// Of a program that has not called the library: that is neither healthy nor a fault, for nothing shows which it is.
 pub const NO_CALL_YET: &str =
     "no call of NCCL so far, so nothing can be said: a program on Gloo or MPI alone makes none";
@@ -23,6 +25,16 @@ pub fn duration(time: Duration) -> String {
         (..100, _) => format!("{minutes} min"),
         (_, ..48) => format!("{hours} h {:02} min", minutes % 60),
         _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+/// "2026-11-22 14:03:07 UTC".
+#[must_use]
+pub fn clock(at: Timestamp) -> String {
+    let text = at.to_string();
+    match (text.get(..10), text.get(11..19)) {
+        (Some(day), Some(time)) => format!("{day} {time} UTC"),
+        _ => text,
     }
 }
 

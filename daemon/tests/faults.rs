@@ -1,4 +1,4 @@
-//! Processes that really die: a rank, the daemon, the agent. Nothing hangs, nothing is lost, nothing counts twice.
+//! Processes that really die, or are ended: a rank, the daemon, the agent. Nothing hangs, nothing is lost, nothing counts twice.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -193,6 +193,37 @@ async fn a_killed_agent_loses_and_doubles_nothing() {
     agent.kill();
     let _agent = stage.agent();
     moves_on(&stage, &job, before).await;
+    ends_with_exact_totals(&stage, &mut job).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_ended_says_so_and_the_next_one_takes_over() {
+    let stage = Stage::new("ended-agent");
+    let _serve = stage.serve(false);
+    let mut agent = stage.agent();
+    let mut job = stage.job("train", &stage.hosts(2), 1);
+    let before = moves_on(&stage, &job, 0).await;
+    let status = agent.terminate(Duration::from_secs(5));
+    assert!(status.success(), "{status}; {}", stage.words());
+    let client = stage.client();
+    let reasons = async || -> Option<Vec<String>> {
+        let jobs = client.jobs().await.ok()?;
+        let hosts = client.hosts().await.ok()?;
+        // The machine itself is a host too, on which nothing runs.
+        let hosts = hosts.into_iter().filter(|host| host.n_processes > 0).map(|host| host.standing);
+        let standings = jobs.into_iter().map(|job| job.standing).chain(hosts);
+        Some(standings.map(|standing| standing.reason).collect())
+    };
+    let is_unwatched = |reason: &String| {
+        reason.contains("not watched since") && reason.contains("the agent on its host was stopped")
+    };
+    // At once: nothing was silent for long enough to be missed.
+    let told = reasons().await.unwrap();
+    assert!(told.len() == 3 && told.iter().all(is_unwatched), "{told:?}; {}", stage.words());
+    let _agent = stage.agent();
+    moves_on(&stage, &job, before).await;
+    let told = reasons().await.unwrap();
+    assert!(!told.iter().any(is_unwatched), "{told:?}");
     ends_with_exact_totals(&stage, &mut job).await;
 }
 

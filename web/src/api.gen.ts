@@ -391,6 +391,8 @@ export type HostRank = {
   pid: number;
   /** Rank in it. */
   rank: number;
+  /** How it stands in this communicator, and why. */
+  standing: Standing;
   /** What has become of its process. */
   state: RankState;
 };

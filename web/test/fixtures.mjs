@@ -280,7 +280,7 @@ export function hostDetail(all, name) {
   if (host === undefined) return undefined;
   const clusters = [...all.byId.values()].filter((one) => one.communicator.state !== "ended");
   const ranks = clusters.flatMap((one) => one.detail.ranks.filter((rank) => rank.host === name).map((rank) => ({
-    job: one.job.id, comm: one.communicator.id, rank: rank.rank, pid: rank.pid, state: rank.state,
+    job: one.job.id, comm: one.communicator.id, rank: rank.rank, pid: rank.pid, state: rank.state, standing: rank.standing,
     init_channels: rank.init_channels, final_channels: rank.final_channels,
   })));
   const firing = all.firing.filter((one) => one.host === name);

@@ -109,6 +109,8 @@ pub struct HostRank {
     pub pid: u32,
     /// What has become of its process.
     pub state: RankState,
+    /// How it stands in this communicator, and why.
+    pub standing: Standing,
     /// Channels that the node's search found.
     #[schema(required = true)]
     pub init_channels: Option<u32>,

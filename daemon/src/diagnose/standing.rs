@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use crate::api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
-use crate::words::duration;
+use crate::clock::Timestamp;
+use crate::words::{clock, duration};
 
 /// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
 /// named by the judge long before; this is for what it cannot see.
@@ -69,13 +70,21 @@ pub enum Watched {
     Yes,
     /// Somebody switched the collector off.
     Off {
-        /// For how long. Absent: not known.
-        since: Option<Duration>,
+        /// Since when. Absent: not known.
+        since: Option<Timestamp>,
         /// Who, in words: "its control word". Empty: not known.
         by: String,
     },
     /// The collector switched itself off after a fault of its own.
-    Fault,
+    Fault {
+        /// Since when. Absent: not known.
+        since: Option<Timestamp>,
+    },
+    /// The agent of its host was ended in good order.
+    AgentStopped {
+        /// Since when.
+        since: Timestamp,
+    },
     /// Only its log is read, which tells of no call.
     LogOnly,
 }
@@ -183,20 +192,25 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
 fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
     let reason = match (evidence.life, &evidence.watched) {
         (Life::Imported, _) => "read from files, which do not tell enough to judge it".to_owned(),
+        (_, Watched::AgentStopped { since }) => format!(
+            "not watched since {}: the agent on its host was stopped; starting it again would say more",
+            clock(*since)
+        ),
         (Life::Stale, _) => format!(
             "nothing heard of it for {}; whether its host and the agent there run would say more",
             duration(evidence.silent)
         ),
         (_, Watched::Off { since, by }) => {
-            let since = since.map_or_else(String::new, |since| format!(" for {}", duration(since)));
             let by = if by.is_empty() { "somebody" } else { by };
             format!(
-                "not watched{since}: its collector was switched off by {by}; `ringscope level` switches it on"
+                "not watched{}, by {by}: its collector is switched off; `ringscope level` switches it on",
+                told_since(*since)
             )
         }
-        (_, Watched::Fault) => {
-            "not watched: its collector switched itself off after a fault; its stderr says which".to_owned()
-        }
+        (_, Watched::Fault { since }) => format!(
+            "not watched{}: its collector switched itself off after a fault; `ringscope doctor` on its host says which",
+            told_since(*since)
+        ),
         (_, Watched::LogOnly) => {
             "only its log is read, which tells of no call; start it with `ringscope run`".to_owned()
         }
@@ -206,6 +220,11 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
         (_, Watched::Yes) => return None,
     };
     Some(standing(Condition::Unknown, reason))
+}
+
+/// " since …" if it is known.
+fn told_since(since: Option<Timestamp>) -> String {
+    since.map_or_else(String::new, |since| format!(" since {}", clock(since)))
 }
 
 fn of_calls(calls: &Calls) -> Standing {

@@ -22,6 +22,8 @@ struct Agent {
     host: String,
     last_seq: u64,
     last_seen: Timestamp,
+    /// Its last word was that it ends.
+    has_ended: bool,
     dropped: api::Dropped,
     /// Known from the store only: what it has told is not all there, for not all is stored.
     is_restored: bool,
@@ -59,6 +61,9 @@ impl AgentTable {
         let resend_all = is_first || (!duplicate && seq != agent.last_seq + 1);
         agent.last_seq = agent.last_seq.max(seq);
         agent.last_seen = now;
+        if !duplicate {
+            agent.has_ended = batch.ending;
+        }
         agent.host.clone_from(&batch.agent_host);
         for dropped in &batch.dropped {
             add_max(&mut agent.dropped, &dropped.reason, dropped.events);
@@ -95,11 +100,12 @@ impl AgentTable {
         })
     }
 
-    /// When the agent of each host was last heard, of those heard within [`HEARD_SHOWN`].
+    /// When the agent of each host was last heard, of those heard within [`HEARD_SHOWN`] that did not say that they end.
     #[must_use]
     pub fn heard(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
         let mut heard: BTreeMap<String, Timestamp> = BTreeMap::new();
-        for agent in self.agents.values().filter(|agent| now.since(agent.last_seen) < HEARD_SHOWN) {
+        let is_shown = |agent: &&Agent| !agent.has_ended && now.since(agent.last_seen) < HEARD_SHOWN;
+        for agent in self.agents.values().filter(is_shown) {
             let newest = heard.entry(agent.host.clone()).or_default();
             *newest = agent.last_seen.max(*newest);
         }
@@ -197,6 +203,25 @@ mod tests {
         assert_eq!(admit(&mut table, "a", 20), (true, false, 20), "the answer to it was lost");
         assert_eq!(admit(&mut table, "a", 21), (false, true, 21));
         assert_eq!(admit(&mut table, "a", 22), (false, false, 22));
+    }
+
+    #[test]
+    fn silence_of_an_agent_that_ended_is_no_news() {
+        let mut table = AgentTable::default();
+        let batch = |agent_id: &str, seq_number, ending| Batch {
+            agent_id: agent_id.into(),
+            agent_host: "h".into(),
+            seq_number,
+            ending,
+            ..Batch::default()
+        };
+        table.admit(&batch("a", 1, false), Timestamp(1));
+        assert_eq!(table.heard(Timestamp(2)).len(), 1);
+        table.admit(&batch("a", 2, true), Timestamp(2));
+        table.admit(&batch("a", 1, false), Timestamp(3));
+        assert!(table.heard(Timestamp(4)).is_empty(), "a repeat is not its last word");
+        table.admit(&batch("b", 1, false), Timestamp(5));
+        assert_eq!(table.heard(Timestamp(6))["h"], Timestamp(5), "the next one on that host");
     }
 
     #[test]

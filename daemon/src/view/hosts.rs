@@ -49,7 +49,7 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
     Some(HostDetail {
         hardware: hardware(model, name, &processes, in_use, about, now),
         summary,
-        ranks: ranks(model, &ages, now, &processes),
+        ranks: ranks(model, (&ages, &standings), now, &processes),
         firing: newest_first(about),
     })
 }
@@ -179,7 +179,12 @@ fn channels(ages: &Ages<'_>, processes: &[&Process]) -> (Option<u32>, Option<u32
 }
 
 /// The host's ranks in communicators in use, by job, newest communicator first, and rank.
-fn ranks(model: &Model, ages: &Ages<'_>, now: Timestamp, processes: &[&Process]) -> Vec<HostRank> {
+fn ranks(
+    model: &Model,
+    (ages, standings): (&Ages<'_>, &Standings<'_>),
+    now: Timestamp,
+    processes: &[&Process],
+) -> Vec<HostRank> {
     let mut found: Vec<(Age, HostRank)> = Vec::new();
     for process in processes {
         for rank in process.ranks() {
@@ -195,6 +200,7 @@ fn ranks(model: &Model, ages: &Ages<'_>, now: Timestamp, processes: &[&Process])
                     rank: rank.rank,
                     pid: rank.identity.pid,
                     state: model.rank_state(process, now),
+                    standing: standings.rank(&rank),
                     init_channels: rank.facts.init_channels,
                     final_channels: rank.facts.final_channels,
                 },

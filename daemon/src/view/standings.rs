@@ -164,14 +164,16 @@ impl<'a> Standings<'a> {
 
     fn evidence(&self, process: &Process) -> Evidence<'a> {
         let state = self.model.rank_state(process, self.now);
-        let watched = match process.collector_state() {
-            CollectorState::Off => Watched::Off { since: None, by: "its control word".to_owned() },
-            CollectorState::Fault => Watched::Fault,
+        let since = process.collector().off_since;
+        let stopped = self.model.unwatched_since(process).map(|since| Watched::AgentStopped { since });
+        let watched = stopped.unwrap_or_else(|| match process.collector_state() {
+            CollectorState::Off => Watched::Off { since, by: "its control word".to_owned() },
+            CollectorState::Fault => Watched::Fault { since },
             _ if !process.collector().has_segment && state != RankState::Imported && is_known(process) => {
                 Watched::LogOnly
             }
             _ => Watched::Yes,
-        };
+        });
         Evidence {
             life: state.into(),
             silent: self.now.since(self.model.last_heard(process)),

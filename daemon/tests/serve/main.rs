@@ -16,6 +16,7 @@ mod bad_input;
 mod durability;
 mod endpoints;
 mod filters;
+mod goodbye;
 mod hardware;
 mod incidents;
 mod levels;

@@ -51,7 +51,7 @@ export function gpuRows(gpus: Gpu[]): Rows {
 
 export function hostRankRows(ranks: HostRank[]): Rows {
   const head = ["job", "comm", "rank", "pid", "state", "init_channels", "final_channels"] as const;
-  return [[...head], ...ranks.map((one) => head.map((name) => one[name]))];
+  return [[...head, "condition", "reason"], ...ranks.map((one) => [...head.map((name) => one[name]), one.standing.condition, one.standing.reason])];
 }
 
 /** What lived when, as the timeline draws it. */

@@ -1,6 +1,10 @@
-import type { HostRank } from "../api";
+import type { HostRank, Standing } from "../api";
+import { badness } from "../pure/condition";
 import { rankRanges } from "../pure/format";
 import * as store from "../state/store";
+import { Mark } from "./mark";
+import { standingMark } from "./standing";
+import { withCommands } from "./with-commands";
 
 /** What it takes part in now, a row for each communicator. */
 export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRank[]; names: ReadonlyMap<string, string> }) {
@@ -19,7 +23,7 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ first, ranks, states }) => (
+          {rows.map((row) => [row, standingMark(row.worst)] as const).map(([{ first, ranks, states }, standing]) => (
             <tr key={first.comm}>
               <th scope="row">
                 <a href={store.link({ page: "communicator", comm: first.comm, host })}>{names.get(first.comm) ?? first.comm}</a>
@@ -28,7 +32,10 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
                 <a href={store.link({ page: "job", job: first.job })}>{first.job}</a>
               </td>
               <td data-label="Ranks">{rankRanges(ranks)}</td>
-              <td data-label="State" class={states.includes("killed") ? "bad" : ""}>{states.join(", ")}</td>
+              <td data-label="State" class={states.includes("killed") ? "bad" : ""} title={standing.why}>
+                <Mark kind={standing.kind} label={standing.label} /> {states.join(", ")}
+                {standing.loud && <div class="quiet">{withCommands(standing.why)}</div>}
+              </td>
               <td data-label="Channels" class="number">
                 {first.init_channels ?? "–"} → {first.final_channels ?? "–"}
               </td>
@@ -44,15 +51,18 @@ interface Row {
   first: HostRank;
   ranks: number[];
   states: string[];
+  /** How the one of them stands that stands worst. */
+  worst: Standing;
 }
 
 /** Those with the most of its ranks first. */
 function byCommunicator(all: HostRank[]): Row[] {
   const rows = new Map<string, Row>();
   for (const rank of all) {
-    const row = rows.get(rank.comm) ?? { first: rank, ranks: [], states: [] };
+    const row = rows.get(rank.comm) ?? { first: rank, ranks: [], states: [], worst: rank.standing };
     row.ranks.push(rank.rank);
     if (!row.states.includes(rank.state)) row.states.push(rank.state);
+    if (badness(rank.standing) > badness(row.worst)) row.worst = rank.standing;
     rows.set(rank.comm, row);
   }
   return [...rows.values()].sort((a, b) => a.first.job.localeCompare(b.first.job) || b.ranks.length - a.ranks.length || a.first.comm.localeCompare(b.first.comm));

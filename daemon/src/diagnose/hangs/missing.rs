@@ -96,7 +96,13 @@ fn state(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str,
         Manner::Blind(_) => match sight.blind(it) {
             Some(Blind::Unheard) => {
                 let at = words::clock(it.heard_at);
-                ("unheard", format!("is not heard since {at}, so nobody knows what it does"))
+                let has_ended = sight.scene.hosts.get(it.host as usize).is_some_and(|host| host.agent_ended);
+                let told = if has_ended {
+                    format!("is not watched since {at}: the agent on its host was stopped")
+                } else {
+                    format!("is not heard since {at}, so nobody knows what it does")
+                };
+                ("unheard", told)
             }
             Some(Blind::NotWatched) => {
                 ("not_watched", "is not watched (its collector is off or absent)".to_owned())

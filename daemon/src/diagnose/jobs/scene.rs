@@ -91,6 +91,13 @@ impl<'a> Taken<'a> {
         });
         let is_imported = process.state() == ProcessState::Imported;
         let heard = model.last_heard(process);
+        if process.is_living()
+            && let Some(host) = self.scene.hosts.get_mut(host as usize)
+        {
+            // One process that is watched, by whatever agent, and the host is.
+            let is_first = host.heard_at.is_none();
+            host.agent_ended = (is_first || host.agent_ended) && model.unwatched_since(process).is_some();
+        }
         if !is_imported && let Some(host) = self.scene.hosts.get_mut(host as usize) {
             host.heard_at = host.heard_at.max(Some(heard).filter(|_| process.is_living()));
         }

@@ -243,6 +243,44 @@ fn absence_needs_coverage() {
     assert_eq!(stand.condition, Condition::Unknown, "{}", stand.reason);
 }
 
+/// All ranks of the other host wait in a call, and nothing is heard of host-1 any more.
+fn silent_host(goodbye: bool) -> Stage {
+    let mut stage = job();
+    let world = stage.world();
+    stage.call(0..4, world, SUM);
+    stage.step(500);
+    stage.silent = vec!["host-1".to_owned()];
+    if goodbye {
+        let batch = batch::Batch {
+            agent_id: format!("{}-host-1", stage.agents),
+            seq_number: 1_000_000,
+            agent_host: "host-1".to_owned(),
+            sent_at_ns: stage.now.0,
+            ending: true,
+            ..batch::Batch::default()
+        };
+        stage.model.apply(&batch, stage.now);
+    }
+    stage.step(20_000);
+    stage
+}
+
+#[test]
+fn a_host_whose_agent_said_goodbye_is_not_lost() {
+    let is_lost = |stage: &Stage| stage.firing().iter().any(|(kind, ..)| *kind == FindingKind::HostLost);
+    assert!(is_lost(&silent_host(false)));
+    let mut stage = silent_host(true);
+    assert!(!is_lost(&stage), "{:#?}", stage.hangs());
+    // The next agent there: from now on its silence counts again.
+    stage.agents = "next";
+    (4..8).for_each(|rank| stage.forget_told(rank));
+    stage.silent.clear();
+    stage.step(2_000);
+    stage.silent = vec!["host-1".to_owned()];
+    stage.step(20_000);
+    assert!(is_lost(&stage), "{:#?}", stage.hangs());
+}
+
 #[test]
 fn after_a_restart_the_finding_is_there_with_its_true_beginning() {
     let mut stage = without(5);

@@ -61,13 +61,30 @@ fn green_needs_evidence() {
 fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
     let silent = Evidence { life: Life::Stale, silent: s(840), ..well() };
     check(&silent, Condition::Unknown, "nothing heard of it for 14 min");
-    let off = Watched::Off { since: Some(s(3600)), by: "ann".into() };
+    let at = Timestamp(1_800_000_000_000_000_000);
+    let off = Watched::Off { since: Some(at), by: "ann".into() };
     check(
         &Evidence { watched: off, ..well() },
         Condition::Unknown,
-        "not watched for 60 min: its collector was switched off by ann",
+        "not watched since 2027-01-15 08:00:00 UTC, by ann: its collector is switched off",
     );
-    check(&Evidence { watched: Watched::Fault, ..well() }, Condition::Unknown, "after a fault");
+    let unsaid = Watched::Off { since: None, by: String::new() };
+    check(&Evidence { watched: unsaid, ..well() }, Condition::Unknown, "not watched, by somebody:");
+    let fault = Watched::Fault { since: Some(at) };
+    check(
+        &Evidence { watched: fault, ..well() },
+        Condition::Unknown,
+        "not watched since 2027-01-15 08:00:00 UTC: its collector switched itself off after a fault",
+    );
+    // Also while it is silent for too short a time to be stale, and after.
+    for life in [Life::Running, Life::Stale] {
+        let stopped = Evidence { life, watched: Watched::AgentStopped { since: at }, ..well() };
+        check(
+            &stopped,
+            Condition::Unknown,
+            "not watched since 2027-01-15 08:00:00 UTC: the agent on its host was stopped",
+        );
+    }
     check(&Evidence { watched: Watched::LogOnly, ..well() }, Condition::Unknown, "ringscope run");
     let gloo = Evidence { has_communicators: false, calls: Calls::default(), ..well() };
     check(&gloo, Condition::Unknown, "no call of NCCL so far");
