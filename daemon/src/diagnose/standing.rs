@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
-use crate::words::duration;
+use crate::words::{duration, other_segment_version};
 
 /// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
 /// named by the judge long before; this is for what it cannot see.
@@ -76,6 +76,8 @@ pub enum Watched {
     },
     /// The collector switched itself off after a fault of its own.
     Fault,
+    /// Its collector writes segments of this version, which its agent does not read.
+    OtherVersion(u32),
     /// Only its log is read, which tells of no call.
     LogOnly,
 }
@@ -197,6 +199,7 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
         (_, Watched::Fault) => {
             "not watched: its collector switched itself off after a fault; its stderr says which".to_owned()
         }
+        (_, Watched::OtherVersion(found)) => other_segment_version(*found),
         (_, Watched::LogOnly) => {
             "only its log is read, which tells of no call; start it with `ringscope run`".to_owned()
         }

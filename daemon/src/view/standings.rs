@@ -167,6 +167,7 @@ impl<'a> Standings<'a> {
         let watched = match process.collector_state() {
             CollectorState::Off => Watched::Off { since: None, by: "its control word".to_owned() },
             CollectorState::Fault => Watched::Fault,
+            _ if let Some(found) = process.collector().other_version() => Watched::OtherVersion(found),
             _ if !process.collector().has_segment && state != RankState::Imported && is_known(process) => {
                 Watched::LogOnly
             }
