@@ -3,11 +3,22 @@
 
 use std::time::Duration;
 
+use ringscope_wire::segment::layout::VERSION;
+
 use crate::clock::Timestamp;
 
 /// Of a program that has not called the library: that is neither healthy nor a fault, for nothing shows which it is.
 pub const NO_CALL_YET: &str =
     "no call of NCCL so far, so nothing can be said: a program on Gloo or MPI alone makes none";
+
+/// Why nobody can say how a process does whose collector is of another release than its agent.
+#[must_use]
+pub fn other_segment_version(found: u32) -> String {
+    format!(
+        "its collector writes segments of version {found}, this agent reads {VERSION}; restart the job with the library of \
+         this release"
+    )
+}
 
 /// "0.4 s", "41 s", "14 min", "3 h 05 min", "2 d 4 h".
 #[must_use]

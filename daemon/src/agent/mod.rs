@@ -42,6 +42,7 @@ mod log_tail;
 mod look;
 mod loss;
 mod operations;
+mod other_version;
 mod process;
 pub(crate) mod procfs;
 mod run;

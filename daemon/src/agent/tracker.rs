@@ -13,6 +13,7 @@ use super::launches::Launches;
 use super::log_only::{Claimed, LogOnly};
 use super::log_tail::Reached;
 use super::loss::{Loss, Losses};
+use super::other_version::OtherVersions;
 use super::process::{Now, Process, key};
 use super::procfs::Pid;
 use super::run_file::{LogName, log_name, run_id};
@@ -47,6 +48,7 @@ pub struct Tracker {
     processes: BTreeMap<PathBuf, Tracked>,
     log_only: LogOnly,
     launches: Launches,
+    other_versions: OtherVersions,
     watch: Watch,
     pub(super) losses: Losses,
     warned: BTreeSet<PathBuf>,
@@ -94,6 +96,7 @@ impl Tracker {
         Self {
             log_only: LogOnly::new(dir.clone(), log_grace),
             launches: Launches::new(dir.clone()),
+            other_versions: OtherVersions::default(),
             watch: Watch::new(None, Path::new(super::config::DEFAULT_SYSFS)),
             dir,
             machine,
@@ -121,6 +124,7 @@ impl Tracker {
         let listing = self.list();
         for path in &listing.segments {
             if let Err(error) = self.read(path, now) {
+                self.other_versions.note(path, &error);
                 self.warn_unreadable(path, &error);
             }
         }
@@ -135,6 +139,8 @@ impl Tracker {
         self.log_only.poll(&listing.logs, &claimed, now, &mut self.losses);
         let pids: Vec<Pid> = self.watch.pids().collect();
         self.launches.poll(&listing.runs, &claimed, &self.log_only.told(), &pids, now);
+        let logged = self.log_only.processes.values_mut().map(|logged| &mut logged.account);
+        logged.chain(self.launches.accounts_mut()).for_each(|account| self.other_versions.tell(account));
         let processes = self.processes.values_mut().map(|tracked| &mut tracked.process).collect();
         self.watch.poll(processes, &mut self.launches, monotonic);
         self.machine = machine;
@@ -353,6 +359,7 @@ impl Tracker {
             false
         });
         self.warned.retain(|path| paths.contains(path));
+        self.other_versions.retain(paths);
         self.log_only.clean(monotonic, keep_dead, claimed).iter().for_each(|log| remove(log));
         for note in self.launches.clean() {
             let is_used = run_id(&note).is_none_or(|run| self.is_used(run));

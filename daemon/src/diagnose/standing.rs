@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
 use crate::clock::Timestamp;
-use crate::words::{clock, duration};
+use crate::words::{clock, duration, other_segment_version};
 
 /// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
 /// named by the judge long before; this is for what it cannot see.
@@ -85,6 +85,8 @@ pub enum Watched {
         /// Since when.
         since: Timestamp,
     },
+    /// Its collector writes segments of this version, which its agent does not read.
+    OtherVersion(u32),
     /// Only its log is read, which tells of no call.
     LogOnly,
 }
@@ -211,6 +213,7 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
             "not watched{}: its collector switched itself off after a fault; `ringscope doctor` on its host says which",
             told_since(*since)
         ),
+        (_, Watched::OtherVersion(found)) => other_segment_version(*found),
         (_, Watched::LogOnly) => {
             "only its log is read, which tells of no call; start it with `ringscope run`".to_owned()
         }

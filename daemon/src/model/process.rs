@@ -97,6 +97,14 @@ pub struct Collector {
     pub off_since: Option<Timestamp>,
 }
 
+impl Collector {
+    /// Version of its segments, where its agent reads another one.
+    #[must_use]
+    pub fn other_version(&self) -> Option<u32> {
+        Some(self.segment_version).filter(|version| *version != 0 && !self.has_segment)
+    }
+}
+
 /// A process's own part of a communicator.
 #[derive(Debug, Default)]
 pub struct Local {

@@ -169,6 +169,7 @@ impl<'a> Standings<'a> {
         let watched = stopped.unwrap_or_else(|| match process.collector_state() {
             CollectorState::Off => Watched::Off { since, by: "its control word".to_owned() },
             CollectorState::Fault => Watched::Fault { since },
+            _ if let Some(found) = process.collector().other_version() => Watched::OtherVersion(found),
             _ if !process.collector().has_segment && state != RankState::Imported && is_known(process) => {
                 Watched::LogOnly
             }

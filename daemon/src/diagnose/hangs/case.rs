@@ -7,7 +7,7 @@ use super::found::Found;
 use super::graph::Graph;
 use super::memory::Memory;
 use super::places::{Place, Waiter};
-use super::scene::Process;
+use super::scene::{Member, Process};
 use super::sight::Sight;
 use super::verdict::{ACCUSED_NAMED, Ask, Judgement, Question};
 use super::words;
@@ -41,6 +41,19 @@ impl<'s> Case<'_, 's, '_> {
             self.sight.proven(process, waiter.since)
         });
         ages.max().unwrap_or_default()
+    }
+
+    /// Ranks that have completed a collective call in which others still are, as places in the members.
+    pub(super) fn passed(&self, place: u32) -> Vec<u32> {
+        let node = self.node(place);
+        let Place::Collective { communicator, number } = node.place else { return Vec::new() };
+        let members = (0_u32..).zip(&self.sight.communicator(communicator).members);
+        let has_passed = |member: &Member<'_>| {
+            let oldest = member.open.iter().find_map(|operation| operation.number);
+            member.completion_known
+                && self.sight.calls_made(member).is_some_and(|made| oldest.unwrap_or(made) > number)
+        };
+        members.filter(|(_, member)| has_passed(member)).map(|(place, _)| place).collect()
     }
 
     /// What is waited in, in words: "all_reduce #60 of c0ffee (tensor)".

@@ -157,6 +157,7 @@ fn full(case: &mut Case<'_, '_, '_>, place: u32) {
                     && found.number.is_none_or(|at| at <= number)
             });
             if !differs {
+                mismatch::ask_before(case, place);
                 transfer::judge(case, place);
             }
         }

@@ -120,6 +120,25 @@ pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
     case.tell(judgement, true).number = Some(differ.agree);
 }
 
+/// Some do not get out of a call that others have completed: what they called before may differ, so both are asked.
+pub(super) fn ask_before(case: &mut Case<'_, '_, '_>, place: u32) {
+    let passed = case.passed(place);
+    let Place::Collective { communicator, number } = case.node(place).place else { return };
+    if passed.is_empty() {
+        return;
+    }
+    let what = Question::Recall { communicator, first: number.saturating_sub(ASKED - 1), last: number };
+    let inside = case.node(place).waiters.iter().map(|waiter| waiter.process).take(INSIDE_ASKED);
+    // Of those who have passed so many more that they are the most.
+    let passed = passed.iter().map(|at| case.sight.member(communicator, *at).process).take(PASSED_ASKED);
+    let asked: Vec<u32> = inside.chain(passed).collect();
+    for process in asked {
+        if can_be_asked(case.sight.process(process).life) {
+            case.asks.push(Ask { process, what, judgement: None });
+        }
+    }
+}
+
 fn draft(
     case: &mut Case<'_, '_, '_>,
     communicator: u32,
@@ -242,5 +261,8 @@ fn last_calls(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Option<Detail> {
 const LINES: usize = 16;
 /// Calls of one rank that are shown.
 const LAST_CALLS: usize = 10;
+/// Ranks that are asked: of those who are in a call, and of those who have passed it.
+const INSIDE_ASKED: usize = 2;
+const PASSED_ASKED: usize = 5;
 /// Calls that are asked for at once; the batch format allows as many.
 const ASKED: u64 = 64;

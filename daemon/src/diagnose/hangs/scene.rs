@@ -68,7 +68,7 @@ pub struct Process<'a> {
     /// Calls may have been lost between the program and us: the collector or the agent dropped events of this process
     /// within the last minutes. Then what is absent proves nothing.
     pub lost_events: bool,
-    /// Version of the collector's layout; 0: it has no segment. From [`NUMBERED`] on calls are numbered and signed,
+    /// Version of the collector's layout; 0: it has no segment. With [`Collector::Absent`]: one that nobody reads. From [`NUMBERED`] on calls are numbered and signed,
     /// and calls that have not returned are known.
     pub segment_version: u32,
     /// Whether calls are recorded.

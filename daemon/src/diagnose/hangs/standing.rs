@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use super::found::Found;
 use super::places;
-use super::scene::{Life, Member, MemberState, NUMBERED, OperationState};
+use super::scene::{Collector, Life, Member, MemberState, NUMBERED, OperationState};
 use super::sight::{Blind, Sight, is_over, lives};
 use super::verdict::{Stand, Verdict};
 use crate::api::{Condition, FindingKind, Severity};
-use crate::words::plural;
+use crate::words::{other_segment_version, plural};
 
 /// Says how everything stands, by what was found.
 pub(super) fn fill(sight: &Sight<'_, '_>, verdict: &mut Verdict, found: &[Found]) {
@@ -132,6 +132,10 @@ fn of_process(sight: &Sight<'_, '_>, index: u32, members: &[Vec<Stand>]) -> Stan
         Life::Exited => return stand(Condition::Healthy, "it has exited"),
         Life::Killed => return stand(Condition::Failed, "it was killed or has crashed"),
         Life::Running | Life::Imported => {}
+    }
+    if process.collector == Collector::Absent && process.segment_version != 0 {
+        let reason = Cow::Owned(other_segment_version(process.segment_version));
+        return Stand { condition: Condition::Unknown, reason };
     }
     if let Some(blind) = sight.blind(process) {
         return unknown(blind);

@@ -7,7 +7,7 @@ use super::places::Waiter;
 use super::verdict::{Ask, Judgement, Question};
 use super::{device, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
-use crate::words::{duration, list, size};
+use crate::words::{duration, list, plural, size};
 use ringscope_wire::batch::Level;
 
 /// Judges a full place whose calls agree.
@@ -45,10 +45,25 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     let of = case.place_words(place);
     let n = waiters.len();
-    let honest = format!(
-        "all {n} ranks are in {of} with the same call for {}, and nothing moves: not the program",
-        duration(age)
-    );
+    let honest = match case.passed(place).len() {
+        0 => {
+            format!(
+                "all {n} ranks are in {of} with the same call for {}, and nothing moves: not the program",
+                duration(age)
+            )
+        }
+        passed => {
+            let mut ranks: Vec<u32> = waiters.iter().map(|waiter| waiter.rank).collect();
+            ranks.sort_unstable();
+            let is = if n == 1 { "is" } else { "are" };
+            let others = plural(passed, "other rank");
+            format!(
+                "{} {is} in {of} for {}, and for {others} it is over",
+                words::ranks(&ranks),
+                duration(age)
+            )
+        }
+    };
     let usually = usual.map(|usual| format!(" (99 of 100 such calls take at most {})", duration(usual)));
     let usually = usually.unwrap_or_default();
     match hop(&sent) {

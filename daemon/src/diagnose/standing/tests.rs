@@ -86,6 +86,12 @@ fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
         );
     }
     check(&Evidence { watched: Watched::LogOnly, ..well() }, Condition::Unknown, "ringscope run");
+    let other = Evidence { watched: Watched::OtherVersion(4), has_communicators: false, ..well() };
+    check(
+        &other,
+        Condition::Unknown,
+        "its collector writes segments of version 4, this agent reads 5; restart",
+    );
     let gloo = Evidence { has_communicators: false, calls: Calls::default(), ..well() };
     check(&gloo, Condition::Unknown, "no call of NCCL so far");
     check(&Evidence { life: Life::Imported, ..well() }, Condition::Unknown, "read from files, which do not");

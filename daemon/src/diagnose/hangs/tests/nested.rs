@@ -1,6 +1,6 @@
 //! Jobs of several dimensions: the culprit is named once, and all who wait through others are counted.
 
-use super::super::scene::MemberState;
+use super::super::scene::{Collector, MemberState};
 use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
 use crate::api::{Condition, FindingKind, Severity};
 use ringscope_wire::Primitive;
@@ -102,6 +102,16 @@ fn green_needs_evidence() {
     assert_eq!(conditions, [Healthy, Unknown, Unknown, Unknown]);
     assert!(verdict.processes[3].reason.contains("no call of NCCL so far"));
     assert_eq!(verdict.job.condition, Unknown);
+    // A segment that nobody can read is no sign of a program that calls nothing.
+    world.process(3).collector = Collector::Absent;
+    world.process(3).segment_version = 4;
+    let verdict = world.look(0.6);
+    assert_eq!(verdict.processes[3].condition, Unknown);
+    assert!(
+        verdict.processes[3]
+            .reason
+            .starts_with("its collector writes segments of version 4, this agent reads 5")
+    );
 }
 
 #[test]

@@ -161,6 +161,41 @@ fn ranks_that_go_on_are_compared_where_all_have_passed() {
 }
 
 #[test]
+fn who_does_not_get_out_of_a_call_that_others_have_behind_them_is_asked_what_it_called_before() {
+    let (mut world, comm) = world(8);
+    // A broadcast from another root has ended for all; the next call only for the others, who are two further.
+    world.call(comm, 3, all_reduce(61, at(0.0)));
+    for rank in [0, 1, 2, 4, 5, 6, 7] {
+        world.call(comm, rank, all_reduce(63, at(0.0)));
+    }
+    let recall = Question::Recall { communicator: comm, first: 0, last: 61 };
+    let asked = world.look(1.5).asks;
+    let asked: Vec<u32> = asked.iter().filter(|ask| ask.what == recall).map(|ask| ask.process).collect();
+    assert_eq!(asked, [3, 0, 1, 2, 4, 5]);
+    // Without an answer it is said as it is.
+    world.look(11.0);
+    let verdict = world.look(12.0);
+    assert!(
+        only(&verdict).message.starts_with(
+            "rank 3 is in all_reduce #61 of c0ffee (data) for 12 s, and for 7 other ranks it is over"
+        ),
+        "{}",
+        only(&verdict).message
+    );
+    for rank in asked {
+        let mut call = all_reduce(60, at(-0.1));
+        call.signature.primitive = Primitive::Broadcast;
+        call.signature.peer = Some(u32::from(rank == 3));
+        call.state = super::super::scene::OperationState::Completed;
+        world.member(comm, rank).known = Cow::Owned(vec![call]);
+    }
+    world.look(13.0);
+    let verdict = world.look(14.0);
+    assert_eq!(found(&verdict), [(FindingKind::CallMismatch, Severity::Critical, "root", vec![3])]);
+    assert_eq!(only(&verdict).victims.len(), 7);
+}
+
+#[test]
 fn of_two_that_differ_nobody_is_odd_before_the_others_have_told() {
     let (mut world, comm) = world(4);
     world.mark(comm, 0, 64, 11);
