@@ -68,7 +68,8 @@ export const incidentChecks = {
     const { page } = await open("cycle", { at: "#/incidents/f-order_deadlock" });
     await counts(page, ".waits .role-culprit", 3);
     await yields(page, () => [...document.querySelectorAll(".wait-communicator text")].map((one) => one.textContent), ["world", "tensor-0", "data-1"]);
-    await says(page, ".circle-links", /rank 1 waits for rank 2, in all_reduce #1042 of 9f3b5c6d7e8f \(world\).*ranks 4 to 7 wait for rank 1/);
+    await says(page, ".circle-links", /rank 1 waits for rank 2, in all_reduce #1042 of world.*ranks 4 to 7 wait for rank 1/);
+    await yields(page, () => [...document.querySelectorAll(".waits .wait-number")].map((one) => one.textContent), ["rank 1", "rank 2", "4 to 7"]);
     await page.click(".circle-links >> text=tensor-0 >> visible=true");
     await goesTo(page, /#\/communicators\/1a2b3c4d5e6f/);
   },
@@ -171,6 +172,15 @@ export const incidentChecks = {
       await page.waitForSelector(".stale-banner", { state: "detached" });
       await page.waitForSelector(".headline.level-ok");
     }
+  },
+
+  async "events that never come though answers do: what is shown is old from then on, and says so"({ open }) {
+    const { page, mock } = await open("healthy");
+    mock.refuse("events", 502);
+    await page.reload();
+    await says(page, ".stale-banner", /^Stale since \d\d:\d\d:\d\d .*Status 502/);
+    await says(page, ".as-of", /^As of \d\d:\d\d:\d\d/);
+    await page.waitForSelector(".headline.level-unknown");
   },
 
   async "one answer that fails is said with its status, the others go on"({ open }) {

@@ -6,8 +6,9 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { faults } from "./axe.mjs";
 import { launch, openPage, still } from "./chromium.mjs";
+import { incidentOf, startLoader, startStage } from "./hangs.mjs";
 import { pagesOf } from "./pages.mjs";
-import { chord, drawn, fits, goesTo, PATIENCE_MS, says, titled, until } from "./reading.mjs";
+import { chord, counts, drawn, fits, goesTo, PATIENCE_MS, says, titled, until } from "./reading.mjs";
 import { eventually, json, startDaemon, startDemo, startSimulated } from "./real.mjs";
 
 const DEGRADED = "host-2";
@@ -243,15 +244,55 @@ const SIMULATED = {
   },
 };
 
+const HANG = {
+  async "a Python job that waits in its data loader: the page names the rank, the line and the file, and the end of it"({ open, url, loader, incident }) {
+    const line = new RegExp(`^Rank 3 \\(host-1, pid \\d+\\) is in loader\\.py:\\d+ \\S*__next__, blocked reading ${loader.file};`);
+    const page = await open("#/");
+    await says(page, "h1", line);
+    await says(page, "#incidents", /1 open incident.*Rank 3 .*3 ranks wait because of it/);
+    await titled(page, /^◆ host-1/);
+    await page.click("#incidents .message a");
+    await goesTo(page, new RegExp(`#/incidents/${encodeURIComponent(incident.id)}$`));
+    await says(page, ".page-head", line);
+    await says(page, "#culprit", /^Who: rank 3 on host-1.*is in loader\.py:\d+/);
+    await counts(page, ".waits .role-culprit", 1);
+    await counts(page, ".waits .wait-link", 3);
+    await fits(page, "the incident");
+    const narrow = await open(`#/incidents/${encodeURIComponent(incident.id)}`, { width: 390, height: 844 });
+    await fits(narrow, "the incident at 390 px");
+    assert.deepEqual(await faults(narrow), []);
+    // The data comes, for as long as it takes to be seen.
+    const feed = setInterval(loader.more, 200);
+    await says(page, "#timeline", /It is over/);
+    clearInterval(feed);
+    assert.equal((await json(url, "/api/v1/health")).level, "ok");
+  },
+};
+
 const browser = await launch();
 let failed = 0;
 try {
+  await withHang();
   await withDemo();
   await withSimulated();
 } finally {
   await browser.close();
 }
 if (failed > 0) process.exit(1);
+
+async function withHang() {
+  const checks = chosen(HANG);
+  if (checks.length === 0) return;
+  const stage = await startStage();
+  const loader = startLoader(stage, "llm-7b");
+  try {
+    const incident = await incidentOf(stage, "llm-7b", (one) => one.severity === "critical" && one.sentence.includes("loader.py"));
+    for (const [name, check] of checks) await run(name, check, { url: stage.url, loader, incident });
+  } finally {
+    loader.close();
+    await stage.end();
+  }
+}
 
 async function withDemo() {
   const checks = chosen(DEMO);

@@ -46,12 +46,16 @@ export async function startDemo() {
   return { url, stop: () => demo.end() };
 }
 
-/** `ringscope serve` without an agent. `stop` and `again` end it and start it on the same port, with the same data. */
-export async function startDaemon() {
+/**
+ * `ringscope serve` without an agent. `stop` and `again` end it and start it on the same port, with the same data.
+ * `segments`: with an agent, which reads this folder.
+ */
+export async function startDaemon({ segments } = {}) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const dir = mkdtempSync(join(tmpdir(), "ringscope-web-"));
-  const args = ["serve", "--listen", `127.0.0.1:${port}`, "--data-dir", dir, "--with-agent", "false"];
+  const agent = segments === undefined ? ["--with-agent", "false"] : ["--agent-dir", segments];
+  const args = ["serve", "--listen", `127.0.0.1:${port}`, "--data-dir", dir, ...agent];
   let daemon;
   const again = async () => {
     daemon = start("ringscope", args);

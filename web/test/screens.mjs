@@ -1,12 +1,15 @@
-// Pictures of every page of three real daemons: the demo with its degraded host, one host alone, a thousand simulated
-// hosts of which three are degraded; light and dark, wide and narrow. node test/screens.mjs OUTDIR [STAGE...]
-// Writes OUTDIR/STAGE/PAGE-WIDTH-THEME.png, and index.html with all of them.
+// Pictures of every page of real daemons: the demo with its degraded host, one host alone, a thousand simulated hosts of
+// which three are degraded, none at all, and jobs that hang; what a proxy says in a daemon's place, and a daemon that is
+// away; light and dark, wide and narrow. node test/screens.mjs OUTDIR [--docs] [STAGE...]
+// Writes OUTDIR/STAGE/PAGE-WIDTH-THEME.png, and index.html with all of them. --docs: those of docs/ are made anew from them.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { launch, openPage, still } from "./chromium.mjs";
+import { DOCS, writeDocs } from "./docs.mjs";
 import { pagesOf } from "./pages.mjs";
-import { startDaemon, startDemo, startSimulated } from "./real.mjs";
+import { json, startDaemon, startDemo, startSimulated } from "./real.mjs";
+import { AWAY, HANGS, PROXIES } from "./screens-hangs.mjs";
 
 const WIDTHS = [1440, 390];
 /** What is below is not in the picture. */
@@ -15,29 +18,36 @@ const HEIGHT_MAX = 3000;
 const HISTORY_MS = 60_000;
 
 const STAGES = {
-  demo: { start: startDemo },
+  demo: { start: demo },
   "one-host": { start: () => simulated({ hosts: 1, degraded: 0, interval: 1 }) },
   "thousand-hosts": { start: () => simulated({ hosts: 1000, degraded: 3, interval: 5 }) },
+  empty: { start: empty, historyMs: 0 },
+  ...HANGS,
+  ...PROXIES,
+  away: AWAY,
 };
 
-const [out, ...names] = process.argv.slice(2);
+const [out, ...rest] = process.argv.slice(2);
+const forDocs = rest.includes("--docs");
+const names = rest.filter((name) => name !== "--docs");
 if (out === undefined || names.some((name) => !(name in STAGES))) {
-  process.stderr.write(`usage: node test/screens.mjs OUTDIR [${Object.keys(STAGES).join("|")}...]\n`);
+  process.stderr.write(`usage: node test/screens.mjs OUTDIR [--docs] [${Object.keys(STAGES).join("|")}...]\n`);
   process.exit(64);
 }
 const outdir = resolve(out);
-const chosen = names.length > 0 ? names : Object.keys(STAGES);
+const chosen = names.length > 0 ? names : forDocs ? [...new Set(DOCS.map((one) => one.stage))] : Object.keys(STAGES);
 const browser = await launch();
 const shots = [];
 try {
   for (const name of chosen) {
     say(`${name}: starting`);
     const began = Date.now();
-    const stage = await STAGES[name].start();
+    const { start, historyMs = HISTORY_MS } = STAGES[name];
+    const stage = await start();
     try {
-      say(`${name}: known after ${seconds(began)} s; ${HISTORY_MS / 1000} s of history`);
-      await new Promise((resolve) => setTimeout(resolve, HISTORY_MS));
-      await shootAll(name, stage.url);
+      say(`${name}: known after ${seconds(began)} s; ${historyMs / 1000} s of history`);
+      await new Promise((resolve) => setTimeout(resolve, historyMs));
+      await shootAll(name, stage);
     } finally {
       await stage.stop();
     }
@@ -46,7 +56,16 @@ try {
   await browser.close();
 }
 writeFileSync(join(outdir, "index.html"), sheet(shots));
+if (forDocs) say(writeDocs(outdir, chosen));
 say(`${shots.length} pictures: ${join(outdir, "index.html")}`);
+
+async function demo() {
+  const running = await startDemo();
+  const { items } = await json(running.url, "/api/v1/communicators?job=demo-training&limit=1000");
+  const [now, before] = ["world/1", "world/0"].map((name) => items.find((one) => one.name === name)?.id);
+  const compare = now && before ? { compare: `#/communicators/${now}?compare=${before}` } : {};
+  return { ...running, pages: { ...(await pagesOf(running.url)), ...compare } };
+}
 
 async function simulated(options) {
   const daemon = await startDaemon();
@@ -63,8 +82,14 @@ async function simulated(options) {
   }
 }
 
-async function shootAll(stage, url) {
-  const pages = Object.entries(await pagesOf(url));
+async function empty() {
+  const daemon = await startDaemon();
+  return { url: daemon.url, stop: () => daemon.end(), pages: { overview: "#/", incidents: "#/incidents" } };
+}
+
+/** `before` brings a page about that no address does, with the page's name; `after` undoes that. */
+async function shootAll(stage, { url, pages: known, before, after }) {
+  const pages = Object.entries(known ?? (await pagesOf(url)));
   mkdirSync(join(outdir, stage), { recursive: true });
   for (const width of WIDTHS) {
     for (const theme of ["light", "dark"]) {
@@ -72,13 +97,15 @@ async function shootAll(stage, url) {
       const options = { width, height: width < 500 ? 844 : 900, dark: theme === "dark", url: `${url}/` };
       const { page, close } = await openPage(browser, options);
       for (const [name, hash] of pages) {
-        await page.goto(`${url}/${hash}`);
+        if (before === undefined) await page.goto(`${url}/${hash}`);
+        else await before(page, name);
         await still(page);
         const file = join(stage, `${name}-${width}-${theme}.png`);
         await page.screenshot({ path: join(outdir, file), fullPage: true, clip: await clip(page, width) });
         shots.push({ stage, name, width, theme, file });
       }
       await close();
+      await after?.();
       say(`${stage}: ${pages.length} pages, ${width} px, ${theme}: ${seconds(began)} s`);
     }
   }

@@ -71,12 +71,17 @@ enum Command {
         #[arg(long, default_value_t = 90, value_name = "N")]
         seconds: u32,
     },
-    /// Take pictures of every page in light and dark, wide and narrow: the demo, one host, a thousand simulated hosts
+    /// Take pictures of every page in light and dark, wide and narrow: the demo, one host, a thousand simulated hosts, real
+    /// jobs that hang, what a proxy says in the daemon's place
     Screens {
         /// Where to, with an index.html [default: target/screens]
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Only these: demo, one-host, thousand-hosts
+        /// Make those of docs/ anew
+        #[arg(long)]
+        docs: bool,
+        /// Only these: demo, one-host, thousand-hosts, empty, hang, stopped, mismatch, cycle, init, killed, unknown, proxy-401,
+        /// proxy-502, away
         stages: Vec<String>,
     },
     /// Run the healthy demo under Prometheus with all rules, and fail if an alert of severity warning or above fires
@@ -142,7 +147,7 @@ fn main() -> ExitCode {
         Command::Web => test::build_web(),
         Command::Dashboards => dashboards::build(),
         Command::Fuzz { seconds } => fuzz::run_all(seconds),
-        Command::Screens { out, stages } => screens::shoot(out, &stages),
+        Command::Screens { out, docs, stages } => screens::shoot(out, docs, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
         Command::Chaos(chaos) => chaos.run(),

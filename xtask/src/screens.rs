@@ -8,10 +8,13 @@ use anyhow::Result;
 use crate::process::{cargo, command, root, run, target_dir};
 use crate::{test, tools};
 
-/// Every page of the demo, of one host and of a thousand hosts, as pictures below `out`.
-pub(crate) fn shoot(out: Option<PathBuf>, stages: &[String]) -> Result<()> {
+/// Every page of the demo, of one host, of a thousand hosts and of jobs that hang, as pictures below `out`. `docs`: those
+/// of docs/ are made anew from them.
+pub(crate) fn shoot(out: Option<PathBuf>, docs: bool, stages: &[String]) -> Result<()> {
+    tools::ensure(&[tools::CC, tools::PNGQUANT])?;
     let out = out.unwrap_or_else(|| target_dir().join("screens"));
-    node("test/screens.mjs", [out.display().to_string()].iter().chain(stages))
+    let docs = docs.then(|| "--docs".to_owned());
+    node("test/screens.mjs", [out.display().to_string()].iter().chain(&docs).chain(stages))
 }
 
 /// The overview's costs with a thousand hosts.

@@ -28,6 +28,8 @@ pub(crate) const ALERTMANAGER: Tool =
 pub(crate) const WRK: Tool = Tool { program: "wrk", folders: &[], apt_package: "wrk" };
 /// Chromium, for looking at the page.
 pub(crate) const CHROMIUM: Tool = Tool { program: "chromium", folders: &[], apt_package: "chromium" };
+/// pngquant, for pictures of the page that are small.
+pub(crate) const PNGQUANT: Tool = Tool { program: "pngquant", folders: &[], apt_package: "pngquant" };
 /// npm, for building the page.
 pub(crate) const NPM: Tool = Tool { program: "npm", folders: &[], apt_package: "npm" };
 /// A C compiler, for the test programs that are C on purpose.

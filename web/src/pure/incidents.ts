@@ -48,12 +48,14 @@ export function isSilenced(one: Incident, nowMs: number): boolean {
   return one.silenced_until !== undefined && Date.parse(one.silenced_until) > nowMs;
 }
 
-/** "rank 5 on host-1", "ranks 0–3 on host-0 and host-1", "host-2". */
+/** "rank 5 on host-1", "ranks 0–3 on host-0 and host-1", "rank 5 of the job on host-1", "host-2". */
 export function culpritName(culprits: Culprit[]): string {
   const hosts = list([...new Set(culprits.map(({ host }) => host).filter((host) => host !== ""))], 3);
-  const ranks = culprits.flatMap(({ rank }) => (rank === undefined ? [] : [rank]));
+  const own = culprits.flatMap(({ rank }) => (rank === undefined ? [] : [rank]));
+  const ranks = own.length > 0 ? own : culprits.flatMap(({ global_rank: rank }) => (rank === undefined ? [] : [rank]));
   if (ranks.length === 0) return hosts;
-  const who = ranks.length > 16 ? plural(ranks.length, "rank") : `${ranks.length === 1 ? "rank" : "ranks"} ${rankRanges(ranks, 6)}`;
+  const some = ranks.length > 16 ? plural(ranks.length, "rank") : `${ranks.length === 1 ? "rank" : "ranks"} ${rankRanges(ranks, 6)}`;
+  const who = own.length > 0 ? some : `${some} of the job`;
   return hosts === "" ? who : `${who} on ${hosts}`;
 }
 

@@ -59,16 +59,29 @@ export function membersOf(incident: Incident, { n_ranks: n, ranks }: Pick<Commun
   const open = incident.resolved_at == null;
   const accused = new Set(incident.culprits.flatMap(({ rank }) => (rank === undefined ? [] : [rank])));
   if (incident.rank !== undefined) accused.add(incident.rank);
-  const lost = new Set(incident.culprits.filter(({ rank }) => rank === undefined).map(({ host }) => host));
+  const nameless = accused.size === 0 ? incident.culprits : [];
   const hostOf = new Map(incident.culprits.map(({ rank, host }) => [rank, host]));
   const known = new Map(ranks.map((one) => [one.rank, one]));
   const size = Math.max(n, ...ranks.map((one) => one.rank + 1));
+  // Processes that have no rank here yet are those of the ranks that nobody has heard of.
+  const late = nameless.filter(({ pid }) => pid !== undefined && !ranks.some((one) => one.pid === pid));
+  const areLate = late.length > 0 && late.length === size - known.size;
+  const lateHosts = new Set(late.map(({ host }) => host));
+  const isCulprit = (rank: number): boolean => {
+    const one = known.get(rank);
+    if (accused.has(rank)) return true;
+    if (one === undefined) return areLate;
+    return nameless.some(({ host, pid }) => host === one.host && (pid === undefined || pid === one.pid));
+  };
+  const others = ranks.filter((one) => !isCulprit(one.rank) && one.state !== "killed");
+  const hung = others.filter((one) => one.standing.condition === "hung");
+  // Of a wait that may be healthy nobody is said to hang; then all wait, or nobody knows who.
+  const waiting = new Set((hung.length === 0 && incident.n_victims === others.length ? others : hung).map((one) => one.rank));
   return Array.from({ length: size }, (_, rank) => {
     const one = known.get(rank);
-    const host = one?.host ?? hostOf.get(rank);
-    const isCulprit = accused.has(rank) || (accused.size === 0 && host !== undefined && lost.has(host));
-    const waits = open && one?.standing.condition === "hung" && one.state !== "killed";
-    return { rank, host, dead: one?.state === "killed", unheard: one === undefined, role: isCulprit ? "culprit" : one === undefined ? "absent" : waits ? "waiting" : "other" };
+    const host = one?.host ?? hostOf.get(rank) ?? (areLate && lateHosts.size === 1 ? late[0]!.host : undefined);
+    const role = isCulprit(rank) ? "culprit" : one === undefined ? "absent" : open && waiting.has(rank) ? "waiting" : "other";
+    return { rank, host, dead: one?.state === "killed", unheard: one === undefined, role };
   });
 }
 

@@ -180,7 +180,7 @@ async function answerOf(one: Entry): Promise<Outcome> {
 function put(one: Entry, outcome: Outcome): void {
   const last = one.answer.peek();
   if ("value" in outcome) {
-    one.goodMs = Date.now();
+    one.goodMs = answeredMs.value = Date.now();
     one.want.failures = 0;
     if (outcome.value !== last.value || last.fault !== undefined || last.missing) one.answer.value = { value: outcome.value, missing: false };
   } else if ("missing" in outcome) {
@@ -203,6 +203,9 @@ export interface Faults {
   /** When the oldest value beside a fault came. Absent: there is none. */
   oldestMs?: number | undefined;
 }
+
+/** When the daemon last gave an answer of its own, on this browser's clock. */
+export const answeredMs = signal<number | null>(null);
 
 export const faulty = signal<Faults>({ faults: [] });
 

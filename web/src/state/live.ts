@@ -93,7 +93,7 @@ function changed(data: string): void {
 }
 
 function heard(): void {
-  store.heardMs.value = Date.now();
+  store.eventMs.value = Date.now();
   if (store.connection.value.state !== "live") store.connection.value = { state: "live" };
 }
 

@@ -10,7 +10,7 @@ import { distinctNames } from "../pure/names";
 import { positions } from "../pure/positions";
 import { resolve } from "../pure/range";
 import { format, parse, type Place, type Span } from "../pure/route";
-import { list, resource } from "./api";
+import { answeredMs, list, resource } from "./api";
 import { clockOffsetMs, type List } from "./client";
 
 export type Connection =
@@ -20,8 +20,10 @@ export type Connection =
   | { state: "away"; fault: Fault; nextTryMs: number };
 
 export const connection = signal<Connection>({ state: "connecting" });
-/** When the daemon was last heard, on this browser's clock. */
-export const heardMs = signal<number | null>(null);
+/** When its events were last heard, on this browser's clock. */
+export const eventMs = signal<number | null>(null);
+/** When the daemon was last heard at all: something may come between before the first event. */
+export const heardMs = computed(() => eventMs.value ?? answeredMs.value);
 
 /** Ticks once a second. */
 export const browserNowMs = signal(Date.now());

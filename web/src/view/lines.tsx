@@ -116,7 +116,7 @@ function options(element: HTMLElement, latest: { current: Props }, onPoint: (ind
     },
     axes: [
       { ...axis, size: 28, space: 70, values: (_plot, splits) => splits.map((s) => clock(s * 1000).slice(0, s % 60 === 0 ? 5 : 8)) },
-      { ...axis, size: 74, space: 36, ...(latest.current.binary ? { incrs: POWERS_OF_TWO } : {}), values: (_plot, splits) => latest.current.ticks(splits) },
+      { ...axis, size: 88, space: 36, ...(latest.current.binary ? { incrs: POWERS_OF_TWO } : {}), values: (_plot, splits) => latest.current.ticks(splits) },
     ],
     series: [
       {},

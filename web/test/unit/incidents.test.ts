@@ -26,6 +26,7 @@ test("culprits by rank and host", () => {
   expect(culpritName([at(5, "host-2")])).toBe("rank 5 on host-2");
   expect(culpritName([at(0, "a"), at(1, "a"), at(2, "b")])).toBe("ranks 0–2 on a and b");
   expect(culpritName([{ host: "host-9", doing: "not heard of" }])).toBe("host-9");
+  expect(culpritName([{ host: "host-9", global_rank: 3, pid: 7, doing: "asleep" }])).toBe("rank 3 of the job on host-9");
 });
 
 test("suspects are those whom incidents accuse, then what else is found wrong; who only waits is none", () => {

@@ -19,6 +19,14 @@ test("of a host that is lost all ranks are culprits; who is dead waits no more",
   expect(members.map((one) => one.role)).toEqual(["other", "waiting", "culprit", "culprit", "waiting", "waiting"]);
 });
 
+test("a process that has no rank yet is the rank that nobody has heard of, and no other of its host; the others wait, though none hangs", () => {
+  const well = { condition: "healthy" as Condition, reason: "in the init" };
+  const late = incident({ rank: undefined as never, culprits: [{ host: "host-1", pid: 99, global_rank: 3, doing: "asleep" }], n_victims: 3 });
+  const members = membersOf(late, { n_ranks: 4, ranks: of(3, 2, () => ({ standing: well })) });
+  expect(members.map((one) => one.role)).toEqual(["waiting", "waiting", "waiting", "culprit"]);
+  expect(members[3]).toMatchObject({ unheard: true, host: "host-1" });
+});
+
 test("what is over is not drawn as if it went on", () => {
   const over = { ...culprit(5, "host-2"), resolved_at: "2026-03-01T03:20:00Z" };
   expect(membersOf(over, { n_ranks: 8, ranks: of(8, 2) }).filter((one) => one.role === "waiting")).toEqual([]);

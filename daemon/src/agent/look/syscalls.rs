@@ -59,7 +59,8 @@ const CALLS: &[Call] = calls! {
         SYS_clone "clone", SYS_exit "exit", SYS_exit_group "exit_group", SYS_restart_syscall "restart_syscall",
         SYS_semop "semop", SYS_semtimedop "semtimedop", SYS_msgrcv "msgrcv", SYS_msgsnd "msgsnd",
         SYS_mq_timedreceive "mq_timedreceive", SYS_mq_timedsend "mq_timedsend",
-        SYS_io_getevents "io_getevents", SYS_getrandom "getrandom", SYS_process_vm_readv "process_vm_readv";
+        SYS_io_getevents "io_getevents", SYS_getrandom "getrandom", SYS_process_vm_readv "process_vm_readv",
+        SYS_kill "kill", SYS_tkill "tkill", SYS_tgkill "tgkill";
 };
 
 /// Those that newer architectures have no more.

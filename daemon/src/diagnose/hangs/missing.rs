@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::places::{self, Place};
-use super::scene::MemberState;
+use super::scene::{Collector, MemberState};
 use super::sight::Blind;
 use super::sinks::{Group, Manner};
 use super::verdict::Judgement;
@@ -104,9 +104,11 @@ fn state(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str,
                 };
                 ("unheard", told)
             }
-            Some(Blind::NotWatched) => {
-                ("not_watched", "is not watched (its collector is off or absent)".to_owned())
+            // A collector is there from the first call on.
+            Some(Blind::NotWatched) if it.collector == Collector::Absent => {
+                ("never_called", "has made no call that was seen".to_owned())
             }
+            Some(Blind::NotWatched) => ("not_watched", "is not watched (its collector is off)".to_owned()),
             _ => ("events_lost", "may have made the call: records of its calls were lost".to_owned()),
         },
         _ => words::doing(sight, process),
@@ -180,6 +182,12 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
             "It left while others still call: look in its output for an exception, or for fewer steps or \
              batches than the others have. Only a restart frees the others."
                 .to_owned()
+        }
+        (Manner::Blind(_), "never_called") => {
+            format!(
+                "On {host}: `py-spy dump --pid {0}` says what it does, `ringscope doctor --pid {0}` whether its calls can be seen.",
+                it.pid
+            )
         }
         (Manner::Blind(0), _) => format!("See whether {host} answers and its agent runs there."),
         (Manner::Blind(_), _) => "Switch its collector on, or start it under `ringscope run`.".to_owned(),

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use self::group::Group;
 use self::life::Place;
 use super::ledger::LAST_SEEN_STEP;
-use crate::api::{Finding, FindingState, Incident};
+use crate::api::{Culprit, Finding, FindingState, Incident};
 use crate::clock::Timestamp;
 
 /// Incidents that are open at a time. Beyond this one more tells nobody anything.
@@ -149,6 +149,16 @@ impl Incidents {
                 }
             }
         }
+        // What is found about the same process in another communicator is the same: a death is told first where it is seen,
+        // then where somebody waits.
+        for (group, id) in groups.iter().zip(&mut ids).filter(|(_, id)| id.is_none()) {
+            let same = self.open().filter(|incident| !claimed.contains(incident.id.as_str()));
+            let mut same = same.filter(|incident| is_about_same(incident, group.root()));
+            if let Some(same) = same.next() {
+                claimed.insert(&same.id);
+                *id = Some(same.id.clone());
+            }
+        }
         ids
     }
 
@@ -213,4 +223,13 @@ impl Incidents {
         self.by_end.remove(&(incident.resolved_at.unwrap_or_default(), id.to_owned()));
         Some(incident)
     }
+}
+
+/// Whether an incident says of a process what this finding says of it.
+fn is_about_same(incident: &Incident, root: &Finding) -> bool {
+    let accused = |culprit: &Culprit| {
+        culprit.pid.is_some()
+            && root.accused.iter().any(|one| one.pid == culprit.pid && one.host == culprit.host)
+    };
+    incident.finding == root.finding && incident.job == root.job && incident.culprits.iter().any(accused)
 }

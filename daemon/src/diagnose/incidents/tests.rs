@@ -123,6 +123,22 @@ fn what_has_nothing_to_do_with_each_other_stays_apart() {
 }
 
 #[test]
+fn a_death_that_is_found_in_another_communicator_is_the_same_incident() {
+    let mut world = World::default();
+    let death = |id, comm, pid| accuses(id, Kind::RankDead, comm, ("b", pid, 5), 100);
+    world.fire(&[death("seen", "c1", 7)], 100);
+    world.fire(&[death("awaited", "c2", 7)], 102);
+    let open: Vec<&str> = world.incidents.open().map(|one| one.id.as_str()).collect();
+    assert_eq!(open, ["seen"]);
+    let incident = world.incidents.get("seen").unwrap();
+    assert_eq!((incident.began_at, incident.comm.as_str()), (at(100), "c2"));
+    // Another process's is another.
+    world.fire(&[death("other", "c3", 8)], 104);
+    let open: Vec<&str> = world.incidents.open().map(|one| one.id.as_str()).collect();
+    assert_eq!(open, ["other"]);
+}
+
+#[test]
 fn an_incident_lives_from_its_true_beginning_to_its_end() {
     let mut world = World::default();
     let mut hang = accuses("hang", Kind::RankMissing, "c1", ("b", 7, 5), 100);

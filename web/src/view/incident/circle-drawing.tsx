@@ -1,5 +1,5 @@
 import { useRef } from "preact/hooks";
-import type { Link } from "../../pure/calls";
+import { ranksIn, type Link } from "../../pure/calls";
 import { point, round, type Point } from "../../pure/circle";
 import * as store from "../../state/store";
 import { useWidth } from "../use-width";
@@ -24,11 +24,11 @@ export function CircleDrawing({ links }: { links: Link[] }) {
         {links.map((link, i) => (
           <li key={i}>
             <b>{link.from}</b> {waitOf(link.from)} for <b>{link.to}</b>
-            {link.words !== "" && <>, in {link.words.replace(/^in /, "")}</>}
+            {link.words !== "" && <>, in {link.communicator?.id === undefined ? link.words : callWords(link.words)}</>}
             {link.communicator?.id !== undefined && (
               <>
-                {" "}
-                (<a href={store.link({ page: "communicator", comm: link.communicator.id })}>{link.communicator.name}</a>)
+                {" of "}
+                <a href={store.link({ page: "communicator", comm: link.communicator.id })}>{link.communicator.name}</a>
               </>
             )}
           </li>
@@ -66,7 +66,7 @@ function Drawing({ links, widthPx }: { links: Link[]; widthPx: number }) {
           <title>{`${link.from}: ${link.words}`}</title>
           <circle cx={at(i).x} cy={at(i).y} r={RANK_PX} />
           <text class="wait-number" x={at(i).x} y={at(i).y + 4} style={{ fontSize: "12.5px" }}>
-            {short(link.from.replace(/^ranks? /, link.from.length > 9 ? "" : "rank "), 9)}
+            {discWords(link.from)}
           </text>
         </g>
       ))}
@@ -84,6 +84,18 @@ function Box({ at, words }: { at: Point; words: string }) {
       </text>
     </g>
   );
+}
+
+/** What has room in a disc: "rank 5", "0, 1, 3", else how many. */
+function discWords(who: string): string {
+  const names = who.replace(/^ranks? /, "");
+  return /^\d+$/.test(names) ? `rank ${names}` : names.length <= MAX_DISC_CHARS ? names : `${ranksIn(who)} ranks`;
+}
+const MAX_DISC_CHARS = 7;
+
+/** "all_reduce #80", without the communicator that stands behind it as a link. */
+function callWords(words: string): string {
+  return words.replace(/ of [\w./-]+(?: \([^)]*\))?$/, "");
 }
 
 function waitOf(who: string): string {
