@@ -46,6 +46,9 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         launched: now.launched,
         segment_version: now.segment_version,
         collector_off_since_ns: now.collector_off_since_ns,
+        // Only of files.
+        told_until_ns: None,
+        told_by_peers: String::new(),
     })
 }
 
