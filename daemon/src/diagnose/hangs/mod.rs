@@ -10,6 +10,7 @@ mod dead;
 mod deadlock;
 mod device;
 mod errors;
+mod files;
 mod graph;
 mod hashes;
 mod host_lost;

@@ -3,6 +3,7 @@
 mod build;
 mod comes_not;
 mod ends;
+mod files;
 mod nested;
 mod order;
 mod other_calls;
