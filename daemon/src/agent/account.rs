@@ -189,7 +189,7 @@ fn delta_of_none(now: &batch::Process) -> batch::Process {
 mod tests {
     use super::*;
 
-    fn operations(numbers: std::ops::Range<u64>) -> Vec<batch::Operation> {
+    fn operations(numbers: Range<u64>) -> Vec<batch::Operation> {
         numbers.map(|seq_number| batch::Operation { seq_number, ..batch::Operation::default() }).collect()
     }
 

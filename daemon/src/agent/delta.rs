@@ -47,6 +47,9 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         segment_version: now.segment_version,
         collector_off_since_ns: now.collector_off_since_ns,
         unwatched_since_ns: None,
+        // Only of files.
+        told_until_ns: None,
+        told_by_peers: String::new(),
     })
 }
 

@@ -351,6 +351,9 @@ impl Process {
             activity: self.account.now.activity.take(),
             look: self.account.now.look.take(),
             launched: !self.run_id.is_empty(),
+            // Only of files.
+            told_until_ns: None,
+            told_by_peers: String::new(),
         };
     }
 

@@ -51,8 +51,16 @@ impl Process {
         }
     }
 
-    /// What the operating system says of it, and what it was seen to do.
+    /// What the operating system says of it, what it was seen to do, and what files and peers tell of it.
     pub(super) fn merge_doing(&mut self, told: &batch::Process, merged: &mut Merged, word: &mut Word<'_>) {
+        let until = self.told_until.max(told.told_until_ns.map(Timestamp));
+        merged.calls |= self.told_until != until;
+        self.told_until = until;
+        if !told.told_by_peers.is_empty() {
+            let said = word.names.intern(&told.told_by_peers);
+            merged.calls |= self.told_by_peers.as_ref() != Some(&said);
+            self.told_by_peers = Some(said);
+        }
         if let Some(told) = &told.activity
             && let Some(activity) = Activity::told(told, self.activity.as_ref(), word.losses)
         {

@@ -42,6 +42,8 @@ impl Model {
             segment_version: process.collector.segment_version,
             collector_off_since_ns: process.collector.off_since.map(|since| since.0),
             unwatched_since_ns: self.unwatched_since(process).map(|since| since.0),
+            told_until_ns: process.told_until.map(|until| until.0),
+            told_by_peers: process.told_by_peers.as_deref().unwrap_or_default().to_owned(),
             ..batch::Process::default()
         })
     }

@@ -37,6 +37,8 @@ pub struct Process {
     pub(super) last_returned: Option<Timestamp>,
     pub(super) activity: Option<Activity>,
     pub(super) look: Option<Arc<batch::Look>>,
+    pub(super) told_until: Option<Timestamp>,
+    pub(super) told_by_peers: Option<Name>,
     pub(super) lost_calls: Option<Timestamp>,
     pub(super) dropped: Dropped,
     /// When something was last heard of it, by our clock.
@@ -151,6 +153,8 @@ impl Process {
             last_returned: None,
             activity: None,
             look: None,
+            told_until: None,
+            told_by_peers: None,
             lost_calls: None,
             dropped: Dropped::new(),
             heard: now,
@@ -249,6 +253,18 @@ impl Process {
     #[must_use]
     pub fn look(&self) -> Option<&Arc<batch::Look>> {
         self.look.as_ref()
+    }
+
+    /// Until when files tell of it, by the clock of its host. Absent: not known, or it is not known from files.
+    #[must_use]
+    pub fn told_until(&self) -> Option<Timestamp> {
+        self.told_until
+    }
+
+    /// What others say of it because it did not speak itself, so that it can follow its name. Absent: nothing.
+    #[must_use]
+    pub fn told_by_peers(&self) -> Option<&Name> {
+        self.told_by_peers.as_ref()
     }
 
     /// Its parts of communicators, by their local id.

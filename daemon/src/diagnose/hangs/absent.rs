@@ -153,7 +153,9 @@ fn init(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) -
     let place = building.place(Place::Init { communicator });
     for (member, index) in of.members.iter().zip(0_u32..) {
         let process = sight.process(member.process);
-        let failed = member.state == MemberState::Failed || member.state == MemberState::Aborted;
+        // In files it is known that the init failed; of a torn one nobody knows whether it has ended.
+        let over = member.state == MemberState::Failed || member.state == MemberState::Aborted;
+        let failed = over && process.life != Life::Imported;
         let cannot = !lives(process.life) || words::stopped(process).is_some() || sight.is_unheard(process);
         let forming = member.state == MemberState::Forming;
         if failed || forming && cannot {

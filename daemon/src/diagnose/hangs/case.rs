@@ -34,6 +34,11 @@ impl<'s> Case<'_, 's, '_> {
         self.node(place).waiters.iter().min_by_key(|waiter| waiter.since_ours).copied()
     }
 
+    /// Since when a place is waited in. Absent: files do not say.
+    pub(super) fn began(&self, place: u32) -> Option<Timestamp> {
+        self.first_in(place).map(|first| first.since).filter(|since| since.0 > 0)
+    }
+
     /// For how long the place has been waited in, as far as is proven.
     pub(super) fn age(&self, place: u32) -> Duration {
         let ages = self.node(place).waiters.iter().map(|waiter| {
@@ -137,8 +142,9 @@ impl<'s> Case<'_, 's, '_> {
 
     /// WARN lines of the library about this communicator, of these ranks first.
     pub(super) fn warnings(&self, communicator: u32, judgement: &mut Judgement) {
-        let members = &self.sight.communicator(communicator).members;
-        let lines = members.iter().flat_map(|member| &member.warnings).take(WARNINGS);
+        let mut members: Vec<_> = self.sight.communicator(communicator).members.iter().collect();
+        members.sort_by_key(|member| judgement.culprits.binary_search(&member.process).is_err());
+        let lines = members.into_iter().flat_map(|member| &member.warnings).take(WARNINGS);
         judgement.evidence.extend(lines.map(|warning| Evidence {
             file: warning.file.to_owned(),
             line: warning.line,

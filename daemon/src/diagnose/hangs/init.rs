@@ -3,7 +3,7 @@
 use super::absent::siblings;
 use super::case::Case;
 use super::places::Place;
-use super::words;
+use super::{files, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::duration;
 
@@ -67,6 +67,9 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     if age < sight.settings.init_told || disagrees {
         return;
     }
+    if files::is_of(case, place) {
+        return files::no_end(case, place);
+    }
     let mut judgement = case.blank(FindingKind::InitStuck, Some(at.communicator()));
     judgement.began_at = case.first_in(place).map(|first| first.since);
     judgement.severity =
@@ -94,6 +97,10 @@ pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &st
     let communicator = case.sight.communicator(at.communicator());
     let ranks = unseen_ranks(communicator.n_ranks, communicator.members.iter().map(|member| member.rank));
     let names = words::ranks(&ranks);
+    if files::is_of(case, place) {
+        let they = if ranks.len() == 1 { "it has" } else { "they have" };
+        return format!("no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}");
+    }
     let is_one = ranks.len() == 1;
     if matches!(at, Place::Init { .. }) {
         let seen = communicator.members.len();

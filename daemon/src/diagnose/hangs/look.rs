@@ -12,8 +12,8 @@ use super::scene::{Life, MemberState, Scene};
 use super::sight::{Sight, is_over, lives};
 use super::verdict::{Ask, Question, Verdict};
 use super::{
-    Settings, dead, deadlock, errors, host_lost, init, kernel, mismatch, missing, p2p, sinks, standing,
-    teardown, transfer, words,
+    Settings, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
+    standing, teardown, transfer, words,
 };
 use crate::api::{FindingKind, Severity};
 
@@ -66,7 +66,7 @@ impl Judge {
         for differ in differ {
             mismatch::by_hash(&mut case, differ);
         }
-        for communicator in in_wait(&case) {
+        for communicator in in_wait(&case).into_iter().chain(files::communicators(sight)) {
             mismatch::judge(&mut case, communicator);
         }
         dead::judge(&mut case, &sorted.groups);
@@ -81,6 +81,8 @@ impl Judge {
         for place in sorted.full.iter().take(MAX_JUDGEMENTS) {
             full(&mut case, *place);
         }
+        files::failed_inits(&mut case);
+        files::unanswered(&mut case);
         let Case { mut found, mut asks, .. } = case;
         if sorted.full.len() > 1 {
             self.across_streams(sight, &mut found, &mut asks);
@@ -197,8 +199,9 @@ fn is_peace(sight: &Sight<'_, '_>) -> bool {
         let late = |since| sight.proven(process, since) >= settings.sure_after;
         let waits = process.open_calls.first().is_some_and(|open| late(open.entered_at))
             || process.forming.iter().any(|forming| late(forming.since));
+        // Files are looked at once, so closely.
         !waits
-            && process.life != Life::Killed
+            && !matches!(process.life, Life::Killed | Life::Imported)
             && (process.life != Life::Running || words::stopped(process).is_none())
     };
     let calm_member = |member: &super::scene::Member<'_>| {

@@ -4,9 +4,9 @@ use super::case::Case;
 use super::places::{self, Place};
 use super::scene::{Collector, MemberState};
 use super::sight::Blind;
-use super::sinks::{Group, Manner};
+use super::sinks::{EARLIER, Group, Manner};
 use super::verdict::Judgement;
-use super::{init, p2p, waiting, words};
+use super::{files, init, p2p, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::list;
 
@@ -15,7 +15,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     let place = case.node(group.place).place;
     let kind = kind_at(place);
     let mut judgement = case.blank(kind, Some(place.communicator()));
-    judgement.began_at = case.first_in(group.place).map(|first| first.since);
+    judgement.began_at = case.began(group.place);
     let culprits: Vec<(u32, Option<u32>, String)> =
         group.ranks.iter().map(|(process, rank)| (*process, *rank, doing(case, group, *process).1)).collect();
     case.accuse(&mut judgement, &culprits);
@@ -31,6 +31,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     }
     let unequal = p2p::unequal(case, group.place);
     judgement.details.extend(p2p::detail(case, group.place));
+    judgement.details.extend(files::how_late(case, group.place, &all));
     calls_of(case, group, &mut judgement);
     case.warnings(place.communicator(), &mut judgement);
     let number = place.number();
@@ -93,6 +94,10 @@ fn state(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str,
     let communicator = case.node(group.place).place.communicator();
     match group.manner {
         Manner::Left => left(case, process, communicator),
+        Manner::Blind(EARLIER) => {
+            let until = words::clock(it.heard_at);
+            ("earlier", format!("is told of until {until} only, so nobody knows whether it has come since"))
+        }
         Manner::Blind(_) => match sight.blind(it) {
             Some(Blind::Unheard) => {
                 let at = words::clock(it.heard_at);
@@ -139,7 +144,7 @@ fn message(
     n_victims: usize,
 ) -> String {
     let of = case.place_words(group.place);
-    let began = case.first_in(group.place).map(|first| first.since);
+    let began = case.began(group.place);
     let since = began.map(|at| format!(" since {}", words::clock(at))).unwrap_or_default();
     let waiting = words::others_wait(n_victims);
     match culprits {
@@ -165,7 +170,12 @@ fn message(
 }
 
 fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
+    let is_file = files::is_of(case, group.place);
     let Some((process, _)) = group.ranks.first() else {
+        if is_file {
+            return "Import the dumps or logs of these ranks too: one of them may be the one that all wait for."
+                .to_owned();
+        }
         return "Start all ranks under `ringscope run`, with an agent on each host, to know what they do."
             .to_owned();
     };
@@ -188,6 +198,13 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
                 "On {host}: `py-spy dump --pid {0}` says what it does, `ringscope doctor --pid {0}` whether its calls can be seen.",
                 it.pid
             )
+        }
+        (Manner::Blind(EARLIER), _) => {
+            "Import a dump of it that was written as late as the others'.".to_owned()
+        }
+        (Manner::Elsewhere, _) if is_file => {
+            "See what it did after its last call (its output, its stacks at that time): the network is not the cause."
+                .to_owned()
         }
         (Manner::Blind(0), _) => format!("See whether {host} answers and its agent runs there."),
         (Manner::Blind(_), _) => "Switch its collector on, or start it under `ringscope run`.".to_owned(),
@@ -228,6 +245,7 @@ fn already_called(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgem
 fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
     let place = case.node(group.place).place;
     let Some(number) = place.number() else { return };
+    let is_file = files::is_of(case, group.place);
     let mut lines = Vec::new();
     for (process, rank) in group.ranks.iter().take(words::NAMED) {
         let part = case.sight.parts(*process).iter().find(|(known, _)| *known == place.communicator());
@@ -235,6 +253,11 @@ fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
         let Some(made) = case.sight.calls_made(member) else { continue };
         let rank = rank.map_or_else(String::new, |rank| format!("rank {rank}: "));
         lines.push(match member.last_completed {
+            // Dumps number calls as who wrote them does.
+            _ if is_file => match made.checked_sub(1).filter(|newest| *newest > 0) {
+                Some(newest) => format!("{rank}its newest call is #{newest}"),
+                None => format!("{rank}no call so far"),
+            },
             Some(last) => {
                 format!("{rank}{made} calls made, the last one that ended is {}", words::call(&last))
             }

@@ -12,6 +12,7 @@ mod dead;
 mod deadlock;
 mod device;
 mod errors;
+mod files;
 mod found;
 mod graph;
 mod hashes;

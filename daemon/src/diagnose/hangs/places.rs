@@ -103,7 +103,7 @@ pub(super) fn waits<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>]) -> HashM
                 places.entry(place).or_default().push(Waiter { process, rank, since, since_ours, head });
             }
         };
-        for head in heads {
+        for head in heads.iter().filter(|head| !is_outdated(sight, it, head)) {
             let rank = sight.member(head.communicator, head.member).rank;
             if let Some(place) = place_of(head, rank) {
                 add(place, rank, head.since, Some(*head));
@@ -121,6 +121,17 @@ pub(super) fn can_wait(sight: &Sight<'_, '_>, process: &Process<'_>) -> bool {
     matches!(process.life, Life::Running | Life::Imported)
         && words::stopped(process).is_none()
         && !sight.is_unheard(process)
+}
+
+/// Whether others show that a call has ended since, which was open when the files of this process ended.
+fn is_outdated(sight: &Sight<'_, '_>, process: &Process<'_>, head: &Head<'_>) -> bool {
+    let Some(number) = head.operation.number.filter(|_| process.life == Life::Imported) else { return false };
+    sight.communicator(head.communicator).members.iter().any(|other| {
+        other.last_completed.is_some_and(|last| {
+            last.number.is_some_and(|ended| ended >= number)
+                && last.completed_at.is_some_and(|at| at >= process.heard_at)
+        })
+    })
 }
 
 fn place_of(head: &Head<'_>, rank: u32) -> Option<Place> {
@@ -163,7 +174,10 @@ fn called(sight: &Sight<'_, '_>, process: u32) -> Vec<(Place, u32, Timestamp)> {
         let init = Place::Init { communicator: *communicator };
         let told = places.iter().any(|(known, ..)| *known == init || matches!(known, Place::Split { .. }));
         if member.state == MemberState::Forming && !told {
-            places.push((init, member.rank, member.created_at));
+            // A log has no times: when its init began is not known.
+            let is_file = it.life == Life::Imported;
+            let since = if is_file { Timestamp(0) } else { member.created_at };
+            places.push((init, member.rank, since));
         }
     }
     places

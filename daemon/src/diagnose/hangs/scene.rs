@@ -63,7 +63,8 @@ pub struct Process<'a> {
     /// Until which moment its agent's newest reading covers it: `sent_at_ns` of the agent's newest batch, also one that
     /// does not name this process (then nothing has changed). The host's clock. 0: nobody reads it (an import).
     pub read_at: Timestamp,
-    /// When that reading came. Our clock.
+    /// When that reading came. Our clock. Of an import: until when its files tell of it, or as long as those of the
+    /// others where that is not known.
     pub heard_at: Timestamp,
     /// Calls may have been lost between the program and us: the collector or the agent dropped events of this process
     /// within the last minutes. Then what is absent proves nothing.
@@ -87,6 +88,9 @@ pub struct Process<'a> {
     pub last_returned_at: Option<Timestamp>,
     /// What it was seen to do, if somebody asked and the answer came. Also one that is minutes old.
     pub look: Option<&'a batch::Look>,
+    /// What others say of it because it did not speak itself, so that it can follow its name: "does not answer". Empty:
+    /// nothing.
+    pub told_by_peers: &'a str,
     /// Inits and splits that it is in and that are joined to no communicator yet, for they have no hash.
     pub forming: Cow<'a, [Forming<'a>]>,
 }
@@ -268,7 +272,7 @@ pub struct Signature {
     pub primitive: Primitive,
     /// Elements.
     pub count: u64,
-    /// `ncclDataType_t`.
+    /// `ncclDataType_t`, or [`NOT_TOLD`]: then neither count nor datatype is known, or ranks may give different ones.
     pub datatype: u32,
     /// `ncclRedOp_t`. Absent: the primitive has none, or not known.
     pub op: Option<u32>,
@@ -289,7 +293,7 @@ pub struct Operation {
     pub of_primitive: u64,
     /// How far it is.
     pub state: OperationState,
-    /// When it was called.
+    /// When it was called. 0, of an import only: some time before its files end.
     pub issued_at: Timestamp,
     /// When the device or the proxy first showed that it runs. Absent: not started, or nothing tells.
     pub started_at: Option<Timestamp>,
@@ -385,6 +389,9 @@ impl Process<'_> {
 
 /// From this version of the segment's layout on calls are numbered and signed.
 pub const NUMBERED: u32 = 5;
+
+/// See [`Signature::datatype`].
+pub const NOT_TOLD: u32 = u32::MAX;
 
 /// Nothing that is open for less than this is looked at closely: whoever fills a scene may spare the details.
 pub const QUIET: Duration = Duration::from_millis(800);

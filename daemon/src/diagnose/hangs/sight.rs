@@ -97,7 +97,8 @@ impl<'s, 'a> Sight<'s, 'a> {
 
     /// Until when we know of it, by our clock.
     pub(super) fn read(&self, process: &Process<'_>) -> Timestamp {
-        if process.read_at.0 == 0 { self.scene.now } else { process.heard_at }
+        let is_file = process.life == Life::Imported;
+        if process.read_at.0 == 0 && !is_file { self.scene.now } else { process.heard_at }
     }
 
     /// For how long it was in something, as far as its newest reading proves.

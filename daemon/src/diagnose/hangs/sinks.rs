@@ -20,7 +20,7 @@ pub(super) enum Manner {
     Left,
     /// It runs, and does something else.
     Elsewhere,
-    /// Nobody can say: it is not heard, not watched, or calls were lost.
+    /// Nobody can say: it is not heard, not watched, calls were lost, or its files end too early ([`EARLIER`]).
     Blind(u8),
     /// Nobody tells of it at all.
     Unseen,
@@ -76,6 +76,12 @@ pub(super) fn sort(case: &Case<'_, '_, '_>, sinks: Vec<Sink>) -> Sorted {
         let Some(place) = places.into_iter().min_by_key(|place| (key(place).is_none(), key(place))) else {
             continue;
         };
+        let manner = match who {
+            Some((process, _)) if manner == Manner::Elsewhere && ends_early(case, process, place) => {
+                Manner::Blind(EARLIER)
+            }
+            _ => manner,
+        };
         let group = groups.entry((place, manner)).or_insert_with(|| Group {
             place,
             manner,
@@ -116,6 +122,17 @@ fn manner(case: &Case<'_, '_, '_>, process: u32) -> Manner {
         },
     }
 }
+
+/// Whether the files of a process end before the others had waited for long: it may have come since.
+fn ends_early(case: &Case<'_, '_, '_>, process: u32, place: u32) -> bool {
+    let it = case.sight.process(process);
+    let first = case.first_in(place).map(|first| first.since_ours);
+    it.life == Life::Imported
+        && first.is_some_and(|first| it.heard_at.since(first) < case.sight.settings.sure_after)
+}
+
+/// The files of a process end too early to tell whether it has come.
+pub(super) const EARLIER: u8 = 3;
 
 /// The process's rank in a communicator.
 pub(super) fn rank_in(case: &Case<'_, '_, '_>, process: u32, communicator: u32) -> Option<u32> {

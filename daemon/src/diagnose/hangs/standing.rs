@@ -95,7 +95,7 @@ fn part(sight: &Sight<'_, '_>, member: &Member<'_>) -> Stand {
     if member.state == MemberState::Forming {
         return stand(Condition::Unknown, "its init has not returned yet");
     }
-    if process.segment_version < NUMBERED && lives(process.life) {
+    if process.segment_version < NUMBERED && process.life == Life::Running {
         return stand(
             Condition::Unknown,
             "its collector is too old to number calls: start it again under this version of ringscope",
@@ -113,6 +113,9 @@ fn part(sight: &Sight<'_, '_>, member: &Member<'_>) -> Stand {
     }
     let oldest = member.open.iter().find(|operation| operation.state != OperationState::Queued);
     match oldest {
+        Some(_) if process.life == Life::Imported => {
+            stand(Condition::Unknown, "a call was open when its file ended, and nothing tells how it went on")
+        }
         Some(oldest) if sight.proven(process, oldest.issued_at.max(last_end(member))) > STALE => {
             stand(Condition::Unknown, "a call has been open for a while; nothing is known to be wrong")
         }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::places::Waiter;
+use super::scene::Life;
 use super::verdict::{Ask, Judgement, Question};
-use super::{device, waiting, words};
+use super::{device, files, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::{duration, list, plural, size};
 use ringscope_wire::batch::Level;
@@ -39,29 +40,28 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option
         return;
     }
     let mut judgement = case.blank(FindingKind::TransferStalled, Some(communicator));
-    judgement.began_at = case.first_in(place).map(|first| first.since);
+    judgement.began_at = case.began(place);
     judgement.key = format!("{}/stalled", at.key());
     judgement.severity = Severity::Critical;
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     let of = case.place_words(place);
     let n = waiters.len();
+    let is_file = files::is_of(case, place);
+    let since = match case.began(place) {
+        // Until when it lasted is known of files only roughly.
+        Some(began) if is_file => format!("since {}", words::clock(began)),
+        _ => format!("for {}", duration(age)),
+    };
     let honest = match case.passed(place).len() {
-        0 => {
-            format!(
-                "all {n} ranks are in {of} with the same call for {}, and nothing moves: not the program",
-                duration(age)
-            )
-        }
+        0 => format!(
+            "all {n} ranks are in {of} with the same call {since}, and nothing moves: not the program"
+        ),
         passed => {
             let mut ranks: Vec<u32> = waiters.iter().map(|waiter| waiter.rank).collect();
             ranks.sort_unstable();
             let is = if n == 1 { "is" } else { "are" };
             let others = plural(passed, "other rank");
-            format!(
-                "{} {is} in {of} for {}, and for {others} it is over",
-                words::ranks(&ranks),
-                duration(age)
-            )
+            format!("{} {is} in {of} {since}, and for {others} it is over", words::ranks(&ranks))
         }
     };
     let usually = usual.map(|usual| format!(" (99 of 100 such calls take at most {})", duration(usual)));
@@ -80,6 +80,7 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option
                         library's WARN lines; a GPU may have failed too: `nvidia-smi`, and the kernel's log for Xid."
         .to_owned();
     judgement.details.extend(starts(&waiters));
+    judgement.details.extend(files::how_late(case, place, &[]));
     judgement.details.extend(bytes_by_hop(&sent));
     judgement.details.extend(hardware(case, &waiters));
     case.warnings(communicator, &mut judgement);
@@ -149,6 +150,9 @@ fn hop(sent: &[Sent]) -> Option<(u32, u32)> {
 }
 
 fn unknown_hop(case: &Case<'_, '_, '_>, waiters: &[Waiter<'_>], sent: &[Sent]) -> String {
+    if waiters.iter().any(|waiter| case.sight.process(waiter.process).life == Life::Imported) {
+        return "; at which hop is not known: these files do not tell it".to_owned();
+    }
     let low = waiters.iter().any(|waiter| case.sight.process(waiter.process).level != Level::Steps);
     match (sent.is_empty(), low) {
         (true, true) => "; at which hop is not known, for the level is below `steps`: it is raised now, which may show it \

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::places::Place;
+use super::scene::Life;
 use super::sinks::{Group, Manner};
 use super::verdict::Judgement;
 use crate::api::{Detail, FindingKind, Severity};
@@ -22,7 +23,10 @@ pub(super) fn tell(
         return;
     }
     let knows = group.manner == Manner::Elsewhere || group.manner == Manner::Unseen && limits.is_init;
+    // Of files that do not say since when, nobody knows for how long.
+    let knows_since = case.began(group.place).is_some();
     judgement.severity = match age {
+        _ if !knows_since => Severity::Warning,
         age if knows && age >= limits.critical => Severity::Critical,
         age if age >= limits.warning => Severity::Warning,
         _ => Severity::Info,
@@ -40,7 +44,7 @@ pub(super) fn tell(
     }
     let found = case.tell(judgement, false);
     found.number = number;
-    if knows && !limits.is_init {
+    if knows && knows_since && !limits.is_init {
         found.innocent = Some(age);
     }
 }
@@ -88,6 +92,12 @@ pub(super) fn usual(case: &Case<'_, '_, '_>, place: u32) -> Option<Duration> {
 fn is_starting(case: &Case<'_, '_, '_>, group: &Group) -> bool {
     group.ranks.iter().any(|(process, _)| {
         let parts = case.sight.parts(*process);
-        parts.iter().all(|(communicator, at)| case.sight.member(*communicator, *at).last_completed.is_none())
+        let is_file = case.sight.process(*process).life == Life::Imported;
+        parts.iter().all(|(communicator, at)| {
+            let member = case.sight.member(*communicator, *at);
+            // Files may not tell of what has ended, but how many calls there were.
+            let has_called = is_file && member.calls.is_some_and(|calls| calls.made > 1);
+            member.last_completed.is_none() && !has_called
+        })
     })
 }

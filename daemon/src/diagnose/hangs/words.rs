@@ -2,7 +2,7 @@
 
 use ringscope_wire::{Datatype, Primitive, batch};
 
-use super::scene::{Communicator, Life, Operation, Process, Signature};
+use super::scene::{Communicator, Life, NOT_TOLD, Operation, Process, Signature};
 use super::sight::Sight;
 use crate::api::Culprit;
 use crate::clock::Timestamp;
@@ -21,7 +21,13 @@ pub(super) fn who(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>) -> Str
         (true, Some(global)) if Some(global) != number => format!(", global rank {global}"),
         _ => String::new(),
     };
-    format!("{name} ({host}, pid {}{also})", it.pid)
+    // Dumps do not tell the number of a process, and of some the host is not known but by its rank.
+    let place = match (it.pid, host.starts_with("rank-")) {
+        (0, true) => also.trim_start_matches(", ").to_owned(),
+        (0, false) => format!("{host}{also}"),
+        (pid, _) => format!("{host}, pid {pid}{also}"),
+    };
+    if place.is_empty() { name } else { format!("{name} ({place})") }
 }
 
 /// The culprit as the API has it.
@@ -29,7 +35,7 @@ pub(super) fn culprit(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>, do
     let it = sight.process(process);
     Culprit {
         host: sight.host_name(it).to_owned(),
-        pid: Some(it.pid),
+        pid: Some(it.pid).filter(|pid| *pid > 0),
         rank,
         global_rank: it.global_rank,
         doing,
@@ -57,6 +63,9 @@ pub(super) fn call(operation: &Operation) -> String {
 
 /// "all_reduce of 1024 float32 (sum)", "broadcast of 16 int64 from rank 0".
 pub(super) fn signature(signature: &Signature) -> String {
+    if signature.datatype == NOT_TOLD {
+        return signature.primitive.to_string();
+    }
     let datatype = u8::try_from(signature.datatype).map_or("unknown", |datatype| Datatype(datatype).label());
     let op = signature.op.map(|op| format!(" ({})", reduction(op))).unwrap_or_default();
     let peer = signature.peer.map(|peer| match signature.primitive {
@@ -157,9 +166,15 @@ pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, Strin
         let (since, calls) = (clock(since), plural(calls, "call"));
         return ("group_open", format!("is inside ncclGroupStart since {since}, {calls} queued"));
     }
+    if !it.told_by_peers.is_empty() {
+        return ("unanswered", it.told_by_peers.to_owned());
+    }
     if let Some((comm_index, operation)) = sight.newest_head(process) {
         let of = comm(&sight.scene.communicators[comm_index as usize]);
         return ("elsewhere", format!("is in {} of {of}, which goes on", call(operation)));
+    }
+    if it.life == Life::Imported {
+        return ("not_come", "has not come".to_owned());
     }
     if it.last_returned_at.is_none() && !it.calls_seen {
         return ("never_called", "has not called the library so far".to_owned());

@@ -110,7 +110,7 @@ impl Jobs {
         now: Timestamp,
     ) -> Option<Look> {
         let name = job.0;
-        if now < self.held_until && model.n_unheard(name) > 0 {
+        if now < self.held_until && model.n_unheard(name) > 0 || is_only_stored(model, job.1) {
             return None;
         }
         let watched = self.watched.entry(Arc::clone(name)).or_insert_with(|| {
@@ -178,6 +178,13 @@ fn may_change(model: &Model, job: &Job, judged: Timestamp, now: Timestamp) -> bo
         ProcessState::Imported => process.heard() >= judged,
         _ => process.ended().is_none_or(|ended| now.since(ended) < OVER_AFTER || process.heard() >= judged),
     })
+}
+
+/// Whether the job came from files that an earlier daemon read. Not all that they said is stored, and nobody will say it
+/// again: what was found then goes on to hold.
+fn is_only_stored(model: &Model, job: &Job) -> bool {
+    job.processes(model)
+        .all(|process| process.state() == ProcessState::Imported && model.agent_of(process).is_none())
 }
 
 /// Time between two looks at a job of so many processes that are not the tick's: so that looks at a large one take a

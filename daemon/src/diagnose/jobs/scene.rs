@@ -31,6 +31,7 @@ pub(super) fn take<'a>(
     hardware: &Hardware<'_>,
     now: Timestamp,
 ) -> Taken<'a> {
+    let now = moment(model, job, now);
     let told_of = |known: &'a model::Communicator| {
         let ranks: Vec<RankRef<'a>> = known.ranks(model).collect();
         let is_told = match known.state_of(ranks.iter().copied()) {
@@ -65,6 +66,18 @@ pub(super) fn take<'a>(
         taken.tell_communicator(model, known, &ranks, &places);
     }
     taken
+}
+
+/// The moment that is judged: of a job that is known from files alone the newest one that they tell.
+fn moment(model: &Model, job: &Job, now: Timestamp) -> Timestamp {
+    let mut newest = Timestamp(0);
+    for process in job.processes(model) {
+        if process.state() != ProcessState::Imported {
+            return now;
+        }
+        newest = newest.max(process.told_until().unwrap_or_default());
+    }
+    if newest == Timestamp(0) { now } else { newest.min(now) }
 }
 
 /// Where what stands in the scene.
@@ -102,7 +115,7 @@ impl<'a> Taken<'a> {
             host.heard_at = host.heard_at.max(Some(heard).filter(|_| process.is_living()));
         }
         let (read_at, heard_at) = match model.reading(process) {
-            _ if is_imported => (Timestamp(0), heard),
+            _ if is_imported => (Timestamp(0), process.told_until().unwrap_or(self.scene.now)),
             Some(reading) => (reading.read_at, reading.at),
             None => (heard, heard),
         };
@@ -134,6 +147,7 @@ impl<'a> Taken<'a> {
             open_calls: open_calls(process, places),
             last_returned_at: process.last_returned(),
             look: process.look().map(|look| &**look),
+            told_by_peers: process.told_by_peers().map_or("", |said| said),
             forming: forming(process, model, places),
         });
     }
@@ -153,7 +167,8 @@ impl<'a> Taken<'a> {
         let ranks: Vec<(RankRef<'a>, u32, &scene::Process<'a>)> = ranks.iter().filter_map(told).collect();
         let is_suspect = ranks.iter().any(|(rank, _, process)| {
             let is_long = |since: Timestamp| process.age(since, self.scene.now) >= QUIET;
-            rank.ended().is_some()
+            process.life == Life::Imported
+                || rank.ended().is_some()
                 || rank.facts.error.is_some()
                 || rank.local.in_flight().first().is_some_and(|open| is_long(Timestamp(open.issued_at_ns)))
                 || process.open_calls.iter().any(|call| call.communicator == at && is_long(call.entered_at))

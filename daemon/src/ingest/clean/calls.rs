@@ -13,6 +13,7 @@ pub(super) fn clean(batch: &mut Batch) {
 }
 
 fn process(process: &mut Process) {
+    line(&mut process.told_by_peers);
     process.open_calls.iter_mut().for_each(|call| line(&mut call.function));
     for communicator in &mut process.communicators {
         line(&mut communicator.error_function);

@@ -366,6 +366,7 @@ fn imported_files_are_judged_at_once() {
         process.life = Life::Imported;
         process.read_at = at(-1e6);
         process.read_at.0 = 0;
+        process.heard_at = at(1800.0);
         process.activity = None;
     }
     for rank in 0..3 {

@@ -4,6 +4,7 @@ mod build;
 mod comes_not;
 mod dead;
 mod ends;
+mod files;
 mod nested;
 mod order;
 mod other_calls;
