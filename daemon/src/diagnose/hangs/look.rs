@@ -83,6 +83,7 @@ impl Judge {
         for place in sorted.full.iter().take(MAX_JUDGEMENTS) {
             full(&mut case, *place);
         }
+        p2p::completed(&mut case);
         let Case { mut found, mut asks, .. } = case;
         if sorted.full.len() > 1 {
             self.across_streams(sight, &mut found, &mut asks);
