@@ -59,12 +59,22 @@ impl Daemon {
     /// The open incidents of a job.
     pub(crate) async fn incidents(&self, job: &str) -> Result<Vec<Incident>, String> {
         let path = format!("incidents?state=firing&job={job}");
-        self.client.list(&path).await.map_err(|error| error.to_string())
+        self.client.list(&path).await.map_err(|error| self.with_log(&error))
     }
 
     /// The findings of a job that fire.
     pub(crate) async fn firing(&self, job: &str) -> Result<Vec<Finding>, String> {
-        self.client.list(&format!("findings?state=firing&job={job}")).await.map_err(|error| error.to_string())
+        let path = format!("findings?state=firing&job={job}");
+        self.client.list(&path).await.map_err(|error| self.with_log(&error))
+    }
+
+    /// An error, and what the daemon said last.
+    fn with_log(&self, error: &impl ToString) -> String {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let log = std::fs::read_to_string(self.dir.join("serve.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n  ");
+        format!("{}\nthe daemon's process: {state}\nthe end of its log:\n  {last}", error.to_string())
     }
 }
 
@@ -76,6 +86,9 @@ impl Drop for Daemon {
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
+
+/// Lines of the daemon's log that are shown with an error.
+const LOG_LINES: usize = 20;
 
 fn free_port() -> std::io::Result<u16> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())

@@ -235,14 +235,37 @@ fn split(sight: &Sight<'_, '_>, building: &mut Building<'_>, at: usize, parent: 
             came_out[member.process as usize] |= created >= first;
         }
     }
+    let mut late: Vec<(u32, &Member<'_>)> = Vec::new();
     for (member, index) in sight.communicator(parent).members.iter().zip(0_u32..) {
         let process = sight.process(member.process);
         let knows = is_in.binary_search(&member.process).is_ok() && lives(process.life);
         if !knows && !came_out[member.process as usize] {
-            let node = awaited(sight, building, parent, index);
-            building.wait(place, node);
+            late.push((index, member));
         }
     }
+    if let Some(left_out) = left_out(sight, parent, &is_in) {
+        // Whom a shrink leaves out it does not wait for; as a rule these are gone.
+        let is_there =
+            |member: &Member<'_>| !is_over(member.state) && lives(sight.process(member.process).life);
+        let gone = late.iter().filter(|(_, member)| !is_there(member)).count();
+        if late.len() == left_out {
+            late.clear();
+        } else if gone == left_out {
+            late.retain(|(_, member)| is_there(member));
+        }
+    }
+    for (index, _) in late {
+        let node = awaited(sight, building, parent, index);
+        building.wait(place, node);
+    }
+}
+
+/// How many ranks those who shrink a communicator leave out. `None`: it is not shrunk, or nobody says it.
+fn left_out(sight: &Sight<'_, '_>, parent: u32, is_in: &[u32]) -> Option<usize> {
+    let mut forming = is_in.iter().flat_map(|process| sight.process(*process).forming.iter());
+    let shrink =
+        forming.find(|one| one.parent == Some(parent) && one.function.ends_with("ncclCommShrink"))?;
+    sight.communicator(parent).n_ranks.checked_sub(shrink.n_ranks?).map(|ranks| ranks as usize)
 }
 
 /// A destroy waits for the ranks that still use the communicator.

@@ -83,6 +83,7 @@ impl Judge {
         }
         files::failed_inits(&mut case);
         files::unanswered(&mut case);
+        p2p::completed(&mut case);
         let Case { mut found, mut asks, .. } = case;
         if sorted.full.len() > 1 {
             self.across_streams(sight, &mut found, &mut asks);

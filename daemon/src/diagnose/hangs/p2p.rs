@@ -1,10 +1,13 @@
 //! Sends without their receives, receives without their sends, and pairs of other sizes.
 
+use std::collections::BTreeMap;
+
 use ringscope_wire::Primitive;
 
 use super::case::Case;
+use super::found::Found;
 use super::places::Place;
-use super::scene::Member;
+use super::scene::{Member, Pair};
 use super::sight::is_called;
 use super::verdict::{Ask, Question};
 use super::words;
@@ -132,6 +135,68 @@ pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
         && !is_queued(to)
 }
 
+/// Pairs of ranks that have made as many calls, of which the sizes differed: NCCL lets some of these pass, with wrong data.
+/// Told of as long as somebody's calls by peer are told, which is where a transfer was slow.
+pub(super) fn completed(case: &mut Case<'_, '_, '_>) {
+    let sight = case.sight;
+    for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
+        let mut sent: BTreeMap<(u32, u32), Pair> = BTreeMap::new();
+        for member in communicator.members.iter().filter(|member| sight.queued(member).is_none()) {
+            let sends = member.pairs.iter().filter(|pair| pair.is_send);
+            sent.extend(sends.map(|pair| ((member.rank, pair.peer), *pair)));
+        }
+        for member in communicator.members.iter().filter(|member| sight.queued(member).is_none()) {
+            for received in member.pairs.iter().filter(|pair| !pair.is_send) {
+                let Some(sent) = sent.get(&(received.peer, member.rank)) else { continue };
+                // At as many calls both are of the same moment, whenever each was read.
+                if sent.calls == received.calls && sent.hash != received.hash && sent.bytes != received.bytes
+                {
+                    passed(case, index, (received.peer, member.rank), (sent, received));
+                }
+            }
+        }
+    }
+}
+
+fn passed(
+    case: &mut Case<'_, '_, '_>,
+    communicator: u32,
+    (from, to): (u32, u32),
+    (sent, received): (&Pair, &Pair),
+) {
+    let sight = case.sight;
+    let key = format!("pair/{from}-{to}/");
+    let is_told = |found: &Found| {
+        let known = &found.judgement;
+        known.kind == FindingKind::P2pUnmatched
+            && known.communicator == Some(communicator)
+            && known.key.starts_with(&key)
+    };
+    let sides = sight.by_rank(communicator, from).zip(sight.by_rank(communicator, to));
+    let Some((sender, receiver)) = sides.filter(|_| !case.found.iter().any(is_told)) else { return };
+    let sender = sight.member(communicator, sender).process;
+    let receiver = sight.member(communicator, receiver).process;
+    let mut judgement = case.blank(FindingKind::P2pUnmatched, Some(communicator));
+    let doing = [
+        (sender, Some(from), format!("has sent {} bytes to rank {to}", sent.bytes)),
+        (receiver, Some(to), format!("has received {} bytes from rank {from}", received.bytes)),
+    ];
+    case.accuse(&mut judgement, &doing);
+    judgement.severity = Severity::Warning;
+    judgement.cause = "size";
+    judgement.key = format!("{key}sizes");
+    judgement.message = format!(
+        "{} has sent {} bytes to {} in {} calls, and that one has received {} in as many: what came may be wrong",
+        words::who(sight, sender, Some(from)),
+        sent.bytes,
+        words::who(sight, receiver, Some(to)),
+        sent.calls,
+        received.bytes
+    );
+    judgement.advice = "Give both sides the same count and datatype.".to_owned();
+    case.tell(judgement, true);
+}
+
 fn amount(operation: &super::scene::Operation) -> String {
     let signature = words::signature(&operation.signature);
     signature
@@ -167,7 +232,7 @@ fn pairs(case: &Case<'_, '_, '_>, communicator: u32, from: u32, to: u32) -> Opti
     };
     let sent = of(member(from)?, true, to)?;
     let received = of(member(to)?, false, from)?;
-    let line = |rank: u32, verb: &str, pair: super::scene::Pair| {
+    let line = |rank: u32, verb: &str, pair: Pair| {
         format!("rank {rank} has called {verb} {} times, {} bytes", pair.calls, pair.bytes)
     };
     Some(Detail {

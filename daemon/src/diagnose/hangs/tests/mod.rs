@@ -1,5 +1,6 @@
 //! Scenes in which each kind has to be found, and healthy ones that look like them.
 
+mod born;
 mod build;
 mod comes_not;
 mod dead;

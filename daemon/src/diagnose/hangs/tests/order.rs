@@ -339,3 +339,26 @@ fn one_rank_that_has_not_come_is_one() {
         only(&verdict).message
     );
 }
+
+#[test]
+fn sizes_that_differed_are_told_though_the_transfer_has_ended() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "", &[0, 1, 2, 3]);
+    world.enter(comm, [2]);
+    let pair = |is_send, peer, bytes| Pair { is_send, peer, calls: 4, bytes, hash: bytes };
+    world.member(comm, 0).pairs = Cow::Owned(vec![pair(true, 1, 3_000), pair(true, 3, 500)]);
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(false, 0, 4_000)]);
+    world.member(comm, 3).pairs = Cow::Owned(vec![pair(false, 0, 500)]);
+    let verdict = world.until(2);
+    let of_pair = &verdict.judgements[0];
+    assert_eq!((of_pair.kind, of_pair.severity), (FindingKind::P2pUnmatched, Severity::Warning));
+    assert_eq!((of_pair.cause, &of_pair.culprits[..]), ("size", &[0, 1][..]));
+    assert_eq!(
+        of_pair.message,
+        "rank 0 (host-0, pid 4000) has sent 3000 bytes to rank 1 (host-0, pid 4001) in 4 calls, and that one has received \
+         4000 in as many: what came may be wrong"
+    );
+    // One call further the receiver has merely made one more.
+    world.member(comm, 1).pairs = Cow::Owned(vec![Pair { calls: 5, ..pair(false, 0, 5_000) }]);
+    assert!(!world.look(3.0).judgements.iter().any(|one| one.kind == FindingKind::P2pUnmatched));
+}
