@@ -18,7 +18,7 @@ use ringscope_daemon::clock;
 use rustix::fs::{FileType, Mode, mknodat};
 
 use common::stage::{Process, RINGSCOPE, Stage};
-use common::{PATIENCE, eventually, eventually_within};
+use common::{PATIENCE, eventually, eventually_within, free_port};
 
 const N_RANKS: usize = 4;
 const RANKS_PER_HOST: usize = 2;
@@ -50,7 +50,37 @@ fn data(stage: &Stage) -> (PathBuf, File) {
     (folder, writer)
 }
 
-fn start(stage: &Stage, data: &Path) -> Vec<Process> {
+/// How a rank is started, on its data and in a folder that all ranks see.
+struct Program {
+    python: &'static str,
+    script: &'static str,
+    environment: Vec<(&'static str, String)>,
+}
+
+fn plain() -> Program {
+    Program { python: "python3", script: "plain.py", environment: Vec::new() }
+}
+
+/// With PyTorch, where an interpreter has it: what the person uses, else Debian's.
+fn with_torch() -> Option<Program> {
+    let has_it = |python: &&str| {
+        let mut import = Command::new(python);
+        import.args(["-c", "import numpy, torch"]).stdout(Stdio::null()).stderr(Stdio::null());
+        import.status().is_ok_and(|status| status.success())
+    };
+    let python = ["python3", "/usr/bin/python3"].into_iter().find(has_it)?;
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/python");
+    let environment = vec![
+        ("PYTHONPATH", package.display().to_string()),
+        ("MASTER_ADDR", "127.0.0.1".to_owned()),
+        ("MASTER_PORT", free_port().to_string()),
+        ("RSUM_SECRET", "loader".to_owned()),
+        ("OMP_NUM_THREADS", "1".to_owned()),
+    ];
+    Some(Program { python, script: "with_torch.py", environment })
+}
+
+fn start(stage: &Stage, program: &Program, data: &Path) -> Vec<Process> {
     let meet = stage.dir.0.join("meet");
     let jobs = stage.dir.0.join("jobs");
     std::fs::create_dir_all(&meet).unwrap();
@@ -60,14 +90,14 @@ fn start(stage: &Stage, data: &Path) -> Vec<Process> {
     let rank = |rank: usize| {
         let mut command = Command::new(RINGSCOPE);
         command.args(["run", "--job", "loader", "--dir"]).arg(&stage.segment_dir.0);
-        command.arg("--cache-dir").arg(&installation.cache_dir).args(["--", "python3"]);
-        command.arg(example().join("plain.py")).arg(data).arg(&meet);
+        command.arg("--cache-dir").arg(&installation.cache_dir).args(["--", program.python]);
+        command.arg(example().join(program.script)).arg(data).arg("--meet").arg(&meet);
         command.env("RANK", rank.to_string()).env("WORLD_SIZE", N_RANKS.to_string());
         command.env("LOCAL_RANK", (rank % RANKS_PER_HOST).to_string());
         command.env("RSCCL_LIBRARY", &installation.engine).env("PYTHONDONTWRITEBYTECODE", "1");
         // As NCCL does, the engine waits for ever.
         command.env("RSCCL_SILENT_FAULTS", "1");
-        command.envs(hosts[rank / RANKS_PER_HOST].environment());
+        command.envs(hosts[rank / RANKS_PER_HOST].environment()).envs(program.environment.iter().cloned());
         Process::start(&mut command, &jobs.join(format!("rank-{rank}.stderr")))
     };
     (0..N_RANKS).map(rank).collect()
@@ -93,14 +123,31 @@ fn line() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rank_that_waits_for_data_is_named_with_the_line_and_the_file() {
-    let stage = Stage::new("loader");
+    check("loader", &plain()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_is_one_that_waits_in_the_data_loader_of_torch() {
+    match with_torch() {
+        Some(program) => check("loader-torch", &program).await,
+        // Past the test's captured output: nobody should take this for a success.
+        None => writeln!(
+            std::io::stderr(),
+            "SKIPPED: no PyTorch; apt-get install -y --no-install-recommends python3-numpy python3-torch"
+        )
+        .unwrap(),
+    }
+}
+
+async fn check(name: &str, program: &Program) {
+    let stage = Stage::new(name);
     let mut daemon = stage.serve(true);
     let client = stage.client();
     let (data, mut pipe) = data(&stage);
     // As many as fit into a pipe at most; which number it is must not matter.
     let steps = 3 + usize::try_from(clock::now().0 % 10).unwrap();
     pipe.write_all(&vec![1; steps * BATCH]).unwrap();
-    let ranks = start(&stage, &data);
+    let ranks = start(&stage, program, &data);
 
     let incident = eventually_within(UNTIL_TOLD, &format!("it is named; {}", stage.words()), async || {
         told(&client).await

@@ -1,14 +1,15 @@
-"""A rank of a job in Python alone: it takes a batch from its loader, and all ranks sum what they made of theirs.
+r"""A rank of a job in Python alone: it takes a batch from its loader, and all ranks sum what they made of theirs.
 
-    RANK=0 WORLD_SIZE=4 RSCCL_LIBRARY=target/debug/librsccl.so ringscope run --job loader -- python3 plain.py DATA MEET
+    RANK=0 WORLD_SIZE=4 RSCCL_LIBRARY=target/debug/librsccl.so \
+        ringscope run --job loader -- python3 plain.py DATA --meet FOLDER
 
-DATA has a file rank-R for each rank, MEET is an empty folder that all ranks see. It ends when a file does.
+DATA has a file rank-R for each rank, FOLDER is an empty one that all ranks see. It ends when a file does.
 """
 
+import argparse
 import array
 import ctypes
 import os
-import sys
 import time
 from ctypes import byref, c_int, c_size_t, c_void_p
 from pathlib import Path
@@ -67,10 +68,13 @@ class Communicator:
 
 def main():
     rank, n_ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    data, meet = (Path(argument) for argument in sys.argv[1:3])
-    world = Communicator(rank, n_ranks, meet)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder with a file rank-R for each rank")
+    parser.add_argument("--meet", type=Path, required=True, help="empty folder that all ranks see")
+    arguments = parser.parse_args()
+    world = Communicator(rank, n_ranks, arguments.meet)
     steps = 0
-    for batch in Loader(data / f"rank-{rank}", BATCH_BYTES):
+    for batch in Loader(arguments.data / f"rank-{rank}", BATCH_BYTES):
         gradients = array.array("f", [sum(batch) / len(batch)] * 1024)
         world.all_reduce(gradients)
         steps += 1

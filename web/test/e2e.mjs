@@ -253,7 +253,7 @@ const HANG = {
     await titled(page, /^◆ host-1/);
     await page.click("#incidents .message a");
     await goesTo(page, new RegExp(`#/incidents/${encodeURIComponent(incident.id)}$`));
-    await says(page, ".page-head", line);
+    await says(page, ".page-head h2", line);
     await says(page, "#culprit", /^Who: rank 3 on host-1.*is in loader\.py:\d+/);
     await counts(page, ".waits .role-culprit", 1);
     await counts(page, ".waits .wait-link", 3);

@@ -13,7 +13,8 @@ export async function pagesOf(url) {
   const job = finding?.job || jobs[0]?.id;
   const inUse = communicators.filter((one) => one.state !== "ended");
   const comm = communicators.find((one) => one.id === finding?.comm) ?? largest(inUse) ?? communicators[0];
-  const host = finding?.host ?? hosts[0]?.host;
+  // Open ones come first, the worst in front.
+  const host = (incidents[0]?.host || finding?.host) ?? hosts[0]?.host;
   const pages = { overview: "#/", jobs: "#/jobs" };
   if (job) pages.job = `#/jobs/${encodeURIComponent(job)}`;
   if (comm) {
@@ -25,7 +26,6 @@ export async function pagesOf(url) {
   pages.hosts = "#/hosts";
   if (host) pages.host = `#/hosts/${encodeURIComponent(host)}`;
   pages.incidents = "#/incidents";
-  // Open ones come first, the worst in front.
   if (incidents[0]) pages.incident = `#/incidents/${encodeURIComponent(incidents[0].id)}`;
   pages.findings = "#/findings";
   if (finding) pages.finding = `#/findings?id=${encodeURIComponent(finding.id)}`;

@@ -14,6 +14,7 @@ import { AWAY, HANGS, PROXIES } from "./screens-hangs.mjs";
 const WIDTHS = [1440, 390];
 /** What is below is not in the picture. */
 const HEIGHT_MAX = 3000;
+const SETTLES_MS = 1_000;
 /** For the curves to be worth looking at. */
 const HISTORY_MS = 60_000;
 
@@ -97,9 +98,15 @@ async function shootAll(stage, { url, pages: known, before, after }) {
       const options = { width, height: width < 500 ? 844 : 900, dark: theme === "dark", url: `${url}/` };
       const { page, close } = await openPage(browser, options);
       for (const [name, hash] of pages) {
-        if (before === undefined) await page.goto(`${url}/${hash}`);
-        else await before(page, name);
-        await still(page);
+        if (!isWanted({ stage, page: name, width, theme })) continue;
+        if (before === undefined) {
+          await page.goto(`${url}/${hash}`);
+          await still(page);
+        } else {
+          await before(page, name);
+          // What was still being asked for then is never answered.
+          await page.waitForTimeout(SETTLES_MS);
+        }
         const file = join(stage, `${name}-${width}-${theme}.png`);
         await page.screenshot({ path: join(outdir, file), fullPage: true, clip: await clip(page, width) });
         shots.push({ stage, name, width, theme, file });
@@ -109,6 +116,11 @@ async function shootAll(stage, { url, pages: known, before, after }) {
       say(`${stage}: ${pages.length} pages, ${width} px, ${theme}: ${seconds(began)} s`);
     }
   }
+}
+
+/** For docs/ no others are taken. */
+function isWanted(shot) {
+  return !forDocs || DOCS.some((one) => Object.entries(shot).every(([key, value]) => one[key] === value));
 }
 
 async function clip(page, width) {

@@ -75,8 +75,8 @@ export function membersOf(incident: Incident, { n_ranks: n, ranks }: Pick<Commun
   };
   const others = ranks.filter((one) => !isCulprit(one.rank) && one.state !== "killed");
   const hung = others.filter((one) => one.standing.condition === "hung");
-  // Of a wait that may be healthy nobody is said to hang; then all wait, or nobody knows who.
-  const waiting = new Set((hung.length === 0 && incident.n_victims === others.length ? others : hung).map((one) => one.rank));
+  // Of a wait that may be healthy nobody is said to hang, and who was told of a death has failed: where all wait, all do.
+  const waiting = new Set((incident.n_victims === others.length ? others : hung).map((one) => one.rank));
   return Array.from({ length: size }, (_, rank) => {
     const one = known.get(rank);
     const host = one?.host ?? hostOf.get(rank) ?? (areLate && lateHosts.size === 1 ? late[0]!.host : undefined);
