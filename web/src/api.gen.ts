@@ -174,9 +174,9 @@ export type Dimension = "world" | "data" | "tensor" | "pipeline" | "expert" | "c
 export type Evidence = {
   /** Path of the log on the host where it was read. */
   file: string;
-  /** Number of the line, counting from 1. */
+  /** Number of the line, counting from 1. 0: the file has no lines, as a dump. */
   line: number;
-  /** The line, cut. */
+  /** The line, cut; or what is there instead of one. */
   text: string;
 };
 

@@ -10,6 +10,7 @@ use super::draft::{Claim, Draft, Part};
 use super::flight::{Dump, Group};
 use super::gathered::Gathered;
 use super::inspector;
+use super::observe::ranks;
 use super::ras::{MissingRank, RasCommunicator, RasRank};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::NOT_TOLD;
@@ -67,6 +68,9 @@ fn ras(
 ) {
     let Some(comm_hash) = inspector::hash(&communicator.hash) else { return };
     let told = Counts::of(&gathered.ras, communicator);
+    let has_errors = communicator.ranks.iter().any(|rank| rank.status.async_error != 0);
+    let matters = told.wait.is_some() || has_errors || !communicator.missing_ranks.is_empty();
+    let mut said = (matters && told.is_newest).then(|| in_words(communicator));
     for rank in &communicator.ranks {
         let who = Who { host: &rank.host, pid: rank.pid, rank: rank.rank };
         let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
@@ -78,8 +82,8 @@ fn ras(
         if let Some(wait) = told.wait.filter(|wait| counts::total(rank) > wait.number) {
             waits(&mut part, wait);
         }
-        if told.wait.is_some() || rank.status.async_error != 0 {
-            part.proof(file, 0, in_words(rank));
+        if let Some(said) = said.take() {
+            part.proof(file, 0, said);
         }
     }
     for missing in &communicator.missing_ranks {
@@ -87,7 +91,9 @@ fn ras(
         let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
         part.told_until(at);
         part.told_by_peers(why_missing(missing));
-        part.proof(file, 0, format!("missing_ranks: rank {}, {}", missing.rank, why_missing(missing)));
+        if let Some(said) = said.take() {
+            part.proof(file, 0, said);
+        }
     }
 }
 
@@ -158,15 +164,27 @@ fn waits(part: &mut Part<'_>, wait: Wait) {
     });
 }
 
-fn in_words(rank: &RasRank) -> String {
-    let counts = rank.collective_counts.iter().filter(|(_, count)| **count > 0);
-    let counts: Vec<String> = counts.map(|(name, count)| format!("{name} {count}")).collect();
-    let counts = if counts.is_empty() { "no collective".to_owned() } else { counts.join(", ") };
-    let error = match rank.status.async_error {
-        0 => String::new(),
-        error => format!("; async_error {error}"),
-    };
-    format!("rank {}: {counts}{error}", rank.rank)
+/// The answer in one line: who has which counts, the fewest ranks first, who has an error, and who is missing.
+fn in_words(communicator: &RasCommunicator) -> String {
+    let mut by_counts: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let mut by_error: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for rank in &communicator.ranks {
+        let counts = rank.collective_counts.iter().filter(|(_, count)| **count > 0);
+        let counts: Vec<String> = counts.map(|(name, count)| format!("{name} {count}")).collect();
+        let counts = if counts.is_empty() { "no collective".to_owned() } else { counts.join(", ") };
+        by_counts.entry(counts).or_default().push(rank.rank);
+        if rank.status.async_error != 0 {
+            let error = format!("async_error {}", rank.status.async_error);
+            by_error.entry(error).or_default().push(rank.rank);
+        }
+    }
+    let mut by_counts: Vec<(String, Vec<u32>)> = by_counts.into_iter().collect();
+    by_counts.sort_by_key(|(_, members)| members.len());
+    let missing: Vec<u32> = communicator.missing_ranks.iter().map(|missing| missing.rank).collect();
+    let missing = Some(("missing_ranks".to_owned(), missing)).filter(|(_, missing)| !missing.is_empty());
+    let all = by_error.into_iter().chain(missing).chain(by_counts);
+    let words: Vec<String> = all.map(|(what, members)| format!("{what}: {}", ranks(&members))).collect();
+    words.join("; ")
 }
 
 fn why_missing(missing: &MissingRank) -> &'static str {

@@ -22,7 +22,7 @@ fn who_is_missing_and_who_failed_is_judged() {
             "critical rank_missing Rank 3 (10.0.0.2, pid 201) is missing: its peers consider it dead; 3 others use",
             "critical async_error Rank 1 (10.0.0.1, pid 101) got ncclRemoteError from the library in",
             "Who got what: ncclRemoteError: rank 1",
-            "rank 1: AllReduce 17, Broadcast 1; async_error 6",
+            "async_error 6: rank 1; missing_ranks: rank 3; AllReduce 16, Broadcast 1: rank 2; AllReduce 17",
             "What to do: See whether the process still runs on 10.0.0.2",
             "rank 2 issued AllReduce 16 times, the others 17. One apart may be what was called",
         ],
@@ -68,7 +68,7 @@ fn counts_one_apart_alarm_only_if_they_stand_still() {
         &[
             "critical rank_missing Rank 2 (10.0.0.2, pid 200) has not come; 2 others wait for it in all_reduce #17 of",
             "since 12:00:00 UTC",
-            "rank 2: AllReduce 16, Broadcast 1",
+            "AllReduce 16, Broadcast 1: rank 2; AllReduce 17, Broadcast 1: ranks 0 and 1",
         ],
     );
     // Written at one moment, as copies are: for how long they wait is not known.
