@@ -174,9 +174,9 @@ export type Dimension = "world" | "data" | "tensor" | "pipeline" | "expert" | "c
 export type Evidence = {
   /** Path of the log on the host where it was read. */
   file: string;
-  /** Number of the line, counting from 1. */
+  /** Number of the line, counting from 1. 0: the file has no lines, as a dump. */
   line: number;
-  /** The line, cut. */
+  /** The line, cut; or what is there instead of one. */
   text: string;
 };
 
@@ -441,7 +441,7 @@ export type Import = {
   job: string;
   /** What is missing for a full picture, and how to get it. */
   lacks: (string)[];
-  /** What the files say by themselves, worst first: ranks that are missing, or have not joined. */
+  /** What the files say beside that, worst first: what the rules of a live job cannot take up. */
   observations: (Observation)[];
   /** In one word. */
   verdict: Verdict;
@@ -738,7 +738,7 @@ export type NodeSearch = {
 
 /** Something that the files say by themselves. */
 export type Observation = {
-  /** One word what: `not_joined`, `mismatch`, `pending`, `rank_missing`, `async_error`, `counts_differ`, `init_incomplete`. */
+  /** One word what: `init_incomplete`, `counts_differ`, `library_warned`, `topology`, `graph_search`. */
   kind: string;
   /** In words for an operator. */
   message: string;

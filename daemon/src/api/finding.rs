@@ -116,9 +116,9 @@ pub struct Detail {
 pub struct Evidence {
     /// Path of the log on the host where it was read.
     pub file: String,
-    /// Number of the line, counting from 1.
+    /// Number of the line, counting from 1. 0: the file has no lines, as a dump.
     pub line: u64,
-    /// The line, cut.
+    /// The line, cut; or what is there instead of one.
     pub text: String,
 }
 

@@ -20,7 +20,7 @@ pub struct Import {
     pub communicators: Vec<ImportedCommunicator>,
     /// What the rules of a live job conclude, worst first.
     pub findings: Vec<ImportedFinding>,
-    /// What the files say by themselves, worst first: ranks that are missing, or have not joined.
+    /// What the files say beside that, worst first: what the rules of a live job cannot take up.
     pub observations: Vec<Observation>,
     /// What is missing for a full picture, and how to get it.
     pub lacks: Vec<String>,
@@ -152,8 +152,7 @@ pub struct ImportedFinding {
 /// Something that the files say by themselves.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Observation {
-    /// One word what: `not_joined`, `mismatch`, `pending`, `rank_missing`, `async_error`, `counts_differ`,
-    /// `init_incomplete`.
+    /// One word what: `init_incomplete`, `counts_differ`, `library_warned`, `topology`, `graph_search`.
     pub kind: String,
     /// How bad it is.
     pub severity: Severity,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_wire::batch::{
-    self, Batch, Communicator, CommunicatorState, Counters, FORMAT_VERSION, Identity, Operation, Process,
-    ProcessState,
+    self, Batch, CallSequence, Communicator, CommunicatorState, Counters, Evidence, FORMAT_VERSION, Identity,
+    Operation, PairCalls, Process, ProcessState,
 };
 
 use crate::clock::Timestamp;
@@ -34,6 +34,11 @@ struct Drafted {
     counters: BTreeMap<(u64, i32), Counters>,
     in_flight: Vec<Operation>,
     last_completed: BTreeMap<u64, Operation>,
+    recalled: Vec<Operation>,
+    sequences: BTreeMap<u64, CallSequence>,
+    pairs: Vec<PairCalls>,
+    told_until: Option<Timestamp>,
+    told_by_peers: String,
     lacks: Vec<String>,
     dropped: BTreeMap<&'static str, u64>,
     library_version: u32,
@@ -151,12 +156,56 @@ impl Part<'_> {
         self.process.in_flight.push(Operation { local_id, ..operation });
     }
 
+    /// An operation beside which no other one of the rank is known to be in flight.
+    pub(super) fn only_in_flight(&mut self, operation: Operation) {
+        let local_id = self.local_id();
+        self.process.in_flight.retain(|known| known.local_id != local_id);
+        self.in_flight(operation);
+    }
+
     pub(super) fn completed(&mut self, operation: Operation) {
         let local_id = self.local_id();
         let newest = self.process.last_completed.entry(local_id).or_default();
         if operation.completed_at_ns >= newest.completed_at_ns {
             *newest = Operation { local_id, ..operation };
         }
+    }
+
+    /// One of the completed calls that matter.
+    pub(super) fn recalled(&mut self, operation: Operation) {
+        let local_id = self.local_id();
+        self.process.recalled.push(Operation { local_id, ..operation });
+    }
+
+    /// How many collective calls it has made: the number that the next one gets; and a hash that is the same on all
+    /// ranks that have made the same ones, 0 where that is not known of any rank.
+    pub(super) fn calls(&mut self, calls: u64, hash: u64) {
+        let local_id = self.local_id();
+        let known = self.process.sequences.entry(local_id).or_default();
+        if calls >= known.calls {
+            *known = CallSequence { local_id, calls, hash, ..CallSequence::default() };
+        }
+    }
+
+    pub(super) fn pair(&mut self, pair: PairCalls) {
+        let local_id = self.local_id();
+        self.process.pairs.push(PairCalls { local_id, ..pair });
+    }
+
+    /// A line, or what is there instead of one (`line` 0), that a judgement about this communicator rests on.
+    pub(super) fn proof(&mut self, file: &str, line: u64, text: String) {
+        let fact = "call".to_owned();
+        self.communicator().warnings.push(Evidence { fact, file: file.to_owned(), line, text });
+    }
+
+    /// Until when a file tells of the process.
+    pub(super) fn told_until(&mut self, at: Timestamp) {
+        self.process.told_until = self.process.told_until.max(Some(at));
+    }
+
+    /// What others say of the process because it did not speak itself.
+    pub(super) fn told_by_peers(&mut self, said: &str) {
+        said.clone_into(&mut self.process.told_by_peers);
     }
 
     pub(super) fn global_rank(&mut self, rank: u32) {
@@ -187,6 +236,7 @@ impl Drafted {
         let host: String = host.chars().take(HOST_CHARS_MAX).collect();
         self.in_flight.sort_by_key(|operation| operation.issued_at_ns);
         self.in_flight.truncate(crate::model::limits::MAX_IN_FLIGHT);
+        self.recalled.truncate(crate::model::limits::MAX_IN_FLIGHT);
         Process {
             key: format!("{host}/{within}/import-{tag:016x}"),
             identity: Some(Identity {
@@ -202,6 +252,11 @@ impl Drafted {
             counters: self.counters.into_values().collect(),
             in_flight: self.in_flight,
             last_completed: self.last_completed.into_values().collect(),
+            recalled: self.recalled,
+            sequences: self.sequences.into_values().collect(),
+            pairs: self.pairs,
+            told_until_ns: self.told_until.map(|until| until.0),
+            told_by_peers: self.told_by_peers,
             dropped: (self.dropped.into_iter())
                 .map(|(reason, events)| batch::Dropped { reason: reason.to_owned(), events })
                 .collect(),

@@ -1,32 +1,30 @@
 //! Facts of the dumps of Inspector, RAS and the Flight Recorder into the draft.
 
-use ringscope_wire::batch::{CommunicatorState, Operation, OperationState, Sources};
+use std::collections::BTreeMap;
 
-use super::draft::{Claim, Draft};
-use super::flight::{Dump, Entry, Group, State};
+use ringscope_wire::batch::{self, CommunicatorState, Completion, Operation, OperationState, Sources};
+
+use super::calls::{self, Calls};
+use super::counts::{self, Counts, Wait};
+use super::draft::{Claim, Draft, Part};
+use super::flight::{Dump, Group};
 use super::gathered::Gathered;
 use super::inspector;
-use super::ras::{RasCommunicator, RasRank};
+use super::observe::ranks;
+use super::ras::{MissingRank, RasCommunicator, RasRank};
 use crate::clock::Timestamp;
+use crate::diagnose::hangs::scene::NOT_TOLD;
 use crate::model::Fnv;
 
 /// Puts what the dumps say into the draft. After the logs: those know hosts by name.
 pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
     inspector(gathered, draft);
-    for (_, at, dump) in &gathered.ras {
+    for (file, at, dump) in &gathered.ras {
         for communicator in &dump.communicators {
-            let Some(comm_hash) = inspector::hash(&communicator.hash) else { continue };
-            for rank in &communicator.ranks {
-                ras_rank(draft, comm_hash, communicator, rank, *at, &dump.nccl_version);
-            }
+            ras(gathered, draft, (file, *at, &dump.nccl_version), communicator);
         }
     }
-    for (_, at, dump) in &gathered.flight {
-        let Some(global_rank) = dump.rank else { continue };
-        for (name, group) in &dump.groups {
-            flight_group(draft, dump, name, group, global_rank, *at);
-        }
-    }
+    flight(gathered, draft);
 }
 
 fn inspector(gathered: &Gathered, draft: &mut Draft) {
@@ -61,24 +59,64 @@ fn inspector(gathered: &Gathered, draft: &mut Draft) {
     }
 }
 
-fn ras_rank(
+/// One communicator of one answer: of which file, from when, and of which version of the library.
+fn ras(
+    gathered: &Gathered,
     draft: &mut Draft,
-    comm_hash: u64,
+    (file, at, version): (&str, Timestamp, &str),
     communicator: &RasCommunicator,
-    rank: &RasRank,
-    at: Timestamp,
-    version: &str,
 ) {
-    let claim = Claim {
-        host: if rank.host.is_empty() { "unknown" } else { &rank.host },
-        pid: u32::try_from(rank.pid).ok().filter(|pid| *pid > 0),
+    let Some(comm_hash) = inspector::hash(&communicator.hash) else { return };
+    let told = Counts::of(&gathered.ras, communicator);
+    let has_errors = communicator.ranks.iter().any(|rank| rank.status.async_error != 0);
+    let matters = told.wait.is_some() || has_errors || !communicator.missing_ranks.is_empty();
+    let mut said = (matters && told.is_newest).then(|| in_words(communicator));
+    for rank in &communicator.ranks {
+        let who = Who { host: &rank.host, pid: rank.pid, rank: rank.rank };
+        let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
+        ras_rank(&mut part, rank, at, version);
+        if !told.is_newest {
+            continue;
+        }
+        part.calls(counts::total(rank), if told.stands_still { counts::hash(rank) } else { 0 });
+        if let Some(wait) = told.wait.filter(|wait| counts::total(rank) > wait.number) {
+            waits(&mut part, wait);
+        }
+        if let Some(said) = said.take() {
+            part.proof(file, 0, said);
+        }
+    }
+    for missing in &communicator.missing_ranks {
+        let who = Who { host: &missing.host, pid: missing.pid, rank: missing.rank };
+        let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
+        part.told_until(at);
+        part.told_by_peers(why_missing(missing));
+        if let Some(said) = said.take() {
+            part.proof(file, 0, said);
+        }
+    }
+}
+
+/// Where a rank is, as RAS says it.
+struct Who<'a> {
+    host: &'a str,
+    pid: i64,
+    rank: u32,
+}
+
+fn ras_claim(comm_hash: u64, n_ranks: u32, at: Timestamp, who: Who<'_>) -> Claim<'_> {
+    Claim {
+        host: if who.host.is_empty() { "unknown" } else { who.host },
+        pid: u32::try_from(who.pid).ok().filter(|pid| *pid > 0),
         comm_hash,
-        rank: rank.rank,
-        n_ranks: communicator.size,
+        rank: who.rank,
+        n_ranks,
         at,
         by_rank: true,
-    };
-    let Some(mut part) = draft.part(&claim) else { return };
+    }
+}
+
+fn ras_rank(part: &mut Part<'_>, rank: &RasRank, at: Timestamp, version: &str) {
     let known = part.communicator();
     if known.gpu.is_empty() && rank.cuda_dev >= 0 {
         known.gpu = rank.cuda_dev.to_string();
@@ -86,15 +124,23 @@ fn ras_rank(
     if known.log_version.is_empty() {
         version.clone_into(&mut known.log_version);
     }
+    let code = |result: i64| u32::try_from(result).ok().filter(|result| *result > 0);
+    known.error = code(rank.status.async_error).or(known.error);
     if rank.status.abort_flag {
         known.state = CommunicatorState::Aborted.into();
         known.ended_at_ns = Some(at.0);
     } else if rank.status.destroy_flag || rank.status.finalize_called {
         known.state = CommunicatorState::Destroyed.into();
         known.ended_at_ns = Some(at.0);
-    } else if rank.status.init_state != 0 {
+    } else if rank.status.init_state == IN_PROGRESS {
         known.state = CommunicatorState::Forming.into();
+    } else if let Some(code) = code(rank.status.init_state) {
+        known.state = CommunicatorState::Failed.into();
+        known.ended_at_ns = Some(at.0);
+        known.error = known.error.or(Some(code));
+        "its init".clone_into(&mut known.error_function);
     }
+    part.told_until(at);
     part.library_version(version);
     for (name, count) in &rank.collective_counts {
         if let Some(primitive) = inspector::primitive(name).filter(|_| *count > 0) {
@@ -104,7 +150,86 @@ fn ras_rank(
     }
 }
 
-fn flight_group(draft: &mut Draft, dump: &Dump, name: &str, group: &Group, global_rank: u32, at: Timestamp) {
+/// A rank that is in a call that others have not made.
+fn waits(part: &mut Part<'_>, wait: Wait) {
+    part.communicator().completion = Completion::Events.into();
+    part.only_in_flight(Operation {
+        primitive: batch::Primitive::from(wait.primitive).into(),
+        seq_number: wait.of_primitive,
+        datatype: NOT_TOLD,
+        state: OperationState::Issued.into(),
+        issued_at_ns: wait.since.0,
+        call_number: Some(wait.number),
+        ..Operation::default()
+    });
+}
+
+/// The answer in one line: who has which counts, the fewest ranks first, who has an error, and who is missing.
+fn in_words(communicator: &RasCommunicator) -> String {
+    let mut by_counts: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let mut by_error: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for rank in &communicator.ranks {
+        let counts = rank.collective_counts.iter().filter(|(_, count)| **count > 0);
+        let counts: Vec<String> = counts.map(|(name, count)| format!("{name} {count}")).collect();
+        let counts = if counts.is_empty() { "no collective".to_owned() } else { counts.join(", ") };
+        by_counts.entry(counts).or_default().push(rank.rank);
+        if rank.status.async_error != 0 {
+            let error = format!("async_error {}", rank.status.async_error);
+            by_error.entry(error).or_default().push(rank.rank);
+        }
+    }
+    let mut by_counts: Vec<(String, Vec<u32>)> = by_counts.into_iter().collect();
+    by_counts.sort_by_key(|(_, members)| members.len());
+    let missing: Vec<u32> = communicator.missing_ranks.iter().map(|missing| missing.rank).collect();
+    let missing = Some(("missing_ranks".to_owned(), missing)).filter(|(_, missing)| !missing.is_empty());
+    let all = by_error.into_iter().chain(missing).chain(by_counts);
+    let words: Vec<String> = all.map(|(what, members)| format!("{what}: {}", ranks(&members))).collect();
+    words.join("; ")
+}
+
+fn why_missing(missing: &MissingRank) -> &'static str {
+    match (missing.status.considered_dead, missing.status.unresponsive) {
+        (true, _) => "is missing: its peers consider it dead",
+        (_, true) => "is missing: it does not answer",
+        _ => "is missing: it says nothing of this communicator",
+    }
+}
+
+/// The dumps of the Flight Recorder, each group over all ranks.
+fn flight(gathered: &Gathered, draft: &mut Draft) {
+    let due = gathered.flight.iter().filter_map(|(_, _, dump)| calls::timeout(dump)).min();
+    let mut groups: BTreeMap<(&str, &[u32]), Vec<Told<'_>>> = BTreeMap::new();
+    for (file, at, dump) in &gathered.flight {
+        let Some(global_rank) = dump.rank else { continue };
+        for (index, (name, group)) in dump.groups.iter().enumerate() {
+            let calls = calls::of(dump, name, group, index);
+            let told = Told { file, at: *at, dump, group, global_rank, calls };
+            groups.entry((name, &group.ranks)).or_default().push(told);
+        }
+    }
+    for ((name, _), ranks) in groups {
+        let parting = calls::first_parting(ranks.iter().map(|told| &told.calls));
+        for told in ranks {
+            flight_rank(draft, name, told, parting, due);
+        }
+    }
+}
+
+/// What one dump tells of one group.
+struct Told<'a> {
+    file: &'a str,
+    /// When the file was written, or was sent.
+    at: Timestamp,
+    dump: &'a Dump,
+    group: &'a Group,
+    global_rank: u32,
+    calls: Calls,
+}
+
+fn flight_rank(draft: &mut Draft, name: &str, told: Told<'_>, parting: Option<u64>, due: Option<Timestamp>) {
+    let Told { file, at, dump, group, global_rank, calls } = told;
+    // Of a group whose entries were all dropped a rank tells nothing, so nobody may think that it did nothing.
+    let Some(next) = calls.next else { return };
     let Some(rank) = group.ranks.iter().position(|rank| *rank == global_rank) else { return };
     let (Ok(rank), Ok(n_ranks)) = (u32::try_from(rank), u32::try_from(group.ranks.len())) else { return };
     let host = dump.host.clone().unwrap_or_else(|| format!("rank-{global_rank}"));
@@ -120,10 +245,34 @@ fn flight_group(draft: &mut Draft, dump: &Dump, name: &str, group: &Group, globa
     let Some(mut part) = draft.part_at(&claim, &format!("rank-{global_rank}")) else { return };
     part.global_rank(global_rank);
     let title = group_title(name, group);
-    part.communicator().name.clone_from(&title);
-    for entry in dump.entries.iter().filter(|entry| entry.group == name) {
-        let Some(operation) = operation(entry) else { continue };
-        if entry.state == State::Completed { part.completed(operation) } else { part.in_flight(operation) }
+    let known = part.communicator();
+    known.name.clone_from(&title);
+    // The watchdog asks CUDA events.
+    known.completion = Completion::Events.into();
+    // Watchdogs write the dumps when the first of them has waited too long; what is older was written by hand, and a
+    // file that is newer was copied.
+    if let Some(due) = due {
+        part.told_until(at.min(due).max(calls::newest(dump)));
+    }
+    part.calls(next, 0);
+    if let Some(proof) = &calls.proof {
+        part.proof(file, 0, format!("rank {rank}: {proof}"));
+    }
+    for operation in calls.open {
+        part.in_flight(operation);
+    }
+    for pair in calls.pairs {
+        part.pair(pair);
+    }
+    // A few behind the first difference show how it goes on.
+    let is_told = |at: u64| parting.is_none_or(|first| at < first.saturating_add(AFTER_TOLD));
+    let past = |operation: &&Operation| operation.call_number.is_some_and(is_told);
+    let known: Vec<Operation> = calls.completed.iter().filter(past).copied().collect();
+    for operation in &known[known.len().saturating_sub(KNOWN_TOLD)..] {
+        part.recalled(*operation);
+    }
+    for operation in calls.completed {
+        part.completed(operation);
     }
 }
 
@@ -146,24 +295,9 @@ fn first_of(dump: &Dump, name: &str) -> Option<Timestamp> {
     created.filter(|created| *created > 0).min().map(Timestamp)
 }
 
-fn operation(entry: &Entry) -> Option<Operation> {
-    let primitive = ringscope_wire::batch::Primitive::from(entry.primitive()?);
-    Some(Operation {
-        primitive: primitive.into(),
-        seq_number: entry.seq_number,
-        bytes: entry.bytes,
-        count: entry.count,
-        datatype: entry.datatype,
-        state: match entry.state {
-            State::Completed => OperationState::Completed,
-            State::Scheduled | State::Started => OperationState::Issued,
-        }
-        .into(),
-        issued_at_ns: entry.created_ns,
-        completed_at_ns: match entry.state {
-            State::Completed => entry.completed_ns.or(Some(entry.created_ns)),
-            State::Scheduled | State::Started => None,
-        },
-        ..Operation::default()
-    })
-}
+/// Completed calls of one rank and group that are told: a judgement shows fewer.
+const KNOWN_TOLD: usize = 16;
+/// Of these from the first difference on.
+const AFTER_TOLD: u64 = 4;
+/// `ncclInProgress`.
+const IN_PROGRESS: i64 = 7;

@@ -33,7 +33,7 @@ pub(super) enum FileError {
     /// A document that has to be in memory as a whole, and is too large for that.
     #[error(
         "is larger than {} MiB, which is the most that is read of a document of this kind",
-        super::read::MAX_DOCUMENT_BYTES >> 20
+        super::source::MAX_DOCUMENT_BYTES >> 20
     )]
     TooLarge,
     /// JSON that is cut or garbled.

@@ -16,6 +16,8 @@ pub(super) struct Dump {
     pub(super) host: Option<String>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) entries: Vec<Entry>,
+    /// Whether older entries were dropped from the ring buffer.
+    pub(super) is_cut: bool,
 }
 
 /// A process group.
@@ -24,7 +26,8 @@ pub(super) struct Group {
     pub(super) description: String,
     /// Ranks in the job, by rank in the group.
     pub(super) ranks: Vec<u32>,
-    /// Number of the last collective that was called, as `pg_status` has it.
+    /// Number of the last operation that was called, as `pg_status` has it: of a collective, unless the group has
+    /// point-to-point operations too.
     pub(super) last_enqueued: Option<u64>,
 }
 
@@ -45,7 +48,10 @@ pub(super) struct Entry {
     pub(super) type_name: String,
     pub(super) sizes: String,
     pub(super) created_ns: u64,
+    pub(super) started_ns: Option<u64>,
     pub(super) completed_ns: Option<u64>,
+    /// How long it may be open before the watchdog writes the dump.
+    pub(super) timeout_ms: Option<u64>,
     /// The innermost frames of the caller, `name at file:line`.
     pub(super) frames: Vec<String>,
 }
@@ -87,8 +93,11 @@ impl Dump {
                 group.last_enqueued = status.get("last_enqueued_collective").and_then(number);
             }
         }
-        let entries: Vec<Entry> = entries.iter().filter_map(entry).collect();
+        let first = entries.iter().filter_map(|entry| number(entry.get("record_id")?)).min();
+        let mut entries: Vec<Entry> = entries.iter().filter_map(entry).collect();
+        settle_coalesced(&mut entries);
         Ok(Self {
+            is_cut: first.is_some_and(|first| first > 0),
             rank: document.get("rank").and_then(number32).or_else(|| trailing_number(file)),
             host: document.get("host_name").and_then(Value::as_str).map(str::to_owned),
             groups,
@@ -136,8 +145,9 @@ fn entry(entry: &Value) -> Option<Entry> {
     let group = group_name(entry)?.to_owned();
     let seq_number =
         if is_p2p { count("p2p_seq_id") } else { count("collective_seq_id").or_else(|| count("seq_id")) };
-    // What one rank receives of a reduce-scatter, what it gives to all else.
-    let side = if name.contains("reduce_scatter") { "output" } else { "input" };
+    // What one rank receives of a reduce-scatter or from a peer, what it gives to all else.
+    let receives = name.contains("reduce_scatter") || name.starts_with("recv");
+    let side = if receives { "output" } else { "input" };
     let sizes = entry.get(format!("{side}_sizes"));
     let elements = sizes.map_or(0, elements);
     let datatype = entry.get(format!("{side}_dtypes")).and_then(|types| match types {
@@ -163,13 +173,41 @@ fn entry(entry: &Value) -> Option<Entry> {
         type_name: type_name.to_owned(),
         sizes: sizes.map(ToString::to_string).unwrap_or_default().chars().take(MAX_SIZES_CHARS).collect(),
         created_ns: count("time_created_ns").unwrap_or_default(),
+        started_ns: count("time_discovered_started_ns").filter(|ns| *ns > 0),
+        timeout_ms: count("timeout_ms").filter(|ms| *ms > 0),
         // The JSON dump writes 0 where the pickle has None.
         completed_ns: count("time_discovered_completed_ns").filter(|ns| *ns > 0),
         frames: frames(entry.get("frames")),
     })
 }
 
+/// Of operations that were made in one go only the whole, which is called `coalesced`, is ever seen to end.
+fn settle_coalesced(entries: &mut [Entry]) {
+    let key = |entry: &Entry| (entry.group.clone(), entry.is_p2p, entry.seq_number);
+    let whole = entries.iter().filter(|entry| entry.is_coalesced());
+    let whole: BTreeMap<_, (State, Option<u64>, Option<u64>)> =
+        whole.map(|entry| (key(entry), (entry.state, entry.started_ns, entry.completed_ns))).collect();
+    if whole.is_empty() {
+        return;
+    }
+    for entry in entries {
+        if let Some((state, started_ns, completed_ns)) = whole.get(&key(entry)) {
+            (entry.state, entry.started_ns, entry.completed_ns) = (*state, *started_ns, *completed_ns);
+        }
+    }
+}
+
 impl Entry {
+    /// Whether it stands for all operations with its number.
+    pub(super) fn is_coalesced(&self) -> bool {
+        self.name == "coalesced"
+    }
+
+    /// Peer of a send or receive, by its rank in the group: 2 of `send 1->2`, 0 of `recv 2<-0`.
+    pub(super) fn peer(&self) -> Option<u32> {
+        self.name.rsplit(['>', '-']).next()?.trim().parse().ok().filter(|_| self.is_p2p)
+    }
+
     /// The primitive that it is for NCCL; a barrier is an all-reduce there.
     pub(super) fn primitive(&self) -> Option<Primitive> {
         let word = self.name.split(' ').next().unwrap_or_default().to_ascii_lowercase();

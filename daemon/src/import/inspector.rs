@@ -9,7 +9,7 @@ use ringscope_wire::Primitive;
 use serde::Deserialize;
 
 use super::error::FileError;
-use super::read::{FileReport, Progress};
+use super::report::{FileReport, Progress};
 use super::source::CHUNK_BYTES;
 use crate::clock::Timestamp;
 

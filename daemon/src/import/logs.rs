@@ -37,13 +37,12 @@ pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
                 by_rank: false,
             };
             let Some(mut part) = draft.part(&claim) else { continue };
-            let is_torn = log.counts().torn + log.counts().cut > 0;
-            fill(&mut part, facts, file, *at, is_torn);
+            fill(&mut part, facts, (file, *at, log));
             let told: BTreeSet<u32> = part.communicator().rings.iter().map(|ring| ring.channel).collect();
             let others = known.rings.iter().filter(|(channel, _)| !told.contains(channel));
             let places = others.filter_map(|(channel, order)| in_order(facts, *channel, *rank, order));
             part.communicator().rings.extend(places);
-            xml::name_nics(gathered, facts.bus_id.as_deref(), part.communicator());
+            xml::name_nics(&gathered.xml, facts.bus_id.as_deref(), part.communicator());
             if let Some(version) =
                 facts.version.as_deref().or(known.version.as_deref()).or_else(|| log.version())
             {
@@ -65,7 +64,8 @@ fn in_order(facts: &CommunicatorFacts, channel: u32, rank: u32, order: &[u32]) -
     Some(facts.position(&RingFact { channel, prev, next }))
 }
 
-fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestamp, is_torn: bool) {
+fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, (file, at, log): (&str, Timestamp, &NcclLog)) {
+    let is_torn = log.counts().torn + log.counts().cut > 0;
     let known = part.communicator();
     let sources = known.sources.unwrap_or_default();
     known.sources = Some(Sources { log: true, ..sources });
@@ -98,13 +98,29 @@ fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, file: &str, at: Timestam
         _ if facts.failed => CommunicatorState::Failed,
         // Where lines are lost anyway, it says nothing that these are.
         _ if !facts.complete && is_torn => CommunicatorState::Aborted,
-        _ if !facts.complete => CommunicatorState::Forming,
+        // Where no line of inits was asked for, it says nothing either.
+        _ if !facts.complete && facts.comm_pointer != 0 => CommunicatorState::Forming,
         // How it ran is what the import is about; that it was taken down in the end changes nothing. PyTorch aborts
         // its communicators also where all went well.
         None | Some(End::Destroyed | End::Aborted) => CommunicatorState::Active,
     };
     known.state = state.into();
+    let is_open = matches!(state, CommunicatorState::Forming | CommunicatorState::Failed);
+    let begun = facts.evidence.first().filter(|_| is_open).map(|line| (line.line, line.text.clone()));
     if state != CommunicatorState::Active {
         known.ended_at_ns = Some(at.0);
     }
+    part.told_until(at);
+    // What the library warned of says more than that the init has begun.
+    let place = format!("{}:{}:", facts.host, facts.pid);
+    let warned = log.warnings().iter().filter(|line| facts.failed && line.text.starts_with(&place));
+    for line in warned.take(WARNINGS) {
+        part.proof(file, line.line, line.text.clone());
+    }
+    if let Some((line, text)) = begun {
+        part.proof(file, line, text);
+    }
 }
+
+/// Warnings of one rank that are shown.
+const WARNINGS: usize = 2;

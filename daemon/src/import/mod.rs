@@ -1,17 +1,20 @@
 //! `ringscope import`: yesterday's logs and the dumps of other tools, read into the same model as a live job's and judged
 //! by the same rules.
 //!
-//! * `source`: files, folders, stdin, unpacked. `utf16`, `elements`: text that comes in another dress. `kind`: what a file is, by its content. `read`: a file into `gathered`.
+//! * `source`: files, folders, stdin, unpacked. `utf16`, `elements`: text that comes in another dress. `kind`: what a file is, by its content. `read`: a file into `gathered`, with a `report` of it.
 //! * `inspector`, `ras`, `flight` (with `pickle`), `xml`: the other formats, each into facts of its own.
-//! * `logs`, `dumps`: the facts into `draft`, which joins them into processes as `batch.proto` has them.
-//! * `observe`, `joined`: what the files say by themselves. `unjudged`: what nobody can judge. `verdict`: model and
+//! * `logs`, `dumps` (with `calls` and `counts`): the facts into `draft`, which joins them into processes as `batch.proto`
+//!   has them. Who waits for whom is then judged as of a live job.
+//! * `observe`: what the files say and that judge cannot take up. `unjudged`: what nobody can judge. `verdict`: model and
 //!   diagnosis of all as one document.
 //! * `show`: that document in the terminal. `command`: the command line. `deliver`: into a daemon. `upload`: a file
 //!   that somebody sends to a daemon.
 //!
 //! Foreign bytes are data: nothing in them is executed, makes it panic, or makes it grow beyond the bounds named here.
 
+mod calls;
 mod command;
+mod counts;
 mod deliver;
 mod draft;
 mod dumps;
@@ -20,13 +23,13 @@ mod error;
 mod flight;
 mod gathered;
 mod inspector;
-mod joined;
 mod kind;
 mod logs;
 mod observe;
 mod pickle;
 mod ras;
 mod read;
+mod report;
 mod show;
 mod source;
 mod unjudged;

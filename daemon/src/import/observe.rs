@@ -1,11 +1,11 @@
-//! What the files say by themselves, without the rules of a live job: inits that did not come to an end, ranks that did
-//! not answer RAS, errors, and counts that differ.
+//! What the files say and the judge of jobs cannot take up: inits that no line names or that torn logs show in part, counts of RAS
+//! that are apart by what may have been called meanwhile, XML that names nobody, and what the library warned of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::counts::Counts;
 use super::gathered::Gathered;
-use super::joined::{self, ranks};
-use super::ras::{Dump, RasCommunicator};
+use super::ras::RasCommunicator;
 use crate::api::{Observation, Proof, Severity};
 use crate::nccl_log::NcclLog;
 
@@ -13,33 +13,24 @@ use crate::nccl_log::NcclLog;
 pub(super) fn observe(gathered: &Gathered) -> Vec<Observation> {
     let mut found: Vec<Observation> = Vec::new();
     found.extend(incomplete(gathered));
-    for (index, (file, _, dump)) in gathered.ras.iter().enumerate() {
-        let elsewhere = gathered.ras.iter().enumerate().filter(|(other, _)| *other != index);
-        let elsewhere: Vec<&Dump> = elsewhere.map(|(_, (_, _, dump))| dump).collect();
-        found.extend(ras(file, dump, &elsewhere));
-    }
-    found.extend(joined::observe(gathered));
-    found.extend(super::xml::observe(gathered));
-    found.extend(warned(gathered, &found));
+    found.extend(counts(gathered));
+    found.extend(super::xml::observe(&gathered.xml));
+    found.extend(warned(gathered));
     found.sort_by_key(|one| std::cmp::Reverse(one.severity));
     found
 }
 
-/// Inits without an end, those of one communicator together.
+/// Inits without an end in logs of which lines are lost anyway, those of one communicator together. In a log that is whole
+/// they are judged, as those that failed are.
 fn incomplete(gathered: &Gathered) -> Vec<Observation> {
     let mut inits: BTreeMap<(u64, u32), Incomplete> = BTreeMap::new();
-    for (file, _, log) in &gathered.logs {
-        let open = log.communicators().filter(|facts| !facts.complete).cloned();
-        for facts in open.chain(log.unfinished()) {
+    for (file, _, log) in gathered.logs.iter().filter(|(_, _, log)| log.counts().torn + log.counts().cut > 0)
+    {
+        let open = log.communicators().cloned().chain(log.unfinished());
+        for facts in open.filter(|facts| !facts.complete && !facts.failed) {
             let known = inits.entry((facts.hash().unwrap_or_default(), facts.n_ranks)).or_default();
             known.ranks.insert(facts.rank);
             known.hosts.insert(facts.host.clone());
-            known.failed |= facts.failed;
-            if facts.failed && known.warnings.is_empty() {
-                known.warnings = warnings(std::iter::once((file.as_str(), log)), &format!("{}:", facts.host));
-            }
-            // Where lines are lost anyway, it is no news that these are.
-            known.torn |= log.counts().torn + log.counts().cut > 0;
             let line = facts.evidence.first();
             known.proof.extend(line.map(|line| Proof {
                 file: file.clone(),
@@ -53,19 +44,15 @@ fn incomplete(gathered: &Gathered) -> Vec<Observation> {
         let hosts: Vec<String> = init.hosts.into_iter().collect();
         let hosts = hosts.iter().take(HOSTS_NAMED).cloned().collect::<Vec<_>>().join(", ");
         let comm = if hash == 0 { String::new() } else { format!(" {hash:#x}") };
-        let end = if init.failed { "failed" } else { "has no end: it failed, hangs, or the log is cut" };
         Observation {
-            kind: if init.failed { "init_failed" } else { "init_incomplete" }.to_owned(),
-            severity: match (init.failed, init.torn) {
-                (true, _) => Severity::Critical,
-                (false, true) => Severity::Info,
-                (false, false) => Severity::Warning,
-            },
+            kind: "init_incomplete".to_owned(),
+            severity: Severity::Info,
             message: format!(
-                "the init of {} of communicator{comm} ({n_ranks} ranks) on {hosts} {end}",
+                "the init of {} of communicator{comm} ({n_ranks} ranks) on {hosts} has no end: lines are lost here, so \
+                 that says nothing",
                 ranks(&members)
             ),
-            proof: init.warnings.into_iter().chain(init.proof.into_iter().take(PROOFS)).collect(),
+            proof: init.proof.into_iter().take(PROOFS).collect(),
         }
     };
     inits.into_iter().map(words).collect()
@@ -75,20 +62,19 @@ fn incomplete(gathered: &Gathered) -> Vec<Observation> {
 struct Incomplete {
     ranks: BTreeSet<u32>,
     hosts: BTreeSet<String>,
-    failed: bool,
-    torn: bool,
-    /// What the library warned of, of all its threads: the cause is often another's than the one that gave up.
-    warnings: Vec<Proof>,
     proof: Vec<Proof>,
 }
 
 /// The library's warnings, each once whoever says it.
-fn warned(gathered: &Gathered, found: &[Observation]) -> Option<Observation> {
+fn warned(gathered: &Gathered) -> Option<Observation> {
     // There they are among the proofs.
-    if found.iter().any(|one| one.kind == "init_failed") {
+    let failed = |log: &NcclLog| {
+        log.communicators().any(|facts| facts.failed) || log.unfinished().iter().any(|facts| facts.failed)
+    };
+    if gathered.logs.iter().any(|(_, _, log)| failed(log)) {
         return None;
     }
-    let proof = warnings(gathered.logs.iter().map(|(file, _, log)| (file.as_str(), log)), "");
+    let proof = warnings(gathered.logs.iter().map(|(file, _, log)| (file.as_str(), log)));
     (!proof.is_empty()).then(|| Observation {
         kind: "library_warned".to_owned(),
         severity: Severity::Info,
@@ -97,12 +83,12 @@ fn warned(gathered: &Gathered, found: &[Observation]) -> Option<Observation> {
     })
 }
 
-/// The first warnings of each shape, of lines with `part` in them.
-fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>, part: &str) -> Vec<Proof> {
+/// The first warnings of each shape.
+fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>) -> Vec<Proof> {
     let mut seen = BTreeSet::new();
     let mut proof = Vec::new();
     for (file, log) in logs {
-        for line in log.warnings().iter().filter(|line| line.text.contains(part)) {
+        for line in log.warnings() {
             let said = line.text.split_once("NCCL WARN ").map_or(line.text.as_str(), |(_, said)| said);
             // The same of another device, rank or address is the same.
             let shape: String = said.chars().filter(|c| !c.is_ascii_digit()).collect();
@@ -114,68 +100,34 @@ fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>, part: &str) 
     proof
 }
 
-fn ras(file: &str, dump: &Dump, elsewhere: &[&Dump]) -> Vec<Observation> {
+/// Ranks that have issued fewer collectives than others, by so little that it may have been called while RAS asked.
+fn counts(gathered: &Gathered) -> Vec<Observation> {
     let mut found = Vec::new();
-    for communicator in &dump.communicators {
-        let mut note = |kind: &str, severity, message: String| {
-            let proof = vec![Proof {
-                file: file.to_owned(),
-                line: None,
-                text: format!("communicator {} of {} ranks", communicator.hash, communicator.size),
-            }];
-            found.push(Observation { kind: kind.to_owned(), severity, message, proof });
-        };
-        for missing in communicator.missing_ranks.iter().take(SHOWN) {
-            let why = match (missing.status.considered_dead, missing.status.unresponsive) {
-                (true, _) => "its peers consider it dead",
-                (_, true) => "it does not respond",
-                _ => "it says nothing of this communicator",
-            };
-            note(
-                "rank_missing",
-                Severity::Critical,
-                format!(
-                    "rank {} of communicator {} is missing: {why} (process {} on {})",
-                    missing.rank, communicator.hash, missing.pid, missing.host
-                ),
+    for (file, _, dump) in &gathered.ras {
+        for communicator in &dump.communicators {
+            // What is sure is judged.
+            let is_sure = Counts::of(&gathered.ras, communicator).wait.is_some();
+            let Some(message) = counts_differ(communicator).filter(|_| !is_sure) else { continue };
+            let text = format!(
+                "communicator {}: {} ranks, {} missing",
+                communicator.hash,
+                communicator.size,
+                communicator.missing_ranks.len()
             );
-        }
-        for rank in communicator.ranks.iter().filter(|rank| rank.status.async_error != 0).take(SHOWN) {
-            note(
-                "async_error",
-                Severity::Critical,
-                format!(
-                    "rank {} of communicator {} has the asynchronous error {} ({}; process {} on {})",
-                    rank.rank,
-                    communicator.hash,
-                    rank.status.async_error,
-                    result_name(rank.status.async_error),
-                    rank.pid,
-                    rank.host
-                ),
-            );
-        }
-        let others = elsewhere.iter().flat_map(|other| &other.communicators);
-        let others: Vec<&RasCommunicator> = others
-            .filter(|other| (&other.hash, other.size) == (&communicator.hash, communicator.size))
-            .collect();
-        if let Some((severity, message)) = counts_differ(communicator, &others) {
-            note("counts_differ", severity, message);
+            let proof = vec![Proof { file: file.clone(), line: None, text }];
+            let kind = "counts_differ".to_owned();
+            found.push(Observation { kind, severity: Severity::Info, message, proof });
         }
     }
     found
 }
 
-/// Ranks that have issued fewer collectives than others: all that are behind, not the few that are ahead.
-///
-/// RAS asks the ranks one after the other, so in a job that runs they differ by the one collective that was called
-/// meanwhile; a job in which one rank is stuck looks the same. A second dump tells: there the same ranks stand still.
-fn counts_differ(communicator: &RasCommunicator, others: &[&RasCommunicator]) -> Option<(Severity, String)> {
+/// All that are behind, not the few that are ahead.
+fn counts_differ(communicator: &RasCommunicator) -> Option<String> {
     let mut names: Vec<&String> =
         communicator.ranks.iter().flat_map(|rank| rank.collective_counts.keys()).collect();
     names.sort();
     names.dedup();
-    let mut worst = Severity::Info;
     let mut each = Vec::new();
     for name in names {
         let by_count = by_count(communicator, name);
@@ -184,32 +136,14 @@ fn counts_differ(communicator: &RasCommunicator, others: &[&RasCommunicator]) ->
         else {
             continue;
         };
-        let behind: Vec<u32> = by_count
-            .iter()
-            .filter(|(count, _)| *count != most)
-            .flat_map(|(_, ranks)| ranks)
-            .copied()
-            .collect();
-        let stands_still = others.iter().any(|other| self::by_count(other, name) == by_count);
+        let behind = by_count.iter().filter(|(count, _)| *count != most).flat_map(|(_, ranks)| ranks);
+        let behind: Vec<u32> = behind.copied().collect();
         let least = if by_count.len() > 2 { format!("{least} times or more") } else { times(*least) };
-        let mut words = format!("{} issued {name} {least}, the others {most}", ranks(&behind));
-        if stands_still {
-            words.push_str(", and the same in another dump");
-        }
-        if stands_still || most - by_count.keys().next().unwrap_or(most) > SNAPSHOT_GAP {
-            worst = Severity::Warning;
-        }
-        each.push(words);
+        each.push(format!("{} issued {name} {least}, the others {most}", ranks(&behind)));
     }
-    if each.is_empty() {
-        return None;
-    }
-    let hint = if worst == Severity::Info {
-        ". One apart may be what was called while RAS asked: if another dump says the same, they are stuck"
-    } else {
-        ""
-    };
-    Some((worst, format!("in communicator {} {}{hint}", communicator.hash, each.join("; "))))
+    let hint =
+        "One apart may be what was called while RAS asked: if another dump says the same, they are stuck";
+    (!each.is_empty()).then(|| format!("in communicator {} {}. {hint}", communicator.hash, each.join("; ")))
 }
 
 /// Ranks by how often each has issued it.
@@ -230,17 +164,13 @@ fn times(n: u64) -> String {
     }
 }
 
-/// `ncclResult_t` in words.
-const fn result_name(result: i64) -> &'static str {
-    match result {
-        1 => "ncclUnhandledCudaError",
-        2 => "ncclSystemError",
-        3 => "ncclInternalError",
-        4 => "ncclInvalidArgument",
-        5 => "ncclInvalidUsage",
-        6 => "ncclRemoteError",
-        7 => "ncclInProgress",
-        _ => "an unknown ncclResult_t",
+/// "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 24 more".
+pub(super) fn ranks(ranks: &[u32]) -> String {
+    let names: Vec<String> = ranks.iter().take(RANKS_NAMED).map(ToString::to_string).collect();
+    match (names.as_slice(), ranks.len().saturating_sub(RANKS_NAMED)) {
+        ([one], 0) => format!("rank {one}"),
+        ([first @ .., last], 0) => format!("ranks {} and {last}", first.join(", ")),
+        (names, more) => format!("ranks {} and {more} more", names.join(", ")),
     }
 }
 
@@ -250,7 +180,5 @@ const HOSTS_NAMED: usize = 4;
 const WARNINGS: usize = 4;
 /// Lines that prove one observation.
 const PROOFS: usize = 8;
-/// Collectives that ranks may differ by because they are not asked at one moment.
-const SNAPSHOT_GAP: u64 = 1;
-/// Subjects of one kind and file that are listed.
-const SHOWN: usize = 64;
+/// Ranks of a list that are written out.
+const RANKS_NAMED: usize = 8;

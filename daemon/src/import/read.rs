@@ -1,48 +1,20 @@
 //! One file into facts. A file that cannot be read, or is none of the kinds, is reported and stops no other.
 
-use std::collections::BTreeMap;
 use std::io::Read;
 
 use super::elements::{Elements, is_one_line};
 use super::error::FileError;
 use super::gathered::Gathered;
 use super::kind::{Reading, SNIFF_BYTES, sniff};
-use super::source::{CHUNK_BYTES, fill, unpack};
+use super::report::{FileReport, Progress};
+use super::source::{CHUNK_BYTES, MAX_DOCUMENT_BYTES, fill, unpack};
 use super::utf16::decoded;
 use super::xml::Xml;
 use super::{flight, inspector, pickle, ras};
-use crate::api::{FileKind as Kind, ImportedFile};
+use crate::api::FileKind as Kind;
 use crate::clock::Timestamp;
 use crate::nccl_log::NcclLog;
 use crate::nccl_xml::{Graphs, Topology};
-
-/// What became of a file, so far.
-pub(super) type FileReport = ImportedFile;
-
-impl ImportedFile {
-    pub(super) fn new(name: &str) -> Self {
-        Self {
-            file: name.to_owned(),
-            kind: Kind::NotOfThese,
-            bytes: 0,
-            lines: 0,
-            records: 0,
-            unparsed: BTreeMap::new(),
-            problem: None,
-            seen: None,
-        }
-    }
-
-    /// Counts a record that could not be read.
-    pub(super) fn note_unparsed(&mut self, shape: &str) {
-        let known = self.unparsed.contains_key(shape);
-        let shape = if known || self.unparsed.len() < MAX_SHAPES { shape } else { "other" };
-        *self.unparsed.entry(shape.to_owned()).or_default() += 1;
-    }
-}
-
-/// Told of the bytes read of a file so far, unpacked.
-pub(super) type Progress<'p> = &'p mut dyn FnMut(u64);
 
 impl Gathered {
     /// Reads one input that is called `name`, last written to at `at`; what became of it is among
@@ -229,11 +201,7 @@ fn seen(lines: u64) -> String {
     }
 }
 
-/// Largest JSON, XML or pickle: a Flight Recorder with 20 000 entries and their stacks has some 100 MiB.
-pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 const NO_RANK: &str = "the rank of its process: PyTorch ends the file's name with it, as in nccl_trace_rank_3; give it such a name";
-/// Shapes of records that are told apart.
-const MAX_SHAPES: usize = 64;
 /// What only NCCL and its kin write.
 const MARKS: [&[u8]; 3] = [b"NCCL INFO ", b"NCCL WARN ", b"NCCL version "];
 /// Longest of them.

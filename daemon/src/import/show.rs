@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use self::communicators::name;
 use self::page::{Colour, Page};
 use self::words::{count, cut, few};
-use crate::api::{FileKind, Import, ImportedFile, Proof, Severity, Verdict};
+use crate::api::{Detail, FileKind, Import, ImportedFile, Proof, Severity, Verdict};
 
 mod communicators;
 mod page;
@@ -32,6 +32,9 @@ struct Problem<'i> {
     /// Ids of the communicators, where it is a finding.
     communicators: Vec<&'i str>,
     proof: Vec<&'i Proof>,
+    /// What to do, and what else is known. Empty: nothing.
+    advice: &'i str,
+    details: &'i [Detail],
 }
 
 fn problems(import: &Import) -> Vec<Problem<'_>> {
@@ -41,6 +44,8 @@ fn problems(import: &Import) -> Vec<Problem<'_>> {
         message: &one.finding.message,
         communicators: vec![&one.finding.comm],
         proof: one.proof.iter().collect(),
+        advice: &one.finding.advice,
+        details: &one.finding.details,
     });
     let observations = import.observations.iter().map(|one| Problem {
         severity: one.severity,
@@ -48,6 +53,8 @@ fn problems(import: &Import) -> Vec<Problem<'_>> {
         message: &one.message,
         communicators: Vec::new(),
         proof: one.proof.iter().collect(),
+        advice: "",
+        details: &[],
     });
     let mut problems: Vec<Problem<'_>> = Vec::new();
     for one in findings.chain(observations) {
@@ -135,6 +142,19 @@ impl<W: Write> Page<'_, W> {
         let more = one.proof.len().saturating_sub(n_proofs);
         if more > 0 && n_proofs > 0 {
             writeln!(self.out, "    and {more} more")?;
+        }
+        if n_proofs == 0 {
+            return Ok(());
+        }
+        for Detail { title, lines } in one.details {
+            let more = lines.len().saturating_sub(DETAIL_LINES);
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let lines: Vec<&str> =
+                lines.iter().take(DETAIL_LINES).map(|line| line.trim_end_matches('.')).collect();
+            self.paragraph("  - ", &format!("{title}: {}{more}", lines.join("; ")))?;
+        }
+        if !one.advice.is_empty() {
+            self.paragraph("  ", &format!("What to do: {}", one.advice))?;
         }
         Ok(())
     }
@@ -254,5 +274,7 @@ const LACKS_SHOWN: usize = 12;
 const FILES_SHOWN: usize = 6;
 /// Of those of no use.
 const FILES_NAMED: usize = 3;
+/// Lines of one detail.
+const DETAIL_LINES: usize = 6;
 const PROOFS_SHOWN: usize = 6;
 const PROOFS_OF_INFO_SHOWN: usize = 2;

@@ -100,6 +100,8 @@ pub(super) fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize>
 
 /// Bytes read at once: enough that the system calls do not show.
 pub(super) const CHUNK_BYTES: usize = 256 * 1024;
+/// Largest JSON, XML or pickle: a Flight Recorder with 20 000 entries and their stacks has some 100 MiB.
+pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 /// Files of one import: a log per rank of the largest jobs.
 const MAX_FILES: usize = 65_536;
 /// 128 MiB of window: what `zstd --long` makes.

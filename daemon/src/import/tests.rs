@@ -1,10 +1,14 @@
 //! Whatever the bytes: no panic, and something is said of every file.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::Gathered;
-use crate::api::FileKind;
+use crate::api::{FileKind, FindingKind};
 use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
+use crate::model::Model;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
 
@@ -60,5 +64,46 @@ proptest! {
 fn a_huge_communicator_costs_nothing() {
     let import = read(b"{\"nccl_version\": \"2\", \"communicators\": [{\"hash\": \"0x1\", \"size\": 65536, \"ranks\": [{\"rank\": 1}]}]}");
     assert_eq!(import.communicators.len(), 1);
-    assert!(import.lacks[0].contains("and 65527 more"), "{:?}", import.lacks);
+    assert!(import.lacks.iter().any(|lack| lack.contains("and 65527 more")), "{:?}", import.lacks);
+}
+
+/// The dump of a rank of two that has called so many all-reduces, the last of which is open on rank 0.
+fn dump(rank: u32, calls: u64) -> String {
+    let entry = |number: u64| {
+        let is_open = rank == 0 && number == calls;
+        serde_json::json!({
+            "record_id": number - 1, "process_group": ["0", "default_pg"], "collective_seq_id": number,
+            "profiling_name": "nccl:all_reduce", "is_p2p": false, "time_created_ns": 1_724_779_239_000_000_000_u64 + number,
+            "input_sizes": [[4]], "input_dtypes": ["Float"], "state": if is_open { "scheduled" } else { "completed" },
+            "time_discovered_completed_ns": (!is_open).then_some(1_724_779_239_000_000_000_u64 + number),
+        })
+    };
+    let entries: Vec<_> = (1..=calls).map(entry).collect();
+    serde_json::json!({"pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": entries}).to_string()
+}
+
+#[test]
+fn what_was_found_of_files_stands_after_a_restart() {
+    let mut gathered = Gathered::new();
+    for (name, dump) in [("dump_0", dump(0, 4)), ("dump_1", dump(1, 3))] {
+        gathered.read(name, NOW, Box::new(dump.as_bytes()), &mut |_| {});
+    }
+    let (import, batches) = gathered.judge("job", "agent", NOW);
+    assert_eq!(import.findings[0].finding.finding, FindingKind::RankMissing, "{:#?}", import.findings);
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    batches.iter().for_each(|batch| drop(model.apply(batch, NOW)));
+    let found = diagnosis.update(&model, None, NOW);
+    let firing: BTreeSet<String> = diagnosis.firing().map(|finding| finding.message.clone()).collect();
+    assert!(firing.iter().any(|message| message.starts_with("Rank 1 has not come")), "{firing:?}");
+    let keys = batches.iter().flat_map(|batch| &batch.processes).map(|process| process.key.as_str());
+    let kept =
+        keys.flat_map(|key| [model.process_facts(key), model.process_counters(key)]).flatten().collect();
+    let later = Timestamp(NOW.0 + 60_000_000_000);
+    let (mut again, mut judge) = (Model::new(), Diagnosis::new());
+    again.restore(kept, later);
+    judge.restore(found);
+    judge.hold_jobs(later);
+    judge.update(&again, None, Timestamp(later.0 + 60_000_000_000));
+    let stands: BTreeSet<String> = judge.firing().map(|finding| finding.message.clone()).collect();
+    assert_eq!(stands, firing);
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::gathered::Gathered;
 use crate::diagnose::Diagnosis;
 use crate::diagnose::hops::Rails;
 use crate::diagnose::version::{Family, Version};
 use crate::model::Model;
+use crate::words::plural;
 
 /// One sentence for each kind of thing that is not judged.
 pub(super) fn unjudged(model: &Model, diagnosis: &Diagnosis) -> Vec<String> {
@@ -38,6 +40,34 @@ pub(super) fn unjudged(model: &Model, diagnosis: &Diagnosis) -> Vec<String> {
         )
     });
     foreign.chain(rails).collect()
+}
+
+/// One sentence for each thing that the dumps cannot show, whatever is found in them.
+pub(super) fn of_dumps(gathered: &Gathered) -> Vec<String> {
+    let mut told = Vec::new();
+    if !gathered.ras.is_empty() {
+        told.push(
+            "whether calls end is not judged by RAS: it counts calls that were made, and a job in which all ranks have made \
+             the same ones may hang all the same: the dumps of the Flight Recorder, or `ringscope run`, would show it"
+                .to_owned(),
+        );
+    }
+    if !gathered.flight.is_empty() {
+        told.push(
+            "reductions, roots, and sizes where ranks may give different ones are not compared: the Flight Recorder does \
+             not tell them"
+                .to_owned(),
+        );
+    }
+    let cut = gathered.flight.iter().filter(|(_, _, dump)| dump.is_cut).count();
+    if cut > 0 {
+        told.push(format!(
+            "calls before the oldest one of {} are not judged: older entries were dropped from the ring buffer \
+             (TORCH_FR_BUFFER_SIZE makes it larger)",
+            plural(cut, "dump")
+        ));
+    }
+    told
 }
 
 fn of(n: usize) -> String {

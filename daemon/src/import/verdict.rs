@@ -7,11 +7,11 @@ use ringscope_wire::batch::Batch;
 
 use super::draft::Draft;
 use super::gathered::Gathered;
-use super::joined::ranks;
+use super::observe::ranks;
 use super::{dumps, logs, observe, unjudged};
 use crate::api::{
-    FileKind, FindingKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFinding, Observation,
-    OperationState, Proof, Severity, Verdict,
+    Condition, FileKind, FindingKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFinding,
+    Observation, OperationState, Proof, Severity, Verdict,
 };
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
@@ -42,10 +42,16 @@ impl Gathered {
         }
         import.lacks = missing_ranks(&import.communicators);
         import.lacks.extend(unjudged::unjudged(&model, &diagnosis));
+        import.lacks.extend(unjudged::of_dumps(&self));
+        // What the judge of a live job would say: green needs evidence.
+        let stand = diagnosis.standings(job).map(|standings| standings.job.clone()).unwrap_or_default();
         import.files = self.files;
         import.observations = observations;
         import.lacks.extend(lacks(&self.logs));
-        import.verdict = verdict(&import);
+        import.verdict = verdict(&import, stand.condition == Condition::Healthy);
+        if import.verdict == Verdict::Unknown && !import.communicators.is_empty() && has_dumps(&import) {
+            import.lacks.insert(0, format!("nobody can say whether all is well: {}", stand.reason));
+        }
         (import, batches)
     }
 }
@@ -118,7 +124,7 @@ fn bandwidth(model: &Model, id: &str) -> Vec<ImportedBandwidth> {
 fn with_proof(finding: crate::api::Finding) -> ImportedFinding {
     let proof = finding.evidence.iter().map(|line| Proof {
         file: line.file.clone(),
-        line: Some(line.line),
+        line: Some(line.line).filter(|line| *line > 0),
         text: line.text.clone(),
     });
     ImportedFinding { proof: proof.collect(), finding }
@@ -145,7 +151,7 @@ fn missing_ranks(communicators: &[ImportedCommunicator]) -> Vec<String> {
             many => format!("{} communicators", many.len()),
         };
         format!(
-            "no file tells of {} of {which} ({n_ranks} ranks): give the logs of all hosts, or one written by all",
+            "no file tells of {} of {which} ({n_ranks} ranks): give the logs or dumps of all hosts, or one written by all",
             ranks(&missing)
         )
     };
@@ -169,7 +175,11 @@ fn lacks(logs: &[(String, Timestamp, NcclLog)]) -> Vec<String> {
     counts.into_iter().map(words).collect()
 }
 
-fn verdict(import: &Import) -> Verdict {
+fn has_dumps(import: &Import) -> bool {
+    import.files.iter().any(|file| matches!(file.kind, FileKind::Ras | FileKind::FlightRecorder))
+}
+
+fn verdict(import: &Import, calls_are_well: bool) -> Verdict {
     let is_bad = |severity: &Severity| *severity >= Severity::Warning;
     let severities = import.findings.iter().map(|one| one.finding.severity);
     let mut severities = severities.chain(import.observations.iter().map(|one: &Observation| one.severity));
@@ -180,14 +190,12 @@ fn verdict(import: &Import) -> Verdict {
     if !import.files.iter().any(known_kind) {
         return Verdict::NotOfThese;
     }
-    // Without channels nothing was judged; a dump of states or counts is judged by what it says itself.
+    // Without channels nothing was judged but calls, where a dump tells of them.
     let is_judged = import.communicators.iter().any(|one| {
         let summary = &one.communicator.summary;
         summary.base.is_some() && summary.final_channels.is_some()
     });
-    let has_dumps =
-        import.files.iter().any(|file| matches!(file.kind, FileKind::Ras | FileKind::FlightRecorder));
-    if is_judged || has_dumps && !import.communicators.is_empty() {
+    if is_judged || has_dumps(import) && !import.communicators.is_empty() && calls_are_well {
         Verdict::Healthy
     } else {
         Verdict::Unknown

@@ -3,7 +3,6 @@
 
 use ringscope_wire::batch::Communicator;
 
-use super::gathered::Gathered;
 use crate::api::{Observation, Proof, Severity};
 use crate::nccl_xml::{Gpu, GraphKind, Graphs, Nic, Topology};
 
@@ -16,7 +15,7 @@ pub(super) enum Xml {
 }
 
 /// What the files say.
-pub(super) fn observe(gathered: &Gathered) -> Vec<Observation> {
+pub(super) fn observe(files: &[(String, Xml)]) -> Vec<Observation> {
     let say = |(file, xml): &(String, Xml)| {
         let (kind, message) = match xml {
             Xml::Graphs(graphs) => ("graph_search", graphs_in_words(graphs)),
@@ -30,14 +29,14 @@ pub(super) fn observe(gathered: &Gathered) -> Vec<Observation> {
             proof: vec![Proof { file: file.clone(), line: None, text }],
         }
     };
-    gathered.xml.iter().map(say).collect()
+    files.iter().map(say).collect()
 }
 
 /// Names the NICs of which the log gave only the index.
-pub(super) fn name_nics(gathered: &Gathered, bus_id: Option<&str>, communicator: &mut Communicator) {
+pub(super) fn name_nics(files: &[(String, Xml)], bus_id: Option<&str>, communicator: &mut Communicator) {
     let Some(bus_id) = bus_id else { return };
     let here = |topology: &&Topology| topology.gpus.iter().any(|gpu| gpu.bus_id.as_deref() == Some(bus_id));
-    let topologies = gathered.xml.iter().filter_map(|(_, xml)| match xml {
+    let topologies = files.iter().filter_map(|(_, xml)| match xml {
         Xml::Topology(topology) => Some(topology),
         Xml::Graphs(_) => None,
     });

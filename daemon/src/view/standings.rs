@@ -94,7 +94,7 @@ impl<'a> Standings<'a> {
             waits_for: waits,
             failed: failed(rank),
             lacks: lacks(rank),
-            files_tell: files_tell(rank),
+            files_tell: self.files_tell(rank),
             ..self.evidence(rank.process)
         })
     }
@@ -103,6 +103,7 @@ impl<'a> Standings<'a> {
     pub(super) fn process(&self, process: &Process) -> Standing {
         let mut evidence = self.evidence(process);
         evidence.accused = self.accused(process);
+        let mut is_open = false;
         for rank in process.ranks() {
             let id = rank.local.communicator();
             let comm = id.as_ref().map_or("", CommunicatorId::as_str);
@@ -112,8 +113,10 @@ impl<'a> Standings<'a> {
             evidence.calls.add(&calls);
             evidence.failed = evidence.failed.or_else(|| failed(&rank));
             evidence.lacks = evidence.lacks.or_else(|| lacks(&rank));
-            evidence.files_tell |= files_tell(&rank);
+            evidence.files_tell |= self.files_tell(&rank);
+            is_open |= !rank.local.in_flight().is_empty();
         }
+        evidence.files_tell &= !is_open;
         of_process(&evidence)
     }
 
@@ -184,6 +187,17 @@ impl<'a> Standings<'a> {
         }
     }
 
+    /// As the verdict of an import has it: channels that were judged, or calls of all ranks that were seen to end.
+    fn files_tell(&self, rank: &RankRef<'_>) -> bool {
+        let has_channels = rank.facts.init_channels.is_some() && rank.facts.final_channels.is_some();
+        let counted = rank.local.counters().values().any(|counted| counted.totals().completed_calls > 0);
+        let has_calls = counted || rank.local.last_completed().is_some();
+        let id = rank.local.communicator();
+        let known = id.and_then(|id| self.model.communicator(id));
+        let is_whole = known.is_some_and(|known| known.n_ranks_seen() == known.n_ranks());
+        (has_channels || has_calls && is_whole) && rank.local.in_flight().is_empty()
+    }
+
     fn accused(&self, process: &Process) -> Option<&'a Finding> {
         let identity = process.identity()?;
         self.by_process.get(&(&*identity.host, identity.pid)).copied()
@@ -242,13 +256,6 @@ fn lacks(rank: &RankRef<'_>) -> Option<String> {
             rank.facts.comm_hash
         )
     })
-}
-
-/// As the verdict of an import has it.
-fn files_tell(rank: &RankRef<'_>) -> bool {
-    let has_channels = rank.facts.init_channels.is_some() && rank.facts.final_channels.is_some();
-    let has_calls = !rank.local.counters().is_empty();
-    (has_channels || has_calls) && rank.local.in_flight().is_empty()
 }
 
 fn name(process: &Process) -> String {

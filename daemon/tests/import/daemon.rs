@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::common::daemon::{Daemon, problem};
 use crate::common::{eventually, free_port, scratch};
-use crate::made::{EQUAL, UNEQUAL};
-use crate::{check, command, file, fixture, import};
+use crate::made::{EQUAL, UNEQUAL, recorded};
+use crate::{check, command, file, fixture, import, json};
 
 /// Ends the child however the test ends.
 struct Ending(Child);
@@ -96,7 +96,7 @@ async fn health_says_what_the_verdict_says() {
     let daemon = Daemon::ready("none").await;
     for (job, log, verdict, level, words) in [
         ("well", EQUAL.logs(), "healthy", "ok", "All 3 hosts healthy"),
-        ("failed", failed_init(), "findings", "critical", "failed: "),
+        ("failed", failed_init(), "findings", "critical", "failed to join the init of"),
         ("cut", cut_init(), "findings", "warning", "has no end"),
     ] {
         let url = format!("{}/api/v1/import?job={job}", daemon.url);
@@ -107,5 +107,41 @@ async fn health_says_what_the_verdict_says() {
         assert_eq!(health["level"], level, "{job}: {health:#}");
         assert!(health["sentence"].as_str().unwrap().contains(words), "{job}: {health:#}");
     }
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dumps_that_are_sent_rank_by_rank_come_to_the_sentence_of_the_terminal() {
+    let daemon = Daemon::ready("none").await;
+    let dir = scratch("import");
+    let mut behind = recorded();
+    behind["entries"].as_array_mut().unwrap().pop();
+    behind["pg_status"]["0"]["last_enqueued_collective"] = 1.into();
+    let dumps = [recorded(), behind];
+    let mut files = Vec::new();
+    for (rank, dump) in dumps.iter().enumerate() {
+        files.push(file(&dir, &format!("dump_{rank}"), dump.to_string()));
+        let url = format!("{}/api/v1/import?job=sent&file=dump_{rank}", daemon.url);
+        let response = daemon.client.post(url).body(dump.to_string()).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+    }
+    let said = json(&[&files[0], &files[1], "--job", "sent"], 2);
+    let said = &said["findings"][0];
+    let found = eventually("the finding", async || {
+        let findings = daemon.json("/api/v1/findings?job=sent&state=firing").await;
+        let items = findings["items"].as_array()?.clone();
+        items.into_iter().find(|one| one["finding"] == "rank_missing")
+    });
+    let found = found.await;
+    for field in ["message", "severity", "cause", "advice", "rank", "accused", "began_at", "evidence"] {
+        let named = |value: &Value| value.to_string().replace(&format!("{}/", dir.display()), "");
+        assert_eq!(named(&found[field]), named(&said[field]), "{field}");
+    }
+    let health = daemon.json("/api/v1/health?job=sent").await;
+    assert_eq!(health["level"], "critical", "{health:#}");
+    assert!(
+        health["sentence"].as_str().unwrap().starts_with("Rank 1 has not come; 1 other waits"),
+        "{health:#}"
+    );
     daemon.stop().await;
 }

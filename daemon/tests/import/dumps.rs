@@ -3,13 +3,8 @@
 use serde_json::{Value, json as value};
 
 use crate::common::scratch;
-use crate::made::{UNEQUAL, pickle};
+use crate::made::{UNEQUAL, pickle, recorded};
 use crate::{check, file, fixture, import, import_stdin, json};
-
-fn recorded() -> Value {
-    let text = std::fs::read_to_string(fixture("import/flight-recorder.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
 
 #[test]
 fn inspector_gives_ranks_counts_and_bandwidth() {
@@ -21,55 +16,6 @@ fn inspector_gives_ranks_counts_and_bandwidth() {
     assert_eq!((&all_reduce["primitive"], &all_reduce["completed_calls"]), (&"all_reduce".into(), &2.into()));
     let busbw = communicator["bandwidth"][0]["bus_bytes_per_s"].as_f64().unwrap();
     assert!((busbw / 1e9 - 277.2).abs() < 0.1, "{busbw}");
-}
-
-#[test]
-fn ras_names_who_is_missing_failed_and_behind() {
-    let dump = fixture("import/ras.json").display().to_string();
-    check(
-        &import(&[&dump]),
-        2,
-        &[
-            "rank 3 of communicator 0xabc0000000000001 is missing: its peers consider it dead",
-            "asynchronous error 6 (ncclRemoteError; process 101 on 10.0.0.1)",
-            "rank 2 issued AllReduce 16 times, the others 17. One apart may be what was called",
-        ],
-    );
-}
-
-/// The dump of a job with nothing wrong in it but how often rank 2 has issued AllReduce.
-fn ras_counting(dir: &std::path::Path, name: &str, rank_2: u64, others: u64) -> String {
-    let text = std::fs::read_to_string(fixture("import/ras.json")).unwrap();
-    let mut dump: Value = serde_json::from_str(&text).unwrap();
-    let communicator = &mut dump["communicators"][0];
-    communicator["missing_ranks"] = value!([]);
-    communicator["size"] = 3.into();
-    for rank in communicator["ranks"].as_array_mut().unwrap() {
-        rank["status"]["async_error"] = 0.into();
-        let count = if rank["rank"] == 2 { rank_2 } else { others };
-        rank["collective_counts"]["AllReduce"] = count.into();
-    }
-    file(dir, name, dump.to_string())
-}
-
-#[test]
-fn counts_one_apart_alarm_only_if_they_stand_still() {
-    let dir = scratch("import");
-    let first = ras_counting(&dir, "first", 16, 17);
-    check(&import(&[&first]), 0, &["healthy", "info counts_differ", "One apart may be"]);
-    let moved = ras_counting(&dir, "moved", 40, 41);
-    check(&import(&[&first, &moved]), 0, &["healthy", "issued AllReduce 40 times, the others 41"]);
-    let same = ras_counting(&dir, "same", 16, 17);
-    check(
-        &import(&[&first, &same]),
-        2,
-        &["warning counts_differ", "the others 17, and the same in another dump"],
-    );
-    let far = ras_counting(&dir, "far", 16, 19);
-    check(&import(&[&far]), 2, &["warning counts_differ", "rank 2 issued AllReduce 16 times, the others 19"]);
-    let equal = import(&[&ras_counting(&dir, "equal", 17, 17)]);
-    check(&equal, 0, &["healthy"]);
-    assert!(!equal.stdout.contains("counts_differ"), "{}", equal.stdout);
 }
 
 #[test]
@@ -85,147 +31,6 @@ fn ras_and_log_of_one_communicator_meet() {
     assert_eq!(communicators.len(), 1, "{document:#}");
     assert_eq!(communicators[0]["hosts"], value!(["node-a", "node-b", "node-c"]));
     assert_eq!(communicators[0]["primitives"][0]["issued_calls"], 50);
-}
-
-#[test]
-fn the_flight_recorder_says_who_has_not_joined() {
-    let dir = scratch("import");
-    let mut ahead = recorded();
-    ahead["pg_status"]["0"]["last_enqueued_collective"] = 2.into();
-    let mut behind = recorded();
-    behind["entries"].as_array_mut().unwrap().pop();
-    behind["pg_status"]["0"]["last_enqueued_collective"] = 1.into();
-    for (name, bytes) in [
-        ("json", [ahead.to_string().into_bytes(), behind.to_string().into_bytes()]),
-        ("pickle", [pickle(&ahead), pickle(&behind)]),
-    ] {
-        let [ahead, behind] = bytes;
-        let ahead = file(&dir, &format!("{name}_rank_0"), ahead);
-        let behind = file(&dir, &format!("{name}_rank_1"), behind);
-        check(
-            &import(&[&ahead, &behind]),
-            2,
-            &[
-                "rank 1 has not joined all_reduce #2 of pg 0:default_pg; rank 0 waits in it",
-                "called from step at train.py:57",
-                "pending rank 0 all_reduce #2 (48 bytes)",
-            ],
-        );
-    }
-}
-
-#[test]
-fn the_flight_recorder_says_who_calls_something_else() {
-    let dir = scratch("import");
-    let mut other = recorded();
-    other["entries"][1]["profiling_name"] = "nccl:_all_gather_base".into();
-    let one = file(&dir, "trace_0", recorded().to_string());
-    let other = file(&dir, "trace_1", other.to_string());
-    check(
-        &import(&[&one, &other]),
-        2,
-        &["the ranks disagree on collective #2", "rank 1 in _all_gather_base", "rank 0 in all_reduce"],
-    );
-    // The same call on all ranks that does not end.
-    let same = file(&dir, "same_1", recorded().to_string());
-    let first = file(&dir, "same_0", recorded().to_string());
-    check(
-        &import(&[&first, &same]),
-        2,
-        &["all_reduce #2 of pg 0:default_pg has not started on ranks 0 and 1: every rank has joined"],
-    );
-    let mut done = recorded();
-    done["entries"].as_array_mut().unwrap().pop();
-    done["pg_status"]["0"]["last_enqueued_collective"] = 1.into();
-    let files = [file(&dir, "done_0", done.to_string()), file(&dir, "done_1", done.to_string())];
-    check(&import(&[&files[0], &files[1]]), 0, &["healthy"]);
-}
-
-/// One rank's dump of a job of four with two groups of two. `pg_status` goes by ids that are no names.
-fn rank_of_four(rank: u32, called: u64, bytes: u64, element: &str) -> Value {
-    let entry = |group: &str, id: u32, number: u64, done: bool| {
-        value!({
-            "record_id": number, "pg_id": id, "process_group": [group, "desc"], "collective_seq_id": number,
-            "p2p_seq_id": 0, "op_id": number, "profiling_name": "nccl:all_reduce", "is_p2p": false,
-            "time_created_ns": 1_724_779_239_936_775_119_i64 + i64::try_from(number).unwrap(),
-            "duration_ms": 1.5, "input_sizes": [[bytes / 4]], "input_dtypes": [element],
-            "output_sizes": [[bytes / 4]], "output_dtypes": [element],
-            "state": if done { "completed" } else { "started" }, "timeout_ms": 600_000, "retired": done,
-            "time_discovered_started_ns": null,
-            "time_discovered_completed_ns": if done { value!(1_724_779_240_000_000_000_i64) } else { Value::Null },
-            "frames": [{"name": "step", "filename": "train.py", "line": 57}],
-        })
-    };
-    let pair = if rank < 2 { "[0, 1]" } else { "[2, 3]" };
-    let mut entries: Vec<Value> = (1..=3).map(|number| entry("tp", 0, number, true)).collect();
-    entries.extend((1..=called).map(|number| entry("world", 1, number, number < called)));
-    value!({
-        "version": "2.10",
-        "pg_config": {
-            "world": {"name": "world", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
-            "tp": {"name": "tp", "desc": "tensor", "ranks": pair},
-        },
-        "pg_status": {
-            "0": {"last_enqueued_collective": 3, "last_started_collective": 3, "last_completed_collective": 3},
-            "1": {"last_enqueued_collective": called, "last_started_collective": called, "last_completed_collective": 1},
-        },
-        "entries": entries,
-    })
-}
-
-#[test]
-fn the_flight_recorders_of_a_job_are_joined_group_by_group() {
-    let dir = scratch("import");
-    let dump = |name: &str, rank: u32, value: &Value| file(&dir, &format!("{name}_{rank}"), pickle(value));
-    let hung: Vec<String> = (0..4)
-        .map(|rank| dump("hung", rank, &rank_of_four(rank, if rank == 2 { 300 } else { 301 }, 48, "Float")))
-        .collect();
-    let hung: Vec<&str> = hung.iter().map(String::as_str).collect();
-    let whole = import(&hung);
-    check(
-        &whole,
-        2,
-        &[
-            "findings: 1 critical",
-            "rank 2 has not joined all_reduce #301 of pg world:default_pg; ranks 0, 1 and 3 wait in it",
-            "4 ranks",
-            "2 ranks",
-        ],
-    );
-    assert!(!whole.stdout.contains("pg tp"), "{}", whole.stdout);
-    // The one that hangs may be the one that could not write: it is told as missing, not as guilty.
-    let partly = import(&[hung[0], hung[1], hung[3]]);
-    check(
-        &partly,
-        2,
-        &[
-            "of pg world:default_pg no file has the dump of rank 2",
-            "of pg tp:tensor no file has the dump of rank 2",
-        ],
-    );
-    assert!(!partly.stdout.contains("not_joined"), "{}", partly.stdout);
-}
-
-#[test]
-fn the_flight_recorder_says_whose_sizes_and_types_differ() {
-    let dir = scratch("import");
-    for (name, bytes, element, part) in [
-        ("sizes", 96, "Float", "rank 1 in all_reduce of 96 bytes of Float"),
-        ("types", 48, "Int", "rank 1 in all_reduce of 48 bytes of Int"),
-    ] {
-        let one = file(&dir, &format!("{name}_0"), pickle(&rank_of_four(0, 1, 48, "Float")));
-        let other = file(&dir, &format!("{name}_1"), pickle(&rank_of_four(1, 1, bytes, element)));
-        check(
-            &import(&[&one, &other]),
-            2,
-            &[
-                "critical mismatch",
-                "disagree on collective #1 of pg",
-                "rank 0 in all_reduce of 48 bytes of Float",
-                part,
-            ],
-        );
-    }
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn logs_found_in_public_say_what_is_missing() {
             2,
             vec![
                 "findings: 1 critical in",
-                "the init of ranks 0, 1, 2, 3",
+                "Ranks 0, 3, 4 and 7 failed to join the init of",
                 "NCCL WARN NET/OFI Unable to register memory",
             ],
         ),

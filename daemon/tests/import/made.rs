@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::fixture;
+
 /// A job of two ranks a host; each host with the channels that its search found.
 pub(crate) struct Job<'a> {
     pub(crate) hosts: &'a [(&'a str, u32)],
@@ -68,6 +70,12 @@ impl Job<'_> {
             text
         })
     }
+}
+
+/// The dump of the Flight Recorder among the fixtures.
+pub(crate) fn recorded() -> Value {
+    let text = std::fs::read_to_string(fixture("import/flight-recorder.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
 }
 
 /// The value with the opcodes that PyTorch's own pickler (`torch/csrc/jit/serialization/pickler.cpp`) has for it:

@@ -8,8 +8,10 @@ mod common;
 
 mod daemon;
 mod dumps;
+mod flight;
 mod logs;
 mod made;
+mod ras;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

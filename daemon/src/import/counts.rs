@@ -1,0 +1,95 @@
+//! What the counts of RAS prove. It asks the ranks one after the other, so in a job that runs they differ by what was
+//! called meanwhile, and a job in which one rank is stuck looks the same. Only ranks that are further apart, or stand
+//! still from one answer to another, show that somebody waits.
+
+use std::collections::BTreeMap;
+
+use ringscope_wire::Primitive;
+
+use super::inspector;
+use super::ras::{Dump, RasCommunicator, RasRank};
+use crate::clock::Timestamp;
+use crate::model::Fnv;
+
+/// What the answers of RAS say of one communicator together.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// No answer has more calls of it.
+    pub(super) is_newest: bool,
+    /// All ranks give the same counts in two answers.
+    pub(super) stands_still: bool,
+    /// The call that not all have made, if that is sure.
+    pub(super) wait: Option<Wait>,
+}
+
+/// A call that some ranks have made and others have not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// Its number: whoever has made no more calls than that has not made it.
+    pub(super) number: u64,
+    pub(super) primitive: Primitive,
+    /// Its number among the calls of the primitive.
+    pub(super) of_primitive: u64,
+    /// When it was made already. 0: not known.
+    pub(super) since: Timestamp,
+}
+
+impl Counts {
+    /// Of the communicator as `newest` has it, by all answers.
+    pub(super) fn of(answers: &[(String, Timestamp, Dump)], newest: &RasCommunicator) -> Self {
+        let calls = |of: &RasCommunicator| of.ranks.iter().map(total).fold(0, u64::saturating_add);
+        let others = answers.iter().flat_map(|(_, _, dump)| &dump.communicators);
+        let mut others = others.filter(|other| (&other.hash, other.size) == (&newest.hash, newest.size));
+        let is_newest = others.all(|other| calls(other) <= calls(newest));
+        let same = |other: &&RasCommunicator| {
+            (&other.hash, other.size) == (&newest.hash, newest.size) && counts(other) == counts(newest)
+        };
+        let seen: Vec<Timestamp> = answers
+            .iter()
+            .filter(|(_, _, dump)| dump.communicators.iter().any(|other| same(&other)))
+            .map(|(_, at, _)| *at)
+            .collect();
+        let stands_still = seen.len() > 1;
+        Self { is_newest, stands_still, wait: wait(newest, &seen) }
+    }
+}
+
+fn counts(communicator: &RasCommunicator) -> BTreeMap<u32, &BTreeMap<String, u64>> {
+    communicator.ranks.iter().map(|rank| (rank.rank, &rank.collective_counts)).collect()
+}
+
+fn wait(newest: &RasCommunicator, seen: &[Timestamp]) -> Option<Wait> {
+    let totals = || newest.ranks.iter().map(total);
+    let (least, most) = (totals().min()?, totals().max()?);
+    if least == most || most - least <= SNAPSHOT_GAP && seen.len() < 2 {
+        return None;
+    }
+    let names = newest.ranks.iter().flat_map(|rank| rank.collective_counts.keys());
+    let differs = names.filter_map(|name| {
+        let count = |rank: &RasRank| rank.collective_counts.get(name).copied().unwrap_or_default();
+        let fewest = newest.ranks.iter().map(count).min()?;
+        let is_uneven = newest.ranks.iter().any(|rank| count(rank) > fewest);
+        inspector::primitive(name).filter(|_| is_uneven).map(|primitive| (primitive, fewest))
+    });
+    let (primitive, of_primitive) = differs.min()?;
+    let (first, last) = (seen.iter().min()?, seen.iter().max()?);
+    let is_timed = last.since(*first) >= TIMED;
+    let since = if is_timed { *first } else { Timestamp(0) };
+    Some(Wait { number: least, primitive, of_primitive, since })
+}
+
+/// Collective calls that a rank has made.
+pub(super) fn total(rank: &RasRank) -> u64 {
+    rank.collective_counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+/// Ranks with as many calls have made the same ones if this is the same.
+pub(super) fn hash(rank: &RasRank) -> u64 {
+    let counted = rank.collective_counts.iter().filter(|(_, count)| **count > 0);
+    counted.fold(Fnv::new(), |hash, (name, count)| hash.text(name).number(*count)).finish()
+}
+
+/// Collectives that ranks may differ by because they are not asked at one moment.
+const SNAPSHOT_GAP: u64 = 1;
+/// Files that were written closer together than this say nothing of the time between the answers.
+const TIMED: std::time::Duration = std::time::Duration::from_secs(1);
