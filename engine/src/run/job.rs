@@ -158,7 +158,7 @@ impl Job {
         let index = counters[queue].posted;
         let len = part.from.len;
         if let Some(trace) = trace {
-            trace.send_start(&planned.plan, queue, index, len);
+            trace.send_start(queue, index, len);
         }
         let payload = buffers.read(part.from).map_err(Fault::Broken)?;
         match half.post(transport::Part { header: header_of(header, index, len), payload })? {
@@ -206,7 +206,7 @@ impl Job {
         }
         *moved = true;
         if let Some(trace) = trace {
-            trace.recv_start(&planned.plan, queue, index);
+            trace.recv_start(queue, index);
         }
         if progress == Progress::Moved {
             return Ok(false);
@@ -225,10 +225,6 @@ impl Job {
         let Self { planned, counters, buffers, trace, fold, .. } = self;
         let mut moved = false;
         while let Some(part) = head(&planned.plan, counters, queue) {
-            let index = counters[queue].posted;
-            if let Some(trace) = trace {
-                trace.work_start(&planned.plan, queue);
-            }
             let worked = match part.outcome {
                 Outcome::Store => buffers.copy(part.from, part.into),
                 Outcome::Reduce { with, shape } => buffers.fold_own(*fold, shape, part.into, with, part.from),
@@ -238,7 +234,7 @@ impl Job {
             counters[queue].done += 1;
             moved = true;
             if let Some(trace) = trace {
-                trace.work_stop(&planned.plan, queue, index);
+                trace.work_stop(&planned.plan, queue);
             }
             if part.from.len > SMALL_PART_BYTES {
                 break;

@@ -1,7 +1,8 @@
 //! What a profiler is told of a running operation: one KernelCh per channel, one ProxyOp per connection and direction,
 //! one ProxyStep per part.
 //!
-//! A channel's events begin with its first part. Nothing of this exists without a profiler.
+//! A channel begins with its operation, as a kernel does on a GPU: whether anything comes to it is another question, which
+//! the steps answer. Nothing of this exists without a profiler.
 
 use crate::collective::plan::{Direction, Plan, Queue};
 use crate::profiler::emit::{OperationEvents, Transfers};
@@ -20,7 +21,6 @@ pub(crate) struct Trace {
 struct Channel {
     id: u32,
     kernel: Option<Handle>,
-    begun: bool,
     /// Parts that are not done.
     left: usize,
 }
@@ -33,7 +33,7 @@ struct Proxy {
 }
 
 impl Trace {
-    /// For an operation; nothing without a profiler.
+    /// For an operation that begins; nothing without a profiler.
     pub(crate) fn new(events: &OperationEvents, plan: &Plan) -> Option<Box<Self>> {
         if !events.is_wanted() {
             return None;
@@ -44,18 +44,20 @@ impl Trace {
                 Some(channel) => channel.left += queue.parts.len(),
                 None => {
                     let left = queue.parts.len();
-                    channels.push(Channel { id: queue.channel, kernel: None, begun: false, left });
+                    let kernel = events.kernel_start(queue.channel);
+                    channels.push(Channel { id: queue.channel, kernel, left });
                 }
             }
         }
-        let queues = vec![Proxy::default(); plan.queues.len()];
+        let proxy = |queue: &Queue| Proxy { op: proxy_op(events, queue), ..Proxy::default() };
+        let queues = plan.queues.iter().map(proxy).collect();
         Some(Box::new(Self { events: events.clone(), channels, queues }))
     }
 
     /// A send of `bytes` begins; later calls for the same part are nothing new.
-    pub(crate) fn send_start(&mut self, plan: &Plan, queue: usize, index: u32, bytes: usize) {
+    pub(crate) fn send_start(&mut self, queue: usize, index: u32, bytes: usize) {
         if !self.queues[queue].begun {
-            self.step_start(plan, queue, index);
+            self.step_start(queue, index);
             self.events.sending(self.queues[queue].step, bytes);
         }
     }
@@ -66,9 +68,9 @@ impl Trace {
     }
 
     /// A receive has begun; later calls for the same part are nothing new.
-    pub(crate) fn recv_start(&mut self, plan: &Plan, queue: usize, index: u32) {
+    pub(crate) fn recv_start(&mut self, queue: usize, index: u32) {
         if !self.queues[queue].begun {
-            self.step_start(plan, queue, index);
+            self.step_start(queue, index);
         }
     }
 
@@ -78,18 +80,12 @@ impl Trace {
         self.step_stop(plan, queue, index);
     }
 
-    /// Own work begins.
-    pub(crate) fn work_start(&mut self, plan: &Plan, queue: usize) {
-        self.channel_start(plan, plan.queues[queue].channel);
-    }
-
-    /// It is done.
-    pub(crate) fn work_stop(&mut self, plan: &Plan, queue: usize, _index: u32) {
+    /// Own work is done.
+    pub(crate) fn work_stop(&mut self, plan: &Plan, queue: usize) {
         self.part_done(plan, queue);
     }
 
-    fn step_start(&mut self, plan: &Plan, queue: usize, index: u32) {
-        self.channel_start(plan, plan.queues[queue].channel);
+    fn step_start(&mut self, queue: usize, index: u32) {
         let proxy = &mut self.queues[queue];
         proxy.begun = true;
         proxy.step = self.events.proxy_step(proxy.op, index);
@@ -103,19 +99,6 @@ impl Trace {
             self.events.stop(proxy.op.take());
         }
         self.part_done(plan, queue);
-    }
-
-    fn channel_start(&mut self, plan: &Plan, id: u32) {
-        let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id && !channel.begun)
-        else {
-            return;
-        };
-        channel.begun = true;
-        channel.kernel = self.events.kernel_start(id);
-        let transfers = plan.queues.iter().zip(&mut self.queues);
-        for (queue, proxy) in transfers.filter(|(queue, _)| queue.channel == id) {
-            proxy.op = proxy_op(&self.events, queue);
-        }
     }
 
     fn part_done(&mut self, plan: &Plan, queue: usize) {

@@ -132,10 +132,11 @@ const MAX_LINES = 60;
 
 /** The lines of logs and kernel files that prove it, each once, by file. */
 export function Proof({ findings }: { findings: Finding[] }) {
-  const files = new Map<string, Map<number, Evidence>>();
+  const files = new Map<string, Map<string, Evidence>>();
   for (const line of findings.flatMap((finding) => finding.evidence ?? []).slice(0, MAX_LINES)) {
-    const lines = files.get(line.file) ?? new Map<number, Evidence>();
-    lines.set(line.line, line);
+    const lines = files.get(line.file) ?? new Map<string, Evidence>();
+    // Records of a dump have no line: they are told apart by their text.
+    lines.set(`${line.line} ${line.line === 0 ? line.text : ""}`, line);
     files.set(line.file, lines);
   }
   if (files.size === 0) {
@@ -151,8 +152,8 @@ export function Proof({ findings }: { findings: Finding[] }) {
           </figcaption>
           <ol tabIndex={0} aria-label={`Lines of ${file}`}>
             {[...lines.values()].sort((a, b) => a.line - b.line).map((line) => (
-              <li key={line.line}>
-                <span class="line-number">{line.line}</span>
+              <li key={`${line.line} ${line.text}`}>
+                <span class="line-number">{line.line > 0 ? line.line : ""}</span>
                 <code>{line.text}</code>
               </li>
             ))}

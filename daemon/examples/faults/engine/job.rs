@@ -33,12 +33,7 @@ pub(crate) struct Job {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) event: String,
-    pub(crate) rank: u32,
     pub(crate) wall_ns: u64,
-    #[serde(default)]
-    pub(crate) function: String,
-    #[serde(default)]
-    pub(crate) communicator: String,
     #[serde(default)]
     pub(crate) text: String,
 }

@@ -46,7 +46,7 @@ impl Default for Settings {
             wait_critical_least: Duration::from_secs(30),
             wait_critical_most: Duration::from_secs(900),
             wait_times_longest: 2,
-            sure_after: Duration::from_millis(1_000),
+            sure_after: Duration::from_millis(800),
             stalled_after: Duration::from_secs(5),
             start_critical: Duration::from_secs(300),
             init_told: Duration::from_secs(30),
