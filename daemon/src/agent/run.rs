@@ -20,6 +20,7 @@ use super::loss::Losses;
 use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
 use super::transport::Transport;
+use crate::clock::Timestamp;
 use crate::shared_dir;
 
 /// A batch is sent at least this often, so that the daemon knows that the agent lives.
@@ -67,6 +68,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         queue,
         last_seq: 0,
         queued_at: None,
+        read_at: Timestamp(0),
         resend_all_at: None,
     };
     let (read, ()) = tokio::join!(reader.run(config.interval, shutdown), sender.run(outgoing));
@@ -93,6 +95,8 @@ struct Reader {
     queue: mpsc::Sender<Outgoing>,
     last_seq: u64,
     queued_at: Option<Instant>,
+    /// When the segments were read last; what a batch tells is of that moment.
+    read_at: Timestamp,
     resend_all_at: Option<Instant>,
 }
 
@@ -145,6 +149,8 @@ impl Reader {
         }
         self.tracker.inquire(&news.inquiries);
         self.hardware.poll(monotonic);
+        // What is read after this moment may have happened after it, never before.
+        self.read_at = crate::clock::now();
         self.tracker.poll(monotonic);
         let changes = self.tracker.changes();
         let is_due = self.needs_heartbeat(now, news.settled, is_last)
@@ -194,7 +200,7 @@ impl Reader {
             agent_id: self.agent_id.clone(),
             seq_number: self.last_seq,
             agent_host: self.host.clone(),
-            sent_at_ns: crate::clock::now().0,
+            sent_at_ns: self.read_at.0,
             processes,
             dropped: losses.to_batch(),
             hardware: self.hardware.take(),

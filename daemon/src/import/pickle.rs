@@ -20,15 +20,24 @@ pub(super) enum PickleError {
     Code(usize),
     #[error("byte {0} does not fit what comes before it")]
     Malformed(usize),
-    #[error("it holds more than {MAX_VALUES} values, or values more than {MAX_DEPTH} deep")]
+    #[error(
+        "it holds more than {MAX_VALUES} values or far more than its bytes can hold, or values more than {MAX_DEPTH} deep"
+    )]
     TooLarge,
+}
+
+/// Values that were made of a pickle, and how many may be.
+struct Budget {
+    spent: usize,
+    most: usize,
 }
 
 /// Reads the one value of a pickle. Tuples and sets become arrays; keys that are no strings become their text.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, PickleError> {
     let mut machine = Machine { bytes, ..Machine::default() };
     let top = machine.run()?;
-    machine.value(top, 0, &mut 0)
+    let most = bytes.len().saturating_mul(COST_PER_BYTE).clamp(LEAST_COST, MAX_VALUES);
+    machine.value(top, 0, &mut Budget { spent: 0, most })
 }
 
 /// Where a value lies in the arena.
@@ -288,10 +297,10 @@ impl Machine<'_> {
     }
 
     /// A value out of the arena, with all that it refers to.
-    fn value(&self, id: Id, depth: usize, cost: &mut usize) -> Result<Value, PickleError> {
+    fn value(&self, id: Id, depth: usize, cost: &mut Budget) -> Result<Value, PickleError> {
         let text_bytes = if let Some(Node::Text(text)) = self.nodes.get(id) { text.len() } else { 0 };
-        *cost += 1 + text_bytes / BYTES_PER_COST;
-        if depth > MAX_DEPTH || *cost > MAX_VALUES {
+        cost.spent += 1 + text_bytes / BYTES_PER_COST;
+        if depth > MAX_DEPTH || cost.spent > cost.most {
             return Err(PickleError::TooLarge);
         }
         Ok(match self.nodes.get(id) {
@@ -325,6 +334,10 @@ fn pairs(items: &[Id]) -> Vec<(Id, Id)> {
 
 /// Values of one pickle, each as often as it is referred to: 20 000 operations with stacks of 60 frames.
 const MAX_VALUES: usize = 8_000_000;
+/// The same by bytes of the pickle: frames are written once and referred to by every operation, each with its stack of
+/// sixty, in some hundred bytes. Without it nested references of a few hundred bytes would take a gigabyte.
+const COST_PER_BYTE: usize = 16;
+const LEAST_COST: usize = 4_096;
 /// A dump is six deep.
 const MAX_DEPTH: usize = 64;
 /// Bytes of text that count as one value.

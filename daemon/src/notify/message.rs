@@ -40,11 +40,17 @@ pub(super) fn message(due: &Due, links: &Links, now: Timestamp) -> Message {
         News::Open => (format!("[{severity}] {sentence}"), color(incident.severity)),
         News::Worse => (format!("[now {severity}] {sentence}"), color(incident.severity)),
         News::Over => {
-            let lasted = words::duration(now.since(incident.began_at));
+            let ended = incident.resolved_at.unwrap_or(now);
+            let lasted = words::duration(ended.since(incident.began_at));
             (format!("[resolved] after {lasted}: {sentence}"), "good")
         }
     };
-    let advice = if incident.advice.is_empty() { String::new() } else { format!("{}\n", incident.advice) };
+    // What is over needs nothing done.
+    let advice = if incident.advice.is_empty() || matches!(due.news, News::Over) {
+        String::new()
+    } else {
+        format!("{}\n", incident.advice)
+    };
     let text = format!(
         "{}<{}|evidence> · <{}|what to do>",
         escape(&advice),

@@ -75,7 +75,12 @@ fn headline(status: &Status, look: Look, now: Timestamp) -> String {
         Level::Warning => "1;33",
         Level::Critical => "1;31",
     };
-    if look.colour { format!("\u{1b}[{code}m{sentence}\u{1b}[0m\n") } else { format!("{sentence}\n") }
+    let advice = health.advice.as_ref().map(|advice| format!("{advice}\n")).unwrap_or_default();
+    if look.colour {
+        format!("\u{1b}[{code}m{sentence}\u{1b}[0m\n{advice}")
+    } else {
+        format!("{sentence}\n{advice}")
+    }
 }
 
 fn incidents(incidents: &[Incident], look: Look, now: Timestamp) -> Option<Table> {

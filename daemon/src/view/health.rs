@@ -2,7 +2,7 @@
 
 use super::incidents::{IncidentFilter, incidents};
 use super::{hosts, jobs};
-use crate::api::{FindingState, Health};
+use crate::api::{FindingState, Health, HostSummary};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::health;
@@ -26,7 +26,19 @@ pub fn health(
         host.is_none_or(|host| name == host)
             && of_job.as_ref().is_none_or(|hosts| hosts.iter().any(|host| host == name))
     };
-    let hosts = hosts(model, diagnosis, now, keep);
+    let mut hosts = hosts(model, diagnosis, now, keep);
+    if let Some(job) = job {
+        // What other jobs do on the same hosts is not asked for.
+        let others = incidents(
+            model,
+            diagnosis,
+            &IncidentFilter { state: Some(FindingState::Firing), ..Default::default() },
+        );
+        let others: Vec<_> = others.iter().filter(|one| !one.job.is_empty() && one.job != job).collect();
+        let is_theirs = |host: &&mut HostSummary| others.iter().any(|one| host.jobs.contains(&one.job));
+        let own = jobs.first().map(|job| job.standing.clone()).unwrap_or_default();
+        hosts.iter_mut().filter(is_theirs).for_each(|host| host.standing = own.clone());
+    }
     let filter = IncidentFilter {
         state: Some(FindingState::Firing),
         job: job.map(str::to_owned),

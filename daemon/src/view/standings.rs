@@ -183,6 +183,7 @@ impl<'a> Standings<'a> {
             silent: self.now.since(self.model.last_heard(process)),
             watched,
             has_communicators: process.has_communicators() || self.summing.contains(process.key()),
+            lacks: process.activity().filter(|known| known.state == 'T').map(|_| STOPPED.to_owned()),
             ..Evidence::default()
         }
     }
@@ -231,6 +232,9 @@ impl<'a> Standings<'a> {
         calls
     }
 }
+
+/// Of a process that makes no call because of it, whether anybody waits for it or not.
+const STOPPED: &str = "it is stopped (SIGSTOP)";
 
 /// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.
 fn has_ended_well(process: &Process) -> bool {

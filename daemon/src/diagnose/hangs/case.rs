@@ -114,7 +114,8 @@ impl<'s> Case<'_, 's, '_> {
             judgement.accused.push(accused);
             let it = self.sight.process(*process);
             let title = words::who(self.sight, *process, *rank);
-            if let Some(look) = it.look.filter(|look| is_recent(look.at_ns, judgement.began_at)) {
+            let since = judgement.began_at.max(since_when(it));
+            if let Some(look) = it.look.filter(|look| is_recent(look.at_ns, since)) {
                 let lines = words::look(look);
                 if !lines.is_empty() {
                     judgement.details.push(Detail { title, lines });
@@ -132,7 +133,7 @@ impl<'s> Case<'_, 's, '_> {
     /// What was seen of a process in short: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
     pub(super) fn look_in_short(&self, process: u32, since: Option<Timestamp>) -> Option<String> {
         let it = self.sight.process(process);
-        let look = it.look.filter(|look| is_recent(look.at_ns, since))?;
+        let look = it.look.filter(|look| is_recent(look.at_ns, since.max(since_when(it))))?;
         if it.activity.is_some_and(|activity| matches!(activity.state, 'T' | 't')) {
             // What the kernel says of one that is stopped is that it is stopped.
             return look.threads.iter().find_map(words::frame).map(|line| format!("in {line}"));
@@ -165,6 +166,11 @@ impl<'s> Case<'_, 's, '_> {
 /// Whether it can be looked at.
 fn is_there(process: &Process<'_>) -> bool {
     process.life == super::scene::Life::Running && process.read_at.0 > 0
+}
+
+/// Since when a process is in the call that it is in: what was seen of it before is over.
+fn since_when(process: &Process<'_>) -> Option<Timestamp> {
+    process.open_calls.iter().map(|call| call.entered_at).max()
 }
 
 /// Whether a look is of this wait, and not of an earlier one. The clocks of two hosts may differ a little.

@@ -96,7 +96,11 @@ pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &st
     let at = case.node(place).place;
     let communicator = case.sight.communicator(at.communicator());
     let ranks = unseen_ranks(communicator.n_ranks, communicator.members.iter().map(|member| member.rank));
-    let names = words::ranks(&ranks);
+    let n_unseen = communicator.n_ranks as usize - communicator.members.len();
+    let names = match n_unseen.saturating_sub(ranks.len()) {
+        0 => words::ranks(&ranks),
+        more => format!("{} and {more} more", words::ranks(&ranks)),
+    };
     if files::is_of(case, place) {
         let they = if ranks.len() == 1 { "it has" } else { "they have" };
         return format!("no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}");

@@ -10,6 +10,7 @@ use super::memory::{Memory, key};
 use super::places::Place;
 use super::scene::{Life, MemberState, Scene};
 use super::sight::{Sight, is_over, lives};
+use super::sinks::Group;
 use super::verdict::{Ask, Question, Verdict};
 use super::{
     Settings, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
@@ -70,9 +71,10 @@ impl Judge {
             mismatch::judge(&mut case, communicator);
         }
         dead::judge(&mut case, &sorted.groups);
-        let (groups, left_out) = sorted.groups.split_at(sorted.groups.len().min(MAX_JUDGEMENTS));
-        debug_assert!(left_out.is_empty() || groups.len() == MAX_JUDGEMENTS, "cut only at the limit");
-        for group in groups {
+        // The surest first, for there may be more than are told.
+        let mut groups: Vec<&Group> = sorted.groups.iter().collect();
+        groups.sort_by_key(|group| group.manner);
+        for group in groups.into_iter().take(MAX_JUDGEMENTS) {
             missing::judge(&mut case, group);
         }
         for circle in sorted.circles.iter().take(MAX_JUDGEMENTS) {

@@ -34,7 +34,8 @@ struct Seen {
     first: Timestamp,
     told: bool,
     innocent: Option<Duration>,
-    culprits: Vec<String>,
+    /// The call that is waited in: id of the communicator, and number. Absent: none that is numbered.
+    call: Option<(String, u64)>,
     in_this_look: bool,
 }
 
@@ -135,15 +136,14 @@ impl Memory {
             first: newest,
             told: false,
             innocent: None,
-            culprits: Vec::new(),
+            call: None,
             in_this_look: true,
         });
         seen.in_this_look = true;
         seen.innocent = found.innocent;
-        if found.innocent.is_some() && seen.culprits.is_empty() {
-            let keys =
-                judgement.culprits.iter().take(16).map(|process| sight.process(*process).key.to_owned());
-            seen.culprits = keys.collect();
+        if found.innocent.is_some() && seen.call.is_none() {
+            let communicator = judgement.communicator.map(|index| sight.communicator(index).id.to_owned());
+            seen.call = communicator.zip(found.number);
         }
         seen.told |= imported || !found.certain || oldest > seen.first;
         seen.told
@@ -157,11 +157,10 @@ impl Memory {
             .map(|(_, seen)| seen)
             .collect();
         for seen in ended {
-            let Some(lasted) = seen.innocent else { continue };
-            let well = sight.scene.processes.iter().any(|process| {
-                process.life == Life::Running && seen.culprits.iter().any(|key| key == process.key)
-            });
-            if well {
+            let (Some(lasted), Some((communicator, number))) = (seen.innocent, seen.call) else { continue };
+            if has_ended(sight, &communicator, number) {
+                // Somebody may have freed it, so it teaches no more than the next one to wait twice as long.
+                let lasted = lasted.min(self.wait_critical(sight.settings));
                 self.longest_wait = self.longest_wait.max(lasted);
             }
         }
@@ -184,7 +183,10 @@ impl Memory {
                 format!("{} {first}-{last}", sight.communicator(communicator).id)
             }
             Question::Pairs { communicator } => format!("pairs {}", sight.communicator(communicator).id),
-            Question::Look | Question::Raise => "look".to_owned(),
+            Question::Look | Question::Raise => {
+                let function = it.open_calls.first().map_or("", |call| &*call.function);
+                format!("look {function}")
+            }
         };
         let key = (it.key.to_owned(), what);
         if self.asked.contains_key(&key) {
@@ -241,6 +243,16 @@ impl Durations {
         }
         None
     }
+}
+
+/// Whether a call was seen to end well. That nobody waits in it any more is not enough: waiters may have given up, or not be
+/// heard.
+fn has_ended(sight: &Sight<'_, '_>, communicator: &str, number: u64) -> bool {
+    let known = sight.scene.communicators.iter().find(|known| known.id == communicator);
+    let passed = |operation: &Operation| operation.number.is_some_and(|ended| ended >= number);
+    known.is_some_and(|known| {
+        known.members.iter().any(|member| member.last_completed.as_ref().is_some_and(passed))
+    })
 }
 
 /// What a condition is known by from look to look. A wait that may be healthy changes its kind when it has lasted too long,

@@ -9,7 +9,7 @@ use super::case::Case;
 use super::hashes::{Differ, can_be_asked};
 use super::places::Place;
 use super::scene::{Member, Operation, Signature};
-use super::sight::is_called;
+use super::sight::{is_called, lives};
 use super::verdict::{Ask, Judgement, Question};
 use super::words;
 use crate::api::{Detail, FindingKind, Severity};
@@ -23,7 +23,7 @@ struct Parting {
 
 /// Looks at the calls of a communicator that are known. Returns whether ranks differ.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
-    if case.found.iter().any(|found| is_of(&found.judgement, communicator)) {
+    if case.found.iter().any(|found| is_of(&found.judgement, communicator)) || is_over(case, communicator) {
         return true;
     }
     let Some(parting) = first_parting(case, communicator) else { return false };
@@ -43,14 +43,25 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
         .collect();
     let Some((_, first)) = odd.first().copied() else { return false };
     let (cause, how) = words::difference(&first, most);
+    // Where as many did one thing as another, nobody is known to be right.
+    let even = parting.by_signature.values().filter(|places| places.len() == usual.len()).count() > 1;
+    let also = usual.iter().map(|place| (*place, *most)).filter(|_| even);
     let culprits: Vec<(u32, Option<u32>, String)> = odd
         .iter()
+        .copied()
+        .chain(also)
         .map(|(place, signature)| {
-            let member = &members[*place as usize];
-            (member.process, Some(member.rank), format!("called {}", words::signature(signature)))
+            let member = &members[place as usize];
+            (member.process, Some(member.rank), format!("called {}", words::signature(&signature)))
         })
         .collect();
-    let even = odd.len() == usual.len();
+    let alike: Vec<(u32, Option<u32>, String)> = odd
+        .iter()
+        .filter(|(_, signature)| *signature == first)
+        .map(|(place, _)| {
+            (members[*place as usize].process, Some(members[*place as usize].rank), String::new())
+        })
+        .collect();
     let mut judgement = draft(case, communicator, &culprits, parting.number);
     judgement.cause = cause;
     judgement.began_at = began(case, communicator, parting.number);
@@ -60,12 +71,12 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
     };
     judgement.message = format!(
         "{} called {} as #{} of {}, {others} {} ({how}){}",
-        names(case, &culprits),
+        names(case, &alike),
         words::signature(&first),
         parting.number,
         words::comm(case.sight.communicator(communicator)),
         words::signature(most),
-        if even { "; as many did the one as the other" } else { "" }
+        if even { "; as many did the one as the other, so either may be wrong" } else { "" }
     );
     let example = |signature: &Signature, places: &[u32]| {
         let ranks: Vec<u32> = places.iter().map(|place| members[*place as usize].rank).collect();
@@ -80,6 +91,12 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
     true
 }
 
+/// Whether all its processes have ended: what they called is over with them.
+fn is_over(case: &Case<'_, '_, '_>, communicator: u32) -> bool {
+    let members = &case.sight.communicator(communicator).members;
+    !members.iter().any(|member| lives(case.sight.process(member.process).life))
+}
+
 fn is_of(judgement: &Judgement, communicator: u32) -> bool {
     judgement.kind == FindingKind::CallMismatch && judgement.communicator == Some(communicator)
 }
@@ -90,24 +107,29 @@ pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
         return;
     }
     let members = &case.sight.communicator(differ.communicator).members;
-    let culprits: Vec<(u32, Option<u32>, String)> = differ
-        .odd
-        .iter()
-        .map(|place| {
-            let member = &members[*place as usize];
-            (member.process, Some(member.rank), "has made other calls than most".to_owned())
-        })
-        .collect();
+    let even = differ.odd.len() == differ.most.len();
+    let what = if even { "has made other calls than others" } else { "has made other calls than most" };
+    let accused = |place: &u32| {
+        let member = &members[*place as usize];
+        (member.process, Some(member.rank), what.to_owned())
+    };
+    let odd: Vec<(u32, Option<u32>, String)> = differ.odd.iter().map(accused).collect();
+    let culprits: Vec<(u32, Option<u32>, String)> =
+        differ.odd.iter().chain(differ.most.iter().filter(|_| even)).map(accused).collect();
     let mut judgement = draft(case, differ.communicator, &culprits, differ.differ);
     judgement.cause = "hash";
     judgement.message = format!(
-        "{} made other calls than {} others between #{} and #{} of {}; which one is not known any more, and results since \
-         then cannot be trusted",
-        names(case, &culprits),
-        differ.most.len(),
+        "{} made other calls than {} between #{} and #{} of {}; which one is not known any more, and results since then cannot \
+         be trusted{}",
+        names(case, &odd),
+        match differ.most.as_slice() {
+            [one] => words::ranks(&[members[*one as usize].rank]),
+            many => format!("{} others", many.len()),
+        },
         differ.agree,
         differ.differ.saturating_sub(1),
         words::comm(case.sight.communicator(differ.communicator)),
+        if even { "; as many did the one as the other, so either may be wrong" } else { "" }
     );
     let last = differ.differ.saturating_sub(1).min(differ.agree.saturating_add(ASKED - 1));
     let what = Question::Recall { communicator: differ.communicator, first: differ.agree, last };
@@ -146,7 +168,6 @@ fn draft(
     number: u64,
 ) -> Judgement {
     let mut judgement = case.blank(FindingKind::CallMismatch, Some(communicator));
-    // What they do now is not what went wrong then: the first one alone is looked at.
     case.accuse(&mut judgement, culprits);
     judgement.severity = Severity::Critical;
     // One finding for each communicator: what follows the first difference follows from it.

@@ -209,6 +209,8 @@ pub(super) fn with_look(
 ) -> String {
     match cause {
         "blocked" | "asleep" | "idle" => format!("is {look}{}", returned(sight, process, "call")),
+        // What is asleep is another thread than the one that is busy.
+        "busy" if look.contains("blocked") || look.starts_with("in kernel") => told.to_owned(),
         "busy" => format!("is busy {look}{}", returned(sight, process, "call")),
         _ => format!("{told}, {look}"),
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::group::{Group, began};
 use crate::api::{Culprit, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
 use crate::clock::Timestamp;
+use crate::words::capital;
 
 /// An incident that goes on, and what of it is not to be shown.
 #[derive(Debug)]
@@ -148,7 +149,9 @@ impl Place {
         }
         for detail in root.details.iter().take(DETAILS_TOLD) {
             let first = detail.lines.first().map(|line| format!(": {line}")).unwrap_or_default();
-            self.note(now, format!("{LOOKED}{}{first}", detail.title));
+            // A look at a process is titled by who it is.
+            let looked = if detail.title.to_lowercase().starts_with("rank ") { LOOKED } else { "" };
+            note_once(&mut self.incident, now, format!("{looked}{}{first}", capital(&detail.title)));
         }
         let incident = &mut self.incident;
         incident.finding = root.finding;
@@ -198,11 +201,18 @@ fn follows(finding: &Finding) -> String {
     format!("{severity}: {}", finding.message)
 }
 
+/// What may be found again and again is told once.
+fn note_once(incident: &mut Incident, at: Timestamp, text: String) {
+    if !incident.timeline.iter().any(|event| event.text == text) {
+        note(incident, at, text);
+    }
+}
+
 /// Writes down what became known; what is there already is not said twice, and what is too much is left out in the middle.
 pub(super) fn note(incident: &mut Incident, at: Timestamp, text: String) {
     let timeline = &mut incident.timeline;
     let is_said = |event: &IncidentEvent| event.text == text;
-    if timeline.last().is_some_and(is_said) || text.starts_with(LOOKED) && timeline.iter().any(is_said) {
+    if timeline.last().is_some_and(is_said) {
         return;
     }
     if timeline.len() >= TIMELINE_MAX {
@@ -229,7 +239,7 @@ fn job<'f>(group: &Group<'f>) -> &'f str {
 
 /// Findings of one incident that are named.
 pub const MAX_MEMBERS: usize = 256;
-/// What was seen when somebody looked; the same may be seen again and again.
+/// What was seen when somebody looked.
 const LOOKED: &str = "Looked: ";
 /// How soon after its end an incident that comes again is the same one.
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(300);

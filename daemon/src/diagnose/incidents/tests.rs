@@ -247,13 +247,13 @@ fn nothing_grows_without_bound() {
     let hang = accuses("hang", Kind::RankMissing, "c1", ("b", 7, 5), 1);
     for second in 1..=200 {
         let mut hang = hang.clone();
-        hang.details = vec![Detail { title: format!("Look {second}"), lines: Vec::new() }];
+        hang.details = vec![Detail { title: format!("Rank {second}"), lines: Vec::new() }];
         world.fire(&[hang], second);
     }
     let incident = world.incidents.get("hang").unwrap();
     assert_eq!(incident.timeline.len(), crate::api::TIMELINE_MAX);
     assert_eq!(incident.timeline.first().unwrap().text, "Found: hang of b");
-    assert_eq!(incident.timeline.last().unwrap().text, "Looked: Look 200");
+    assert_eq!(incident.timeline.last().unwrap().text, "Looked: Rank 200");
     for n in 0..crate::api::NOTES_MAX {
         world.incidents.note("hang", "ann", &n.to_string(), at(300)).unwrap();
     }

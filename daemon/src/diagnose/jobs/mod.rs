@@ -1,6 +1,7 @@
 //! Jobs under the judge of hangs: each has a judge that remembers, and is looked at once a second and when something
 //! in it cannot wait.
 
+mod kept;
 mod member;
 mod scene;
 #[cfg(test)]
@@ -39,6 +40,7 @@ struct Watched {
     standings: Standings,
     wanted: Vec<Wanted>,
     raise: bool,
+    kept: kept::Kept,
     /// Newer readings may tell more: it is not left alone until the next second.
     unsettled: bool,
 }
@@ -136,7 +138,9 @@ impl Jobs {
         watched.wanted.truncate(WANTED_MAX);
         watched.raise = raise;
         watched.unsettled = verdict.unsettled;
-        let judgements = told::judgements(&verdict, &taken);
+        let mut judgements = told::judgements(&verdict, &taken);
+        let witnesses = told::witnesses(&verdict, &taken);
+        watched.kept.add(&mut judgements, witnesses, &taken, &self.settings);
         watched.standings = told::standings(&mut verdict, &taken);
         Some(Look { job: Arc::clone(name), judgements })
     }

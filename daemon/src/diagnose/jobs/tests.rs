@@ -367,3 +367,36 @@ fn a_thousand_ranks_are_judged() {
     let found = stage.one(FindingKind::RankMissing);
     assert_eq!((found.rank, found.n_victims), (Some(471), 999), "{}", found.message);
 }
+
+#[test]
+fn a_hang_goes_on_while_those_who_wait_are_not_heard() {
+    let mut stage = Stage::new(2, 1);
+    stage.train(20);
+    stage.call([0], stage.world(), SUM);
+    stage.ranks[1].activity = "T";
+    stage.step(3_000);
+    let id = stage.one(FindingKind::RankMissing).id.clone();
+    stage.silent = vec!["host-0".to_owned()];
+    for second in 1..=40 {
+        stage.step(1_000);
+        let found = stage.one(FindingKind::RankMissing);
+        assert_eq!(found.id, id, "after {second} s");
+        assert_eq!(found.severity, Severity::Critical);
+    }
+    assert!(stage.one(FindingKind::RankMissing).details.iter().any(|detail| detail.title == "As last known"));
+    // The agent is back, and nothing has changed.
+    stage.silent.clear();
+    for _ in 0..8 {
+        stage.step(1_000);
+        assert_eq!(stage.one(FindingKind::RankMissing).id, id);
+    }
+    // It has ended meanwhile, and an agent that is back again says so.
+    stage.silent = vec!["host-0".to_owned()];
+    stage.step(12_000);
+    stage.ranks[1].activity = "S";
+    stage.call([1], stage.world(), SUM);
+    stage.complete(stage.world());
+    stage.silent.clear();
+    stage.step(8_000);
+    assert_eq!(stage.firing(), []);
+}

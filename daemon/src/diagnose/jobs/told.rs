@@ -66,6 +66,15 @@ pub(super) fn judgements(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Judgement>
     verdict.judgements.iter().enumerate().map(one).collect()
 }
 
+/// The first of those who wait because of each judgement: what they say no more has not ended.
+pub(super) fn witnesses(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Vec<Name>> {
+    let name =
+        |process: &u32| taken.processes.get(*process as usize).map(|process| Arc::clone(process.name()));
+    let of =
+        |judgement: &hangs::Judgement| judgement.victims.iter().take(WITNESSES).filter_map(name).collect();
+    verdict.judgements.iter().map(of).collect()
+}
+
 fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>, is_raised: bool) -> Judgement {
     let host_of = |process: u32| {
         let process = taken.scene.processes.get(process as usize)?;
@@ -158,6 +167,8 @@ fn sentence(words: &str) -> String {
     if begins_with_a_name { words.to_owned() } else { capital(words) }
 }
 
+/// Of those who wait because of one judgement, so many are asked whether they still do.
+const WITNESSES: usize = 64;
 /// Hosts that are named as to blame; the finding counts processes.
 const HOSTS_NAMED: usize = 16;
 /// Questions about one job at a time: those of one judgement of a large communicator and then some.

@@ -104,14 +104,42 @@ fn a_wait_that_ended_well_makes_the_next_one_as_long_healthy() {
     world.until(29);
     for rank in 1..4 {
         world.member(comm, rank).open = Cow::Borrowed(&[]);
+        world.member(comm, rank).last_completed.as_mut().unwrap().number = Some(60);
     }
     nothing(&world.look(30.0));
     assert_eq!(world.judge.longest_wait(), seconds(29));
     for rank in 1..4 {
-        world.call(comm, rank, all_reduce(60, at(100.0)));
+        world.call(comm, rank, all_reduce(61, at(100.0)));
     }
     assert_eq!(found(&world.look(150.0)), [(FindingKind::Waiting, Severity::Info, "asleep", vec![0])]);
     assert_eq!(world.look(159.0).judgements[0].severity, Severity::Critical);
+}
+
+#[test]
+fn a_wait_that_was_given_up_teaches_nothing() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+    world.enter(comm, 1..4);
+    world.until(29);
+    for rank in 1..4 {
+        world.member(comm, rank).open = Cow::Borrowed(&[]);
+    }
+    nothing(&world.look(30.0));
+    assert_eq!(world.judge.longest_wait(), seconds(0), "no rank was seen to complete the call");
+}
+
+#[test]
+fn a_wait_that_somebody_had_to_free_teaches_no_more_than_its_limit() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+    world.enter(comm, 1..4);
+    world.until(300);
+    for rank in 1..4 {
+        world.member(comm, rank).open = Cow::Borrowed(&[]);
+        world.member(comm, rank).last_completed.as_mut().unwrap().number = Some(60);
+    }
+    nothing(&world.look(301.0));
+    assert_eq!(world.judge.longest_wait(), seconds(30));
 }
 
 #[test]
