@@ -1,5 +1,6 @@
 //! A dump of PyTorch's Flight Recorder: the last operations of one rank, per process group, with their states, sizes and
-//! stacks. Format: PyTorch `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp` (versions 2.0 to 2.10).
+//! stacks. Format: PyTorch `torch/csrc/distributed/c10d/FlightRecorderDetail.hpp` (versions 2.0 to 2.10, as it counts them:
+//! torch 2.15 writes 2.10). `gloo` finds the ranks of groups that it leaves out.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +10,26 @@ use serde_json::Value;
 use super::error::FileError;
 
 /// One rank's dump.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Dump {
-    /// Rank in the job. The format has it only since 2.10; before, it is the number at the end of the file's name.
+    /// Rank in the job. Where the dump does not have it, it is the number at the end of the file's name.
     pub(super) rank: Option<u32>,
     pub(super) host: Option<String>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) entries: Vec<Entry>,
     /// Whether older entries were dropped from the ring buffer.
     pub(super) is_cut: bool,
+    /// What `pg_config` has under no name: as many numbers as the group of Gloo that was made last has ranks.
+    pub(super) unnamed: Option<Vec<u32>>,
+    /// Whether operations of Gloo are in it: those that have ended, and sends and receives, it does not tell.
+    pub(super) has_gloo: bool,
 }
 
 /// A process group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) description: String,
-    /// Ranks in the job, by rank in the group.
+    /// Ranks in the job, by rank in the group. Empty: not told.
     pub(super) ranks: Vec<u32>,
     /// Number of the last operation that was called, as `pg_status` has it: of a collective, unless the group has
     /// point-to-point operations too.
@@ -38,6 +43,7 @@ pub(super) struct Entry {
     /// Collectives of the group so far, or point-to-point operations if it is one.
     pub(super) seq_number: u64,
     pub(super) is_p2p: bool,
+    pub(super) is_gloo: bool,
     /// `all_reduce`, `_all_gather_base`, `send 1->2`: without the library in front.
     pub(super) name: String,
     pub(super) state: State,
@@ -86,6 +92,10 @@ impl Dump {
         let entries =
             document.get("entries").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let entries = &entries[..entries.len().min(MAX_ENTRIES)];
+        let unnamed = groups.remove("").map(|group| group.ranks);
+        for (name, group) in entries.iter().filter_map(group_of_entry).take(MAX_GROUPS) {
+            groups.entry(name.to_owned()).or_insert(group);
+        }
         let status = document.get("pg_status").and_then(Value::as_object);
         let names = status.map(|_| names_of_ids(entries)).unwrap_or_default();
         for (id, status) in status.into_iter().flatten() {
@@ -101,6 +111,8 @@ impl Dump {
             rank: document.get("rank").and_then(number32).or_else(|| trailing_number(file)),
             host: document.get("host_name").and_then(Value::as_str).map(str::to_owned),
             groups,
+            has_gloo: entries.iter().any(|entry| entry.is_gloo),
+            unnamed,
             entries,
         })
     }
@@ -115,7 +127,13 @@ fn group_of(group: &Value) -> Group {
         _ => Vec::new(),
     };
     let description = group.get("desc").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Group { description, ranks, last_enqueued: None }
+    Group { description, ranks, ..Group::default() }
+}
+
+/// Name and description of an entry's group, of which `pg_config` may not know.
+fn group_of_entry(entry: &Value) -> Option<(&str, Group)> {
+    let description = entry.get("process_group")?.get(1).and_then(Value::as_str).unwrap_or_default();
+    Some((group_name(entry)?, Group { description: description.to_owned(), ..Group::default() }))
 }
 
 /// `pg_status` goes by `pg_id`, a number of the process's own; `pg_config` by name. Only entries have both.
@@ -136,8 +154,10 @@ fn group_name(entry: &Value) -> Option<&str> {
 fn entry(entry: &Value) -> Option<Entry> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let count = |key: &str| entry.get(key).and_then(number);
-    let name = text("profiling_name");
-    let name = name.split_once(':').map_or(name, |(_, name)| name).to_owned();
+    let (library, name) = text("profiling_name").split_once(':').unwrap_or(("", text("profiling_name")));
+    let (is_gloo, name) = (library == "gloo", name.to_owned());
+    // Gloo leaves the state as it was at first. Of NCCL's, what is retired and has not ended has timed out.
+    let has_ended = is_gloo && entry.get("retired").and_then(Value::as_bool) == Some(true);
     let is_p2p = entry
         .get("is_p2p")
         .and_then(Value::as_bool)
@@ -161,8 +181,10 @@ fn entry(entry: &Value) -> Option<Entry> {
         group,
         seq_number: seq_number?,
         is_p2p,
+        is_gloo,
         name,
         state: match text("state") {
+            _ if has_ended => State::Completed,
             "completed" => State::Completed,
             "started" => State::Started,
             _ => State::Scheduled,

@@ -2,7 +2,7 @@
 //! by the same rules.
 //!
 //! * `source`: files, folders, stdin, unpacked. `utf16`, `elements`: text that comes in another dress. `kind`: what a file is, by its content. `read`: a file into `gathered`, with a `report` of it.
-//! * `inspector`, `ras`, `flight` (with `pickle`), `xml`: the other formats, each into facts of its own.
+//! * `inspector`, `ras`, `flight` (with `pickle` and `gloo`), `xml`: the other formats, each into facts of its own.
 //! * `logs`, `dumps` (with `calls` and `counts`): the facts into `draft`, which joins them into processes as `batch.proto`
 //!   has them. Who waits for whom is then judged as of a live job.
 //! * `observe`: what the files say and that judge cannot take up. `unjudged`: what nobody can judge. `verdict`: model and
@@ -22,6 +22,7 @@ mod elements;
 mod error;
 mod flight;
 mod gathered;
+mod gloo;
 mod inspector;
 mod kind;
 mod logs;

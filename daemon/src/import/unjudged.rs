@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::gathered::Gathered;
+use super::gloo;
 use crate::diagnose::Diagnosis;
 use crate::diagnose::hops::Rails;
 use crate::diagnose::version::{Family, Version};
@@ -67,13 +68,31 @@ pub(super) fn of_dumps(gathered: &Gathered) -> Vec<String> {
             plural(cut, "dump")
         ));
     }
+    let unknown = gloo::unknown(gathered.flight.iter().map(|(_, _, dump)| dump));
+    if !unknown.is_empty() {
+        let names: Vec<&str> = unknown.iter().take(GROUPS_NAMED).copied().collect();
+        told.push(format!(
+            "{} not judged ({}): which ranks Gloo's groups have is not told, and these files do not show it",
+            plural(unknown.len(), "process group"),
+            names.join(", ")
+        ));
+    }
     told
+}
+
+/// What may hang and not be in the dumps at all, so that dumps in which nothing hangs prove nothing.
+pub(super) fn hidden(gathered: &Gathered) -> Option<&'static str> {
+    let has_gloo = gathered.flight.iter().any(|(_, _, dump)| dump.has_gloo);
+    has_gloo
+        .then_some("Gloo's sends and receives are not recorded, and what has failed looks as what has ended")
 }
 
 fn of(n: usize) -> String {
     if n == 1 { "1 communicator".to_owned() } else { format!("{n} communicators") }
 }
 
+/// Process groups of a sentence that are named.
+const GROUPS_NAMED: usize = 4;
 /// Sentences about rails.
 const RAILS_TOLD: usize = 4;
 

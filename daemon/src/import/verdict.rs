@@ -1,5 +1,6 @@
 //! Model and diagnosis of an import as one document.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use ringscope_wire::batch::Batch;
 use super::draft::Draft;
 use super::gathered::Gathered;
 use super::observe::ranks;
-use super::{dumps, logs, observe, unjudged};
+use super::{dumps, gloo, logs, observe, unjudged};
 use crate::api::{
     Condition, FileKind, FindingKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFinding,
     Observation, OperationState, Proof, Severity, Verdict,
@@ -22,7 +23,9 @@ use crate::view::{self, CommunicatorFilter, FindingFilter};
 impl Gathered {
     /// Joins and judges what was read. The batches take the same facts to a daemon.
     #[must_use]
-    pub fn judge(self, job: &str, agent_id: &str, now: Timestamp) -> (Import, Vec<Batch>) {
+    pub fn judge(mut self, job: &str, agent_id: &str, now: Timestamp) -> (Import, Vec<Batch>) {
+        let mut dumps: Vec<_> = self.flight.iter_mut().map(|(_, _, dump)| dump).collect();
+        gloo::settle(&mut dumps);
         let observations = observe::observe(&self);
         let mut draft = Draft::default();
         logs::draft(&self, &mut draft);
@@ -45,12 +48,16 @@ impl Gathered {
         import.lacks.extend(unjudged::of_dumps(&self));
         // What the judge of a live job would say: green needs evidence.
         let stand = diagnosis.standings(job).map(|standings| standings.job.clone()).unwrap_or_default();
+        let hidden = unjudged::hidden(&self);
         import.files = self.files;
         import.observations = observations;
         import.lacks.extend(lacks(&self.logs));
-        import.verdict = verdict(&import, stand.condition == Condition::Healthy);
+        import.verdict = verdict(&import, stand.condition == Condition::Healthy && hidden.is_none());
         if import.verdict == Verdict::Unknown && !import.communicators.is_empty() && has_dumps(&import) {
-            import.lacks.insert(0, format!("nobody can say whether all is well: {}", stand.reason));
+            import.lacks.insert(
+                0,
+                format!("nobody can say whether all is well: {}", hidden.map_or(stand.reason, Cow::Borrowed)),
+            );
         }
         (import, batches)
     }

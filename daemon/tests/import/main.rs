@@ -9,6 +9,7 @@ mod common;
 mod daemon;
 mod dumps;
 mod flight;
+mod gloo;
 mod logs;
 mod made;
 mod ras;
