@@ -84,11 +84,14 @@ impl Trial {
     }
 
     fn accuses(&self, said: &Said) -> bool {
+        if self.culprits.is_empty() {
+            return true;
+        }
         let mut accused = said.accused.iter().flatten().peekable();
         if accused.peek().is_none() && !self.host.is_empty() {
             return said.host == self.host;
         }
-        self.culprits.is_empty() || accused.any(|accused| self.culprits.contains(accused))
+        accused.any(|accused| self.culprits.contains(accused))
     }
 
     /// Whether somebody innocent was accused.
