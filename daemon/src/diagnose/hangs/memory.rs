@@ -34,8 +34,8 @@ struct Seen {
     first: Timestamp,
     told: bool,
     innocent: Option<Duration>,
-    /// The call that is waited in: id of the communicator, and number. Absent: none that is numbered.
-    call: Option<(String, u64)>,
+    /// What is waited in: id of the communicator, and number of the call. Absent: sends and receives have none.
+    call: Option<(String, Option<u64>)>,
     in_this_look: bool,
 }
 
@@ -143,7 +143,7 @@ impl Memory {
         seen.innocent = found.innocent;
         if found.innocent.is_some() && seen.call.is_none() {
             let communicator = judgement.communicator.map(|index| sight.communicator(index).id.to_owned());
-            seen.call = communicator.zip(found.number);
+            seen.call = communicator.map(|communicator| (communicator, found.number));
         }
         seen.told |= imported || !found.certain || oldest > seen.first;
         seen.told
@@ -157,8 +157,8 @@ impl Memory {
             .map(|(_, seen)| seen)
             .collect();
         for seen in ended {
-            let (Some(lasted), Some((communicator, number))) = (seen.innocent, seen.call) else { continue };
-            if has_ended(sight, &communicator, number) {
+            let (Some(lasted), Some((communicator, number))) = (seen.innocent, &seen.call) else { continue };
+            if has_ended(sight, communicator, *number, seen.first) {
                 // Somebody may have freed it, so it teaches no more than the next one to wait twice as long.
                 let lasted = lasted.min(self.wait_critical(sight.settings));
                 self.longest_wait = self.longest_wait.max(lasted);
@@ -245,13 +245,21 @@ impl Durations {
     }
 }
 
-/// Whether a call was seen to end well. That nobody waits in it any more is not enough: waiters may have given up, or not be
-/// heard.
-fn has_ended(sight: &Sight<'_, '_>, communicator: &str, number: u64) -> bool {
+/// Whether a call was seen to end well; of a transfer, whether one has ended since. That nobody waits in it any more is not
+/// enough: waiters may have given up, or not be heard.
+fn has_ended(sight: &Sight<'_, '_>, communicator: &str, number: Option<u64>, since: Timestamp) -> bool {
     let known = sight.scene.communicators.iter().find(|known| known.id == communicator);
-    let passed = |operation: &Operation| operation.number.is_some_and(|ended| ended >= number);
-    known.is_some_and(|known| {
-        known.members.iter().any(|member| member.last_completed.as_ref().is_some_and(passed))
+    let mut members = known.into_iter().flat_map(|known| &known.members);
+    members.any(|member| {
+        let Some(last) = &member.last_completed else { return false };
+        match (number, last.number) {
+            (Some(number), ended) => ended.is_some_and(|ended| ended >= number),
+            (None, None) => {
+                let ended = last.completed_at.map(|at| sight.process(member.process).ours(at));
+                ended.is_some_and(|ended| ended >= since)
+            }
+            (None, Some(_)) => false,
+        }
     })
 }
 

@@ -191,6 +191,20 @@ fn another_size_is_named() {
 }
 
 #[test]
+fn a_wait_for_a_send_that_came_teaches_how_long_one_may_take() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "pipeline", &[0, 1]);
+    world.call(comm, 1, transfer(Primitive::Recv, 0, at(0.0)));
+    world.until(20);
+    world.member(comm, 1).open = Cow::Borrowed(&[]);
+    let mut ended = transfer(Primitive::Recv, 0, at(0.0));
+    (ended.state, ended.completed_at) = (OperationState::Completed, Some(at(20.5)));
+    world.member(comm, 1).last_completed = Some(ended);
+    nothing(&world.look(21.0));
+    assert!(world.judge.longest_wait() >= std::time::Duration::from_secs(19));
+}
+
+#[test]
 fn a_pipeline_waits_for_its_first_stage_by_design() {
     let mut world = job(4);
     let comm = world.comm("c0ffee", "pipeline", &[0, 1, 2, 3]);
