@@ -222,8 +222,11 @@ async fn an_agent_that_is_ended_says_so_and_the_next_one_takes_over() {
     assert!(told.len() == 3 && told.iter().all(is_unwatched), "{told:?}; {}", stage.words());
     let _agent = stage.agent();
     moves_on(&stage, &job, before).await;
-    let told = reasons().await.unwrap();
-    assert!(!told.iter().any(is_unwatched), "{told:?}");
+    eventually(&format!("the next one watches; {}", stage.words()), async || {
+        let told = reasons().await?;
+        (!told.iter().any(is_unwatched)).then_some(())
+    })
+    .await;
     ends_with_exact_totals(&stage, &mut job).await;
 }
 
