@@ -7,6 +7,7 @@
 //!   keeps them in the `backlog` until the daemon has them.
 //! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` and the `join` of
 //!   both, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
+//! * `other_version`: segments that only another release can read.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `lacks`: what a log does not say.
 //! * `hardware`: the host's NICs and GPUs. `kernel`: what its kernel says.
