@@ -43,7 +43,8 @@ impl Client {
     /// A client of the daemon at e.g. `http://127.0.0.1:9440`.
     #[must_use]
     pub fn new(daemon: &str) -> Self {
-        Self { http: reqwest::Client::new(), daemon: daemon.trim_end_matches('/').to_owned() }
+        let http = reqwest::Client::builder().pool_idle_timeout(IDLE).build().unwrap_or_default();
+        Self { http, daemon: daemon.trim_end_matches('/').to_owned() }
     }
 
     /// One object of the API; `path` is relative to `/api/v1/`.
@@ -296,5 +297,19 @@ pub fn daemon_url(text: &str) -> Result<String, String> {
     match reqwest::Url::parse(text) {
         Ok(url) if url.scheme() == "http" && url.has_host() => Ok(text.to_owned()),
         _ => Err("expected an address like http://127.0.0.1:9440".to_owned()),
+    }
+}
+
+/// A connection that was idle for longer is not used again. The daemon closes it later, so no request meets the closing.
+const IDLE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::IDLE;
+    use crate::http::Limits;
+
+    #[test]
+    fn a_connection_is_given_up_before_the_daemon_closes_it() {
+        assert!(IDLE < Limits::default().head);
     }
 }
