@@ -187,7 +187,7 @@ fn message(
         0 => String::new(),
         n => format!(
             ", and so were {} of its host",
-            plural(n, "more process").replace("processs", "processes")
+            plural(n, "more process")
         ),
     };
     let kernel = kernel.map(|kernel| format!(" ({kernel})")).unwrap_or_default();

@@ -3,6 +3,8 @@
 use super::absent::siblings;
 use super::case::Case;
 use super::places::Place;
+use super::scene::Life;
+use super::sinks::{Group, Manner};
 use super::{files, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::duration;
@@ -91,8 +93,35 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     case.tell(judgement, false);
 }
 
+/// The function that these ranks have not called and others wait in, where that is known.
+pub(super) fn not_called(case: &Case<'_, '_, '_>, group: &Group) -> Option<String> {
+    let sight = case.sight;
+    let called_nothing = |process: u32| {
+        group.manner == Manner::Elsewhere || sight.has_never_called(sight.process(process))
+    };
+    let place = case.node(group.place).place;
+    let is_sure = group.ranks.iter().all(|(process, _)| called_nothing(*process));
+    function(case, place, group.place).filter(|_| is_sure)
+}
+
+/// The function that an init or a split is called with.
+fn function(case: &Case<'_, '_, '_>, at: Place, place: u32) -> Option<String> {
+    match at {
+        Place::Init { communicator } => {
+            let mut made_by = case.sight.communicator(communicator).members.iter().map(|member| member.made_by);
+            Some(made_by.find(|name| !name.is_empty()).unwrap_or("ncclCommInitRank").to_owned())
+        }
+        Place::Split { parent } => {
+            let waiters = case.node(place).waiters.iter();
+            let mut forming = waiters.flat_map(|waiter| case.sight.process(waiter.process).forming.iter());
+            forming.find(|one| one.parent == Some(parent)).map(|one| one.function.to_string())
+        }
+        _ => None,
+    }
+}
+
 /// Of ranks nobody tells: the sentence, which says what would be needed.
-pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &str) -> String {
+pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &str, since: &str) -> String {
     let at = case.node(place).place;
     let communicator = case.sight.communicator(at.communicator());
     let ranks = unseen_ranks(communicator.n_ranks, communicator.members.iter().map(|member| member.rank));
@@ -103,20 +132,16 @@ pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &st
     };
     if files::is_of(case, place) {
         let they = if ranks.len() == 1 { "it has" } else { "they have" };
-        return format!("no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}");
+        return format!("no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}{since}");
     }
     let is_one = ranks.len() == 1;
     if matches!(at, Place::Init { .. }) {
-        let seen = communicator.members.len();
-        return format!(
-            "{names} {} not called {of}, {seen} of {} {}; {waiting}",
-            if is_one { "has" } else { "have" },
-            communicator.n_ranks,
-            if seen == 1 { "has" } else { "have" }
-        );
+        let (has, it) = if is_one { ("has", "it") } else { ("have", "them") };
+        let function = function(case, at, place).unwrap_or_default();
+        return format!("{names} {has} not called {function}; {waiting} for {it} in {of}{since}");
     }
     let (is, they) = if is_one { ("is", "it has") } else { ("are", "they have") };
-    format!("{names} of {of} {is} not seen, so nobody knows whether {they} come; {waiting}")
+    format!("{names} of {of} {is} not seen, so nobody knows whether {they} come; {waiting}{since}")
 }
 
 /// The ranks of which nobody tells, ascending; the first ones.
@@ -139,7 +164,23 @@ pub(super) fn phases(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detai
     if !formed.is_empty() {
         lines.push(format!("through it: {}", ranks(&formed)));
     }
+    lines.extend(outside(case, communicator));
     (!forming.is_empty()).then(|| Detail { title: "Who is where".to_owned(), lines })
+}
+
+/// What the processes do that run and are not in the communicator: the ranks that it lacks are among them.
+fn outside(case: &Case<'_, '_, '_>, communicator: u32) -> impl Iterator<Item = String> {
+    let sight = case.sight;
+    let outside = (0_u32..).zip(&sight.scene.processes).filter(move |(index, process)| {
+        process.life == Life::Running && sight.parts(*index).iter().all(|(known, _)| *known != communicator)
+    });
+    let words = outside.map(move |(index, process)| {
+        let (_, doing) = words::doing(sight, index);
+        let doing = case.look_in_short(index, None).map_or(doing, |look| format!("is {look}"));
+        let doing = if sight.is_unheard(process) { "is not heard".to_owned() } else { doing };
+        format!("not in it: {} {doing}", words::who(sight, index, None))
+    });
+    words.take(words::NAMED)
 }
 
 /// Ranks of which nobody tells that are looked for.

@@ -230,6 +230,10 @@ fn check(verdict: &Verdict, scene: &Scene<'_>) {
     for judgement in &verdict.judgements {
         assert!(!judgement.message.is_empty() && !judgement.cause.is_empty(), "{judgement:#?}");
         assert!(!judgement.advice.is_empty(), "{judgement:#?}");
+        let says = |words: &[&str]| words.iter().any(|word| judgement.message.contains(word));
+        let says_when = says(&[" UTC", " for 1", " for 2", " for 3", " for 4", " for 5"]);
+        assert!(says_when || judgement.began_at.is_none_or(|at| at.0 == 0), "since when: {judgement:#?}");
+        assert!(says(&[" wait"]) || judgement.victims.is_empty(), "who waits: {judgement:#?}");
         assert!(judgement.victims.is_sorted() && judgement.culprits.is_sorted(), "{judgement:#?}");
         assert!(
             !judgement.victims.iter().any(|victim| judgement.culprits.contains(victim)),

@@ -348,7 +348,7 @@ fn one_rank_that_has_not_come_is_one() {
     half_an_init(&mut world, "aaaa", 0, 1);
     let verdict = world.look(40.0);
     assert!(
-        only(&verdict).message.starts_with("rank 0 has not called the init of aaaa, 1 of 2 has; "),
+        only(&verdict).message.starts_with("rank 0 has not called ncclCommInitRank; 1 other waits for it"),
         "{}",
         only(&verdict).message
     );
