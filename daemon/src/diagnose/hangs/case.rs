@@ -15,6 +15,7 @@ use super::verdict::{ACCUSED_NAMED, Ask, Judgement, Question};
 use super::{seen, words};
 use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
+use crate::words::duration;
 
 /// One look.
 pub(super) struct Case<'c, 's, 'a> {
@@ -39,6 +40,12 @@ impl<'s> Case<'_, 's, '_> {
     /// Since when a place is waited in. Absent: files do not say.
     pub(super) fn began(&self, place: u32) -> Option<Timestamp> {
         self.first_in(place).map(|first| first.since).filter(|since| since.0 > 0)
+    }
+
+    /// Since when a place is waited in, in words: "since 14:03:07 UTC", or of files that do not say it "for 12 s".
+    pub(super) fn since_words(&self, place: u32) -> String {
+        let since = self.began(place).map(|began| format!("since {}", words::clock(began)));
+        since.unwrap_or_else(|| format!("for {}", duration(self.age(place))))
     }
 
     /// For how long the place has been waited in, as far as is proven.

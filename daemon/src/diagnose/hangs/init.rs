@@ -7,7 +7,6 @@ use super::scene::Life;
 use super::sinks::{Group, Manner};
 use super::{files, words};
 use crate::api::{Detail, FindingKind, Severity};
-use crate::words::duration;
 
 /// Ranks of one init that give other numbers of ranks: they will never be complete. The smaller part is odd.
 pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
@@ -47,14 +46,15 @@ pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
             _ => words::ranks(&ranks),
         };
         judgement.message = format!(
-            "{who} called the init of {} with {} ranks, {} others with {}: it cannot end",
+            "{who} called the init of {} with {} ranks, {} others with {}: it cannot end{}",
             words::comm(majority),
             communicator.n_ranks,
             majority.members.len(),
-            majority.n_ranks
+            majority.n_ranks,
+            words::cost(judgement.victims.len(), judgement.began_at)
         );
-        judgement.advice = "Give all ranks the same world size (WORLD_SIZE, the launcher's number of nodes and of processes \
-             per node) and restart."
+        judgement.advice = "Stop the job and give all ranks the same world size (WORLD_SIZE, the launcher's number of nodes \
+             and of processes per node)."
             .to_owned();
         case.tell(judgement, true);
     }
@@ -80,10 +80,10 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     judgement.cause = "all_in";
     judgement.key = format!("{}/all", at.key());
     judgement.message = format!(
-        "all {} ranks are in {} for {}, and it does not end: not the program",
+        "all {} ranks are in {} {}, and it does not end: not the program",
         case.node(place).waiters.len(),
         case.place_words(place),
-        duration(age)
+        case.since_words(place)
     );
     judgement.advice =
         "They cannot reach each other: see the library's WARN lines, the network interface that it chose \
@@ -96,9 +96,8 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
 /// The function that these ranks have not called and others wait in, where that is known.
 pub(super) fn not_called(case: &Case<'_, '_, '_>, group: &Group) -> Option<String> {
     let sight = case.sight;
-    let called_nothing = |process: u32| {
-        group.manner == Manner::Elsewhere || sight.has_never_called(sight.process(process))
-    };
+    let called_nothing =
+        |process: u32| group.manner == Manner::Elsewhere || sight.has_never_called(sight.process(process));
     let place = case.node(group.place).place;
     let is_sure = group.ranks.iter().all(|(process, _)| called_nothing(*process));
     function(case, place, group.place).filter(|_| is_sure)
@@ -108,7 +107,8 @@ pub(super) fn not_called(case: &Case<'_, '_, '_>, group: &Group) -> Option<Strin
 fn function(case: &Case<'_, '_, '_>, at: Place, place: u32) -> Option<String> {
     match at {
         Place::Init { communicator } => {
-            let mut made_by = case.sight.communicator(communicator).members.iter().map(|member| member.made_by);
+            let mut made_by =
+                case.sight.communicator(communicator).members.iter().map(|member| member.made_by);
             Some(made_by.find(|name| !name.is_empty()).unwrap_or("ncclCommInitRank").to_owned())
         }
         Place::Split { parent } => {
@@ -132,7 +132,9 @@ pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &st
     };
     if files::is_of(case, place) {
         let they = if ranks.len() == 1 { "it has" } else { "they have" };
-        return format!("no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}{since}");
+        return format!(
+            "no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}{since}"
+        );
     }
     let is_one = ranks.len() == 1;
     if matches!(at, Place::Init { .. }) {

@@ -167,7 +167,9 @@ fn message(
         many => {
             let names = words::whom(case.sight, many.iter().map(|(process, rank, _)| (*process, *rank)));
             let what = match &has_not_called {
-                Some(function) => format!("have not called {function}, and {waiting} for them in {of}{since}"),
+                Some(function) => {
+                    format!("have not called {function}, and {waiting} for them in {of}{since}")
+                }
                 None => format!("have not come to {of}, and {waiting}{since}"),
             };
             let each: Vec<String> = many

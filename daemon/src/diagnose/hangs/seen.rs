@@ -62,7 +62,9 @@ pub(super) fn remedy(look: &Look, host: &str, pid: u32) -> Option<String> {
         "read" | "select" | "pselect6" | "poll" | "ppoll"
             if subject.starts_with("/dev/pts/") || subject.starts_with("/dev/tty") =>
         {
-            format!("It waits for somebody to type at {subject}: look for a breakpoint or a prompt in the program.")
+            format!(
+                "It waits for somebody to type at {subject}: look for a breakpoint or a prompt in the program."
+            )
         }
         _ if subject.starts_with("/dev/") && !subject.starts_with("/dev/shm/") => {
             format!("See why the device {subject} does not answer: the kernel's log of {host}.")
@@ -149,10 +151,20 @@ mod tests {
             ("a.py:1 f", "flock", "/tmp/lock", "See who holds the lock of /tmp/lock (`lslocks` on host-3)"),
             ("a.py:1 f", "ioctl", "/dev/nvidia0", "See why the device /dev/nvidia0 does not answer"),
             ("pdb.py:1 f", "read", "/dev/pts/0", "It waits for somebody to type at /dev/pts/0"),
-            ("a.py:1 f", "recvfrom", "socket 10.0.0.3:50 -> 10.0.0.4:33", "See why 10.0.0.4:33 does not answer."),
+            (
+                "a.py:1 f",
+                "recvfrom",
+                "socket 10.0.0.3:50 -> 10.0.0.4:33",
+                "See why 10.0.0.4:33 does not answer.",
+            ),
             ("", "epoll_wait", "epoll of socket 10.0.0.3:5 -> 10.0.0.4:3, 2 more", "See why 10.0.0.4:3 does"),
             ("", "read", "Unix socket /run/x", "See why the other end of its socket does not answer."),
-            ("a.py:1 f", "futex", "", "It waits for a lock or another thread of its own at a.py:1 f: `py-spy dump"),
+            (
+                "a.py:1 f",
+                "futex",
+                "",
+                "It waits for a lock or another thread of its own at a.py:1 f: `py-spy dump",
+            ),
             ("", "wait4", "process 7", "See what the child of pid 42 does"),
             ("dataloader.py:1 f", "ppoll", "pipe", "See what the other end of its pipe does"),
             ("a.py:1 f", "nanosleep", "", "See why it stays at a.py:1 f"),

@@ -144,6 +144,12 @@ pub(super) fn others_wait(n: usize) -> String {
     if n == 1 { "1 other waits".to_owned() } else { format!("{n} others wait") }
 }
 
+/// Who pays for it, and since when: "; 5 others wait since 14:03:07 UTC". Where nobody else waits only since when.
+pub(super) fn cost(n_victims: usize, began_at: Option<Timestamp>) -> String {
+    let since = began_at.filter(|at| at.0 > 0).map(|at| format!(" since {}", clock(at))).unwrap_or_default();
+    if n_victims == 0 { since } else { format!("; {}{since}", others_wait(n_victims)) }
+}
+
 /// What has become of a process that is gone, or what stops it. `None`: it runs.
 pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
     match process.activity.map(|activity| activity.state) {

@@ -256,7 +256,7 @@ fn an_init_in_which_all_are_is_not_the_program() {
     forming(&mut world, &ALL, 4);
     nothing(&world.until(20));
     let verdict = world.look(31.0);
-    assert!(only(&verdict).message.contains("all 4 ranks are in the init of c0ffee for 31 s"));
+    assert!(only(&verdict).message.contains("all 4 ranks are in the init of c0ffee since 14:00:00 UTC"));
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn an_xid_is_joined_to_the_rank_of_its_gpu() {
     assert_eq!(found(&verdict), [(FindingKind::KernelFault, Severity::Critical, "xid", vec![3])]);
     assert_eq!(
         only(&verdict).message,
-        "host-0: GPU has fallen off the bus (Xid 79) at 0000:3B:00.0; it hits rank 3 (host-0, pid 4003)"
+        "host-0: GPU has fallen off the bus (Xid 79) at 0000:3B:00.0, at 14:00:00 UTC; it hits rank 3 (host-0, pid 4003)"
     );
 }
 
