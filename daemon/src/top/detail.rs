@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Paragraph, Wrap};
 
 use super::draw::Palette;
 use super::state::{Open, State};
-use crate::api::{Finding, HostDetail, HostSummary, Nic};
+use crate::api::{Condition, Finding, HostDetail, HostSummary, Nic};
 use crate::clock::Timestamp;
 use crate::health;
 use crate::runbook;
@@ -76,12 +76,12 @@ fn hardware(lines: &mut Lines<'_>, open: &HostDetail, palette: Palette) {
     lines.extend(open.ranks.iter().map(|rank| {
         let count = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
         Line::from(format!(
-            "{:>6}  {}  {}  pid {}  {:?}  channels {} → {}",
+            "{:>6}  {}  {}  pid {}  {}  channels {} → {}",
             rank.rank,
             rank.job,
             rank.comm,
             rank.pid,
-            rank.state,
+            rank.standing.condition.label(),
             count(rank.init_channels),
             count(rank.final_channels),
         ))
@@ -115,7 +115,7 @@ fn job<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Li
     let mut lines = vec![
         Line::from(format!(
             "{}   {}   {} seen, {} killed   completed {} of {} issued, {} now",
-            job.state.label(),
+            health::job_words(job),
             plural(job.hosts.len(), "host"),
             plural(job.n_processes as usize, "rank"),
             job.n_killed,
@@ -138,10 +138,11 @@ fn job<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Li
     lines.push(title(plural(job.hosts.len(), "host")));
     let here = snapshot.hosts.iter().filter(|host| job.hosts.contains(&host.host));
     lines.extend(health::worst_first(here).into_iter().map(|host| {
-        let (style, words) = if host.degraded {
-            (palette.critical(), host.reasons.first().map_or("degraded", String::as_str))
-        } else {
-            (Style::new(), "healthy")
+        let condition = host.standing.condition;
+        let reason = host.reasons.first().unwrap_or(&host.standing.reason);
+        let (style, words) = match condition {
+            Condition::Healthy => (Style::new(), condition.label().to_owned()),
+            _ => (palette.condition(condition), format!("{}: {reason}", condition.label())),
         };
         let speed = rate(host.completed_bytes_per_s);
         Line::from(Span::styled(format!("  {:<16} {speed:>10}  {words}", host.host), style))

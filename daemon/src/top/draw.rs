@@ -41,6 +41,14 @@ impl Palette {
         Style::new().add_modifier(Modifier::DIM)
     }
 
+    pub(super) fn condition(self, condition: Condition) -> Style {
+        match condition {
+            Condition::Healthy => self.ok(),
+            Condition::Unknown | Condition::Degraded => self.warning(),
+            Condition::Hung | Condition::Failed => self.critical(),
+        }
+    }
+
     pub(super) fn severity(self, severity: Severity) -> Style {
         match severity {
             Severity::Critical => self.critical().add_modifier(Modifier::BOLD),
@@ -75,12 +83,9 @@ fn headline(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palet
         Level::Warning => palette.warning(),
         Level::Critical => palette.critical(),
     };
-    let since = health.since.map_or_else(String::new, |since| {
-        format!(" Since {}, {} ago.", health::moment(since, now), duration(now.since(since)))
-    });
     let line = Line::from(vec![
         Span::styled(format!("{}.", health.sentence), style.add_modifier(Modifier::BOLD)),
-        Span::raw(since),
+        Span::raw(health::since(health, now)),
     ]);
     frame.render_widget(Paragraph::new(line).wrap(Wrap { trim: true }), area);
 }
@@ -88,7 +93,7 @@ fn headline(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palet
 fn overview(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Palette, area: Rect) {
     if area.height < SMALL_LINES {
         return match state.pane {
-            Pane::Hosts => hosts(frame, state, now, palette, area),
+            Pane::Hosts => hosts(frame, state, palette, area),
             Pane::Findings => findings(frame, state, now, palette, area),
             Pane::Jobs => jobs(frame, state, palette, area),
             Pane::Groups => groups::draw(frame, state, palette, area),
@@ -113,7 +118,7 @@ fn overview(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: P
     if has_groups {
         groups::draw(frame, state, palette, groups_area);
     }
-    hosts(frame, state, now, palette, hosts_area);
+    hosts(frame, state, palette, hosts_area);
     findings(frame, state, now, palette, findings_area);
 }
 
@@ -139,7 +144,7 @@ fn jobs(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
         };
         Row::new([
             job.id.clone(),
-            job.state.label().to_owned(),
+            health::job_words(job),
             plural(job.hosts.len(), "host"),
             rate(job.completed_bytes_per_s),
             trouble,
@@ -148,7 +153,7 @@ fn jobs(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
     });
     let widths = [
         Constraint::Fill(3),
-        Constraint::Length(8),
+        Constraint::Length(15),
         Constraint::Length(10),
         Constraint::Length(10),
         Constraint::Fill(1),
@@ -156,16 +161,16 @@ fn jobs(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
     frame.render_widget(Table::new(rows, widths).block(block), area);
 }
 
-fn hosts(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Palette, area: Rect) {
+fn hosts(frame: &mut Frame<'_>, state: &mut State, palette: Palette, area: Rect) {
     let chosen = state.chosen(Pane::Hosts);
     let shown = state.hosts();
-    let degraded = shown.iter().filter(|host| host.degraded).count();
+    let stand = health::host_words(shown.iter().copied());
     let count = if shown.len() == state.snapshot.hosts.len() {
         shown.len().to_string()
     } else {
         format!("{} of {}", shown.len(), state.snapshot.hosts.len())
     };
-    let title = format!("Hosts {count} · {degraded} degraded · {}", state.sort.label());
+    let title = format!("Hosts {count} · {stand} · {}", state.sort.label());
     let block = pane(state, Pane::Hosts, title, palette);
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -173,7 +178,7 @@ fn hosts(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Pale
     let name_width = shown.iter().map(|host| host.host.chars().count()).max().unwrap_or(0);
     let grid = Grid::fit(shown.len(), name_width, cells);
     let focused = state.pane == Pane::Hosts;
-    map::draw(&shown, grid, focused.then_some(chosen), cells, frame.buffer_mut(), palette, now);
+    map::draw(&shown, grid, focused.then_some(chosen), cells, frame.buffer_mut(), palette);
     let line = match shown.get(chosen) {
         _ if !focused => Line::from(Span::styled(LEGEND, palette.dim())),
         None => Line::from("no host"),
@@ -281,7 +286,7 @@ const HEAD_LINES: u16 = 2;
 const SPEED_LINES: u16 = 3;
 /// Below, only the pane that is moved in is shown.
 const SMALL_LINES: u16 = 16;
-const LEGEND: &str = "X critical  ! warning  ? silent  · idle  ▁▄█ bytes completed";
+const LEGEND: &str = "X hung or failed  ! degraded  ? unknown  · idle  ▁▄█ bytes completed";
 const HELP: &str = "q, ctrl-c   quit
 tab         next pane
 arrows      move, or scroll
@@ -292,5 +297,5 @@ s           sort hosts: name, worst, slowest
 r           ask the daemon now
 ?           this
 
-Hosts: X critical  ! warning  ? silent  · idle
+Hosts: X hung or failed  ! degraded  ? unknown  · idle
        ▁▂▄▆█ bytes completed beside the fastest";
