@@ -11,7 +11,7 @@ import { summationChecks } from "./checks-summation.mjs";
 import { faults } from "./axe.mjs";
 import { launch, openPage, still } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
-import { chord, counts, drawn, fits, goesTo, reads, says, text, titled, until, yields } from "./reading.mjs";
+import { chord, counts, drawn, fits, goesTo, presses, reads, says, text, titled, until, yields } from "./reading.mjs";
 
 const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
 /** The communicator of most scenarios, and of the large one. */
@@ -169,17 +169,14 @@ const CHECKS = {
 
   async "a daemon that goes away and returns"({ open }) {
     const { page, mock } = await open("degraded", { at: WORLD });
-    await mock.stop();
+    mock.away(true);
     await page.waitForSelector(".stale-banner");
     await says(page, ".stale-banner", /Stale since \d\d:\d\d:\d\d/);
     await counts(page, ".ring [data-rank]", 8, "the last known state stays");
-    const again = await startMock("healthy", mock.port);
-    try {
-      await page.waitForSelector(".stale-banner", { state: "detached" });
-      await reads(page, "h1", "All 4 hosts healthy");
-    } finally {
-      await again.stop();
-    }
+    mock.show("healthy");
+    mock.away(false);
+    await page.waitForSelector(".stale-banner", { state: "detached" });
+    await reads(page, "h1", "All 4 hosts healthy");
   },
 
   async "a database that is away costs the history only"({ open }) {
@@ -232,7 +229,7 @@ const CHECKS = {
 
   async "search finds hosts as one types, by keyboard alone"({ open }) {
     const { page } = await open("huge");
-    await page.keyboard.press("/");
+    await presses(page, "/", "#search:focus");
     await page.keyboard.type("r51n1");
     await says(page, "#search-hits", /host gpu-r51n10/);
     await page.keyboard.press("ArrowDown");
@@ -240,7 +237,7 @@ const CHECKS = {
     await reads(page, '#search-hits [aria-selected="true"]', "host gpu-r51n11 job pretrain-405b");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => location.hash === "#/hosts/gpu-r51n11");
-    await page.keyboard.press("/");
+    await presses(page, "/", "#search:focus");
     await page.keyboard.type("nothing like it");
     await says(page, "#search-hits", /Nothing of that name/);
     await page.keyboard.press("Escape");
@@ -253,7 +250,7 @@ const CHECKS = {
       await chord(page, key, words);
       await page.waitForSelector('nav[aria-label="Pages"] [aria-current="page"]');
     }
-    await page.keyboard.press("?");
+    await presses(page, "?", "dialog[open]");
     await says(page, "dialog[open]", /search/);
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog[open]", { state: "detached" });
@@ -380,9 +377,10 @@ async function run(name, check) {
   const opened = [];
   const browserOpen = async (scenario, options = {}) => {
     const mock = await startMock(scenario, 0, options.proxy);
-    const view = await openPage(browser, { width: 1440, ...options, url: mock.url + (options.at ?? "") });
-    opened.push({ mock, view });
-    return { page: view.page, mock };
+    const one = { mock };
+    opened.push(one);
+    one.view = await openPage(browser, { width: 1440, ...options, url: mock.url + (options.at ?? "") });
+    return { page: one.view.page, mock };
   };
   const open = async (scenario, options) => {
     const opened = await browserOpen(scenario, options);
@@ -405,7 +403,7 @@ async function run(name, check) {
     process.stdout.write(`FAIL ${name}\n${error.stack}\n`);
   } finally {
     for (const { mock, view } of opened) {
-      await view.close();
+      await view?.close().catch(() => {});
       await mock.stop().catch(() => {});
     }
   }

@@ -85,6 +85,7 @@ export const incidentChecks = {
     const { page } = await open("hang", { at: HANG });
     await page.click("#care >> text=I look after it");
     await says(page, "#care-problem", /Say who you are first/);
+    await page.waitForSelector("#care input:focus");
     await page.keyboard.type("anna");
     await page.click("#care >> text=I look after it");
     await says(page, ".care-state", /^anna looks after it since/);
