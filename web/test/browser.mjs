@@ -3,7 +3,6 @@
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { incidentChecks } from "./checks-incidents.mjs";
 import { ringChecks } from "./checks-ring.mjs";
@@ -11,6 +10,7 @@ import { summationChecks } from "./checks-summation.mjs";
 import { faults } from "./axe.mjs";
 import { launch, openPage, still } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
+import { shoot } from "./screenshots.mjs";
 import { chord, counts, drawn, fits, goesTo, presses, reads, says, text, titled, until, yields } from "./reading.mjs";
 
 const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
@@ -28,7 +28,7 @@ const PICTURES = [
   { name: "hang-communicator", scenario: "hang", at: WORLD },
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
   { name: "proxy-login-later", scenario: "healthy", later: (mock) => mock.proxy("login") },
-  { name: "away", scenario: "healthy", later: (mock) => mock.stop() },
+  { name: "away", scenario: "healthy", later: (mock) => mock.away(true) },
 ];
 
 if (!existsSync(fileURLToPath(new URL("../dist/index.html", import.meta.url)))) {
@@ -82,7 +82,7 @@ const CHECKS = {
   async "the host to look at shows its communicators and what was found on it"({ open }) {
     const { page } = await open("degraded");
     await page.click('.facts >> text="host-2"');
-    await says(page, "#host", /every rank runs on 2 channels instead of 4.*since \d\d:\d\d:\d\d.*world llm-7b-pretrain 4, 5 running 1 → 2/);
+    await says(page, "#host", /every rank runs on 2 channels instead of 4.*since \d\d:\d\d:\d\d.*world llm-7b-pretrain 4, 5 \w+ 1 → 2/);
     await goesTo(page, /#\/hosts\/host-2$/);
     await page.goBack();
     await page.waitForSelector("#host", { state: "detached" });
@@ -105,7 +105,7 @@ const CHECKS = {
     await page.click("text=world");
     await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 8);
     await page.goto(new URL("#/hosts/host-3", page.url()).href);
-    await says(page, "#host", /host-3.*2 live processes.*world llm-7b-pretrain 6, 7 running 2 → 4/);
+    await says(page, "#host", /host-3.*2 live processes.*world llm-7b-pretrain 6, 7 healthy 2 → 4/);
     await page.click("#host-ranks >> text=world");
     await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 2);
     await says(page, "#ranks", /only host-3/);
@@ -416,20 +416,19 @@ function isRefusal(error) {
 
 async function pictures(outdir) {
   for (const { name, scenario, at = "", proxy, later } of PICTURES) {
-    for (const width of [1440, 390]) {
-      for (const dark of [false, true]) {
-        const mock = await startMock(scenario, 0, proxy);
-        const { page, close } = await openPage(browser, { width, height: width < 500 ? 844 : 900, dark, url: mock.url + at });
-        await still(page);
+    await shoot(browser, outdir, name, async (open, take) => {
+      const mock = await startMock(scenario, 0, proxy);
+      try {
+        const page = await open(mock.url + at);
         if (later !== undefined) {
           await later(mock);
           await page.waitForSelector(".stale-banner");
         }
-        await page.screenshot({ path: join(outdir, `${name}-${width}-${dark ? "dark" : "light"}.png`), fullPage: true });
-        await close();
-        await mock.stop().catch(() => {});
+        await take(page);
+      } finally {
+        await mock.stop();
       }
-    }
+    });
   }
   process.stdout.write(`pictures in ${outdir}\n`);
 }
