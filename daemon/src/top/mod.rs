@@ -28,7 +28,7 @@ use state::{Action, Open, Snapshot, State};
 #[command(after_help = "Example:
   ringscope top --daemon http://ringscope.cluster:9440
 
-Keys: q ends it, ? shows the others.
+Keys: q quits, ? shows all keys. How hosts and jobs stand is said in the words of `ringscope status`.
 
 Exit status: 0 ended by q or a signal, 1 no answer or no terminal, 64 wrong usage")]
 pub struct TopArgs {
