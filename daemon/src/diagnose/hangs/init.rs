@@ -100,7 +100,7 @@ pub(super) fn not_called(case: &Case<'_, '_, '_>, group: &Group) -> Option<Strin
         |process: u32| group.manner == Manner::Elsewhere || sight.has_never_called(sight.process(process));
     let place = case.node(group.place).place;
     let is_sure = group.ranks.iter().all(|(process, _)| called_nothing(*process));
-    function(case, place, group.place).filter(|_| is_sure)
+    function(case, place, group.place).filter(|_| is_sure && !files::is_of(case, group.place))
 }
 
 /// The function that an init or a split is called with.
