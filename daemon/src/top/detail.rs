@@ -2,20 +2,16 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Wrap};
 
-use super::draw::Palette;
+use super::parts::{Lines, Palette, findings, title};
 use super::state::{Open, State};
-use crate::api::{Condition, Finding, HostDetail, HostSummary, Nic};
+use crate::api::{Condition, HostDetail, HostSummary, Nic};
 use crate::clock::Timestamp;
 use crate::health;
-use crate::runbook;
 use crate::words::{duration, plural, rate, size};
-
-/// Lines of what is open.
-pub(super) type Lines<'a> = Vec<Line<'a>>;
 
 /// Draws what is open.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
@@ -149,35 +145,3 @@ fn job<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Li
     }));
     lines
 }
-
-/// Findings with what to do about the worst.
-pub(super) fn findings<'a>(
-    lines: &mut Lines<'a>,
-    findings: impl Iterator<Item = &'a Finding>,
-    now: Timestamp,
-    palette: Palette,
-) {
-    let findings = health::folded(findings);
-    lines.push(title(plural(findings.len(), "firing finding")));
-    for finding in findings.iter().take(FINDINGS_SHOWN) {
-        lines.push(super::draw::finding_line(*finding, now, palette, false));
-    }
-    if findings.len() > FINDINGS_SHOWN {
-        lines.push(Line::from(format!("  and {} more", findings.len() - FINDINGS_SHOWN)));
-    }
-    let worst = findings
-        .first()
-        .and_then(|(worst, _)| runbook::entries().iter().find(|entry| entry.finding == worst.finding));
-    if let Some(entry) = worst {
-        lines.push(title(format!("{}: what to do", entry.title)));
-        let steps = entry.checks.iter().chain(&entry.actions).enumerate();
-        lines.extend(steps.map(|(n, step)| Line::from(format!("  {}. {step}", n + 1))));
-    }
-}
-
-pub(super) fn title(text: String) -> Line<'static> {
-    Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)))
-}
-
-/// Findings of what is open; the page has them all.
-const FINDINGS_SHOWN: usize = 12;

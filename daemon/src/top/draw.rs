@@ -2,61 +2,18 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::map::{self, Grid};
+use super::parts::{Palette, finding_line, line_style, pane, window};
 use super::state::{Open, Pane, State};
 use super::{detail, groups};
-use crate::api::{Condition, Finding, HealthLevel as Level, Severity};
+use crate::api::{Condition, HealthLevel as Level};
 use crate::clock::Timestamp;
 use crate::health;
 use crate::words::{duration, plural, rate};
-
-/// The colours, or none.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Palette {
-    pub(super) colour: bool,
-}
-
-impl Palette {
-    fn style(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
-    }
-
-    pub(super) fn ok(self) -> Style {
-        self.style(Color::Green)
-    }
-
-    pub(super) fn warning(self) -> Style {
-        self.style(Color::Yellow)
-    }
-
-    pub(super) fn critical(self) -> Style {
-        self.style(Color::Red)
-    }
-
-    pub(super) fn dim(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
-    }
-
-    pub(super) fn condition(self, condition: Condition) -> Style {
-        match condition {
-            Condition::Healthy => self.ok(),
-            Condition::Unknown | Condition::Degraded => self.warning(),
-            Condition::Hung | Condition::Failed => self.critical(),
-        }
-    }
-
-    pub(super) fn severity(self, severity: Severity) -> Style {
-        match severity {
-            Severity::Critical => self.critical().add_modifier(Modifier::BOLD),
-            Severity::Warning => self.warning(),
-            Severity::Info => self.dim(),
-        }
-    }
-}
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, colour: bool) {
@@ -213,22 +170,6 @@ fn findings(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palet
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// One finding on one line.
-pub(super) fn finding_line<'a>(
-    (finding, times): (&'a Finding, usize),
-    now: Timestamp,
-    palette: Palette,
-    chosen: bool,
-) -> Line<'a> {
-    let line = Line::from(vec![
-        Span::styled(format!("{:<9}", finding.severity.label()), palette.severity(finding.severity)),
-        Span::raw(format!("{:>10}  ", duration(now.since(finding.first_seen)))),
-        Span::raw(finding.message.as_str()),
-        Span::styled(if times > 1 { format!("  ({times} times)") } else { String::new() }, palette.dim()),
-    ]);
-    line.style(line_style(chosen, Style::new()))
-}
-
 fn footer(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
     let line = if let Some((since, why)) = &state.away {
         let words =
@@ -260,24 +201,6 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Clear, place);
     let text = HELP.lines().map(Line::from).collect::<Vec<_>>();
     frame.render_widget(Paragraph::new(text).block(Block::bordered().title("Keys")), place);
-}
-
-pub(super) fn pane(state: &State, pane: Pane, title: String, palette: Palette) -> Block<'static> {
-    let focused = state.pane == pane;
-    let style = if focused { Style::new().add_modifier(Modifier::BOLD) } else { palette.dim() };
-    let mark = if focused { "▸ " } else { "  " };
-    Block::bordered().border_style(style).title(Span::styled(format!("{mark}{title} "), style))
-}
-
-/// The first line to show so that the chosen one is seen, and the chosen one if it is to be marked.
-pub(super) fn window(state: &State, pane: Pane, height: u16) -> (usize, Option<usize>) {
-    let chosen = state.chosen(pane);
-    let first = (chosen + 1).saturating_sub(usize::from(height.max(1)));
-    if state.pane == pane { (first, Some(chosen)) } else { (0, None) }
-}
-
-pub(super) fn line_style(chosen: bool, style: Style) -> Style {
-    if chosen { style.add_modifier(Modifier::REVERSED) } else { style }
 }
 
 /// Lines of the sentence.

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use super::draw::Palette;
+use super::parts::Palette;
 use crate::api::{Condition, HostSummary};
 
 /// How hosts lie in an area.

@@ -6,6 +6,7 @@ mod detail;
 mod draw;
 mod groups;
 mod map;
+mod parts;
 mod state;
 #[cfg(test)]
 mod tests;
