@@ -153,8 +153,10 @@ fn unseen_ranks(n_ranks: u32, seen: impl Iterator<Item = u32>) -> Vec<u32> {
     unseen.take(UNSEEN_NAMED).collect()
 }
 
-/// Which ranks of an init are in which phase, beside the judgement of those who have not come.
-pub(super) fn phases(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detail> {
+/// Which ranks of an init are in which phase, beside the judgement of those who have not come; where nobody knows who these
+/// are, what the other processes do.
+pub(super) fn phases(case: &Case<'_, '_, '_>, group: &Group) -> Option<Detail> {
+    let communicator = case.node(group.place).place.communicator();
     let of = case.sight.communicator(communicator);
     let (forming, formed): (Vec<_>, Vec<_>) =
         of.members.iter().partition(|member| member.state == super::scene::MemberState::Forming);
@@ -166,7 +168,9 @@ pub(super) fn phases(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detai
     if !formed.is_empty() {
         lines.push(format!("through it: {}", ranks(&formed)));
     }
-    lines.extend(outside(case, communicator));
+    if group.ranks.is_empty() {
+        lines.extend(outside(case, communicator));
+    }
     (!forming.is_empty()).then(|| Detail { title: "Who is where".to_owned(), lines })
 }
 

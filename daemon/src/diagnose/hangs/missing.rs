@@ -27,7 +27,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     judgement.advice = advice(case, group, judgement.cause);
     already_called(case, group, &mut judgement);
     if matches!(place, Place::Init { .. }) {
-        judgement.details.extend(init::phases(case, place.communicator()));
+        judgement.details.extend(init::phases(case, group));
     }
     let unequal = p2p::unequal(case, group.place);
     judgement.details.extend(p2p::detail(case, group.place));

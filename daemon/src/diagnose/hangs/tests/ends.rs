@@ -207,6 +207,15 @@ fn ranks_of_an_init_that_nobody_has_seen_are_counted() {
         "ranks 3 to 7 have not called ncclCommInitRank; 3 others wait for them in the init of c0ffee since 14:00:00 UTC"
     );
     assert!(only(&verdict).advice.starts_with("See whether all 8 ranks were started"));
+    // A fourth one runs, whichever rank it would be.
+    let mut world = job(4);
+    for process in 0..4 {
+        world.process(process).global_rank = None;
+    }
+    forming(&mut world, &[0, 1, 2], 8);
+    let verdict = world.look(40.0);
+    let who = only(&verdict).details.iter().find(|detail| detail.title == "Who is where").unwrap();
+    assert!(who.lines[1].starts_with("not in it: pid 4003 on host-0 is asleep in no call"), "{who:?}");
 }
 
 #[test]
