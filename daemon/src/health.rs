@@ -8,7 +8,7 @@ use crate::api::{
     JobState, Severity,
 };
 use crate::clock::Timestamp;
-use crate::words::{capital, plural};
+use crate::words::{capital, duration, plural};
 
 /// The state of these jobs and hosts, with the incidents that are open.
 #[must_use]
@@ -249,6 +249,38 @@ pub fn moment(at: Timestamp, now: Timestamp) -> String {
     let (date, time) = at.split_once('T').unwrap_or(("", &at));
     let time = time.split('.').next().unwrap_or(time);
     if now.starts_with(date) { format!("{time}Z") } else { format!("{date} {time}Z") }
+}
+
+/// How long ago it began, for a line that begins with the sentence; when, unless the sentence says since when.
+#[must_use]
+pub fn since(health: &Health, now: Timestamp) -> String {
+    let Some(since) = health.since else { return String::new() };
+    let ago = duration(now.since(since));
+    if health.sentence.contains(" since ") {
+        return format!(" It began {ago} ago.");
+    }
+    format!(" It began {ago} ago, at {}.", moment(since, now))
+}
+
+/// How a job stands, in the words of all conditions; of one that is over that it has ended.
+#[must_use]
+pub fn job_words(job: &Job) -> String {
+    match (job.state, job.standing.condition) {
+        (JobState::Ended, Condition::Healthy) => "ended".to_owned(),
+        (JobState::Ended, condition) => format!("ended, {}", condition.label()),
+        (_, condition) => condition.label().to_owned(),
+    }
+}
+
+/// How many hosts stand how, the worst first: "1 failed, 2 hung"; "all healthy".
+#[must_use]
+pub fn host_words<'a>(hosts: impl Iterator<Item = &'a HostSummary>) -> String {
+    let counts = tally(hosts.map(|host| host.standing.condition));
+    let bad = Condition::ALL.iter().rev().filter(|condition| **condition != Condition::Healthy);
+    let words = bad.filter(|condition| counts.of(**condition) > 0);
+    let words: Vec<String> =
+        words.map(|condition| format!("{} {}", counts.of(*condition), condition.label())).collect();
+    if words.is_empty() { "all healthy".to_owned() } else { words.join(", ") }
 }
 
 fn killed_words(job: &Job) -> String {

@@ -18,14 +18,14 @@ use crate::words::{duration, plural};
   ringscope incidents
   ringscope incidents --all --json
 
-An incident is one cause with all that follows from it. `ringscope incident ID` shows one whole.
+An incident is one cause with all that follows from it. `ringscope incident ID` shows all that is known of one.
 
-Exit status: 0 good, whatever is open, 1 no answer, 64 wrong usage")]
+Exit status: 0 printed, also where incidents are open (ask `ringscope status`), 1 no answer, 64 wrong usage")]
 pub struct IncidentsArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
-    /// Those that are over too
+    /// Show those that are over too
     #[arg(long)]
     all: bool,
     /// Print them as JSON instead
@@ -40,10 +40,10 @@ pub struct IncidentsArgs {
   ringscope incident 3f2a9c1b7d5e8046 --acknowledge --by ann
   ringscope incident 3f2a9c1b7d5e8046 --silence 2h --note \"The cable is ordered.\"
 
-A silenced incident is told to nobody until then; page and terminal go on to show it, and `ringscope status` goes on to
-exit with 2.
+While an incident is silenced nobody is sent a message of it. Page and terminal still show it, and `ringscope status`
+still exits with 2.
 
-Exit status: 0 good, 1 no answer, or no such incident, or it was not taken, 64 wrong usage")]
+Exit status: 0 done, 1 no answer, no such incident, or refused, 64 wrong usage")]
 pub struct IncidentArgs {
     /// Id of the incident, as `ringscope incidents` prints it
     id: String,

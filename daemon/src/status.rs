@@ -21,9 +21,15 @@ use view::Look;
 
   ringscope status --strict || page-me
 
-Exit status: 0 all well as far as is known, 1 no answer, or no such job or host, 2 an incident of severity warning or
-above is open (acknowledged and silenced ones count too), or a running job is degraded, hung or failed, 3 with --strict:
-how something stands is not known, 64 wrong usage")]
+How something stands is one of: healthy, unknown, degraded, hung, failed.
+
+Exit status:
+  0   all well as far as is known; what is only information (severity info, e.g. `waiting`) counts as well
+  1   no answer, or no such job or host
+  2   an incident of severity warning or above is open, acknowledged and silenced ones too, or a job or host is
+      degraded, hung or failed
+  3   with --strict: how something stands is not known
+  64  wrong usage")]
 pub struct StatusArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
@@ -37,7 +43,7 @@ pub struct StatusArgs {
     /// Print health, open incidents and firing findings as one JSON object instead
     #[arg(long)]
     json: bool,
-    /// Exit with 3 where it is not known how something stands
+    /// Exit with 3 if it is not known how something stands
     #[arg(long)]
     strict: bool,
 }

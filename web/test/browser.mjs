@@ -3,7 +3,6 @@
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { incidentChecks } from "./checks-incidents.mjs";
 import { ringChecks } from "./checks-ring.mjs";
@@ -11,7 +10,8 @@ import { summationChecks } from "./checks-summation.mjs";
 import { faults } from "./axe.mjs";
 import { launch, openPage, still } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
-import { chord, counts, drawn, fits, goesTo, reads, says, text, titled, until, yields } from "./reading.mjs";
+import { shoot } from "./screenshots.mjs";
+import { chord, counts, drawn, fits, goesTo, presses, reads, says, text, titled, until, yields } from "./reading.mjs";
 
 const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
 /** The communicator of most scenarios, and of the large one. */
@@ -28,7 +28,7 @@ const PICTURES = [
   { name: "hang-communicator", scenario: "hang", at: WORLD },
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
   { name: "proxy-login-later", scenario: "healthy", later: (mock) => mock.proxy("login") },
-  { name: "away", scenario: "healthy", later: (mock) => mock.stop() },
+  { name: "away", scenario: "healthy", later: (mock) => mock.away(true) },
 ];
 
 if (!existsSync(fileURLToPath(new URL("../dist/index.html", import.meta.url)))) {
@@ -82,7 +82,7 @@ const CHECKS = {
   async "the host to look at shows its communicators and what was found on it"({ open }) {
     const { page } = await open("degraded");
     await page.click('.facts >> text="host-2"');
-    await says(page, "#host", /every rank runs on 2 channels instead of 4.*since \d\d:\d\d:\d\d.*world llm-7b-pretrain 4, 5 running 1 → 2/);
+    await says(page, "#host", /every rank runs on 2 channels instead of 4.*since \d\d:\d\d:\d\d.*world llm-7b-pretrain 4, 5 \w+ 1 → 2/);
     await goesTo(page, /#\/hosts\/host-2$/);
     await page.goBack();
     await page.waitForSelector("#host", { state: "detached" });
@@ -105,7 +105,7 @@ const CHECKS = {
     await page.click("text=world");
     await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 8);
     await page.goto(new URL("#/hosts/host-3", page.url()).href);
-    await says(page, "#host", /host-3.*2 live processes.*world llm-7b-pretrain 6, 7 running 2 → 4/);
+    await says(page, "#host", /host-3.*2 live processes.*world llm-7b-pretrain 6, 7 healthy 2 → 4/);
     await page.click("#host-ranks >> text=world");
     await page.waitForFunction(() => document.querySelectorAll("#ranks tbody tr").length === 2);
     await says(page, "#ranks", /only host-3/);
@@ -169,17 +169,14 @@ const CHECKS = {
 
   async "a daemon that goes away and returns"({ open }) {
     const { page, mock } = await open("degraded", { at: WORLD });
-    await mock.stop();
+    mock.away(true);
     await page.waitForSelector(".stale-banner");
     await says(page, ".stale-banner", /Stale since \d\d:\d\d:\d\d/);
     await counts(page, ".ring [data-rank]", 8, "the last known state stays");
-    const again = await startMock("healthy", mock.port);
-    try {
-      await page.waitForSelector(".stale-banner", { state: "detached" });
-      await reads(page, "h1", "All 4 hosts healthy");
-    } finally {
-      await again.stop();
-    }
+    mock.show("healthy");
+    mock.away(false);
+    await page.waitForSelector(".stale-banner", { state: "detached" });
+    await reads(page, "h1", "All 4 hosts healthy");
   },
 
   async "a database that is away costs the history only"({ open }) {
@@ -232,7 +229,7 @@ const CHECKS = {
 
   async "search finds hosts as one types, by keyboard alone"({ open }) {
     const { page } = await open("huge");
-    await page.keyboard.press("/");
+    await presses(page, "/", "#search:focus");
     await page.keyboard.type("r51n1");
     await says(page, "#search-hits", /host gpu-r51n10/);
     await page.keyboard.press("ArrowDown");
@@ -240,7 +237,7 @@ const CHECKS = {
     await reads(page, '#search-hits [aria-selected="true"]', "host gpu-r51n11 job pretrain-405b");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => location.hash === "#/hosts/gpu-r51n11");
-    await page.keyboard.press("/");
+    await presses(page, "/", "#search:focus");
     await page.keyboard.type("nothing like it");
     await says(page, "#search-hits", /Nothing of that name/);
     await page.keyboard.press("Escape");
@@ -253,7 +250,7 @@ const CHECKS = {
       await chord(page, key, words);
       await page.waitForSelector('nav[aria-label="Pages"] [aria-current="page"]');
     }
-    await page.keyboard.press("?");
+    await presses(page, "?", "dialog[open]");
     await says(page, "dialog[open]", /search/);
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog[open]", { state: "detached" });
@@ -380,9 +377,10 @@ async function run(name, check) {
   const opened = [];
   const browserOpen = async (scenario, options = {}) => {
     const mock = await startMock(scenario, 0, options.proxy);
-    const view = await openPage(browser, { width: 1440, ...options, url: mock.url + (options.at ?? "") });
-    opened.push({ mock, view });
-    return { page: view.page, mock };
+    const one = { mock };
+    opened.push(one);
+    one.view = await openPage(browser, { width: 1440, ...options, url: mock.url + (options.at ?? "") });
+    return { page: one.view.page, mock };
   };
   const open = async (scenario, options) => {
     const opened = await browserOpen(scenario, options);
@@ -405,7 +403,7 @@ async function run(name, check) {
     process.stdout.write(`FAIL ${name}\n${error.stack}\n`);
   } finally {
     for (const { mock, view } of opened) {
-      await view.close();
+      await view?.close().catch(() => {});
       await mock.stop().catch(() => {});
     }
   }
@@ -418,20 +416,19 @@ function isRefusal(error) {
 
 async function pictures(outdir) {
   for (const { name, scenario, at = "", proxy, later } of PICTURES) {
-    for (const width of [1440, 390]) {
-      for (const dark of [false, true]) {
-        const mock = await startMock(scenario, 0, proxy);
-        const { page, close } = await openPage(browser, { width, height: width < 500 ? 844 : 900, dark, url: mock.url + at });
-        await still(page);
+    await shoot(browser, outdir, name, async (open, take) => {
+      const mock = await startMock(scenario, 0, proxy);
+      try {
+        const page = await open(mock.url + at);
         if (later !== undefined) {
           await later(mock);
           await page.waitForSelector(".stale-banner");
         }
-        await page.screenshot({ path: join(outdir, `${name}-${width}-${dark ? "dark" : "light"}.png`), fullPage: true });
-        await close();
-        await mock.stop().catch(() => {});
+        await take(page);
+      } finally {
+        await mock.stop();
       }
-    }
+    });
   }
   process.stdout.write(`pictures in ${outdir}\n`);
 }

@@ -34,6 +34,7 @@ export const incidentChecks = {
     const { page } = await open("hang", { at: HANG });
     await says(page, "#culprit", /rank 5 host-2 process 20035 in no call; .*dataloader\.py:214.*system call: read.*train-00017\.tar on nfs4.*nas-3 not responding/);
     await says(page, "#timeline", /it began rank 5 is the last.*after 2\.1 s.*after 33 s.*It goes on/);
+    await has(page, "#timeline time", "title", /^\d\d:\d\d:\d\d, 1[34] min ago$/);
     await says(page, "#to-do", /Look at \/mnt\/nfs.*Runbook: rank missing/);
   },
 
@@ -85,6 +86,7 @@ export const incidentChecks = {
     const { page } = await open("hang", { at: HANG });
     await page.click("#care >> text=I look after it");
     await says(page, "#care-problem", /Say who you are first/);
+    await page.waitForSelector("#care input:focus");
     await page.keyboard.type("anna");
     await page.click("#care >> text=I look after it");
     await says(page, ".care-state", /^anna looks after it since/);

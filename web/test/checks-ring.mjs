@@ -87,6 +87,7 @@ export const ringChecks = {
   async "ranks are sorted and filtered"({ open }) {
     const { page } = await open("killed", { at: `${RAILS}?view=ranks` });
     await page.click("#ranks thead >> text=Rank");
+    await counts(page, '#ranks th[aria-sort="ascending"]', 1);
     await page.click("#ranks thead >> text=Rank");
     await reads(page, "#ranks tbody th", "7");
     await counts(page, '#ranks th[aria-sort="descending"]', 1);

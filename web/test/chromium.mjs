@@ -4,6 +4,8 @@ import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { drawn, PATIENCE_MS } from "./reading.mjs";
 
+/** A browser starts in a second, and on a machine that is busy and swaps in minutes. */
+const STARTS_MS = 180_000;
 const PATH = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 export async function launch() {
@@ -13,6 +15,7 @@ export async function launch() {
   return chromium.launch({
     executablePath: PATH,
     headless: true,
+    timeout: STARTS_MS,
     args: [
       "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
       "--disable-component-update", "--disable-sync",

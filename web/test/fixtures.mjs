@@ -208,7 +208,7 @@ export const SCENARIOS = {
     hang: { ...HANGS.hang, culprits: [613], message: "rank 613 on gpu-r05n13 has not called AllReduce #1042 that 1023 ranks wait in: it is stopped (SIGSTOP)", doing: "stopped (SIGSTOP) for 12 min", advice: "`kill -CONT 24291` on gpu-r05n13 lets it go on." },
   })],
   "long-names": (now, tick) => [cluster(now, {
-    tick, job: "team-foundation-models-pretraining-405b-phase-2-restart-17-with-a-name-that-nobody-can-remember", name: "expert_model_parallel_group_of_the_mixture_of_experts_layers_0_to_47",
+    tick, job: "team_foundation_models_pretraining_405b_phase_2_restart_17_with_a_name_that_nobody_can_remember", name: "expert_model_parallel_group_of_the_mixture_of_experts_layers_0_to_47",
     hostName: (i) => `ip-10-128-${i}-17.us-west-2.compute.internal.training-cluster-blue.example.com`,
     hang: { ...HANGS.hang, message: "rank 5 on ip-10-128-2-17.us-west-2.compute.internal.training-cluster-blue.example.com has not called AllReduce #1042 that 7 ranks wait in: it is blocked reading /mnt/shared-filesystem/projects/foundation-models/pretraining/data/shards/tokenized/train-00017-of-16384.tar.zst" },
   })],

@@ -19,7 +19,7 @@ const BATCH_MS = 150;
 const FAULT_STEP = 400;
 const RANKS_PER_HOST = 2;
 /** What may be healthy, as a wait for one that is merely elsewhere, is told of after half a minute. */
-const PATIENCE_MS = 150_000;
+const PATIENCE_MS = 300_000;
 
 /** A daemon with its agent, and room for jobs. `start` starts one, which `end` ends with all the others. */
 export async function startStage() {
@@ -90,12 +90,19 @@ export function startLoader(stage, job, python = "python3") {
   const file = join(data, "rank-3");
   execFileSync("mkfifo", [file]);
   // Open for both, so that neither end waits for the other.
-  const pipe = openSync(file, constants.O_RDWR);
-  const more = () => writeSync(pipe, Buffer.alloc(BATCH_BYTES, 1));
+  const pipe = openSync(file, constants.O_RDWR | constants.O_NONBLOCK);
+  /** Whether there was room: who writes must not wait for a rank that starts slowly. */
+  const more = () => {
+    try {
+      return writeSync(pipe, Buffer.alloc(BATCH_BYTES, 1)) > 0;
+    } catch (error) {
+      if (error.code === "EAGAIN") return false;
+      throw error;
+    }
+  };
   let n = 0;
   const feed = setInterval(() => {
-    more();
-    n += 1;
+    if (more()) n += 1;
     if (n === BATCHES) clearInterval(feed);
   }, BATCH_MS);
   for (let rank = 0; rank < 4; rank += 1) stage.start(job, rank, 4, [python, join(ROOT, "examples/loader/plain.py"), data, "--meet", meet], {});

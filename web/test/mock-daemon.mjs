@@ -22,10 +22,11 @@ export async function startMock(scenario, port = 0, proxy = undefined) {
     });
   });
   server.on("connection", (socket) => {
+    if (state.away) return socket.destroy();
     state.sockets.add(socket);
     socket.on("close", () => state.sockets.delete(socket));
   });
-  await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  await new Promise((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
   const timer = setInterval(() => {
     state.tick += 1;
     announce(state);
@@ -51,6 +52,11 @@ export async function startMock(scenario, port = 0, proxy = undefined) {
     },
     loseStore() {
       state.storeAway = true;
+    },
+    /** Nobody gets an answer, as of a daemon that is down; its port stays its own. */
+    away(is) {
+      state.away = is;
+      if (is) for (const socket of state.sockets) socket.destroy();
     },
     async stop() {
       clearInterval(timer);

@@ -26,16 +26,25 @@ async function now(page, selector) {
   return all[0];
 }
 
+/** Waits until `is` says yes to what `ask` yields; the last that it yielded, for `compare` to say what is wrong with it. */
+async function comesTo(ask, is, compare) {
+  let seen;
+  const came = await until(async () => {
+    seen = await ask();
+    return is(seen);
+  });
+  // Never asked again: what was so once is enough, however quickly the page goes on.
+  if (came === undefined) compare(seen);
+}
+
 /** Waits until the text of the first of `selector` matches. */
 export async function says(page, selector, words) {
-  await until(async () => words.test((await now(page, selector)) ?? ""));
-  assert.match((await now(page, selector)) ?? `no ${selector}`, words);
+  await comesTo(() => now(page, selector), (seen) => words.test(seen ?? ""), (seen) => assert.match(seen ?? `no ${selector}`, words));
 }
 
 /** Waits until it is exactly that. */
 export async function reads(page, selector, expected) {
-  await until(async () => (await now(page, selector)) === expected);
-  assert.equal((await now(page, selector)) ?? `no ${selector}`, expected);
+  await comesTo(() => now(page, selector), (seen) => seen === expected, (seen) => assert.equal(seen ?? `no ${selector}`, expected));
 }
 
 /** Text of the first of `selector`, as soon as there is any. */
@@ -47,42 +56,44 @@ export async function text(page, selector) {
 
 /** Waits until there are so many. */
 export async function counts(page, selector, expected, what = selector) {
-  await until(async () => (await page.locator(selector).count()) === expected);
-  assert.equal(await page.locator(selector).count(), expected, what);
+  await comesTo(() => page.locator(selector).count(), (seen) => seen === expected, (seen) => assert.equal(seen, expected, what));
 }
 
 /** Waits until the attribute of the first of `selector` matches. */
 export async function has(page, selector, attribute, words) {
   const ask = () => page.locator(selector).evaluateAll((all, attribute) => all.slice(0, 1).map((one) => one.getAttribute(attribute) ?? "")[0], attribute);
-  await until(async () => words.test((await ask()) ?? ""));
-  assert.match((await ask().catch(() => undefined)) ?? `no ${selector}`, words);
+  await comesTo(ask, (seen) => words.test(seen ?? ""), (seen) => assert.match(seen ?? `no ${selector}`, words));
 }
 
 /** Waits until the address matches. */
 export async function goesTo(page, words) {
-  await until(async () => words.test(page.url()));
-  assert.match(page.url(), words);
+  await comesTo(async () => page.url(), (seen) => words.test(seen), (seen) => assert.match(seen, words));
 }
 
 /** Waits until the browser's tab says so. */
 export async function titled(page, words) {
-  await until(async () => words.test(await page.title()));
-  assert.match(await page.title(), words);
+  await comesTo(() => page.title(), (seen) => words.test(seen), (seen) => assert.match(seen ?? "no title", words));
 }
 
 /** Waits until what `look` yields in the page, called with `argument`, equals `expected`. */
 export async function yields(page, look, expected, argument) {
   const same = (seen) => JSON.stringify(seen) === JSON.stringify(expected);
-  await until(async () => same(await page.evaluate(look, argument)));
-  assert.deepEqual(await page.evaluate(look, argument), expected);
+  await comesTo(() => page.evaluate(look, argument), same, (seen) => assert.deepEqual(seen, expected));
 }
 
 /** Waits until nothing is wider than the window. */
 export async function fits(page, what) {
   const over = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  await until(async () => (await over()) <= 0);
-  const px = await over();
-  assert.ok(px <= 0, `${what}: ${px} px too wide`);
+  await comesTo(over, (px) => px <= 0, (px) => assert.fail(`${what}: ${px} px too wide`));
+}
+
+/** Presses a key of the whole page until it has done what it does: the page listens to these a moment after it is drawn. */
+export async function presses(page, key, selector) {
+  const done = await until(async () => {
+    await page.keyboard.press(key);
+    return until(async () => (await page.locator(selector).count()) > 0, 2_000);
+  });
+  assert.ok(done, `${key} does not bring ${selector}`);
 }
 
 /** Presses the two keys one after the other until they lead there: the page takes them together only if they come together. */

@@ -9,26 +9,41 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const BIN = process.env.RINGSCOPE_BIN ?? fileURLToPath(new URL("../../target/debug", import.meta.url));
-const PATIENCE_MS = 60_000;
+/** Of what starts many processes, on a machine that is busy with other work. */
+const PATIENCE_MS = 180_000;
+
+/** Free ports that are tried. */
+const PORTS_TRIED = 5;
 
 /** Asks again until the answer is neither undefined nor false; fails with `what` if it does not come. */
 export async function eventually(what, ask, patience = PATIENCE_MS) {
   const end = Date.now() + patience;
+  let failure;
   for (;;) {
-    const answer = await ask();
+    // A daemon that is busy or begins anew answers nothing: that is no answer yet.
+    const answer = await ask().catch((error) => {
+      if (error.isOver) throw error;
+      failure = error;
+    });
     if (answer !== undefined && answer !== false) return answer;
-    if (Date.now() > end) throw new Error(`after ${patience / 1000} s still not: ${what}`);
+    if (Date.now() > end) throw new Error(`after ${patience / 1000} s still not: ${what}${failure === undefined ? "" : ` (${failure.message})`}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 
-
-export async function freePort() {
-  const server = createServer();
-  await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+/** Starts what listens on a port that is free. Somebody else may take it first: then on another one. */
+async function onFreePort(start) {
+  for (let left = PORTS_TRIED; ; left -= 1) {
+    const server = createServer();
+    await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
+    const { port } = server.address();
+    await new Promise((resolve) => server.close(resolve));
+    try {
+      return await start(port);
+    } catch (error) {
+      if (left === 1 || !/in use/i.test(error.message)) throw error;
+    }
+  }
 }
 
 export async function json(url, path) {
@@ -38,20 +53,24 @@ export async function json(url, path) {
 }
 
 /** `ringscope demo --stay-degraded`, once host-2 is degraded. */
-export async function startDemo() {
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const demo = start("ringscope", ["demo", "--stay-degraded", "--listen", `127.0.0.1:${port}`]);
-  await demo.until("host-2 is degraded", () => fires(url, "channel_shortfall"));
-  return { url, stop: () => demo.end() };
+export function startDemo() {
+  return onFreePort(async (port) => {
+    const url = `http://127.0.0.1:${port}`;
+    const demo = start("ringscope", ["demo", "--stay-degraded", "--listen", `127.0.0.1:${port}`]);
+    await demo.until("host-2 is degraded", () => fires(url, "channel_shortfall"));
+    return { url, stop: () => demo.end() };
+  });
 }
 
 /**
  * `ringscope serve` without an agent. `stop` and `again` end it and start it on the same port, with the same data.
  * `segments`: with an agent, which reads this folder.
  */
-export async function startDaemon({ segments } = {}) {
-  const port = await freePort();
+export function startDaemon(options) {
+  return onFreePort((port) => startDaemonOn(port, options));
+}
+
+async function startDaemonOn(port, { segments } = {}) {
   const url = `http://127.0.0.1:${port}`;
   const dir = mkdtempSync(join(tmpdir(), "ringscope-web-"));
   const agent = segments === undefined ? ["--with-agent", "false"] : ["--agent-dir", segments];
@@ -61,10 +80,14 @@ export async function startDaemon({ segments } = {}) {
     daemon = start("ringscope", args);
     await daemon.until("the daemon is ready", async () => (await fetch(`${url}/readyz`)).ok);
   };
-  await again();
+  const clear = () => rmSync(dir, { recursive: true, force: true });
+  await again().catch((error) => {
+    clear();
+    throw error;
+  });
   const end = async () => {
     await daemon.end();
-    rmSync(dir, { recursive: true, force: true });
+    clear();
   };
   return { url, again, stop: () => daemon.end(), end, pid: () => daemon.pid };
 }
@@ -101,8 +124,8 @@ function start(program, args) {
     /** Fails at once with what it said if it ends before. */
     async until(what, ask, patience) {
       const patiently = async () => {
-        if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode}: ${words}`);
-        return ask().catch(() => undefined);
+        if (child.exitCode !== null) throw Object.assign(new Error(`${program} ended with ${child.exitCode}: ${words}`), { isOver: true });
+        return ask();
       };
       try {
         return await eventually(what, patiently, patience);

@@ -8,14 +8,21 @@ import { launch, openPage, still } from "./chromium.mjs";
 
 const WIDTHS = [1440, 390];
 
-export async function shoot(browser, url, outdir, name, widths = WIDTHS) {
+/**
+ * Pictures in both widths and themes. `visit` gets a function that opens an address and one that takes the picture of a page.
+ */
+export async function shoot(browser, outdir, name, visit) {
   mkdirSync(outdir, { recursive: true });
-  for (const width of widths) {
+  for (const width of WIDTHS) {
     for (const dark of [false, true]) {
-      const { page, close } = await openPage(browser, { width, height: width < 500 ? 844 : 900, dark, url });
-      await still(page);
-      await page.screenshot({ path: join(outdir, `${name}-${width}-${dark ? "dark" : "light"}.png`), fullPage: true });
-      await close();
+      let view;
+      const open = async (url) => {
+        view = await openPage(browser, { width, height: width < 500 ? 844 : 900, dark, url });
+        await still(view.page);
+        return view.page;
+      };
+      await visit(open, (page) => page.screenshot({ path: join(outdir, `${name}-${width}-${dark ? "dark" : "light"}.png`), fullPage: true }));
+      await view?.close();
     }
   }
 }
@@ -28,7 +35,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   }
   const browser = await launch();
   try {
-    await shoot(browser, url, outdir, name);
+    await shoot(browser, outdir, name, async (open, take) => take(await open(url)));
   } finally {
     await browser.close();
   }

@@ -68,7 +68,8 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub began_at: Option<Timestamp>,
-    /// When the condition was first seen.
+    /// When the condition was first seen. Of a wait: when that began, which a restart of the daemon does not change; when
+    /// it was found is told by its incident.
     #[schema(value_type = String, format = DateTime)]
     pub first_seen: Timestamp,
     /// When it was last seen to hold.

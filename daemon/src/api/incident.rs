@@ -49,7 +49,7 @@ pub struct Incident {
     /// When it truly began: the wait, the death, the first call that differs.
     #[schema(value_type = String, format = DateTime)]
     pub began_at: Timestamp,
-    /// When ringscope found it.
+    /// When ringscope found it, which may be later than `began_at`.
     #[schema(value_type = String, format = DateTime)]
     pub first_seen: Timestamp,
     /// When it was last seen to go on.

@@ -112,6 +112,12 @@ impl Process {
         Some(PathBuf::from(OsStr::from_bytes(value)))
     }
 
+    /// Whether a variable of its environment names the collector's file.
+    fn names_collector(&self, variable: &str) -> bool {
+        let value = self.environment.get(variable.as_bytes());
+        value.is_some_and(|value| value.windows(12).any(|part| part == b"libringscope"))
+    }
+
     fn communicators(&self) -> Vec<&Communicator> {
         let all = self.segment.iter().flat_map(|segment| &segment.communicators);
         all.filter(|communicator| communicator.state != COMMUNICATOR_FAILED).collect()
@@ -119,29 +125,31 @@ impl Process {
 
     fn calls(&self, advice: &mut Vec<String>) -> Source {
         let source = |sees, why: String| Source { source: "calls", sees, why };
-        let preload = self.environment.get(b"LD_PRELOAD".as_slice());
-        let is_preloaded = preload.is_some_and(|names| names.windows(12).any(|part| part == b"libringscope"));
+        let is_preloaded = self.names_collector("LD_PRELOAD");
         if !self.has_collector {
+            if is_preloaded {
+                advice.push(
+                    "see what it wrote first: the dynamic linker says why it cannot preload (a static or setuid program, a file \
+                     that is not there)"
+                        .to_owned(),
+                );
+                return source(Sees::No, "LD_PRELOAD names the collector, but it is not loaded".to_owned());
+            }
+            if self.names_collector("NCCL_PROFILER_PLUGIN") {
+                advice.push(ASK_AGAIN.to_owned());
+                return source(Sees::Unknown, "NCCL loads the plugin with the first communicator".to_owned());
+            }
             advice.push("start it with `ringscope run -- CMD`".to_owned());
-            let why = if is_preloaded {
-                "LD_PRELOAD names the collector, but it is not loaded"
-            } else {
-                "the collector is not in the process"
-            };
-            return source(Sees::No, why.to_owned());
+            return source(Sees::No, "the collector is not in the process".to_owned());
         }
         let communicators = self.communicators();
         let seen =
             communicators.iter().filter(|communicator| communicator.sources & SOURCE_CALLS != 0).count();
         let n = communicators.len();
         if n == 0 {
-            let why = if self.copies.is_empty() {
-                "no NCCL is loaded"
-            } else {
-                "no communicator has been made that ringscope knows of"
-            };
-            advice.push("ask again once the job has begun to train".to_owned());
-            return source(Sees::Unknown, why.to_owned());
+            let yet = if self.copies.is_empty() { "no NCCL yet" } else { NONE_YET };
+            advice.push(ASK_AGAIN.to_owned());
+            return source(Sees::Unknown, format!("the collector is loaded, {yet}"));
         }
         if seen == n {
             return source(Sees::Yes, format!("the calls of all {n} communicators"));
@@ -183,9 +191,7 @@ impl Process {
             .filter(|one| one.completion != 0 || one.sources & SOURCE_PLUGIN != 0)
             .count();
         match (known, communicators.len()) {
-            (_, 0) => {
-                source(Sees::Unknown, "no communicator has been made that ringscope knows of".to_owned())
-            }
+            (_, 0) => source(Sees::Unknown, NONE_YET.to_owned()),
             (known, n) if known == n => {
                 let version = self.segment.as_ref().map_or(0, |segment| segment.profiler_version);
                 let way = if by_plugin == n {
@@ -212,6 +218,9 @@ impl Process {
     fn rings(&self, advice: &mut Vec<String>) -> Source {
         let source = |sees, why: String| Source { source: "rings", sees, why };
         let Some(log) = &self.log else {
+            if self.path("NCCL_DEBUG_FILE").is_some() && self.communicators().is_empty() {
+                return source(Sees::Unknown, "its log begins with the first communicator".to_owned());
+            }
             advice.push("set NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV and NCCL_DEBUG_FILE, or use `ringscope run`".to_owned());
             return source(Sees::No, "the process writes no log of its own".to_owned());
         };
@@ -255,6 +264,9 @@ fn log_of(pattern: &Path, pid: u32) -> Option<PathBuf> {
     })
 }
 
+/// Of a process that has called no `ncclCommInitRank` or the like.
+const NONE_YET: &str = "no communicator yet";
+const ASK_AGAIN: &str = "ask again once it has made its first communicator; nothing has to be changed before";
 /// The rings of the first communicators stand at a log's beginning.
 const MAX_LOG_BYTES: u64 = 4 << 20;
 
@@ -279,6 +291,53 @@ mod tests {
         let pattern = dir.path().join("nccl-id-%h-%p.log");
         assert_eq!(log_of(&pattern, 42), Some(dir.path().join("nccl-id-node7-42.log")));
         assert_eq!(log_of(&pattern, 43), None);
+    }
+
+    fn process(environment: &[(&str, &str)], has_collector: bool) -> Process {
+        let environment =
+            environment.iter().map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()));
+        let copy = Copy { path: "/opt/libnccl.so.2".to_owned(), version: None, linkage: "loaded" };
+        Process {
+            pid: 42,
+            environment: environment.collect(),
+            copies: vec![copy],
+            has_collector,
+            has_shim: false,
+            hidden: Vec::new(),
+            segment: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn who_is_launched_and_has_no_communicator_yet_is_told_to_wait() {
+        let preloaded = ("LD_PRELOAD", "/opt/ringscope/libringscope.so");
+        let plugin = ("NCCL_PROFILER_PLUGIN", "/opt/ringscope/libringscope.so");
+        let log = ("NCCL_DEBUG_FILE", "/tmp/nowhere-42/nccl-id-%h-%p.log");
+        let check = |of: Process, sees: Sees, why: &str, advised: &str| {
+            let mut advice = Vec::new();
+            let calls = of.calls(&mut advice);
+            assert_eq!((calls.sees, calls.why.as_str()), (sees, why));
+            assert!(advice.len() == 1 && advice[0].starts_with(advised), "{advice:?}");
+        };
+        let again = "ask again once it has made its first communicator";
+        let launched = process(&[preloaded, plugin, log], true);
+        let mut advice = Vec::new();
+        assert_eq!(launched.rings(&mut advice).sees, Sees::Unknown);
+        assert_eq!(launched.completion(&mut advice).why, "no communicator yet");
+        assert_eq!(advice, Vec::<String>::new(), "all is set");
+        check(launched, Sees::Unknown, "the collector is loaded, no communicator yet", again);
+        let plugin_only = process(&[plugin, log], false);
+        check(plugin_only, Sees::Unknown, "NCCL loads the plugin with the first communicator", again);
+        let refused = process(&[preloaded], false);
+        check(
+            refused,
+            Sees::No,
+            "LD_PRELOAD names the collector, but it is not loaded",
+            "see what it wrote first",
+        );
+        let unknown = process(&[], false);
+        check(unknown, Sees::No, "the collector is not in the process", "start it with `ringscope run");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 
 use super::Status;
 use crate::api::{
-    CommunicatorState, CommunicatorSummary, Finding, FindingKind, HealthLevel as Level, HostSummary,
-    Incident, Job, Severity, SummationGroup, SummationGroupState,
+    CommunicatorState, CommunicatorSummary, Condition, Finding, FindingKind, HealthLevel as Level,
+    HostSummary, Incident, Job, Severity, SummationGroup, SummationGroupState,
 };
 use crate::clock::Timestamp;
 use crate::health;
@@ -54,7 +54,7 @@ pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
     };
     part("Open incidents", incidents(&status.incidents, look, now));
     part("Firing findings", findings(&status.findings, look, now));
-    part("Degraded hosts", degraded(&status.hosts, look));
+    part("Hosts in trouble", in_trouble(&status.hosts, look));
     part("NICs down", nics(status, look, now));
     part("Jobs", jobs(&status.jobs, look));
     part("Communicators in use", communicators(&status.communicators, look));
@@ -64,9 +64,7 @@ pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
 
 fn headline(status: &Status, look: Look, now: Timestamp) -> String {
     let health = &status.health;
-    let since = health.since.map_or_else(String::new, |since| {
-        format!(" Since {}, {} ago.", health::moment(since, now), duration(now.since(since)))
-    });
+    let since = health::since(health, now);
     let hint = if health.level == Level::Empty { " Start one with `ringscope run -- CMD`." } else { "" };
     let sentence = format!("{}.{since}{hint}", health.sentence);
     let code = match health.level {
@@ -136,21 +134,22 @@ fn findings(findings: &[Finding], look: Look, now: Timestamp) -> Option<Table> {
     filled(look.table(header), rows)
 }
 
-fn degraded(hosts: &[HostSummary], look: Look) -> Option<Table> {
-    let rows = health::worst_first(hosts.iter().filter(|host| host.degraded));
-    let rows = rows.into_iter().map(|host| {
-        let why = host.reasons.first().map_or("no reason given", String::as_str);
+fn in_trouble(hosts: &[HostSummary], look: Look) -> Option<Table> {
+    let bad = hosts.iter().filter(|host| host.standing.condition >= Condition::Degraded);
+    let rows = health::worst_first(bad).into_iter().map(|host| {
+        let why = host.reasons.first().unwrap_or(&host.standing.reason);
         let more = match host.reasons.len() {
             0 | 1 => String::new(),
             n => format!(" (and {} more)", n - 1),
         };
         look.fit([
             (true, Cell::new(&host.host).add_attribute(Attribute::Bold)),
+            (true, Cell::new(host.standing.condition.label())),
             (true, Cell::new(format!("{why}{more}"))),
             (false, Cell::new(host.jobs.join(", "))),
         ])
     });
-    filled(look.table(look.fit([(true, "host"), (true, "why"), (false, "jobs")])), rows)
+    filled(look.table(look.fit([(true, "host"), (true, "stands"), (true, "why"), (false, "jobs")])), rows)
 }
 
 /// Which NICs these are is told by findings; how many there are by the hosts.
@@ -178,7 +177,7 @@ fn nics(status: &Status, look: Look, now: Timestamp) -> Option<Table> {
 fn jobs(jobs: &[Job], look: Look) -> Option<Table> {
     let header = look.fit([
         (true, "job"),
-        (true, "state"),
+        (true, "stands"),
         (true, "hosts"),
         (false, "processes"),
         (true, "killed"),
@@ -190,7 +189,7 @@ fn jobs(jobs: &[Job], look: Look) -> Option<Table> {
     let rows = jobs.iter().map(|job| {
         look.fit([
             (true, Cell::new(&job.id)),
-            (true, Cell::new(job.state.label())),
+            (true, Cell::new(health::job_words(job))),
             (true, Cell::new(job.hosts.len())),
             (false, Cell::new(job.n_processes)),
             (true, Cell::new(job.n_killed)),
@@ -331,10 +330,34 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_says_it_all_and_what_repeats_is_one_row() {
+    fn the_first_line_says_it_all() {
         let text = text(&status(), Look::default(), NOW);
-        let expected = "node-2 found 2 channels where others found 8. Since 11:46:00Z, 14 min ago.";
+        let expected = "node-2 found 2 channels where others found 8. It began 14 min ago, at 11:46:00Z.";
         assert_eq!(text.lines().next(), Some(expected));
+        let says = "rank 3 waits since 11:46:00 UTC.";
+        let mut status = status();
+        status.health = health::health(&[], &[], &[incident("a", "node-2", Severity::Critical, says)], NOW);
+        let line = headline(&status, Look::default(), NOW);
+        assert!(line.starts_with("rank 3 waits since 11:46:00 UTC. It began 14 min ago.\n"), "{line}");
+    }
+
+    #[test]
+    fn hosts_and_jobs_stand_as_the_page_says_it() {
+        let mut status = status();
+        status.jobs[0].standing.condition = Condition::Hung;
+        status.hosts[1].standing.condition = Condition::Hung;
+        let text = text(&status, Look::default(), NOW);
+        let row = |name: &str| {
+            text.lines().find(|line| line.starts_with(&format!("│ {name} "))).unwrap_or_default()
+        };
+        assert!(row("train").contains(" hung "), "{text}");
+        assert!(row("node-2").contains(" hung "), "{text}");
+        assert!(text.contains("Hosts in trouble") && !text.contains("running"), "{text}");
+    }
+
+    #[test]
+    fn what_repeats_is_one_row() {
+        let text = text(&status(), Look::default(), NOW);
         assert_eq!(text.lines().filter(|line| line.contains("channel_shortfall")).count(), 1, "{text}");
     }
 

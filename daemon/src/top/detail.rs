@@ -2,20 +2,16 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Wrap};
 
-use super::draw::Palette;
+use super::parts::{Lines, Palette, findings, title};
 use super::state::{Open, State};
-use crate::api::{Finding, HostDetail, HostSummary, Nic};
+use crate::api::{Condition, HostDetail, HostSummary, Nic};
 use crate::clock::Timestamp;
 use crate::health;
-use crate::runbook;
 use crate::words::{duration, plural, rate, size};
-
-/// Lines of what is open.
-pub(super) type Lines<'a> = Vec<Line<'a>>;
 
 /// Draws what is open.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
@@ -76,12 +72,12 @@ fn hardware(lines: &mut Lines<'_>, open: &HostDetail, palette: Palette) {
     lines.extend(open.ranks.iter().map(|rank| {
         let count = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
         Line::from(format!(
-            "{:>6}  {}  {}  pid {}  {:?}  channels {} → {}",
+            "{:>6}  {}  {}  pid {}  {}  channels {} → {}",
             rank.rank,
             rank.job,
             rank.comm,
             rank.pid,
-            rank.state,
+            rank.standing.condition.label(),
             count(rank.init_channels),
             count(rank.final_channels),
         ))
@@ -115,7 +111,7 @@ fn job<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Li
     let mut lines = vec![
         Line::from(format!(
             "{}   {}   {} seen, {} killed   completed {} of {} issued, {} now",
-            job.state.label(),
+            health::job_words(job),
             plural(job.hosts.len(), "host"),
             plural(job.n_processes as usize, "rank"),
             job.n_killed,
@@ -138,45 +134,14 @@ fn job<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> Li
     lines.push(title(plural(job.hosts.len(), "host")));
     let here = snapshot.hosts.iter().filter(|host| job.hosts.contains(&host.host));
     lines.extend(health::worst_first(here).into_iter().map(|host| {
-        let (style, words) = if host.degraded {
-            (palette.critical(), host.reasons.first().map_or("degraded", String::as_str))
-        } else {
-            (Style::new(), "healthy")
+        let condition = host.standing.condition;
+        let reason = host.reasons.first().unwrap_or(&host.standing.reason);
+        let (style, words) = match condition {
+            Condition::Healthy => (Style::new(), condition.label().to_owned()),
+            _ => (palette.condition(condition), format!("{}: {reason}", condition.label())),
         };
         let speed = rate(host.completed_bytes_per_s);
         Line::from(Span::styled(format!("  {:<16} {speed:>10}  {words}", host.host), style))
     }));
     lines
 }
-
-/// Findings with what to do about the worst.
-pub(super) fn findings<'a>(
-    lines: &mut Lines<'a>,
-    findings: impl Iterator<Item = &'a Finding>,
-    now: Timestamp,
-    palette: Palette,
-) {
-    let findings = health::folded(findings);
-    lines.push(title(plural(findings.len(), "firing finding")));
-    for finding in findings.iter().take(FINDINGS_SHOWN) {
-        lines.push(super::draw::finding_line(*finding, now, palette, false));
-    }
-    if findings.len() > FINDINGS_SHOWN {
-        lines.push(Line::from(format!("  and {} more", findings.len() - FINDINGS_SHOWN)));
-    }
-    let worst = findings
-        .first()
-        .and_then(|(worst, _)| runbook::entries().iter().find(|entry| entry.finding == worst.finding));
-    if let Some(entry) = worst {
-        lines.push(title(format!("{}: what to do", entry.title)));
-        let steps = entry.checks.iter().chain(&entry.actions).enumerate();
-        lines.extend(steps.map(|(n, step)| Line::from(format!("  {}. {step}", n + 1))));
-    }
-}
-
-pub(super) fn title(text: String) -> Line<'static> {
-    Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)))
-}
-
-/// Findings of what is open; the page has them all.
-const FINDINGS_SHOWN: usize = 12;

@@ -2,53 +2,18 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::map::{self, Grid};
+use super::parts::{Palette, finding_line, line_style, pane, window};
 use super::state::{Open, Pane, State};
 use super::{detail, groups};
-use crate::api::{Condition, Finding, HealthLevel as Level, Severity};
+use crate::api::{Condition, HealthLevel as Level};
 use crate::clock::Timestamp;
 use crate::health;
 use crate::words::{duration, plural, rate};
-
-/// The colours, or none.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Palette {
-    pub(super) colour: bool,
-}
-
-impl Palette {
-    fn style(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
-    }
-
-    pub(super) fn ok(self) -> Style {
-        self.style(Color::Green)
-    }
-
-    pub(super) fn warning(self) -> Style {
-        self.style(Color::Yellow)
-    }
-
-    pub(super) fn critical(self) -> Style {
-        self.style(Color::Red)
-    }
-
-    pub(super) fn dim(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
-    }
-
-    pub(super) fn severity(self, severity: Severity) -> Style {
-        match severity {
-            Severity::Critical => self.critical().add_modifier(Modifier::BOLD),
-            Severity::Warning => self.warning(),
-            Severity::Info => self.dim(),
-        }
-    }
-}
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, colour: bool) {
@@ -75,12 +40,9 @@ fn headline(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palet
         Level::Warning => palette.warning(),
         Level::Critical => palette.critical(),
     };
-    let since = health.since.map_or_else(String::new, |since| {
-        format!(" Since {}, {} ago.", health::moment(since, now), duration(now.since(since)))
-    });
     let line = Line::from(vec![
         Span::styled(format!("{}.", health.sentence), style.add_modifier(Modifier::BOLD)),
-        Span::raw(since),
+        Span::raw(health::since(health, now)),
     ]);
     frame.render_widget(Paragraph::new(line).wrap(Wrap { trim: true }), area);
 }
@@ -88,7 +50,7 @@ fn headline(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palet
 fn overview(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Palette, area: Rect) {
     if area.height < SMALL_LINES {
         return match state.pane {
-            Pane::Hosts => hosts(frame, state, now, palette, area),
+            Pane::Hosts => hosts(frame, state, palette, area),
             Pane::Findings => findings(frame, state, now, palette, area),
             Pane::Jobs => jobs(frame, state, palette, area),
             Pane::Groups => groups::draw(frame, state, palette, area),
@@ -113,7 +75,7 @@ fn overview(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: P
     if has_groups {
         groups::draw(frame, state, palette, groups_area);
     }
-    hosts(frame, state, now, palette, hosts_area);
+    hosts(frame, state, palette, hosts_area);
     findings(frame, state, now, palette, findings_area);
 }
 
@@ -139,7 +101,7 @@ fn jobs(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
         };
         Row::new([
             job.id.clone(),
-            job.state.label().to_owned(),
+            health::job_words(job),
             plural(job.hosts.len(), "host"),
             rate(job.completed_bytes_per_s),
             trouble,
@@ -148,7 +110,7 @@ fn jobs(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
     });
     let widths = [
         Constraint::Fill(3),
-        Constraint::Length(8),
+        Constraint::Length(15),
         Constraint::Length(10),
         Constraint::Length(10),
         Constraint::Fill(1),
@@ -156,16 +118,16 @@ fn jobs(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {
     frame.render_widget(Table::new(rows, widths).block(block), area);
 }
 
-fn hosts(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Palette, area: Rect) {
+fn hosts(frame: &mut Frame<'_>, state: &mut State, palette: Palette, area: Rect) {
     let chosen = state.chosen(Pane::Hosts);
     let shown = state.hosts();
-    let degraded = shown.iter().filter(|host| host.degraded).count();
+    let stand = health::host_words(shown.iter().copied());
     let count = if shown.len() == state.snapshot.hosts.len() {
         shown.len().to_string()
     } else {
         format!("{} of {}", shown.len(), state.snapshot.hosts.len())
     };
-    let title = format!("Hosts {count} · {degraded} degraded · {}", state.sort.label());
+    let title = format!("Hosts {count} · {stand} · {}", state.sort.label());
     let block = pane(state, Pane::Hosts, title, palette);
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -173,7 +135,7 @@ fn hosts(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Pale
     let name_width = shown.iter().map(|host| host.host.chars().count()).max().unwrap_or(0);
     let grid = Grid::fit(shown.len(), name_width, cells);
     let focused = state.pane == Pane::Hosts;
-    map::draw(&shown, grid, focused.then_some(chosen), cells, frame.buffer_mut(), palette, now);
+    map::draw(&shown, grid, focused.then_some(chosen), cells, frame.buffer_mut(), palette);
     let line = match shown.get(chosen) {
         _ if !focused => Line::from(Span::styled(LEGEND, palette.dim())),
         None => Line::from("no host"),
@@ -206,22 +168,6 @@ fn findings(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palet
     let none = Line::from(Span::styled("none", palette.dim()));
     let lines = if lines.is_empty() { vec![none] } else { lines };
     frame.render_widget(Paragraph::new(lines).block(block), area);
-}
-
-/// One finding on one line.
-pub(super) fn finding_line<'a>(
-    (finding, times): (&'a Finding, usize),
-    now: Timestamp,
-    palette: Palette,
-    chosen: bool,
-) -> Line<'a> {
-    let line = Line::from(vec![
-        Span::styled(format!("{:<9}", finding.severity.label()), palette.severity(finding.severity)),
-        Span::raw(format!("{:>10}  ", duration(now.since(finding.first_seen)))),
-        Span::raw(finding.message.as_str()),
-        Span::styled(if times > 1 { format!("  ({times} times)") } else { String::new() }, palette.dim()),
-    ]);
-    line.style(line_style(chosen, Style::new()))
 }
 
 fn footer(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
@@ -257,31 +203,13 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(text).block(Block::bordered().title("Keys")), place);
 }
 
-pub(super) fn pane(state: &State, pane: Pane, title: String, palette: Palette) -> Block<'static> {
-    let focused = state.pane == pane;
-    let style = if focused { Style::new().add_modifier(Modifier::BOLD) } else { palette.dim() };
-    let mark = if focused { "▸ " } else { "  " };
-    Block::bordered().border_style(style).title(Span::styled(format!("{mark}{title} "), style))
-}
-
-/// The first line to show so that the chosen one is seen, and the chosen one if it is to be marked.
-pub(super) fn window(state: &State, pane: Pane, height: u16) -> (usize, Option<usize>) {
-    let chosen = state.chosen(pane);
-    let first = (chosen + 1).saturating_sub(usize::from(height.max(1)));
-    if state.pane == pane { (first, Some(chosen)) } else { (0, None) }
-}
-
-pub(super) fn line_style(chosen: bool, style: Style) -> Style {
-    if chosen { style.add_modifier(Modifier::REVERSED) } else { style }
-}
-
 /// Lines of the sentence.
 const HEAD_LINES: u16 = 2;
 /// Lines of the throughput with its title.
 const SPEED_LINES: u16 = 3;
 /// Below, only the pane that is moved in is shown.
 const SMALL_LINES: u16 = 16;
-const LEGEND: &str = "X critical  ! warning  ? silent  · idle  ▁▄█ bytes completed";
+const LEGEND: &str = "X hung or failed  ! degraded  ? unknown  · idle  ▁▄█ bytes completed";
 const HELP: &str = "q, ctrl-c   quit
 tab         next pane
 arrows      move, or scroll
@@ -292,5 +220,5 @@ s           sort hosts: name, worst, slowest
 r           ask the daemon now
 ?           this
 
-Hosts: X critical  ! warning  ? silent  · idle
+Hosts: X hung or failed  ! degraded  ? unknown  · idle
        ▁▂▄▆█ bytes completed beside the fastest";

@@ -8,8 +8,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
 
-use super::detail::{Lines, findings, title};
-use super::draw::{Palette, line_style, pane, window};
+use super::parts::{Lines, Palette, findings, line_style, pane, title, window};
 use super::state::{Pane, State};
 use crate::api::{SummationGroupDetail, SummationGroupState, SummationService, SummationWait};
 use crate::clock::Timestamp;

@@ -4,9 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use super::draw::Palette;
-use crate::api::HostSummary;
-use crate::clock::Timestamp;
+use super::parts::Palette;
+use crate::api::{Condition, HostSummary};
 
 /// How hosts lie in an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,24 +44,20 @@ pub(super) enum Mark {
     Idle,
     /// Works; how much of the fastest, in eighths.
     Busy(u8),
-    /// Not heard of lately.
-    Silent,
-    Warning,
-    Critical,
+    Unknown,
+    Degraded,
+    /// Hung or failed.
+    Stands,
 }
 
 impl Mark {
-    pub(super) fn of(host: &HostSummary, fastest: f64, now: Timestamp) -> Self {
-        if host.findings.critical > 0 {
-            Self::Critical
-        } else if host.degraded {
-            Self::Warning
-        } else if now.since(host.last_seen) > SILENT {
-            Self::Silent
-        } else if host.n_processes == 0 {
-            Self::Idle
-        } else {
-            Self::Busy(eighths(host.completed_bytes_per_s, fastest))
+    pub(super) fn of(host: &HostSummary, fastest: f64) -> Self {
+        match host.standing.condition {
+            Condition::Failed | Condition::Hung => Self::Stands,
+            Condition::Degraded => Self::Degraded,
+            Condition::Unknown => Self::Unknown,
+            Condition::Healthy if host.n_processes == 0 => Self::Idle,
+            Condition::Healthy => Self::Busy(eighths(host.completed_bytes_per_s, fastest)),
         }
     }
 
@@ -75,9 +70,9 @@ impl Mark {
             Self::Busy(3..=4) => '▄',
             Self::Busy(5..=6) => '▆',
             Self::Busy(_) => '█',
-            Self::Silent => '?',
-            Self::Warning => '!',
-            Self::Critical => 'X',
+            Self::Unknown => '?',
+            Self::Degraded => '!',
+            Self::Stands => 'X',
         }
     }
 
@@ -85,9 +80,9 @@ impl Mark {
         match self {
             Self::Idle => palette.dim(),
             Self::Busy(_) => palette.ok(),
-            Self::Silent => palette.warning(),
-            Self::Warning => palette.warning().add_modifier(Modifier::BOLD),
-            Self::Critical => palette.critical().add_modifier(Modifier::BOLD),
+            Self::Unknown => palette.warning(),
+            Self::Degraded => palette.warning().add_modifier(Modifier::BOLD),
+            Self::Stands => palette.critical().add_modifier(Modifier::BOLD),
         }
     }
 }
@@ -100,7 +95,6 @@ pub(super) fn draw(
     area: Rect,
     buffer: &mut Buffer,
     palette: Palette,
-    now: Timestamp,
 ) {
     let fastest = hosts.iter().map(|host| host.completed_bytes_per_s).fold(0.0, f64::max);
     for (place, cell) in hosts.chunks(grid.hosts_per_cell).enumerate() {
@@ -110,7 +104,7 @@ pub(super) fn draw(
             return;
         }
         let (x, y) = (area.x + column * grid.cell_width, area.y + row);
-        let Some(mark) = cell.iter().map(|host| Mark::of(host, fastest, now)).max() else { return };
+        let Some(mark) = cell.iter().map(|host| Mark::of(host, fastest)).max() else { return };
         let mut style = mark.style(palette);
         if chosen.is_some_and(|chosen| chosen / grid.hosts_per_cell == place) {
             style = style.add_modifier(Modifier::REVERSED);
@@ -130,5 +124,3 @@ fn eighths(part: f64, whole: f64) -> u8 {
 
 /// The symbol, and the spaces beside a name.
 const NAME_EXTRA: usize = 4;
-/// Agents are heard several times a second; the page says "silent" from here on too.
-const SILENT: std::time::Duration = std::time::Duration::from_secs(15);

@@ -6,6 +6,7 @@ mod detail;
 mod draw;
 mod groups;
 mod map;
+mod parts;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ use state::{Action, Open, Snapshot, State};
 #[command(after_help = "Example:
   ringscope top --daemon http://ringscope.cluster:9440
 
-Keys: q ends it, ? shows the others.
+Keys: q quits, ? shows all keys. How hosts and jobs stand is said in the words of `ringscope status`.
 
 Exit status: 0 ended by q or a signal, 1 no answer or no terminal, 64 wrong usage")]
 pub struct TopArgs {

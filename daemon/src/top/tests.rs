@@ -5,7 +5,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::state::{Action, Open, Snapshot, State};
 use super::*;
 use crate::api::{
-    FindingKind, HostSummary, Incident, Job, JobState, Page, Severity, SummationGroup, SummationGroupDetail,
+    Condition, FindingKind, HostSummary, Incident, Job, JobState, Page, Severity, SummationGroup,
+    SummationGroupDetail,
 };
 use crate::clock::Timestamp;
 use crate::health::tests::{NOW, host, incident, job};
@@ -85,7 +86,7 @@ fn the_first_line_says_who_is_degraded_and_since_when() {
             "Jobs 1",
             "Firing findings 1",
             "critical",
-            "X",
+            "!",
             "2.00 GB/s",
         ] {
             assert!(text.contains(part), "{part} in {text}");
@@ -93,7 +94,7 @@ fn the_first_line_says_who_is_degraded_and_since_when() {
     }
     let small = screen(&mut cluster(300, &[17]), 40, 12);
     assert!(
-        small.contains("node-17 found 2 channels") && small.contains('X') && !small.contains("Jobs"),
+        small.contains("node-17 found 2 channels") && small.contains('!') && !small.contains("Jobs"),
         "{small}"
     );
     let empty = screen(&mut state(Vec::new(), Vec::new()), 80, 24);
@@ -103,14 +104,27 @@ fn the_first_line_says_who_is_degraded_and_since_when() {
 #[test]
 fn few_hosts_have_names_and_a_thousand_have_a_cell_each() {
     let text = screen(&mut cluster(12, &[3]), 80, 24);
-    assert!(text.contains("X node-3") && text.contains("node-11"), "{text}");
+    assert!(text.contains("! node-3") && text.contains("node-11"), "{text}");
     let degraded = [5, 500, 999];
     let text = screen(&mut cluster(1000, &degraded), 200, 50);
-    let cells = text.matches('X').count() - text.matches("X critical").count();
+    let cells = text.matches('!').count() - text.matches("! degraded").count();
     assert_eq!(cells, degraded.len(), "{text}");
     // Where not even a cell each fits, no degraded host is lost among the others of its cell.
     let text = screen(&mut cluster(5000, &[4999]), 40, 12);
-    assert!(text.contains('X'), "{text}");
+    assert!(text.contains('!'), "{text}");
+}
+
+#[test]
+fn hosts_and_jobs_stand_as_the_page_says_it() {
+    let mut state = cluster(12, &[3]);
+    state.snapshot.hosts[3].standing.condition = Condition::Hung;
+    state.snapshot.hosts[5].standing.condition = Condition::Failed;
+    state.snapshot.jobs[0].standing.condition = Condition::Hung;
+    let text = screen(&mut state, 120, 24);
+    for part in ["Hosts 12 · 1 failed, 1 hung", "X node-3", "X node-5", "hung"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("running"), "{text}");
 }
 
 #[test]
@@ -247,7 +261,7 @@ fn a_daemon_that_is_away_is_said_with_since_when_and_what_was_known_stays() {
     let mut terminal = Terminal::new(TestBackend::new(160, 24)).unwrap();
     terminal.draw(|frame| draw::draw(frame, &mut state, later, false)).unwrap();
     let text = terminal.backend().to_string();
-    for part in ["No answer for 90 s", "2026-01-31T12:00:00", "Connection refused", "X node-3"] {
+    for part in ["No answer for 90 s", "2026-01-31T12:00:00", "Connection refused", "! node-3"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let snapshot = state.snapshot.clone();

@@ -171,7 +171,7 @@ function TimelinePanel({ incident }: { incident: IncidentDetail }) {
       <ol class="moments">
         {all.map((one, i) => (
           <li key={`${one.atMs}${one.text}`} style={i === 0 ? {} : { paddingTop: `${Math.round(4 + GAP_PX * Math.log10(1 + one.pauseS))}px` }}>
-            <time dateTime={new Date(one.atMs).toISOString()}>{moment(one.atMs, store.nowMs.value)}</time> <small>{one.after}</small>
+            <time title={since(one.atMs, store.nowMs.value)}>{moment(one.atMs, store.nowMs.value)}</time> <small>{one.after}</small>
             <p>{withCommands(one.text)}</p>
           </li>
         ))}

@@ -1,6 +1,6 @@
 import type { CommunicatorSummary, Finding, Job, SummationGroup } from "../api";
 import { concerns, group } from "../pure/findings";
-import { bandwidth, integer, moment, plural, since, size } from "../pure/format";
+import { bandwidth, integer, moment, plural, size } from "../pure/format";
 import { communicatorLanes, findingLanes } from "../pure/lanes";
 import { groupRows } from "../pure/summation/tables";
 import { communicatorRows, lifetimeRows } from "../pure/tables";
@@ -74,11 +74,9 @@ function Head({ job }: { job: Job }) {
   return (
     <PageHead crumbs={[["Jobs", store.link({ page: "jobs" })]]} name={job.id}>
       <Stands {...jobMark(job)} />
-      <Fact name="State">
-        <b>{job.state}</b>
-        <small>
-          {job.state === "ended" ? `at ${moment(Date.parse(job.last_seen), store.nowMs.value)}` : `since ${since(Date.parse(job.first_seen), store.nowMs.value)}`}
-        </small>
+      <Fact name={job.state === "ended" ? "Ended" : "Began"}>
+        <b>{moment(Date.parse(job.state === "ended" ? job.last_seen : job.first_seen), store.nowMs.value)}</b>
+        {(job.state === "stale" || job.state === "imported") && <small>{job.state}</small>}
       </Fact>
       <Fact name="Hosts">
         <a href={store.link({ page: "hosts", job: job.id })}>

@@ -61,7 +61,8 @@ function byCommunicator(all: HostRank[]): Row[] {
   for (const rank of all) {
     const row = rows.get(rank.comm) ?? { first: rank, ranks: [], states: [], worst: rank.standing };
     row.ranks.push(rank.rank);
-    if (!row.states.includes(rank.state)) row.states.push(rank.state);
+    const state = rank.state === "running" ? rank.standing.condition : rank.state;
+    if (!row.states.includes(state)) row.states.push(state);
     if (badness(rank.standing) > badness(row.worst)) row.worst = rank.standing;
     rows.set(rank.comm, row);
   }

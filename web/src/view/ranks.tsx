@@ -163,9 +163,9 @@ function Row({ rank, gpu, behind, accused, named }: { rank: Rank; gpu: boolean; 
   );
 }
 
-/** What has become of its process; of one that runs, how it stands where that is not well. */
+/** What has become of its process; of one that runs, how it stands. */
 function stateOf(rank: Rank, label: string): string {
-  return rank.state === "running" && rank.standing.condition !== "healthy" ? label : rank.state;
+  return rank.state === "running" ? label : rank.state;
 }
 
 function OperationCell({ operation, state }: { operation: Operation; state: RankState }) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ringscope_wire::batch;
+
 use super::building::Node;
 use super::found::Found;
 use super::graph::Graph;
@@ -10,9 +12,10 @@ use super::places::{Place, Waiter};
 use super::scene::{Member, Process};
 use super::sight::Sight;
 use super::verdict::{ACCUSED_NAMED, Ask, Judgement, Question};
-use super::words;
+use super::{seen, words};
 use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
+use crate::words::duration;
 
 /// One look.
 pub(super) struct Case<'c, 's, 'a> {
@@ -37,6 +40,12 @@ impl<'s> Case<'_, 's, '_> {
     /// Since when a place is waited in. Absent: files do not say.
     pub(super) fn began(&self, place: u32) -> Option<Timestamp> {
         self.first_in(place).map(|first| first.since).filter(|since| since.0 > 0)
+    }
+
+    /// Since when a place is waited in, in words: "since 14:03:07 UTC", or of files that do not say it "for 12 s".
+    pub(super) fn since_words(&self, place: u32) -> String {
+        let since = self.began(place).map(|began| format!("since {}", words::clock(began)));
+        since.unwrap_or_else(|| format!("for {}", duration(self.age(place))))
     }
 
     /// For how long the place has been waited in, as far as is proven.
@@ -116,7 +125,7 @@ impl<'s> Case<'_, 's, '_> {
             let title = words::who(self.sight, *process, *rank);
             let since = judgement.began_at.max(since_when(it));
             if let Some(look) = it.look.filter(|look| is_recent(look.at_ns, since)) {
-                let lines = words::look(look);
+                let lines = seen::lines(look);
                 if !lines.is_empty() {
                     judgement.details.push(Detail { title, lines });
                 }
@@ -130,15 +139,21 @@ impl<'s> Case<'_, 's, '_> {
         }
     }
 
+    /// What was seen of a process in this wait, which has lasted `since`.
+    pub(super) fn look_of(&self, process: u32, since: Option<Timestamp>) -> Option<&'s batch::Look> {
+        let it = self.sight.process(process);
+        it.look.filter(|look| is_recent(look.at_ns, since.max(since_when(it))))
+    }
+
     /// What was seen of a process in short: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
     pub(super) fn look_in_short(&self, process: u32, since: Option<Timestamp>) -> Option<String> {
         let it = self.sight.process(process);
-        let look = it.look.filter(|look| is_recent(look.at_ns, since.max(since_when(it))))?;
+        let look = self.look_of(process, since)?;
         if it.activity.is_some_and(|activity| matches!(activity.state, 'T' | 't')) {
             // What the kernel says of one that is stopped is that it is stopped.
-            return look.threads.iter().find_map(words::frame).map(|line| format!("in {line}"));
+            return look.threads.iter().find_map(seen::frame).map(|line| format!("in {line}"));
         }
-        words::look_in_short(look)
+        seen::in_short(look)
     }
 
     /// WARN lines of the library about this communicator, of these ranks first.

@@ -185,10 +185,7 @@ fn message(
     let at = sight.process(*first).ended_at.map(|at| format!(" at {}", words::clock(at))).unwrap_or_default();
     let more = match culprits.len() - 1 {
         0 => String::new(),
-        n => format!(
-            ", and so were {} of its host",
-            plural(n, "more process").replace("processs", "processes")
-        ),
+        n => format!(", and so were {} of its host", plural(n, "more process")),
     };
     let kernel = kernel.map(|kernel| format!(" ({kernel})")).unwrap_or_default();
     let place = groups.iter().find(|group| {

@@ -80,12 +80,13 @@ fn tell(
         .collect();
     let who: Vec<&str> = who.iter().map(String::as_str).collect();
     let who = list(&who, words::NAMED);
+    let cost = words::cost(judgement.victims.len(), judgement.began_at);
     judgement.message = if is_even {
-        format!("{who} wait for each other: {}", list(&of, CIRCLE_NAMED))
+        format!("{who} wait for each other: {}{cost}", list(&of, CIRCLE_NAMED))
     } else {
         let is = if culprits.len() == 1 { "calls" } else { "call" };
         format!(
-            "{who} {is} in another order than the others, and all wait for each other: {}",
+            "{who} {is} in another order than the others, and all wait for each other: {}{cost}",
             list(&of, CIRCLE_NAMED)
         )
     };
@@ -149,10 +150,10 @@ fn orders(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> V
 /// A place, and who of the circle is in it.
 type Standing = (u32, Vec<(u32, Option<u32>)>);
 
-const ADVICE: &str = "Make all ranks call in the same order on all communicators (one stream, or one thread that issues all \
-                      calls); sends and receives that cross each other belong into one group.";
-const ADVICE_INIT: &str = "Make the communicators in the same order on all ranks: each init waits there until all of its ranks \
-                           have come.";
+const ADVICE: &str = "Stop the job: it cannot go on. Make all ranks call in the same order on all communicators (one stream, or \
+                      one thread that issues all calls); sends and receives that cross each other belong into one group.";
+const ADVICE_INIT: &str = "Stop the job: it cannot go on. Make the communicators in the same order on all ranks: each init waits \
+                           until all of its ranks have come.";
 /// Places of a circle in one sentence.
 const CIRCLE_NAMED: usize = 4;
 /// And in the details.

@@ -1,15 +1,13 @@
 //! Called, and never started on the GPU: it is busy with something else, or the stream of the call waits.
 
-use std::time::Duration;
-
 use super::case::Case;
 use super::words;
 use crate::api::{FindingKind, Severity};
-use crate::words::{duration, list};
+use crate::words::list;
 
 /// Judges those in a full place who have not started, where that is known of all, and somebody else has started or
 /// nobody has. Returns whether this explains that it does not end.
-pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32, age: Duration) -> bool {
+pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     let at = case.node(place).place;
     let heads: Vec<_> = case
         .node(place)
@@ -23,7 +21,8 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32, age: Duration) -> b
         return false;
     }
     let of = case.place_words(place);
-    let doing = format!("has called {of} and not started it for {}", duration(age));
+    let since = case.since_words(place);
+    let doing = format!("has called {of} and not started it {since}");
     let culprits: Vec<(u32, Option<u32>, String)> =
         late.iter().map(|(process, rank, _)| (*process, Some(*rank), doing.clone())).collect();
     let mut judgement = case.blank(FindingKind::DeviceStalled, Some(at.communicator()));
@@ -41,9 +40,8 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32, age: Duration) -> b
     let who: Vec<&str> = who.iter().map(String::as_str).collect();
     let (has, does) = if culprits.len() == 1 { ("has", "its GPU is") } else { ("have", "their GPUs are") };
     judgement.message = format!(
-        "{} {has} called {of} and not started it for {}: {does} busy with something else, or the stream waits; {}",
+        "{} {has} called {of} and not started it {since}: {does} busy with something else, or the stream waits; {}",
         list(&who, words::NAMED),
-        duration(age),
         words::others_wait(judgement.victims.len())
     );
     judgement.advice = "See what runs on the GPU (`nvidia-smi`, a profiler): a kernel that does not end, a stream that waits \

@@ -3,9 +3,10 @@
 use super::absent::siblings;
 use super::case::Case;
 use super::places::Place;
+use super::scene::Life;
+use super::sinks::{Group, Manner};
 use super::{files, words};
 use crate::api::{Detail, FindingKind, Severity};
-use crate::words::duration;
 
 /// Ranks of one init that give other numbers of ranks: they will never be complete. The smaller part is odd.
 pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
@@ -45,14 +46,15 @@ pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
             _ => words::ranks(&ranks),
         };
         judgement.message = format!(
-            "{who} called the init of {} with {} ranks, {} others with {}: it cannot end",
+            "{who} called the init of {} with {} ranks, {} others with {}: it cannot end{}",
             words::comm(majority),
             communicator.n_ranks,
             majority.members.len(),
-            majority.n_ranks
+            majority.n_ranks,
+            words::cost(judgement.victims.len(), judgement.began_at)
         );
-        judgement.advice = "Give all ranks the same world size (WORLD_SIZE, the launcher's number of nodes and of processes \
-             per node) and restart."
+        judgement.advice = "Stop the job and give all ranks the same world size (WORLD_SIZE, the launcher's number of nodes \
+             and of processes per node)."
             .to_owned();
         case.tell(judgement, true);
     }
@@ -78,10 +80,10 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     judgement.cause = "all_in";
     judgement.key = format!("{}/all", at.key());
     judgement.message = format!(
-        "all {} ranks are in {} for {}, and it does not end: not the program",
+        "all {} ranks are in {} {}, and it does not end: not the program",
         case.node(place).waiters.len(),
         case.place_words(place),
-        duration(age)
+        case.since_words(place)
     );
     judgement.advice =
         "They cannot reach each other: see the library's WARN lines, the network interface that it chose \
@@ -91,8 +93,35 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     case.tell(judgement, false);
 }
 
+/// The function that these ranks have not called and others wait in, where that is known.
+pub(super) fn not_called(case: &Case<'_, '_, '_>, group: &Group) -> Option<String> {
+    let sight = case.sight;
+    let called_nothing =
+        |process: u32| group.manner == Manner::Elsewhere || sight.has_never_called(sight.process(process));
+    let place = case.node(group.place).place;
+    let is_sure = group.ranks.iter().all(|(process, _)| called_nothing(*process));
+    function(case, place, group.place).filter(|_| is_sure && !files::is_of(case, group.place))
+}
+
+/// The function that an init or a split is called with.
+fn function(case: &Case<'_, '_, '_>, at: Place, place: u32) -> Option<String> {
+    match at {
+        Place::Init { communicator } => {
+            let mut made_by =
+                case.sight.communicator(communicator).members.iter().map(|member| member.made_by);
+            Some(made_by.find(|name| !name.is_empty()).unwrap_or("ncclCommInitRank").to_owned())
+        }
+        Place::Split { parent } => {
+            let waiters = case.node(place).waiters.iter();
+            let mut forming = waiters.flat_map(|waiter| case.sight.process(waiter.process).forming.iter());
+            forming.find(|one| one.parent == Some(parent)).map(|one| one.function.to_string())
+        }
+        _ => None,
+    }
+}
+
 /// Of ranks nobody tells: the sentence, which says what would be needed.
-pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &str) -> String {
+pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &str, since: &str) -> String {
     let at = case.node(place).place;
     let communicator = case.sight.communicator(at.communicator());
     let ranks = unseen_ranks(communicator.n_ranks, communicator.members.iter().map(|member| member.rank));
@@ -103,20 +132,18 @@ pub(super) fn unseen(case: &Case<'_, '_, '_>, place: u32, of: &str, waiting: &st
     };
     if files::is_of(case, place) {
         let they = if ranks.len() == 1 { "it has" } else { "they have" };
-        return format!("no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}");
+        return format!(
+            "no file tells of {names}, so nobody knows whether {they} come to {of}; {waiting}{since}"
+        );
     }
     let is_one = ranks.len() == 1;
     if matches!(at, Place::Init { .. }) {
-        let seen = communicator.members.len();
-        return format!(
-            "{names} {} not called {of}, {seen} of {} {}; {waiting}",
-            if is_one { "has" } else { "have" },
-            communicator.n_ranks,
-            if seen == 1 { "has" } else { "have" }
-        );
+        let (has, it) = if is_one { ("has", "it") } else { ("have", "them") };
+        let function = function(case, at, place).unwrap_or_default();
+        return format!("{names} {has} not called {function}; {waiting} for {it} in {of}{since}");
     }
     let (is, they) = if is_one { ("is", "it has") } else { ("are", "they have") };
-    format!("{names} of {of} {is} not seen, so nobody knows whether {they} come; {waiting}")
+    format!("{names} of {of} {is} not seen, so nobody knows whether {they} come; {waiting}{since}")
 }
 
 /// The ranks of which nobody tells, ascending; the first ones.
@@ -126,8 +153,10 @@ fn unseen_ranks(n_ranks: u32, seen: impl Iterator<Item = u32>) -> Vec<u32> {
     unseen.take(UNSEEN_NAMED).collect()
 }
 
-/// Which ranks of an init are in which phase, beside the judgement of those who have not come.
-pub(super) fn phases(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detail> {
+/// Which ranks of an init are in which phase, beside the judgement of those who have not come; where nobody knows who these
+/// are, what the other processes do.
+pub(super) fn phases(case: &Case<'_, '_, '_>, group: &Group) -> Option<Detail> {
+    let communicator = case.node(group.place).place.communicator();
     let of = case.sight.communicator(communicator);
     let (forming, formed): (Vec<_>, Vec<_>) =
         of.members.iter().partition(|member| member.state == super::scene::MemberState::Forming);
@@ -139,7 +168,25 @@ pub(super) fn phases(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detai
     if !formed.is_empty() {
         lines.push(format!("through it: {}", ranks(&formed)));
     }
+    if group.ranks.is_empty() {
+        lines.extend(outside(case, communicator));
+    }
     (!forming.is_empty()).then(|| Detail { title: "Who is where".to_owned(), lines })
+}
+
+/// What the processes do that run and are not in the communicator: the ranks that it lacks are among them.
+fn outside(case: &Case<'_, '_, '_>, communicator: u32) -> impl Iterator<Item = String> {
+    let sight = case.sight;
+    let outside = (0_u32..).zip(&sight.scene.processes).filter(move |(index, process)| {
+        process.life == Life::Running && sight.parts(*index).iter().all(|(known, _)| *known != communicator)
+    });
+    let words = outside.map(move |(index, process)| {
+        let (_, doing) = words::doing(sight, index);
+        let doing = case.look_in_short(index, None).map_or(doing, |look| format!("is {look}"));
+        let doing = if sight.is_unheard(process) { "is not heard".to_owned() } else { doing };
+        format!("not in it: {} {doing}", words::who(sight, index, None))
+    });
+    words.take(words::NAMED)
 }
 
 /// Ranks of which nobody tells that are looked for.

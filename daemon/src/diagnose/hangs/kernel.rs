@@ -53,7 +53,7 @@ fn fault(case: &mut Case<'_, '_, '_>, host: &Host<'_>, index: u32, key: &str, me
     let of = hit.map(|(process, rank)| words::who(sight, process, rank.map(|(_, rank)| rank)));
     let of = of.map(|of| format!("; it hits {of}")).unwrap_or_default();
     let times = match messages.len() {
-        1 => String::new(),
+        1 => format!(", at {}", words::clock(Timestamp(first.at_ns))),
         n => format!(" ({} since {})", plural(n, "message"), words::clock(Timestamp(first.at_ns))),
     };
     judgement.message = format!("{}: {}{times}{of}", host.name, said(last));

@@ -70,13 +70,14 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
         n => format!("{n} others"),
     };
     judgement.message = format!(
-        "{} called {} as #{} of {}, {others} {} ({how}){}",
+        "{} called {} as #{} of {}, {others} {} ({how}){}{}",
         names(case, &alike),
         words::signature(&first),
         parting.number,
         words::comm(case.sight.communicator(communicator)),
         words::signature(most),
-        if even { "; as many did the one as the other, so either may be wrong" } else { "" }
+        if even { "; as many did the one as the other, so either may be wrong" } else { "" },
+        words::cost(judgement.victims.len(), judgement.began_at)
     );
     let example = |signature: &Signature, places: &[u32]| {
         let ranks: Vec<u32> = places.iter().map(|place| members[*place as usize].rank).collect();
@@ -120,7 +121,7 @@ pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
     judgement.cause = "hash";
     judgement.message = format!(
         "{} made other calls than {} between #{} and #{} of {}; which one is not known any more, and results since then cannot \
-         be trusted{}",
+         be trusted{}{}",
         names(case, &odd),
         match differ.most.as_slice() {
             [one] => words::ranks(&[members[*one as usize].rank]),
@@ -129,7 +130,8 @@ pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
         differ.agree,
         differ.differ.saturating_sub(1),
         words::comm(case.sight.communicator(differ.communicator)),
-        if even { "; as many did the one as the other, so either may be wrong" } else { "" }
+        if even { "; as many did the one as the other, so either may be wrong" } else { "" },
+        words::cost(judgement.victims.len(), judgement.began_at)
     );
     let last = differ.differ.saturating_sub(1).min(differ.agree.saturating_add(ASKED - 1));
     let what = Question::Recall { communicator: differ.communicator, first: differ.agree, last };
@@ -175,8 +177,9 @@ fn draft(
     let in_wait = |place: Place| matches!(place, Place::Collective { communicator: of, number: at } if of == communicator && at >= number);
     let nodes = case.graph.places_where(in_wait);
     judgement.victims = case.graph.victims(&nodes, &judgement.culprits);
-    judgement.advice = "See which way through the program this rank took before that call: a condition on its own data, another \
-         configuration, or other code. Results since then may be wrong: go back to a checkpoint from before."
+    judgement.advice = "Stop the job and go back to a checkpoint from before: results since then may be wrong. See which way \
+         through the program this rank took before that call: a condition on its own data, another configuration, or other \
+         code."
         .to_owned();
     case.warnings(communicator, &mut judgement);
     judgement

@@ -6,7 +6,7 @@ use super::scene::{Collector, MemberState};
 use super::sight::Blind;
 use super::sinks::{EARLIER, Group, Manner};
 use super::verdict::Judgement;
-use super::{files, init, p2p, waiting, words};
+use super::{files, init, p2p, seen, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::list;
 
@@ -27,7 +27,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     judgement.advice = advice(case, group, judgement.cause);
     already_called(case, group, &mut judgement);
     if matches!(place, Place::Init { .. }) {
-        judgement.details.extend(init::phases(case, place.communicator()));
+        judgement.details.extend(init::phases(case, group));
     }
     let unequal = p2p::unequal(case, group.place);
     judgement.details.extend(p2p::detail(case, group.place));
@@ -110,8 +110,11 @@ fn state(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str,
                 ("unheard", told)
             }
             // A collector is there from the first call on.
+            Some(Blind::NotWatched) if sight.has_never_called(it) => {
+                ("never_called", words::NEVER_CALLED.to_owned())
+            }
             Some(Blind::NotWatched) if it.collector == Collector::Absent => {
-                ("never_called", "has made no call that was seen".to_owned())
+                ("not_watched", "is not watched (it has no collector that can be read)".to_owned())
             }
             Some(Blind::NotWatched) => ("not_watched", "is not watched (its collector is off)".to_owned()),
             _ => ("events_lost", "may have made the call: records of its calls were lost".to_owned()),
@@ -147,24 +150,34 @@ fn message(
     let began = case.began(group.place);
     let since = began.map(|at| format!(" since {}", words::clock(at))).unwrap_or_default();
     let waiting = words::others_wait(n_victims);
+    let has_not_called = init::not_called(case, group);
     match culprits {
-        [] => init::unseen(case, group.place, &of, &format!("{waiting}{since}")),
+        [] => init::unseen(case, group.place, &of, &waiting, &since),
         [(process, rank, doing)] => {
-            format!("{} {doing}; {waiting} for it in {of}{since}", words::who(case.sight, *process, *rank))
+            let who = words::who(case.sight, *process, *rank);
+            let doing = match &has_not_called {
+                Some(function) if doing == words::NEVER_CALLED => {
+                    format!("has not called {function}, nor anything else of the library")
+                }
+                Some(function) => format!("has not called {function}: it {doing}"),
+                None => doing.clone(),
+            };
+            format!("{who} {doing}; {waiting} for it in {of}{since}")
         }
         many => {
-            let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
-            let names = if ranks.len() == many.len() {
-                words::ranks(&ranks)
-            } else {
-                crate::words::plural(many.len(), "process").replace("processs", "processes")
+            let names = words::whom(case.sight, many.iter().map(|(process, rank, _)| (*process, *rank)));
+            let what = match &has_not_called {
+                Some(function) => {
+                    format!("have not called {function}, and {waiting} for them in {of}{since}")
+                }
+                None => format!("have not come to {of}, and {waiting}{since}"),
             };
             let each: Vec<String> = many
                 .iter()
                 .map(|(process, rank, doing)| format!("{} {doing}", words::who(case.sight, *process, *rank)))
                 .collect();
             let each: Vec<&str> = each.iter().map(String::as_str).collect();
-            format!("{names} have not come to {of}, and {waiting}{since}: {}", list(&each, words::NAMED))
+            format!("{names} {what}: {}", list(&each, words::NAMED))
         }
     }
 }
@@ -176,11 +189,26 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
             return "Import the dumps or logs of these ranks too: one of them may be the one that all wait for."
                 .to_owned();
         }
-        return "Start all ranks under `ringscope run`, with an agent on each host, to know what they do."
-            .to_owned();
+        let watch = "under `ringscope run`, with an agent on each host";
+        let place = case.node(group.place).place;
+        if !matches!(place, Place::Init { .. }) {
+            return format!("Start all ranks {watch}, to know what they do.");
+        }
+        let n_ranks = case.sight.communicator(place.communicator()).n_ranks;
+        return format!(
+            "See whether all {n_ranks} ranks were started, and what those that are missing write. Start them {watch}, to \
+             know what they do."
+        );
     };
     let it = case.sight.process(*process);
     let host = case.sight.host_name(it);
+    let began = case.first_in(group.place).map(|first| first.since);
+    let look = case.look_of(*process, began).filter(|_| !is_file);
+    if matches!(cause, "blocked" | "asleep" | "idle" | "never_called")
+        && let Some(remedy) = look.and_then(|look| seen::remedy(look, host, it.pid))
+    {
+        return remedy;
+    }
     match (group.manner, cause) {
         (Manner::Stopped, "zombie") => {
             format!("Restart the job; on {host}, see who was to wait for pid {}.", it.pid)
@@ -193,9 +221,10 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
              batches than the others have. Only a restart frees the others."
                 .to_owned()
         }
-        (Manner::Blind(_), "never_called") => {
+        (_, "never_called") => {
             format!(
-                "On {host}: `py-spy dump --pid {0}` says what it does, `ringscope doctor --pid {0}` whether its calls can be seen.",
+                "On {host}: `py-spy dump --pid {0}` says what it does instead, `ringscope doctor --pid {0}` whether its calls \
+                 can be seen. The others go on as soon as it calls.",
                 it.pid
             )
         }

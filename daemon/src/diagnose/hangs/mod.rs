@@ -26,6 +26,7 @@ mod missing;
 mod p2p;
 mod places;
 pub mod scene;
+mod seen;
 mod settings;
 mod sight;
 mod sinks;

@@ -62,7 +62,7 @@ pub(super) fn in_circle(
             judgement.began_at.map(words::clock).unwrap_or_default(),
             words::others_wait(judgement.victims.len()),
         );
-        judgement.advice = ADVICE.to_owned();
+        judgement.advice = format!("Stop the job: it cannot go on. {ADVICE}");
         judgement.details.extend(pairs(case, communicator, from, to));
         case.tell(judgement, true);
         ask(case, communicator, &[from, to]);
@@ -97,14 +97,14 @@ pub(super) fn sizes_differ(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     judgement.cause = "size";
     judgement.key = format!("pair/{from}-{to}/size");
     judgement.message = format!(
-        "{} {}, and {} {}; {} for it",
+        "{} {}, and {} {}{}",
         words::who(case.sight, sender, Some(from)),
         doing[0].2,
         words::who(case.sight, receiver, Some(to)),
         doing[1].2,
-        words::others_wait(judgement.victims.len())
+        words::cost(judgement.victims.len(), judgement.began_at)
     );
-    judgement.advice = "Give both sides the same count and datatype.".to_owned();
+    judgement.advice = "Stop the job and give both sides the same count and datatype.".to_owned();
     judgement.details.extend(pairs(case, communicator, from, to));
     case.tell(judgement, true);
     true
@@ -193,7 +193,9 @@ fn passed(
         sent.calls,
         received.bytes
     );
-    judgement.advice = "Give both sides the same count and datatype.".to_owned();
+    judgement.advice =
+        "Stop the job, for what came may be wrong, and give both sides the same count and datatype."
+            .to_owned();
     case.tell(judgement, true);
 }
 

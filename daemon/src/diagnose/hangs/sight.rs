@@ -124,6 +124,15 @@ impl<'s, 'a> Sight<'s, 'a> {
         }
     }
 
+    /// Whether it has not called the library, for its collector would be there: it comes with the first call.
+    pub(super) fn has_never_called(&self, process: &Process<'_>) -> bool {
+        process.launched
+            && process.collector == Collector::Absent
+            && process.segment_version == 0
+            && !process.calls_seen
+            && !self.is_unheard(process)
+    }
+
     /// Whether its agent was not heard for too long.
     pub(super) fn is_unheard(&self, process: &Process<'_>) -> bool {
         process.life == Life::Running

@@ -4,7 +4,6 @@ use super::case::Case;
 use super::places::Place;
 use super::words;
 use crate::api::{FindingKind, Severity};
-use crate::words::duration;
 
 /// All who could be waited for are in it too, or it waits for nobody.
 pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
@@ -24,13 +23,13 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     };
     judgement.cause = if matches!(at, Place::Abort { .. }) { "abort" } else { "all_in" };
     judgement.key = format!("{}/all", at.key());
-    let since = duration(age);
+    let since = case.since_words(place);
     let of = case.place_words(place);
     let culprits: Vec<(u32, Option<u32>, String)> = case
         .node(place)
         .waiters
         .iter()
-        .map(|waiter| (waiter.process, Some(waiter.rank), format!("is in {of} for {since}")))
+        .map(|waiter| (waiter.process, Some(waiter.rank), format!("is in {of} {since}")))
         .collect();
     case.accuse(&mut judgement, &culprits);
     judgement.message = match culprits.as_slice() {
@@ -39,7 +38,7 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
         }
         many => {
             let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
-            format!("{} are in {of} for {since} and do not come out", words::ranks(&ranks))
+            format!("{} are in {of} {since} and do not come out", words::ranks(&ranks))
         }
     };
     judgement.advice =

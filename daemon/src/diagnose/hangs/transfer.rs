@@ -24,13 +24,13 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) {
     if age < limit {
         return;
     }
-    if device::judge(case, place, age) {
+    if device::judge(case, place) {
         return;
     }
-    stalled(case, place, age, usual);
+    stalled(case, place, usual);
 }
 
-fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option<Duration>) {
+fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     let sight = case.sight;
     let at = case.node(place).place;
     let communicator = at.communicator();
@@ -46,12 +46,7 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     let of = case.place_words(place);
     let n = waiters.len();
-    let is_file = files::is_of(case, place);
-    let since = match case.began(place) {
-        // Until when it lasted is known of files only roughly.
-        Some(began) if is_file => format!("since {}", words::clock(began)),
-        _ => format!("for {}", duration(age)),
-    };
+    let since = case.since_words(place);
     let honest = match case.passed(place).len() {
         0 => format!(
             "all {n} ranks are in {of} with the same call {since}, and nothing moves: not the program"
@@ -61,7 +56,8 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, age: Duration, usual: Option
             ranks.sort_unstable();
             let is = if n == 1 { "is" } else { "are" };
             let others = plural(passed, "other rank");
-            format!("{} {is} in {of} {since}, and for {others} it is over", words::ranks(&ranks))
+            let (has, it) = if passed == 1 { ("has", "it") } else { ("have", "them") };
+            format!("{} {is} in {of} {since}, and {others} {has} it behind {it}", words::ranks(&ranks))
         }
     };
     let usually = usual.map(|usual| format!(" (99 of 100 such calls take at most {})", duration(usual)));

@@ -22,7 +22,13 @@ pub(super) fn tell(
     if age < limits.told {
         return;
     }
-    let knows = group.manner == Manner::Elsewhere || group.manner == Manner::Unseen && limits.is_init;
+    let has_never_called =
+        |(process, _): &(u32, Option<u32>)| case.sight.has_never_called(case.sight.process(*process));
+    let knows = match group.manner {
+        Manner::Elsewhere => true,
+        Manner::Unseen => limits.is_init,
+        _ => limits.is_init && group.ranks.iter().all(has_never_called),
+    };
     // Of files that do not say since when, nobody knows for how long.
     let knows_since = case.began(group.place).is_some();
     judgement.severity = match age {

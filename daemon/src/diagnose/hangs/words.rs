@@ -1,6 +1,6 @@
 //! What the judge says, in words: who, in which call, since when, and what a process does instead.
 
-use ringscope_wire::{Datatype, Primitive, batch};
+use ringscope_wire::{Datatype, Primitive};
 
 use super::scene::{Communicator, Life, NOT_TOLD, Operation, Process, Signature};
 use super::sight::Sight;
@@ -125,9 +125,29 @@ pub(super) fn ranks(ranks: &[u32]) -> String {
     }
 }
 
+/// "ranks 3 and 5"; without ranks "global ranks 3 and 5", else "2 processes". Of several.
+pub(super) fn whom(
+    sight: &Sight<'_, '_>,
+    of: impl ExactSizeIterator<Item = (u32, Option<u32>)> + Clone,
+) -> String {
+    let global: Vec<u32> = of.clone().filter_map(|(process, _)| sight.process(process).global_rank).collect();
+    let own: Vec<u32> = of.clone().filter_map(|(_, rank)| rank).collect();
+    match of.len() {
+        n if own.len() == n => ranks(&own),
+        n if global.len() == n && global.is_sorted() => format!("global {}", ranks(&global)),
+        n => plural(n, "process"),
+    }
+}
+
 /// "1 other waits", "5 others wait".
 pub(super) fn others_wait(n: usize) -> String {
     if n == 1 { "1 other waits".to_owned() } else { format!("{n} others wait") }
+}
+
+/// Who pays for it, and since when: "; 5 others wait since 14:03:07 UTC". Where nobody else waits only since when.
+pub(super) fn cost(n_victims: usize, began_at: Option<Timestamp>) -> String {
+    let since = began_at.filter(|at| at.0 > 0).map(|at| format!(" since {}", clock(at))).unwrap_or_default();
+    if n_victims == 0 { since } else { format!("; {}{since}", others_wait(n_victims)) }
 }
 
 /// What has become of a process that is gone, or what stops it. `None`: it runs.
@@ -177,7 +197,7 @@ pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, Strin
         return ("not_come", "has not come".to_owned());
     }
     if it.last_returned_at.is_none() && !it.calls_seen {
-        return ("never_called", "has not called the library so far".to_owned());
+        return ("never_called", NEVER_CALLED.to_owned());
     }
     let (cause, state) = match it.activity {
         Some(activity) if activity.state == 'D' => {
@@ -216,73 +236,9 @@ pub(super) fn with_look(
     }
 }
 
-/// What a look has shown, one line for each telling thread. Empty: nothing.
-pub(super) fn look(look: &batch::Look) -> Vec<String> {
-    let mut lines = Vec::new();
-    for thread in look.threads.iter().take(LOOK_THREADS) {
-        let at = frame(thread).or_else(|| thread.native.first().map(String::as_str));
-        let Some(at) = at.or_else(|| non_empty(&thread.syscall)) else { continue };
-        let place = if thread.python.is_empty() && thread.native.is_empty() {
-            String::new()
-        } else {
-            format!("in {at}")
-        };
-        let blocked = match (non_empty(&thread.syscall), non_empty(&thread.subject)) {
-            (Some(syscall), Some(subject)) => match verb(syscall) {
-                Some(verb) => format!("blocked {verb} {subject}"),
-                None => format!("blocked in {syscall} of {subject}"),
-            },
-            (Some(syscall), None) => format!("blocked in {syscall}"),
-            (None, Some(subject)) => format!("at {subject}"),
-            (None, None) => {
-                non_empty(&thread.wait_channel).map(|at| format!("waits in {at}")).unwrap_or_default()
-            }
-        };
-        let parts: Vec<String> = [place, blocked].into_iter().filter(|part| !part.is_empty()).collect();
-        lines.push(format!("{}: {}", non_empty(&thread.name).unwrap_or("thread"), parts.join(", ")));
-    }
-    if look.cgroup_oom_kills.is_some_and(|kills| kills > 0) {
-        let kills = usize::try_from(look.cgroup_oom_kills.unwrap_or_default()).unwrap_or(usize::MAX);
-        lines.push(format!("its cgroup has seen {} for lack of memory", plural(kills, "kill")));
-    }
-    lines.extend(look.lacks.iter().take(LOOK_LACKS).cloned());
-    lines
-}
-
-/// The one line of a look that says most: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
-pub(super) fn look_in_short(told: &batch::Look) -> Option<String> {
-    let first = look(told).into_iter().next()?;
-    first.split_once(": ").map(|(_, what)| what.to_owned())
-}
-
-/// Where a thread is in the program: the innermost frame that is not of Python's own library, if there is such a one.
-pub(super) fn frame(thread: &batch::Thread) -> Option<&str> {
-    let is_own = |frame: &&String| frame.starts_with("python3.") || frame.starts_with("<frozen ");
-    let of_program = thread.python.iter().find(|frame| !is_own(frame));
-    of_program.or_else(|| thread.python.first()).map(String::as_str)
-}
-
-/// What a system call does to what it is about, where people have a word for it.
-fn verb(syscall: &str) -> Option<&'static str> {
-    Some(match syscall {
-        "read" | "pread64" | "readv" | "preadv" | "preadv2" => "reading",
-        "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" => "writing",
-        "open" | "openat" => "opening",
-        "fsync" | "fdatasync" => "syncing",
-        "flock" => "locking",
-        _ => return None,
-    })
-}
-
-fn non_empty(text: &str) -> Option<&str> {
-    (!text.is_empty()).then_some(text)
-}
-
+/// What is said of who has called nothing yet.
+pub(super) const NEVER_CALLED: &str = "has not called the library so far";
 /// Ranks that are named in one sentence.
 pub(super) const NAMED: usize = 5;
-/// Threads of a look that are told.
-const LOOK_THREADS: usize = 8;
-/// Reasons why a look saw less that are told.
-const LOOK_LACKS: usize = 4;
 /// From this share of a core on a process is busy, not asleep.
 const BUSY_CORES: f32 = 0.2;

@@ -8,6 +8,13 @@ use crate::api::{FindingKind, Severity};
 
 const ALL: [u32; 4] = [0, 1, 2, 3];
 
+/// Four ranks in one communicator.
+fn in_one() -> (World, u32) {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "world", &ALL);
+    (world, comm)
+}
+
 /// Lets processes split or shrink a communicator. `n_ranks`: of the one that it makes, as far as the call says it.
 fn split(world: &mut World, function: &'static str, parent: u32, processes: &[u32], n_ranks: Option<u32>) {
     for process in processes {
@@ -19,8 +26,7 @@ fn split(world: &mut World, function: &'static str, parent: u32, processes: &[u3
 
 #[test]
 fn who_has_not_come_to_a_split_is_named() {
-    let mut world = job(4);
-    let parent = world.comm("c0ffee", "world", &ALL);
+    let (mut world, parent) = in_one();
     split(&mut world, "ncclCommSplit", parent, &[0, 1, 3], None);
     let verdict = world.until(3);
     assert_eq!(found(&verdict), [(FindingKind::InitStuck, Severity::Info, "asleep", vec![2])]);
@@ -37,8 +43,7 @@ fn who_has_not_come_to_a_split_is_named() {
 
 #[test]
 fn who_has_come_out_of_a_split_is_not_waited_for() {
-    let mut world = job(4);
-    let parent = world.comm("c0ffee", "world", &ALL);
+    let (mut world, parent) = in_one();
     split(&mut world, "ncclCommSplit", parent, &[2, 3], None);
     let child = world.comm("beef", "", &[0, 1]);
     world.scene.communicators[child as usize].parent_hash =
@@ -57,13 +62,11 @@ fn who_has_come_out_of_a_split_is_not_waited_for() {
 
 #[test]
 fn a_shrink_does_not_wait_for_those_whom_it_leaves_out() {
-    let mut world = job(4);
-    let parent = world.comm("c0ffee", "world", &ALL);
+    let (mut world, parent) = in_one();
     split(&mut world, "ncclCommShrink", parent, &[0, 1, 2], Some(3));
     nothing(&world.until(20));
     // One of those who stay has not come, and who is left out is gone.
-    let mut world = job(4);
-    let parent = world.comm("c0ffee", "world", &ALL);
+    let (mut world, parent) = in_one();
     split(&mut world, "ncclCommShrink", parent, &[0, 1], Some(3));
     world.kill(3, -60.0);
     world.end(parent, 3, MemberState::Aborted);
@@ -73,16 +76,19 @@ fn a_shrink_does_not_wait_for_those_whom_it_leaves_out() {
 
 #[test]
 fn a_window_waits_for_who_does_not_register_it() {
-    let mut world = job(4);
-    let comm = world.comm("c0ffee", "", &ALL);
+    let (mut world, comm) = in_one();
     for process in 0..3 {
         world.open(process, "ncclCommWindowRegister", comm);
     }
     let verdict = world.until(3);
     assert_eq!(found(&verdict), [(FindingKind::RankMissing, Severity::Info, "asleep", vec![3])]);
-    assert!(only(&verdict).message.contains("in the registration of a window of c0ffee"));
+    assert!(only(&verdict).message.contains("in the registration of a window of c0ffee (world)"));
     assert_eq!(world.look(121.0).judgements[0].severity, Severity::Critical);
     world.open(3, "ncclCommWindowRegister", comm);
     let verdict = world.look(122.0);
-    assert!(only(&verdict).message.starts_with("all 4 ranks are in the registration of a window of c0ffee"));
+    assert!(
+        only(&verdict)
+            .message
+            .starts_with("all 4 ranks are in the registration of a window of c0ffee (world)")
+    );
 }

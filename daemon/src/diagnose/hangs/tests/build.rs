@@ -230,6 +230,11 @@ fn check(verdict: &Verdict, scene: &Scene<'_>) {
     for judgement in &verdict.judgements {
         assert!(!judgement.message.is_empty() && !judgement.cause.is_empty(), "{judgement:#?}");
         assert!(!judgement.advice.is_empty(), "{judgement:#?}");
+        let says = |words: &[&str]| words.iter().any(|word| judgement.message.contains(word));
+        let knows_when = judgement.began_at.is_some_and(|at| at.0 > 0);
+        assert!(says(&[" UTC"]) || !knows_when, "since when: {judgement:#?}");
+        let all_are_named = says(&[" wait", "all ", " said so", "behind "]);
+        assert!(all_are_named || judgement.victims.is_empty(), "who waits: {judgement:#?}");
         assert!(judgement.victims.is_sorted() && judgement.culprits.is_sorted(), "{judgement:#?}");
         assert!(
             !judgement.victims.iter().any(|victim| judgement.culprits.contains(victim)),

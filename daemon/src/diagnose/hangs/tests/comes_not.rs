@@ -349,4 +349,8 @@ fn what_a_look_has_shown_is_told() {
         judgement.message
     );
     assert!(judgement.details.iter().any(|detail| detail.lines[0].contains("dataloader.py:214")));
+    assert_eq!(
+        judgement.advice,
+        "See why /mnt/nfs/x gives nothing: its disk or file system, as host-0 sees it."
+    );
 }

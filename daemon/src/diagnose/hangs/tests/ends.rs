@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ringscope_wire::batch::{KernelMessage, KernelMessageKind};
 
 use super::super::Question;
-use super::super::scene::{CommError, Life, MemberState, Warning};
+use super::super::scene::{Collector, CommError, Life, MemberState, Warning};
 use super::build::{World, all_reduce, at, found, job, nothing, only};
 use crate::api::{Condition, FindingKind, Severity};
 
@@ -173,12 +173,11 @@ fn who_has_not_called_init_is_named() {
     let verdict = world.until(3);
     let judgement = only(&verdict);
     assert_eq!((judgement.kind, judgement.severity), (FindingKind::InitStuck, Severity::Info));
-    assert!(
-        judgement.message.starts_with("global rank 2 (host-0, pid 4002) is asleep in no call"),
-        "{}",
-        judgement.message
+    assert_eq!(
+        judgement.message,
+        "global rank 2 (host-0, pid 4002) has not called ncclCommInitRank: it is asleep in no call; its last one returned 4.1 \
+         s ago; 3 others wait for it in the init of c0ffee since 14:00:00 UTC"
     );
-    assert!(judgement.message.contains("3 others wait for it in the init of c0ffee"));
     assert_eq!(world.look(40.0).judgements[0].severity, Severity::Warning);
     assert_eq!(world.look(121.0).judgements[0].severity, Severity::Critical);
 }
@@ -203,9 +202,43 @@ fn ranks_of_an_init_that_nobody_has_seen_are_counted() {
     let mut world = job(3);
     forming(&mut world, &[0, 1, 2], 8);
     let verdict = world.look(40.0);
-    assert!(
-        only(&verdict).message.starts_with("ranks 3 to 7 have not called the init of c0ffee, 3 of 8 have")
+    assert_eq!(
+        only(&verdict).message,
+        "ranks 3 to 7 have not called ncclCommInitRank; 3 others wait for them in the init of c0ffee since 14:00:00 UTC"
     );
+    assert!(only(&verdict).advice.starts_with("See whether all 8 ranks were started"));
+    // A fourth one runs, whichever rank it would be.
+    let mut world = job(4);
+    for process in 0..4 {
+        world.process(process).global_rank = None;
+    }
+    forming(&mut world, &[0, 1, 2], 8);
+    let verdict = world.look(40.0);
+    let who = only(&verdict).details.iter().find(|detail| detail.title == "Who is where").unwrap();
+    assert!(who.lines[1].starts_with("not in it: pid 4003 on host-0 is asleep in no call"), "{who:?}");
+}
+
+#[test]
+fn a_launched_rank_that_never_calls_init_is_critical_in_the_end() {
+    let mut world = job(4);
+    forming(&mut world, &[0, 1, 3], 4);
+    let late = world.process(2);
+    (late.launched, late.collector, late.segment_version) = (true, Collector::Absent, 0);
+    (late.calls_seen, late.last_returned_at) = (false, None);
+    let verdict = world.look(40.0);
+    let judgement = only(&verdict);
+    assert_eq!((judgement.severity, judgement.cause), (Severity::Warning, "never_called"));
+    assert_eq!(
+        judgement.message,
+        "global rank 2 (host-0, pid 4002) has not called ncclCommInitRank, nor anything else of the library; 3 others wait for \
+         it in the init of c0ffee since 14:00:00 UTC"
+    );
+    assert!(judgement.advice.contains("py-spy dump --pid 4002"), "{}", judgement.advice);
+    assert_eq!(world.look(121.0).judgements[0].severity, Severity::Critical);
+    // One that may call past us proves nothing.
+    world.process(2).launched = false;
+    let verdict = world.look(122.0);
+    assert_eq!((only(&verdict).severity, only(&verdict).cause), (Severity::Warning, "not_watched"));
 }
 
 #[test]
@@ -232,7 +265,7 @@ fn an_init_in_which_all_are_is_not_the_program() {
     forming(&mut world, &ALL, 4);
     nothing(&world.until(20));
     let verdict = world.look(31.0);
-    assert!(only(&verdict).message.contains("all 4 ranks are in the init of c0ffee for 31 s"));
+    assert!(only(&verdict).message.contains("all 4 ranks are in the init of c0ffee since 14:00:00 UTC"));
 }
 
 #[test]
@@ -353,7 +386,7 @@ fn an_xid_is_joined_to_the_rank_of_its_gpu() {
     assert_eq!(found(&verdict), [(FindingKind::KernelFault, Severity::Critical, "xid", vec![3])]);
     assert_eq!(
         only(&verdict).message,
-        "host-0: GPU has fallen off the bus (Xid 79) at 0000:3B:00.0; it hits rank 3 (host-0, pid 4003)"
+        "host-0: GPU has fallen off the bus (Xid 79) at 0000:3B:00.0, at 14:00:00 UTC; it hits rank 3 (host-0, pid 4003)"
     );
 }
 

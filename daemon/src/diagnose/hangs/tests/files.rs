@@ -135,7 +135,8 @@ fn what_dumps_do_not_tell_differs_from_nothing_and_is_not_said() {
     let verdict = world.look(600.0);
     assert_eq!(
         only(&verdict).message,
-        "rank 1 (host-0, pid 4001) called all_gather as #60 of c0ffee (dp), 3 others all_to_all (another primitive)"
+        "rank 1 (host-0, pid 4001) called all_gather as #60 of c0ffee (dp), 3 others all_to_all (another primitive); 3 others \
+         wait since 14:00:00 UTC"
     );
 }
 

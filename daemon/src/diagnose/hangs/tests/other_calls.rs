@@ -55,7 +55,7 @@ fn the_message_has_both_calls() {
     assert_eq!(
         only(&verdict).message,
         "rank 3 (host-0, pid 4003) called all_reduce of 1025 float32 (sum) as #60 of c0ffee (data), 7 others all_reduce of \
-         262144 float32 (sum) (another count)"
+         262144 float32 (sum) (another count); 7 others wait since 14:00:00 UTC"
     );
     let titles: Vec<_> = only(&verdict).details.iter().map(|detail| detail.title.as_str()).collect();
     assert_eq!(titles, ["Call #60", "Last calls of rank 3", "Last calls of rank 0"]);
@@ -177,7 +177,7 @@ fn who_does_not_get_out_of_a_call_that_others_have_behind_them_is_asked_what_it_
     let verdict = world.look(12.0);
     assert!(
         only(&verdict).message.starts_with(
-            "rank 3 is in all_reduce #61 of c0ffee (data) for 12 s, and for 7 other ranks it is over"
+            "rank 3 is in all_reduce #61 of c0ffee (data) since 14:00:00 UTC, and 7 other ranks have it behind them"
         ),
         "{}",
         only(&verdict).message

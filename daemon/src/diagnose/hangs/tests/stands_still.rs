@@ -26,7 +26,7 @@ fn an_honest_negative_is_told_and_the_level_is_raised() {
     assert_eq!((judgement.kind, judgement.severity), (FindingKind::TransferStalled, Severity::Critical));
     assert!(
         judgement.message.starts_with(
-            "all 4 ranks are in all_reduce #60 of c0ffee (data) with the same call for 11 s, and \
+            "all 4 ranks are in all_reduce #60 of c0ffee (data) with the same call since 14:00:00 UTC, and \
              nothing moves: not the program"
         ),
         "{}",
