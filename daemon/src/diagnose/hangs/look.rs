@@ -13,7 +13,7 @@ use super::sight::{Sight, is_over, lives};
 use super::sinks::Group;
 use super::verdict::{Ask, Question, Verdict};
 use super::{
-    Settings, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
+    Settings, crash, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
     standing, teardown, transfer, words,
 };
 use crate::api::{FindingKind, Severity};
@@ -71,6 +71,7 @@ impl Judge {
             mismatch::judge(&mut case, communicator);
         }
         dead::judge(&mut case, &sorted.groups);
+        crash::judge(&mut case);
         // The surest first, for there may be more than are told.
         let mut groups: Vec<&Group> = sorted.groups.iter().collect();
         groups.sort_by_key(|group| group.manner);
