@@ -143,7 +143,7 @@ impl<'a> Standings<'a> {
     pub(super) fn job(&self, id: &Name, job: &Job) -> Standing {
         let is_over = job_state(self.model, job, self.now) == JobState::Ended;
         let counts = |process: &&Process| is_over || !has_ended_well(process);
-        let processes = job.processes(self.model).filter(counts);
+        let processes = job.present(self.model).filter(counts);
         let finding = self.by_job.get(&**id).copied();
         self.of_processes(processes, finding, "none of its processes is known")
     }
