@@ -207,6 +207,7 @@ impl Reader {
             kernel,
             kernel_reading,
             ending,
+            posted_at_ns: 0,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }
