@@ -145,7 +145,7 @@ impl Reader {
         }
         self.tracker.acknowledged(news.settled, monotonic);
         if let Some(wishes) = news.wishes {
-            self.tracker.wish(&wishes);
+            self.tracker.wish(&wishes, news.raised);
         }
         self.tracker.inquire(&news.inquiries);
         self.hardware.poll(monotonic);

@@ -26,6 +26,8 @@ pub(super) enum Outcome {
         wishes: Vec<Wish>,
         /// What the daemon wants to know.
         inquiries: Vec<Inquiry>,
+        /// Jobs that diagnosis raises.
+        raised: Vec<String>,
     },
     /// It will never be taken.
     Refused(String),
@@ -69,8 +71,8 @@ impl Transport {
         };
         if status == StatusCode::OK {
             return match IngestReply::decode(answer) {
-                Ok(IngestReply { resend_all, wishes, inquiries, .. }) => {
-                    Outcome::Taken { resend_all, wishes, inquiries }
+                Ok(IngestReply { resend_all, wishes, inquiries, raised, .. }) => {
+                    Outcome::Taken { resend_all, wishes, inquiries, raised }
                 }
                 Err(_) => Outcome::Away("the answer is none of a ringscope daemon's".to_owned()),
             };
