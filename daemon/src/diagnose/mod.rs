@@ -21,6 +21,7 @@ mod judge;
 mod ledger;
 mod news;
 pub mod nodes;
+mod order;
 pub mod predict;
 mod scope;
 pub mod standing;
