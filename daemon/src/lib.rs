@@ -34,3 +34,4 @@ pub mod top;
 mod unseen;
 pub mod view;
 pub mod words;
+mod xid;
