@@ -5,6 +5,7 @@
 //! hosts' hardware is judged with every update of all, for each host is compared with all others.
 
 mod advice;
+mod causes;
 pub mod channels;
 pub mod coverage;
 mod facts;
