@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
-    CONTROL_COUNTERS, CONTROL_OFF, CONTROL_STEPS, Communicator, DropReason, LEVEL_CHANNELS, LEVEL_COUNTERS,
-    LEVEL_STEPS, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_FAULT, STATE_OFF, STATE_ON, Segment,
+    CONTROL_COUNTERS, CONTROL_OFF, CONTROL_RAISED, CONTROL_STEPS, Communicator, DropReason, LEVEL_CHANNELS,
+    LEVEL_COUNTERS, LEVEL_STEPS, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_FAULT, STATE_OFF,
+    STATE_ON, Segment,
 };
 
 use crate::fence::kinds::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
@@ -85,7 +86,7 @@ fn ask(segment: &Segment) {
     let level = match live.control.load(Relaxed) {
         CONTROL_COUNTERS => LEVEL_COUNTERS,
         CONTROL_CHANNELS => LEVEL_CHANNELS,
-        CONTROL_STEPS => LEVEL_STEPS,
+        CONTROL_STEPS | CONTROL_RAISED => LEVEL_STEPS,
         _ => START_LEVEL.load(Relaxed),
     };
     let asked = match live.state.load(Relaxed) {

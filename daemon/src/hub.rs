@@ -124,6 +124,7 @@ impl Hub {
             resend_all: admission.resend_all,
             wishes: state.levels.wishes(|job| state.agents.may_have(&batch.agent_id, job)),
             inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
+            raised: state.levels.raised(|job| state.agents.may_have(&batch.agent_id, job)),
         };
         Taken { reply, duplicate: admission.duplicate }
     }

@@ -31,5 +31,7 @@ mod shared_dir;
 pub mod status;
 pub mod store;
 pub mod top;
+mod unseen;
 pub mod view;
 pub mod words;
+mod xid;

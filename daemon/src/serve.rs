@@ -103,8 +103,10 @@ impl Server {
         let keep = Keep { samples: config.raw_retention, all: config.retention };
         let keeping = KeeperConfig { url: config.database_url.clone(), keep };
         let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
+        let of_store = keeper.clone();
+        let is_store_up = move || of_store.is_up();
         let metrics =
-            Metrics::new(Arc::clone(&hub), keeper.clone(), Arc::clone(&own), config.metrics_communicators)?;
+            Metrics::new(Arc::clone(&hub), is_store_up, Arc::clone(&own), config.metrics_communicators)?;
         let local_url = format!("http://{}", reachable(local_addr));
         notify::spawn(&config.notify, &local_url, &hub, &keeper, &own.notifications, &tasks, &stop);
         tasks.spawn(tick(Arc::clone(&hub), stop.clone()));

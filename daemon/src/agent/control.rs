@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ringscope_wire::batch::{Level, Wish};
 use ringscope_wire::segment::layout::{
-    CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_OFF, CONTROL_ON, CONTROL_STEPS,
+    CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_OFF, CONTROL_ON, CONTROL_RAISED, CONTROL_STEPS,
 };
 
 use super::segment_file::{self, SegmentFile};
@@ -72,5 +72,14 @@ pub(super) fn wished(wish: &Wish) -> u32 {
         Level::Counters => CONTROL_COUNTERS,
         Level::Channels => CONTROL_CHANNELS,
         Level::Steps => CONTROL_STEPS,
+    }
+}
+
+/// The control word where diagnosis needs each network step, or needs it no more. What somebody has said stays.
+pub(super) const fn raised(word: u32, is_raised: bool) -> u32 {
+    match word {
+        CONTROL_ON if is_raised => CONTROL_RAISED,
+        CONTROL_RAISED if !is_raised => CONTROL_ON,
+        word => word,
     }
 }

@@ -1,6 +1,8 @@
 //! Text that others wrote: names of processes, paths, lines of the kernel's log. It is shown to people, so it must not be
 //! able to look like anything else.
 
+use crate::unseen::is_bidirectional;
+
 /// On one line, without control characters and without those that turn the direction of what follows, and cut.
 pub(super) fn clean(text: &str, max_bytes: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(max_bytes));
@@ -15,10 +17,6 @@ pub(super) fn clean(text: &str, max_bytes: usize) -> String {
         clean.push(c);
     }
     clean
-}
-
-const fn is_bidirectional(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

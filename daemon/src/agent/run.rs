@@ -145,7 +145,7 @@ impl Reader {
         }
         self.tracker.acknowledged(news.settled, monotonic);
         if let Some(wishes) = news.wishes {
-            self.tracker.wish(&wishes);
+            self.tracker.wish(&wishes, news.raised);
         }
         self.tracker.inquire(&news.inquiries);
         self.hardware.poll(monotonic);
@@ -207,6 +207,7 @@ impl Reader {
             kernel,
             kernel_reading,
             ending,
+            posted_at_ns: 0,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

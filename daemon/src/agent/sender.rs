@@ -42,6 +42,8 @@ pub(super) struct News {
     pub(super) losses: Losses,
     /// What is wished for in this agent's jobs, if the daemon has answered since.
     pub(super) wishes: Option<Vec<Wish>>,
+    /// The jobs that diagnosis raises; counts with `wishes`.
+    pub(super) raised: Vec<String>,
     /// What the daemon wants to know, at most [`MAX_INQUIRIES`].
     pub(super) inquiries: Vec<Inquiry>,
 }
@@ -161,7 +163,7 @@ impl Sender {
 
     async fn settle(&mut self, sent: Sent, outcome: Outcome, line: &mut Line) {
         match outcome {
-            Outcome::Taken { resend_all, wishes, inquiries } => {
+            Outcome::Taken { resend_all, wishes, inquiries, raised } => {
                 if line.failures > 0 {
                     tracing::info!("the daemon is back");
                 }
@@ -171,6 +173,7 @@ impl Sender {
                     news.resend_all |= resend_all;
                     if sent.seq.is_some() {
                         news.wishes = Some(wishes);
+                        news.raised = raised;
                     }
                     let room = MAX_INQUIRIES.saturating_sub(news.inquiries.len());
                     news.inquiries.extend(inquiries.into_iter().take(room));

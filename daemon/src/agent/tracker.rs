@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch;
 
 use super::account::Account;
-use super::control::wished;
+use super::control::{raised, wished};
 use super::launches::Launches;
 use super::log_only::{Claimed, LogOnly};
 use super::log_tail::Reached;
@@ -53,9 +53,17 @@ pub struct Tracker {
     pub(super) losses: Losses,
     warned: BTreeSet<PathBuf>,
     told: BTreeSet<String>,
-    /// Control word that is wished for, by job.
-    wishes: BTreeMap<String, u32>,
+    wishes: Wishes,
     is_first: bool,
+}
+
+/// What the daemon wants of collectors.
+#[derive(Debug, Default)]
+struct Wishes {
+    /// Control word that somebody wishes for, by job.
+    words: BTreeMap<String, u32>,
+    /// Jobs that diagnosis raises.
+    raised: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -68,15 +76,17 @@ struct Tracked {
 }
 
 impl Tracked {
-    /// Writes what is wished for in the process's job, once.
-    fn obey(&mut self, path: &Path, wishes: &BTreeMap<String, u32>) {
-        let Some(wish) = wishes.get(self.process.account.job()).copied() else { return };
-        if self.process.is_final || self.obeyed == Some(wish) {
+    /// Writes what is wished for in the process's job, once, and what diagnosis needs where nobody wishes for anything.
+    fn obey(&mut self, path: &Path, wishes: &Wishes) {
+        if self.process.is_final {
             return;
         }
-        self.obeyed = Some(wish);
-        if self.process.control != wish
-            && let Err(error) = control(path, wish)
+        let job = self.process.account.job();
+        let wish = wishes.words.get(job).copied().filter(|wish| self.obeyed != Some(*wish));
+        self.obeyed = wish.or(self.obeyed);
+        let word = wish.unwrap_or_else(|| raised(self.process.control, wishes.raised.contains(job)));
+        if self.process.control != word
+            && let Err(error) = control(path, word)
         {
             tracing::warn!(
                 segment = %path.display(),
@@ -105,7 +115,7 @@ impl Tracker {
             losses: Losses::default(),
             warned: BTreeSet::new(),
             told: BTreeSet::new(),
-            wishes: BTreeMap::new(),
+            wishes: Wishes::default(),
             is_first: true,
         }
     }
@@ -203,9 +213,12 @@ impl Tracker {
         self.launches.acknowledged(seq, monotonic);
     }
 
-    /// Takes what is wished for now. A job that is not named keeps what it was told.
-    pub(super) fn wish(&mut self, wishes: &[batch::Wish]) {
-        self.wishes = wishes.iter().take(MAX_WISHES).map(|wish| (wish.job.clone(), wished(wish))).collect();
+    /// Takes what is wished for now, and the jobs that diagnosis raises. A job that is not named keeps what it was told,
+    /// and is not raised.
+    pub(super) fn wish(&mut self, wishes: &[batch::Wish], raised: Vec<String>) {
+        let words = wishes.iter().take(MAX_WISHES).map(|wish| (wish.job.clone(), wished(wish)));
+        self.wishes =
+            Wishes { words: words.collect(), raised: raised.into_iter().take(MAX_WISHES).collect() };
     }
 
     /// Takes the daemon's questions; each is answered once.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use prost::Message as _;
 use reqwest::{StatusCode, Url, header};
-use ringscope_wire::batch::{IngestReply, Inquiry, Wish};
+use ringscope_wire::batch::{Batch, IngestReply, Inquiry, Wish};
+
+use crate::clock;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,6 +26,8 @@ pub(super) enum Outcome {
         wishes: Vec<Wish>,
         /// What the daemon wants to know.
         inquiries: Vec<Inquiry>,
+        /// Jobs that diagnosis raises.
+        raised: Vec<String>,
     },
     /// It will never be taken.
     Refused(String),
@@ -50,7 +54,9 @@ impl Transport {
     }
 
     /// Sends one encoded batch.
-    pub(super) async fn send(&self, body: Vec<u8>) -> Outcome {
+    pub(super) async fn send(&self, mut body: Vec<u8>) -> Outcome {
+        // Protobuf merges what follows into what is there.
+        body.extend(Batch { posted_at_ns: clock::now().0, ..Batch::default() }.encode_to_vec());
         let request = (self.client.post(self.url.clone()))
             .header(header::CONTENT_TYPE, "application/x-protobuf")
             .body(body);
@@ -65,8 +71,8 @@ impl Transport {
         };
         if status == StatusCode::OK {
             return match IngestReply::decode(answer) {
-                Ok(IngestReply { resend_all, wishes, inquiries, .. }) => {
-                    Outcome::Taken { resend_all, wishes, inquiries }
+                Ok(IngestReply { resend_all, wishes, inquiries, raised, .. }) => {
+                    Outcome::Taken { resend_all, wishes, inquiries, raised }
                 }
                 Err(_) => Outcome::Away("the answer is none of a ringscope daemon's".to_owned()),
             };

@@ -59,6 +59,9 @@ pub struct Incident {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub resolved_at: Option<Timestamp>,
+    /// How often it was over and came back: what comes back within ten minutes is the same.
+    #[serde(default)]
+    pub times_back: u32,
     /// Ids of its findings, those of old too, the root first; at most 256.
     pub findings: Vec<String>,
     /// What was known when, oldest first; at most 64.

@@ -24,9 +24,9 @@ pub struct Job {
     /// Ranks as the launcher says. Absent: not said.
     #[schema(required = true)]
     pub world_size: Option<u32>,
-    /// Processes seen.
+    /// Processes seen; of a job that was started again, those since then.
     pub n_processes: u32,
-    /// Processes that ended without running their exit handlers.
+    /// Those of them that ended without running their exit handlers.
     pub n_killed: u32,
     /// Hosts, by name.
     pub hosts: Vec<String>,

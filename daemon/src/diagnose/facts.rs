@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::causes::causes;
 use super::channels::{self, Bounds, Cause};
 use super::coverage::Coverage;
 use super::hops::{self, OddHost, Rails};
@@ -116,7 +117,7 @@ impl Judged {
         }
         for rank in ranks.iter_mut() {
             let alone = fits(rank);
-            rank.causes = channels::causes(
+            rank.causes = causes(
                 rank.init,
                 rank.final_channels,
                 Some(judged.inputs.base),

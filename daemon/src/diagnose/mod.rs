@@ -5,6 +5,7 @@
 //! hosts' hardware is judged with every update of all, for each host is compared with all others.
 
 mod advice;
+mod causes;
 pub mod channels;
 pub mod coverage;
 mod facts;
@@ -21,6 +22,7 @@ mod judge;
 mod ledger;
 mod news;
 pub mod nodes;
+mod order;
 pub mod predict;
 mod scope;
 pub mod standing;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
 use crate::clock::Timestamp;
-use crate::words::{clock, duration, other_segment_version};
+use crate::words::{clock, duration, other_segment_version, plural};
 
 /// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
 /// named by the judge long before; this is for what it cannot see.
@@ -233,6 +233,7 @@ fn told_since(since: Option<Timestamp>) -> String {
 fn of_calls(calls: &Calls) -> Standing {
     let unknown = |reason: String| standing(Condition::Unknown, reason);
     let healthy = |reason: String| standing(Condition::Healthy, reason);
+    let completed = usize::try_from(calls.completed).unwrap_or(usize::MAX);
     let is_recent = calls.completed_ago.is_some_and(|ago| ago <= EVIDENCE_HOLDS);
     match (calls.open_for, calls.completed_ago) {
         (None, _) if calls.issued == 0 => healthy("nothing was asked of the library yet".to_owned()),
@@ -241,6 +242,10 @@ fn of_calls(calls: &Calls) -> Standing {
                 .to_owned(),
         ),
         (_, Some(ago)) if is_recent => healthy(format!("its last call completed {} ago", duration(ago))),
+        // Who is idle is well, and says for how long.
+        (None, Some(ago)) if calls.completed >= calls.issued => {
+            healthy(format!("it completed {}, and none was asked for since {}", plural(completed, "call"), duration(ago)))
+        }
         (None, Some(ago)) => {
             healthy(format!("no call is open; its last one completed {} ago", duration(ago)))
         }

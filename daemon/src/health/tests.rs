@@ -81,6 +81,7 @@ pub(crate) fn incident(id: &str, host: &str, severity: Severity, sentence: &str)
         findings: vec![id.into()],
         timeline: Vec::new(),
         acknowledged: None,
+        times_back: 0,
         silenced_until: None,
         notes: Vec::new(),
     }

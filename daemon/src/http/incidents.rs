@@ -23,6 +23,7 @@ use crate::api::{
 use crate::clock::{self, Timestamp};
 use crate::diagnose::incidents::SpeakError;
 use crate::hub::Word;
+use crate::unseen::{is_blank, is_odd};
 use crate::view;
 
 /// The routes of this room.
@@ -205,16 +206,19 @@ fn read<T: DeserializeOwned>(body: &[u8], example: &str) -> Result<T, ApiError> 
         .map_err(|error| ApiError::bad_request(format!("the body must be JSON like {example}: {error}")))
 }
 
-/// The text without what surrounds it, if it is neither empty nor too long.
+/// The text without what surrounds it and what nobody sees, if it is neither empty nor too long.
 fn bounded(name: &str, text: &str, chars_max: usize) -> Result<String, ApiError> {
-    let text = text.trim();
-    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let is_seen = |c: &char| c.is_control() || !is_odd(*c);
+    let seen: String = text.chars().filter(is_seen).collect();
+    let text = seen.trim();
     match text.chars().count() {
-        0 => Err(refused(format!("{name} is empty"))),
+        _ if is_blank(text) => Err(refused(format!("{name} is empty"))),
         n if n > chars_max => {
             Err(refused(format!("{name} has {n} characters; allowed: at most {chars_max}")))
         }
-        _ if text.contains(is_odd) => Err(refused(format!("{name} has control characters"))),
+        _ if text.contains(|c: char| c.is_control() && c != '\n' && c != '\t') => {
+            Err(refused(format!("{name} has control characters")))
+        }
         _ => Ok(text.to_owned()),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Wishes are kept nowhere else: a daemon that starts again has none, and the processes go on as they were told last.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringscope_wire::batch::{self, CollectorState};
@@ -16,52 +16,30 @@ use crate::model::{Model, Name, Process, ProcessState};
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     wishes: BTreeMap<String, (LevelChoice, Timestamp)>,
-    /// What diagnosis needs, or needed.
-    raised: BTreeMap<String, Raised>,
-}
-
-/// A level that diagnosis raised by itself.
-#[derive(Debug)]
-struct Raised {
-    /// When it was needed last.
-    needed: Timestamp,
-    /// It is needed no more; its collectors are told to do as before.
-    is_over: bool,
+    /// The jobs that diagnosis raises, and when it needed that last.
+    raised: BTreeMap<String, Timestamp>,
 }
 
 impl Levels {
     /// The wishes for the jobs that `is_its` says are an agent's.
     pub(super) fn wishes(&self, is_its: impl Fn(&str) -> bool) -> Vec<batch::Wish> {
-        let jobs: BTreeSet<&String> = self.wishes.keys().chain(self.raised.keys()).collect();
-        let its = jobs.into_iter().filter(|job| is_its(job));
-        its.filter_map(|job| Some(wish(job, self.choice(job)?))).collect()
+        let its = self.wishes.iter().filter(|(job, _)| is_its(job));
+        its.map(|(job, (choice, _))| wish(job, *choice)).collect()
     }
 
-    /// Raises these jobs to the level at which bytes per link are told, and lets those fall that need it no more. Who
-    /// was told to be off stays off.
+    /// The jobs of them that are raised to the level at which bytes per link are told. Where somebody has said a level,
+    /// by a wish or by hand, agents leave it.
+    pub(super) fn raised(&self, is_its: impl Fn(&str) -> bool) -> Vec<String> {
+        self.raised.keys().filter(|job| is_its(job)).cloned().collect()
+    }
+
+    /// Raises these jobs, and lets those fall that need it no more.
     pub(super) fn raise<'a>(&mut self, jobs: impl Iterator<Item = &'a Name>, now: Timestamp) {
+        self.raised.retain(|_, needed| now.since(*needed) < FALLS_AFTER);
         for job in jobs {
-            if self.raised.len() >= RAISED_MAX && !self.raised.contains_key(&**job) {
-                self.raised.retain(|_, raised| !raised.is_over);
-                if self.raised.len() >= RAISED_MAX {
-                    continue;
-                }
+            if self.raised.len() < RAISED_MAX || self.raised.contains_key(&**job) {
+                self.raised.insert(job.to_string(), now);
             }
-            self.raised.insert(job.to_string(), Raised { needed: now, is_over: false });
-        }
-        for raised in self.raised.values_mut() {
-            raised.is_over |= now.since(raised.needed) >= FALLS_AFTER;
-        }
-        self.raised.retain(|_, raised| now.since(raised.needed) < FALLEN_TOLD);
-    }
-
-    fn choice(&self, job: &str) -> Option<LevelChoice> {
-        let wished = self.wishes.get(job).map(|(choice, _)| *choice);
-        match self.raised.get(job) {
-            None => wished,
-            Some(_) if wished == Some(LevelChoice::Off) => wished,
-            Some(raised) if raised.is_over => wished.or(Some(LevelChoice::Default)),
-            Some(_) => Some(LevelChoice::Steps),
         }
     }
 
@@ -142,36 +120,23 @@ const WISHES_MAX: usize = 256;
 const RAISED_MAX: usize = 64;
 /// A level that was not needed for so long falls: longer than a judgement that flickers.
 const FALLS_AFTER: Duration = Duration::from_secs(15);
-/// How long collectors are told to do as before: until all agents have heard of it that will.
-const FALLEN_TOLD: Duration = Duration::from_secs(3_600);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::build::at;
 
-    fn told(levels: &Levels) -> Vec<(batch::Level, bool)> {
-        levels.wishes(|_| true).iter().map(|wish| (wish.level(), wish.off)).collect()
-    }
-
     #[test]
-    fn a_raised_level_falls_to_what_was_wished() {
+    fn a_raised_level_falls_when_it_is_needed_no_more() {
         let (mut levels, job) = (Levels::default(), Name::from("train"));
         levels.raise([&job].into_iter(), at(1));
-        assert_eq!(told(&levels), [(batch::Level::Steps, false)]);
+        assert_eq!(levels.raised(|_| true), ["train"]);
+        assert!(levels.raised(|job| job == "other").is_empty(), "another agent's");
         levels.raise([].into_iter(), at(10));
-        assert_eq!(told(&levels), [(batch::Level::Steps, false)], "it may be needed again");
+        assert_eq!(levels.raised(|_| true), ["train"], "it may be needed again");
         levels.raise([].into_iter(), at(17));
-        assert_eq!(told(&levels), [(batch::Level::Unspecified, false)], "as each was started");
-        levels.set("train", LevelChoice::Channels, at(18), &Model::new());
-        assert_eq!(told(&levels), [(batch::Level::Channels, false)]);
-        levels.raise([&job].into_iter(), at(19));
-        assert_eq!(told(&levels), [(batch::Level::Steps, false)]);
-        levels.raise([].into_iter(), at(40));
-        assert_eq!(told(&levels), [(batch::Level::Channels, false)], "as somebody wished");
-        levels.set("train", LevelChoice::Off, at(41), &Model::new());
-        levels.raise([&job].into_iter(), at(42));
-        assert_eq!(told(&levels), [(batch::Level::Unspecified, true)], "off stays off");
+        assert!(levels.raised(|_| true).is_empty());
+        assert!(levels.wishes(|_| true).is_empty(), "nobody has wished for anything");
     }
 
     #[test]
@@ -179,8 +144,6 @@ mod tests {
         let mut levels = Levels::default();
         let jobs: Vec<Name> = (0..200).map(|n| Name::from(format!("job-{n}"))).collect();
         levels.raise(jobs.iter(), at(1));
-        assert_eq!(told(&levels).len(), RAISED_MAX);
-        levels.raise([].into_iter(), at(4_000));
-        assert!(told(&levels).is_empty());
+        assert_eq!(levels.raised(|_| true).len(), RAISED_MAX);
     }
 }

@@ -1,8 +1,10 @@
-//! Texts from outside, made such that every database takes them: without NUL, and not endless.
+//! Texts from outside, made such that every database takes them: without NUL and what nobody sees, and not endless.
 
 mod calls;
 
 use ringscope_wire::batch::{Batch, BatchError, HostHardware, SummationMember};
+
+use crate::unseen::is_odd;
 
 /// Shortens and cleans texts that are only shown. What batches are told apart by must be right as it is.
 ///
@@ -10,7 +12,7 @@ use ringscope_wire::batch::{Batch, BatchError, HostHardware, SummationMember};
 /// [`BatchError::Malformed`] if an agent or a process has a name that cannot be a key.
 pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
     key("agent_id", &batch.agent_id)?;
-    text(&mut batch.agent_host);
+    line(&mut batch.agent_host);
     for process in &mut batch.processes {
         key("the key of a process", &process.key)?;
         if let Some(identity) = &mut process.identity {
@@ -21,26 +23,26 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
                 &mut identity.k8s_pod,
                 &mut identity.executable,
             ];
-            texts.into_iter().for_each(text);
+            texts.into_iter().for_each(line);
         }
-        process.log_lacks.iter_mut().for_each(text);
+        process.log_lacks.iter_mut().for_each(line);
         process.summations.iter_mut().for_each(summation);
         for communicator in &mut process.communicators {
-            text(&mut communicator.name);
-            text(&mut communicator.gpu);
-            text(&mut communicator.log_version);
-            text(&mut communicator.made_by);
+            line(&mut communicator.name);
+            line(&mut communicator.gpu);
+            line(&mut communicator.log_version);
+            line(&mut communicator.made_by);
             if communicator.channel_settings.keys().any(|name| !is_clean(name)) {
                 communicator.channel_settings.retain(|name, _| is_clean(name));
             }
             for ring in &mut communicator.rings {
-                text(&mut ring.transport);
-                text(&mut ring.nic);
-                text(&mut ring.recv_nic);
+                line(&mut ring.transport);
+                line(&mut ring.nic);
+                line(&mut ring.recv_nic);
             }
             for proof in &mut communicator.evidence {
-                text(&mut proof.fact);
-                text(&mut proof.file);
+                line(&mut proof.fact);
+                line(&mut proof.file);
                 text(&mut proof.text);
             }
         }
@@ -51,15 +53,15 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
 }
 
 fn summation(told: &mut SummationMember) {
-    text(&mut told.failure);
-    told.services.iter_mut().for_each(|service| text(&mut service.host));
-    told.contributors.iter_mut().for_each(|contributor| text(&mut contributor.host));
-    told.stages.iter_mut().for_each(|stage| text(&mut stage.stage));
-    told.waits.iter_mut().for_each(|wait| text(&mut wait.tensor));
+    line(&mut told.failure);
+    told.services.iter_mut().for_each(|service| line(&mut service.host));
+    told.contributors.iter_mut().for_each(|contributor| line(&mut contributor.host));
+    told.stages.iter_mut().for_each(|stage| line(&mut stage.stage));
+    told.waits.iter_mut().for_each(|wait| line(&mut wait.tensor));
 }
 
 fn hardware(told: &mut HostHardware) {
-    text(&mut told.host);
+    line(&mut told.host);
     for nic in &mut told.nics {
         let texts = [
             &mut nic.name,
@@ -71,12 +73,12 @@ fn hardware(told: &mut HostHardware) {
             &mut nic.model,
             &mut nic.state_file,
         ];
-        texts.into_iter().chain(&mut nic.pci_path).for_each(text);
-        nic.errors.iter_mut().for_each(|error| text(&mut error.name));
+        texts.into_iter().chain(&mut nic.pci_path).for_each(line);
+        nic.errors.iter_mut().for_each(|error| line(&mut error.name));
     }
     for gpu in &mut told.gpus {
         let texts = [&mut gpu.name, &mut gpu.uuid, &mut gpu.pci];
-        texts.into_iter().chain(&mut gpu.pci_path).for_each(text);
+        texts.into_iter().chain(&mut gpu.pci_path).for_each(line);
     }
 }
 
@@ -101,6 +103,14 @@ fn text(text: &mut String) {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
     }
+}
+
+/// One line that every database and every terminal takes, and that looks like nothing else.
+fn line(text: &mut String) {
+    if text.chars().any(is_odd) {
+        *text = text.chars().map(|c| if is_odd(c) { '\u{fffd}' } else { c }).collect();
+    }
+    self::text(text);
 }
 
 /// Three of these fit into an index entry of Postgres (2704 bytes).
@@ -132,6 +142,9 @@ mod tests {
         let mut odd = batch("k", "tr\0in");
         clean(&mut odd).unwrap();
         assert_eq!(job(&odd), "tr\u{fffd}in");
+        let mut turned = batch("k", "t\u{202e}rain\u{200b}");
+        clean(&mut turned).unwrap();
+        assert_eq!(job(&turned), "t\u{fffd}rain\u{fffd}");
         let mut long = batch("k", &"ä".repeat(1000));
         clean(&mut long).unwrap();
         assert_eq!(job(&long).len(), TEXT_BYTES_MAX);

@@ -84,6 +84,12 @@ impl Keeper {
         answer.await.unwrap_or_else(|_| Err("the daemon is shutting down".to_owned()))
     }
 
+    /// Whether the store can be used, if anything is to be kept.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(*self.state.borrow(), StoreState::Open(_) | StoreState::None)
+    }
+
     /// The store's state now.
     #[must_use]
     pub fn state(&self) -> StoreState {

@@ -70,7 +70,6 @@ use prometheus::{Encoder as _, Registry, TextEncoder};
 
 use crate::clock;
 use crate::hub::Hub;
-use crate::ingest::Keeper;
 use snapshot::Snapshot;
 
 /// Everything that is scraped.
@@ -80,13 +79,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Shows at most `communicators_max` active communicators of `hub`.
+    /// Shows at most `communicators_max` active communicators of `hub`, and what `is_store_up` says.
     ///
     /// # Errors
     /// Two families of one name: a mistake in this module.
     pub fn new(
         hub: Arc<Hub>,
-        keeper: Keeper,
+        is_store_up: impl Fn() -> bool + Send + Sync + 'static,
         own: Arc<OwnMetrics>,
         communicators_max: usize,
     ) -> Result<Self, prometheus::Error> {
@@ -94,7 +93,12 @@ impl Metrics {
         own.register(&registry)?;
         let desc =
             Desc::new("ringscope".into(), "The model".into(), Vec::new(), std::collections::HashMap::new())?;
-        registry.register(Box::new(ModelCollector { hub, keeper, communicators_max, desc }))?;
+        registry.register(Box::new(ModelCollector {
+            hub,
+            is_store_up: Box::new(is_store_up),
+            communicators_max,
+            desc,
+        }))?;
         Ok(Self { registry, own })
     }
 
@@ -118,7 +122,7 @@ impl Metrics {
 /// Reads the model at each scrape.
 struct ModelCollector {
     hub: Arc<Hub>,
-    keeper: Keeper,
+    is_store_up: Box<dyn Fn() -> bool + Send + Sync>,
     communicators_max: usize,
     desc: Desc,
 }
@@ -131,7 +135,7 @@ impl Collector for ModelCollector {
     fn collect(&self) -> Vec<MetricFamily> {
         let snapshot = Snapshot::take(&self.hub, clock::now(), self.communicators_max);
         let mut families: Vec<MetricFamily> = FAMILIES.iter().map(|family| family(&snapshot)).collect();
-        families.push(store_up::family(&self.keeper));
+        families.push(store_up::family((self.is_store_up)()));
         families.extend(process::families());
         families
     }

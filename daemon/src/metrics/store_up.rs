@@ -3,12 +3,8 @@
 use prometheus::proto::MetricFamily;
 
 use super::family;
-use crate::ingest::{Keeper, StoreState};
 
-pub(super) fn family(keeper: &Keeper) -> MetricFamily {
-    let up = match keeper.state() {
-        StoreState::Open(_) | StoreState::None => 1.0,
-        StoreState::Opening | StoreState::Away(_) => 0.0,
-    };
+pub(super) fn family(is_up: bool) -> MetricFamily {
+    let up = f64::from(u8::from(is_up));
     family::gauge("ringscope_store_up", "1 if the database can be used.", [(Vec::new(), up)])
 }

@@ -87,7 +87,8 @@ impl Agents {
         let entry = self.agents.entry(agent).or_default();
         entry.heard = entry.heard.max(now);
         raise(&mut entry.dropped, &batch.dropped, losses);
-        let at = entry.lag.of(sent_at, now);
+        let posted_at = Some(Timestamp(batch.posted_at_ns)).filter(|at| at.0 > 0);
+        let at = entry.lag.of(sent_at, posted_at, now);
         if batch.seq_number >= entry.newest_seq {
             entry.newest_seq = batch.seq_number;
             entry.ended = batch.ending.then_some(at);
@@ -150,9 +151,11 @@ fn add(sum: &mut Dropped, more: &Dropped) {
 
 /// How far an agent's clock, and the way from it, lie behind our clock: the shortest delay seen lately. A batch that
 /// waited in the agent's backlog came later than that, and its numbers are dated back by as much; or a backlog that
-/// is sent at once would look like a burst of traffic.
+/// is sent at once would look like a burst of traffic. An agent that says when it sent a batch, and not only when it read
+/// what is in it, tells the delay with its first one.
 struct Lag {
-    /// Nanoseconds; negative if the agent's clock is ahead. At first the agent's clock is taken to be right.
+    /// Nanoseconds; negative if the agent's clock is ahead. Of an agent that does not say when it sends, the clock is taken
+    /// to be right at first.
     shortest_ns: i128,
     next_ns: i128,
     since: Option<Timestamp>,
@@ -165,8 +168,12 @@ impl Default for Lag {
 }
 
 impl Lag {
-    fn of(&mut self, sent_at: Timestamp, now: Timestamp) -> Timestamp {
-        let lag = i128::from(now.0) - i128::from(sent_at.0);
+    fn of(&mut self, sent_at: Timestamp, posted_at: Option<Timestamp>, now: Timestamp) -> Timestamp {
+        let lag = i128::from(now.0) - i128::from(posted_at.unwrap_or(sent_at).0);
+        // No way is that much longer than it was: the clock was set back.
+        if posted_at.is_some() && (self.since.is_none() || lag - self.shortest_ns > CLOCK_SET_NS) {
+            *self = Self { shortest_ns: lag, next_ns: lag, since: Some(now) };
+        }
         let since = *self.since.get_or_insert(now);
         self.next_ns = self.next_ns.min(lag);
         if now.since(since) >= LAG_WINDOW {
@@ -181,6 +188,8 @@ impl Lag {
 
 /// After this long the shortest delay is measured anew, or a clock that was set back would never be believed again.
 const LAG_WINDOW: Duration = Duration::from_secs(60);
+/// A request takes less; longer than that only a clock that was set makes it.
+const CLOCK_SET_NS: i128 = 2_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -193,15 +202,26 @@ mod tests {
     #[test]
     fn lag_dates_a_backlog_back_and_follows_a_wrong_clock() {
         let mut lag = Lag::default();
-        assert_eq!(lag.of(at(0), at(30)), at(0), "a backlog");
-        assert_eq!(lag.of(at(31), at(31)), at(31));
+        assert_eq!(lag.of(at(0), None, at(30)), at(0), "a backlog");
+        assert_eq!(lag.of(at(31), None, at(31)), at(31));
         let mut ahead = Lag::default();
-        assert_eq!(ahead.of(at(500), at(0)), at(0), "a clock that is ahead");
+        assert_eq!(ahead.of(at(500), None, at(0)), at(0), "a clock that is ahead");
         let mut behind = Lag::default();
         for s in 100..160 {
-            assert_eq!(behind.of(at(s - 100), at(s)), at(s - 100));
+            assert_eq!(behind.of(at(s - 100), None, at(s)), at(s - 100));
         }
-        assert_eq!(behind.of(at(61), at(161)), at(161), "a clock that is behind, after a while");
+        assert_eq!(behind.of(at(61), None, at(161)), at(161), "a clock that is behind, after a while");
+    }
+
+    #[test]
+    fn who_says_when_it_sends_is_dated_right_from_the_first_batch() {
+        let mut behind = Lag::default();
+        assert_eq!(behind.of(at(0), Some(at(0)), at(20)), at(20), "a clock that is behind");
+        let mut late = Lag::default();
+        assert_eq!(late.of(at(0), Some(at(30)), at(50)), at(20), "and a backlog");
+        assert_eq!(late.of(at(31), Some(at(31)), at(51)), at(51));
+        assert_eq!(late.of(at(22), Some(at(22)), at(52)), at(52), "the clock is set back");
+        assert_eq!(late.of(at(93), Some(at(93)), at(53)), at(53), "and forward");
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Model {
         }
         let Some(identity) = &process.identity else { return };
         self.leave_host(id, &identity.host);
-        self.leave_job(id, &identity.job, process.state == ProcessState::Killed);
+        self.leave_job(id, &identity.job, &process);
     }
 
     fn leave_host(&mut self, id: ProcessId, host: &Name) {
@@ -158,11 +158,15 @@ impl Model {
         }
     }
 
-    fn leave_job(&mut self, id: ProcessId, name: &Name, killed: bool) {
+    fn leave_job(&mut self, id: ProcessId, name: &Name, process: &Process) {
+        let newest = self.jobs.get(name).map(|job| job.newest(self)).unwrap_or_default();
         if let Some(job) = self.jobs.get_mut(name) {
             job.processes.remove(&id);
-            job.forgotten.n_processes += 1;
-            job.forgotten.n_killed += u32::from(killed);
+            // One of an earlier life is none of the job's any more.
+            if process.ended.is_none_or(|ended| ended >= newest) {
+                job.forgotten.n_processes += 1;
+                job.forgotten.n_killed += u32::from(process.state == ProcessState::Killed);
+            }
             if job.processes.is_empty() && job.communicators.is_empty() {
                 self.jobs.remove(name);
             }

@@ -24,6 +24,7 @@ mod history;
 mod id;
 mod kernel;
 pub mod limits;
+mod lives;
 mod losses;
 mod merge;
 mod names;

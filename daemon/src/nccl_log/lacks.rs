@@ -12,7 +12,15 @@ fn is_too_old(version: &str) -> bool {
     }
 }
 
-pub(super) fn lacks(log: &NcclLog) -> Vec<String> {
+impl NcclLog {
+    /// What the log lacks for a full picture, in words for an operator.
+    #[must_use]
+    pub fn lacks(&self) -> Vec<String> {
+        lacks(self)
+    }
+}
+
+fn lacks(log: &NcclLog) -> Vec<String> {
     let counts = log.counts();
     let mut lacks = Vec::new();
     if let Some(version) = log.version().filter(|version| is_too_old(version)) {

@@ -220,12 +220,6 @@ impl NcclLog {
         &self.content.unattributed
     }
 
-    /// What the log lacks for a full picture, in words for an operator.
-    #[must_use]
-    pub fn lacks(&self) -> Vec<String> {
-        super::lacks::lacks(self)
-    }
-
     /// Records that no format fits, by the beginning of their message with the numbers taken out.
     #[must_use]
     pub fn unparsed(&self) -> BTreeMap<String, u64> {

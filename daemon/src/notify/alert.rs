@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::links::Links;
 use crate::api::{FindingState, Incident};
 use crate::clock::Timestamp;
+use crate::diagnose::incidents::BACK_WITHIN;
 
 /// One alert.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,21 +23,30 @@ pub(super) struct Alert {
 }
 
 /// The alerts of incidents, worst first. One that is open ends `alive` from now, unless it is told again: so it resolves
-/// by itself if the daemon dies. A silenced one is over as far as Alertmanager is concerned.
+/// by itself if the daemon dies. One that came back before ends only when it would come back as another one. A silenced one
+/// is over as far as Alertmanager is concerned.
 pub(super) fn alerts(incidents: &[Incident], links: &Links, now: Timestamp, alive: Duration) -> Vec<Alert> {
-    let alive_ns = u64::try_from(alive.as_nanos()).unwrap_or(u64::MAX);
     let alert = |incident: &Incident| Alert {
         labels: labels(incident),
         annotations: annotations(incident, links),
         starts_at: incident.first_seen,
         ends_at: match incident.state {
             FindingState::Firing if incident.silenced_until.is_some() => now,
-            FindingState::Firing => Timestamp(now.0.saturating_add(alive_ns)),
-            FindingState::Resolved => incident.resolved_at.unwrap_or(incident.last_seen),
+            FindingState::Firing => after(now, alive),
+            FindingState::Resolved if incident.times_back > 0 => after(over_at(incident), BACK_WITHIN),
+            FindingState::Resolved => over_at(incident),
         },
         generator_url: links.incident(incident),
     };
     incidents.iter().map(alert).collect()
+}
+
+fn over_at(incident: &Incident) -> Timestamp {
+    incident.resolved_at.unwrap_or(incident.last_seen)
+}
+
+fn after(at: Timestamp, time: Duration) -> Timestamp {
+    Timestamp(at.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }
 
 /// The names that the alert rules of `dashboards/rules` use, so that both are one alert. Alertmanager takes no empty
@@ -92,10 +102,11 @@ mod tests {
         let mut silent = open.clone();
         silent.silenced_until = Some(Timestamp(u64::MAX));
         let links = Links::new("http://x/");
-        let alerts = alerts(&[open.clone(), over, silent], &links, now, Duration::from_secs(240));
+        let flaps = Incident { times_back: 1, ..over.clone() };
+        let alerts = alerts(&[open.clone(), over, silent, flaps], &links, now, Duration::from_secs(240));
         assert_eq!(alerts[0].starts_at, open.first_seen);
         let ends: Vec<u64> = alerts.iter().map(|alert| alert.ends_at.0 / 1_000_000_000).collect();
-        assert_eq!(ends, [1240, 4, 1000]);
+        assert_eq!(ends, [1240, 4, 1000, 604]);
         let labels = &alerts[0].labels;
         let told = ["incident", "severity", "job", "host", "rank"].map(|name| labels[name].as_str());
         assert_eq!(told, ["a", "critical", "train", "node-b", "5"]);

@@ -5,6 +5,7 @@
 use super::Pace;
 use crate::api::{FindingState, Incident};
 use crate::clock::Timestamp;
+use crate::diagnose::incidents::BACK_WITHIN;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was told and is not over.
@@ -70,7 +71,10 @@ impl Told {
                 continue;
             }
             let since = *self.quiet.entry(id.clone()).or_insert(now);
-            if now.since(since) >= pace.resolve_after {
+            // What came back before is over only when it would come back as another one.
+            let came_back = incidents.iter().any(|one| one.id == *id && one.times_back > 0);
+            let wait = if came_back { pace.resolve_after.max(BACK_WITHIN) } else { pace.resolve_after };
+            if now.since(since) >= wait {
                 due.push(Due { incident: incident.clone(), news: News::Over });
             }
         }
@@ -172,6 +176,21 @@ pub(crate) mod tests {
             let seen = if second % 15 == 0 { &open[..] } else { &[] };
             assert_eq!(at(&mut told, second, seen), [], "{second}");
         }
+    }
+
+    #[test]
+    fn what_comes_back_is_not_told_to_be_over_each_time() {
+        let mut told = Told::default();
+        let open = [Incident { times_back: 1, ..open("node-b") }];
+        let over = [Incident { state: FindingState::Resolved, ..open[0].clone() }];
+        assert_eq!(at(&mut told, 0, &open), []);
+        assert_eq!(at(&mut told, 5, &open), [News::Open]);
+        for second in 6..1000 {
+            let seen = if second % 60 < 20 { &open } else { &over };
+            assert_eq!(at(&mut told, second, seen), [], "{second}");
+        }
+        assert_eq!(at(&mut told, 1001, &over), []);
+        assert_eq!(at(&mut told, 1640, &over), [News::Over]);
     }
 
     #[test]

@@ -8,8 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
-use super::relay::Wish;
-
 /// The user's own settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inherited<'a> {
@@ -26,6 +24,17 @@ pub(super) struct Settings {
     pub(super) file: OsString,
     /// What must be copied, and where to; `None` where nothing has to be.
     pub(super) wish: Option<Wish>,
+}
+
+/// What to copy, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// `Version`, `Warn`, or `Info` for all levels above.
+    pub(super) level: Level,
+    /// Subsystems that only ringscope asked for.
+    pub(super) without: Vec<String>,
+    /// The user's `NCCL_DEBUG_FILE`; standard output if they named none.
+    pub(super) file: Option<OsString>,
 }
 
 /// The settings for a command whose private logs begin with `prefix`; `None` where an outer `ringscope run` has made

@@ -4,7 +4,7 @@
 //! included, can hold up or hurt the job. It ends when the job's processes are gone and all is copied.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
@@ -16,18 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::lines::Filter;
-use super::log::{LOG_PREFIX, Level, is_regular};
-
-/// What to copy, and where to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wish {
-    /// `Version`, `Warn`, or `Info` for all levels above.
-    pub(super) level: Level,
-    /// Subsystems that only ringscope asked for.
-    pub(super) without: Vec<String>,
-    /// The user's `NCCL_DEBUG_FILE`; standard output if they named none.
-    pub(super) file: Option<OsString>,
-}
+use super::log::{LOG_PREFIX, Level, Wish, is_regular};
 
 /// Arguments of the hidden command.
 #[derive(Debug, clap::Args)]

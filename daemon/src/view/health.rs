@@ -1,12 +1,13 @@
 //! How everything stands, or one job or host of it.
 
 use super::incidents::{IncidentFilter, incidents};
+use super::standings::Standings;
 use super::{hosts, jobs};
-use crate::api::{FindingState, Health, HostSummary};
+use crate::api::{FindingState, Health};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::health;
-use crate::model::Model;
+use crate::model::{Model, Process};
 
 /// The one sentence. `job` and `host`: only of these.
 #[must_use]
@@ -29,15 +30,13 @@ pub fn health(
     let mut hosts = hosts(model, diagnosis, now, keep);
     if let Some(job) = job {
         // What other jobs do on the same hosts is not asked for.
-        let others = incidents(
-            model,
-            diagnosis,
-            &IncidentFilter { state: Some(FindingState::Firing), ..Default::default() },
-        );
-        let others: Vec<_> = others.iter().filter(|one| !one.job.is_empty() && one.job != job).collect();
-        let is_theirs = |host: &&mut HostSummary| others.iter().any(|one| host.jobs.contains(&one.job));
-        let own = jobs.first().map(|job| job.standing.clone()).unwrap_or_default();
-        hosts.iter_mut().filter(is_theirs).for_each(|host| host.standing = own.clone());
+        let standings = Standings::of_job(model, diagnosis, now, job);
+        for host in &mut hosts {
+            let Some((name, processes)) = model.host(&host.host) else { continue };
+            let is_its =
+                |process: &&Process| process.identity().is_some_and(|identity| &*identity.job == job);
+            host.standing = standings.host(name, &processes.filter(is_its).collect::<Vec<_>>());
+        }
     }
     let filter = IncidentFilter {
         state: Some(FindingState::Firing),
@@ -45,4 +44,30 @@ pub fn health(
         host: host.map(str::to_owned),
     };
     health::health(&jobs, &hosts, &incidents(model, diagnosis, &filter), now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::HealthLevel;
+    use crate::model::build::{Cluster, at};
+
+    #[test]
+    fn hosts_stand_for_a_job_as_its_own_processes_do() {
+        let sick = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2), ("host-2", 1, 1)], 2);
+        let well = Cluster { job: "other", ..Cluster::new(&[("host-2", 2, 2)], 2).again(5, 1, 9) };
+        let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+        model.apply(&sick.batch(1, 2), at(2));
+        let mut batch = well.batch(2, 3);
+        for (process, pid) in batch.processes.iter_mut().zip(2_000..) {
+            process.key = format!("host-2/{pid}/1");
+            process.identity.as_mut().unwrap().pid = pid;
+        }
+        model.apply(&batch, at(3));
+        diagnosis.update(&model, None, at(3));
+        let level = |job| health(&model, &diagnosis, at(4), job, None).level;
+        assert_eq!(level(Some("other")), HealthLevel::Ok);
+        assert_eq!(level(Some("train")), HealthLevel::Critical);
+        assert_eq!(level(None), HealthLevel::Critical);
+    }
 }

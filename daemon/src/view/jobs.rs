@@ -101,14 +101,16 @@ impl<'a> OfProcesses<'a> {
         for process in job.processes(model) {
             sum.add(model, now, process);
         }
+        for process in job.present(model) {
+            sum.n_processes += 1;
+            sum.n_killed += u32::from(process.state() == ProcessState::Killed);
+        }
         sum
     }
 
     fn add(&mut self, model: &Model, now: Timestamp, process: &'a Process) {
         self.state = with(self.state, model.rank_state(process, now));
         self.last_seen = self.last_seen.max(model.last_heard(process));
-        self.n_processes += 1;
-        self.n_killed += u32::from(process.state() == ProcessState::Killed);
         for (reason, events) in process.dropped() {
             let sum = self.dropped.entry(reason.clone()).or_default();
             *sum = sum.saturating_add(*events);

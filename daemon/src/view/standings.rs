@@ -31,6 +31,20 @@ pub(super) struct Standings<'a> {
 
 impl<'a> Standings<'a> {
     pub(super) fn of(model: &'a Model, diagnosis: &'a Diagnosis, now: Timestamp) -> Self {
+        Self::about(model, diagnosis, now, |_| true)
+    }
+
+    /// The same without what is found about other jobs.
+    pub(super) fn of_job(model: &'a Model, diagnosis: &'a Diagnosis, now: Timestamp, job: &str) -> Self {
+        Self::about(model, diagnosis, now, |finding| finding.job.is_empty() || finding.job == job)
+    }
+
+    fn about(
+        model: &'a Model,
+        diagnosis: &'a Diagnosis,
+        now: Timestamp,
+        counts: impl Fn(&Finding) -> bool,
+    ) -> Self {
         let mut all = Self {
             model,
             now,
@@ -46,9 +60,8 @@ impl<'a> Standings<'a> {
             let members = group.members().filter_map(|(place, _)| group.process(place, model));
             all.summing.extend(members.map(Process::key));
         }
-        for finding in diagnosis.firing().filter(|finding| finding.severity >= Severity::Warning) {
-            all.note(finding);
-        }
+        let firing = diagnosis.firing().filter(|finding| finding.severity >= Severity::Warning);
+        firing.filter(|finding| counts(finding)).for_each(|finding| all.note(finding));
         all
     }
 
@@ -143,7 +156,7 @@ impl<'a> Standings<'a> {
     pub(super) fn job(&self, id: &Name, job: &Job) -> Standing {
         let is_over = job_state(self.model, job, self.now) == JobState::Ended;
         let counts = |process: &&Process| is_over || !has_ended_well(process);
-        let processes = job.processes(self.model).filter(counts);
+        let processes = job.present(self.model).filter(counts);
         let finding = self.by_job.get(&**id).copied();
         self.of_processes(processes, finding, "none of its processes is known")
     }

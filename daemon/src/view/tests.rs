@@ -451,3 +451,33 @@ fn an_operation_whose_end_nobody_tells_is_not_in_flight() {
     };
     assert_eq!((of(OperationState::Issued), of(OperationState::InFlight)), (2, 2));
 }
+
+#[test]
+fn who_was_killed_before_a_restart_counts_no_more() {
+    let first = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
+    let (mut model, diagnosis) = world(&first);
+    let check = |model: &Model, expected: (u32, u32, bool)| {
+        let job = jobs(model, &diagnosis, at(40)).remove(0);
+        let has_failed = job.standing.condition == crate::api::Condition::Failed;
+        assert_eq!((job.n_processes, job.n_killed, has_failed), expected, "{:?}", job.standing);
+    };
+    let killed = first.processes().into_iter().map(|one| ended(one, ProcessState::Killed, 10));
+    model.apply(&batch(2, 10, killed.collect()), at(10));
+    check(&model, (4, 4, true));
+    let mut again = first.again(0xdef, 8, 20).processes();
+    for (process, pid) in again.iter_mut().zip(2_000..) {
+        process.key = format!("{}/2", process.key);
+        let identity = process.identity.as_mut().unwrap();
+        (identity.pid, identity.start_time_ns) = (pid, at(20).0);
+    }
+    model.apply(&batch(3, 21, again.clone()), at(21));
+    check(&model, (4, 0, false));
+    // Who dies in this life counts, also when a process joins later.
+    model.apply(&batch(4, 30, vec![ended(again[0].clone(), ProcessState::Killed, 30)]), at(30));
+    let mut late = again.remove(1);
+    late.key.push('3');
+    late.communicators.clear();
+    late.identity.as_mut().unwrap().start_time_ns = at(35).0;
+    model.apply(&batch(5, 36, vec![late]), at(36));
+    check(&model, (5, 1, true));
+}

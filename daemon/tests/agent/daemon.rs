@@ -28,6 +28,7 @@ pub enum Answer {
 struct Shared {
     answer: Mutex<Answer>,
     wishes: Mutex<Vec<Wish>>,
+    raised: Mutex<Vec<String>>,
     inquiries: Mutex<Vec<Inquiry>>,
     received: mpsc::Sender<(Answer, Batch)>,
 }
@@ -51,6 +52,7 @@ impl FakeDaemon {
         let shared = Arc::new(Shared {
             answer: Mutex::new(answer),
             wishes: Mutex::default(),
+            raised: Mutex::default(),
             inquiries: Mutex::default(),
             received: sender,
         });
@@ -67,6 +69,11 @@ impl FakeDaemon {
     /// What every answer wishes for from now on.
     pub fn wish(&self, wishes: Vec<Wish>) {
         *self.shared.wishes.lock().expect("lock") = wishes;
+    }
+
+    /// The jobs that every answer raises from now on.
+    pub fn raise(&self, jobs: &[&str]) {
+        *self.shared.raised.lock().expect("lock") = jobs.iter().map(ToString::to_string).collect();
     }
 
     /// What every answer asks from now on.
@@ -145,10 +152,11 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let seq_number = batch.seq_number;
     let wishes = shared.wishes.lock().expect("lock").clone();
     let inquiries = shared.inquiries.lock().expect("lock").clone();
+    let raised = shared.raised.lock().expect("lock").clone();
     shared.received.send((answer, batch)).await.expect("the test runs");
     match answer {
         Answer::Take | Answer::ResendAll => {
-            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes, inquiries }
+            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes, inquiries, raised }
                 .encode_to_vec()
                 .into_response()
         }

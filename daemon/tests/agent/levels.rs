@@ -7,7 +7,8 @@ use ringscope_daemon::api::LevelChoice;
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::{Level, Wish};
 use ringscope_wire::segment::layout::{
-    CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_OFF, CONTROL_ON, CONTROL_STEPS, LEVEL_STEPS, Live,
+    CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_OFF, CONTROL_ON, CONTROL_RAISED, CONTROL_STEPS, LEVEL_STEPS,
+    Live,
 };
 
 use crate::daemon::{Answer, FakeDaemon, key};
@@ -81,6 +82,31 @@ async fn a_wish_reaches_every_process_of_its_job_once() {
     daemon.wish(Vec::new());
     hear(&mut daemon, &first, &mut calls).await;
     assert_eq!(first.control(), CONTROL_COUNTERS);
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn diagnosis_raises_nobody_of_whom_somebody_has_said_a_level() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let all = [1, 2, 3].map(|pid| of_job(&host, pid, "train"));
+    all[1].live(offset_of!(Live, control), CONTROL_OFF);
+    all[2].live(offset_of!(Live, control), CONTROL_COUNTERS);
+    let words = || [&all[0], &all[1], &all[2]].map(SegmentWriter::control);
+    let agent = host.agent();
+    let mut calls = 0;
+    daemon.raise(&["train"]);
+    hear(&mut daemon, &all[0], &mut calls).await;
+    assert_eq!(words(), [CONTROL_RAISED, CONTROL_OFF, CONTROL_COUNTERS]);
+    // By hand while it is raised.
+    all[1].live(offset_of!(Live, control), CONTROL_ON);
+    all[2].live(offset_of!(Live, control), CONTROL_STEPS);
+    hear(&mut daemon, &all[0], &mut calls).await;
+    assert_eq!(words(), [CONTROL_RAISED, CONTROL_RAISED, CONTROL_STEPS]);
+    all[0].live(offset_of!(Live, control), CONTROL_OFF);
+    daemon.raise(&[]);
+    hear(&mut daemon, &all[0], &mut calls).await;
+    assert_eq!(words(), [CONTROL_OFF, CONTROL_ON, CONTROL_STEPS]);
     agent.stop().await;
 }
 

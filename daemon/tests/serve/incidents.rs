@@ -164,6 +164,7 @@ async fn people_acknowledge_silence_and_write_and_everybody_hears_of_it() {
         (format!("{id}/acknowledge"), json!({ "by": "ann", "until": 1 }), 400, "unknown field"),
         (format!("{id}/acknowledge"), json!({ "by": "a".repeat(101) }), 422, "at most 100"),
         (format!("{id}/notes"), json!({ "by": "ann", "text": long }), 422, "at most 2000"),
+        (format!("{id}/notes"), json!({ "by": "ann", "text": "\u{200b}\u{202e}" }), 422, "text is empty"),
         (format!("{id}/notes"), json!({ "by": "ann", "text": "a\u{1b}[2J" }), 422, "control characters"),
         (format!("{id}/silence"), json!({ "by": "ann" }), 422, "one of until and for_s"),
         (format!("{id}/silence"), json!({ "by": "ann", "until": soon }), 422, "is over"),

@@ -242,6 +242,7 @@ fn incident(id: &str, state: FindingState, last_seen: Timestamp) -> Incident {
         findings: vec![id.into()],
         timeline: Vec::new(),
         acknowledged: None,
+        times_back: 0,
         silenced_until: None,
         notes: vec![IncidentNote { by: "ann".into(), at: last_seen, text: "it's 50 %".into() }],
     }

@@ -140,6 +140,9 @@ pub const CONTROL_COUNTERS: u32 = 2;
 pub const CONTROL_CHANNELS: u32 = 3;
 /// [`Live::control`]: count and record at [`LEVEL_STEPS`].
 pub const CONTROL_STEPS: u32 = 4;
+/// [`Live::control`]: as [`CONTROL_STEPS`], by diagnosis and for a while, where it was [`CONTROL_ON`]: nobody had said
+/// another level. To a collector that does not know it, it is [`CONTROL_ON`].
+pub const CONTROL_RAISED: u32 = 5;
 
 /// [`Live::level`]: issued and completed counters, at the least cost that gives them.
 pub const LEVEL_COUNTERS: u32 = 1;

@@ -2,14 +2,13 @@
 //! to a PCI address, a NIC or a process. Never a fault of the agent: where nothing can be read, that is said.
 //!
 //! * `source`: /dev/kmsg or the journal. `record`: one message as either hands it over.
-//! * `parse`: messages → what the daemon is told. `rules`: what a line says; `xid`, `words`: numbers and names in it.
+//! * `parse`: messages → what the daemon is told. `rules`: what a line says; `words`: names in it.
 
 mod parse;
 mod record;
 mod rules;
 mod source;
 mod words;
-mod xid;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@
 use ringscope_wire::batch::KernelMessageKind as Kind;
 
 use super::words::{device, interface, last_pci, number, pci, pci_at, process};
-use super::xid;
+use crate::xid;
 
 /// What a line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +39,8 @@ fn gpu(line: &str) -> Option<Said> {
         let (place, rest) = rest.split_once("): ")?;
         let address = pci_at(place.strip_prefix("PCI:").unwrap_or(place))?;
         let xid = number(rest)?;
-        let meaning = match xid::words(xid) {
-            Some(words) => format!("{words} (Xid {xid})"),
+        let meaning = match xid::meaning(xid) {
+            Some((words, _)) => format!("{words} (Xid {xid})"),
             None => format!("GPU driver's error {xid} (Xid {xid})"),
         };
         let pid = rest.split_once(", pid=").and_then(|(_, pid)| number(pid)).filter(|pid| *pid > 0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::case::Case;
 use super::errors::REMOTE;
 use super::scene::{Life, Member, MemberState};
-use super::sight::{is_over, lives};
+use super::sight::{Sight, is_over, lives};
 use super::sinks::{Group, Manner};
 use super::{kernel, words};
 use crate::api::{FindingKind, Severity};
@@ -103,6 +103,13 @@ fn left_at(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Option<Timestamp> {
     ended.into_iter().chain(aborted).min().map(|at| process.ours(at))
 }
 
+/// The same whether others still use its rank or have ended too.
+pub(super) fn key(sight: &Sight<'_, '_>, process: u32) -> String {
+    let process = sight.process(process);
+    let host = sight.scene.hosts.get(process.host as usize).map_or("", |host| host.name);
+    format!("dead/{host}/{}", process.pid)
+}
+
 /// The communicator in which others still use its rank: the one where they wait, else the largest.
 fn missed_in(case: &Case<'_, '_, '_>, process: u32, awaited: Option<u32>) -> Option<(u32, u32)> {
     let sight = case.sight;
@@ -131,11 +138,7 @@ fn of_host(case: &mut Case<'_, '_, '_>, groups: &[Group], host: u32, dead: &[(u3
     let mut judgement = case.blank(FindingKind::RankDead, Some(communicator));
     judgement.began_at = ended(first);
     judgement.severity = Severity::Critical;
-    judgement.key = format!(
-        "dead/{}/{}",
-        sight.scene.hosts.get(host as usize).map_or("", |host| host.name),
-        sight.process(first).pid
-    );
+    judgement.key = key(sight, first);
     let mut culprits: Vec<(u32, Option<u32>, String)> = dead
         .iter()
         .map(|(process, of, place)| {

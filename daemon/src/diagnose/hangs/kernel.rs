@@ -11,6 +11,7 @@ use super::words;
 use crate::api::{Detail, FindingKind, Severity};
 use crate::clock::Timestamp;
 use crate::words::plural;
+use crate::xid::{self, Ends};
 
 /// One judgement for each thing of a host that its kernel complains about.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
@@ -47,8 +48,7 @@ fn fault(case: &mut Case<'_, '_, '_>, host: &Host<'_>, index: u32, key: &str, me
             vec![words::culprit(sight, process, rank.map(|(_, rank)| rank), "is hit by it".to_owned())];
     }
     let is_gone = hit.is_some_and(|(process, _)| sight.process(process).life == Life::Killed);
-    // Another job's process that ran out of memory is no fault of the host.
-    let hits = is_fatal(last) && (hit.is_some() || last.kind() != Kind::OutOfMemory);
+    let hits = is_fatal(last) && (hit.is_some() || !is_of_process(last));
     judgement.severity = if hits || is_gone { Severity::Critical } else { Severity::Warning };
     let of = hit.map(|(process, rank)| words::who(sight, process, rank.map(|(_, rank)| rank)));
     let of = of.map(|of| format!("; it hits {of}")).unwrap_or_default();
@@ -138,10 +138,15 @@ fn said(message: &KernelMessage) -> String {
 /// Whether what it is about does not come back by itself.
 fn is_fatal(message: &KernelMessage) -> bool {
     match message.kind() {
-        Kind::GpuXid => message.xid.is_none_or(|xid| FATAL_XIDS.contains(&xid)),
+        Kind::GpuXid => message.xid.is_none_or(|xid| matches!(xid::ends(xid), Ends::Gpu | Ends::Victim)),
         Kind::OutOfMemory | Kind::MachineCheck => true,
         _ => false,
     }
+}
+
+/// Whether it ends one process, and the host goes on: another job's is nothing to this one.
+fn is_of_process(message: &KernelMessage) -> bool {
+    message.kind() == Kind::OutOfMemory || message.xid.is_some_and(|xid| xid::ends(xid) == Ends::Victim)
 }
 
 fn cause(kind: Kind) -> &'static str {
@@ -160,7 +165,16 @@ fn cause(kind: Kind) -> &'static str {
 
 fn advice(message: &KernelMessage) -> &'static str {
     match message.kind() {
-        Kind::GpuXid => "Drain the host and reset or replace the GPU as NVIDIA's Xid table says.",
+        Kind::GpuXid => match message.xid.map_or(Ends::Gpu, xid::ends) {
+            Ends::Gpu => "Drain the host and reset or replace the GPU as NVIDIA's Xid table says.",
+            Ends::Victim => "Restart the job; the GPU goes on, and wants a reset when it is free.",
+            Ends::Nothing => "Reset the GPU when it is free; nothing is lost until then.",
+            Ends::Program => {
+                "See the program first: most often it is its own mistake. If another program meets it on the same GPU, \
+                 drain the host."
+            }
+            Ends::Unknown => "See NVIDIA's Xid table for what to do with the GPU.",
+        },
         Kind::Link => "See the cable, the module and the switch port of this link.",
         Kind::Pcie => "See the slot and the riser of this device; drain the host if errors go on.",
         Kind::OutOfMemory => {
@@ -173,9 +187,6 @@ fn advice(message: &KernelMessage) -> &'static str {
     }
 }
 
-/// Xids after which the GPU or the process does not go on. Source: NVIDIA, "XID Errors": 48 double-bit ECC, 63/64 row
-/// remapping, 74 NVLink, 79 off the bus, 94/95 uncontained ECC, 109 context switch timeout, 119/120 GSP, 140 ECC.
-const FATAL_XIDS: [u32; 11] = [48, 63, 64, 74, 79, 94, 95, 109, 119, 120, 140];
 /// Messages that are shown.
 const LINES: usize = 8;
 /// How long before a death a message may explain it, and how long after: logs are written late.

@@ -13,10 +13,11 @@ use super::sight::{Sight, is_over, lives};
 use super::sinks::Group;
 use super::verdict::{Ask, Question, Verdict};
 use super::{
-    Settings, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
+    Settings, crash, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
     standing, teardown, transfer, words,
 };
 use crate::api::{FindingKind, Severity};
+use crate::diagnose::order::order_of;
 
 /// The judge of one job: what it has to remember from look to look. Drop it with the job.
 #[derive(Debug, Default)]
@@ -71,6 +72,7 @@ impl Judge {
             mismatch::judge(&mut case, communicator);
         }
         dead::judge(&mut case, &sorted.groups);
+        crash::judge(&mut case);
         // The surest first, for there may be more than are told.
         let mut groups: Vec<&Group> = sorted.groups.iter().collect();
         groups.sort_by_key(|group| group.manner);
@@ -225,7 +227,8 @@ fn is_peace(sight: &Sight<'_, '_>) -> bool {
 /// Puts the worst first, cuts, and joins consequences to what they follow from.
 fn order(mut found: Vec<Found>, verdict: &mut Verdict) -> Vec<Found> {
     found.sort_by(|one, other| {
-        let key = |found: &Found| (std::cmp::Reverse(found.judgement.severity), rank(found.judgement.kind));
+        let key =
+            |found: &Found| (std::cmp::Reverse(found.judgement.severity), order_of(found.judgement.kind));
         key(one).cmp(&key(other)).then(other.judgement.victims.len().cmp(&one.judgement.victims.len()))
     });
     if found.len() > MAX_JUDGEMENTS {
@@ -260,28 +263,9 @@ fn follows(later: &Found, root: &Found) -> bool {
             other.culprits.binary_search(process).is_ok() || other.victims.binary_search(process).is_ok()
         });
     // A wait for the dead, an error that they leave, a host's ranks that are unheard.
-    let is_nearer = rank(other.kind) < rank(one.kind);
+    let is_nearer = order_of(other.kind) < order_of(one.kind);
     // A warning about who is already to blame for worse adds to that.
     is_after || all_explained && (is_nearer || other.severity > one.severity)
-}
-
-/// The nearer to a cause, the lower: kernel, death, other calls, circles, then who has not come, then what stands.
-fn rank(kind: FindingKind) -> u32 {
-    match kind {
-        FindingKind::KernelFault => 0,
-        FindingKind::RankDead => 1,
-        FindingKind::HostLost => 2,
-        FindingKind::CallMismatch => 3,
-        FindingKind::OrderDeadlock => 4,
-        FindingKind::P2pUnmatched => 5,
-        FindingKind::InitStuck => 6,
-        FindingKind::RankMissing => 7,
-        FindingKind::TransferStalled => 8,
-        FindingKind::DeviceStalled => 9,
-        FindingKind::AsyncError => 10,
-        FindingKind::TeardownStuck => 11,
-        _ => 12,
-    }
 }
 
 /// Judgements of one job that are told; more tell nobody anything.

@@ -8,6 +8,7 @@ mod absent;
 mod building;
 mod case;
 mod comers;
+mod crash;
 mod dead;
 mod deadlock;
 mod device;

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::keys::{Key, explained_by, explains, order_of};
+use super::keys::{Key, explained_by, explains};
 use crate::api::{Finding, Severity};
 use crate::clock::Timestamp;
+use crate::diagnose::order::order_of;
 
 /// Findings with one cause, the root first.
 #[derive(Debug)]

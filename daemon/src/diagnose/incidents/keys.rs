@@ -19,8 +19,6 @@ pub(super) enum Key<'f> {
     Rank(&'f str, u32),
     /// The end of some process of a job.
     DeathIn(&'f str),
-    /// Somebody in a job who is gone, or does not come.
-    LostIn(&'f str),
     /// A communicator in which somebody is waited for.
     StuckIn(&'f str),
     /// A host that found fewer channels, in one communicator.
@@ -31,25 +29,6 @@ pub(super) enum Key<'f> {
     Group(&'f str),
     /// Findings of one kind that belong together: kind, job and host.
     Alike(Kind, &'f str, &'f str),
-}
-
-/// Findings that explain come before those that are explained.
-pub(super) fn order_of(kind: Kind) -> u8 {
-    match kind {
-        Kind::KernelFault => 0,
-        Kind::HostLost => 1,
-        Kind::NicDegraded | Kind::GpuMissing => 2,
-        Kind::RankDead | Kind::SumServerLost => 3,
-        Kind::CallMismatch => 4,
-        Kind::OrderDeadlock => 5,
-        Kind::RankMissing => 6,
-        Kind::P2pUnmatched | Kind::InitStuck => 7,
-        Kind::TransferStalled | Kind::DeviceStalled | Kind::SumRoundStuck | Kind::SumFingerprintMismatch => 8,
-        Kind::AsyncError | Kind::TeardownStuck => 9,
-        Kind::Waiting => 10,
-        Kind::ChannelShortfall => 11,
-        _ => 12,
-    }
 }
 
 /// What the finding explains.
@@ -120,9 +99,6 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
             if follows(kind) {
                 keys.extend([Key::StuckIn(comm), Key::DeathIn(job)]);
             }
-            if kind == Kind::AsyncError && finding.cause == "remote_error" {
-                keys.push(Key::LostIn(job));
-            }
             if kind == Kind::DeviceStalled {
                 keys.push(Key::Kernel(host));
             }
@@ -135,8 +111,11 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
 
 /// Whether findings of this kind are about processes.
 fn accuses(kind: Kind) -> bool {
-    (3..=10).contains(&order_of(kind))
-        && !matches!(kind, Kind::SumServerLost | Kind::SumRoundStuck | Kind::SumFingerprintMismatch)
+    let is_of_one = matches!(
+        kind,
+        Kind::RankDead | Kind::CallMismatch | Kind::OrderDeadlock | Kind::P2pUnmatched | Kind::RankMissing
+    );
+    is_of_one || follows(kind)
 }
 
 /// Whether findings of this kind are what others see of something that is worse.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::group::{Group, began};
 use crate::api::{Culprit, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
 use crate::clock::Timestamp;
-use crate::words::capital;
+use crate::words::{capital, duration};
 
 /// An incident that goes on, and what of it is not to be shown.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ impl Place {
             first_seen,
             last_seen: now,
             resolved_at: None,
+            times_back: 0,
             findings: vec![root.id.clone()],
             timeline: Vec::new(),
             acknowledged: None,
@@ -65,10 +66,18 @@ impl Place {
 
     /// One that was over and is not.
     pub(super) fn back(mut incident: Incident, now: Timestamp) -> Self {
+        let after = incident.resolved_at.map(|at| duration(now.since(at))).unwrap_or_default();
         incident.state = FindingState::Firing;
         incident.resolved_at = None;
+        incident.times_back = incident.times_back.saturating_add(1);
+        let text = match incident.times_back {
+            1 => format!("{BACK} after {after}."),
+            n => format!("{BACK} {n} times, now after {after}."),
+        };
+        // What flaps is one entry.
+        incident.timeline.retain(|event| event.text != OVER && !event.text.starts_with(BACK));
         let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now, is_news: true };
-        place.note(now, "It is back.".to_owned());
+        place.note(now, text);
         place
     }
 
@@ -120,7 +129,7 @@ impl Place {
     pub(super) fn end(mut self, heir: Option<&str>, now: Timestamp) -> Incident {
         match heir {
             Some(heir) => self.note(now, format!("It is the same as incident {heir}, and goes on there.")),
-            None => self.note(now, "It is over.".to_owned()),
+            None => self.note(now, OVER.to_owned()),
         }
         self.incident.state = FindingState::Resolved;
         self.incident.resolved_at = Some(now);
@@ -143,7 +152,9 @@ impl Place {
 
     fn take_root(&mut self, root: &Finding, now: Timestamp) {
         if self.incident.findings.first() != Some(&root.id) {
-            self.note(now, format!("The cause, as is known now: {}", root.message));
+            if !is_about_same(&self.incident, root) {
+                self.note(now, format!("The cause, as is known now: {}", root.message));
+            }
             self.incident.findings.retain(|id| *id != root.id);
             self.incident.findings.insert(0, root.id.clone());
         }
@@ -177,6 +188,15 @@ impl Place {
         }
         self.firing = Some(fires);
     }
+}
+
+/// Whether an incident says of a process what this finding says of it.
+pub(super) fn is_about_same(incident: &Incident, root: &Finding) -> bool {
+    let accused = |culprit: &Culprit| {
+        culprit.pid.is_some()
+            && root.accused.iter().any(|one| one.pid == culprit.pid && one.host == culprit.host)
+    };
+    incident.finding == root.finding && incident.job == root.job && incident.culprits.iter().any(accused)
 }
 
 /// When a finding was found. One of a wait says of itself when the wait began.
@@ -241,8 +261,10 @@ fn job<'f>(group: &Group<'f>) -> &'f str {
 pub const MAX_MEMBERS: usize = 256;
 /// What was seen when somebody looked.
 const LOOKED: &str = "Looked: ";
-/// How soon after its end an incident that comes again is the same one.
-pub(super) const BACK_WITHIN: Duration = Duration::from_secs(300);
+/// How soon after its end an incident that comes again is the same one: whoever looks after it still knows it.
+pub const BACK_WITHIN: Duration = Duration::from_secs(600);
+const OVER: &str = "It is over.";
+const BACK: &str = "It came back";
 /// A beginning that is that much older than the finding is worth a line.
 const WORTH_SAYING: Duration = Duration::from_secs(1);
 /// Details of the root that are told in the timeline.

@@ -10,15 +10,15 @@ mod people;
 #[cfg(test)]
 mod tests;
 
-pub use life::MAX_MEMBERS;
+pub use life::{BACK_WITHIN, MAX_MEMBERS};
 pub use people::SpeakError;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use self::group::Group;
-use self::life::Place;
+use self::life::{Place, is_about_same};
 use super::ledger::LAST_SEEN_STEP;
-use crate::api::{Culprit, Finding, FindingState, Incident};
+use crate::api::{Finding, FindingState, Incident};
 use crate::clock::Timestamp;
 
 /// Incidents that are open at a time. Beyond this one more tells nobody anything.
@@ -168,10 +168,11 @@ impl Incidents {
             return None;
         }
         let root = &group.root().id;
-        let back = self.over.values().filter(|incident| incident.findings.first() == Some(root));
-        let back = back
-            .max_by_key(|incident| incident.resolved_at)
-            .filter(|incident| incident.resolved_at.is_some_and(|at| now.since(at) <= life::BACK_WITHIN));
+        let back = self.over.values().filter(|incident| {
+            incident.resolved_at.is_some_and(|at| now.since(at) <= BACK_WITHIN)
+                && (incident.findings.first() == Some(root) || is_about_same(incident, group.root()))
+        });
+        let back = back.max_by_key(|incident| (incident.resolved_at, &incident.id));
         let place = match back.map(|incident| incident.id.clone()).and_then(|id| self.take_over(&id)) {
             Some(incident) => Place::back(incident, now),
             None => Place::new(self.free_id(root), group, now),
@@ -223,13 +224,4 @@ impl Incidents {
         self.by_end.remove(&(incident.resolved_at.unwrap_or_default(), id.to_owned()));
         Some(incident)
     }
-}
-
-/// Whether an incident says of a process what this finding says of it.
-fn is_about_same(incident: &Incident, root: &Finding) -> bool {
-    let accused = |culprit: &Culprit| {
-        culprit.pid.is_some()
-            && root.accused.iter().any(|one| one.pid == culprit.pid && one.host == culprit.host)
-    };
-    incident.finding == root.finding && incident.job == root.job && incident.culprits.iter().any(accused)
 }

@@ -191,6 +191,25 @@ fn what_comes_back_soon_is_the_same_and_what_comes_later_is_another() {
 }
 
 #[test]
+fn a_rank_that_is_stopped_again_and_again_is_one_incident() {
+    let mut world = World::default();
+    for n in 0..14 {
+        // Each time in another call, so it is another finding.
+        let stopped = accuses(&format!("call-{n}"), Kind::RankMissing, "c1", ("b", 7, 5), 100 * n);
+        world.fire(&[Finding { message: "Rank 5 is stopped".into(), ..stopped }], 100 * n + 1);
+        world.fire(&[], 100 * n + 40);
+    }
+    let all: Vec<&Incident> = world.incidents.all().collect();
+    let [one] = all.as_slice() else { panic!("{all:#?}") };
+    assert_eq!((one.id.as_str(), one.times_back, one.first_seen), ("call-0", 13, at(0)));
+    let told: Vec<&str> = one.timeline.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(told, ["Found: Rank 5 is stopped", "It came back 13 times, now after 61 s.", "It is over."]);
+    // Another rank's is another.
+    world.fire(&[accuses("other", Kind::RankMissing, "c1", ("b", 8, 6), 1400)], 1400);
+    assert_eq!(world.incidents.open().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["other"]);
+}
+
+#[test]
 fn two_that_turn_out_to_be_one_go_on_as_one() {
     let mut world = World::default();
     let one = accuses("x", Kind::RankMissing, "c1", ("a", 1, 0), 1);

@@ -162,8 +162,9 @@ pub(super) fn wanted(verdict: &Verdict, taken: &Taken<'_>) -> (Vec<Wanted>, bool
 
 /// The judge's words as a sentence. A name stays as it is written.
 fn sentence(words: &str) -> String {
-    let begins_with_a_name =
-        !["rank ", "ranks ", "all ", "nothing ", "no file "].iter().any(|word| words.starts_with(word));
+    let begins_with_a_name = !["rank ", "ranks ", "one of ", "all ", "nothing ", "no file "]
+        .iter()
+        .any(|word| words.starts_with(word));
     if begins_with_a_name { words.to_owned() } else { capital(words) }
 }
 
@@ -175,5 +176,5 @@ const HOSTS_NAMED: usize = 16;
 const ASKS_MAX: usize = 256;
 /// What an operator shall know of the level.
 const RAISED_TITLE: &str = "Level";
-const RAISED: &str = "while this goes on ringscope asks the job's collectors for each network step (level steps), to see \
-                      where it ends; then it falls back to what it was";
+const RAISED: &str = "while this goes on ringscope asks the job's collectors for each network step (level steps) unless \
+                      somebody has set their level, to see where it ends; then it falls back to what it was";

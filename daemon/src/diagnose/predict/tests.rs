@@ -1,6 +1,6 @@
 use super::oracle::{Job, final_channels};
 use super::*;
-use crate::diagnose::channels::causes;
+use crate::diagnose::causes::causes;
 use crate::model::Name;
 
 /// An ordinary job: version, inits and nothing else of note.

@@ -38,7 +38,10 @@ fn green_needs_evidence() {
         evidence
     };
     check(&calls(|calls| *calls = Calls::default()), Condition::Healthy, "nothing was asked");
-    check(&calls(|calls| calls.completed_ago = Some(s(7200))), Condition::Healthy, "no call is open");
+    let idle = "it completed 9 calls, and none was asked for since 2 h 00 min";
+    check(&calls(|calls| calls.completed_ago = Some(s(7200))), Condition::Healthy, idle);
+    let uncounted = |calls: &mut Calls| (calls.completed, calls.completed_ago) = (8, Some(s(7200)));
+    check(&calls(uncounted), Condition::Healthy, "no call is open; its last one completed 2 h 00 min ago");
     check(&calls(|calls| calls.completion_known = false), Condition::Unknown, "profiler interface");
     let never = |calls: &mut Calls| {
         (calls.completed, calls.completed_ago, calls.open_for) = (0, None, Some(Duration::from_secs(3)));

@@ -73,7 +73,7 @@ fn app(guard: Guard) -> App {
     let keeping = KeeperConfig { url: "none".parse().unwrap(), keep: Keep { samples: kept, all: kept } };
     let keeper =
         Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &TaskTracker::new(), stop.clone());
-    let metrics = Metrics::new(Arc::clone(&hub), keeper.clone(), Arc::clone(&own), 10).unwrap();
+    let metrics = Metrics::new(Arc::clone(&hub), || true, Arc::clone(&own), 10).unwrap();
     App {
         ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
         hub,

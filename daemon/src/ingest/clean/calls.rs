@@ -1,7 +1,9 @@
 //! What is said of calls, of processes that were looked at and by kernels: programs and machines choose these texts, and
-//! people read them in terminals, so they have no control characters either.
+//! people read them in terminals, so each is one line without what nobody sees.
 
 use ringscope_wire::batch::{Batch, KernelMessage, Look, Process};
+
+use super::line;
 
 /// Shortens and cleans these texts.
 pub(super) fn clean(batch: &mut Batch) {
@@ -47,14 +49,6 @@ fn look(told: &mut Look) {
 fn message(told: &mut KernelMessage) {
     let texts = [&mut told.boot_id, &mut told.text, &mut told.meaning, &mut told.pci, &mut told.nic];
     texts.into_iter().for_each(line);
-}
-
-/// One line that every database and every terminal takes.
-fn line(text: &mut String) {
-    if text.chars().any(char::is_control) {
-        *text = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    }
-    super::text(text);
 }
 
 #[cfg(test)]

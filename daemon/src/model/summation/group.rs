@@ -8,7 +8,7 @@ use super::super::{Model, Process};
 use super::arrivals::{Arrived, Lateness, Marks};
 use super::member::{Member, Place, is_end};
 use super::outcome::Rounds;
-use super::{GroupId, Service, Wait, waits};
+use super::{GroupId, Service};
 use crate::api::{SummationGroupState, SummationRole as Role};
 use crate::clock::Timestamp;
 
@@ -181,12 +181,6 @@ impl Group {
     #[must_use]
     pub fn lateness_ever(&self, now: Timestamp) -> Lateness {
         Lateness::of(&self.arrived(), now.since(self.started()))
-    }
-
-    /// Rounds that are not over, the longest first, at most [`super::super::limits::MAX_WAITS`].
-    #[must_use]
-    pub fn waits<'a>(&'a self, model: &'a Model, now: Timestamp) -> Vec<Wait<'a>> {
-        waits::of(self, model, now)
     }
 
     /// The newest results.

@@ -26,15 +26,18 @@ pub struct Wait<'a> {
     pub age_told: Duration,
 }
 
-/// The longest first.
-pub(super) fn of<'a>(group: &'a Group, model: &'a Model, now: Timestamp) -> Vec<Wait<'a>> {
-    let owners = group.services().filter_map(|service| Some((service.index, service.owner?)));
-    let owners = owners.filter(|(_, owner)| end(owner, model).is_none());
-    let mut waits: Vec<Wait<'_>> =
-        owners.flat_map(|(index, owner)| waits_of(index, owner, model, now)).collect();
-    waits.sort_by_key(|wait| (Reverse(wait.age), wait.service, wait.key));
-    waits.truncate(MAX_WAITS);
-    waits
+impl Group {
+    /// Rounds that are not over, the longest first, at most [`MAX_WAITS`].
+    #[must_use]
+    pub fn waits<'a>(&'a self, model: &'a Model, now: Timestamp) -> Vec<Wait<'a>> {
+        let owners = self.services().filter_map(|service| Some((service.index, service.owner?)));
+        let owners = owners.filter(|(_, owner)| end(owner, model).is_none());
+        let mut waits: Vec<Wait<'_>> =
+            owners.flat_map(|(index, owner)| waits_of(index, owner, model, now)).collect();
+        waits.sort_by_key(|wait| (Reverse(wait.age), wait.service, wait.key));
+        waits.truncate(MAX_WAITS);
+        waits
+    }
 }
 
 fn waits_of<'a>(

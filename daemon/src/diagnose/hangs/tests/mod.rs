@@ -3,6 +3,7 @@
 mod born;
 mod build;
 mod comes_not;
+mod crash;
 mod dead;
 mod ends;
 mod files;
