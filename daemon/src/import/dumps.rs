@@ -19,9 +19,13 @@ use crate::model::Fnv;
 /// Puts what the dumps say into the draft. After the logs: those know hosts by name.
 pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
     inspector(gathered, draft);
-    for (file, at, dump) in &gathered.ras {
+    for (index, (_, _, dump)) in gathered.ras.iter().enumerate() {
         for communicator in &dump.communicators {
-            ras(gathered, draft, (file, *at, &dump.nccl_version), communicator);
+            ras(gathered, draft, index, communicator);
+        }
+        // Who answers for one communicator is there, whatever is said of it in another.
+        for communicator in &dump.communicators {
+            missing(gathered, draft, index, communicator);
         }
     }
     flight(gathered, draft);
@@ -59,15 +63,12 @@ fn inspector(gathered: &Gathered, draft: &mut Draft) {
     }
 }
 
-/// One communicator of one answer: of which file, from when, and of which version of the library.
-fn ras(
-    gathered: &Gathered,
-    draft: &mut Draft,
-    (file, at, version): (&str, Timestamp, &str),
-    communicator: &RasCommunicator,
-) {
+/// One communicator of the `index`th answer; the older ones come first.
+fn ras(gathered: &Gathered, draft: &mut Draft, index: usize, communicator: &RasCommunicator) {
     let Some(comm_hash) = inspector::hash(&communicator.hash) else { return };
-    let told = Counts::of(&gathered.ras, communicator);
+    let Some((file, at, dump)) = gathered.ras.get(index) else { return };
+    let (at, version) = (*at, dump.nccl_version.as_str());
+    let told = Counts::of(&gathered.ras, index, communicator);
     let has_errors = communicator.ranks.iter().any(|rank| rank.status.async_error != 0);
     let matters = told.wait.is_some() || has_errors || !communicator.missing_ranks.is_empty();
     let mut said = (matters && told.is_newest).then(|| in_words(communicator));
@@ -75,6 +76,7 @@ fn ras(
         let who = Who { host: &rank.host, pid: rank.pid, rank: rank.rank };
         let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
         ras_rank(&mut part, rank, at, version);
+        part.told_by_peers("");
         if !told.is_newest {
             continue;
         }
@@ -86,10 +88,17 @@ fn ras(
             part.proof(file, 0, said);
         }
     }
+}
+
+/// Those of whom the others say that they are missing.
+fn missing(gathered: &Gathered, draft: &mut Draft, index: usize, communicator: &RasCommunicator) {
+    let Some(comm_hash) = inspector::hash(&communicator.hash) else { return };
+    let Some((file, at, _)) = gathered.ras.get(index) else { return };
+    let mut said = communicator.ranks.is_empty().then(|| in_words(communicator));
     for missing in &communicator.missing_ranks {
         let who = Who { host: &missing.host, pid: missing.pid, rank: missing.rank };
-        let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
-        part.told_until(at);
+        let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, *at, who)) else { continue };
+        part.told_until(*at);
         part.told_by_peers(why_missing(missing));
         if let Some(said) = said.take() {
             part.proof(file, 0, said);
@@ -139,6 +148,9 @@ fn ras_rank(part: &mut Part<'_>, rank: &RasRank, at: Timestamp, version: &str) {
         known.ended_at_ns = Some(at.0);
         known.error = known.error.or(Some(code));
         "its init".clone_into(&mut known.error_function);
+    } else if known.state == i32::from(CommunicatorState::Forming) {
+        known.state = CommunicatorState::Active.into();
+        known.ended_at_ns = None;
     }
     part.told_until(at);
     part.library_version(version);

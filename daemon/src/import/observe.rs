@@ -103,11 +103,12 @@ fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>) -> Vec<Proof
 /// Ranks that have issued fewer collectives than others, by so little that it may have been called while RAS asked.
 fn counts(gathered: &Gathered) -> Vec<Observation> {
     let mut found = Vec::new();
-    for (file, _, dump) in &gathered.ras {
+    for (index, (file, _, dump)) in gathered.ras.iter().enumerate() {
         for communicator in &dump.communicators {
-            // What is sure is judged.
-            let is_sure = Counts::of(&gathered.ras, communicator).wait.is_some();
-            let Some(message) = counts_differ(communicator).filter(|_| !is_sure) else { continue };
+            let told = Counts::of(&gathered.ras, index, communicator);
+            // What is sure is judged, and what is old may have passed.
+            let is_open = told.is_newest && told.wait.is_none();
+            let Some(message) = counts_differ(communicator).filter(|_| is_open) else { continue };
             let text = format!(
                 "communicator {}: {} ranks, {} missing",
                 communicator.hash,

@@ -10,6 +10,10 @@ use serde::Deserialize;
 pub(super) struct Dump {
     #[serde(default)]
     pub(super) nccl_version: String,
+    /// When it was asked, `2026-01-31 12:00:00` by the clock and in the time zone of the host: tells which answer is
+    /// the older one, also of files that were copied.
+    #[serde(default)]
+    pub(super) timestamp: String,
     pub(super) communicators: Vec<RasCommunicator>,
 }
 

@@ -26,6 +26,8 @@ impl Gathered {
     pub fn judge(mut self, job: &str, agent_id: &str, now: Timestamp) -> (Import, Vec<Batch>) {
         let mut dumps: Vec<_> = self.flight.iter_mut().map(|(_, _, dump)| dump).collect();
         gloo::settle(&mut dumps);
+        self.ras
+            .sort_by(|(_, at, one), (_, later, other)| (&one.timestamp, at).cmp(&(&other.timestamp, later)));
         let observations = observe::observe(&self);
         let mut draft = Draft::default();
         logs::draft(&self, &mut draft);

@@ -45,7 +45,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     }
     match group.manner {
         Manner::Dead => {}
-        Manner::Stopped | Manner::Left => {
+        Manner::Stopped | Manner::Left | Manner::Missing => {
             judgement.severity = Severity::Critical;
             case.tell(judgement, true).number = number;
         }
@@ -70,6 +70,7 @@ fn key(place: Place, group: &Group) -> String {
         Manner::Dead => "dead",
         Manner::Stopped => "stopped",
         Manner::Left => "left",
+        Manner::Missing => "missing",
         Manner::Elsewhere => "elsewhere",
         Manner::Blind(_) => "blind",
         Manner::Unseen => "unseen",
@@ -193,6 +194,7 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
              batches than the others have. Only a restart frees the others."
                 .to_owned()
         }
+        (Manner::Missing, _) => files::see_missing(host),
         (Manner::Blind(_), "never_called") => {
             format!(
                 "On {host}: `py-spy dump --pid {0}` says what it does, `ringscope doctor --pid {0}` whether its calls can be seen.",

@@ -18,6 +18,8 @@ pub(super) enum Manner {
     Stopped,
     /// It has left the communicator, or is leaving it.
     Left,
+    /// It says nothing, and its peers say that it is missing: known from files.
+    Missing,
     /// It runs, and does something else.
     Elsewhere,
     /// Nobody can say: it is not heard, not watched, calls were lost, or its files end too early ([`EARLIER`]).
@@ -115,6 +117,7 @@ fn manner(case: &Case<'_, '_, '_>, process: u32) -> Manner {
         Life::Killed | Life::Exited => Manner::Dead,
         _ if case.sight.blind(it) == Some(Blind::Unheard) => Manner::Blind(0),
         _ if words::stopped(it).is_some() => Manner::Stopped,
+        Life::Imported if !it.told_by_peers.is_empty() => Manner::Missing,
         _ => match case.sight.blind(it) {
             None => Manner::Elsewhere,
             Some(Blind::NotWatched) => Manner::Blind(1),
