@@ -21,6 +21,7 @@ mod judge;
 mod ledger;
 mod news;
 pub mod nodes;
+mod past;
 pub mod predict;
 mod scope;
 pub mod standing;
@@ -341,6 +342,8 @@ impl Diagnosis {
             true => Vec::new(),
             false => judge::judge(&known.channels, previous, is_settled, &hosts),
         };
+        let past = known.channels.past;
+        let judgements = judgements.into_iter().map(|judgement| judgement.of_past(past)).collect();
         self.ledger.settle(&Scope::Communicator(id), &known.channels.job, judgements, now)
     }
 }

@@ -34,7 +34,8 @@ pub(super) enum Key<'f> {
 }
 
 /// Findings that explain come before those that are explained.
-pub(super) fn order_of(kind: Kind) -> u8 {
+#[must_use]
+pub fn order_of(kind: Kind) -> u8 {
     match kind {
         Kind::KernelFault => 0,
         Kind::HostLost => 1,
