@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::clock::Timestamp;
+
 /// One answer of RAS.
 #[derive(Debug, Deserialize)]
 pub(super) struct Dump {
@@ -15,6 +17,13 @@ pub(super) struct Dump {
     #[serde(default)]
     pub(super) timestamp: String,
     pub(super) communicators: Vec<RasCommunicator>,
+}
+
+impl Dump {
+    /// When it was asked, as if its host's clock were UTC.
+    pub(super) fn asked(&self) -> Option<Timestamp> {
+        format!("{}Z", self.timestamp.replacen(' ', "T", 1)).parse().ok()
+    }
 }
 
 /// One communicator.

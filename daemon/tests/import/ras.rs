@@ -29,6 +29,9 @@ fn who_is_missing_and_who_failed_is_judged() {
     );
     // What peers were told of one that is missing follows from that.
     let document = json(&[&dump], 2);
+    let kinds: Vec<&Value> =
+        document["findings"].as_array().unwrap().iter().map(|one| &one["finding"]).collect();
+    assert_eq!(kinds, ["rank_missing", "async_error"], "the cause comes first");
     let of = |kind: &str| {
         let findings = document["findings"].as_array().unwrap().iter();
         findings.clone().find(|one| one["finding"] == kind).unwrap().clone()

@@ -82,6 +82,9 @@ pub(super) fn sort(case: &Case<'_, '_, '_>, sinks: Vec<Sink>) -> Sorted {
             Some((process, _)) if manner == Manner::Elsewhere && ends_early(case, process, place) => {
                 Manner::Blind(EARLIER)
             }
+            Some((process, _)) if manner == Manner::Elsewhere && is_untold(case, process, place) => {
+                Manner::Blind(UNTOLD)
+            }
             _ => manner,
         };
         let group = groups.entry((place, manner)).or_insert_with(|| Group {
@@ -134,8 +137,20 @@ fn ends_early(case: &Case<'_, '_, '_>, process: u32, place: u32) -> bool {
         && first.is_some_and(|first| it.heard_at.since(first) < case.sight.settings.sure_after)
 }
 
+/// Whether files tell of a process and not of its calls there, as a log does.
+fn is_untold(case: &Case<'_, '_, '_>, process: u32, place: u32) -> bool {
+    let place = case.node(place).place;
+    let part = case.sight.parts(process).iter().find(|(of, _)| *of == place.communicator());
+    let member = part.map(|(of, at)| case.sight.member(*of, *at));
+    case.sight.process(process).life == Life::Imported
+        && place.number().is_some()
+        && member.is_some_and(|member| member.calls.is_none())
+}
+
 /// The files of a process end too early to tell whether it has come.
 pub(super) const EARLIER: u8 = 3;
+/// No file tells of the calls of a process.
+pub(super) const UNTOLD: u8 = 4;
 
 /// The process's rank in a communicator.
 pub(super) fn rank_in(case: &Case<'_, '_, '_>, process: u32, communicator: u32) -> Option<u32> {
