@@ -114,6 +114,20 @@ pub fn rate(bytes_per_s: f64) -> String {
     }
 }
 
+/// What stands for the host of a rank of which only a dump tells that does not name it.
+#[must_use]
+pub fn host_of_dump(global_rank: u32) -> String {
+    format!("rank {global_rank}{HOST_NOT_SAID}")
+}
+
+/// Whether it names a host.
+#[must_use]
+pub fn is_host(name: &str) -> bool {
+    !name.ends_with(HOST_NOT_SAID)
+}
+
+const HOST_NOT_SAID: &str = "'s dump, host not said";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -64,7 +64,11 @@ pub struct Finding {
     /// Lines of the library's logs, or files of the kernel, that prove it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
-    /// When it truly began, e.g. when the oldest open call was made; as the hosts' clocks say. Absent: when it was first seen.
+    /// It was found of files that were imported: it is the past, and nobody is told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
+    /// When it truly began, e.g. when the oldest open call was made; as the hosts' clocks say. Of files that do not say
+    /// it: when they end. Absent: when it was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub began_at: Option<Timestamp>,

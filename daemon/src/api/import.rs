@@ -18,7 +18,7 @@ pub struct Import {
     pub files: Vec<ImportedFile>,
     /// The communicators, largest first.
     pub communicators: Vec<ImportedCommunicator>,
-    /// What the rules of a live job conclude, worst first.
+    /// What the rules of a live job conclude: causes first, each with what follows from it.
     pub findings: Vec<ImportedFinding>,
     /// What the files say beside that, worst first: what the rules of a live job cannot take up.
     pub observations: Vec<Observation>,
@@ -108,7 +108,7 @@ pub struct ImportedCommunicator {
     /// As a live job's.
     #[serde(flatten)]
     pub communicator: CommunicatorDetail,
-    /// No file names it (NCCL before 2.16 prints no id, GRAPH lines alone neither): `comm_hash` is made up, to tell it
+    /// No file names it (NCCL before 2.16 prints no id, GRAPH lines alone and the Flight Recorder neither): `comm_hash` is made up, to tell it
     /// from others of this import.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hash_is_made_up: bool,

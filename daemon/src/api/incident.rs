@@ -46,6 +46,9 @@ pub struct Incident {
     pub culprits: Vec<Culprit>,
     /// Ranks that wait because of it.
     pub n_victims: u32,
+    /// It was found of files that were imported: it is the past, and nobody is told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
     /// When it truly began: the wait, the death, the first call that differs.
     #[schema(value_type = String, format = DateTime)]
     pub began_at: Timestamp,

@@ -9,6 +9,7 @@ use super::coverage::Coverage;
 use super::hops::{self, OddHost, Rails};
 use super::inputs;
 use super::nodes::{Node, Place, nodes};
+use super::past::Past;
 use super::predict::{self, Assumed, HOPPER_BW, Inputs, Prediction};
 use super::version::Version;
 use super::words;
@@ -47,6 +48,8 @@ pub struct Channels {
     pub coverage: Coverage,
     /// Agreed number. Absent: not every rank has said, or they disagree.
     pub final_channels: Option<u32>,
+    /// Known from files alone.
+    pub past: Option<Past>,
 }
 
 /// The channels of one rank.
@@ -240,6 +243,7 @@ impl Channels {
             judged,
             coverage: Coverage::of(communicator, model),
             final_channels,
+            past: Past::of(refs.values().map(|rank| rank.process)),
             ranks,
         }
     }

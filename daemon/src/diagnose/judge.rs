@@ -55,6 +55,8 @@ pub(super) struct Blame {
     pub details: Vec<Detail>,
     /// When it truly began.
     pub began_at: Option<Timestamp>,
+    /// Whether all of it is known from files.
+    pub imported: bool,
     /// The judgement that it follows from, as an index among those that are settled with it. Absent: it is a root.
     pub follows_from: Option<usize>,
 }

@@ -116,7 +116,10 @@ impl Ledger {
         let Some(firing) = self.firing.get_mut(scope) else { return Vec::new() };
         let mut news = Vec::new();
         for (id, told) in firing {
-            let Some(finding) = self.findings.get_mut(id) else { continue };
+            // Nothing is seen of the past any more.
+            let Some(finding) = self.findings.get_mut(id).filter(|finding| !finding.imported) else {
+                continue;
+            };
             finding.last_seen = finding.last_seen.max(now);
             if now.since(*told) >= LAST_SEEN_STEP {
                 *told = now;
@@ -262,6 +265,7 @@ impl Ledger {
             },
             // A wait that is told in part may turn out to be older, never younger.
             began_at: began.map(|began| began.min(first_seen)).or(judgement.blame.began_at),
+            imported: judgement.blame.imported,
             message: judgement.message,
             evidence: judgement.evidence,
             first_seen,

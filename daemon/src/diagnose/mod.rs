@@ -22,7 +22,8 @@ mod judge;
 mod ledger;
 mod news;
 pub mod nodes;
-mod order;
+pub mod order;
+mod past;
 pub mod predict;
 mod scope;
 pub mod standing;
@@ -343,6 +344,8 @@ impl Diagnosis {
             true => Vec::new(),
             false => judge::judge(&known.channels, previous, is_settled, &hosts),
         };
+        let past = known.channels.past;
+        let judgements = judgements.into_iter().map(|judgement| judgement.of_past(past)).collect();
         self.ledger.settle(&Scope::Communicator(id), &known.channels.job, judgements, now)
     }
 }

@@ -14,6 +14,7 @@ pub(super) fn is_news(before: &Finding, now: &Finding, told_lately: bool) -> boo
         || before.n_victims != now.n_victims
         || before.first_seen != now.first_seen
         || before.began_at != now.began_at
+        || before.imported != now.imported
         || before.evidence != now.evidence
         || differ(before, now, told_lately)
 }

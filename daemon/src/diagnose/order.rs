@@ -5,7 +5,7 @@ use crate::api::FindingKind as Kind;
 /// The nearer to a cause, the lower: what a machine does, who is gone, who called something else, who has not come, what
 /// stands, what others report of it.
 #[must_use]
-pub(super) fn order_of(kind: Kind) -> u8 {
+pub fn order_of(kind: Kind) -> u8 {
     match kind {
         Kind::KernelFault => 0,
         Kind::HostLost => 1,

@@ -74,6 +74,7 @@ pub(crate) fn incident(id: &str, host: &str, severity: Severity, sentence: &str)
         comm: String::new(),
         culprits: Vec::new(),
         n_victims: 0,
+        imported: false,
         began_at: Timestamp(NOW.0 - 840_000_000_000),
         first_seen: Timestamp(NOW.0 - 840_000_000_000),
         last_seen: NOW,

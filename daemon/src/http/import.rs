@@ -12,7 +12,7 @@ use super::App;
 use super::problem::ApiError;
 use super::query::Params;
 use crate::api::{Import, Problem, Verdict};
-use crate::clock;
+use crate::clock::{self, Timestamp};
 use crate::import::{Upload, Uploading};
 
 /// Reads one file (the body as it is: a log of NCCL, a dump; gzip and zstd are unpacked), shows it as a job, and answers
@@ -21,6 +21,8 @@ use crate::import::{Upload, Uploading};
     params(
         ("job" = Option<String>, Query, description = "Job under which it is known; the file's name if not given."),
         ("file" = Option<String>, Query, description = "The file's name, for the lines that prove something."),
+        ("written" = Option<String>, Query, description = "When the file was last written to, RFC 3339, as \
+            `date -u -r FILE +%FT%TZ` prints it. Not given: what the file itself tells."),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
@@ -38,12 +40,13 @@ pub(super) async fn import(
     params: Params,
     request: Request,
 ) -> Result<Json<Import>, ApiError> {
-    let params = params.allow(&["job", "file"])?;
+    let params = params.allow(&["job", "file", "written"])?;
     let file = params.owned("file").unwrap_or_else(|| "upload".to_owned());
     let job = params.owned("job").unwrap_or_else(|| file.clone());
+    let written = params.time("written")?.unwrap_or_default();
     let _permit = app.guard.upload()?;
     let (upload, uploading) = Upload::new();
-    let judging = tokio::task::spawn_blocking(move || judge(uploading, &file, &job));
+    let judging = tokio::task::spawn_blocking(move || judge(uploading, (&file, written), &job));
     send(request.into_body(), upload).await?;
     let (import, batches) = judging.await.map_err(|error| ApiError::internal(&error))?;
     let problem = import.files.iter().find_map(|file| file.problem.clone().or_else(|| file.seen.clone()));
@@ -58,7 +61,11 @@ pub(super) async fn import(
     Ok(Json(import))
 }
 
-fn judge(uploading: Uploading, file: &str, job: &str) -> (Import, Vec<ringscope_wire::batch::Batch>) {
+fn judge(
+    uploading: Uploading,
+    file: (&str, Timestamp),
+    job: &str,
+) -> (Import, Vec<ringscope_wire::batch::Batch>) {
     uploading.judge(file, job, &format!("import-{}", Uuid::new_v4()), clock::now())
 }
 

@@ -14,9 +14,9 @@ use crate::model::Fnv;
 /// What the answers of RAS say of one communicator together.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// No answer has more calls of it.
+    /// No later answer tells of it.
     pub(super) is_newest: bool,
-    /// All ranks give the same counts in two answers.
+    /// Its ranks give the same counts in two answers.
     pub(super) stands_still: bool,
     /// The call that not all have made, if that is sure.
     pub(super) wait: Option<Wait>,
@@ -35,22 +35,25 @@ pub(super) struct Wait {
 }
 
 impl Counts {
-    /// Of the communicator as `newest` has it, by all answers.
-    pub(super) fn of(answers: &[(String, Timestamp, Dump)], newest: &RasCommunicator) -> Self {
-        let calls = |of: &RasCommunicator| of.ranks.iter().map(total).fold(0, u64::saturating_add);
-        let others = answers.iter().flat_map(|(_, _, dump)| &dump.communicators);
-        let mut others = others.filter(|other| (&other.hash, other.size) == (&newest.hash, newest.size));
-        let is_newest = others.all(|other| calls(other) <= calls(newest));
-        let same = |other: &&RasCommunicator| {
-            (&other.hash, other.size) == (&newest.hash, newest.size) && counts(other) == counts(newest)
+    /// Of the communicator as the `index`th answer has it, by all answers, oldest first.
+    pub(super) fn of(
+        answers: &[(String, Timestamp, Dump)],
+        index: usize,
+        communicator: &RasCommunicator,
+    ) -> Self {
+        let is_it =
+            |other: &&RasCommunicator| (&other.hash, other.size) == (&communicator.hash, communicator.size);
+        let tells = |answer: &(String, Timestamp, Dump)| answer.2.communicators.iter().any(|one| is_it(&one));
+        let is_newest = !answers.iter().skip(index + 1).any(tells);
+        let told = counts(communicator);
+        // A rank that is missing by now says nothing of the others.
+        let same = |other: &RasCommunicator| {
+            let others = counts(other);
+            !told.is_empty() && told.iter().all(|(rank, counts)| others.get(rank) == Some(counts))
         };
-        let seen: Vec<Timestamp> = answers
-            .iter()
-            .filter(|(_, _, dump)| dump.communicators.iter().any(|other| same(&other)))
-            .map(|(_, at, _)| *at)
-            .collect();
-        let stands_still = seen.len() > 1;
-        Self { is_newest, stands_still, wait: wait(newest, &seen) }
+        let seen = answers.iter().filter(|(_, _, dump)| dump.communicators.iter().filter(is_it).any(same));
+        let seen: Vec<Timestamp> = seen.map(|(_, at, _)| *at).collect();
+        Self { is_newest, stands_still: seen.len() > 1, wait: wait(communicator, &seen) }
     }
 }
 

@@ -14,12 +14,16 @@ use crate::model::Fnv;
 /// Which process: its host, and what tells it from others there (its pid, or its rank where no pid is known).
 pub(super) type Place = (String, String);
 
+/// Who has which rank of which communicator (hash, ranks, rank).
+pub(super) type Homes = BTreeMap<(u64, u32, u32), Place>;
+
 /// The processes of an import.
 #[derive(Default)]
 pub(super) struct Draft {
+    /// When it is read: what has no other time gets this one.
+    now: Timestamp,
     processes: BTreeMap<Place, Drafted>,
-    /// Who has which rank of which communicator (hash, ranks, rank).
-    homes: BTreeMap<(u64, u32, u32), Place>,
+    homes: Homes,
     /// Hashes of communicators that no file names.
     made_up: BTreeSet<u64>,
 }
@@ -52,7 +56,7 @@ pub(super) struct Claim<'a> {
     pub(super) comm_hash: u64,
     pub(super) rank: u32,
     pub(super) n_ranks: u32,
-    /// When the file was written, or the first record in it.
+    /// When the file was written, or the first record in it. 0: not known.
     pub(super) at: Timestamp,
     /// Whether who has the same rank of the same communicator is the same process, whatever its host is called: RAS
     /// gives addresses, the Flight Recorder nothing.
@@ -66,6 +70,11 @@ pub(super) struct Part<'d> {
 }
 
 impl Draft {
+    /// Nobody yet.
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { now, ..Self::default() }
+    }
+
     /// The part that the claim speaks of, made if nobody spoke of it before. `None`: it names no rank.
     pub(super) fn part(&mut self, claim: &Claim<'_>) -> Option<Part<'_>> {
         let within = claim.pid.map_or_else(|| format!("rank-{}", claim.rank), |pid| pid.to_string());
@@ -77,14 +86,15 @@ impl Draft {
         if claim.n_ranks == 0 || claim.rank >= claim.n_ranks || claim.comm_hash == 0 {
             return None;
         }
+        let at = if claim.at == Timestamp(0) { self.now } else { claim.at };
         let own = (claim.host.to_owned(), within.to_owned());
         let home =
             self.homes.entry((claim.comm_hash, claim.n_ranks, claim.rank)).or_insert_with(|| own.clone());
         let place = if claim.by_rank { home.clone() } else { own };
         let process = self.processes.entry(place).or_default();
         process.pid = claim.pid.unwrap_or(process.pid);
-        if process.since == Timestamp(0) || claim.at < process.since {
-            process.since = claim.at;
+        if process.since == Timestamp(0) || at < process.since {
+            process.since = at;
         }
         let index = process.communicators.iter().position(|known| {
             known.comm_hash == claim.comm_hash && known.n_ranks == claim.n_ranks && known.rank == claim.rank
@@ -96,12 +106,34 @@ impl Draft {
                 rank: claim.rank,
                 n_ranks: claim.n_ranks,
                 state: CommunicatorState::Active.into(),
-                created_at_ns: claim.at.0,
+                created_at_ns: at.0,
                 ..Communicator::default()
             });
             process.communicators.len() - 1
         });
         Some(Part { process, index })
+    }
+
+    /// Who has which rank so far.
+    pub(super) fn homes(&self) -> &Homes {
+        &self.homes
+    }
+
+    /// Forgets how far the ranks of a communicator are, because another kind of file tells that better: two ways to count calls are not to be mixed.
+    pub(super) fn forget_calls(&mut self, comm_hash: u64) {
+        for process in self.processes.values_mut() {
+            let known = process.communicators.iter().find(|known| known.comm_hash == comm_hash);
+            let Some(local_id) = known.map(|known| known.local_id) else { continue };
+            process.sequences.remove(&local_id);
+            process.in_flight.retain(|open| open.local_id != local_id);
+        }
+    }
+
+    /// Forgets until when files tell of a process: another kind of file tells it better.
+    pub(super) fn forget_end(&mut self, place: &Place) {
+        if let Some(process) = self.processes.get_mut(place) {
+            process.told_until = None;
+        }
     }
 
     /// Notes that nothing but this import gives a communicator its hash.
@@ -198,9 +230,9 @@ impl Part<'_> {
         self.communicator().warnings.push(Evidence { fact, file: file.to_owned(), line, text });
     }
 
-    /// Until when a file tells of the process.
+    /// Until when a file tells of the process. 0: not known.
     pub(super) fn told_until(&mut self, at: Timestamp) {
-        self.process.told_until = self.process.told_until.max(Some(at));
+        self.process.told_until = self.process.told_until.max(Some(at).filter(|at| at.0 > 0));
     }
 
     /// What others say of the process because it did not speak itself.

@@ -6,22 +6,28 @@ use ringscope_wire::batch::{self, CommunicatorState, Completion, Operation, Oper
 
 use super::calls::{self, Calls};
 use super::counts::{self, Counts, Wait};
-use super::draft::{Claim, Draft, Part};
+use super::draft::{Claim, Draft, Part, Place};
 use super::flight::{Dump, Group};
 use super::gathered::Gathered;
 use super::inspector;
-use super::observe::ranks;
+use super::joined::{GroupKey, Joined};
+use super::named::ranks;
 use super::ras::{MissingRank, RasCommunicator, RasRank};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::NOT_TOLD;
 use crate::model::Fnv;
+use crate::words::host_of_dump;
 
 /// Puts what the dumps say into the draft. After the logs: those know hosts by name.
 pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {
     inspector(gathered, draft);
-    for (file, at, dump) in &gathered.ras {
+    for (index, (_, _, dump)) in gathered.ras.iter().enumerate() {
         for communicator in &dump.communicators {
-            ras(gathered, draft, (file, *at, &dump.nccl_version), communicator);
+            ras(gathered, draft, index, communicator);
+        }
+        // Who answers for one communicator is there, whatever is said of it in another.
+        for communicator in &dump.communicators {
+            missing(gathered, draft, index, communicator);
         }
     }
     flight(gathered, draft);
@@ -59,15 +65,12 @@ fn inspector(gathered: &Gathered, draft: &mut Draft) {
     }
 }
 
-/// One communicator of one answer: of which file, from when, and of which version of the library.
-fn ras(
-    gathered: &Gathered,
-    draft: &mut Draft,
-    (file, at, version): (&str, Timestamp, &str),
-    communicator: &RasCommunicator,
-) {
+/// One communicator of the `index`th answer; the older ones come first.
+fn ras(gathered: &Gathered, draft: &mut Draft, index: usize, communicator: &RasCommunicator) {
     let Some(comm_hash) = inspector::hash(&communicator.hash) else { return };
-    let told = Counts::of(&gathered.ras, communicator);
+    let Some((file, at, dump)) = gathered.ras.get(index) else { return };
+    let (at, version) = (*at, dump.nccl_version.as_str());
+    let told = Counts::of(&gathered.ras, index, communicator);
     let has_errors = communicator.ranks.iter().any(|rank| rank.status.async_error != 0);
     let matters = told.wait.is_some() || has_errors || !communicator.missing_ranks.is_empty();
     let mut said = (matters && told.is_newest).then(|| in_words(communicator));
@@ -75,6 +78,7 @@ fn ras(
         let who = Who { host: &rank.host, pid: rank.pid, rank: rank.rank };
         let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
         ras_rank(&mut part, rank, at, version);
+        part.told_by_peers("");
         if !told.is_newest {
             continue;
         }
@@ -86,10 +90,17 @@ fn ras(
             part.proof(file, 0, said);
         }
     }
+}
+
+/// Those of whom the others say that they are missing.
+fn missing(gathered: &Gathered, draft: &mut Draft, index: usize, communicator: &RasCommunicator) {
+    let Some(comm_hash) = inspector::hash(&communicator.hash) else { return };
+    let Some((file, at, _)) = gathered.ras.get(index) else { return };
+    let mut said = communicator.ranks.is_empty().then(|| in_words(communicator));
     for missing in &communicator.missing_ranks {
         let who = Who { host: &missing.host, pid: missing.pid, rank: missing.rank };
-        let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, at, who)) else { continue };
-        part.told_until(at);
+        let Some(mut part) = draft.part(&ras_claim(comm_hash, communicator.size, *at, who)) else { continue };
+        part.told_until(*at);
         part.told_by_peers(why_missing(missing));
         if let Some(said) = said.take() {
             part.proof(file, 0, said);
@@ -128,17 +139,20 @@ fn ras_rank(part: &mut Part<'_>, rank: &RasRank, at: Timestamp, version: &str) {
     known.error = code(rank.status.async_error).or(known.error);
     if rank.status.abort_flag {
         known.state = CommunicatorState::Aborted.into();
-        known.ended_at_ns = Some(at.0);
+        known.ended_at_ns = Some(at.0.max(known.created_at_ns));
     } else if rank.status.destroy_flag || rank.status.finalize_called {
         known.state = CommunicatorState::Destroyed.into();
-        known.ended_at_ns = Some(at.0);
+        known.ended_at_ns = Some(at.0.max(known.created_at_ns));
     } else if rank.status.init_state == IN_PROGRESS {
         known.state = CommunicatorState::Forming.into();
     } else if let Some(code) = code(rank.status.init_state) {
         known.state = CommunicatorState::Failed.into();
-        known.ended_at_ns = Some(at.0);
+        known.ended_at_ns = Some(at.0.max(known.created_at_ns));
         known.error = known.error.or(Some(code));
         "its init".clone_into(&mut known.error_function);
+    } else if known.state == i32::from(CommunicatorState::Forming) {
+        known.state = CommunicatorState::Active.into();
+        known.ended_at_ns = None;
     }
     part.told_until(at);
     part.library_version(version);
@@ -207,10 +221,21 @@ fn flight(gathered: &Gathered, draft: &mut Draft) {
             groups.entry((name, &group.ranks)).or_default().push(told);
         }
     }
-    for ((name, _), ranks) in groups {
+    let keys: Vec<GroupKey<'_>> = groups.keys().copied().collect();
+    let joined = Joined::of(&keys, draft.homes());
+    joined.hashes.values().for_each(|hash| draft.forget_calls(*hash));
+    let told = gathered.flight.iter().filter_map(|(_, _, dump)| joined.places.get(&dump.rank?));
+    told.for_each(|place| draft.forget_end(place));
+    for (key, ranks) in groups {
+        let comm_hash = joined.hashes.get(&key).copied().unwrap_or_else(|| {
+            let made_up = group_hash(key);
+            draft.made_up(made_up);
+            made_up
+        });
         let parting = calls::first_parting(ranks.iter().map(|told| &told.calls));
         for told in ranks {
-            flight_rank(draft, name, told, parting, due);
+            let place = joined.places.get(&told.global_rank);
+            flight_rank(draft, (key.0, comm_hash, place), told, parting, due);
         }
     }
 }
@@ -218,7 +243,7 @@ fn flight(gathered: &Gathered, draft: &mut Draft) {
 /// What one dump tells of one group.
 struct Told<'a> {
     file: &'a str,
-    /// When the file was written, or was sent.
+    /// When the file was written. 0: not known.
     at: Timestamp,
     dump: &'a Dump,
     group: &'a Group,
@@ -226,23 +251,31 @@ struct Told<'a> {
     calls: Calls,
 }
 
-fn flight_rank(draft: &mut Draft, name: &str, told: Told<'_>, parting: Option<u64>, due: Option<Timestamp>) {
+fn flight_rank(
+    draft: &mut Draft,
+    (name, comm_hash, place): (&str, u64, Option<&Place>),
+    told: Told<'_>,
+    parting: Option<u64>,
+    due: Option<Timestamp>,
+) {
     let Told { file, at, dump, group, global_rank, calls } = told;
     // Of a group whose entries were all dropped a rank tells nothing, so nobody may think that it did nothing.
     let Some(next) = calls.next else { return };
     let Some(rank) = group.ranks.iter().position(|rank| *rank == global_rank) else { return };
     let (Ok(rank), Ok(n_ranks)) = (u32::try_from(rank), u32::try_from(group.ranks.len())) else { return };
-    let host = dump.host.clone().unwrap_or_else(|| format!("rank-{global_rank}"));
+    let host = dump.host.clone().unwrap_or_else(|| host_of_dump(global_rank));
+    let own = (host, format!("rank-{global_rank}"));
+    let (host, within) = place.unwrap_or(&own);
     let claim = Claim {
-        host: &host,
+        host,
         pid: None,
-        comm_hash: group_hash(name, group),
+        comm_hash,
         rank,
         n_ranks,
         at: first_of(dump, name).unwrap_or(at),
         by_rank: false,
     };
-    let Some(mut part) = draft.part_at(&claim, &format!("rank-{global_rank}")) else { return };
+    let Some(mut part) = draft.part_at(&claim, within) else { return };
     part.global_rank(global_rank);
     let title = group_title(name, group);
     let known = part.communicator();
@@ -251,9 +284,12 @@ fn flight_rank(draft: &mut Draft, name: &str, told: Told<'_>, parting: Option<u6
     known.completion = Completion::Events.into();
     // Watchdogs write the dumps when the first of them has waited too long; what is older was written by hand, and a
     // file that is newer was copied.
-    if let Some(due) = due {
-        part.told_until(at.min(due).max(calls::newest(dump)));
-    }
+    let newest = calls::newest(dump);
+    part.told_until(match due {
+        Some(due) if at.0 > 0 => at.min(due).max(newest),
+        Some(due) => due.max(newest),
+        None => newest,
+    });
     part.calls(next, 0);
     if let Some(proof) = &calls.proof {
         part.proof(file, 0, format!("rank {rank}: {proof}"));
@@ -277,7 +313,7 @@ fn flight_rank(draft: &mut Draft, name: &str, told: Told<'_>, parting: Option<u6
 }
 
 /// A name by which an operator knows the group.
-pub(super) fn group_title(name: &str, group: &Group) -> String {
+fn group_title(name: &str, group: &Group) -> String {
     match group.description.as_str() {
         "" | "undefined" => name.to_owned(),
         description => format!("{name}:{description}"),
@@ -285,9 +321,9 @@ pub(super) fn group_title(name: &str, group: &Group) -> String {
 }
 
 /// All ranks of a group give the same name and the same ranks; the library's own hash is not in the dump.
-pub(super) fn group_hash(name: &str, group: &Group) -> u64 {
+fn group_hash((name, ranks): GroupKey<'_>) -> u64 {
     let hash = Fnv::new().text("flight recorder").text(name);
-    group.ranks.iter().fold(hash, |hash, rank| hash.number(u64::from(*rank))).finish().max(1)
+    ranks.iter().fold(hash, |hash, rank| hash.number(u64::from(*rank))).finish().max(1)
 }
 
 fn first_of(dump: &Dump, name: &str) -> Option<Timestamp> {

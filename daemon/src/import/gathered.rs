@@ -8,7 +8,7 @@ use crate::api::ImportedFile;
 use crate::clock::Timestamp;
 use crate::nccl_log::NcclLog;
 
-/// The facts of all files of one import.
+/// The facts of all files of one import. A time of 0 is not known.
 #[derive(Default)]
 pub struct Gathered {
     pub(super) files: Vec<ImportedFile>,

@@ -108,7 +108,7 @@ fn fill(part: &mut Part<'_>, facts: &CommunicatorFacts, (file, at, log): (&str, 
     let is_open = matches!(state, CommunicatorState::Forming | CommunicatorState::Failed);
     let begun = facts.evidence.first().filter(|_| is_open).map(|line| (line.line, line.text.clone()));
     if state != CommunicatorState::Active {
-        known.ended_at_ns = Some(at.0);
+        known.ended_at_ns = Some(at.0.max(known.created_at_ns));
     }
     part.told_until(at);
     // What the library warned of says more than that the init has begun.

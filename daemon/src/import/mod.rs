@@ -4,7 +4,7 @@
 //! * `source`: files, folders, stdin, unpacked. `utf16`, `elements`: text that comes in another dress. `kind`: what a file is, by its content. `read`: a file into `gathered`, with a `report` of it.
 //! * `inspector`, `ras`, `flight` (with `pickle` and `gloo`), `xml`: the other formats, each into facts of its own.
 //! * `logs`, `dumps` (with `calls` and `counts`): the facts into `draft`, which joins them into processes as `batch.proto`
-//!   has them. Who waits for whom is then judged as of a live job.
+//!   has them, and `joined` those of which several kinds of file tell. Who waits for whom is then judged as of a live job.
 //! * `observe`: what the files say and that judge cannot take up. `unjudged`: what nobody can judge. `verdict`: model and
 //!   diagnosis of all as one document.
 //! * `show`: that document in the terminal. `command`: the command line. `deliver`: into a daemon. `upload`: a file
@@ -24,8 +24,10 @@ mod flight;
 mod gathered;
 mod gloo;
 mod inspector;
+mod joined;
 mod kind;
 mod logs;
+mod named;
 mod observe;
 mod pickle;
 mod ras;

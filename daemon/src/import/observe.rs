@@ -5,15 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::counts::Counts;
 use super::gathered::Gathered;
+use super::inspector;
+use super::named::{name_of, ranks};
 use super::ras::RasCommunicator;
-use crate::api::{Observation, Proof, Severity};
+use crate::api::{ImportedCommunicator, Observation, Proof, Severity};
 use crate::nccl_log::NcclLog;
 
 /// All of it, worst first.
-pub(super) fn observe(gathered: &Gathered) -> Vec<Observation> {
+pub(super) fn observe(gathered: &Gathered, known: &[ImportedCommunicator]) -> Vec<Observation> {
     let mut found: Vec<Observation> = Vec::new();
-    found.extend(incomplete(gathered));
-    found.extend(counts(gathered));
+    found.extend(incomplete(gathered, known));
+    found.extend(counts(gathered, known));
     found.extend(super::xml::observe(&gathered.xml));
     found.extend(warned(gathered));
     found.sort_by_key(|one| std::cmp::Reverse(one.severity));
@@ -22,7 +24,7 @@ pub(super) fn observe(gathered: &Gathered) -> Vec<Observation> {
 
 /// Inits without an end in logs of which lines are lost anyway, those of one communicator together. In a log that is whole
 /// they are judged, as those that failed are.
-fn incomplete(gathered: &Gathered) -> Vec<Observation> {
+fn incomplete(gathered: &Gathered, communicators: &[ImportedCommunicator]) -> Vec<Observation> {
     let mut inits: BTreeMap<(u64, u32), Incomplete> = BTreeMap::new();
     for (file, _, log) in gathered.logs.iter().filter(|(_, _, log)| log.counts().torn + log.counts().cut > 0)
     {
@@ -43,7 +45,10 @@ fn incomplete(gathered: &Gathered) -> Vec<Observation> {
         let members: Vec<u32> = init.ranks.into_iter().collect();
         let hosts: Vec<String> = init.hosts.into_iter().collect();
         let hosts = hosts.iter().take(HOSTS_NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let comm = if hash == 0 { String::new() } else { format!(" {hash:#x}") };
+        let comm = match hash {
+            0 => String::new(),
+            hash => format!(" {}", name_of(hash, n_ranks, communicators)),
+        };
         Observation {
             kind: "init_incomplete".to_owned(),
             severity: Severity::Info,
@@ -101,16 +106,18 @@ fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>) -> Vec<Proof
 }
 
 /// Ranks that have issued fewer collectives than others, by so little that it may have been called while RAS asked.
-fn counts(gathered: &Gathered) -> Vec<Observation> {
+fn counts(gathered: &Gathered, known: &[ImportedCommunicator]) -> Vec<Observation> {
     let mut found = Vec::new();
-    for (file, _, dump) in &gathered.ras {
+    for (index, (file, _, dump)) in gathered.ras.iter().enumerate() {
         for communicator in &dump.communicators {
-            // What is sure is judged.
-            let is_sure = Counts::of(&gathered.ras, communicator).wait.is_some();
-            let Some(message) = counts_differ(communicator).filter(|_| !is_sure) else { continue };
+            let told = Counts::of(&gathered.ras, index, communicator);
+            // What is sure is judged, and what is old may have passed.
+            let is_open = told.is_newest && told.wait.is_none();
+            let hash = inspector::hash(&communicator.hash).unwrap_or_default();
+            let name = name_of(hash, communicator.size, known);
+            let Some(message) = counts_differ(communicator, &name).filter(|_| is_open) else { continue };
             let text = format!(
-                "communicator {}: {} ranks, {} missing",
-                communicator.hash,
+                "communicator {name}: {} ranks, {} missing",
                 communicator.size,
                 communicator.missing_ranks.len()
             );
@@ -123,7 +130,7 @@ fn counts(gathered: &Gathered) -> Vec<Observation> {
 }
 
 /// All that are behind, not the few that are ahead.
-fn counts_differ(communicator: &RasCommunicator) -> Option<String> {
+fn counts_differ(communicator: &RasCommunicator, name: &str) -> Option<String> {
     let mut names: Vec<&String> =
         communicator.ranks.iter().flat_map(|rank| rank.collective_counts.keys()).collect();
     names.sort();
@@ -143,7 +150,7 @@ fn counts_differ(communicator: &RasCommunicator) -> Option<String> {
     }
     let hint =
         "One apart may be what was called while RAS asked: if another dump says the same, they are stuck";
-    (!each.is_empty()).then(|| format!("in communicator {} {}. {hint}", communicator.hash, each.join("; ")))
+    (!each.is_empty()).then(|| format!("in communicator {name} {}. {hint}", each.join("; ")))
 }
 
 /// Ranks by how often each has issued it.
@@ -164,21 +171,9 @@ fn times(n: u64) -> String {
     }
 }
 
-/// "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 24 more".
-pub(super) fn ranks(ranks: &[u32]) -> String {
-    let names: Vec<String> = ranks.iter().take(RANKS_NAMED).map(ToString::to_string).collect();
-    match (names.as_slice(), ranks.len().saturating_sub(RANKS_NAMED)) {
-        ([one], 0) => format!("rank {one}"),
-        ([first @ .., last], 0) => format!("ranks {} and {last}", first.join(", ")),
-        (names, more) => format!("ranks {} and {more} more", names.join(", ")),
-    }
-}
-
 /// Hosts of one observation that are named.
 const HOSTS_NAMED: usize = 4;
 /// Warnings of the library that are shown.
 const WARNINGS: usize = 4;
 /// Lines that prove one observation.
 const PROOFS: usize = 8;
-/// Ranks of a list that are written out.
-const RANKS_NAMED: usize = 8;

@@ -5,12 +5,25 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::clock::Timestamp;
+
 /// One answer of RAS.
 #[derive(Debug, Deserialize)]
 pub(super) struct Dump {
     #[serde(default)]
     pub(super) nccl_version: String,
+    /// When it was asked, `2026-01-31 12:00:00` by the clock and in the time zone of the host: tells which answer is
+    /// the older one, also of files that were copied.
+    #[serde(default)]
+    pub(super) timestamp: String,
     pub(super) communicators: Vec<RasCommunicator>,
+}
+
+impl Dump {
+    /// When it was asked, as if its host's clock were UTC.
+    pub(super) fn asked(&self) -> Option<Timestamp> {
+        format!("{}Z", self.timestamp.replacen(' ', "T", 1)).parse().ok()
+    }
 }
 
 /// One communicator.

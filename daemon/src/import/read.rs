@@ -17,7 +17,7 @@ use crate::nccl_log::NcclLog;
 use crate::nccl_xml::{Graphs, Topology};
 
 impl Gathered {
-    /// Reads one input that is called `name`, last written to at `at`; what became of it is among
+    /// Reads one input that is called `name`, last written to at `at` (0: not known); what became of it is among
     /// [`Gathered::files`].
     pub(super) fn read(
         &mut self,
@@ -64,6 +64,7 @@ impl Gathered {
                 let document = document(whole, report)?;
                 let dump: ras::Dump = serde_json::from_slice(&document)?;
                 report.records = dump.communicators.iter().map(|one| one.ranks.len() as u64).sum();
+                let at = if at.0 > 0 { at } else { dump.asked().unwrap_or_default() };
                 self.ras.push((report.file.clone(), at, dump));
                 Ok(())
             }

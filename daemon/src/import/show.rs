@@ -1,11 +1,13 @@
 //! The document of an import in the terminal: what is wrong first, with the lines that prove it, then the picture.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use self::communicators::name;
 use self::page::{Colour, Page};
 use self::words::{count, cut, few};
+use super::named::name;
 use crate::api::{Detail, FileKind, Import, ImportedFile, Proof, Severity, Verdict};
+use crate::words::is_host;
 
 mod communicators;
 mod page;
@@ -69,7 +71,8 @@ fn problems(import: &Import) -> Vec<Problem<'_>> {
             None => problems.push(one),
         }
     }
-    problems.sort_by_key(|one| std::cmp::Reverse(one.severity));
+    // Causes come first as they are; what is only information comes last.
+    problems.sort_by_key(|one| one.severity == Severity::Info);
     problems
 }
 
@@ -261,11 +264,14 @@ fn place(import: &Import, ids: &[&str]) -> String {
 }
 
 fn subject(import: &Import) -> String {
-    let mut hosts: Vec<&String> =
-        import.communicators.iter().flat_map(|one| &one.communicator.summary.hosts).collect();
-    hosts.sort();
-    hosts.dedup();
-    format!("{} on {}", count(import.communicators.len(), "communicator"), count(hosts.len(), "host"))
+    let hosts = import.communicators.iter().flat_map(|one| &one.communicator.summary.hosts);
+    let hosts: BTreeSet<&String> = hosts.filter(|host| is_host(host)).collect();
+    let communicators = count(import.communicators.len(), "communicator");
+    if hosts.is_empty() {
+        communicators
+    } else {
+        format!("{communicators} on {}", count(hosts.len(), "host"))
+    }
 }
 
 const PROBLEMS_SHOWN: usize = 24;

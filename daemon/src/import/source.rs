@@ -25,17 +25,17 @@ impl Input {
         }
     }
 
-    /// Opens it: its bytes, still packed; when it was last written to, and how long it is if that is known.
+    /// Opens it: its bytes, still packed; when it was last written to (0: not known), and how long it is if that is known.
     pub(super) fn open(&self, now: Timestamp) -> io::Result<(Box<dyn Read>, Timestamp, Option<u64>)> {
         match self {
-            Self::Stdin => Ok((Box::new(io::stdin()), now, None)),
+            Self::Stdin => Ok((Box::new(io::stdin()), Timestamp(0), None)),
             Self::File(path) => {
                 let file = File::open(path)?;
                 let metadata = file.metadata()?;
                 let modified = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
                 let modified = modified.and_then(|since| u64::try_from(since.as_nanos()).ok());
                 let length = metadata.is_file().then_some(metadata.len());
-                Ok((Box::new(file), modified.map_or(now, Timestamp).min(now), length))
+                Ok((Box::new(file), modified.map(Timestamp).unwrap_or_default().min(now), length))
             }
         }
     }

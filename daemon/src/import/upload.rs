@@ -37,11 +37,17 @@ impl Upload {
 }
 
 impl Uploading {
-    /// Reads all chunks as one file called `name`, and judges it.
+    /// Reads all chunks as one file called `name`, last written to at `written` (0: not known), and judges it.
     #[must_use]
-    pub fn judge(self, name: &str, job: &str, agent_id: &str, now: Timestamp) -> (Import, Vec<Batch>) {
+    pub fn judge(
+        self,
+        (name, written): (&str, Timestamp),
+        job: &str,
+        agent_id: &str,
+        now: Timestamp,
+    ) -> (Import, Vec<Batch>) {
         let mut gathered = Gathered::new();
-        gathered.read(name, now, Box::new(self.chunks), &mut |_| {});
+        gathered.read(name, written.min(now), Box::new(self.chunks), &mut |_| {});
         gathered.judge(job, agent_id, now)
     }
 }

@@ -8,14 +8,15 @@ use ringscope_wire::batch::Batch;
 
 use super::draft::Draft;
 use super::gathered::Gathered;
-use super::observe::ranks;
+use super::named::{name, ranks};
 use super::{dumps, gloo, logs, observe, unjudged};
 use crate::api::{
-    Condition, FileKind, FindingKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFinding,
-    Observation, OperationState, Proof, Severity, Verdict,
+    Condition, FileKind, Finding, FindingKind, Import, ImportedBandwidth, ImportedCommunicator,
+    ImportedFinding, Observation, OperationState, Proof, Severity, Verdict,
 };
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
+use crate::diagnose::order::order_of;
 use crate::model::Model;
 use crate::nccl_log::NcclLog;
 use crate::view::{self, CommunicatorFilter, FindingFilter};
@@ -26,8 +27,9 @@ impl Gathered {
     pub fn judge(mut self, job: &str, agent_id: &str, now: Timestamp) -> (Import, Vec<Batch>) {
         let mut dumps: Vec<_> = self.flight.iter_mut().map(|(_, _, dump)| dump).collect();
         gloo::settle(&mut dumps);
-        let observations = observe::observe(&self);
-        let mut draft = Draft::default();
+        self.ras
+            .sort_by(|(_, at, one), (_, later, other)| (&one.timestamp, at).cmp(&(&other.timestamp, later)));
+        let mut draft = Draft::new(now);
         logs::draft(&self, &mut draft);
         dumps::draft(&self, &mut draft);
         let made_up = draft.take_made_up();
@@ -38,11 +40,13 @@ impl Gathered {
         }
         let mut diagnosis = Diagnosis::new();
         diagnosis.update(&model, None, now);
+        diagnosis.gather(true, now);
         let mut import = document(&model, &diagnosis, now, job);
         for known in &mut import.communicators {
             let hash = known.communicator.summary.comm_hash.trim_start_matches("0x");
             known.hash_is_made_up = u64::from_str_radix(hash, 16).is_ok_and(|hash| made_up.contains(&hash));
         }
+        import.observations = observe::observe(&self, &import.communicators);
         import.lacks = missing_ranks(&import.communicators);
         import.lacks.extend(unjudged::unjudged(&model, &diagnosis));
         import.lacks.extend(unjudged::of_dumps(&self));
@@ -50,7 +54,6 @@ impl Gathered {
         let stand = diagnosis.standings(job).map(|standings| standings.job.clone()).unwrap_or_default();
         let hidden = unjudged::hidden(&self);
         import.files = self.files;
-        import.observations = observations;
         import.lacks.extend(lacks(&self.logs));
         import.verdict = verdict(&import, stand.condition == Condition::Healthy && hidden.is_none());
         if import.verdict == Verdict::Unknown && !import.communicators.is_empty() && has_dumps(&import) {
@@ -68,17 +71,28 @@ fn document(model: &Model, diagnosis: &Diagnosis, now: Timestamp, job: &str) -> 
     let mut communicators: Vec<ImportedCommunicator> =
         all.iter().filter_map(|summary| communicator(model, diagnosis, now, &summary.id)).collect();
     communicators.sort_by_key(|one| Reverse(one.communicator.summary.n_ranks));
-    let findings = view::findings(model, diagnosis, now, &FindingFilter::default());
-    let findings = findings.into_iter().filter(|finding| finding.finding != FindingKind::PartlySeen);
+    let mut findings = view::findings(model, diagnosis, now, &FindingFilter::default());
+    findings.retain(|finding| finding.finding != FindingKind::PartlySeen);
+    findings.sort_by_cached_key(|finding| by_cause(diagnosis, finding));
     Import {
         job: job.to_owned(),
         verdict: Verdict::Unknown,
         files: Vec::new(),
         communicators,
-        findings: findings.map(with_proof).collect(),
+        findings: findings.into_iter().map(with_proof).collect(),
         observations: Vec::new(),
         lacks: Vec::new(),
     }
+}
+
+/// As incidents have it: what explains comes before what is explained, and with each what follows from it.
+fn by_cause(diagnosis: &Diagnosis, finding: &Finding) -> impl Ord + use<> {
+    let incident = diagnosis.incidents().get(&finding.incident);
+    let root = incident.map(|incident| {
+        (order_of(incident.finding), Reverse(incident.severity), incident.began_at, incident.id.clone())
+    });
+    let is_root = incident.is_some_and(|incident| incident.findings.first() == Some(&finding.id));
+    (root.is_none(), root, !is_root, Reverse(finding.severity), order_of(finding.finding))
 }
 
 fn communicator(
@@ -128,7 +142,7 @@ fn bandwidth(model: &Model, id: &str) -> Vec<ImportedBandwidth> {
     sums.into_iter().filter_map(of).collect()
 }
 
-fn with_proof(finding: crate::api::Finding) -> ImportedFinding {
+fn with_proof(finding: Finding) -> ImportedFinding {
     let proof = finding.evidence.iter().map(|line| Proof {
         file: line.file.clone(),
         line: Some(line.line).filter(|line| *line > 0),
@@ -153,8 +167,7 @@ fn missing_ranks(communicators: &[ImportedCommunicator]) -> Vec<String> {
         Vec<&ImportedCommunicator>,
     )| {
         let which = match members.as_slice() {
-            [one] if one.hash_is_made_up => "the communicator".to_owned(),
-            [one] => format!("communicator {}", one.communicator.summary.comm_hash),
+            [one] => format!("communicator {}", name(one)),
             many => format!("{} communicators", many.len()),
         };
         format!(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::api;
 use crate::clock::Timestamp;
 use crate::hub::{CollectorCount, Hub};
-use crate::model::{Communicator, CommunicatorId, ErrorCount, Facts, Model, Sample};
+use crate::model::{Communicator, CommunicatorId, ErrorCount, Facts, Model, ProcessState, Sample};
 use crate::view;
 
 use super::family::Row;
@@ -70,7 +70,16 @@ impl Snapshot {
         let mut snapshot = hub.read(|model, diagnosis| {
             let filter = view::CommunicatorFilter::default();
             let mut communicators = view::communicators(model, diagnosis, now, &filter);
-            communicators.retain(|summary| summary.state != api::CommunicatorState::Ended);
+            // What was imported is the past: no alert is to come of it.
+            let lives = |id: &str| {
+                let known = id.parse().ok().and_then(|id| model.communicator(id));
+                known.is_some_and(|known| {
+                    let mut processes = known.ranks(model).map(|rank| rank.process.state());
+                    processes.any(|state| state != ProcessState::Imported)
+                })
+            };
+            communicators
+                .retain(|summary| summary.state != api::CommunicatorState::Ended && lives(&summary.id));
             let omitted = communicators.len().saturating_sub(communicators_max);
             communicators.truncate(communicators_max);
             let jobs: HashMap<CommunicatorId, String> = communicators
@@ -89,6 +98,7 @@ impl Snapshot {
             };
             let open = view::IncidentFilter { state: Some(api::FindingState::Firing), ..Default::default() };
             let mut incidents = view::incidents(model, diagnosis, &open);
+            incidents.retain(|incident| !incident.imported);
             let incidents_omitted = incidents.len().saturating_sub(INCIDENTS_MAX);
             incidents.truncate(INCIDENTS_MAX);
             let (summations, summations_omitted) = summations::take(model, now);
@@ -97,15 +107,17 @@ impl Snapshot {
             for process in model.jobs().flat_map(|(_, job)| job.processes(model)) {
                 add(&mut dropped, process.dropped());
             }
+            let mut findings = view::findings(model, diagnosis, now, &firing);
+            findings.retain(|finding| !finding.imported);
             Self {
                 communicators,
                 omitted,
                 channels,
                 samples: model.samples(&ids),
-                findings: view::findings(model, diagnosis, now, &firing),
+                findings,
                 incidents,
                 incidents_omitted,
-                health: view::health(model, diagnosis, now, None, None),
+                health: view::health_now(model, diagnosis, now),
                 dropped,
                 collectors: Vec::new(),
                 nics: nics(model),

@@ -120,11 +120,11 @@ pub fn spawn(
 }
 
 impl Teller {
-    /// The incidents that are to be told, worst first, open before over.
+    /// The incidents that are to be told, worst first, open before over. Nobody is woken for what was imported.
     fn incidents(&self) -> Vec<Incident> {
         let all =
             self.hub.read(|model, diagnosis| view::incidents(model, diagnosis, &IncidentFilter::default()));
-        all.into_iter().filter(|incident| incident.severity >= self.severity).collect()
+        all.into_iter().filter(|incident| incident.severity >= self.severity && !incident.imported).collect()
     }
 
     /// Waits for [`LOOK_INTERVAL`], or less if incidents change; says whether they did. `None`: stopped.

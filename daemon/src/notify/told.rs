@@ -129,6 +129,7 @@ pub(crate) mod tests {
             culprits: Vec::new(),
             accused: Vec::new(),
             n_victims: 0,
+            imported: false,
             advice: String::new(),
             details: Vec::new(),
             incident: String::new(),

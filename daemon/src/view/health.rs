@@ -3,13 +3,14 @@
 use super::incidents::{IncidentFilter, incidents};
 use super::standings::Standings;
 use super::{hosts, jobs};
-use crate::api::{FindingState, Health};
+use crate::api::{FindingState, Health, HostSummary, Incident, Job, JobState};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::health;
 use crate::model::{Model, Process};
 
-/// The one sentence. `job` and `host`: only of these.
+/// The one sentence. `job` and `host`: only of these. While anything runs, or is wrong, what was imported is left out of the
+/// sentence about all: it is the past.
 #[must_use]
 pub fn health(
     model: &Model,
@@ -43,7 +44,32 @@ pub fn health(
         job: job.map(str::to_owned),
         host: host.map(str::to_owned),
     };
-    health::health(&jobs, &hosts, &incidents(model, diagnosis, &filter), now)
+    let mut open = incidents(model, diagnosis, &filter);
+    let runs = |job: &Job| matches!(job.state, JobState::Running | JobState::Stale);
+    let is_present = jobs.iter().any(runs) || open.iter().any(|incident| !incident.imported);
+    if job.is_none() && host.is_none() && is_present {
+        leave_out_past(&mut jobs, &mut hosts, &mut open);
+    }
+    health::health(&jobs, &hosts, &open, now)
+}
+
+/// The same of what is there now, for those who wake people.
+#[must_use]
+pub fn health_now(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Health {
+    let (mut jobs, mut hosts) = (jobs(model, diagnosis, now), hosts(model, diagnosis, now, |_, _| true));
+    let filter = IncidentFilter { state: Some(FindingState::Firing), ..Default::default() };
+    let mut open = incidents(model, diagnosis, &filter);
+    leave_out_past(&mut jobs, &mut hosts, &mut open);
+    health::health(&jobs, &hosts, &open, now)
+}
+
+/// Leaves out what is known from files alone.
+fn leave_out_past(jobs: &mut Vec<Job>, hosts: &mut Vec<HostSummary>, open: &mut Vec<Incident>) {
+    let is_past = |id: &String| jobs.iter().any(|job| job.id == *id && job.state == JobState::Imported);
+    let is_there = |host: &HostSummary| host.n_processes > 0 || host.n_nics.is_some();
+    hosts.retain(|host| is_there(host) || host.jobs.is_empty() || !host.jobs.iter().all(is_past));
+    jobs.retain(|job| job.state != JobState::Imported);
+    open.retain(|incident| !incident.imported);
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::bandwidth;
 use super::findings::{count, firing_by, is_degraded};
 use super::hardware::hardware;
 use super::number;
-use super::standings::Standings;
+use super::standings::{Standings, is_past};
 use crate::api::{
     CommunicatorState, Finding, FindingKind, HostDetail, HostRank, HostSummary, RankState, Severity,
 };
@@ -106,7 +106,9 @@ fn summary(
     name: &Name,
     processes: &[&Process],
 ) -> HostSummary {
-    let firing = firing.get(&**name).map(Vec::as_slice).unwrap_or_default();
+    let is_past = is_past(model, name, processes);
+    let firing = firing.get(&**name).into_iter().flatten().copied();
+    let firing: Vec<&Finding> = firing.filter(|finding| finding.imported == is_past).collect();
     let findings = count(firing.iter().copied());
     let lives =
         |process: &&&Process| matches!(model.rank_state(process, now), RankState::Running | RankState::Stale);
@@ -125,7 +127,7 @@ fn summary(
         host: name.to_string(),
         standing: standings.host(name, processes),
         degraded: is_degraded(findings),
-        reasons: reasons(firing),
+        reasons: reasons(&firing),
         findings,
         jobs: jobs.into_iter().map(ToString::to_string).collect(),
         n_processes: number(processes.iter().filter(lives).count()),

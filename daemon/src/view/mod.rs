@@ -32,7 +32,7 @@ pub use communicators::{CommunicatorFilter, communicator, communicators};
 pub use filter::{HostFilter, JobFilter, Part};
 pub use findings::{FindingFilter, findings};
 pub(crate) use hardware::bytes_per_s;
-pub use health::health;
+pub use health::{health, health_now};
 pub use hosts::{host, hosts};
 pub use incidents::{IncidentFilter, incident, incidents};
 pub use jobs::{job, jobs};

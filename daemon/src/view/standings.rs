@@ -18,9 +18,11 @@ use crate::model::{
 pub(super) struct Standings<'a> {
     model: &'a Model,
     now: Timestamp,
-    by_process: HashMap<(&'a str, u32), &'a Finding>,
+    /// By whether it was imported, host and number.
+    by_process: HashMap<(bool, &'a str, u32), &'a Finding>,
     by_rank: HashMap<(&'a str, u32), &'a Finding>,
-    by_host: HashMap<&'a str, &'a Finding>,
+    /// By whether it was imported, and host.
+    by_host: HashMap<(bool, &'a str), &'a Finding>,
     by_job: HashMap<&'a str, &'a Finding>,
     by_comm: HashMap<&'a str, &'a Finding>,
     /// Communicators in which somebody is waited for.
@@ -66,11 +68,12 @@ impl<'a> Standings<'a> {
     }
 
     fn note(&mut self, finding: &'a Finding) {
+        let is_past = finding.imported;
         for culprit in &finding.accused {
             if let Some(pid) = culprit.pid {
-                worst(&mut self.by_process, (&*culprit.host, pid), finding);
+                worst(&mut self.by_process, (is_past, &*culprit.host, pid), finding);
             }
-            worst(&mut self.by_host, &*culprit.host, finding);
+            worst(&mut self.by_host, (is_past, &*culprit.host), finding);
         }
         if let Some(rank) = finding.rank.filter(|_| !finding.comm.is_empty()) {
             worst(&mut self.by_rank, (&*finding.comm, rank), finding);
@@ -80,7 +83,7 @@ impl<'a> Standings<'a> {
             FindingKind::FinalDisagrees | FindingKind::FinalUnexplained | FindingKind::PartlySeen
         );
         if !finding.host.is_empty() && !is_of_whole {
-            worst(&mut self.by_host, &*finding.host, finding);
+            worst(&mut self.by_host, (is_past, &*finding.host), finding);
         }
         if !finding.job.is_empty() {
             worst(&mut self.by_job, &*finding.job, finding);
@@ -161,10 +164,12 @@ impl<'a> Standings<'a> {
         self.of_processes(processes, finding, "none of its processes is known")
     }
 
-    /// A host: its processes that live, and what is found about it.
+    /// A host: its processes that live, and what is found about it; what files tell of it only if nothing else does.
     pub(super) fn host(&self, name: &Name, processes: &[&Process]) -> Standing {
-        let finding = self.by_host.get(&**name).copied();
-        let living = processes.iter().copied().filter(|process| process.ended().is_none());
+        let is_past = is_past(self.model, name, processes);
+        let finding = self.by_host.get(&(is_past, &**name)).copied();
+        let is_told = |process: &&Process| is_past || process.state() != ProcessState::Imported;
+        let living = processes.iter().copied().filter(|process| process.ended().is_none()).filter(is_told);
         self.of_processes(living, finding, "nothing runs on it, and nothing is wrong with it")
     }
 
@@ -214,7 +219,8 @@ impl<'a> Standings<'a> {
 
     fn accused(&self, process: &Process) -> Option<&'a Finding> {
         let identity = process.identity()?;
-        self.by_process.get(&(&*identity.host, identity.pid)).copied()
+        let is_past = process.state() == ProcessState::Imported;
+        self.by_process.get(&(is_past, &*identity.host, identity.pid)).copied()
     }
 
     fn waits(&self, comm: &str, calls: &Calls) -> Option<&'a Finding> {
@@ -248,6 +254,14 @@ impl<'a> Standings<'a> {
 
 /// Of a process that makes no call because of it, whether anybody waits for it or not.
 const STOPPED: &str = "it is stopped (SIGSTOP)";
+
+/// Whether a host is known from files alone.
+pub(super) fn is_past(model: &Model, name: &Name, processes: &[&Process]) -> bool {
+    let mut states = processes.iter().map(|process| process.state());
+    !processes.is_empty()
+        && model.hardware_of(name).is_none()
+        && states.all(|state| state == ProcessState::Imported)
+}
 
 /// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.
 fn has_ended_well(process: &Process) -> bool {

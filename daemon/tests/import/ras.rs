@@ -29,12 +29,55 @@ fn who_is_missing_and_who_failed_is_judged() {
     );
     // What peers were told of one that is missing follows from that.
     let document = json(&[&dump], 2);
+    let kinds: Vec<&Value> =
+        document["findings"].as_array().unwrap().iter().map(|one| &one["finding"]).collect();
+    assert_eq!(kinds, ["rank_missing", "async_error"], "the cause comes first");
     let of = |kind: &str| {
         let findings = document["findings"].as_array().unwrap().iter();
         findings.clone().find(|one| one["finding"] == kind).unwrap().clone()
     };
     assert_eq!(of("rank_missing")["n_victims"], 1);
     assert_eq!(of("async_error")["incident"], of("rank_missing")["incident"], "{document:#}");
+}
+
+/// Gives a file its time: so many minutes after noon.
+fn written(path: String, minutes: u64) -> String {
+    let at = UNIX_EPOCH + Duration::from_secs(1_769_860_800 + 60 * minutes);
+    std::fs::File::options().append(true).open(&path).unwrap().set_modified(at).unwrap();
+    path
+}
+
+#[test]
+fn two_answers_of_a_hang_say_all_that_one_says_in_whatever_order_they_come() {
+    let dir = scratch("import");
+    let first = written(file(&dir, "first", recorded().to_string()), 0);
+    let mut later = recorded();
+    later["timestamp"] = "2026-01-31 12:01:00".into();
+    let later = written(file(&dir, "later", later.to_string()), 1);
+    let dead = "critical rank_missing Rank 3 (10.0.0.2, pid 201) is missing: its peers consider it dead;";
+    check(&import(&[&first]), 2, &[dead]);
+    let wait = "2 others wait for it in all_reduce #17 of";
+    let behind = "critical rank_missing Rank 2 (10.0.0.2, pid 200) has not come; 2 others wait for it in all_reduce #17";
+    check(&import(&[&first, &later]), 2, &[&format!("{dead} {wait}"), behind]);
+    check(&import(&[&later, &first]), 2, &[&format!("{dead} {wait}"), behind]);
+}
+
+#[test]
+fn who_answers_again_is_not_missing() {
+    let dir = scratch("import");
+    let mut again = recorded();
+    again["timestamp"] = "2026-01-31 12:01:00".into();
+    let communicator = &mut again["communicators"][0];
+    communicator["missing_ranks"] = value!([]);
+    let mut rank = communicator["ranks"][0].clone();
+    (rank["rank"], rank["pid"], rank["host"]) = (3.into(), 201.into(), "10.0.0.2".into());
+    communicator["ranks"].as_array_mut().unwrap().push(rank);
+    let (first, again) =
+        (file(&dir, "first", recorded().to_string()), file(&dir, "again", again.to_string()));
+    for order in [[&first, &again], [&again, &first]] {
+        let ended = import(&[order[0], order[1]]);
+        assert!(!ended.stdout.contains("is missing"), "{}", ended.stdout);
+    }
 }
 
 /// The answer of a job with nothing wrong in it but how often rank 2 has issued AllReduce; `minutes` after another one.
@@ -48,10 +91,7 @@ fn counting(dir: &Path, name: &str, rank_2: u64, others: u64, minutes: u64) -> S
         let count = if rank["rank"] == 2 { rank_2 } else { others };
         rank["collective_counts"]["AllReduce"] = count.into();
     }
-    let path = file(dir, name, dump.to_string());
-    let at = UNIX_EPOCH + Duration::from_secs(1_769_860_800 + 60 * minutes);
-    std::fs::File::options().append(true).open(&path).unwrap().set_modified(at).unwrap();
-    path
+    written(file(dir, name, dump.to_string()), minutes)
 }
 
 #[test]

@@ -255,3 +255,31 @@ fn a_secret_address_is_never_shown() {
     let shown = format!("{:?}", telling(&sqlite(Path::new("/x")), vec![target]));
     assert!(shown.contains("hooks.slack.com") && !shown.contains("s3cret"), "{shown}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_told_of_what_was_imported_and_it_began_when_the_files_say() {
+    let (webhook, target) = Webhook::start([]).await;
+    let daemon = started("none", &target).await;
+    let answer =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/import/ras.json")).unwrap();
+    let url = format!("{}/api/v1/import?job=yesterday", daemon.url);
+    assert_eq!(daemon.client.post(url).body(answer).send().await.unwrap().status(), 200);
+    let incident = eventually("the incident", async || {
+        let incidents = daemon.json("/api/v1/incidents?job=yesterday").await;
+        incidents["items"].as_array()?.first().cloned()
+    });
+    let incident = incident.await;
+    assert_eq!(incident["imported"], true, "{incident:#}");
+    assert_eq!(incident["began_at"], "2026-01-31T12:00:00.000Z", "{incident:#}");
+    assert_eq!(daemon.json("/api/v1/health?job=yesterday").await["level"], "critical");
+    // What fires today is told, and nothing but that.
+    send(&daemon, 1, false).await;
+    let told = webhook.until_taken(1).await;
+    assert!(told.iter().all(|text| text.starts_with(FIRES)), "{told:?}");
+    let sentence = daemon.json("/api/v1/health").await["sentence"].to_string();
+    assert!(sentence.contains("node-b") && !sentence.contains("Rank 3"), "{sentence}");
+    let metrics = daemon.get("/metrics").await.text().await.unwrap();
+    let of_files: Vec<&str> = metrics.lines().filter(|line| line.contains("job=\"yesterday\"")).collect();
+    assert_eq!(of_files, ["ringscope_job_info{job=\"yesterday\",state=\"imported\"} 1"]);
+    daemon.stop().await;
+}

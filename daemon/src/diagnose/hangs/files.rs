@@ -97,13 +97,15 @@ pub(super) fn unanswered(case: &mut Case<'_, '_, '_>) {
             if others == 1 { "uses" } else { "use" },
             words::comm(sight.communicator(of))
         );
-        judgement.advice = format!(
-            "See whether the process still runs on {}, its own output and the kernel's log there.",
-            sight.host_name(process)
-        );
+        judgement.advice = see_missing(sight.host_name(process));
         case.warnings(of, &mut judgement);
         case.tell(judgement, true);
     }
+}
+
+/// What to do about one of whom peers say that it is missing.
+pub(super) fn see_missing(host: &str) -> String {
+    format!("See whether the process still runs on {host}, its own output and the kernel's log there.")
 }
 
 /// One judgement for each init that files show to have failed.

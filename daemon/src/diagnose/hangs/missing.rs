@@ -4,7 +4,7 @@ use super::case::Case;
 use super::places::{self, Place};
 use super::scene::{Collector, MemberState};
 use super::sight::Blind;
-use super::sinks::{EARLIER, Group, Manner};
+use super::sinks::{EARLIER, Group, Manner, UNTOLD};
 use super::verdict::Judgement;
 use super::{files, init, p2p, seen, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
@@ -45,7 +45,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {
     }
     match group.manner {
         Manner::Dead => {}
-        Manner::Stopped | Manner::Left => {
+        Manner::Stopped | Manner::Left | Manner::Missing => {
             judgement.severity = Severity::Critical;
             case.tell(judgement, true).number = number;
         }
@@ -70,6 +70,7 @@ fn key(place: Place, group: &Group) -> String {
         Manner::Dead => "dead",
         Manner::Stopped => "stopped",
         Manner::Left => "left",
+        Manner::Missing => "missing",
         Manner::Elsewhere => "elsewhere",
         Manner::Blind(_) => "blind",
         Manner::Unseen => "unseen",
@@ -97,6 +98,9 @@ fn state(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str,
         Manner::Blind(EARLIER) => {
             let until = words::clock(it.heard_at);
             ("earlier", format!("is told of until {until} only, so nobody knows whether it has come since"))
+        }
+        Manner::Blind(UNTOLD) => {
+            ("untold", "has no dump here, so nobody knows whether it has come".to_owned())
         }
         Manner::Blind(_) => match sight.blind(it) {
             Some(Blind::Unheard) => {
@@ -221,6 +225,7 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
              batches than the others have. Only a restart frees the others."
                 .to_owned()
         }
+        (Manner::Missing, _) => files::see_missing(host),
         (_, "never_called") => {
             format!(
                 "On {host}: `py-spy dump --pid {0}` says what it does instead, `ringscope doctor --pid {0}` whether its calls \
@@ -231,6 +236,7 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
         (Manner::Blind(EARLIER), _) => {
             "Import a dump of it that was written as late as the others'.".to_owned()
         }
+        (Manner::Blind(UNTOLD), _) => "Import its dump too: it may be the one that all wait for.".to_owned(),
         (Manner::Elsewhere, _) if is_file => {
             "See what it did after its last call (its output, its stacks at that time): the network is not the cause."
                 .to_owned()

@@ -18,6 +18,8 @@ pub(super) enum Manner {
     Stopped,
     /// It has left the communicator, or is leaving it.
     Left,
+    /// It says nothing, and its peers say that it is missing: known from files.
+    Missing,
     /// It runs, and does something else.
     Elsewhere,
     /// Nobody can say: it is not heard, not watched, calls were lost, or its files end too early ([`EARLIER`]).
@@ -80,6 +82,9 @@ pub(super) fn sort(case: &Case<'_, '_, '_>, sinks: Vec<Sink>) -> Sorted {
             Some((process, _)) if manner == Manner::Elsewhere && ends_early(case, process, place) => {
                 Manner::Blind(EARLIER)
             }
+            Some((process, _)) if manner == Manner::Elsewhere && is_untold(case, process, place) => {
+                Manner::Blind(UNTOLD)
+            }
             _ => manner,
         };
         let group = groups.entry((place, manner)).or_insert_with(|| Group {
@@ -115,6 +120,7 @@ fn manner(case: &Case<'_, '_, '_>, process: u32) -> Manner {
         Life::Killed | Life::Exited => Manner::Dead,
         _ if case.sight.blind(it) == Some(Blind::Unheard) => Manner::Blind(0),
         _ if words::stopped(it).is_some() => Manner::Stopped,
+        Life::Imported if !it.told_by_peers.is_empty() => Manner::Missing,
         _ => match case.sight.blind(it) {
             None => Manner::Elsewhere,
             Some(Blind::NotWatched) => Manner::Blind(1),
@@ -131,8 +137,20 @@ fn ends_early(case: &Case<'_, '_, '_>, process: u32, place: u32) -> bool {
         && first.is_some_and(|first| it.heard_at.since(first) < case.sight.settings.sure_after)
 }
 
+/// Whether files tell of a process and not of its calls there, as a log does.
+fn is_untold(case: &Case<'_, '_, '_>, process: u32, place: u32) -> bool {
+    let place = case.node(place).place;
+    let part = case.sight.parts(process).iter().find(|(of, _)| *of == place.communicator());
+    let member = part.map(|(of, at)| case.sight.member(*of, *at));
+    case.sight.process(process).life == Life::Imported
+        && place.number().is_some()
+        && member.is_some_and(|member| member.calls.is_none())
+}
+
 /// The files of a process end too early to tell whether it has come.
 pub(super) const EARLIER: u8 = 3;
+/// No file tells of the calls of a process.
+pub(super) const UNTOLD: u8 = 4;
 
 /// The process's rank in a communicator.
 pub(super) fn rank_in(case: &Case<'_, '_, '_>, process: u32, communicator: u32) -> Option<u32> {

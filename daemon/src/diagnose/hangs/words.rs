@@ -6,7 +6,7 @@ use super::scene::{Communicator, Life, NOT_TOLD, Operation, Process, Signature};
 use super::sight::Sight;
 use crate::api::Culprit;
 use crate::clock::Timestamp;
-use crate::words::{duration, list, plural};
+use crate::words::{duration, is_host, list, plural};
 
 /// "rank 5 (host-3, pid 4711, global rank 13)"; without a rank "pid 4711 on host-3 (global rank 13)".
 pub(super) fn who(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>) -> String {
@@ -22,9 +22,9 @@ pub(super) fn who(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>) -> Str
         _ => String::new(),
     };
     // Dumps do not tell the number of a process, and of some the host is not known but by its rank.
-    let place = match (it.pid, host.starts_with("rank-")) {
-        (0, true) => also.trim_start_matches(", ").to_owned(),
-        (0, false) => format!("{host}{also}"),
+    let place = match (it.pid, is_host(host)) {
+        (0, false) => also.trim_start_matches(", ").to_owned(),
+        (0, true) => format!("{host}{also}"),
         (pid, _) => format!("{host}, pid {pid}{also}"),
     };
     if place.is_empty() { name } else { format!("{name} ({place})") }

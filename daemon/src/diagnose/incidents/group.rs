@@ -10,7 +10,7 @@ use crate::clock::Timestamp;
 use crate::diagnose::order::order_of;
 
 /// Findings with one cause, the root first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group<'f> {
     pub(super) members: Vec<&'f Finding>,
 }
@@ -32,9 +32,14 @@ pub(super) fn began(finding: &Finding) -> Timestamp {
     finding.began_at.map_or(finding.first_seen, |began| began.min(finding.first_seen))
 }
 
-/// The groups. What is only information joins one, and makes none. The order of `firing` does not matter.
+/// The groups. What is only information joins one, and makes none. The order of `firing` does not matter. Nothing of today
+/// explains what files tell of, and that explains nothing of today.
 pub(super) fn group<'f>(firing: impl Iterator<Item = &'f Finding>) -> Vec<Group<'f>> {
-    let mut findings: Vec<&Finding> = firing.collect();
+    let (past, live) = firing.partition(|finding: &&Finding| finding.imported);
+    [alike(live), alike(past)].concat()
+}
+
+fn alike(mut findings: Vec<&Finding>) -> Vec<Group<'_>> {
     findings.sort_by_cached_key(|finding| {
         let is_info = finding.severity == Severity::Info;
         // What the judge says follows from another finding comes after that one.
@@ -48,11 +53,11 @@ pub(super) fn group<'f>(firing: impl Iterator<Item = &'f Finding>) -> Vec<Group<
             finding.id.clone(),
         )
     });
-    let mut groups: Vec<Group<'f>> = Vec::new();
-    let mut by_key: HashMap<Key<'f>, usize> = HashMap::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut by_key: HashMap<Key<'_>, usize> = HashMap::new();
     // What was one stays one: causes go before their consequences do. And a judge may say of a finding that it follows
     // from another: then it names that one as its incident.
-    let mut by_name: HashMap<&'f str, usize> = HashMap::new();
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
     for finding in findings {
         let explained = explained_by(finding).into_iter().find_map(|key| {
             let at = *by_key.get(&key)?;

@@ -39,6 +39,7 @@ impl Place {
             comm: String::new(),
             culprits: Vec::new(),
             n_victims: 0,
+            imported: root.imported,
             began_at,
             first_seen,
             last_seen: now,
@@ -55,6 +56,10 @@ impl Place {
             place.note(began_at, "It began, as the hosts' clocks say.".to_owned());
         }
         place.note(found(root, now), format!("Found: {}", root.message));
+        if root.imported {
+            let known = group.members.iter().any(|finding| finding.began_at.is_some());
+            place.note(now, if known { IMPORTED } else { IMPORTED_UNTIMED }.to_owned());
+        }
         place
     }
 
@@ -111,6 +116,7 @@ impl Place {
         let incident = &mut self.incident;
         job(group).clone_into(&mut incident.job);
         incident.culprits = culprits(root);
+        incident.imported = root.imported;
         incident.n_victims = group.members.iter().map(|finding| finding.n_victims).max().unwrap_or(0);
         incident.began_at =
             group.members.iter().map(|finding| began(finding)).min().unwrap_or(now).min(incident.began_at);
@@ -259,6 +265,10 @@ fn job<'f>(group: &Group<'f>) -> &'f str {
 
 /// Findings of one incident that are named.
 pub const MAX_MEMBERS: usize = 256;
+/// Of what was not seen but read.
+const IMPORTED: &str = "It was read from files: nobody is told of it.";
+/// The same, if nothing tells its time.
+const IMPORTED_UNTIMED: &str = "It was read from files that do not say when it was: nobody is told of it.";
 /// What was seen when somebody looked.
 const LOOKED: &str = "Looked: ";
 /// How soon after its end an incident that comes again is the same one: whoever looks after it still knows it.

@@ -114,9 +114,12 @@ impl Incidents {
     pub(super) fn tick(&mut self, now: Timestamp) -> Vec<Incident> {
         let mut changed = Vec::new();
         for place in self.open.values_mut() {
-            place.incident.last_seen = place.incident.last_seen.max(now);
+            let is_past = place.incident.imported;
+            if !is_past {
+                place.incident.last_seen = place.incident.last_seen.max(now);
+            }
             let spoke = place.end_silence(now);
-            if spoke || now.since(place.told) >= LAST_SEEN_STEP {
+            if spoke || !is_past && now.since(place.told) >= LAST_SEEN_STEP {
                 changed.push(place.tell(now));
             }
         }

@@ -23,6 +23,22 @@ fn accuses(id: &str, kind: Kind, comm: &str, (host, pid, rank): (&str, u32, u32)
     }
 }
 
+#[test]
+fn what_files_tell_of_is_another_incident_than_what_holds_today() {
+    let lost = finding("lost", Kind::HostLost, "node-1", 100);
+    let death = accuses("death", Kind::RankDead, "c1", ("node-1", 7, 3), 101);
+    let mut world = World::default();
+    assert_eq!(world.fire(&[lost.clone(), death.clone()], 101).len(), 1);
+    let past = Finding { imported: true, began_at: Some(at(10)), ..death };
+    let mut world = World::default();
+    assert_eq!(world.fire(&[lost, past], 101).len(), 2);
+    let incident = world.incidents.get("death").unwrap();
+    assert!(incident.imported);
+    assert_eq!(incident.began_at, at(10));
+    world.incidents.tick(at(900));
+    assert_eq!(world.incidents.get("death").unwrap().last_seen, at(101), "nothing is seen of it any more");
+}
+
 fn info(finding: Finding) -> Finding {
     Finding { severity: Severity::Info, ..finding }
 }

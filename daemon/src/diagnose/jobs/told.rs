@@ -7,6 +7,7 @@ use super::scene::Taken;
 use crate::api::Detail;
 use crate::diagnose::hangs::{self, Question, Stand, Verdict};
 use crate::diagnose::judge::{Blame, Judgement};
+use crate::diagnose::past::Past;
 use crate::model::{CommunicatorId, Name};
 use crate::words::capital;
 
@@ -113,8 +114,23 @@ fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>, is_raised: bool) -> 
             advice: judgement.advice.clone(),
             details,
             began_at: judgement.began_at,
+            imported: false,
             follows_from: judgement.follows_from.map(|at| at as usize),
         },
+    }
+    .of_past(past(judgement, taken))
+}
+
+/// Whether what it is about is known from files alone.
+fn past(judgement: &hangs::Judgement, taken: &Taken<'_>) -> Option<Past> {
+    let communicator = judgement.communicator.and_then(|at| taken.scene.communicators.get(at as usize));
+    let all = || taken.processes.iter().copied();
+    match communicator {
+        Some(known) => {
+            let members = known.members.iter().map(|member| member.process as usize);
+            Past::of(members.filter_map(|process| taken.processes.get(process).copied()))
+        }
+        None => Past::of(all()),
     }
 }
 

@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use super::page::{Page, Style};
 use super::words::{HOSTS_DRAWN, count, drawn, few, ranges};
 use crate::api::{Import, ImportedCommunicator, Rank, Ring};
+use crate::import::named::name;
+use crate::words::is_host;
 
 impl<W: Write> Page<'_, W> {
     /// All of them, those of which something was found first.
@@ -175,22 +177,9 @@ fn names(members: &[&ImportedCommunicator]) -> String {
     if let [one] = members {
         return format!("communicator {}: ", name(one));
     }
-    if members.iter().all(|known| known.hash_is_made_up) {
-        return format!("{} communicators without an id in the log: each ", members.len());
-    }
     let names: Vec<String> = members.iter().map(|known| name(known)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     format!("communicators {}: each ", few(&names, NAMED))
-}
-
-/// What it is called.
-pub(super) fn name(known: &ImportedCommunicator) -> String {
-    let summary = &known.communicator.summary;
-    let name = summary.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
-    if known.hash_is_made_up {
-        return format!("without an id in the log{name}");
-    }
-    format!("{}{name}", summary.comm_hash)
 }
 
 /// How large it is, and what made it.
@@ -202,12 +191,18 @@ fn shape(known: &ImportedCommunicator) -> String {
         String::new()
     };
     let version = known.version.as_ref().map(|version| format!(", library {version}")).unwrap_or_default();
-    format!(
-        "{} ranks{seen} on {}, {}{version}",
-        summary.n_ranks,
-        count(summary.hosts.len(), "host"),
-        count(summary.n_nodes as usize, "NCCL node"),
-    )
+    let (n_ranks, hosts) = (summary.n_ranks, summary.hosts.iter().filter(|host| is_host(host)).count());
+    // Whose host is not said is on no node either.
+    if hosts < summary.hosts.len() {
+        let place = if hosts == 0 {
+            "hosts not said".to_owned()
+        } else {
+            format!("on {} and others that are not said", count(hosts, "host"))
+        };
+        return format!("{n_ranks} ranks{seen}, {place}{version}");
+    }
+    let nodes = count(summary.n_nodes as usize, "NCCL node");
+    format!("{n_ranks} ranks{seen} on {}, {nodes}{version}", count(hosts, "host"))
 }
 
 const fn title(index: usize, word: &'static str) -> &'static str {

@@ -155,6 +155,7 @@ fn who_did_not_answer_is_named_as_its_peers_say() {
     world.enter(comm, [0, 1, 3]);
     let verdict = world.look(601.0);
     assert_eq!(only(&verdict).culprits, [2]);
+    assert_eq!(only(&verdict).severity, Severity::Critical);
     assert!(only(&verdict).message.contains("3 others wait for it"), "{}", only(&verdict).message);
 }
 

@@ -1,0 +1,39 @@
+//! What is known from files alone is the past: when it was, the files say, and nobody is to be woken for it.
+
+use super::judge::Judgement;
+use crate::clock::Timestamp;
+use crate::model::{Process, ProcessState};
+
+/// Of a job or communicator that is known from files alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// The newest time that they tell. Absent: none tells one.
+    until: Option<Timestamp>,
+}
+
+impl Past {
+    /// `None`: one of these processes was seen alive, or there is none.
+    #[must_use]
+    pub fn of<'p>(processes: impl Iterator<Item = &'p Process>) -> Option<Self> {
+        let mut past = None;
+        for process in processes {
+            if process.state() != ProcessState::Imported {
+                return None;
+            }
+            let known: &mut Self = past.get_or_insert(Self { until: None });
+            known.until = known.until.max(process.told_until());
+        }
+        past
+    }
+}
+
+impl Judgement {
+    /// The same, of what is known from files: it began, at the latest, when these end.
+    pub(super) fn of_past(mut self, past: Option<Past>) -> Self {
+        if let Some(past) = past {
+            self.blame.imported = true;
+            self.blame.began_at = self.blame.began_at.or(past.until);
+        }
+        self
+    }
+}
