@@ -17,8 +17,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::{Finding, FindingKind};
 use crate::client::{Client, ClientError};
-use crate::clock;
+use crate::clock::{self, Timestamp};
 use crate::config::{ConfigError, ServeArgs, ServeConfig};
 use crate::embedded::{self, Library, LibraryError};
 use crate::serve::{ServeError, Server};
@@ -39,6 +40,10 @@ const HARDWARE_INTERVAL: Duration = Duration::from_secs(1);
 /// Healthy, degraded, healed: how long each is when the demo goes on and on. The NIC goes down every six minutes: twice at
 /// most within the ten minutes in which three times is a link that flaps.
 const PHASES: [Duration; 3] = [Duration::from_secs(60), Duration::from_secs(120), Duration::from_secs(180)];
+/// The phase in which host-2 lacks a NIC.
+const DEGRADED: &str = "degraded";
+/// For how much longer a phase goes on while the daemon does not show it.
+const SHOWN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Arguments of `ringscope demo`.
 #[derive(Debug, clap::Args)]
@@ -207,7 +212,7 @@ impl Stage {
     async fn phases(&mut self, client: &Client, durations: [Duration; 3]) -> Result<Vec<Phase>, DemoError> {
         let mut phases = vec![self.phase(client, "healthy", durations[0]).await?];
         self.degrade()?;
-        phases.push(self.phase(client, "degraded", durations[1]).await?);
+        phases.push(self.phase(client, DEGRADED, durations[1]).await?);
         self.set_nic("host-2: nic1 is up again; the job re-forms its communicators", true)?;
         phases.push(self.phase(client, "healed", durations[2]).await?);
         Ok(phases)
@@ -218,7 +223,7 @@ impl Stage {
         self.phase(client, "healthy", Duration::from_secs(4)).await?;
         self.degrade()?;
         loop {
-            self.phase(client, "degraded", Duration::from_secs(60)).await?;
+            self.phase(client, DEGRADED, Duration::from_secs(60)).await?;
         }
     }
 
@@ -236,16 +241,18 @@ impl Stage {
         Ok(phases)
     }
 
+    /// Lasts for `duration`, and on a busy machine for longer, until the daemon shows what the phase is about.
     async fn phase(&mut self, client: &Client, name: &str, duration: Duration) -> Result<Phase, DemoError> {
         let (started, clock) = (clock::now(), clock::monotonic());
         say(&format!("phase {name}, {} s", duration.as_secs_f64()));
         let mut firing = Vec::new();
         let mut said = String::new();
-        while clock.elapsed() < duration {
-            tokio::time::sleep(Duration::from_millis(100).min(duration.saturating_sub(clock.elapsed())))
-                .await;
+        let mut is_shown = false;
+        while clock.elapsed() < duration || !is_shown && clock.elapsed() < duration + SHOWN_WITHIN {
+            tokio::time::sleep(Duration::from_millis(100)).await;
             self.training.check().and(self.min_channels.check()).map_err(DemoError::Job)?;
             firing = report::firing(client).await?;
+            is_shown = is_at_work(client, started).await? && shows(name, &firing);
             // Several communicators of the job say the same of one host.
             let words: BTreeSet<&str> = firing.iter().map(|finding| finding.message.as_str()).collect();
             let words = words.into_iter().collect::<Vec<_>>().join("; ");
@@ -282,10 +289,26 @@ impl Stage {
     }
 }
 
+/// Whether the training job's newest communicators have moved data since then.
+async fn is_at_work(client: &Client, since: Timestamp) -> Result<bool, DemoError> {
+    let communicators = client.communicators().await?;
+    let mut of_job = communicators.iter().filter(|one| one.job == TRAINING_JOB && one.created >= since);
+    Ok(of_job.any(|one| one.completed_bytes > 0))
+}
+
+/// Whether what fires is what a phase is about.
+fn shows(phase: &str, firing: &[Finding]) -> bool {
+    let fires = |kind| firing.iter().any(|finding| finding.finding == kind);
+    match phase {
+        DEGRADED => fires(FindingKind::NicDegraded) && fires(FindingKind::ChannelShortfall),
+        _ => firing.is_empty(),
+    }
+}
+
 /// Waits until the daemon has heard the end of every process.
 async fn settle(client: &Client) -> Result<(), DemoError> {
     let clock = clock::monotonic();
-    let patience = Duration::from_secs(10);
+    let patience = SHOWN_WITHIN;
     loop {
         let jobs = client.jobs().await?;
         let over = |job: &crate::api::Job| {
