@@ -205,7 +205,7 @@ export type Finding = {
   evidence?: (Evidence)[];
   /** What was found. */
   finding: FindingKind;
-  /** When the condition was first seen. */
+  /** When the condition was first seen. Of a wait: when that began, which a restart of the daemon does not change; when it was found is told by its incident. */
   first_seen: string;
   /** Summation group's id. Absent: not about one. */
   group?: string;
@@ -515,7 +515,7 @@ export type Incident = {
   finding: FindingKind;
   /** Ids of its findings, those of old too, the root first; at most 256. */
   findings: (string)[];
-  /** When ringscope found it. */
+  /** When ringscope found it, which may be later than `began_at`. */
   first_seen: string;
   /** Host of the culprit. */
   host: string;

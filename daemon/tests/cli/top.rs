@@ -99,7 +99,7 @@ async fn it_shows_the_degraded_host_opens_it_and_quits_with_the_terminal_restore
     let mut terminal = Terminal::open();
     let mut top = terminal.top(&daemon.url);
     terminal.until("degraded").await;
-    terminal.until("X node-b").await;
+    terminal.until("! node-b").await;
     assert!(terminal.is_raw());
     terminal.user.write_all(b"s\r").unwrap();
     terminal.until("Host node-b").await;
@@ -115,7 +115,7 @@ async fn it_says_that_the_daemon_is_away_and_a_signal_restores_the_terminal() {
     let daemon = degraded().await;
     let terminal = Terminal::open();
     let mut top = terminal.top(&daemon.url);
-    terminal.until("X node-b").await;
+    terminal.until("! node-b").await;
     daemon.stop().await;
     terminal.until("No answer").await;
     kill_process(Pid::from_child(&top), Signal::TERM).unwrap();
