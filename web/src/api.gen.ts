@@ -543,6 +543,8 @@ export type Incident = {
   state: FindingState;
   /** What was known when, oldest first; at most 64. */
   timeline: (IncidentEvent)[];
+  /** How often it was over and came back: what comes back within ten minutes is the same. */
+  times_back?: number;
 };
 
 /** Who speaks: the body of `POST incidents/{id}/acknowledge` and of `unsilence`. */
@@ -619,9 +621,9 @@ export type Job = {
   last_seen: string;
   /** Communicators ever seen. */
   n_communicators: number;
-  /** Processes that ended without running their exit handlers. */
+  /** Those of them that ended without running their exit handlers. */
   n_killed: number;
-  /** Processes seen. */
+  /** Processes seen; of a job that was started again, those since then. */
   n_processes: number;
   /** How it stands, and why. */
   standing: Standing;

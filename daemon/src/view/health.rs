@@ -93,7 +93,7 @@ mod tests {
         diagnosis.update(&model, None, at(3));
         let level = |job| health(&model, &diagnosis, at(4), job, None).level;
         assert_eq!(level(Some("other")), HealthLevel::Ok);
-        assert_eq!(level(Some("train")), HealthLevel::Critical);
-        assert_eq!(level(None), HealthLevel::Critical);
+        assert_eq!(level(Some("train")), HealthLevel::Warning);
+        assert_eq!(level(None), HealthLevel::Warning);
     }
 }
