@@ -29,7 +29,6 @@ pub mod scene;
 mod settings;
 mod sight;
 mod sinks;
-mod standing;
 mod teardown;
 mod transfer;
 mod verdict;
@@ -41,4 +40,4 @@ mod tests;
 
 pub use look::{Judge, MAX_JUDGEMENTS};
 pub use settings::Settings;
-pub use verdict::{ACCUSED_NAMED, Ask, Judgement, Question, Stand, Verdict};
+pub use verdict::{ACCUSED_NAMED, Ask, Judgement, Question, Verdict};
