@@ -189,7 +189,7 @@ export type Finding = {
   accused?: (Culprit)[];
   /** What to do. Empty: nothing is known to help. */
   advice?: string;
-  /** When it truly began, e.g. when the oldest open call was made; as the hosts' clocks say. Absent: when it was first seen. */
+  /** When it truly began, e.g. when the oldest open call was made; as the hosts' clocks say. Of files that do not say it: when they end. Absent: when it was first seen. */
   began_at?: string;
   /** One word why, e.g. `nic_down`, `peer_limits`, `min_nchannels`, `unexplained`. */
   cause: string;
@@ -213,6 +213,8 @@ export type Finding = {
   host: string;
   /** Stable id: the same condition on the same subject keeps it. */
   id: string;
+  /** It was found of files that were imported: it is the past, and nobody is told of it. */
+  imported?: boolean;
   /** Incident that it belongs to. Empty: it is judged alone (info). */
   incident?: string;
   /** Job. Empty: about a host's hardware, whatever runs there. */
@@ -435,7 +437,7 @@ export type Import = {
   communicators: (ImportedCommunicator)[];
   /** The files read. */
   files: (ImportedFile)[];
-  /** What the rules of a live job conclude, worst first. */
+  /** What the rules of a live job conclude: causes first, each with what follows from it. */
   findings: (ImportedFinding)[];
   /** Job under which all of it is known. */
   job: string;
@@ -461,7 +463,7 @@ export type ImportedBandwidth = {
 export type ImportedCommunicator = CommunicatorDetail & {
   /** Bandwidth of the finished operations by primitive, in bytes per second; only where a file has times. */
   bandwidth?: (ImportedBandwidth)[];
-  /** No file names it (NCCL before 2.16 prints no id, GRAPH lines alone neither): `comm_hash` is made up, to tell it from others of this import. */
+  /** No file names it (NCCL before 2.16 prints no id, GRAPH lines alone and the Flight Recorder neither): `comm_hash` is made up, to tell it from others of this import. */
   hash_is_made_up?: boolean;
   /** Operations that are not completed, oldest first. */
   pending?: (Operation)[];
@@ -521,6 +523,8 @@ export type Incident = {
   host: string;
   /** Stable id: that of the finding that was its first root; of one that comes again later with a number behind it. */
   id: string;
+  /** It was found of files that were imported: it is the past, and nobody is told of it. */
+  imported?: boolean;
   /** Job: that of its root, else the only one that its findings are about. Empty: none, or several. */
   job: string;
   /** When it was last seen to go on. */

@@ -37,10 +37,9 @@ mod tests;
 
 pub use facts::{Channels, HostChannels, Judged, RankChannels};
 pub use gather::Gathered;
-pub use hangs::Stand;
 pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
-pub use jobs::{Standings, Want, Wanted};
+pub use jobs::{Want, Wanted};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED, WORDS_STEP};
 
 use std::borrow::Cow;
@@ -50,7 +49,7 @@ use std::time::Duration;
 use crate::api::{Dropped, Finding};
 use crate::clock::Timestamp;
 use crate::model::summation::{Group, GroupId};
-use crate::model::{Communicator, CommunicatorId, Model, Name, Process};
+use crate::model::{Communicator, CommunicatorId, Model, Name};
 use scope::Scope;
 
 /// All findings, firing and resolved.
@@ -209,24 +208,6 @@ impl Diagnosis {
     /// Jobs whose agents spoke to the daemon before this one are judged once these have spoken, or have had the time to.
     pub fn hold_jobs(&mut self, now: Timestamp) {
         self.jobs.hold(now);
-    }
-
-    /// How everything of a job stands, as far as its calls say. `None`: it was not looked at yet.
-    #[must_use]
-    pub fn standings(&self, job: &str) -> Option<&Standings> {
-        self.jobs.standings(job)
-    }
-
-    /// How a process stands, as far as its calls say. `None`: it was not looked at.
-    #[must_use]
-    pub fn standing(&self, process: &Process) -> Option<&Stand> {
-        self.standings(&process.identity()?.job)?.processes.get(process.key())
-    }
-
-    /// How a communicator stands. `None`: it was not looked at.
-    #[must_use]
-    pub fn standing_of(&self, communicator: &Communicator) -> Option<&Stand> {
-        self.standings(communicator.job())?.communicators.get(&communicator.id())
     }
 
     /// Takes what judges would like to know of processes: each question is there once.

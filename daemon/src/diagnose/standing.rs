@@ -193,6 +193,9 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
 /// Why nobody can say how a process does, if so.
 fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
     let reason = match (evidence.life, &evidence.watched) {
+        (Life::Imported, _) if evidence.calls.open_for.is_some() => {
+            "a call was open when its files ended, and nothing tells how it went on".to_owned()
+        }
         (Life::Imported, _) => "read from files, which do not tell enough to judge it".to_owned(),
         (_, Watched::AgentStopped { since }) => format!(
             "not watched since {}: the agent on its host was stopped; starting it again would say more",

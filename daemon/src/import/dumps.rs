@@ -1,6 +1,7 @@
 //! Facts of the dumps of Inspector, RAS and the Flight Recorder into the draft.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ringscope_wire::batch::{self, CommunicatorState, Completion, Operation, OperationState, Sources};
 
@@ -285,8 +286,10 @@ fn flight_rank(
     // Watchdogs write the dumps when the first of them has waited too long; what is older was written by hand, and a
     // file that is newer was copied.
     let newest = calls::newest(dump);
+    // A file that is far older than what is in it has lost its time.
+    let is_timed = at.0 > 0 && newest.since(at) < CLOCKS_DIFFER;
     part.told_until(match due {
-        Some(due) if at.0 > 0 => at.min(due).max(newest),
+        Some(due) if is_timed => at.min(due).max(newest),
         Some(due) => due.max(newest),
         None => newest,
     });
@@ -331,6 +334,8 @@ fn first_of(dump: &Dump, name: &str) -> Option<Timestamp> {
     created.filter(|created| *created > 0).min().map(Timestamp)
 }
 
+/// More than the clocks of two hosts differ by.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
 /// Completed calls of one rank and group that are told: a judgement shows fewer.
 const KNOWN_TOLD: usize = 16;
 /// Of these from the first difference on.

@@ -1,5 +1,7 @@
 //! What has been read of all files, before it is joined.
 
+use std::collections::BTreeSet;
+
 use super::flight;
 use super::inspector::Inspected;
 use super::ras;
@@ -17,6 +19,8 @@ pub struct Gathered {
     pub(super) inspector: Inspected,
     pub(super) ras: Vec<(String, Timestamp, ras::Dump)>,
     pub(super) xml: Vec<(String, Xml)>,
+    /// Hashes of the dumps.
+    pub(super) documents: BTreeSet<u64>,
     pub(super) flight: Vec<(String, Timestamp, flight::Dump)>,
 }
 

@@ -1,5 +1,6 @@
 //! One file into facts. A file that cannot be read, or is none of the kinds, is reported and stops no other.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read;
 
 use super::elements::{Elements, is_one_line};
@@ -62,6 +63,9 @@ impl Gathered {
             Reading::Ras => {
                 report.kind = Kind::Ras;
                 let document = document(whole, report)?;
+                if self.is_known(&document, report) {
+                    return Ok(());
+                }
                 let dump: ras::Dump = serde_json::from_slice(&document)?;
                 report.records = dump.communicators.iter().map(|one| one.ranks.len() as u64).sum();
                 let at = if at.0 > 0 { at } else { dump.asked().unwrap_or_default() };
@@ -71,6 +75,9 @@ impl Gathered {
             Reading::FlightJson | Reading::FlightPickle => {
                 report.kind = Kind::FlightRecorder;
                 let document = document(whole, report)?;
+                if self.is_known(&document, report) {
+                    return Ok(());
+                }
                 let value = if reading == Reading::FlightPickle {
                     report.lines = 0;
                     pickle::read(&document)?
@@ -106,6 +113,17 @@ impl Gathered {
                 Ok(())
             }
         }
+    }
+
+    /// Whether a dump was read before: what it tells does not count twice.
+    fn is_known(&mut self, document: &[u8], report: &mut FileReport) -> bool {
+        let mut hasher = DefaultHasher::new();
+        document.hash(&mut hasher);
+        let is_known = !self.documents.insert(hasher.finish());
+        if is_known {
+            report.seen = Some("the same as another of these files".to_owned());
+        }
+        is_known
     }
 
     fn read_log(
@@ -202,7 +220,8 @@ fn seen(lines: u64) -> String {
     }
 }
 
-const NO_RANK: &str = "the rank of its process: PyTorch ends the file's name with it, as in nccl_trace_rank_3; give it such a name";
+const NO_RANK: &str = "the rank of its process, which a dump does not say but at the end of the file's name, as in \
+                       nccl_trace_rank_3: give it such a name";
 /// What only NCCL and its kin write.
 const MARKS: [&[u8]; 3] = [b"NCCL INFO ", b"NCCL WARN ", b"NCCL version "];
 /// Longest of them.

@@ -98,6 +98,9 @@ impl<W: Write> Page<'_, W> {
                 };
                 format!("{words} in {}", subject(import))
             }
+            Verdict::Unknown if import.communicators.is_empty() && import.files.iter().any(has_problem) => {
+                "what could be read names no communicator: see below why the rest could not".to_owned()
+            }
             Verdict::Unknown if import.communicators.is_empty() => {
                 "these files name no communicator, so there is nothing to judge".to_owned()
             }
@@ -233,6 +236,10 @@ impl<W: Write> Page<'_, W> {
         };
         self.wrapped("  ", "    ", &format!("{}: {text}", file.file))
     }
+}
+
+fn has_problem(file: &ImportedFile) -> bool {
+    file.problem.is_some()
 }
 
 fn unused(file: &ImportedFile) -> u64 {

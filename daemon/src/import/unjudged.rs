@@ -53,6 +53,13 @@ pub(super) fn of_dumps(gathered: &Gathered) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if !gathered.inspector.ranks.is_empty() {
+        told.push(
+            "whether calls hang is not judged by Inspector: it tells of calls that have ended, not of those that are open: \
+             the dumps of the Flight Recorder, or `ringscope run`, would show it"
+                .to_owned(),
+        );
+    }
     if !gathered.flight.is_empty() {
         told.push(
             "reductions, roots, and sizes where ranks may give different ones are not compared: the Flight Recorder does \

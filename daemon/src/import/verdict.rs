@@ -1,6 +1,5 @@
 //! Model and diagnosis of an import as one document.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -51,16 +50,15 @@ impl Gathered {
         import.lacks.extend(unjudged::unjudged(&model, &diagnosis));
         import.lacks.extend(unjudged::of_dumps(&self));
         // What the judge of a live job would say: green needs evidence.
-        let stand = diagnosis.standings(job).map(|standings| standings.job.clone()).unwrap_or_default();
+        let stand = view::job(&model, &diagnosis, now, job).map(|job| job.standing).unwrap_or_default();
         let hidden = unjudged::hidden(&self);
         import.files = self.files;
         import.lacks.extend(lacks(&self.logs));
         import.verdict = verdict(&import, stand.condition == Condition::Healthy && hidden.is_none());
-        if import.verdict == Verdict::Unknown && !import.communicators.is_empty() && has_dumps(&import) {
-            import.lacks.insert(
-                0,
-                format!("nobody can say whether all is well: {}", hidden.map_or(stand.reason, Cow::Borrowed)),
-            );
+        let is_open = import.verdict == Verdict::Unknown && !import.communicators.is_empty();
+        if is_open && (has_dumps(&import) || import.lacks.is_empty()) {
+            let why = hidden.map_or(stand.reason, str::to_owned);
+            import.lacks.insert(0, format!("nobody can say whether all is well: {why}"));
         }
         (import, batches)
     }
@@ -215,9 +213,11 @@ fn verdict(import: &Import, calls_are_well: bool) -> Verdict {
         let summary = &one.communicator.summary;
         summary.base.is_some() && summary.final_channels.is_some()
     });
-    if is_judged || has_dumps(import) && !import.communicators.is_empty() && calls_are_well {
-        Verdict::Healthy
-    } else {
-        Verdict::Unknown
-    }
+    // A rank of which no file tells is not healthy but unknown.
+    let are_whole = import.communicators.iter().all(|one| {
+        let summary = &one.communicator.summary;
+        summary.n_ranks_seen >= summary.n_ranks
+    });
+    let is_well = is_judged || has_dumps(import) && !import.communicators.is_empty() && calls_are_well;
+    if are_whole && is_well { Verdict::Healthy } else { Verdict::Unknown }
 }

@@ -110,7 +110,7 @@ impl<'a> Standings<'a> {
             waits_for: waits,
             failed: failed(rank),
             lacks: lacks(rank),
-            files_tell: self.files_tell(rank),
+            files_tell: self.files_tell(rank) == Some(true),
             ..self.evidence(rank.process)
         })
     }
@@ -119,7 +119,7 @@ impl<'a> Standings<'a> {
     pub(super) fn process(&self, process: &Process) -> Standing {
         let mut evidence = self.evidence(process);
         evidence.accused = self.accused(process);
-        let mut is_open = false;
+        let (mut is_open, mut told) = (false, Vec::new());
         for rank in process.ranks() {
             let id = rank.local.communicator();
             let comm = id.as_ref().map_or("", CommunicatorId::as_str);
@@ -129,10 +129,10 @@ impl<'a> Standings<'a> {
             evidence.calls.add(&calls);
             evidence.failed = evidence.failed.or_else(|| failed(&rank));
             evidence.lacks = evidence.lacks.or_else(|| lacks(&rank));
-            evidence.files_tell |= self.files_tell(&rank);
+            told.extend(self.files_tell(&rank));
             is_open |= !rank.local.in_flight().is_empty();
         }
-        evidence.files_tell &= !is_open;
+        evidence.files_tell = !is_open && !told.is_empty() && told.iter().all(|tells| *tells);
         of_process(&evidence)
     }
 
@@ -206,15 +206,17 @@ impl<'a> Standings<'a> {
         }
     }
 
-    /// As the verdict of an import has it: channels that were judged, or calls of all ranks that were seen to end.
-    fn files_tell(&self, rank: &RankRef<'_>) -> bool {
+    /// Whether files tell enough of a rank: channels or calls that were seen to end, and of all ranks. `None`: they tell of
+    /// neither.
+    fn files_tell(&self, rank: &RankRef<'_>) -> Option<bool> {
         let has_channels = rank.facts.init_channels.is_some() && rank.facts.final_channels.is_some();
-        let counted = rank.local.counters().values().any(|counted| counted.totals().completed_calls > 0);
-        let has_calls = counted || rank.local.last_completed().is_some();
+        // What only counts those that ended, as Inspector does, would not tell of those that hang.
+        let has_calls = rank.local.last_completed().is_some();
         let id = rank.local.communicator();
         let known = id.and_then(|id| self.model.communicator(id));
         let is_whole = known.is_some_and(|known| known.n_ranks_seen() == known.n_ranks());
-        (has_channels || has_calls && is_whole) && rank.local.in_flight().is_empty()
+        let tells = is_whole && rank.local.in_flight().is_empty();
+        (has_channels || has_calls).then_some(tells)
     }
 
     fn accused(&self, process: &Process) -> Option<&'a Finding> {

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Value, json as value};
 
 use crate::common::scratch;
-use crate::made::{pickle, recorded};
+use crate::made::{Job, pickle, recorded};
 use crate::{check, file, import, json};
 
 #[test]
@@ -177,10 +177,30 @@ fn dumps_of_a_job_are_joined_group_by_group() {
         &partly,
         2,
         &[
-            "warning waiting in communicator 0x2fd0b84e90c18a51 \"world:default_pg\" No file tells of rank 2, so nobody knows whether it has come to all_reduce #301 of",
+            "warning waiting in communicator 868d41454cfb (world:default_pg) No file tells of rank 2, so nobody knows whether it has come to all_reduce #301 of",
         ],
     );
     assert!(!partly.stdout.contains("critical"), "{}", partly.stdout);
+    // The library's log tells of the same communicator, and of who is where; but of no call.
+    let job = Job { hosts: &[("node-a", 4), ("node-b", 4)], last: 4 };
+    let log = file(&dir, "job.log", job.logs());
+    let rank_2 = "Rank 2 (node-b, pid 1002) has";
+    check(
+        &import(&[hung[0], hung[1], hung[2], hung[3], &log]),
+        2,
+        &[
+            "findings: 1 critical in 3 communicators on 2 hosts",
+            &format!("{rank_2} not come; 3 others wait for it in all_reduce #301 of"),
+            "(world:default_pg, 0xabc0000000000001)",
+        ],
+    );
+    check(
+        &import(&[hung[0], hung[1], hung[3], &log]),
+        2,
+        &[&format!(
+            "warning waiting in communicator 868d41454cfb (world:default_pg, 0xabc0000000000001) {rank_2} no dump here"
+        )],
+    );
 }
 
 #[test]

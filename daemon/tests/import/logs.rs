@@ -53,7 +53,7 @@ fn a_run_of_the_engine_is_judged_by_its_log_alone() {
             "critical channel_shortfall in 3 communicators",
             "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4",
             "init 1 -> final 2 doubled on host-2",
-            "communicators 0x27cf9d679ba9f0fc, 0x7f0234b632dc6a2d: each 4 ranks on 4 hosts",
+            "communicators 4528d5e4a8fa (0x27cf9d679ba9f0fc), d03781449a48 (0x7f0234b632dc6a2d): each 4 ranks on 4 hosts",
         ],
     );
     let lines: Vec<&str> = degraded.stdout.lines().collect();
@@ -92,7 +92,11 @@ fn lines_fit_a_terminal_and_their_number_does_not_grow_with_the_job() {
 #[test]
 fn communicators_that_no_line_names_are_not_given_a_name() {
     let log = fixture("logs/nccl-2.11.4-8xa100pcie-3comms.log").display().to_string();
-    check(&import(&[&log]), 0, &["3 communicators without an id in the log: each 8 ranks on 1 host"]);
+    check(
+        &import(&[&log]),
+        0,
+        &["communicators 1a78ec5d3512, 68c5f38f8844, 8cb81bf02126: each 8 ranks on 1 host"],
+    );
     let document = json(&[&log], 0);
     let all = document["communicators"].as_array().unwrap();
     assert!(all.len() == 3 && all.iter().all(|one| one["hash_is_made_up"] == true), "{document:#}");
@@ -300,4 +304,13 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     let mut child = command(&[fixture("logs").to_str().unwrap()]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[test]
+fn what_half_of_the_files_tell_is_not_green() {
+    let dir = scratch("import");
+    let whole = file(&dir, "whole.log", EQUAL.logs());
+    check(&import(&[&whole]), 0, &["healthy"]);
+    let half = file(&dir, "half.log", EQUAL.log(0) + &EQUAL.log(1));
+    check(&import(&[&half]), 0, &["half: unknown:", "no file tells of ranks 4 and 5 of"]);
 }

@@ -74,7 +74,7 @@ impl Job<'_> {
 
 /// The dump of the Flight Recorder among the fixtures.
 pub(crate) fn recorded() -> Value {
-    let text = std::fs::read_to_string(fixture("import/flight-recorder.json")).unwrap();
+    let text = std::fs::read_to_string(fixture("import/flight-recorder_rank_0.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 

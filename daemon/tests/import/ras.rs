@@ -91,6 +91,7 @@ fn counting(dir: &Path, name: &str, rank_2: u64, others: u64, minutes: u64) -> S
         let count = if rank["rank"] == 2 { rank_2 } else { others };
         rank["collective_counts"]["AllReduce"] = count.into();
     }
+    dump["timestamp"] = format!("2026-01-31 12:{minutes:02}:00").into();
     written(file(dir, name, dump.to_string()), minutes)
 }
 
@@ -112,11 +113,18 @@ fn counts_one_apart_alarm_only_if_they_stand_still() {
         ],
     );
     // Written at one moment, as copies are: for how long they wait is not known.
-    let copied = counting(&dir, "copied", 16, 17, 0);
+    let copied = written(counting(&dir, "copied", 16, 17, 5), 0);
     check(
         &import(&[&first, &copied]),
         2,
         &["warning waiting Rank 2 (10.0.0.2, pid 200) has not come; 2 others wait"],
+    );
+    // The same answer once more proves nothing.
+    let twice = file(&dir, "twice", std::fs::read(&first).unwrap());
+    check(
+        &import(&[&first, &twice]),
+        0,
+        &["unknown", "One apart may be", "the same as another of these files"],
     );
     let far = counting(&dir, "far", 16, 19, 0);
     check(&import(&[&far]), 2, &["warning waiting Rank 2 (10.0.0.2, pid 200) has not come; 2 others wait"]);

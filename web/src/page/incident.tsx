@@ -60,9 +60,9 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
         </>
       }
     >
-      <Fact name={one.resolved_at == null ? "Goes on since" : "Began"}>
+      <Fact name={one.resolved_at == null && one.imported !== true ? "Goes on since" : "Began"}>
         <b>{moment(began, nowMs)}</b>
-        <small>{one.resolved_at == null ? `for ${duration(Math.max(0, (nowMs - began) / 1000))}` : lastedWords(one)}</small>
+        <small>{one.imported === true ? "imported: read from files, nobody is told of it" : one.resolved_at == null ? `for ${duration(Math.max(0, (nowMs - began) / 1000))}` : lastedWords(one)}</small>
       </Fact>
       {one.resolved_at != null && (
         <Fact name="Over">

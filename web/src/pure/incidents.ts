@@ -28,6 +28,7 @@ export function suspects(incidents: Incident[], hosts: HostSummary[]): string[] 
 /** "since 14:03:07, for 12 min", or from when to when. */
 export function timeWords(one: Incident, nowMs: number): string {
   const began = Date.parse(one.began_at);
+  if (one.imported === true) return `imported: began ${moment(began, nowMs)}`;
   if (one.resolved_at == null) return `since ${moment(began, nowMs)}, for ${duration(Math.max(0, (nowMs - began) / 1000))}`;
   return `${moment(began, nowMs)} – ${moment(Date.parse(one.resolved_at), nowMs)}, ${lastedWords(one)}`;
 }

@@ -14,7 +14,7 @@ use super::sinks::Group;
 use super::verdict::{Ask, Question, Verdict};
 use super::{
     Settings, crash, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
-    standing, teardown, transfer, words,
+    teardown, transfer, words,
 };
 use crate::api::{FindingKind, Severity};
 use crate::diagnose::order::order_of;
@@ -39,7 +39,6 @@ impl Judge {
         let confirmed = self.confirm(&sight, found);
         let told = order(confirmed, &mut verdict);
         verdict.asks = self.asks(&sight, &told, asks);
-        standing::fill(&sight, &mut verdict, &told);
         self.memory.end_of_look(&sight);
         verdict
     }

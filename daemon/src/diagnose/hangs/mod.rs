@@ -31,7 +31,6 @@ mod seen;
 mod settings;
 mod sight;
 mod sinks;
-mod standing;
 mod teardown;
 mod transfer;
 mod verdict;
@@ -43,4 +42,4 @@ mod tests;
 
 pub use look::{Judge, MAX_JUDGEMENTS};
 pub use settings::Settings;
-pub use verdict::{ACCUSED_NAMED, Ask, Judgement, Question, Stand, Verdict};
+pub use verdict::{ACCUSED_NAMED, Ask, Judgement, Question, Verdict};

@@ -1,8 +1,6 @@
 //! What the judge says of one job at one moment.
 
-use std::borrow::Cow;
-
-use crate::api::{Condition, Culprit, Detail, Evidence, FindingKind, Severity, Standing};
+use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
 
 /// What the judge says of one job at one moment.
@@ -10,12 +8,6 @@ use crate::clock::Timestamp;
 pub struct Verdict {
     /// What holds, the worst first. What held a look ago and is not here holds no more.
     pub judgements: Vec<Judgement>,
-    /// How each process stands, by its index in the scene.
-    pub processes: Vec<Stand>,
-    /// How each communicator stands, by its index in the scene.
-    pub communicators: Vec<Stand>,
-    /// The job as a whole.
-    pub job: Stand,
     /// What the judge would like to know, the most wanted first. A question is put once; it comes again only after a
     /// while without an answer.
     pub asks: Vec<Ask>,
@@ -65,15 +57,6 @@ pub struct Judgement {
     pub follows_from: Option<u32>,
 }
 
-/// A condition and why: like [`Standing`], and cheap where most have the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stand {
-    /// How it stands.
-    pub condition: Condition,
-    /// Why. Never empty.
-    pub reason: Cow<'static, str>,
-}
-
 /// A question about one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
@@ -106,18 +89,6 @@ pub enum Question {
     },
     /// To raise the job's level to `steps` until the judge asks no more for it.
     Raise,
-}
-
-impl Default for Stand {
-    fn default() -> Self {
-        Self { condition: Condition::Unknown, reason: Cow::Borrowed("nothing is known of it") }
-    }
-}
-
-impl From<Stand> for Standing {
-    fn from(stand: Stand) -> Self {
-        Self { condition: stand.condition, reason: stand.reason.into_owned() }
-    }
 }
 
 /// Culprits of one judgement that are named.

@@ -8,7 +8,7 @@ mod scene;
 mod tests;
 mod told;
 
-pub use told::{Standings, Want, Wanted};
+pub use told::{Want, Wanted};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,6 @@ pub(super) struct Jobs {
 struct Watched {
     judge: Judge,
     judged: Timestamp,
-    standings: Standings,
     wanted: Vec<Wanted>,
     raise: bool,
     kept: kept::Kept,
@@ -128,7 +127,7 @@ impl Jobs {
         }
         watched.judged = now;
         let taken = scene::take(model, job, hardware, now);
-        let mut verdict = watched.judge.look(&taken.scene, &self.settings);
+        let verdict = watched.judge.look(&taken.scene, &self.settings);
         for (reason, events) in &verdict.left_out {
             count(&mut self.left_out, reason, *events);
         }
@@ -141,13 +140,7 @@ impl Jobs {
         let mut judgements = told::judgements(&verdict, &taken);
         let witnesses = told::witnesses(&verdict, &taken);
         watched.kept.add(&mut judgements, witnesses, &taken, &self.settings);
-        watched.standings = told::standings(&mut verdict, &taken);
         Some(Look { job: Arc::clone(name), judgements })
-    }
-
-    /// How everything of a job stands. `None`: it was not looked at yet.
-    pub(super) fn standings(&self, job: &str) -> Option<&Standings> {
-        self.watched.get(job).map(|watched| &watched.standings)
     }
 
     /// Every question of all jobs, once.

@@ -8,6 +8,7 @@ use self::stage::{SUM, Stage};
 use crate::api::{Condition, FindingKind, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::Want;
+use crate::view;
 
 /// All but one rank.
 fn others(stage: &Stage, rank: usize) -> Vec<usize> {
@@ -35,12 +36,8 @@ fn healthy_work_has_no_findings_and_stands_well() {
     let mut stage = job();
     stage.train(40);
     assert_eq!(stage.firing(), []);
-    let job = stage.diagnosis.standings("train").unwrap();
-    assert_eq!(job.job.condition, Condition::Healthy, "{}", job.job.reason);
-    assert_eq!((job.processes.len(), job.communicators.len()), (8, 1));
-    let process = stage.model.process(&stage.clusters[0].0.key(3)).unwrap();
-    let stand = stage.diagnosis.standing(process).unwrap();
-    assert_eq!(stand.condition, Condition::Healthy, "{}", stand.reason);
+    let job = view::job(&stage.model, &stage.diagnosis, stage.now, "train").unwrap();
+    assert_eq!(job.standing.condition, Condition::Healthy, "{}", job.standing.reason);
     assert!(stage.diagnosis.take_wanted().is_empty(), "nobody is asked anything in peace");
 }
 
@@ -63,8 +60,8 @@ fn a_stopped_rank_is_named_within_two_seconds_and_looked_at() {
         stage.diagnosis.firing_of(comm).any(|other| other.id == found.id),
         "it is the communicator's too"
     );
-    let process = stage.model.process(&stage.clusters[0].0.key(5)).unwrap();
-    assert_ne!(stage.diagnosis.standing(process).unwrap().condition, Condition::Healthy);
+    let job = view::job(&stage.model, &stage.diagnosis, stage.now, "train").unwrap();
+    assert_eq!(job.standing.condition, Condition::Hung, "{}", job.standing.reason);
     // Its twin: it goes on, and the finding ends.
     stage.ranks[5].activity = "S";
     let world = stage.world();
@@ -238,9 +235,6 @@ fn absence_needs_coverage() {
         "{:#?}",
         stage.hangs()
     );
-    let process = stage.model.process(&stage.clusters[0].0.key(5)).unwrap();
-    let stand = stage.diagnosis.standing(process).unwrap();
-    assert_eq!(stand.condition, Condition::Unknown, "{}", stand.reason);
 }
 
 /// All ranks of the other host wait in a call, and nothing is heard of host-1 any more.
@@ -346,9 +340,8 @@ fn a_collector_that_is_off_is_unknown() {
     };
     stage.model.apply(&batch, stage.now);
     stage.diagnosis.update(&stage.model, None, stage.now);
-    let process = stage.model.process(&stage.clusters[0].0.key(1)).unwrap();
-    let stand = stage.diagnosis.standing(process).unwrap();
-    assert_eq!(stand.condition, Condition::Unknown, "{}", stand.reason);
+    let job = view::job(&stage.model, &stage.diagnosis, stage.now, "train").unwrap();
+    assert_eq!(job.standing.condition, Condition::Unknown, "{}", job.standing.reason);
 }
 
 #[test]

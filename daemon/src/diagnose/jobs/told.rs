@@ -1,14 +1,14 @@
-//! What the judge of hangs said of one job, as findings, standings and questions.
+//! What the judge of hangs said of one job, as findings and questions.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::scene::Taken;
 use crate::api::Detail;
-use crate::diagnose::hangs::{self, Question, Stand, Verdict};
+use crate::diagnose::hangs::{self, Question, Verdict};
 use crate::diagnose::judge::{Blame, Judgement};
 use crate::diagnose::past::Past;
-use crate::model::{CommunicatorId, Name};
+use crate::model::Name;
 use crate::words::capital;
 
 /// What somebody would like to know of a process.
@@ -39,17 +39,6 @@ pub enum Want {
         /// The part.
         local_id: u64,
     },
-}
-
-/// How everything of a job stands.
-#[derive(Clone, Debug, Default)]
-pub struct Standings {
-    /// The job as a whole.
-    pub job: Stand,
-    /// Processes, by key.
-    pub processes: HashMap<Name, Stand>,
-    /// Communicators.
-    pub communicators: HashMap<CommunicatorId, Stand>,
 }
 
 /// The conditions that hold, as the ledger takes them.
@@ -131,17 +120,6 @@ fn past(judgement: &hangs::Judgement, taken: &Taken<'_>) -> Option<Past> {
             Past::of(members.filter_map(|process| taken.processes.get(process).copied()))
         }
         None => Past::of(all()),
-    }
-}
-
-/// How everything stands. The verdict is used up.
-pub(super) fn standings(verdict: &mut Verdict, taken: &Taken<'_>) -> Standings {
-    let processes = taken.processes.iter().map(|process| Arc::clone(process.name()));
-    let communicators = taken.communicators.iter().map(|known| known.id());
-    Standings {
-        job: std::mem::take(&mut verdict.job),
-        processes: processes.zip(std::mem::take(&mut verdict.processes)).collect(),
-        communicators: communicators.zip(std::mem::take(&mut verdict.communicators)).collect(),
     }
 }
 
