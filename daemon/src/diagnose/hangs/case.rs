@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::building::Node;
-use super::found::Found;
 use super::graph::Graph;
 use super::memory::Memory;
 use super::places::{Place, Waiter};
@@ -21,6 +20,20 @@ pub(super) struct Case<'c, 's, 'a> {
     pub(super) memory: &'c mut Memory,
     pub(super) found: Vec<Found>,
     pub(super) asks: Vec<Ask>,
+}
+
+/// Something that was found, before it is known whether it is told.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) judgement: Judgement,
+    /// No innocent cause: critical as soon as it was seen twice. Else its severity stands as it is.
+    pub(super) certain: bool,
+    /// Somebody merely has not come yet: how long that lasts is learned.
+    pub(super) innocent: Option<Duration>,
+    /// Number of the call in its communicator; a mismatch explains all that is not before it.
+    pub(super) number: Option<u64>,
+    /// While it holds the job's level is to be `steps`.
+    pub(super) raises: bool,
 }
 
 impl<'s> Case<'_, 's, '_> {
@@ -121,7 +134,7 @@ impl<'s> Case<'_, 's, '_> {
                     judgement.details.push(Detail { title, lines });
                 }
             } else if self.sight.settings.look && is_there(it) {
-                self.asks.push(Ask { process: *process, what: Question::Look, judgement: None });
+                self.asks.push(Ask { process: *process, what: Question::Look });
             }
         }
         if let Some((process, rank, _)) = culprits.first() {
@@ -157,7 +170,7 @@ impl<'s> Case<'_, 's, '_> {
         let culprits = std::mem::take(&mut judgement.culprits);
         judgement.victims.retain(|victim| culprits.binary_search(victim).is_err());
         judgement.culprits = culprits;
-        self.found.push(Found { judgement, certain, innocent: None, number: None });
+        self.found.push(Found { judgement, certain, innocent: None, number: None, raises: false });
         let last = self.found.len() - 1;
         &mut self.found[last]
     }

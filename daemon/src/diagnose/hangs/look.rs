@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::case::Case;
-use super::found::Found;
+use super::case::{Case, Found};
 use super::graph::Graph;
 use super::hashes::Differ;
 use super::memory::{Memory, key};
@@ -37,7 +36,8 @@ impl Judge {
             Verdict { unsettled: self.memory.is_unsettled(&sight, at_peace), ..Verdict::default() };
         let confirmed = self.confirm(&sight, found);
         let told = order(confirmed, &mut verdict);
-        verdict.asks = self.asks(&sight, &told, asks);
+        verdict.asks = self.asks(&sight, &told, &asks);
+        verdict.raise = told.iter().any(|found| found.raises);
         standing::fill(&sight, &mut verdict, &told);
         self.memory.end_of_look(&sight);
         verdict
@@ -129,23 +129,18 @@ impl Judge {
     }
 
     /// The questions that are put now: of those that were found out about, and those that may lead on.
-    fn asks(&mut self, sight: &Sight<'_, '_>, told: &[Found], asks: Vec<Ask>) -> Vec<Ask> {
+    fn asks(&mut self, sight: &Sight<'_, '_>, told: &[Found], asks: &[Ask]) -> Vec<Ask> {
+        // Nobody is looked at who is not accused.
+        let is_accused =
+            |process: u32| told.iter().any(|found| found.judgement.culprits.binary_search(&process).is_ok());
         let mut put: Vec<Ask> = Vec::new();
-        for mut ask in asks {
-            let mut of = (0_u32..).zip(told);
-            let about = of.find(|(_, found)| found.judgement.culprits.binary_search(&ask.process).is_ok());
-            ask.judgement = about.map(|(index, _)| index);
-            // Nobody is looked at who is not accused.
-            let is_due = ask.what != Question::Look || ask.judgement.is_some();
-            let is_known = put.iter().any(|known| {
-                known.what == ask.what && (known.process == ask.process || ask.what == Question::Raise)
-            });
-            if is_due
-                && !is_known
-                && put.len() < MAX_ASKS
-                && self.memory.may_ask(sight, ask.process, ask.what)
-            {
-                put.push(ask);
+        for ask in asks {
+            if put.len() == MAX_ASKS {
+                break;
+            }
+            let is_due = ask.what != Question::Look || is_accused(ask.process);
+            if is_due && !put.contains(ask) && self.memory.may_ask(sight, ask.process, ask.what) {
+                put.push(ask.clone());
             }
         }
         put

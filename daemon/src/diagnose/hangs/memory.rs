@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringscope_wire::Primitive;
 
 use super::Settings;
-use super::found::Found;
+use super::case::Found;
 use super::scene::{Life, Operation};
 use super::sight::Sight;
 use super::verdict::Question;
@@ -22,8 +22,7 @@ pub(super) struct Memory {
     /// Since when looks have not found peace.
     unrest_since: Option<Timestamp>,
     asked: HashMap<(String, String), Timestamp>,
-    /// Sent bytes at the last look, by (communicator, rank).
-    sent: HashMap<(String, u32), Sent>,
+    pub(super) sent: super::sent::Sent,
     pub(super) hashes: super::hashes::Hashes,
 }
 
@@ -52,16 +51,10 @@ impl Default for Durations {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    bytes: u64,
-    at: Timestamp,
-    moved: Timestamp,
-}
-
 impl Memory {
     /// Learns from what completed lately.
     pub(super) fn learn(&mut self, sight: &Sight<'_, '_>) {
+        self.sent.note(sight);
         for communicator in &sight.scene.communicators {
             let members = &communicator.members;
             let step = members.len().div_ceil(SAMPLED).max(1);
@@ -166,14 +159,10 @@ impl Memory {
         }
         let now = sight.scene.now;
         self.asked.retain(|_, at| now.since(*at) < ASK_AGAIN);
-        self.sent.retain(|_, sent| now.since(sent.at) < FORGET_SENT);
     }
 
     /// Whether to put this question now: not if it was put lately.
     pub(super) fn may_ask(&mut self, sight: &Sight<'_, '_>, process: u32, what: Question) -> bool {
-        if what == Question::Raise {
-            return true;
-        }
         if self.asked.len() >= MAX_ASKED {
             return false;
         }
@@ -183,7 +172,7 @@ impl Memory {
                 format!("{} {first}-{last}", sight.communicator(communicator).id)
             }
             Question::Pairs { communicator } => format!("pairs {}", sight.communicator(communicator).id),
-            Question::Look | Question::Raise => {
+            Question::Look => {
                 let function = it.open_calls.first().map_or("", |call| &*call.function);
                 format!("look {function}")
             }
@@ -194,24 +183,6 @@ impl Memory {
         }
         self.asked.insert(key, sight.scene.now);
         true
-    }
-
-    /// Notes what a rank has sent by now. Returns since when nothing more was sent.
-    pub(super) fn quiet_since(
-        &mut self,
-        sight: &Sight<'_, '_>,
-        communicator: u32,
-        rank: u32,
-        bytes: u64,
-    ) -> Timestamp {
-        let now = sight.scene.now;
-        let key = (sight.communicator(communicator).id.to_owned(), rank);
-        let sent = self.sent.entry(key).or_insert(Sent { bytes, at: now, moved: now });
-        if sent.bytes != bytes {
-            *sent = Sent { bytes, at: now, moved: now };
-        }
-        sent.at = now;
-        sent.moved
     }
 }
 
@@ -294,5 +265,3 @@ const FEWEST: u32 = 10;
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 /// Questions that may be open at a time.
 const MAX_ASKED: usize = 4_096;
-/// What was sent in a communicator that nobody suspects any more is forgotten after so long.
-const FORGET_SENT: Duration = Duration::from_secs(60);

@@ -136,7 +136,7 @@ pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
     for place in differ.odd.iter().take(1).chain(differ.most.iter().take(1)) {
         let process = members[*place as usize].process;
         if can_be_asked(case.sight.process(process).life) {
-            case.asks.push(Ask { process, what, judgement: None });
+            case.asks.push(Ask { process, what });
         }
     }
     case.tell(judgement, true).number = Some(differ.agree);
@@ -156,7 +156,7 @@ pub(super) fn ask_before(case: &mut Case<'_, '_, '_>, place: u32) {
     let asked: Vec<u32> = inside.chain(passed).collect();
     for process in asked {
         if can_be_asked(case.sight.process(process).life) {
-            case.asks.push(Ask { process, what, judgement: None });
+            case.asks.push(Ask { process, what });
         }
     }
 }

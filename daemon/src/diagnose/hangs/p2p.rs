@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use ringscope_wire::Primitive;
 
-use super::case::Case;
-use super::found::Found;
+use super::case::{Case, Found};
 use super::places::Place;
 use super::scene::{Member, Pair};
 use super::sight::is_called;
@@ -247,7 +246,7 @@ fn ask(case: &mut Case<'_, '_, '_>, communicator: u32, ranks: &[u32]) {
         let member = case.sight.member(communicator, at);
         if member.pairs.is_empty() {
             let what = Question::Pairs { communicator };
-            case.asks.push(Ask { process: member.process, what, judgement: None });
+            case.asks.push(Ask { process: member.process, what });
         }
     }
 }

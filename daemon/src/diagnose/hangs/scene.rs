@@ -74,8 +74,6 @@ pub struct Process<'a> {
     pub segment_version: u32,
     /// Whether calls are recorded.
     pub collector: Collector,
-    /// Started through `ringscope run`.
-    pub launched: bool,
     /// It has called the library at least once (or its profiler spoke, or its log did).
     pub calls_seen: bool,
     /// How much is asked of the library now.
@@ -193,8 +191,6 @@ pub struct Member<'a> {
     pub created_at: Timestamp,
     /// When it ended. Absent: it has not.
     pub ended_at: Option<Timestamp>,
-    /// Function that made it, e.g. `ncclCommSplit`. Empty: not known.
-    pub made_by: &'a str,
     /// GPU as the library says: PCI bus id or number. Empty: not known.
     pub gpu: &'a str,
     /// Whether anything tells when its operations end (the profiler, or CUDA events).
@@ -206,8 +202,6 @@ pub struct Member<'a> {
     pub marks: Cow<'a, [Mark]>,
     /// Operations that are not completed, oldest first: at least the oldest [`OPEN_TOLD`].
     pub open: Cow<'a, [Operation]>,
-    /// All that are not completed, told in `open` or not.
-    pub n_open: u32,
     /// Those of them inside a group that has not ended. Absent: none.
     pub queued: Option<Queued>,
     /// The newest completed operation.
@@ -217,7 +211,7 @@ pub struct Member<'a> {
     pub known: Cow<'a, [Operation]>,
     /// Sends and receives by peer. Only on suspicion.
     pub pairs: Cow<'a, [Pair]>,
-    /// What it has sent over the network by peer, over all primitives. Only on suspicion.
+    /// What it has sent over the network by peer.
     pub links: Cow<'a, [Link]>,
     /// The rank after it in the ring of the first channel. Absent: not known.
     pub next_in_ring: Option<u32>,
@@ -341,10 +335,10 @@ pub struct Pair {
 pub struct Link {
     /// Rank of the other side.
     pub peer: u32,
-    /// Payload so far.
+    /// Payload so far, over all primitives.
     pub sent_bytes: u64,
-    /// Network steps so far.
-    pub sent_steps: u64,
+    /// Of that, in collective calls: without sends, receives and signals.
+    pub sent_in_calls: u64,
 }
 
 /// An error that the library gave.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::found::Found;
+use super::case::Found;
 use super::places;
 use super::scene::{Collector, Life, Member, MemberState, NUMBERED, OperationState};
 use super::sight::{Blind, Sight, is_over, lives};

@@ -19,6 +19,8 @@ pub struct Verdict {
     /// What the judge would like to know, the most wanted first. A question is put once; it comes again only after a
     /// while without an answer.
     pub asks: Vec<Ask>,
+    /// The job's level is to be `steps` as long as this is so.
+    pub raise: bool,
     /// What was left out, by reason, in this look.
     pub left_out: Vec<(&'static str, u64)>,
     /// Something is under way, and newer readings may tell what: look again as soon as they are there.
@@ -81,8 +83,6 @@ pub struct Ask {
     pub process: u32,
     /// What is asked.
     pub what: Question,
-    /// Index of the judgement that it is for. Absent: to find out whether there is one.
-    pub judgement: Option<u32>,
 }
 
 /// What is asked.
@@ -104,8 +104,6 @@ pub enum Question {
         /// Index in the scene.
         communicator: u32,
     },
-    /// To raise the job's level to `steps` until the judge asks no more for it.
-    Raise,
 }
 
 impl Default for Stand {

@@ -132,11 +132,10 @@ impl Jobs {
         for (reason, events) in &verdict.left_out {
             count(&mut self.left_out, reason, *events);
         }
-        let (wanted, raise) = told::wanted(&verdict, &taken);
         // A judge asks once: what nobody has taken yet is still wanted.
-        watched.wanted.extend(wanted);
+        watched.wanted.extend(told::wanted(&verdict, &taken));
         watched.wanted.truncate(WANTED_MAX);
-        watched.raise = raise;
+        watched.raise = verdict.raise;
         watched.unsettled = verdict.unsettled;
         let mut judgements = told::judgements(&verdict, &taken);
         let witnesses = told::witnesses(&verdict, &taken);

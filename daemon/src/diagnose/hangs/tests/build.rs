@@ -147,7 +147,6 @@ impl World {
             let first = known.first.or(operation.number);
             member.queued = Some(Queued { calls: known.calls + 1, first, ..known });
         }
-        member.n_open += 1;
         member.open.to_mut().push(operation);
     }
 

@@ -35,7 +35,6 @@ fn one_missing_of_10_000_is_named() {
         let member = &mut world.scene.communicators[all as usize].members[rank];
         member.calls.as_mut().unwrap().made = 76;
         member.open = Cow::Owned(calls);
-        member.n_open = 16;
     }
     world.stop(9_999);
     world.look(1.0);
