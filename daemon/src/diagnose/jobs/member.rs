@@ -37,6 +37,7 @@ pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Ope
         state: state(facts.state),
         created_at: facts.created,
         ended_at: rank.ended(),
+        made_by: &facts.made_by,
         gpu: &facts.gpu,
         completion_known: rank.knows_completion(),
         calls: sequence.map(|sequence| Calls { made: sequence.calls, hash: sequence.hash }),
@@ -132,7 +133,7 @@ fn of_history(known: &Completed) -> Operation {
         start_known: false,
         completed_at: Some(Timestamp(known.completed_at_ns)),
         stream: 0,
-        group: 0,
+        group: known.group,
     }
 }
 

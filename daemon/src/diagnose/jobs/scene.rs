@@ -135,6 +135,7 @@ impl<'a> Taken<'a> {
             lost_events: process.lost_calls().is_some_and(|at| self.scene.now.since(at) < LOSS_COUNTS),
             segment_version: collector.segment_version,
             collector: collector_of(process),
+            launched: collector.launched,
             calls_seen: collector.calls_seen || process.locals().next().is_some(),
             level: collector.level,
             activity: process.activity().map(|known| scene::Activity {

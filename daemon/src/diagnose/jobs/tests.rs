@@ -76,6 +76,30 @@ fn a_stopped_rank_is_named_within_two_seconds_and_looked_at() {
 }
 
 #[test]
+fn calls_of_one_group_that_have_ended_are_compared_as_a_set() {
+    for is_group in [true, false] {
+        let mut stage = job();
+        let world = stage.world();
+        let (large, small) = ((Primitive::AllReduce, 4_096), (Primitive::AllReduce, 8));
+        for (rank, calls) in [(0, [large, small]), (1, [small, large])] {
+            calls.into_iter().for_each(|call| stage.call([rank], world, call));
+        }
+        for rank in 2..8 {
+            stage.call([rank], world, large);
+            stage.call([rank], world, small);
+        }
+        (0..8).for_each(|rank| stage.part(rank, world).group = if is_group { 20..22 } else { 0..0 });
+        stage.step(250);
+        stage.complete(world);
+        // Somebody waits, so it is looked at closely.
+        stage.call(0..7, world, SUM);
+        stage.step(4_000);
+        let differs = stage.firing().iter().any(|(kind, ..)| *kind == FindingKind::CallMismatch);
+        assert_eq!(differs, !is_group, "{:?}", stage.hangs());
+    }
+}
+
+#[test]
 fn the_culprit_is_looked_at_once() {
     let mut stage = without(5);
     stage.ranks[5].activity = "T";
