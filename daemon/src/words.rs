@@ -49,10 +49,15 @@ pub fn clock(at: Timestamp) -> String {
     }
 }
 
-/// "1 host", "3 hosts".
+/// "1 host", "3 hosts", "2 processes".
 #[must_use]
 pub fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    let ending = match count {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
 }
 
 /// "a, b and c"; of more than `limit` the last are counted.
@@ -133,6 +138,7 @@ mod tests {
         assert_eq!(list(&["a", "b", "c"], 3), "a, b and c");
         assert_eq!(list(&["a", "b", "c", "d"], 3), "a, b and 2 more");
         assert_eq!((plural(1, "host"), plural(0, "job")), ("1 host".into(), "0 jobs".into()));
+        assert_eq!(plural(2, "process"), "2 processes");
     }
 
     #[test]

@@ -3,16 +3,16 @@
 use super::absent::siblings;
 use super::case::Case;
 use super::places::Place;
+use super::scene::{Member, MemberState};
 use super::{files, words};
 use crate::api::{Detail, FindingKind, Severity};
-use crate::words::duration;
+use crate::words::{duration, plural};
 
 /// Ranks of one init that give other numbers of ranks: they will never be complete. The smaller part is odd.
 pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
     let sight = case.sight;
     for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
-        let forming =
-            communicator.members.iter().any(|member| member.state == super::scene::MemberState::Forming);
+        let forming = communicator.members.iter().any(|member| member.state == MemberState::Forming);
         if !forming {
             continue;
         }
@@ -24,7 +24,8 @@ pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
             continue;
         }
         let mut judgement = case.blank(FindingKind::InitStuck, Some(index));
-        judgement.began_at = communicator.members.iter().map(|member| member.created_at).min();
+        let created = |member: &Member<'_>| sight.process(member.process).ours(member.created_at);
+        judgement.began_at = communicator.members.iter().map(created).min();
         let says = format!("says that there are {} ranks", communicator.n_ranks);
         let culprits: Vec<(u32, Option<u32>, String)> = communicator
             .members
@@ -45,10 +46,10 @@ pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
             _ => words::ranks(&ranks),
         };
         judgement.message = format!(
-            "{who} called the init of {} with {} ranks, {} others with {}: it cannot end",
+            "{who} called the init of {} with {} ranks, {} with {}: it cannot end",
             words::comm(majority),
             communicator.n_ranks,
-            majority.members.len(),
+            plural(majority.members.len(), "other"),
             majority.n_ranks
         );
         judgement.advice = "Give all ranks the same world size (WORLD_SIZE, the launcher's number of nodes and of processes \
@@ -71,7 +72,7 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
         return files::no_end(case, place);
     }
     let mut judgement = case.blank(FindingKind::InitStuck, Some(at.communicator()));
-    judgement.began_at = case.first_in(place).map(|first| first.since);
+    judgement.began_at = case.began(place);
     judgement.severity =
         if age >= sight.settings.init_critical { Severity::Critical } else { Severity::Warning };
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
@@ -130,8 +131,8 @@ fn unseen_ranks(n_ranks: u32, seen: impl Iterator<Item = u32>) -> Vec<u32> {
 pub(super) fn phases(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detail> {
     let of = case.sight.communicator(communicator);
     let (forming, formed): (Vec<_>, Vec<_>) =
-        of.members.iter().partition(|member| member.state == super::scene::MemberState::Forming);
-    let ranks = |members: &[&super::scene::Member<'_>]| {
+        of.members.iter().partition(|member| member.state == MemberState::Forming);
+    let ranks = |members: &[&Member<'_>]| {
         let ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
         words::ranks(&ranks)
     };

@@ -1,7 +1,7 @@
 //! What the judge sees: one job at one moment, as plain data. Somebody else takes it from the model or from files.
 //!
 //! Times of a process are those of its host's clock, unless a field says "our clock". [`Process::ours`] makes them
-//! comparable between hosts. What is not known is absent, never a zero that looks like a fact.
+//! comparable between hosts: whoever compares times of two processes, or tells one, does so by our clock. What is not known is absent, never a zero that looks like a fact.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -74,6 +74,8 @@ pub struct Process<'a> {
     pub segment_version: u32,
     /// Whether calls are recorded.
     pub collector: Collector,
+    /// Started through `ringscope run`.
+    pub launched: bool,
     /// It has called the library at least once (or its profiler spoke, or its log did).
     pub calls_seen: bool,
     /// How much is asked of the library now.
@@ -191,6 +193,8 @@ pub struct Member<'a> {
     pub created_at: Timestamp,
     /// When it ended. Absent: it has not.
     pub ended_at: Option<Timestamp>,
+    /// Function that made it, e.g. `ncclCommSplit`. Empty: not known.
+    pub made_by: &'a str,
     /// GPU as the library says: PCI bus id or number. Empty: not known.
     pub gpu: &'a str,
     /// Whether anything tells when its operations end (the profiler, or CUDA events).
