@@ -127,6 +127,7 @@ fn full() -> Batch {
         kernel: vec![batch::KernelMessage { number: 1, text: "segfault".into(), ..Default::default() }],
         kernel_reading: Some(batch::KernelReading { readable: true, how: "/dev/kmsg".into(), lost: 0 }),
         ending: true,
+        more_follows: false,
     }
 }
 
