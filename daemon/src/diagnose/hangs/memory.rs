@@ -7,10 +7,9 @@ use std::time::Duration;
 use ringscope_wire::Primitive;
 
 use super::Settings;
-use super::case::Found;
 use super::scene::{Life, Operation};
 use super::sight::Sight;
-use super::verdict::Question;
+use super::verdict::{Found, Question, Wait};
 use crate::clock::Timestamp;
 
 /// What is kept of a job.
@@ -33,8 +32,8 @@ struct Seen {
     first: Timestamp,
     told: bool,
     innocent: Option<Duration>,
-    /// What is waited in: id of the communicator, and number of the call. Absent: sends and receives have none.
-    call: Option<(String, Option<u64>)>,
+    /// What is learned from where it ends well, with the number of the call. Absent: sends and receives have none.
+    wait: Option<(Wait, Option<u64>)>,
     in_this_look: bool,
 }
 
@@ -85,10 +84,6 @@ impl Memory {
         self.longest_wait
     }
 
-    pub(super) fn restore_longest_wait(&mut self, longest: Duration) {
-        self.longest_wait = self.longest_wait.max(longest);
-    }
-
     /// From when on a wait for a rank that is merely elsewhere is critical.
     pub(super) fn wait_critical(&self, settings: &Settings) -> Duration {
         let learned = self.longest_wait.saturating_mul(settings.wait_times_longest);
@@ -129,36 +124,45 @@ impl Memory {
             first: newest,
             told: false,
             innocent: None,
-            call: None,
+            wait: None,
             in_this_look: true,
         });
         seen.in_this_look = true;
         seen.innocent = found.innocent;
-        if found.innocent.is_some() && seen.call.is_none() {
-            let communicator = judgement.communicator.map(|index| sight.communicator(index).id.to_owned());
-            seen.call = communicator.map(|communicator| (communicator, found.number));
+        if found.innocent.is_some() {
+            seen.wait = judgement.communicator.map(|index| {
+                let communicator = sight.communicator(index).id.to_owned();
+                (Wait { kind: judgement.kind, communicator, key: judgement.key.clone() }, found.number)
+            });
         }
         seen.told |= imported || !found.certain || oldest > seen.first;
         seen.told
     }
 
-    /// Forgets what was not found in this look, and learns from waits that have ended well.
-    pub(super) fn end_of_look(&mut self, sight: &Sight<'_, '_>) {
+    /// Forgets what was not found in this look, and learns from waits that have ended well. Returns these.
+    pub(super) fn end_of_look(&mut self, sight: &Sight<'_, '_>) -> Vec<Wait> {
         let ended: Vec<Seen> = self
             .seen
             .extract_if(|_, seen| !std::mem::replace(&mut seen.in_this_look, false))
             .map(|(_, seen)| seen)
             .collect();
+        let mut ended_well = Vec::new();
         for seen in ended {
-            let (Some(lasted), Some((communicator, number))) = (seen.innocent, &seen.call) else { continue };
-            if has_ended(sight, communicator, *number, seen.first) {
-                // Somebody may have freed it, so it teaches no more than the next one to wait twice as long.
-                let lasted = lasted.min(self.wait_critical(sight.settings));
-                self.longest_wait = self.longest_wait.max(lasted);
+            let (Some(lasted), Some((wait, number))) = (seen.innocent, seen.wait) else { continue };
+            if has_ended(sight, &wait.communicator, number, seen.first) {
+                self.learn_wait(lasted, sight.settings);
+                ended_well.push(wait);
             }
         }
         let now = sight.scene.now;
         self.asked.retain(|_, at| now.since(*at) < ASK_AGAIN);
+        ended_well
+    }
+
+    /// Learns from a wait that has ended well. Somebody may have freed it, so it teaches no more than the next one to wait
+    /// twice as long.
+    pub(super) fn learn_wait(&mut self, lasted: Duration, settings: &Settings) {
+        self.longest_wait = self.longest_wait.max(lasted.min(self.wait_critical(settings)));
     }
 
     /// Whether to put this question now: not if it was put lately.

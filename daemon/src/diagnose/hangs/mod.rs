@@ -39,6 +39,6 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Judge, MAX_JUDGEMENTS};
+pub use look::Judge;
 pub use settings::Settings;
-pub use verdict::{ACCUSED_NAMED, Ask, Judgement, Question, Stand, Verdict};
+pub use verdict::{ACCUSED_NAMED, Ask, Judgement, MAX_JUDGEMENTS, Question, Stand, Verdict, Wait};

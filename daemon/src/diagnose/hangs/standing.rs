@@ -3,11 +3,10 @@
 
 use std::borrow::Cow;
 
-use super::case::Found;
 use super::places;
 use super::scene::{Collector, Life, Member, MemberState, NUMBERED, OperationState};
 use super::sight::{Blind, Sight, is_over, lives};
-use super::verdict::{Stand, Verdict};
+use super::verdict::{Found, Stand, Verdict};
 use crate::api::{Condition, FindingKind, Severity};
 use crate::words::{other_segment_version, plural};
 
