@@ -305,6 +305,45 @@ fn a_host_whose_agent_said_goodbye_is_not_lost() {
     assert!(is_lost(&stage), "{:#?}", stage.hangs());
 }
 
+/// How the wait for rank 5 ended, in its finding.
+fn ends_well(stage: &Stage) -> bool {
+    let ended = stage.diagnosis.findings().find(|one| one.finding == FindingKind::Waiting).unwrap();
+    assert!(ended.resolved_at.is_some(), "{ended:?}");
+    ended.details.iter().any(|detail| detail.title == "How it ended")
+}
+
+#[test]
+fn a_wait_that_ended_well_is_known_after_a_restart() {
+    let mut stage = without(5);
+    stage.step(25_000);
+    let world = stage.world();
+    stage.call([5], world, SUM);
+    stage.complete(world);
+    stage.step(2_000);
+    assert!(ends_well(&stage));
+    stage.restart();
+    stage.agents = "again";
+    (0..8).for_each(|rank| stage.forget_told(rank));
+    stage.train(8);
+    let others = others(&stage, 5);
+    stage.call(others, world, SUM);
+    // Without it this would be critical by now.
+    stage.step(40_000);
+    assert_eq!(stage.firing(), [(FindingKind::Waiting, Severity::Info, Some(5))]);
+    stage.step(15_000);
+    assert_eq!(stage.firing(), [(FindingKind::RankMissing, Severity::Critical, Some(5))]);
+}
+
+#[test]
+fn a_wait_that_was_given_up_has_not_ended_well() {
+    let mut stage = without(5);
+    stage.step(25_000);
+    let world = stage.world();
+    (0..8).for_each(|rank| stage.part(rank, world).state = Some(CommunicatorState::Aborted));
+    stage.step(2_000);
+    assert!(!ends_well(&stage));
+}
+
 #[test]
 fn after_a_restart_the_finding_is_there_with_its_true_beginning() {
     let mut stage = without(5);
