@@ -46,7 +46,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
         by_host.entry(case.sight.process(one.0).host).or_default().push(one);
     }
     // Those whose first rank died first, for there may be more than are told.
-    let mut hosts: Vec<(u32, Vec<(u32, u32, u32)>)> = by_host.into_iter().collect();
+    let mut hosts: Vec<_> = by_host.into_iter().collect();
     let died = |(process, ..): &(u32, u32, u32)| left_at_end(case.sight.process(*process));
     hosts.sort_by_key(|(_, dead)| dead.iter().map(died).min());
     for (host, dead) in case.at_most(hosts) {

@@ -56,16 +56,16 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
 }
 
 /// A call that ranks have given up: they abort.
-struct GivenUp<'s> {
+struct GivenUp<'s, 'a> {
     number: u64,
-    aborting: Vec<&'s Member<'s>>,
+    aborting: Vec<&'s Member<'a>>,
     /// Who has not come to it. Never empty.
-    late: Vec<&'s Member<'s>>,
+    late: Vec<&'s Member<'a>>,
 }
 
-impl<'s> GivenUp<'s> {
+impl<'s, 'a> GivenUp<'s, 'a> {
     /// Absent: nobody is known to be late.
-    fn of(sight: &Sight<'s, 's>, communicator: u32) -> Option<Self> {
+    fn of(sight: &Sight<'s, 'a>, communicator: u32) -> Option<Self> {
         let members = &sight.communicator(communicator).members;
         let made = |member: &Member<'_>| sight.calls_made(member);
         let next = |member: &Member<'_>| {
@@ -73,7 +73,7 @@ impl<'s> GivenUp<'s> {
             last.map_or(Some(0), |last| last.number.map(|number| number + 1))
         };
         let aborts = |member: &&Member<'_>| places::aborts(sight.process(member.process), communicator);
-        let aborting: Vec<&Member<'_>> = members.iter().filter(aborts).collect();
+        let aborting: Vec<&Member<'a>> = members.iter().filter(aborts).collect();
         let given_up = aborting.iter().filter_map(|member| {
             let next = next(member)?;
             made(member).is_some_and(|made| made > next).then_some(next)
@@ -84,7 +84,7 @@ impl<'s> GivenUp<'s> {
             let proves = lives(process.life) && sight.blind(process).is_none();
             proves && made(member).is_some_and(|made| made <= number)
         };
-        let late: Vec<&Member<'_>> = members.iter().filter(has_not_come).collect();
+        let late: Vec<&Member<'a>> = members.iter().filter(has_not_come).collect();
         (!late.is_empty()).then_some(Self { number, aborting, late })
     }
 }
