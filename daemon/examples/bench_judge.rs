@@ -1,5 +1,5 @@
-//! How long a look at a job of ten thousand ranks takes, in peace and while one rank is stopped: the model and the
-//! diagnosis of the daemon, in this process, without HTTP and store.
+//! How long a look at a job of ten thousand ranks takes, in peace, while one rank is stopped and after half of them have
+//! died at once: the model and the diagnosis of the daemon, in this process, without HTTP and store.
 //!
 //! `cargo run --release -p ringscope --example bench_judge -- [--hosts 1250] [--rounds 30]`
 //!
@@ -21,7 +21,7 @@ use ringscope_daemon::diagnose::Diagnosis;
 use ringscope_daemon::model::Model;
 use ringscope_wire::batch::{
     self, Activity, Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion,
-    FORMAT_VERSION, Identity, Operation, OperationState, Primitive, Process, Sources,
+    FORMAT_VERSION, Identity, Operation, OperationState, Primitive, Process, ProcessState, Sources,
 };
 
 const PER_HOST: u32 = 8;
@@ -29,7 +29,7 @@ const START_NS: u64 = 1_800_000_000_000_000_000;
 /// When the daemon looks, after the agents have told.
 const LOOK_AFTER_NS: u64 = 200_000_000;
 /// What a look may cost in peace, of one core at one look a second, and what one may take while a communicator of all
-/// ranks hangs.
+/// ranks hangs, also where half of them are dead.
 const PEACE_PERCENT: f64 = 5.0;
 const HANG_MS: f64 = 1_000.0;
 
@@ -39,6 +39,8 @@ struct Job {
     s: u64,
     /// Rank that makes no calls any more, and how many it had made.
     stopped: Option<(u32, u64)>,
+    /// From when on the ranks from the middle on are dead.
+    dead_since: Option<u64>,
 }
 
 impl Job {
@@ -50,13 +52,28 @@ impl Job {
             seq_number: self.s + 1,
             agent_host: format!("node-{host:04}"),
             sent_at_ns: self.now().0,
-            processes: (0..PER_HOST).map(|local| self.process(host, local)).collect(),
+            processes: (0..PER_HOST).filter_map(|local| self.told(host, local)).collect(),
             ..Batch::default()
         })
     }
 
     fn now(&self) -> Timestamp {
         Timestamp(START_NS + self.s * 1_000_000_000)
+    }
+
+    /// A process, unless it has told of its death before.
+    fn told(&self, host: u32, local: u32) -> Option<Process> {
+        let process = self.process(host, local);
+        match self.dead_since.filter(|_| host >= self.hosts / 2) {
+            None => Some(process),
+            Some(since) if since < self.s => None,
+            Some(_) => Some(Process {
+                state: ProcessState::Killed.into(),
+                ended_at_ns: Some(self.now().0),
+                activity: None,
+                ..process
+            }),
+        }
     }
 
     fn process(&self, host: u32, local: u32) -> Process {
@@ -196,7 +213,7 @@ fn median(values: &[f64]) -> f64 {
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let value = |name: &str| args.get(args.iter().position(|arg| arg == name)? + 1)?.parse().ok();
-    let mut job = Job { hosts: value("--hosts").unwrap_or(1_250), s: 0, stopped: None };
+    let mut job = Job { hosts: value("--hosts").unwrap_or(1_250), s: 0, stopped: None, dead_since: None };
     let n: usize = value("--rounds").map_or(30, |n: u32| n as usize);
     let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
     for batch in job.batches() {
@@ -205,21 +222,28 @@ fn main() {
     let peace = rounds(&mut job, &mut model, &mut diagnosis, n);
     job.stopped = Some((job.hosts * PER_HOST / 2, job.s + 1));
     let hang = rounds(&mut job, &mut model, &mut diagnosis, n);
+    job.dead_since = Some(job.s + 1);
+    let death = rounds(&mut job, &mut model, &mut diagnosis, n);
     println!("{} ranks, {n} looks each", job.hosts * PER_HOST);
     println!("            look, median   longest   whole tick, median   accusing one");
-    for (name, looks) in [("peace", &peace), ("one stopped", &hang)] {
+    for (name, looks) in [("peace", &peace), ("one stopped", &hang), ("half dead", &death)] {
         let longest = looks.looks_ms.iter().copied().fold(0.0, f64::max);
         let (look, tick) = (median(&looks.looks_ms), median(&looks.ticks_ms));
         println!("{name:<11} {look:>10.1} ms {longest:>6.1} ms {tick:>17.1} ms {:>14}", looks.n_findings);
     }
-    let (percent, longest) =
-        (median(&peace.looks_ms) / 10.0, hang.looks_ms.iter().copied().fold(0.0, f64::max));
+    let percent = median(&peace.looks_ms) / 10.0;
+    let longest = |looks: &Looks| looks.looks_ms.iter().copied().fold(0.0, f64::max);
+    let (longest, longest_of_dead) = (longest(&hang), longest(&death));
     let word = |met: bool| if met { "met" } else { "not met" };
     println!(
         "peace: {percent:.2} % of a core, at most {PEACE_PERCENT} %: {}",
         word(percent <= PEACE_PERCENT)
     );
     println!("hang: {longest:.0} ms a look, at most {HANG_MS} ms: {}", word(longest <= HANG_MS));
+    println!(
+        "deaths: {longest_of_dead:.0} ms a look, at most {HANG_MS} ms: {}",
+        word(longest_of_dead <= HANG_MS)
+    );
     println!(
         "{}",
         serde_json::json!({
@@ -230,6 +254,8 @@ fn main() {
             "hang_look_ms": median(&hang.looks_ms),
             "hang_look_max_ms": longest,
             "hang_findings": hang.n_findings,
+            "half_dead_look_ms": median(&death.looks_ms),
+            "half_dead_look_max_ms": longest_of_dead,
         })
     );
 }

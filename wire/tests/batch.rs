@@ -128,6 +128,7 @@ fn full() -> Batch {
         kernel_reading: Some(batch::KernelReading { readable: true, how: "/dev/kmsg".into(), lost: 0 }),
         ending: true,
         posted_at_ns: 12,
+        more_follows: true,
     }
 }
 

@@ -167,7 +167,7 @@ impl Reader {
         let last = parts.len() - 1;
         // The last word of an agent is that it ends.
         let batches = parts.into_iter().enumerate();
-        batches.map(|(at, processes)| self.batch(processes, is_last && at == last)).collect()
+        batches.map(|(at, processes)| self.batch(processes, at < last, is_last && at == last)).collect()
     }
 
     /// An empty batch says that the agent lives. While older ones wait there is no need: the daemon would not see it.
@@ -185,7 +185,7 @@ impl Reader {
         self.hardware.is_new() && settled >= self.last_seq
     }
 
-    fn batch(&mut self, processes: Vec<Process>, ending: bool) -> Outgoing {
+    fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool) -> Outgoing {
         self.last_seq += 1;
         self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
         let mut losses = self.tracker.losses.clone();
@@ -208,6 +208,7 @@ impl Reader {
             kernel_reading,
             ending,
             posted_at_ns: 0,
+            more_follows,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

@@ -7,7 +7,7 @@ use super::advice::advice;
 use super::judge::Judgement;
 use super::news;
 use super::scope::{Scope, finding_id};
-use crate::api::{Finding, FindingKind, FindingState};
+use crate::api::{Detail, Finding, FindingKind, FindingState};
 use crate::clock::Timestamp;
 use crate::model::summation::GroupId;
 use crate::model::{CommunicatorId, Name};
@@ -23,6 +23,9 @@ pub const LAST_SEEN_STEP: Duration = Duration::from_secs(60);
 
 /// Words that differ from those told before in numbers alone are told this late: ages grow with every look.
 pub const WORDS_STEP: Duration = Duration::from_secs(10);
+
+/// Title of what is said of a wait that has ended well. After a restart it tells such a wait from one that was given up.
+pub(super) const ENDED_WELL: &str = "How it ended";
 
 /// Every finding, firing and resolved.
 #[derive(Default)]
@@ -66,6 +69,14 @@ impl Ledger {
         }
         self.findings.insert(finding.id.clone(), finding);
         self.forget();
+    }
+
+    /// Notes of a wait that it has ended well, before it is resolved.
+    pub(super) fn end_well(&mut self, id: &str) {
+        if let Some(finding) = self.findings.get_mut(id).filter(|known| known.state == FindingState::Firing) {
+            let lines = vec!["Those who were waited for came, and the call ended.".to_owned()];
+            finding.details.push(Detail { title: ENDED_WELL.to_owned(), lines });
+        }
     }
 
     /// Makes these what holds for the scope, and resolves what held before. Returns what is news.

@@ -79,7 +79,9 @@ pub(super) fn is_of_job(kind: FindingKind) -> bool {
 /// The same for the same condition on the same subject, on every daemon.
 pub(super) fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
     if let Scope::Job(job) = scope {
-        return of_job(job, scope.comm(judgement), judgement);
+        let comm = scope.comm(judgement);
+        let place = if comm.is_empty() { &*judgement.host } else { comm };
+        return wait_id(job, place, judgement.kind, &judgement.blame.key);
     }
     let rank = judgement.rank.map_or(u64::MAX, u64::from);
     let hash = Fnv::new()
@@ -100,9 +102,9 @@ pub(super) fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
     format!("{:016x}", hash.finish())
 }
 
-/// Whatever becomes known of a culprit, the finding stays the same: its words are no part of the id.
-fn of_job(job: &str, comm: &str, judgement: &Judgement) -> String {
-    let place = if comm.is_empty() { &*judgement.host } else { comm };
-    let hash = Fnv::new().text(judgement.kind.label()).text(job).text(place).text(&judgement.blame.key);
+/// Of a finding about who waits for whom; `place` is its communicator, else its host. Whatever becomes known of a culprit,
+/// the finding stays the same: its words are no part of the id.
+pub(super) fn wait_id(job: &str, place: &str, kind: FindingKind, key: &str) -> String {
+    let hash = Fnv::new().text(kind.label()).text(job).text(place).text(key);
     format!("{:016x}", hash.finish())
 }

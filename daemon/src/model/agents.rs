@@ -93,7 +93,8 @@ impl Agents {
             entry.newest_seq = batch.seq_number;
             entry.ended = batch.ending.then_some(at);
         }
-        if at >= entry.reading.at {
+        // Of a reading in several batches nobody knows what it says of a process before all are there.
+        if at >= entry.reading.at && !batch.more_follows {
             entry.reading = Reading { read_at: sent_at, at };
         }
         (Stamp { agent, seq_number: batch.seq_number, sent_at }, at)
@@ -222,6 +223,21 @@ mod tests {
         assert_eq!(late.of(at(31), Some(at(31)), at(51)), at(51));
         assert_eq!(late.of(at(22), Some(at(22)), at(52)), at(52), "the clock is set back");
         assert_eq!(late.of(at(93), Some(at(93)), at(53)), at(53), "and forward");
+    }
+
+    #[test]
+    fn a_reading_in_several_batches_counts_when_all_are_there() {
+        let mut agents = Agents::default();
+        let mut read_at = |seq_number, s, more_follows| {
+            let agent_id = "a".to_owned();
+            let sent_at_ns = at(s).0;
+            let batch = Batch { agent_id, seq_number, sent_at_ns, more_follows, ..Batch::default() };
+            let (stamp, _) = agents.hear(&batch, at(s), &mut Losses::default());
+            agents.reading(stamp.agent()).map(|reading| reading.read_at)
+        };
+        assert_eq!(read_at(1, 1, false), Some(at(1)));
+        assert_eq!(read_at(2, 2, true), Some(at(1)));
+        assert_eq!(read_at(3, 2, false), Some(at(2)));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub struct Completed {
     pub channels: u32,
     pub call_number: Option<u64>,
     pub op: Option<u32>,
+    pub group: u32,
     pub issued_at_ns: u64,
     pub completed_at_ns: u64,
 }
@@ -56,6 +57,7 @@ impl Completed {
             channels: told.channels_expected,
             call_number: told.call_number,
             op: told.op,
+            group: told.group,
             issued_at_ns: told.issued_at_ns,
             completed_at_ns: told.completed_at_ns.filter(|completed| *completed >= told.issued_at_ns)?,
         })

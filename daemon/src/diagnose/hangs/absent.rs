@@ -14,6 +14,7 @@ pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], buildi
     let mut lacking = Vec::new();
     let mut at = 0;
     let n_real = building.nodes.len();
+    let n_running = sight.scene.processes.iter().filter(|process| process.life == Life::Running).count();
     while at < n_real {
         let place = building.nodes[at].place;
         match place {
@@ -32,7 +33,7 @@ pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], buildi
                 continue;
             }
             Place::Pair { .. } => pair(sight, heads, building, at),
-            Place::Init { communicator } => lacking.extend(init(sight, building, communicator)),
+            Place::Init { communicator } => lacking.extend(init(sight, building, communicator, n_running)),
             Place::Split { parent } => split(sight, building, at, parent),
             Place::Teardown { communicator } => teardown(sight, building, communicator),
             Place::Window { communicator } => window(sight, building, at, communicator),
@@ -148,7 +149,12 @@ fn pair(sight: &Sight<'_, '_>, heads: &[Vec<Head<'_>>], building: &mut Building<
 
 /// An init waits for the ranks that have not come, and for those that cannot go on. Returns it where nobody knows which
 /// processes the former are.
-fn init(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) -> Option<Lacking> {
+fn init(
+    sight: &Sight<'_, '_>,
+    building: &mut Building<'_>,
+    communicator: u32,
+    n_running: usize,
+) -> Option<Lacking> {
     let of = sight.communicator(communicator);
     let place = building.place(Place::Init { communicator });
     for (member, index) in of.members.iter().zip(0_u32..) {
@@ -167,10 +173,9 @@ fn init(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32) -
     if missing == 0 || !siblings(sight, communicator).is_empty() {
         return None;
     }
-    let candidates = candidates(sight, communicator);
-    if candidates.len() != missing {
+    let Some(candidates) = candidates(sight, communicator, missing, n_running) else {
         return Some(Lacking { communicator, node: place, ranks: missing });
-    }
+    };
     candidates.into_iter().for_each(|process| building.wait(place, process));
     None
 }
@@ -181,25 +186,32 @@ pub(super) fn siblings(sight: &Sight<'_, '_>, communicator: u32) -> Vec<u32> {
     if of.hash == 0 {
         return Vec::new();
     }
-    let all = sight.scene.communicators.iter().zip(0_u32..);
-    let same = all.filter(|(other, index)| {
-        *index != communicator && other.hash == of.hash && other.n_ranks != of.n_ranks
-    });
-    same.map(|(_, index)| index).collect()
+    let same = sight.of_hash(of.hash).iter().copied();
+    same.filter(|index| *index != communicator && sight.communicator(*index).n_ranks != of.n_ranks).collect()
 }
 
 /// The processes that may be the ranks that have not come: those of the same numbers where ranks here are the job's
-/// ranks, else all others of the job.
-fn candidates(sight: &Sight<'_, '_>, communicator: u32) -> Vec<u32> {
+/// ranks, else all others of the job. Absent: there are not as many as have not come.
+fn candidates(
+    sight: &Sight<'_, '_>,
+    communicator: u32,
+    missing: usize,
+    n_running: usize,
+) -> Option<Vec<u32>> {
     let of = sight.communicator(communicator);
-    let mut is_in = vec![false; sight.scene.processes.len()];
-    for member in &of.members {
-        is_in[member.process as usize] = true;
-    }
     let is_world = of.members.iter().all(|member| {
         let process = sight.process(member.process);
         process.global_rank == Some(member.rank) && process.world_size.is_none_or(|size| size == of.n_ranks)
     });
+    let mut inside: Vec<u32> = of.members.iter().map(|member| member.process).collect();
+    inside.sort_unstable();
+    inside.dedup();
+    let is_running = |process: &&u32| sight.process(**process).life == Life::Running;
+    if !is_world && n_running - inside.iter().filter(is_running).count() != missing {
+        return None;
+    }
+    let mut is_in = vec![false; sight.scene.processes.len()];
+    inside.iter().for_each(|process| is_in[*process as usize] = true);
     let others = (0_u32..).zip(&sight.scene.processes).filter(|(index, _)| !is_in[*index as usize]);
     let mut latest: Vec<(u32, u32)> = Vec::new();
     let mut unnumbered = Vec::new();
@@ -213,12 +225,12 @@ fn candidates(sight: &Sight<'_, '_>, communicator: u32) -> Vec<u32> {
         }
     }
     if latest.is_empty() {
-        return unnumbered;
+        return Some(unnumbered).filter(|all| all.len() == missing);
     }
     // Of restarted processes of one rank the newest counts.
     latest.sort_by_key(|(rank, index)| (*rank, std::cmp::Reverse(sight.process(*index).started_at)));
     latest.dedup_by_key(|(rank, _)| *rank);
-    latest.into_iter().map(|(_, index)| index).collect()
+    (latest.len() == missing).then(|| latest.into_iter().map(|(_, index)| index).collect())
 }
 
 /// A split waits for the ranks of the parent that have not called it, and have not come out of it.

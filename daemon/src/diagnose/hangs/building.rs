@@ -8,6 +8,15 @@ use super::places::{Place, Waiter};
 pub(super) struct Node<'s> {
     pub(super) place: Place,
     pub(super) waiters: Vec<Waiter<'s>>,
+    /// Who has waited longest. Many ask, so it is known.
+    pub(super) first: Option<Waiter<'s>>,
+}
+
+impl<'s> Node<'s> {
+    fn new(place: Place, waiters: Vec<Waiter<'s>>) -> Self {
+        let first = waiters.iter().min_by_key(|waiter| waiter.since_ours).copied();
+        Self { place, waiters, first }
+    }
 }
 
 /// A graph that grows.
@@ -20,7 +29,7 @@ pub(super) struct Building<'s> {
 
 impl<'s> Building<'s> {
     pub(super) fn new(n_processes: u32, waits: Vec<(Place, Vec<Waiter<'s>>)>) -> Self {
-        let nodes: Vec<_> = waits.into_iter().map(|(place, waiters)| Node { place, waiters }).collect();
+        let nodes: Vec<_> = waits.into_iter().map(|(place, waiters)| Node::new(place, waiters)).collect();
         let by_place = nodes.iter().zip(0..).map(|(node, index)| (node.place, index)).collect();
         Self { n_processes, nodes, by_place, edges: Vec::new() }
     }
@@ -37,7 +46,7 @@ impl<'s> Building<'s> {
         let next = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         let index = *self.by_place.entry(place).or_insert(next);
         if index == next {
-            self.nodes.push(Node { place, waiters: Vec::new() });
+            self.nodes.push(Node::new(place, Vec::new()));
         }
         self.n_processes + index
     }

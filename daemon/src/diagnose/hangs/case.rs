@@ -5,13 +5,12 @@ use std::time::Duration;
 use ringscope_wire::batch;
 
 use super::building::Node;
-use super::found::Found;
 use super::graph::Graph;
 use super::memory::Memory;
 use super::places::{Place, Waiter};
 use super::scene::{Member, Process};
 use super::sight::Sight;
-use super::verdict::{ACCUSED_NAMED, Ask, Judgement, Question};
+use super::verdict::{ACCUSED_NAMED, Ask, Found, Judgement, MAX_JUDGEMENTS, Question};
 use super::{seen, words};
 use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
@@ -24,6 +23,15 @@ pub(super) struct Case<'c, 's, 'a> {
     pub(super) memory: &'c mut Memory,
     pub(super) found: Vec<Found>,
     pub(super) asks: Vec<Ask>,
+    /// What was not even judged, for more would not be told.
+    pub(super) left_out: usize,
+}
+
+impl<'c, 's, 'a> Case<'c, 's, 'a> {
+    /// Nothing is found so far.
+    pub(super) fn new(sight: &'c Sight<'s, 'a>, graph: &'c Graph<'s>, memory: &'c mut Memory) -> Self {
+        Self { sight, graph, memory, found: Vec::new(), asks: Vec::new(), left_out: 0 }
+    }
 }
 
 impl<'s> Case<'_, 's, '_> {
@@ -34,12 +42,12 @@ impl<'s> Case<'_, 's, '_> {
 
     /// Who has waited longest in a place.
     pub(super) fn first_in(&self, place: u32) -> Option<Waiter<'s>> {
-        self.node(place).waiters.iter().min_by_key(|waiter| waiter.since_ours).copied()
+        self.node(place).first
     }
 
-    /// Since when a place is waited in. Absent: files do not say.
+    /// Since when a place is waited in, by our clock. Absent: files do not say.
     pub(super) fn began(&self, place: u32) -> Option<Timestamp> {
-        self.first_in(place).map(|first| first.since).filter(|since| since.0 > 0)
+        self.first_in(place).filter(|first| first.since.0 > 0).map(|first| first.since_ours)
     }
 
     /// Since when a place is waited in, in words: "since 14:03:07 UTC", or of files that do not say it "for 12 s".
@@ -123,14 +131,13 @@ impl<'s> Case<'_, 's, '_> {
             judgement.accused.push(accused);
             let it = self.sight.process(*process);
             let title = words::who(self.sight, *process, *rank);
-            let since = judgement.began_at.max(since_when(it));
-            if let Some(look) = it.look.filter(|look| is_recent(look.at_ns, since)) {
+            if let Some(look) = self.look_of(*process, judgement.began_at) {
                 let lines = seen::lines(look);
                 if !lines.is_empty() {
                     judgement.details.push(Detail { title, lines });
                 }
             } else if self.sight.settings.look && is_there(it) {
-                self.asks.push(Ask { process: *process, what: Question::Look, judgement: None });
+                self.asks.push(Ask { process: *process, what: Question::Look });
             }
         }
         if let Some((process, rank, _)) = culprits.first() {
@@ -139,13 +146,19 @@ impl<'s> Case<'_, 's, '_> {
         }
     }
 
-    /// What was seen of a process in this wait, which has lasted `since`.
+    /// What was seen of a process since then, by our clock, and since it is in the call that it is in: what was seen
+    /// before is over.
     pub(super) fn look_of(&self, process: u32, since: Option<Timestamp>) -> Option<&'s batch::Look> {
         let it = self.sight.process(process);
-        it.look.filter(|look| is_recent(look.at_ns, since.max(since_when(it))))
+        let entered = it.open_calls.iter().map(|call| it.ours(call.entered_at)).max();
+        let is_recent = |look: &&batch::Look| {
+            let at = it.ours(Timestamp(look.at_ns.saturating_add(CLOCKS_DIFFER_NS)));
+            since.max(entered).is_none_or(|since| at >= since)
+        };
+        it.look.filter(is_recent)
     }
 
-    /// What was seen of a process in short: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
+    /// The same in short: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
     pub(super) fn look_in_short(&self, process: u32, since: Option<Timestamp>) -> Option<String> {
         let it = self.sight.process(process);
         let look = self.look_of(process, since)?;
@@ -168,11 +181,18 @@ impl<'s> Case<'_, 's, '_> {
         }));
     }
 
+    /// As many of these as are told at most. The others are counted.
+    pub(super) fn at_most<T>(&mut self, mut these: Vec<T>) -> Vec<T> {
+        self.left_out += these.len().saturating_sub(MAX_JUDGEMENTS);
+        these.truncate(MAX_JUDGEMENTS);
+        these
+    }
+
     pub(super) fn tell(&mut self, mut judgement: Judgement, certain: bool) -> &mut Found {
         let culprits = std::mem::take(&mut judgement.culprits);
         judgement.victims.retain(|victim| culprits.binary_search(victim).is_err());
         judgement.culprits = culprits;
-        self.found.push(Found { judgement, certain, innocent: None, number: None });
+        self.found.push(Found { judgement, certain, innocent: None, number: None, raises: false });
         let last = self.found.len() - 1;
         &mut self.found[last]
     }
@@ -183,17 +203,7 @@ fn is_there(process: &Process<'_>) -> bool {
     process.life == super::scene::Life::Running && process.read_at.0 > 0
 }
 
-/// Since when a process is in the call that it is in: what was seen of it before is over.
-fn since_when(process: &Process<'_>) -> Option<Timestamp> {
-    process.open_calls.iter().map(|call| call.entered_at).max()
-}
-
-/// Whether a look is of this wait, and not of an earlier one. The clocks of two hosts may differ a little.
-fn is_recent(at_ns: u64, since: Option<Timestamp>) -> bool {
-    since.is_none_or(|since| at_ns.saturating_add(CLOCKS_DIFFER_NS) >= since.0)
-}
-
 /// Lines of the library that are shown with one judgement.
 const WARNINGS: usize = 8;
-/// See [`is_recent`].
+/// How exactly times of two hosts can be compared.
 const CLOCKS_DIFFER_NS: u64 = 1_000_000_000;

@@ -30,8 +30,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     }
     let is_killed = |one: &Ended| case.sight.process(one.process).life == Life::Killed;
     let host = case.sight.process(first.process).host;
-    let died = case.sight.process(first.process).ended_at;
-    let kernel = kernel::words_about(case, host, first.process, died);
+    let kernel = kernel::words_about(case, host, first.process);
     let was_at_work = kernel.is_some() || ended.iter().any(|one| is_at_work(case.sight, one.process));
     if was_at_work && ended.iter().any(is_killed) {
         tell(case, &culprits, &others, kernel);
@@ -87,7 +86,7 @@ fn tell(
     let it = sight.process(first.process);
     let communicator = largest(sight, first.process);
     let mut judgement = case.blank(FindingKind::RankDead, communicator);
-    judgement.began_at = it.ended_at;
+    judgement.began_at = Some(first.at);
     judgement.severity = Severity::Critical;
     judgement.key = dead::key(sight, first.process);
     let named = culprits.iter().map(|one| {

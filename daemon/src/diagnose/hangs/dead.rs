@@ -1,12 +1,12 @@
 //! Processes that are gone while others still count on them. Survivors may be in no call at all: a killed process of a
 //! communicator that others use is enough. One that has exited in good order is to blame only where somebody waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::case::Case;
 use super::errors::REMOTE;
-use super::scene::{Life, Member, MemberState};
+use super::scene::{Life, Member, MemberState, Process};
 use super::sight::{Sight, is_over, lives};
 use super::sinks::{Group, Manner};
 use super::{kernel, words};
@@ -18,16 +18,15 @@ use crate::words::plural;
 pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
     let mut dead = Vec::new();
     let mut quiet = Vec::new();
+    let awaited = Awaited::of(groups);
+    let used = used(case);
     for (index, process) in (0_u32..).zip(&case.sight.scene.processes) {
         if lives(process.life) {
             continue;
         }
-        let awaited = groups.iter().find(|group| {
-            group.manner == Manner::Dead && group.ranks.iter().any(|(culprit, _)| *culprit == index)
-        });
-        let awaited = awaited.map(|group| case.node(group.place).place.communicator());
-        if let Some((communicator, place)) = missed_in(case, index, awaited) {
-            let is_quiet = process.life == Life::Exited && awaited.is_none();
+        let waits_in = awaited.0.get(&index).map(|place| case.node(*place).place.communicator());
+        if let Some((communicator, place)) = missed_in(case, &used, index, waits_in) {
+            let is_quiet = process.life == Life::Exited && waits_in.is_none();
             if is_quiet { &mut quiet } else { &mut dead }.push((index, communicator, place));
         }
     }
@@ -46,9 +45,34 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
     for one in dead {
         by_host.entry(case.sight.process(one.0).host).or_default().push(one);
     }
-    for (host, dead) in by_host {
-        of_host(case, groups, host, &dead);
+    // Those whose first rank died first, for there may be more than are told.
+    let mut hosts: Vec<_> = by_host.into_iter().collect();
+    let died = |(process, ..): &(u32, u32, u32)| left_at_end(case.sight.process(*process));
+    hosts.sort_by_key(|(_, dead)| dead.iter().map(died).min());
+    for (host, dead) in case.at_most(hosts) {
+        of_host(case, &awaited, host, &dead);
     }
+}
+
+/// Of each of the dead who is waited for the place where that is.
+struct Awaited(HashMap<u32, u32>);
+
+impl Awaited {
+    fn of(groups: &[Group]) -> Self {
+        let dead = groups.iter().filter(|group| group.manner == Manner::Dead);
+        let ranks = dead.flat_map(|group| group.ranks.iter().map(|(process, _)| (*process, group.place)));
+        let mut places = HashMap::new();
+        ranks.for_each(|(process, place)| _ = places.entry(process).or_insert(place));
+        Self(places)
+    }
+}
+
+/// By communicator, whether somebody who runs still uses it.
+fn used(case: &Case<'_, '_, '_>) -> Vec<bool> {
+    let uses = |member: &Member<'_>| {
+        !is_over(member.state) && case.sight.process(member.process).life == Life::Running
+    };
+    case.sight.scene.communicators.iter().map(|of| of.members.iter().any(uses)).collect()
 }
 
 /// Of each communicator the two who were gone from it first, by our clock: who was told of that, and ended then, is a
@@ -99,8 +123,13 @@ impl Leavers {
 fn left_at(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Option<Timestamp> {
     let process = case.sight.process(member.process);
     let aborted = member.ended_at.filter(|_| member.state == MemberState::Aborted);
-    let ended = (!lives(process.life)).then(|| process.ended_at.unwrap_or(process.read_at));
-    ended.into_iter().chain(aborted).min().map(|at| process.ours(at))
+    let ended = (!lives(process.life)).then(|| left_at_end(process));
+    ended.into_iter().chain(aborted.map(|at| process.ours(at))).min()
+}
+
+/// When a process that is gone was gone, by our clock.
+fn left_at_end(process: &Process<'_>) -> Timestamp {
+    process.ours(process.ended_at.unwrap_or(process.read_at))
 }
 
 /// The same whether others still use its rank or have ended too.
@@ -111,32 +140,31 @@ pub(super) fn key(sight: &Sight<'_, '_>, process: u32) -> String {
 }
 
 /// The communicator in which others still use its rank: the one where they wait, else the largest.
-fn missed_in(case: &Case<'_, '_, '_>, process: u32, awaited: Option<u32>) -> Option<(u32, u32)> {
+fn missed_in(
+    case: &Case<'_, '_, '_>,
+    used: &[bool],
+    process: u32,
+    awaited: Option<u32>,
+) -> Option<(u32, u32)> {
     let sight = case.sight;
     let used = sight.parts(process).iter().copied().filter(|(communicator, place)| {
-        let is_used = || {
-            sight.communicator(*communicator).members.iter().any(|other| {
-                other.process != process
-                    && !is_over(other.state)
-                    && sight.process(other.process).life == Life::Running
-            })
-        };
-        !is_over(sight.member(*communicator, *place).state) && is_used()
+        !is_over(sight.member(*communicator, *place).state) && used[*communicator as usize]
     });
     used.max_by_key(|(communicator, _)| {
         (Some(*communicator) == awaited, sight.communicator(*communicator).members.len())
     })
 }
 
-fn of_host(case: &mut Case<'_, '_, '_>, groups: &[Group], host: u32, dead: &[(u32, u32, u32)]) {
+fn of_host(case: &mut Case<'_, '_, '_>, awaited: &Awaited, host: u32, dead: &[(u32, u32, u32)]) {
     let sight = case.sight;
+    // Of one host, so by one clock.
     let ended = |process: u32| sight.process(process).ended_at;
     let Some((first, communicator, _)) = dead.iter().min_by_key(|(process, ..)| ended(*process)).copied()
     else {
         return;
     };
     let mut judgement = case.blank(FindingKind::RankDead, Some(communicator));
-    judgement.began_at = ended(first);
+    judgement.began_at = ended(first).map(|at| sight.process(first).ours(at));
     judgement.severity = Severity::Critical;
     judgement.key = key(sight, first);
     let mut culprits: Vec<(u32, Option<u32>, String)> = dead
@@ -149,16 +177,13 @@ fn of_host(case: &mut Case<'_, '_, '_>, groups: &[Group], host: u32, dead: &[(u3
         .collect();
     culprits.sort_by_key(|(process, rank, _)| (*process != first, *rank));
     case.accuse(&mut judgement, &culprits);
-    let nodes: Vec<u32> = groups
-        .iter()
-        .filter(|group| group.manner == Manner::Dead)
-        .flat_map(|group| group.nodes.iter().copied())
-        .filter(|node| judgement.culprits.binary_search(node).is_ok())
-        .collect();
+    // The node of a process has its number.
+    let is_awaited = |process: &u32| awaited.0.contains_key(process);
+    let nodes: Vec<u32> = judgement.culprits.iter().copied().filter(is_awaited).collect();
     judgement.victims = case.graph.victims(&nodes, &judgement.culprits);
     let it = sight.process(first);
     judgement.cause = if it.life == Life::Killed { "killed" } else { "exited" };
-    let kernel = kernel::words_about(case, host, first, judgement.began_at);
+    let kernel = kernel::words_about(case, host, first);
     if let Some((cause, text)) = &kernel {
         judgement.cause = cause;
         judgement
@@ -166,7 +191,7 @@ fn of_host(case: &mut Case<'_, '_, '_>, groups: &[Group], host: u32, dead: &[(u3
             .push(crate::api::Detail { title: "The kernel says".to_owned(), lines: vec![text.clone()] });
     }
     judgement.message =
-        message(case, groups, &culprits, &judgement.victims, communicator, kernel.map(|word| word.1));
+        message(case, awaited, &culprits, &judgement.victims, communicator, kernel.map(|word| word.1));
     judgement.advice = format!(
         "See its own output, and the kernel's log of {} (out of memory, Xid). Only a restart of the job frees the others.",
         sight.host_name(it)
@@ -177,7 +202,7 @@ fn of_host(case: &mut Case<'_, '_, '_>, groups: &[Group], host: u32, dead: &[(u3
 
 fn message(
     case: &Case<'_, '_, '_>,
-    groups: &[Group],
+    awaited: &Awaited,
     culprits: &[(u32, Option<u32>, String)],
     victims: &[u32],
     communicator: u32,
@@ -185,18 +210,16 @@ fn message(
 ) -> String {
     let sight = case.sight;
     let Some((first, rank, what)) = culprits.first() else { return String::new() };
-    let at = sight.process(*first).ended_at.map(|at| format!(" at {}", words::clock(at))).unwrap_or_default();
+    let it = sight.process(*first);
+    let at = it.ended_at.map(|at| format!(" at {}", words::clock(it.ours(at)))).unwrap_or_default();
     let more = match culprits.len() - 1 {
         0 => String::new(),
         n => format!(", and so were {} of its host", plural(n, "more process")),
     };
     let kernel = kernel.map(|kernel| format!(" ({kernel})")).unwrap_or_default();
-    let place = groups.iter().find(|group| {
-        group.manner == Manner::Dead && group.ranks.iter().any(|(process, _)| process == first)
-    });
-    let waiting = match (place, victims.len()) {
-        (Some(group), n) if n > 0 => {
-            format!("{} for it in {}", words::others_wait(n), case.place_words(group.place))
+    let waiting = match (awaited.0.get(first), victims.len()) {
+        (Some(place), n) if n > 0 => {
+            format!("{} for it in {}", words::others_wait(n), case.place_words(*place))
         }
         _ => format!("others still use {} with it", words::comm(sight.communicator(communicator))),
     };

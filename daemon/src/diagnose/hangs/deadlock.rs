@@ -1,5 +1,7 @@
 //! Ranks that wait for each other in a circle.
 
+use std::collections::{BTreeSet, HashSet};
+
 use super::case::Case;
 use super::graph::At;
 use super::places::Place;
@@ -36,9 +38,10 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, nodes: &[u32]) {
     let odd = || by_place.iter().filter(|(_, waiters)| waiters.len() == fewest || is_even);
     let Some(first_place) = odd().map(|(place, _)| *place).min() else { return };
     let mut culprits: Vec<(u32, Option<u32>, String)> = Vec::new();
+    let mut known = HashSet::new();
     for (place, waiters) in odd() {
         for (process, rank) in waiters {
-            if !culprits.iter().any(|(known, ..)| known == process) {
+            if known.insert(*process) {
                 culprits.push((*process, *rank, format!("is in {}", case.place_words(*place))));
             }
         }
@@ -56,8 +59,7 @@ fn tell(
 ) {
     let communicator = case.node(first_place).place.communicator();
     let mut judgement = case.blank(FindingKind::OrderDeadlock, Some(communicator));
-    judgement.began_at =
-        places.iter().filter_map(|place| case.first_in(*place)).map(|first| first.since).max();
+    judgement.began_at = places.iter().filter_map(|place| case.began(*place)).max();
     case.accuse(&mut judgement, culprits);
     judgement.victims = case.graph.victims(nodes, &judgement.culprits);
     judgement.cause = if is_even { "circle" } else { "odd_order" };
@@ -101,12 +103,13 @@ fn tell(
 
 /// The places of a circle, each before the one in which those are that it waits for, as far as one way leads.
 fn in_order(case: &Case<'_, '_, '_>, places: &[u32]) -> Vec<u32> {
-    let mut left: Vec<u32> = places.to_vec();
+    let mut left: BTreeSet<u32> = places.iter().copied().collect();
     let mut ordered: Vec<u32> = Vec::with_capacity(left.len());
-    while !left.is_empty() {
+    while let Some(first) = left.first().copied() {
         let after = ordered.last().map(|last| case.graph.places_after(*last)).unwrap_or_default();
-        let next = left.iter().position(|place| after.binary_search(place).is_ok()).unwrap_or(0);
-        ordered.push(left.remove(next));
+        let next = after.into_iter().find(|place| left.contains(place)).unwrap_or(first);
+        left.remove(&next);
+        ordered.push(next);
     }
     ordered
 }
@@ -132,9 +135,11 @@ fn orders(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> V
         let calls = calls
             .into_iter()
             .map(|(operation, of)| format!("{} of {}", words::call(operation), words::comm(of)));
-        let functions = case.sight.process(process).open_calls.iter().filter_map(|open| {
+        let it = case.sight.process(process);
+        let functions = it.open_calls.iter().filter_map(|open| {
             let of = case.sight.communicator(open.communicator?);
-            Some(format!("{} of {}, since {}", open.function, words::comm(of), words::clock(open.entered_at)))
+            let since = words::clock(it.ours(open.entered_at));
+            Some(format!("{} of {}, since {since}", open.function, words::comm(of)))
         });
         calls.chain(functions).take(ORDER).collect()
     };

@@ -26,7 +26,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     let culprits: Vec<(u32, Option<u32>, String)> =
         late.iter().map(|(process, rank, _)| (*process, Some(*rank), doing.clone())).collect();
     let mut judgement = case.blank(FindingKind::DeviceStalled, Some(at.communicator()));
-    judgement.began_at = case.first_in(place).map(|first| first.since);
+    judgement.began_at = case.began(place);
     case.accuse(&mut judgement, &culprits);
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &judgement.culprits);
     judgement.cause = if late.len() == heads.len() { "nobody_started" } else { "not_started" };

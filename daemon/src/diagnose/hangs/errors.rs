@@ -40,7 +40,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
             continue;
         }
         let mut judgement = case.blank(FindingKind::AsyncError, Some(index));
-        judgement.began_at = error.at;
+        judgement.began_at = error.at.map(|at| sight.process(first.process).ours(at));
         judgement.cause = word(error.code);
         judgement.key = "error".to_owned();
         judgement.severity = Severity::Critical;
@@ -50,7 +50,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
         judgement.victims = victims.collect();
         judgement.victims.sort_unstable();
         judgement.victims.dedup();
-        let at = error.at.map(|at| format!(" at {}", words::clock(at))).unwrap_or_default();
+        let at = judgement.began_at.map(|at| format!(" at {}", words::clock(at))).unwrap_or_default();
         let others = match told.len() - 1 {
             0 => String::new(),
             n => format!("; {} said so as well", plural(n, "other rank")),

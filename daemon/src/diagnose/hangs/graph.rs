@@ -5,6 +5,8 @@
 //! numbers, so that there are never more edges than ranks, whatever they wait in. Those who are waited for and wait for
 //! nobody are the sinks of the strongly connected components (Tarjan 1972, without recursion).
 
+use std::collections::HashSet;
+
 use super::absent;
 use super::building::{Building, Node};
 use super::places::{self, Place, Waiter};
@@ -91,17 +93,13 @@ impl<'s> Graph<'s> {
     /// The places in which those are for whom this one waits.
     pub(super) fn places_after(&self, place: u32) -> Vec<u32> {
         let mut places = Vec::new();
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         let mut next = vec![self.place_node(place)];
         while let Some(node) = next.pop() {
             for to in self.forward.of(node) {
                 match self.at(*to) {
                     At::Process(process) => places.extend(self.places_of(process)),
-                    At::Place(between) if !seen.contains(&between) => {
-                        seen.push(between);
-                        next.push(*to);
-                    }
-                    At::Place(_) => {}
+                    At::Place(between) => next.extend(seen.insert(between).then_some(*to)),
                 }
             }
         }

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
-use super::scene::Life;
+use super::scene::{Communicator, Life};
 use super::sight::{is_over, lives};
 use super::words;
 use crate::api::{FindingKind, Severity};
+use crate::clock::Timestamp;
 use crate::words::plural;
 
 /// One judgement for each lost host.
@@ -20,15 +21,23 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
             ranks.entry(process.host).or_default().push(index);
         }
     }
+    let ends = newest_ends(case);
+    let mut lost = Vec::new();
     for (index, processes) in ranks {
         let Some(host) = sight.scene.hosts.get(index as usize) else { continue };
         let Some(heard) = host.heard_at else { continue };
         if host.agent_ended || now.since(heard) < sight.settings.host_lost_after {
             continue;
         }
-        if processes.iter().any(|process| goes_on(case, *process)) {
+        if processes.iter().any(|process| goes_on(case, &ends, *process)) {
             continue;
         }
+        lost.push((index, heard, processes));
+    }
+    // Those that fell silent first, for there may be more than are told.
+    lost.sort_by_key(|(_, heard, _)| *heard);
+    for (index, heard, processes) in case.at_most(lost) {
+        let Some(host) = sight.scene.hosts.get(index as usize) else { continue };
         let mut judgement = case.blank(FindingKind::HostLost, None);
         let nodes = processes.clone();
         judgement.victims = case.graph.victims(&nodes, &processes);
@@ -56,21 +65,40 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     }
 }
 
-/// Whether somebody who needs this rank has completed something since it was heard last.
-fn goes_on(case: &Case<'_, '_, '_>, process: u32) -> bool {
+/// Of each communicator the two hosts on which something has ended last, and when, by our clock.
+type Ends = Vec<[Option<(u32, Timestamp)>; 2]>;
+
+fn newest_ends(case: &Case<'_, '_, '_>) -> Ends {
     let sight = case.sight;
-    let heard = sight.process(process).heard_at;
+    let of = |communicator: &Communicator<'_>| {
+        let mut newest: [Option<(u32, Timestamp)>; 2] = [None; 2];
+        for member in &communicator.members {
+            let process = sight.process(member.process);
+            let end =
+                member.last_completed.and_then(|last| last.completed_at).filter(|_| lives(process.life));
+            let Some(end) = end.map(|end| process.ours(end)) else { continue };
+            let is_newer = |than: Option<(u32, Timestamp)>| than.is_none_or(|(_, known)| end > known);
+            if newest[0].is_some_and(|(host, _)| host == process.host) {
+                newest[0] = newest[0].filter(|_| !is_newer(newest[0])).or(Some((process.host, end)));
+            } else if is_newer(newest[0]) {
+                newest = [Some((process.host, end)), newest[0]];
+            } else if is_newer(newest[1]) {
+                newest[1] = Some((process.host, end));
+            }
+        }
+        newest
+    };
+    sight.scene.communicators.iter().map(of).collect()
+}
+
+/// Whether somebody on another host who needs this rank has completed something since it was heard last.
+fn goes_on(case: &Case<'_, '_, '_>, ends: &Ends, process: u32) -> bool {
+    let sight = case.sight;
+    let it = sight.process(process);
     sight.parts(process).iter().any(|(communicator, place)| {
-        let own = sight.member(*communicator, *place);
-        !is_over(own.state)
-            && sight.communicator(*communicator).members.iter().any(|other| {
-                let peer = sight.process(other.process);
-                let end = other.last_completed.and_then(|last| last.completed_at);
-                other.process != process
-                    && lives(peer.life)
-                    && peer.host != sight.process(process).host
-                    && end.is_some_and(|end| peer.ours(end).since(heard) > STILL_ALIVE)
-            })
+        let others = ends[*communicator as usize].iter().flatten().filter(|(host, _)| *host != it.host);
+        let is_later = |(_, end): &(u32, Timestamp)| end.since(it.heard_at) > STILL_ALIVE;
+        !is_over(sight.member(*communicator, *place).state) && others.copied().any(|end| is_later(&end))
     })
 }
 

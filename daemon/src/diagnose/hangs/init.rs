@@ -3,17 +3,17 @@
 use super::absent::siblings;
 use super::case::Case;
 use super::places::Place;
-use super::scene::Life;
+use super::scene::{Life, Member, MemberState};
 use super::sinks::{Group, Manner};
 use super::{files, words};
 use crate::api::{Detail, FindingKind, Severity};
+use crate::words::plural;
 
 /// Ranks of one init that give other numbers of ranks: they will never be complete. The smaller part is odd.
 pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
     let sight = case.sight;
     for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
-        let forming =
-            communicator.members.iter().any(|member| member.state == super::scene::MemberState::Forming);
+        let forming = communicator.members.iter().any(|member| member.state == MemberState::Forming);
         if !forming {
             continue;
         }
@@ -25,7 +25,8 @@ pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
             continue;
         }
         let mut judgement = case.blank(FindingKind::InitStuck, Some(index));
-        judgement.began_at = communicator.members.iter().map(|member| member.created_at).min();
+        let created = |member: &Member<'_>| sight.process(member.process).ours(member.created_at);
+        judgement.began_at = communicator.members.iter().map(created).min();
         let says = format!("says that there are {} ranks", communicator.n_ranks);
         let culprits: Vec<(u32, Option<u32>, String)> = communicator
             .members
@@ -46,10 +47,10 @@ pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
             _ => words::ranks(&ranks),
         };
         judgement.message = format!(
-            "{who} called the init of {} with {} ranks, {} others with {}: it cannot end{}",
+            "{who} called the init of {} with {} ranks, {} with {}: it cannot end{}",
             words::comm(majority),
             communicator.n_ranks,
-            majority.members.len(),
+            plural(majority.members.len(), "other"),
             majority.n_ranks,
             words::cost(judgement.victims.len(), judgement.began_at)
         );
@@ -73,7 +74,7 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
         return files::no_end(case, place);
     }
     let mut judgement = case.blank(FindingKind::InitStuck, Some(at.communicator()));
-    judgement.began_at = case.first_in(place).map(|first| first.since);
+    judgement.began_at = case.began(place);
     judgement.severity =
         if age >= sight.settings.init_critical { Severity::Critical } else { Severity::Warning };
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
@@ -159,8 +160,8 @@ pub(super) fn phases(case: &Case<'_, '_, '_>, group: &Group) -> Option<Detail> {
     let communicator = case.node(group.place).place.communicator();
     let of = case.sight.communicator(communicator);
     let (forming, formed): (Vec<_>, Vec<_>) =
-        of.members.iter().partition(|member| member.state == super::scene::MemberState::Forming);
-    let ranks = |members: &[&super::scene::Member<'_>]| {
+        of.members.iter().partition(|member| member.state == MemberState::Forming);
+    let ranks = |members: &[&Member<'_>]| {
         let ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
         words::ranks(&ranks)
     };

@@ -19,7 +19,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     for (host, index) in sight.scene.hosts.iter().zip(0_u32..) {
         let mut by_subject: BTreeMap<String, Vec<&KernelMessage>> = BTreeMap::new();
         // What was said before the job came is not about it.
-        let of_host = sight.scene.processes.iter().filter(|process| process.host == index);
+        let of_host = sight.on_host(index).iter().map(|process| sight.process(*process));
         let began = of_host.map(|process| process.started_at).min().unwrap_or_default();
         for message in host.kernel.iter().filter(|message| message.at_ns >= began.0) {
             by_subject.entry(subject_key(message)).or_default().push(message);
@@ -37,7 +37,9 @@ fn fault(case: &mut Case<'_, '_, '_>, host: &Host<'_>, index: u32, key: &str, me
     judgement.host = Some(index);
     judgement.key = format!("{}/{key}", host.name);
     judgement.cause = cause(last.kind());
-    judgement.began_at = Some(Timestamp(first.at_ns));
+    let of_host = sight.on_host(index).first().map(|process| sight.process(*process));
+    let ours = |at_ns: u64| of_host.map_or(Timestamp(at_ns), |process| process.ours(Timestamp(at_ns)));
+    judgement.began_at = Some(ours(first.at_ns));
     judgement.nic = (!last.nic.is_empty()).then(|| last.nic.clone());
     let hit = hit(case, index, last);
     if let Some((process, rank)) = hit {
@@ -53,13 +55,13 @@ fn fault(case: &mut Case<'_, '_, '_>, host: &Host<'_>, index: u32, key: &str, me
     let of = hit.map(|(process, rank)| words::who(sight, process, rank.map(|(_, rank)| rank)));
     let of = of.map(|of| format!("; it hits {of}")).unwrap_or_default();
     let times = match messages.len() {
-        1 => format!(", at {}", words::clock(Timestamp(first.at_ns))),
-        n => format!(" ({} since {})", plural(n, "message"), words::clock(Timestamp(first.at_ns))),
+        1 => format!(", at {}", words::clock(ours(first.at_ns))),
+        n => format!(" ({} since {})", plural(n, "message"), words::clock(ours(first.at_ns))),
     };
     judgement.message = format!("{}: {}{times}{of}", host.name, said(last));
     judgement.advice = advice(last).to_owned();
     let lines = messages.iter().rev().take(LINES).rev();
-    let lines = lines.map(|message| format!("{} {}", words::clock(Timestamp(message.at_ns)), message.text));
+    let lines = lines.map(|message| format!("{} {}", words::clock(ours(message.at_ns)), message.text));
     judgement.details.push(Detail { title: format!("Kernel of {}", host.name), lines: lines.collect() });
     case.tell(judgement, false);
 }
@@ -69,9 +71,9 @@ pub(super) fn words_about(
     case: &Case<'_, '_, '_>,
     host: u32,
     process: u32,
-    died: Option<Timestamp>,
 ) -> Option<(&'static str, String)> {
     let it = case.sight.process(process);
+    let died = it.ended_at;
     let kernel = &case.sight.scene.hosts.get(host as usize)?.kernel;
     let near = |message: &&&KernelMessage| {
         let at = Timestamp(message.at_ns);
@@ -87,22 +89,20 @@ pub(super) fn words_about(
 /// The process that it hits, with a communicator and its rank there: by pid, or by the PCI address of its GPU.
 fn hit(case: &Case<'_, '_, '_>, host: u32, message: &KernelMessage) -> Option<(u32, Option<(u32, u32)>)> {
     let sight = case.sight;
-    let on_host = || (0_u32..).zip(&sight.scene.processes).filter(|(_, process)| process.host == host);
+    let on_host = || sight.on_host(host).iter().copied();
     let largest = |process: u32| {
         let parts = sight.parts(process).iter();
         let part = parts.max_by_key(|(communicator, _)| sight.communicator(*communicator).members.len())?;
         Some((part.0, sight.member(part.0, part.1).rank))
     };
-    let by_pid = on_host().find(|(_, process)| message.pid.is_some_and(|pid| pid == process.pid));
+    let by_pid = on_host().find(|index| message.pid.is_some_and(|pid| pid == sight.process(*index).pid));
     let by_gpu = || {
-        on_host().find(|(index, _)| {
-            let parts = sight.parts(*index).iter();
-            parts
-                .clone()
-                .any(|(communicator, place)| is_pci(sight.member(*communicator, *place).gpu, &message.pci))
+        on_host().find(|index| {
+            let mut parts = sight.parts(*index).iter();
+            parts.any(|(communicator, place)| is_pci(sight.member(*communicator, *place).gpu, &message.pci))
         })
     };
-    let (process, _) = by_pid.or_else(by_gpu)?;
+    let process = by_pid.or_else(by_gpu)?;
     Some((process, largest(process)))
 }
 

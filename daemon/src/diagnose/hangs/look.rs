@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::case::Case;
-use super::found::Found;
 use super::graph::Graph;
 use super::hashes::Differ;
 use super::memory::{Memory, key};
@@ -11,7 +10,7 @@ use super::places::Place;
 use super::scene::{Life, MemberState, Scene};
 use super::sight::{Sight, is_over, lives};
 use super::sinks::Group;
-use super::verdict::{Ask, Question, Verdict};
+use super::verdict::{Ask, Found, MAX_JUDGEMENTS, Question, Verdict};
 use super::{
     Settings, crash, dead, deadlock, errors, files, host_lost, init, kernel, mismatch, missing, p2p, sinks,
     teardown, transfer, words,
@@ -33,32 +32,33 @@ impl Judge {
         self.memory.learn(&sight);
         let differ = self.memory.hashes.compare(&sight);
         let at_peace = differ.is_empty() && is_peace(&sight);
-        let (found, asks) = if at_peace { (Vec::new(), Vec::new()) } else { self.judge(&sight, &differ) };
+        let (found, asks, left_out) = if at_peace { <_>::default() } else { self.judge(&sight, &differ) };
         let mut verdict =
             Verdict { unsettled: self.memory.is_unsettled(&sight, at_peace), ..Verdict::default() };
         let confirmed = self.confirm(&sight, found);
-        let told = order(confirmed, &mut verdict);
-        verdict.asks = self.asks(&sight, &told, asks);
-        self.memory.end_of_look(&sight);
+        let told = order(confirmed, left_out, &mut verdict);
+        verdict.asks = self.asks(&sight, &told, &asks);
+        verdict.raise = told.iter().any(|found| found.raises);
+        verdict.ended_well = self.memory.end_of_look(&sight);
         verdict
     }
 
-    /// Tells the judge how long waits of this job lasted that ended well, as the store remembers it: a judge that was
-    /// just made would learn it anew.
-    pub fn restore_longest_wait(&mut self, longest: Duration) {
-        self.memory.restore_longest_wait(longest);
+    /// Tells the judge of a wait of this job that has ended well, as the store remembers it: a judge that was just made would
+    /// learn it anew.
+    pub fn restore_wait(&mut self, lasted: Duration, settings: &Settings) {
+        self.memory.learn_wait(lasted, settings);
     }
 
-    /// The longest wait for a rank of this job that ended well, to be remembered.
-    #[must_use]
-    pub fn longest_wait(&self) -> Duration {
+    /// The longest wait for a rank of this job that ended well.
+    #[cfg(test)]
+    pub(super) fn longest_wait(&self) -> Duration {
         self.memory.longest_wait()
     }
 
-    fn judge(&mut self, sight: &Sight<'_, '_>, differ: &[Differ]) -> (Vec<Found>, Vec<Ask>) {
+    /// What was found, what is asked, and how much was not judged because there is too much of it.
+    fn judge(&mut self, sight: &Sight<'_, '_>, differ: &[Differ]) -> (Vec<Found>, Vec<Ask>, usize) {
         let graph = Graph::new(sight, false);
-        let memory = &mut self.memory;
-        let mut case = Case { sight, graph: &graph, memory, found: Vec::new(), asks: Vec::new() };
+        let mut case = Case::new(sight, &graph, &mut self.memory);
         let sorted = sinks::sort(&case, graph.sinks());
         errors::judge(&mut case);
         kernel::judge(&mut case);
@@ -75,23 +75,24 @@ impl Judge {
         // The surest first, for there may be more than are told.
         let mut groups: Vec<&Group> = sorted.groups.iter().collect();
         groups.sort_by_key(|group| group.manner);
-        for group in groups.into_iter().take(MAX_JUDGEMENTS) {
+        for group in case.at_most(groups) {
             missing::judge(&mut case, group);
         }
-        for circle in sorted.circles.iter().take(MAX_JUDGEMENTS) {
-            deadlock::judge(&mut case, circle);
+        let has_many_full = sorted.full.len() > 1;
+        for circle in case.at_most(sorted.circles) {
+            deadlock::judge(&mut case, &circle);
         }
-        for place in sorted.full.iter().take(MAX_JUDGEMENTS) {
-            full(&mut case, *place);
+        for place in case.at_most(sorted.full) {
+            full(&mut case, place);
         }
         files::failed_inits(&mut case);
         files::unanswered(&mut case);
         p2p::completed(&mut case);
-        let Case { mut found, mut asks, .. } = case;
-        if sorted.full.len() > 1 {
+        let Case { mut found, mut asks, left_out, .. } = case;
+        if has_many_full {
             self.across_streams(sight, &mut found, &mut asks);
         }
-        (found, asks)
+        (found, asks, left_out)
     }
 
     /// Several full calls do not end: perhaps the GPUs run all streams in the order of the calls, and that differs.
@@ -104,11 +105,10 @@ impl Judge {
             return;
         }
         let graph = Graph::new(sight, true);
-        let mut case =
-            Case { sight, graph: &graph, memory: &mut self.memory, found: Vec::new(), asks: Vec::new() };
+        let mut case = Case::new(sight, &graph, &mut self.memory);
         let circles = sinks::sort(&case, graph.sinks()).circles;
-        for circle in circles.iter().take(MAX_JUDGEMENTS) {
-            deadlock::judge(&mut case, circle);
+        for circle in case.at_most(circles) {
+            deadlock::judge(&mut case, &circle);
         }
         if !case.found.is_empty() {
             found.retain(|found| !stalled(found));
@@ -130,23 +130,18 @@ impl Judge {
     }
 
     /// The questions that are put now: of those that were found out about, and those that may lead on.
-    fn asks(&mut self, sight: &Sight<'_, '_>, told: &[Found], asks: Vec<Ask>) -> Vec<Ask> {
+    fn asks(&mut self, sight: &Sight<'_, '_>, told: &[Found], asks: &[Ask]) -> Vec<Ask> {
+        // Nobody is looked at who is not accused.
+        let is_accused =
+            |process: u32| told.iter().any(|found| found.judgement.culprits.binary_search(&process).is_ok());
         let mut put: Vec<Ask> = Vec::new();
-        for mut ask in asks {
-            let mut of = (0_u32..).zip(told);
-            let about = of.find(|(_, found)| found.judgement.culprits.binary_search(&ask.process).is_ok());
-            ask.judgement = about.map(|(index, _)| index);
-            // Nobody is looked at who is not accused.
-            let is_due = ask.what != Question::Look || ask.judgement.is_some();
-            let is_known = put.iter().any(|known| {
-                known.what == ask.what && (known.process == ask.process || ask.what == Question::Raise)
-            });
-            if is_due
-                && !is_known
-                && put.len() < MAX_ASKS
-                && self.memory.may_ask(sight, ask.process, ask.what)
-            {
-                put.push(ask);
+        for ask in asks {
+            if put.len() == MAX_ASKS {
+                break;
+            }
+            let is_due = ask.what != Question::Look || is_accused(ask.process);
+            if is_due && !put.contains(ask) && self.memory.may_ask(sight, ask.process, ask.what) {
+                put.push(ask.clone());
             }
         }
         put
@@ -224,16 +219,16 @@ fn is_peace(sight: &Sight<'_, '_>) -> bool {
 }
 
 /// Puts the worst first, cuts, and joins consequences to what they follow from.
-fn order(mut found: Vec<Found>, verdict: &mut Verdict) -> Vec<Found> {
+fn order(mut found: Vec<Found>, mut left_out: usize, verdict: &mut Verdict) -> Vec<Found> {
     found.sort_by(|one, other| {
         let key =
             |found: &Found| (std::cmp::Reverse(found.judgement.severity), order_of(found.judgement.kind));
         key(one).cmp(&key(other)).then(other.judgement.victims.len().cmp(&one.judgement.victims.len()))
     });
-    if found.len() > MAX_JUDGEMENTS {
-        let left_out = found.len() - MAX_JUDGEMENTS;
+    left_out += found.len().saturating_sub(MAX_JUDGEMENTS);
+    found.truncate(MAX_JUDGEMENTS);
+    if left_out > 0 {
         verdict.left_out.push(("judgement_limit", u64::try_from(left_out).unwrap_or(u64::MAX)));
-        found.truncate(MAX_JUDGEMENTS);
     }
     for later in 0..found.len() {
         let root = (0..later).find(|root| follows(&found[later], &found[*root]));
@@ -267,8 +262,6 @@ fn follows(later: &Found, root: &Found) -> bool {
     is_after || all_explained && (is_nearer || other.severity > one.severity)
 }
 
-/// Judgements of one job that are told; more tell nobody anything.
-pub const MAX_JUDGEMENTS: usize = 64;
 /// Questions in one look: each look at a process costs it up to 100 ms.
 const MAX_ASKS: usize = 16;
 const _: () = assert!(Severity::Critical as u8 > Severity::Info as u8, "the worst is sorted first");

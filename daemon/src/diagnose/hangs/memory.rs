@@ -7,10 +7,9 @@ use std::time::Duration;
 use ringscope_wire::Primitive;
 
 use super::Settings;
-use super::found::Found;
 use super::scene::{Life, Operation};
 use super::sight::Sight;
-use super::verdict::Question;
+use super::verdict::{Found, Question, Wait};
 use crate::clock::Timestamp;
 
 /// What is kept of a job.
@@ -22,8 +21,7 @@ pub(super) struct Memory {
     /// Since when looks have not found peace.
     unrest_since: Option<Timestamp>,
     asked: HashMap<(String, String), Timestamp>,
-    /// Sent bytes at the last look, by (communicator, rank).
-    sent: HashMap<(String, u32), Sent>,
+    pub(super) sent: super::sent::Sent,
     pub(super) hashes: super::hashes::Hashes,
 }
 
@@ -34,8 +32,8 @@ struct Seen {
     first: Timestamp,
     told: bool,
     innocent: Option<Duration>,
-    /// What is waited in: id of the communicator, and number of the call. Absent: sends and receives have none.
-    call: Option<(String, Option<u64>)>,
+    /// What is learned from where it ends well, with the number of the call. Absent: sends and receives have none.
+    wait: Option<(Wait, Option<u64>)>,
     in_this_look: bool,
 }
 
@@ -52,16 +50,10 @@ impl Default for Durations {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    bytes: u64,
-    at: Timestamp,
-    moved: Timestamp,
-}
-
 impl Memory {
     /// Learns from what completed lately.
     pub(super) fn learn(&mut self, sight: &Sight<'_, '_>) {
+        self.sent.note(sight);
         for communicator in &sight.scene.communicators {
             let members = &communicator.members;
             let step = members.len().div_ceil(SAMPLED).max(1);
@@ -90,10 +82,6 @@ impl Memory {
     /// The longest wait for a rank of this job that ended well.
     pub(super) fn longest_wait(&self) -> Duration {
         self.longest_wait
-    }
-
-    pub(super) fn restore_longest_wait(&mut self, longest: Duration) {
-        self.longest_wait = self.longest_wait.max(longest);
     }
 
     /// From when on a wait for a rank that is merely elsewhere is critical.
@@ -136,44 +124,49 @@ impl Memory {
             first: newest,
             told: false,
             innocent: None,
-            call: None,
+            wait: None,
             in_this_look: true,
         });
         seen.in_this_look = true;
         seen.innocent = found.innocent;
-        if found.innocent.is_some() && seen.call.is_none() {
-            let communicator = judgement.communicator.map(|index| sight.communicator(index).id.to_owned());
-            seen.call = communicator.map(|communicator| (communicator, found.number));
+        if found.innocent.is_some() {
+            seen.wait = judgement.communicator.map(|index| {
+                let communicator = sight.communicator(index).id.to_owned();
+                (Wait { kind: judgement.kind, communicator, key: judgement.key.clone() }, found.number)
+            });
         }
         seen.told |= imported || !found.certain || oldest > seen.first;
         seen.told
     }
 
-    /// Forgets what was not found in this look, and learns from waits that have ended well.
-    pub(super) fn end_of_look(&mut self, sight: &Sight<'_, '_>) {
+    /// Forgets what was not found in this look, and learns from waits that have ended well. Returns these.
+    pub(super) fn end_of_look(&mut self, sight: &Sight<'_, '_>) -> Vec<Wait> {
         let ended: Vec<Seen> = self
             .seen
             .extract_if(|_, seen| !std::mem::replace(&mut seen.in_this_look, false))
             .map(|(_, seen)| seen)
             .collect();
+        let mut ended_well = Vec::new();
         for seen in ended {
-            let (Some(lasted), Some((communicator, number))) = (seen.innocent, &seen.call) else { continue };
-            if has_ended(sight, communicator, *number, seen.first) {
-                // Somebody may have freed it, so it teaches no more than the next one to wait twice as long.
-                let lasted = lasted.min(self.wait_critical(sight.settings));
-                self.longest_wait = self.longest_wait.max(lasted);
+            let (Some(lasted), Some((wait, number))) = (seen.innocent, seen.wait) else { continue };
+            if has_ended(sight, &wait.communicator, number, seen.first) {
+                self.learn_wait(lasted, sight.settings);
+                ended_well.push(wait);
             }
         }
         let now = sight.scene.now;
         self.asked.retain(|_, at| now.since(*at) < ASK_AGAIN);
-        self.sent.retain(|_, sent| now.since(sent.at) < FORGET_SENT);
+        ended_well
+    }
+
+    /// Learns from a wait that has ended well. Somebody may have freed it, so it teaches no more than the next one to wait
+    /// twice as long.
+    pub(super) fn learn_wait(&mut self, lasted: Duration, settings: &Settings) {
+        self.longest_wait = self.longest_wait.max(lasted.min(self.wait_critical(settings)));
     }
 
     /// Whether to put this question now: not if it was put lately.
     pub(super) fn may_ask(&mut self, sight: &Sight<'_, '_>, process: u32, what: Question) -> bool {
-        if what == Question::Raise {
-            return true;
-        }
         if self.asked.len() >= MAX_ASKED {
             return false;
         }
@@ -183,7 +176,7 @@ impl Memory {
                 format!("{} {first}-{last}", sight.communicator(communicator).id)
             }
             Question::Pairs { communicator } => format!("pairs {}", sight.communicator(communicator).id),
-            Question::Look | Question::Raise => {
+            Question::Look => {
                 let function = it.open_calls.first().map_or("", |call| &*call.function);
                 format!("look {function}")
             }
@@ -194,24 +187,6 @@ impl Memory {
         }
         self.asked.insert(key, sight.scene.now);
         true
-    }
-
-    /// Notes what a rank has sent by now. Returns since when nothing more was sent.
-    pub(super) fn quiet_since(
-        &mut self,
-        sight: &Sight<'_, '_>,
-        communicator: u32,
-        rank: u32,
-        bytes: u64,
-    ) -> Timestamp {
-        let now = sight.scene.now;
-        let key = (sight.communicator(communicator).id.to_owned(), rank);
-        let sent = self.sent.entry(key).or_insert(Sent { bytes, at: now, moved: now });
-        if sent.bytes != bytes {
-            *sent = Sent { bytes, at: now, moved: now };
-        }
-        sent.at = now;
-        sent.moved
     }
 }
 
@@ -294,5 +269,3 @@ const FEWEST: u32 = 10;
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 /// Questions that may be open at a time.
 const MAX_ASKED: usize = 4_096;
-/// What was sent in a communicator that nobody suspects any more is forgotten after so long.
-const FORGET_SENT: Duration = Duration::from_secs(60);

@@ -138,7 +138,7 @@ pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
     for place in differ.odd.iter().take(1).chain(differ.most.iter().take(1)) {
         let process = members[*place as usize].process;
         if can_be_asked(case.sight.process(process).life) {
-            case.asks.push(Ask { process, what, judgement: None });
+            case.asks.push(Ask { process, what });
         }
     }
     case.tell(judgement, true).number = Some(differ.agree);
@@ -158,7 +158,7 @@ pub(super) fn ask_before(case: &mut Case<'_, '_, '_>, place: u32) {
     let asked: Vec<u32> = inside.chain(passed).collect();
     for process in asked {
         if can_be_asked(case.sight.process(process).life) {
-            case.asks.push(Ask { process, what, judgement: None });
+            case.asks.push(Ask { process, what });
         }
     }
 }
@@ -222,8 +222,9 @@ fn first_parting(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Parting> 
     Some(Parting { number, by_signature })
 }
 
-/// A numbered call. Within a group the order means nothing: there the numbers are given anew, in the order of what is
-/// called, and only whole groups are compared.
+/// A numbered call. Within a group the order says nothing, for NCCL takes a group's calls by their size (`ncclPrepareTasks`
+/// in `src/enqueue.cc`): there the numbers are given anew, in the order of what is called, and only whole groups are
+/// compared. That calls of one size in another order may be wrong is left alone, as the running hash does.
 struct Call {
     number: u64,
     signature: Signature,
@@ -244,7 +245,10 @@ fn calls_of(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Vec<Call> {
     for run in known
         .chunk_by(|(at, one), (next, other)| one.group != 0 && one.group == other.group && at + 1 == *next)
     {
-        let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
+        let (Some((first, one)), Some((last, _))) = (run.first(), run.last()) else { continue };
+        if one.group != 0 && !is_whole(case, member, &known, (*first, *last)) {
+            continue;
+        }
         let mut signatures: Vec<Signature> = run.iter().map(|(_, operation)| operation.signature).collect();
         signatures.sort_unstable();
         calls.extend(signatures.into_iter().zip(*first..).map(|(signature, number)| Call {
@@ -256,6 +260,19 @@ fn calls_of(case: &Case<'_, '_, '_>, member: &Member<'_>) -> Vec<Call> {
     calls
 }
 
+/// Whether a group has no calls beyond these: those beside it are known, or there are none.
+fn is_whole(
+    case: &Case<'_, '_, '_>,
+    member: &Member<'_>,
+    known: &[(u64, &Operation)],
+    (first, last): (u64, u64),
+) -> bool {
+    let is_known = |number: u64| known.binary_search_by_key(&number, |(number, _)| *number).is_ok();
+    let begins = first.checked_sub(1).is_none_or(is_known);
+    let ends = is_known(last + 1) || case.sight.calls_made(member).is_none_or(|made| made == last + 1);
+    begins && ends
+}
+
 fn reduces(primitive: Primitive) -> bool {
     matches!(primitive, Primitive::AllReduce | Primitive::Reduce | Primitive::ReduceScatter)
 }
@@ -263,9 +280,11 @@ fn reduces(primitive: Primitive) -> bool {
 fn began(case: &Case<'_, '_, '_>, communicator: u32, number: u64) -> Option<crate::clock::Timestamp> {
     let members = &case.sight.communicator(communicator).members;
     let all = members.iter().flat_map(|member| {
-        member.open.iter().chain(member.last_completed.as_ref()).chain(member.known.iter())
+        let told = member.open.iter().chain(member.last_completed.as_ref()).chain(member.known.iter());
+        told.map(|operation| (case.sight.process(member.process), operation))
     });
-    all.filter(|operation| operation.number == Some(number)).map(|operation| operation.issued_at).min()
+    let its = all.filter(|(_, operation)| operation.number == Some(number));
+    its.map(|(process, operation)| process.ours(operation.issued_at)).min()
 }
 
 /// The last calls of a rank that are known, newest last.

@@ -81,8 +81,7 @@ fn key(place: Place, group: &Group) -> String {
 /// What one of them does instead, as far as anybody has looked: a word, and a sentence that can follow its name.
 fn doing(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str, String) {
     let (cause, told) = state(case, group, process);
-    let began = case.first_in(group.place).map(|first| first.since);
-    match case.look_in_short(process, began) {
+    match case.look_in_short(process, case.began(group.place)) {
         Some(look) => (cause, words::with_look(case.sight, process, (cause, told), &look)),
         None => (cause, told),
     }
@@ -131,11 +130,11 @@ fn left(case: &Case<'_, '_, '_>, process: u32, communicator: u32) -> (&'static s
     let sight = case.sight;
     let it = sight.process(process);
     if let Some((function, since)) = places::leaving(it, communicator) {
-        return ("left", format!("is in {function} since {}", words::clock(since)));
+        return ("left", format!("is in {function} since {}", words::clock(it.ours(since))));
     }
     let part = sight.parts(process).iter().find(|(known, _)| *known == communicator);
     let member = part.map(|(known, place)| sight.member(*known, *place));
-    let at = member.and_then(|member| member.ended_at).map(|at| format!(" at {}", words::clock(at)));
+    let at = member.and_then(|member| member.ended_at).map(|at| format!(" at {}", words::clock(it.ours(at))));
     let at = at.unwrap_or_default();
     match member.map(|member| member.state) {
         Some(MemberState::Aborted) => ("aborted", format!("has aborted the communicator{at}")),

@@ -14,7 +14,6 @@ mod deadlock;
 mod device;
 mod errors;
 mod files;
-mod found;
 mod graph;
 mod hashes;
 mod host_lost;
@@ -28,6 +27,7 @@ mod p2p;
 mod places;
 pub mod scene;
 mod seen;
+mod sent;
 mod settings;
 mod sight;
 mod sinks;
@@ -40,6 +40,6 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Judge, MAX_JUDGEMENTS};
+pub use look::Judge;
 pub use settings::Settings;
-pub use verdict::{ACCUSED_NAMED, Ask, Judgement, Question, Verdict};
+pub use verdict::{ACCUSED_NAMED, Ask, Judgement, MAX_JUDGEMENTS, Question, Verdict, Wait};

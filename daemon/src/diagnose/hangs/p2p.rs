@@ -1,15 +1,14 @@
 //! Sends without their receives, receives without their sends, and pairs of other sizes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ringscope_wire::Primitive;
 
 use super::case::Case;
-use super::found::Found;
 use super::places::Place;
 use super::scene::{Member, Pair};
 use super::sight::is_called;
-use super::verdict::{Ask, Question};
+use super::verdict::{Ask, Judgement, Question};
 use super::words;
 use crate::api::{Detail, FindingKind, Severity};
 
@@ -24,7 +23,7 @@ pub(super) fn in_circle(
     if !places.iter().any(|place| !matches!(case.node(*place).place, Place::Pair { .. })) {
         return false;
     }
-    let mut told = false;
+    let mut lacks_one = Vec::new();
     for place in places {
         let Place::Pair { communicator, from, to } = case.node(*place).place else { continue };
         let (lacking, primitive) = if has_called(case, communicator, to, from, Primitive::Recv) {
@@ -38,14 +37,16 @@ pub(super) fn in_circle(
         }
         let Some(at) = case.sight.by_rank(communicator, lacking) else { continue };
         let process = case.sight.member(communicator, at).process;
-        if processes.binary_search(&process).is_err() {
-            continue;
+        if processes.binary_search(&process).is_ok() {
+            lacks_one.push((*place, (communicator, from, to), (process, lacking, other), primitive));
         }
-        told = true;
+    }
+    let told = !lacks_one.is_empty();
+    for (place, (communicator, from, to), (process, lacking, other), primitive) in case.at_most(lacks_one) {
         let instead = case.graph.places_of(process).next().map(|place| case.place_words(place));
         let instead = instead.map_or_else(|| "does something else".to_owned(), |of| format!("is in {of}"));
         let mut judgement = case.blank(FindingKind::P2pUnmatched, Some(communicator));
-        judgement.began_at = case.first_in(*place).map(|first| first.since);
+        judgement.began_at = case.began(place);
         case.accuse(&mut judgement, &[(process, Some(lacking), instead.clone())]);
         judgement.victims = case.graph.victims(nodes, &judgement.culprits);
         judgement.severity = Severity::Critical;
@@ -86,7 +87,7 @@ pub(super) fn sizes_differ(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
         return false;
     }
     let mut judgement = case.blank(FindingKind::P2pUnmatched, Some(communicator));
-    judgement.began_at = case.first_in(place).map(|first| first.since);
+    judgement.began_at = case.began(place);
     let doing = [
         (sender, Some(from), format!("sends {} to rank {to}", amount(&send))),
         (receiver, Some(to), format!("receives {} from rank {from}", amount(&receive))),
@@ -139,6 +140,8 @@ pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
 /// Told of as long as somebody's calls by peer are told, which is where a transfer was slow.
 pub(super) fn completed(case: &mut Case<'_, '_, '_>) {
     let sight = case.sight;
+    let told = pairs_told(case);
+    let mut differing = Vec::new();
     for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
         let mut sent: BTreeMap<(u32, u32), Pair> = BTreeMap::new();
         for member in communicator.members.iter().filter(|member| sight.queued(member).is_none()) {
@@ -149,31 +152,45 @@ pub(super) fn completed(case: &mut Case<'_, '_, '_>) {
             for received in member.pairs.iter().filter(|pair| !pair.is_send) {
                 let Some(sent) = sent.get(&(received.peer, member.rank)) else { continue };
                 // At as many calls both are of the same moment, whenever each was read.
-                if sent.calls == received.calls && sent.hash != received.hash && sent.bytes != received.bytes
-                {
-                    passed(case, index, (received.peer, member.rank), (sent, received));
+                let differs = sent.calls == received.calls
+                    && sent.hash != received.hash
+                    && sent.bytes != received.bytes;
+                if differs && !told.contains(&(index, pair_key(received.peer, member.rank))) {
+                    differing.push((index, (received.peer, member.rank), (*sent, *received)));
                 }
             }
         }
     }
+    for (communicator, ranks, pairs) in case.at_most(differing) {
+        passed(case, communicator, ranks, pairs);
+    }
+}
+
+/// Begins the keys of what is found of a pair of ranks.
+fn pair_key(from: u32, to: u32) -> String {
+    format!("pair/{from}-{to}/")
+}
+
+/// The pairs of ranks of which something is found, as communicator and key.
+fn pairs_told(case: &Case<'_, '_, '_>) -> HashSet<(u32, String)> {
+    let found = case.found.iter().map(|found| &found.judgement);
+    let of_pairs = found.filter(|known| known.kind == FindingKind::P2pUnmatched);
+    let key = |known: &Judgement| {
+        let (pair, _) = known.key.rsplit_once('/')?;
+        Some((known.communicator?, format!("{pair}/")))
+    };
+    of_pairs.filter_map(key).collect()
 }
 
 fn passed(
     case: &mut Case<'_, '_, '_>,
     communicator: u32,
     (from, to): (u32, u32),
-    (sent, received): (&Pair, &Pair),
+    (sent, received): (Pair, Pair),
 ) {
     let sight = case.sight;
-    let key = format!("pair/{from}-{to}/");
-    let is_told = |found: &Found| {
-        let known = &found.judgement;
-        known.kind == FindingKind::P2pUnmatched
-            && known.communicator == Some(communicator)
-            && known.key.starts_with(&key)
-    };
     let sides = sight.by_rank(communicator, from).zip(sight.by_rank(communicator, to));
-    let Some((sender, receiver)) = sides.filter(|_| !case.found.iter().any(is_told)) else { return };
+    let Some((sender, receiver)) = sides else { return };
     let sender = sight.member(communicator, sender).process;
     let receiver = sight.member(communicator, receiver).process;
     let mut judgement = case.blank(FindingKind::P2pUnmatched, Some(communicator));
@@ -184,7 +201,7 @@ fn passed(
     case.accuse(&mut judgement, &doing);
     judgement.severity = Severity::Warning;
     judgement.cause = "size";
-    judgement.key = format!("{key}sizes");
+    judgement.key = format!("{}sizes", pair_key(from, to));
     judgement.message = format!(
         "{} has sent {} bytes to {} in {} calls, and that one has received {} in as many: what came may be wrong",
         words::who(sight, sender, Some(from)),
@@ -249,7 +266,7 @@ fn ask(case: &mut Case<'_, '_, '_>, communicator: u32, ranks: &[u32]) {
         let member = case.sight.member(communicator, at);
         if member.pairs.is_empty() {
             let what = Question::Pairs { communicator };
-            case.asks.push(Ask { process: member.process, what, judgement: None });
+            case.asks.push(Ask { process: member.process, what });
         }
     }
 }

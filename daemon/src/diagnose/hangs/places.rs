@@ -92,6 +92,7 @@ impl Place {
 /// Who waits where. Only waits that are proven for as long as `sure_after`.
 pub(super) fn waits<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>]) -> HashMap<Place, Vec<Waiter<'s>>> {
     let mut places: HashMap<Place, Vec<Waiter<'s>>> = HashMap::new();
+    let ended = newest_ended(sight);
     for (process, heads) in (0_u32..).zip(heads) {
         let it = sight.process(process);
         if !can_wait(sight, it) {
@@ -103,7 +104,7 @@ pub(super) fn waits<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>]) -> HashM
                 places.entry(place).or_default().push(Waiter { process, rank, since, since_ours, head });
             }
         };
-        for head in heads.iter().filter(|head| !is_outdated(sight, it, head)) {
+        for head in heads.iter().filter(|head| !is_outdated(sight, &ended, it, head)) {
             let rank = sight.member(head.communicator, head.member).rank;
             if let Some(place) = place_of(head, rank) {
                 add(place, rank, head.since, Some(*head));
@@ -123,9 +124,35 @@ pub(super) fn can_wait(sight: &Sight<'_, '_>, process: &Process<'_>) -> bool {
         && !sight.is_unheard(process)
 }
 
+/// Of communicators that are known from files, the highest number of a call that has ended, and the newest end.
+fn newest_ended(sight: &Sight<'_, '_>) -> HashMap<u32, (u64, Timestamp)> {
+    let mut newest: HashMap<u32, (u64, Timestamp)> = HashMap::new();
+    for (of, index) in sight.scene.communicators.iter().zip(0_u32..) {
+        let mut members = of.members.iter();
+        if !members.any(|member| sight.process(member.process).life == Life::Imported) {
+            continue;
+        }
+        for last in of.members.iter().filter_map(|member| member.last_completed) {
+            let known = newest.entry(index).or_default();
+            known.0 = known.0.max(last.number.unwrap_or_default());
+            known.1 = known.1.max(last.completed_at.unwrap_or_default());
+        }
+    }
+    newest
+}
+
 /// Whether others show that a call has ended since, which was open when the files of this process ended.
-fn is_outdated(sight: &Sight<'_, '_>, process: &Process<'_>, head: &Head<'_>) -> bool {
+fn is_outdated(
+    sight: &Sight<'_, '_>,
+    ended: &HashMap<u32, (u64, Timestamp)>,
+    process: &Process<'_>,
+    head: &Head<'_>,
+) -> bool {
     let Some(number) = head.operation.number.filter(|_| process.life == Life::Imported) else { return false };
+    // Where nobody has come so far there is no need to look at all.
+    if ended.get(&head.communicator).is_none_or(|(newest, at)| *newest < number || *at < process.heard_at) {
+        return false;
+    }
     sight.communicator(head.communicator).members.iter().any(|other| {
         other.last_completed.is_some_and(|last| {
             last.number.is_some_and(|ended| ended >= number)
@@ -195,6 +222,14 @@ fn of_function(function: &str, communicator: u32, rank: u32) -> Option<Place> {
         "ncclCommWindowRegister" | "ncclCommWindowDeregister" => Some(Place::Window { communicator }),
         _ => None,
     }
+}
+
+/// Whether a process aborts a communicator.
+pub(super) fn aborts(process: &Process<'_>, communicator: u32) -> bool {
+    process.open_calls.iter().any(|open| {
+        let place = of_function(&open.function, communicator, 0);
+        open.communicator == Some(communicator) && matches!(place, Some(Place::Abort { .. }))
+    })
 }
 
 /// The function in which a process takes leave of a communicator, and since when.

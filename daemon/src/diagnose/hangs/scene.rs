@@ -1,7 +1,7 @@
 //! What the judge sees: one job at one moment, as plain data. Somebody else takes it from the model or from files.
 //!
 //! Times of a process are those of its host's clock, unless a field says "our clock". [`Process::ours`] makes them
-//! comparable between hosts. What is not known is absent, never a zero that looks like a fact.
+//! comparable between hosts: whoever compares times of two processes, or tells one, does so by our clock. What is not known is absent, never a zero that looks like a fact.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -206,8 +206,6 @@ pub struct Member<'a> {
     pub marks: Cow<'a, [Mark]>,
     /// Operations that are not completed, oldest first: at least the oldest [`OPEN_TOLD`].
     pub open: Cow<'a, [Operation]>,
-    /// All that are not completed, told in `open` or not.
-    pub n_open: u32,
     /// Those of them inside a group that has not ended. Absent: none.
     pub queued: Option<Queued>,
     /// The newest completed operation.
@@ -217,7 +215,7 @@ pub struct Member<'a> {
     pub known: Cow<'a, [Operation]>,
     /// Sends and receives by peer. Only on suspicion.
     pub pairs: Cow<'a, [Pair]>,
-    /// What it has sent over the network by peer, over all primitives. Only on suspicion.
+    /// What it has sent over the network by peer.
     pub links: Cow<'a, [Link]>,
     /// The rank after it in the ring of the first channel. Absent: not known.
     pub next_in_ring: Option<u32>,
@@ -341,10 +339,10 @@ pub struct Pair {
 pub struct Link {
     /// Rank of the other side.
     pub peer: u32,
-    /// Payload so far.
+    /// Payload so far, over all primitives.
     pub sent_bytes: u64,
-    /// Network steps so far.
-    pub sent_steps: u64,
+    /// Of that, in collective calls: without sends, receives and signals.
+    pub sent_in_calls: u64,
 }
 
 /// An error that the library gave.

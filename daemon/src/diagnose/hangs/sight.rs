@@ -1,5 +1,7 @@
 //! The scene with what everybody asks of it at hand: who is where, which operations truly run, who can be believed.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Settings;
@@ -16,6 +18,9 @@ pub(super) struct Sight<'s, 'a> {
     parts: Vec<(u32, u32)>,
     /// Where each process's parts begin; one more than there are processes.
     begins: Vec<u32>,
+    /// Processes by host, and communicators by hash; made when somebody asks first.
+    on_host: OnceCell<Vec<Vec<u32>>>,
+    by_hash: OnceCell<HashMap<u64, Vec<u32>>>,
 }
 
 /// An operation that nothing of its own process holds back.
@@ -70,7 +75,7 @@ impl<'s, 'a> Sight<'s, 'a> {
                 *at += 1;
             }
         }
-        Self { scene, settings, parts, begins }
+        Self { scene, settings, parts, begins, on_host: OnceCell::new(), by_hash: OnceCell::new() }
     }
 
     pub(super) fn process(&self, index: u32) -> &'s Process<'a> {
@@ -87,6 +92,32 @@ impl<'s, 'a> Sight<'s, 'a> {
 
     pub(super) fn host_name(&self, process: &Process<'_>) -> &'a str {
         self.scene.hosts.get(process.host as usize).map_or("an unknown host", |host| host.name)
+    }
+
+    /// The processes of a host.
+    pub(super) fn on_host(&self, host: u32) -> &[u32] {
+        let hosts = self.on_host.get_or_init(|| {
+            let mut hosts = vec![Vec::new(); self.scene.hosts.len()];
+            for (process, index) in self.scene.processes.iter().zip(0_u32..) {
+                if let Some(host) = hosts.get_mut(process.host as usize) {
+                    host.push(index);
+                }
+            }
+            hosts
+        });
+        hosts.get(host as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The communicators with this hash.
+    pub(super) fn of_hash(&self, hash: u64) -> &[u32] {
+        let by_hash = self.by_hash.get_or_init(|| {
+            let mut by_hash: HashMap<u64, Vec<u32>> = HashMap::new();
+            for (communicator, index) in self.scene.communicators.iter().zip(0_u32..) {
+                by_hash.entry(communicator.hash).or_default().push(index);
+            }
+            by_hash
+        });
+        by_hash.get(&hash).map_or(&[], Vec::as_slice)
     }
 
     /// Its parts of communicators.

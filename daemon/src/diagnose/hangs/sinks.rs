@@ -104,13 +104,16 @@ pub(super) fn sort(case: &Case<'_, '_, '_>, sinks: Vec<Sink>) -> Sorted {
         group.ranks.sort_by_key(|(process, rank)| (*rank, *process));
     }
     // Who cannot be heard explains nothing where somebody else is known not to have come.
+    // Ascending, as the groups are.
     let sure: Vec<u32> = sorted
         .groups
         .iter()
         .filter(|group| group.manner < Manner::Blind(0))
         .map(|group| group.place)
         .collect();
-    sorted.groups.retain(|group| group.manner < Manner::Blind(0) || !sure.contains(&group.place));
+    sorted
+        .groups
+        .retain(|group| group.manner < Manner::Blind(0) || sure.binary_search(&group.place).is_err());
     sorted
 }
 

@@ -1,7 +1,10 @@
-//! Ranks that are in destroy, finalize or abort and do not come out.
+//! Ranks that are in destroy, finalize or abort and do not come out. Where ranks abort because they waited for somebody
+//! in vain, that one is to blame and not they.
 
 use super::case::Case;
-use super::places::Place;
+use super::places::{self, Place};
+use super::scene::Member;
+use super::sight::{Sight, lives};
 use super::words;
 use crate::api::{FindingKind, Severity};
 
@@ -13,9 +16,11 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     if age < sight.settings.stalled_after {
         return;
     }
-    let Some(first) = case.first_in(place) else { return };
+    if matches!(at, Place::Abort { .. }) && gave_up(case, place) {
+        return;
+    }
     let mut judgement = case.blank(FindingKind::TeardownStuck, Some(at.communicator()));
-    judgement.began_at = Some(first.since);
+    judgement.began_at = case.began(place);
     judgement.severity = match age {
         age if age >= sight.settings.init_critical => Severity::Critical,
         age if age >= sight.settings.init_told => Severity::Warning,
@@ -47,4 +52,90 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
             .to_owned();
     case.warnings(at.communicator(), &mut judgement);
     case.tell(judgement, false);
+}
+
+/// A call that ranks have given up: they abort.
+struct GivenUp<'s, 'a> {
+    number: u64,
+    aborting: Vec<&'s Member<'a>>,
+    /// Who has not come to it. Never empty.
+    late: Vec<&'s Member<'a>>,
+}
+
+impl<'s, 'a> GivenUp<'s, 'a> {
+    /// Absent: nobody is known to be late.
+    fn of(sight: &Sight<'s, 'a>, communicator: u32) -> Option<Self> {
+        let members = &sight.communicator(communicator).members;
+        let made = |member: &Member<'_>| sight.calls_made(member);
+        let next = |member: &Member<'_>| {
+            let last = member.last_completed.filter(|_| member.completion_known);
+            last.map_or(Some(0), |last| last.number.map(|number| number + 1))
+        };
+        let aborts = |member: &&Member<'_>| places::aborts(sight.process(member.process), communicator);
+        let aborting: Vec<&Member<'a>> = members.iter().filter(aborts).collect();
+        let given_up = aborting.iter().filter_map(|member| {
+            let next = next(member)?;
+            made(member).is_some_and(|made| made > next).then_some(next)
+        });
+        let number = given_up.min()?;
+        let has_not_come = |member: &&Member<'_>| {
+            let process = sight.process(member.process);
+            let proves = lives(process.life) && sight.blind(process).is_none();
+            proves && made(member).is_some_and(|made| made <= number)
+        };
+        let late: Vec<&Member<'a>> = members.iter().filter(has_not_come).collect();
+        (!late.is_empty()).then_some(Self { number, aborting, late })
+    }
+}
+
+/// Names those who have not come to a call that others have given up, unless they are named already. Returns whether there
+/// are such. Watchdogs of all ranks abort, also of those who have not come.
+fn gave_up(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
+    let sight = case.sight;
+    let communicator = case.node(place).place.communicator();
+    let of = sight.communicator(communicator);
+    let Some(GivenUp { number, aborting, late }) = GivenUp::of(sight, communicator) else { return false };
+    let is_named = case.found.iter().map(|found| &found.judgement).any(|known| {
+        let names = |member: &&Member<'_>| known.culprits.binary_search(&member.process).is_ok();
+        known.communicator == Some(communicator) && late.iter().any(names)
+    });
+    if is_named {
+        return true;
+    }
+    let mut judgement = case.blank(FindingKind::RankMissing, Some(communicator));
+    judgement.began_at = case.began(place);
+    judgement.severity = Severity::Critical;
+    judgement.cause = "given_up";
+    judgement.key = format!("call/{number}/given_up");
+    let culprits: Vec<(u32, Option<u32>, String)> = late
+        .iter()
+        .map(|member| (member.process, Some(member.rank), words::doing(sight, member.process).1))
+        .collect();
+    case.accuse(&mut judgement, &culprits);
+    judgement.victims = aborting.iter().map(|member| member.process).collect();
+    judgement.victims.sort_unstable();
+    judgement.victims.dedup();
+    judgement.victims.retain(|process| judgement.culprits.binary_search(process).is_err());
+    let who = match culprits.as_slice() {
+        [(process, rank, doing)] => format!("{} {doing} and has", words::who(sight, *process, *rank)),
+        many => {
+            let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
+            format!("{} have", words::ranks(&ranks))
+        }
+    };
+    judgement.message = format!(
+        "{who} not come to call #{number} of {}; {} given it up and abort",
+        words::comm(of),
+        match judgement.victims.len() {
+            1 => "1 other has".to_owned(),
+            n => format!("{n} others have"),
+        }
+    );
+    judgement.advice =
+        "See what kept these ranks from the call (their output, their stacks): the others' aborts follow from it. Then end \
+         all processes and restart."
+            .to_owned();
+    case.warnings(communicator, &mut judgement);
+    case.tell(judgement, true).number = Some(number);
+    true
 }

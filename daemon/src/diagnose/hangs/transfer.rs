@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::case::Case;
-use super::places::Waiter;
-use super::scene::Life;
-use super::verdict::{Ask, Judgement, Question};
+use super::places::{Place, Waiter};
+use super::scene::{Life, Member};
+use super::verdict::Judgement;
 use super::{device, files, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::{duration, list, plural, size};
@@ -35,8 +35,7 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     let at = case.node(place).place;
     let communicator = at.communicator();
     let waiters: Vec<Waiter<'_>> = case.node(place).waiters.clone();
-    let sent = sent_in(case, communicator);
-    if sent.iter().any(|sent| sent.moves) {
+    if case.memory.sent.moves(sight, communicator) {
         return;
     }
     let mut judgement = case.blank(FindingKind::TransferStalled, Some(communicator));
@@ -62,14 +61,15 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     };
     let usually = usual.map(|usual| format!(" (99 of 100 such calls take at most {})", duration(usual)));
     let usually = usually.unwrap_or_default();
-    match hop(&sent) {
-        Some((from, to)) => {
-            blame(case, &mut judgement, communicator, from, to, &format!("{honest}{usually}"))
+    let progress = Progress::of(case, place);
+    match progress {
+        Progress::Ends(from, to) => {
+            blame(case, &mut judgement, communicator, from, to, &format!("{honest}{usually}"));
         }
-        None => {
+        _ => {
             judgement.cause = "nothing_moves";
             judgement.host = waiters.first().map(|waiter| sight.process(waiter.process).host);
-            judgement.message = format!("{honest}{usually}{}", unknown_hop(case, &waiters, &sent));
+            judgement.message = format!("{honest}{usually}{}", progress.unknown_hop());
         }
     }
     judgement.advice = "See the links, NICs and switches between these hosts (error counters, `ethtool`, `ibstat`), and the \
@@ -77,11 +77,16 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
         .to_owned();
     judgement.details.extend(starts(&waiters));
     judgement.details.extend(files::how_late(case, place, &[]));
-    judgement.details.extend(bytes_by_hop(&sent));
+    judgement.details.extend(sent_by_hop(case, communicator));
     judgement.details.extend(hardware(case, &waiters));
+    let raises = progress == Progress::LevelIsLow;
+    judgement
+        .details
+        .extend(raises.then(|| Detail { title: "Level".to_owned(), lines: vec![RAISED.to_owned()] }));
     case.warnings(communicator, &mut judgement);
-    raise(case, &waiters);
-    case.tell(judgement, true).number = at.number();
+    let found = case.tell(judgement, true);
+    found.number = at.number();
+    found.raises = raises;
 }
 
 /// Names the hop at which progress ends.
@@ -106,67 +111,75 @@ fn blame(
     judgement.message = format!("{}: progress ends on the way between them; {honest}", names.join(" to "));
 }
 
-/// What a rank has sent, to whom most, and whether that still grows.
-struct Sent {
-    rank: u32,
-    to: Option<u32>,
-    bytes: u64,
-    moves: bool,
+/// How far the ranks have come in the call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// The hop that has carried least of it: from this rank to that one.
+    Ends(u32, u32),
+    /// A send and its receive: there is no other hop.
+    OneHop,
+    /// It is known from files, which do not tell it.
+    Files,
+    /// Not all tell what they send, for their level is below `steps`.
+    LevelIsLow,
+    /// Nobody sends over the network.
+    NoNetwork,
+    /// What the ranks have sent in this call cannot be told from what they had sent before.
+    NotComparable,
+    /// Every hop has carried as much.
+    Even,
 }
 
-fn sent_in(case: &mut Case<'_, '_, '_>, communicator: u32) -> Vec<Sent> {
-    let sight = case.sight;
-    let mut all = Vec::new();
-    for member in &sight.communicator(communicator).members {
-        if member.links.is_empty() {
-            continue;
+impl Progress {
+    fn of(case: &Case<'_, '_, '_>, place: u32) -> Self {
+        let sight = case.sight;
+        let of = sight.communicator(case.node(place).place.communicator());
+        let process = |member: &Member<'_>| sight.process(member.process);
+        if matches!(case.node(place).place, Place::Pair { .. }) {
+            return Self::OneHop;
         }
-        let bytes: u64 = member.links.iter().map(|link| link.sent_bytes).sum();
-        let quiet = case.memory.quiet_since(sight, communicator, member.rank, bytes);
-        let process = sight.process(member.process);
-        // Seen for the first time, it may well move: the next look tells.
-        let moves = quiet == sight.scene.now || process.heard_at < quiet;
-        let to = member.next_in_ring.or_else(|| {
-            let most = member.links.iter().max_by_key(|link| link.sent_bytes);
-            most.map(|link| link.peer)
-        });
-        all.push(Sent { rank: member.rank, to, bytes, moves });
+        if of.members.iter().any(|member| process(member).life == Life::Imported) {
+            return Self::Files;
+        }
+        if of.members.iter().any(|member| process(member).level != Level::Steps) {
+            return Self::LevelIsLow;
+        }
+        if of.members.iter().all(|member| member.links.is_empty()) {
+            return Self::NoNetwork;
+        }
+        let Some(mut shares) = case.memory.sent.shares(of) else { return Self::NotComparable };
+        shares.sort_by_key(|share| share.bytes);
+        match shares.as_slice() {
+            [least, next, ..] if least.bytes < next.bytes => {
+                let member = &of.members[least.place as usize];
+                next_of(member).map_or(Self::NotComparable, |to| Self::Ends(member.rank, to))
+            }
+            _ => Self::Even,
+        }
     }
-    all
+
+    /// Why the hop is not named, so that it can end a sentence.
+    fn unknown_hop(self) -> &'static str {
+        match self {
+            Self::Ends(..) | Self::OneHop => "",
+            Self::Files => "; at which hop is not known: these files do not tell it",
+            Self::LevelIsLow => "; at which hop is not known, for the level is below `steps`",
+            Self::NoNetwork => "; at which hop is not known: no rank sends over the network here",
+            Self::NotComparable => {
+                "; at which hop is not known: what each rank has sent in this call cannot be told from what \
+                                    it had sent before"
+            }
+            Self::Even => "; every hop has carried as much, so no hop stands out",
+        }
+    }
 }
 
-/// The hop that has carried clearly least. In a ring every hop carries as much in each call.
-fn hop(sent: &[Sent]) -> Option<(u32, u32)> {
-    if sent.len() < 2 {
-        return None;
-    }
-    let least = sent.iter().min_by_key(|sent| sent.bytes)?;
-    let next = sent.iter().filter(|other| other.rank != least.rank).map(|other| other.bytes).min()?;
-    (least.bytes < next).then_some((least.rank, least.to?))
-}
-
-fn unknown_hop(case: &Case<'_, '_, '_>, waiters: &[Waiter<'_>], sent: &[Sent]) -> String {
-    if waiters.iter().any(|waiter| case.sight.process(waiter.process).life == Life::Imported) {
-        return "; at which hop is not known: these files do not tell it".to_owned();
-    }
-    let low = waiters.iter().any(|waiter| case.sight.process(waiter.process).level != Level::Steps);
-    match (sent.is_empty(), low) {
-        (true, true) => "; at which hop is not known, for the level is below `steps`: it is raised now, which may show it \
-                         with the next calls"
-            .to_owned(),
-        (true, false) => "; at which hop is not known: no rank sends over the network here".to_owned(),
-        (false, _) => "; every hop has carried as much, so no hop stands out".to_owned(),
-    }
-}
-
-fn raise(case: &mut Case<'_, '_, '_>, waiters: &[Waiter<'_>]) {
-    let low = waiters.iter().find(|waiter| {
-        let process = case.sight.process(waiter.process);
-        process.level != Level::Steps && process.read_at.0 > 0
-    });
-    if let Some(waiter) = low {
-        case.asks.push(Ask { process: waiter.process, what: Question::Raise, judgement: None });
-    }
+/// To whom a rank sends: the next in its ring, else whom it has sent most.
+fn next_of(member: &Member<'_>) -> Option<u32> {
+    member.next_in_ring.or_else(|| {
+        let most = member.links.iter().max_by_key(|link| link.sent_bytes);
+        most.map(|link| link.peer)
+    })
 }
 
 fn starts(waiters: &[Waiter<'_>]) -> Option<Detail> {
@@ -181,15 +194,30 @@ fn starts(waiters: &[Waiter<'_>]) -> Option<Detail> {
     (!waiters.is_empty()).then(|| Detail { title: "Started".to_owned(), lines: vec![line] })
 }
 
-fn bytes_by_hop(sent: &[Sent]) -> Option<Detail> {
-    let line = |sent: &Sent| {
-        let to = sent.to.map(|to| format!(" to rank {to}")).unwrap_or_default();
-        format!("rank {}{to}: {}", sent.rank, size(sent.bytes))
+/// What the hops have carried: in this call and those just before it, or, where that cannot be told apart, of all time.
+fn sent_by_hop(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detail> {
+    let of = case.sight.communicator(communicator);
+    let shares = case.memory.sent.shares(of);
+    let title = match shares {
+        Some(_) => "Sent since all ranks were out of calls, the least first",
+        None => "Sent so far, the least first",
     };
-    let mut sorted: Vec<&Sent> = sent.iter().collect();
-    sorted.sort_by_key(|sent| sent.bytes);
-    let lines: Vec<String> = sorted.into_iter().take(HOPS).map(line).collect();
-    (!lines.is_empty()).then(|| Detail { title: "Sent so far, the least first".to_owned(), lines })
+    let mut sent: Vec<(u64, &Member<'_>)> = match shares {
+        Some(shares) => {
+            shares.into_iter().map(|share| (share.bytes, &of.members[share.place as usize])).collect()
+        }
+        None => {
+            let senders = of.members.iter().filter(|member| !member.links.is_empty());
+            senders.map(|member| (member.links.iter().map(|link| link.sent_bytes).sum(), member)).collect()
+        }
+    };
+    sent.sort_by_key(|(bytes, member)| (*bytes, member.rank));
+    let line = |(bytes, member): (u64, &Member<'_>)| {
+        let to = next_of(member).map(|to| format!(" to rank {to}")).unwrap_or_default();
+        format!("rank {}{to}: {}", member.rank, size(bytes))
+    };
+    let lines: Vec<String> = sent.into_iter().take(HOPS).map(line).collect();
+    (!lines.is_empty()).then(|| Detail { title: title.to_owned(), lines })
 }
 
 /// What is wrong with the hardware of these hosts.
@@ -207,5 +235,9 @@ fn hardware(case: &Case<'_, '_, '_>, waiters: &[Waiter<'_>]) -> Option<Detail> {
     (!lines.is_empty()).then(|| Detail { title: "Hardware of these hosts".to_owned(), lines })
 }
 
+/// What raising the level brings: who stands still makes no next call, and of the last one nothing more is told.
+const RAISED: &str = "ringscope asks the job's collectors for each network step (level steps) as long as this lasts, unless \
+                      somebody has set their level, and then for what they told before. Of this call nothing more is told, \
+                      for it was made before; where another call stands still meanwhile, its hop may be named.";
 /// Hops, and hosts, that are shown.
 const HOPS: usize = 16;

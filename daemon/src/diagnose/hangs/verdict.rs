@@ -1,5 +1,7 @@
 //! What the judge says of one job at one moment.
 
+use std::time::Duration;
+
 use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
 
@@ -11,6 +13,10 @@ pub struct Verdict {
     /// What the judge would like to know, the most wanted first. A question is put once; it comes again only after a
     /// while without an answer.
     pub asks: Vec<Ask>,
+    /// The job's level is to be `steps` as long as this is so.
+    pub raise: bool,
+    /// Waits for somebody that have ended well since the last look.
+    pub ended_well: Vec<Wait>,
     /// What was left out, by reason, in this look.
     pub left_out: Vec<(&'static str, u64)>,
     /// Something is under way, and newer readings may tell what: look again as soon as they are there.
@@ -51,10 +57,35 @@ pub struct Judgement {
     pub details: Vec<Detail>,
     /// Lines of logs and of the kernel.
     pub evidence: Vec<Evidence>,
-    /// When it truly began, by the clock of the host where it did.
+    /// When it truly began. Our clock.
     pub began_at: Option<Timestamp>,
     /// It follows from that one, as an index in [`Verdict::judgements`]. Absent: it is a root.
     pub follows_from: Option<u32>,
+}
+
+/// Something that was found, before it is known whether it is told.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) judgement: Judgement,
+    /// No innocent cause: critical as soon as it was seen twice. Else its severity stands as it is.
+    pub(super) certain: bool,
+    /// Somebody merely has not come yet: how long that lasts is learned.
+    pub(super) innocent: Option<Duration>,
+    /// Number of the call in its communicator; a mismatch explains all that is not before it.
+    pub(super) number: Option<u64>,
+    /// While it holds the job's level is to be `steps`.
+    pub(super) raises: bool,
+}
+
+/// A wait for somebody who merely had not come, as its last judgement told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// See [`Judgement::kind`].
+    pub kind: FindingKind,
+    /// Id of the communicator.
+    pub communicator: String,
+    /// See [`Judgement::key`].
+    pub key: String,
 }
 
 /// A question about one process.
@@ -64,8 +95,6 @@ pub struct Ask {
     pub process: u32,
     /// What is asked.
     pub what: Question,
-    /// Index of the judgement that it is for. Absent: to find out whether there is one.
-    pub judgement: Option<u32>,
 }
 
 /// What is asked.
@@ -87,9 +116,9 @@ pub enum Question {
         /// Index in the scene.
         communicator: u32,
     },
-    /// To raise the job's level to `steps` until the judge asks no more for it.
-    Raise,
 }
 
+/// Judgements of one job that are told; more tell nobody anything.
+pub const MAX_JUDGEMENTS: usize = 64;
 /// Culprits of one judgement that are named.
 pub const ACCUSED_NAMED: usize = 16;

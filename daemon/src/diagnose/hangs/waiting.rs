@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::case::Case;
-use super::places::Place;
+use super::places::{self, Place, Waiter};
 use super::scene::Life;
 use super::sinks::{Group, Manner};
 use super::verdict::Judgement;
+use super::words;
 use crate::api::{Detail, FindingKind, Severity};
 use crate::words::duration;
 
@@ -19,7 +20,9 @@ pub(super) fn tell(
 ) {
     let age = case.age(group.place);
     let limits = limits(case, group);
-    if age < limits.told {
+    // Whose watchdog has given up does not wait for somebody who merely comes late.
+    let gave_up = gave_up(case, group);
+    if age < limits.told && gave_up == 0 {
         return;
     }
     let has_never_called =
@@ -33,7 +36,7 @@ pub(super) fn tell(
     let knows_since = case.began(group.place).is_some();
     judgement.severity = match age {
         _ if !knows_since => Severity::Warning,
-        age if knows && age >= limits.critical => Severity::Critical,
+        age if knows && (age >= limits.critical || gave_up > 0) => Severity::Critical,
         age if age >= limits.warning => Severity::Warning,
         _ => Severity::Info,
     };
@@ -48,11 +51,22 @@ pub(super) fn tell(
             lines: vec![format!("The longest one of this job that ended well took {}.", duration(longest))],
         });
     }
+    if gave_up > 0 {
+        judgement.message.push_str(&format!("; {} given up and abort it", words::have(gave_up)));
+    }
     let found = case.tell(judgement, false);
     found.number = number;
     if knows && knows_since && !limits.is_init {
         found.innocent = Some(age);
     }
+}
+
+/// How many of those who wait abort the communicator.
+fn gave_up(case: &Case<'_, '_, '_>, group: &Group) -> usize {
+    let node = case.node(group.place);
+    let communicator = node.place.communicator();
+    let aborts = |waiter: &&Waiter<'_>| places::aborts(case.sight.process(waiter.process), communicator);
+    node.waiters.iter().filter(aborts).count()
 }
 
 struct Limits {

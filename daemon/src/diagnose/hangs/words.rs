@@ -57,7 +57,7 @@ pub(super) fn call(operation: &Operation) -> String {
         (Some(number), ..) => format!("{primitive} #{number}"),
         (None, Primitive::Send | Primitive::PutSignal, Some(peer)) => format!("{primitive} to rank {peer}"),
         (None, Primitive::Recv, Some(peer)) => format!("recv from rank {peer}"),
-        _ => format!("{primitive} (the {}th)", operation.of_primitive + 1),
+        _ => format!("{primitive} (number {} of its kind)", operation.of_primitive + 1),
     }
 }
 
@@ -150,6 +150,11 @@ pub(super) fn cost(n_victims: usize, began_at: Option<Timestamp>) -> String {
     if n_victims == 0 { since } else { format!("; {}{since}", others_wait(n_victims)) }
 }
 
+/// "1 of them has", "5 of them have".
+pub(super) fn have(n: usize) -> String {
+    format!("{n} of them {}", if n == 1 { "has" } else { "have" })
+}
+
 /// What has become of a process that is gone, or what stops it. `None`: it runs.
 pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
     match process.activity.map(|activity| activity.state) {
@@ -183,7 +188,7 @@ pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, Strin
     if let Some((calls, since)) =
         group.filter(|(_, since)| sight.proven(it, *since) >= sight.settings.sure_after)
     {
-        let (since, calls) = (clock(since), plural(calls, "call"));
+        let (since, calls) = (clock(it.ours(since)), plural(calls, "call"));
         return ("group_open", format!("is inside ncclGroupStart since {since}, {calls} queued"));
     }
     if !it.told_by_peers.is_empty() {

@@ -44,9 +44,9 @@ pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Ope
         marks: sequence
             .map_or_else(|| Cow::Borrowed([].as_slice()), |its| Cow::Borrowed(its.marks.as_slice())),
         open: Cow::Owned(open.iter().filter_map(operation).take(OPEN_TOLD).collect()),
-        n_open: index(open.iter().filter(|told| is_open(told)).count()),
         queued: queued(open),
         last_completed: local.last_completed().and_then(operation),
+        links: Cow::Owned(links(local)),
         next_in_ring: facts.rings.first_key_value().map(|(_, place)| place.next),
         error: facts.error.as_ref().map(|error| CommError {
             code: error.code,
@@ -59,7 +59,6 @@ pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Ope
         known.extend(local.recalled().iter().filter_map(operation));
         member.known = Cow::Owned(known);
         member.pairs = Cow::Owned(pairs(local));
-        member.links = Cow::Owned(links(local));
         let warnings = facts.warnings.iter();
         member.warnings =
             warnings.map(|line| Warning { file: &line.file, line: line.line, text: &line.text }).collect();
@@ -75,11 +74,6 @@ fn state(state: LocalState) -> MemberState {
         LocalState::Aborted => MemberState::Aborted,
         LocalState::Failed => MemberState::Failed,
     }
-}
-
-/// Templates of CUDA graphs stay, and nobody waits in them.
-fn is_open(told: &batch::Operation) -> bool {
-    matches!(told.state(), batch::OperationState::Queued | batch::OperationState::Issued)
 }
 
 fn queued(open: &[batch::Operation]) -> Option<Queued> {
@@ -139,7 +133,7 @@ fn of_history(known: &Completed) -> Operation {
         start_known: false,
         completed_at: Some(Timestamp(known.completed_at_ns)),
         stream: 0,
-        group: 0,
+        group: known.group,
     }
 }
 
@@ -154,13 +148,15 @@ fn pairs(local: &Local) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Over all primitives.
+/// What it has sent over the network, by peer.
 fn links(local: &Local) -> Vec<Link> {
     let mut by_peer: BTreeMap<u32, Link> = BTreeMap::new();
-    for ((_, peer), sent) in local.links() {
+    for ((primitive, peer), sent) in local.links() {
         let link = by_peer.entry(*peer).or_insert(Link { peer: *peer, ..Link::default() });
         link.sent_bytes = link.sent_bytes.saturating_add(sent.bytes);
-        link.sent_steps = link.sent_steps.saturating_add(sent.steps);
+        if !matches!(primitive, Primitive::Send | Primitive::Recv | Primitive::PutSignal) {
+            link.sent_in_calls = link.sent_in_calls.saturating_add(sent.bytes);
+        }
     }
     by_peer.into_values().collect()
 }

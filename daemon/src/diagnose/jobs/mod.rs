@@ -14,9 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hangs::{Judge, Settings};
+use super::hangs::{Judge, Settings, Wait};
 use super::judge::Judgement;
-use crate::api::{Finding, FindingKind, FindingState};
+use super::ledger::ENDED_WELL;
+use super::scope::wait_id;
+use crate::api::{Finding, FindingState};
 use crate::clock::Timestamp;
 use crate::model::{Job, Model, Name, ProcessState};
 
@@ -27,8 +29,8 @@ pub(super) struct Jobs {
     settings: Settings,
     /// Until when jobs wait for agents to speak that spoke to the daemon before this one.
     held_until: Timestamp,
-    /// How long waits of a job lasted that ended well, as the store remembers.
-    longest: BTreeMap<Name, Duration>,
+    /// Judges of jobs that remember what the store does, until the first look.
+    restored: BTreeMap<Name, Judge>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
@@ -48,6 +50,8 @@ struct Watched {
 pub(super) struct Look {
     pub(super) job: Name,
     pub(super) judgements: Vec<Judgement>,
+    /// Ids of findings about waits that have ended well.
+    pub(super) ended_well: Vec<String>,
 }
 
 impl Jobs {
@@ -59,10 +63,11 @@ impl Jobs {
     /// Takes a finding that the store kept.
     pub(super) fn restore(&mut self, finding: &Finding) {
         let ended = finding.resolved_at.filter(|_| finding.state == FindingState::Resolved);
-        if let (FindingKind::Waiting, Some(ended)) = (finding.finding, ended) {
+        let ended_well = finding.details.iter().any(|detail| detail.title == ENDED_WELL);
+        if let Some(ended) = ended.filter(|_| ended_well) {
             let lasted = ended.since(finding.began_at.unwrap_or(finding.first_seen));
-            let longest = self.longest.entry(finding.job.as_str().into()).or_default();
-            *longest = lasted.max(*longest);
+            let judge = self.restored.entry(finding.job.as_str().into()).or_default();
+            judge.restore_wait(lasted, &self.settings);
         }
     }
 
@@ -79,7 +84,7 @@ impl Jobs {
         now: Timestamp,
     ) -> Vec<Look> {
         self.watched.retain(|name, _| model.job(name).is_some());
-        self.longest.retain(|name, _| model.job(name).is_some() || now < self.held_until);
+        self.restored.retain(|name, _| model.job(name).is_some() || now < self.held_until);
         let jobs = model.jobs().filter(|(_, job)| job.processes(model).next().is_some());
         jobs.filter_map(|job| self.look(model, job, hardware, now)).collect()
     }
@@ -115,10 +120,7 @@ impl Jobs {
             return None;
         }
         let watched = self.watched.entry(Arc::clone(name)).or_insert_with(|| {
-            let mut judge = Judge::default();
-            if let Some(longest) = self.longest.remove(name) {
-                judge.restore_longest_wait(longest);
-            }
+            let judge = self.restored.remove(name).unwrap_or_default();
             Watched { judge, ..Watched::default() }
         });
         let is_first = watched.judged == Timestamp(0);
@@ -131,16 +133,17 @@ impl Jobs {
         for (reason, events) in &verdict.left_out {
             count(&mut self.left_out, reason, *events);
         }
-        let (wanted, raise) = told::wanted(&verdict, &taken);
         // A judge asks once: what nobody has taken yet is still wanted.
-        watched.wanted.extend(wanted);
+        watched.wanted.extend(told::wanted(&verdict, &taken));
         watched.wanted.truncate(WANTED_MAX);
-        watched.raise = raise;
+        watched.raise = verdict.raise;
         watched.unsettled = verdict.unsettled;
         let mut judgements = told::judgements(&verdict, &taken);
         let witnesses = told::witnesses(&verdict, &taken);
         watched.kept.add(&mut judgements, witnesses, &taken, &self.settings);
-        Some(Look { job: Arc::clone(name), judgements })
+        let id = |wait: &Wait| wait_id(name, &wait.communicator, wait.kind, &wait.key);
+        let ended_well = verdict.ended_well.iter().map(id).collect();
+        Some(Look { job: Arc::clone(name), judgements, ended_well })
     }
 
     /// Every question of all jobs, once.

@@ -73,6 +73,30 @@ fn a_stopped_rank_is_named_within_two_seconds_and_looked_at() {
 }
 
 #[test]
+fn calls_of_one_group_that_have_ended_are_compared_as_a_set() {
+    for is_group in [true, false] {
+        let mut stage = job();
+        let world = stage.world();
+        let (large, small) = ((Primitive::AllReduce, 4_096), (Primitive::AllReduce, 8));
+        for (rank, calls) in [(0, [large, small]), (1, [small, large])] {
+            calls.into_iter().for_each(|call| stage.call([rank], world, call));
+        }
+        for rank in 2..8 {
+            stage.call([rank], world, large);
+            stage.call([rank], world, small);
+        }
+        (0..8).for_each(|rank| stage.part(rank, world).group = if is_group { 20..22 } else { 0..0 });
+        stage.step(250);
+        stage.complete(world);
+        // Somebody waits, so it is looked at closely.
+        stage.call(0..7, world, SUM);
+        stage.step(4_000);
+        let differs = stage.firing().iter().any(|(kind, ..)| *kind == FindingKind::CallMismatch);
+        assert_eq!(differs, !is_group, "{:?}", stage.hangs());
+    }
+}
+
+#[test]
 fn the_culprit_is_looked_at_once() {
     let mut stage = without(5);
     stage.ranks[5].activity = "T";
@@ -273,6 +297,45 @@ fn a_host_whose_agent_said_goodbye_is_not_lost() {
     stage.silent = vec!["host-1".to_owned()];
     stage.step(20_000);
     assert!(is_lost(&stage), "{:#?}", stage.hangs());
+}
+
+/// How the wait for rank 5 ended, in its finding.
+fn ends_well(stage: &Stage) -> bool {
+    let ended = stage.diagnosis.findings().find(|one| one.finding == FindingKind::Waiting).unwrap();
+    assert!(ended.resolved_at.is_some(), "{ended:?}");
+    ended.details.iter().any(|detail| detail.title == "How it ended")
+}
+
+#[test]
+fn a_wait_that_ended_well_is_known_after_a_restart() {
+    let mut stage = without(5);
+    stage.step(25_000);
+    let world = stage.world();
+    stage.call([5], world, SUM);
+    stage.complete(world);
+    stage.step(2_000);
+    assert!(ends_well(&stage));
+    stage.restart();
+    stage.agents = "again";
+    (0..8).for_each(|rank| stage.forget_told(rank));
+    stage.train(8);
+    let others = others(&stage, 5);
+    stage.call(others, world, SUM);
+    // Without it this would be critical by now.
+    stage.step(40_000);
+    assert_eq!(stage.firing(), [(FindingKind::Waiting, Severity::Info, Some(5))]);
+    stage.step(15_000);
+    assert_eq!(stage.firing(), [(FindingKind::RankMissing, Severity::Critical, Some(5))]);
+}
+
+#[test]
+fn a_wait_that_was_given_up_has_not_ended_well() {
+    let mut stage = without(5);
+    stage.step(25_000);
+    let world = stage.world();
+    (0..8).for_each(|rank| stage.part(rank, world).state = Some(CommunicatorState::Aborted));
+    stage.step(2_000);
+    assert!(!ends_well(&stage));
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::scene::Taken;
-use crate::api::Detail;
 use crate::diagnose::hangs::{self, Question, Verdict};
 use crate::diagnose::judge::{Blame, Judgement};
 use crate::diagnose::past::Past;
@@ -43,17 +42,7 @@ pub enum Want {
 
 /// The conditions that hold, as the ledger takes them.
 pub(super) fn judgements(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Judgement> {
-    let raises: BTreeSet<u32> = verdict
-        .asks
-        .iter()
-        .filter(|ask| ask.what == Question::Raise)
-        .filter_map(|ask| ask.judgement)
-        .collect();
-    let one = |(place, judgement): (usize, &hangs::Judgement)| {
-        let is_raised = raises.iter().any(|raised| *raised as usize == place);
-        finding(judgement, taken, is_raised)
-    };
-    verdict.judgements.iter().enumerate().map(one).collect()
+    verdict.judgements.iter().map(|judgement| finding(judgement, taken)).collect()
 }
 
 /// The first of those who wait because of each judgement: what they say no more has not ended.
@@ -65,7 +54,7 @@ pub(super) fn witnesses(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Vec<Name>> 
     verdict.judgements.iter().map(of).collect()
 }
 
-fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>, is_raised: bool) -> Judgement {
+fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>) -> Judgement {
     let host_of = |process: u32| {
         let process = taken.scene.processes.get(process as usize)?;
         taken.scene.hosts.get(process.host as usize).map(|host| host.name)
@@ -77,10 +66,6 @@ fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>, is_raised: bool) -> 
     let host = own.or(lowest).unwrap_or_default();
     let to_blame: BTreeSet<&str> = judgement.culprits.iter().filter_map(|at| host_of(*at)).collect();
     let others = to_blame.len() > 1 || to_blame.iter().any(|culprit| *culprit != host);
-    let mut details = judgement.details.clone();
-    if is_raised {
-        details.push(Detail { title: RAISED_TITLE.to_owned(), lines: vec![RAISED.to_owned()] });
-    }
     Judgement {
         kind: judgement.kind,
         severity: judgement.severity,
@@ -101,7 +86,7 @@ fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>, is_raised: bool) -> 
             accused: judgement.accused.clone(),
             n_victims: u32::try_from(judgement.victims.len()).unwrap_or(u32::MAX),
             advice: judgement.advice.clone(),
-            details,
+            details: judgement.details.clone(),
             began_at: judgement.began_at,
             imported: false,
             follows_from: judgement.follows_from.map(|at| at as usize),
@@ -123,11 +108,10 @@ fn past(judgement: &hangs::Judgement, taken: &Taken<'_>) -> Option<Past> {
     }
 }
 
-/// What is to be asked, and whether the job's level is to be raised.
-pub(super) fn wanted(verdict: &Verdict, taken: &Taken<'_>) -> (Vec<Wanted>, bool) {
-    let mut raise = false;
+/// What is to be asked.
+pub(super) fn wanted(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Wanted> {
     let mut wanted = Vec::new();
-    for ask in verdict.asks.iter().take(ASKS_MAX) {
+    for ask in &verdict.asks {
         let Some(process) = taken.processes.get(ask.process as usize) else { continue };
         let part_of = |communicator: u32| {
             let comm = taken.communicators.get(communicator as usize)?.id();
@@ -144,14 +128,10 @@ pub(super) fn wanted(verdict: &Verdict, taken: &Taken<'_>) -> (Vec<Wanted>, bool
             Question::Pairs { communicator } => {
                 part_of(communicator).map(|local_id| Want::Pairs { local_id })
             }
-            Question::Raise => {
-                raise = true;
-                None
-            }
         };
         wanted.extend(what.map(|what| Wanted { process: Arc::clone(process.name()), what }));
     }
-    (wanted, raise)
+    wanted
 }
 
 /// The judge's words as a sentence. A name stays as it is written.
@@ -166,9 +146,3 @@ fn sentence(words: &str) -> String {
 const WITNESSES: usize = 64;
 /// Hosts that are named as to blame; the finding counts processes.
 const HOSTS_NAMED: usize = 16;
-/// Questions about one job at a time: those of one judgement of a large communicator and then some.
-const ASKS_MAX: usize = 256;
-/// What an operator shall know of the level.
-const RAISED_TITLE: &str = "Level";
-const RAISED: &str = "while this goes on ringscope asks the job's collectors for each network step (level steps) unless \
-                      somebody has set their level, to see where it ends; then it falls back to what it was";

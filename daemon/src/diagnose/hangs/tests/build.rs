@@ -21,6 +21,8 @@ pub(super) struct World {
     pub(super) settings: Settings,
     /// Processes whose agents say nothing more.
     pub(super) silent: Vec<u32>,
+    /// Hosts whose clocks are ahead of ours, and by how many seconds.
+    pub(super) ahead: HashMap<u32, u64>,
 }
 
 /// 14:00:00 UTC of some day.
@@ -66,7 +68,13 @@ pub(super) fn job(n: u32) -> World {
         processes: processes.collect(),
         communicators: Vec::new(),
     };
-    World { scene, judge: Judge::default(), settings: Settings::default(), silent: Vec::new() }
+    World {
+        scene,
+        judge: Judge::default(),
+        settings: Settings::default(),
+        silent: Vec::new(),
+        ahead: HashMap::new(),
+    }
 }
 
 /// An all_reduce of 1024 float32.
@@ -147,7 +155,6 @@ impl World {
             let first = known.first.or(operation.number);
             member.queued = Some(Queued { calls: known.calls + 1, first, ..known });
         }
-        member.n_open += 1;
         member.open.to_mut().push(operation);
     }
 
@@ -193,7 +200,8 @@ impl World {
         self.scene.now = at(seconds + 0.1);
         for (index, process) in (0_u32..).zip(&mut self.scene.processes) {
             if !self.silent.contains(&index) && process.read_at.0 > 0 {
-                process.read_at = at(seconds);
+                let ahead = self.ahead.get(&process.host).copied().unwrap_or_default();
+                process.read_at = Timestamp(at(seconds).0 + ahead * 1_000_000_000);
                 process.heard_at = at(seconds);
             }
         }

@@ -297,6 +297,42 @@ fn a_destroy_waits_for_who_does_not_come_and_an_abort_for_nobody() {
     assert_eq!(found(&verdict), [(FindingKind::TeardownStuck, Severity::Warning, "abort", vec![1])]);
 }
 
+/// Three ranks wait for one that sleeps until their watchdogs abort, and these aborts do not end.
+#[test]
+fn who_is_given_up_is_named_and_not_those_who_abort() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "", &ALL);
+    world.enter(comm, 0..3);
+    assert_eq!(only(&world.until(3)).severity, Severity::Info);
+    (0..3).for_each(|rank| world.open(rank, "ncclCommAbort", comm));
+    let verdict = world.look(12.0);
+    assert_eq!(found(&verdict), [(FindingKind::RankMissing, Severity::Critical, "asleep", vec![3])]);
+    assert!(only(&verdict).message.ends_with("; 3 of them have given up and abort it"));
+    // The library takes what was under way as failed.
+    for rank in 0..3 {
+        world.end(comm, rank, MemberState::Aborted);
+        world.member(comm, rank).open = Cow::Borrowed(&[]);
+    }
+    world.look(13.0);
+    let verdict = world.look(14.0);
+    assert_eq!(found(&verdict), [(FindingKind::RankMissing, Severity::Critical, "given_up", vec![3])]);
+    assert!(
+        only(&verdict)
+            .message
+            .ends_with("has not come to call #60 of c0ffee; 3 others have given it up and abort"),
+        "{}",
+        only(&verdict).message
+    );
+    // The sleeper's own watchdog aborts too.
+    world.open(3, "ncclCommAbort", comm);
+    let verdict = world.look(40.0);
+    assert_eq!((only(&verdict).cause, &only(&verdict).culprits[..]), ("given_up", &[3][..]));
+    // Where all have come, nobody is given up.
+    world.member(comm, 3).calls = world.member(comm, 0).calls;
+    let verdict = world.look(41.0);
+    assert!(verdict.judgements.iter().all(|one| one.kind == FindingKind::TeardownStuck), "{verdict:#?}");
+}
+
 #[test]
 fn the_error_that_is_not_an_echo_is_named() {
     let mut world = job(4);

@@ -2,6 +2,7 @@
 
 mod born;
 mod build;
+mod clocks;
 mod comes_not;
 mod crash;
 mod dead;

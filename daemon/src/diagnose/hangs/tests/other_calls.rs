@@ -109,6 +109,14 @@ fn within_a_group_the_order_means_nothing() {
         world.member(comm, rank).calls = Some(Calls { made: 62, hash: 5 });
     }
     nothing(&world.until(4));
+    // The same of a group of which only the last call is known.
+    for rank in 0..2 {
+        world.member(comm, rank).open.to_mut().remove(0);
+    }
+    nothing(&world.until(6));
+    // On its own it differs.
+    (0..2).for_each(|rank| world.member(comm, rank).open.to_mut()[0].group = 0);
+    assert_eq!(only(&world.until(8)).cause, "count");
 }
 
 #[test]

@@ -35,13 +35,28 @@ fn one_missing_of_10_000_is_named() {
         let member = &mut world.scene.communicators[all as usize].members[rank];
         member.calls.as_mut().unwrap().made = 76;
         member.open = Cow::Owned(calls);
-        member.n_open = 16;
     }
     world.stop(9_999);
     world.look(1.0);
     let verdict = world.look(2.0);
     assert_eq!(only(&verdict).culprits, [9_999]);
     assert_eq!(only(&verdict).victims.len(), 9_999);
+}
+
+#[test]
+fn half_of_10_000_that_die_at_once_are_told_of_by_host_and_the_rest_is_counted() {
+    let (mut world, all) = large();
+    for rank in 0..10_000 {
+        let member = &mut world.scene.communicators[all as usize].members[rank];
+        member.calls.as_mut().unwrap().made = 61;
+        member.open = Cow::Owned(vec![all_reduce(60, at(0.0))]);
+    }
+    (5_000..10_000).for_each(|rank| world.kill(rank, 0.5));
+    world.look(1.0);
+    let verdict = world.look(2.0);
+    assert_eq!(verdict.judgements.len(), 64);
+    assert!(verdict.judgements.iter().all(|one| one.culprits.len() == 8 && one.victims.len() == 5_000));
+    assert_eq!(verdict.left_out, [("judgement_limit", 625 - 64)]);
 }
 
 #[test]

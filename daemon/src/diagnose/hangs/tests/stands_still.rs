@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use ringscope_wire::Primitive;
 use ringscope_wire::batch::Level;
 
-use super::super::Question;
-use super::super::scene::Link;
-use super::build::{World, all_reduce, at, found, job, nothing, only};
+use super::super::scene::{Calls, Link, Member};
+use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
 use crate::api::{FindingKind, Severity};
 
 fn stalled() -> (World, u32) {
@@ -32,24 +32,46 @@ fn an_honest_negative_is_told_and_the_level_is_raised() {
         "{}",
         judgement.message
     );
-    assert!(judgement.message.contains("it is raised now"));
+    assert!(judgement.message.ends_with("at which hop is not known, for the level is below `steps`"));
     assert_eq!(judgement.victims.len(), 4);
-    assert!(verdict.asks.iter().any(|ask| ask.what == Question::Raise));
+    assert!(verdict.raise);
+    let level = judgement.details.iter().find(|detail| detail.title == "Level").unwrap();
+    assert!(level.lines[0].contains("Of this call nothing more is told"), "{}", level.lines[0]);
+    // It falls back when the call has ended.
+    (0..4).for_each(|rank| world.member(0, rank).open = Cow::Borrowed(&[]));
+    assert!(!world.look(12.0).raise);
+}
+
+/// What rank 0 to 3 have sent to the next one so far.
+fn send(world: &mut World, comm: u32, sent: [u64; 4]) {
+    for (rank, bytes) in (0_u32..).zip(sent) {
+        let link = Link { peer: (rank + 1) % 4, sent_bytes: bytes, sent_in_calls: bytes };
+        world.member(comm, rank).links = Cow::Owned(vec![link]);
+    }
+}
+
+/// Four ranks at the level `steps`, out of calls after 50 and after 60 calls of 4 MB; their collectors were asked for the
+/// network's steps one after the other.
+fn at_steps() -> (World, u32) {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+    (0..4).for_each(|rank| world.process(rank).level = Level::Steps);
+    let made = |member: &mut Member<'_>, made| member.calls = Some(Calls { made, hash: made });
+    for (calls, second, bytes) in [(50, -2.0, 0), (60, -1.0, 40_000_000)] {
+        (0..4).for_each(|rank| made(world.member(comm, rank), calls));
+        send(&mut world, comm, [100, 99, 90, 10].map(|before| before * 4_000_000 + bytes));
+        nothing(&world.look(second));
+    }
+    (world, comm)
 }
 
 #[test]
-fn the_hop_that_has_carried_least_is_named() {
-    let (mut world, comm) = stalled();
-    for rank in 0..4 {
-        world.process(rank).level = Level::Steps;
-        let sent_bytes = [88_900_000, 40_600_000, 38_500_000, 63_700_000][rank as usize];
-        let link = Link { peer: (rank + 1) % 4, sent_bytes, sent_steps: 10 };
-        world.member(comm, rank).links = Cow::Owned(vec![link]);
-    }
-    for second in 1..=13 {
-        world.look(f64::from(second));
-    }
-    let verdict = world.look(14.0);
+fn the_hop_that_has_carried_least_of_the_call_is_named() {
+    let (mut world, comm) = at_steps();
+    world.enter(comm, 0..4);
+    // Rank 3 has sent least of all time, for it was asked last; of this call rank 2 has.
+    send(&mut world, comm, [442_900_000, 437_200_000, 401_100_000, 82_800_000]);
+    let verdict = world.until(14);
     let judgement = only(&verdict);
     assert_eq!((judgement.cause, &judgement.culprits[..]), ("hop", &[2, 3][..]));
     assert!(
@@ -59,17 +81,46 @@ fn the_hop_that_has_carried_least_is_named() {
         "{}",
         judgement.message
     );
+    let sent =
+        judgement.details.iter().find(|detail| detail.title.starts_with("Sent since all ranks")).unwrap();
+    assert!(sent.lines[0].starts_with("rank 2 to rank 3: 1."), "{}", sent.lines[0]);
+    assert!(!verdict.raise);
+}
+
+#[test]
+fn a_hop_is_not_named_where_what_was_sent_before_cannot_be_told_apart() {
+    // Nobody has seen the ranks out of calls.
+    let (mut world, comm) = stalled();
+    (0..4).for_each(|rank| world.process(rank).level = Level::Steps);
+    send(&mut world, comm, [88_900_000, 40_600_000, 38_500_000, 63_700_000]);
+    let verdict = world.until(14);
+    assert_eq!((only(&verdict).cause, &only(&verdict).culprits[..]), ("nothing_moves", &[][..]));
+    assert!(only(&verdict).message.contains("cannot be told from what it had sent before"));
+    // The hops of a tree carry unlike in every call.
+    let (mut world, comm) = at_steps();
+    send(&mut world, comm, [500_000_000, 500_000_000, 500_000_000, 80_000_100]);
+    (0..4).for_each(|rank| world.member(comm, rank).calls = Some(Calls { made: 61, hash: 61 }));
+    nothing(&world.look(0.0));
+    (0..4).for_each(|rank| world.call(comm, rank, all_reduce(61, at(0.0))));
+    assert_eq!(only(&world.until(14)).cause, "nothing_moves");
+}
+
+#[test]
+fn a_transfer_has_one_hop() {
+    let (mut world, comm) = at_steps();
+    world.call(comm, 0, transfer(Primitive::Send, 1, at(0.0)));
+    world.call(comm, 1, transfer(Primitive::Recv, 0, at(0.0)));
+    send(&mut world, comm, [442_900_000, 437_200_000, 401_100_000, 82_800_000]);
+    let verdict = world.until(14);
+    assert_eq!((only(&verdict).cause, &only(&verdict).victims[..]), ("nothing_moves", &[0, 1][..]));
+    assert!(only(&verdict).message.ends_with("nothing moves: not the program"), "{}", only(&verdict).message);
 }
 
 #[test]
 fn a_slow_transfer_that_moves_is_no_hang() {
     let (mut world, comm) = stalled();
     for second in 1..=30_u32 {
-        for rank in 0..4 {
-            let link =
-                Link { peer: (rank + 1) % 4, sent_bytes: u64::from(second * 1_000 + rank), sent_steps: 10 };
-            world.member(comm, rank).links = Cow::Owned(vec![link]);
-        }
+        send(&mut world, comm, [0, 1, 2, 3].map(|rank| u64::from(second * 1_000) + rank));
         nothing(&world.look(f64::from(second)));
     }
 }

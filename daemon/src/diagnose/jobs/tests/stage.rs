@@ -1,6 +1,7 @@
 //! A job of a few ranks, told by one agent a host as agents tell it, and judged once a second.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use ringscope_wire::batch::{
     self, Activity, Batch, CallSequence, CommunicatorState, FORMAT_VERSION, OpenCall, Operation,
@@ -25,6 +26,8 @@ pub(super) struct Part {
     /// Calls so far, and when each was made.
     pub(super) calls: Vec<(Call, Timestamp)>,
     pub(super) completed: usize,
+    /// Calls with these numbers were made in one group.
+    pub(super) group: Range<usize>,
     /// Sends and receives that are open: primitive, peer, since when.
     pub(super) open_pairs: Vec<(batch::Primitive, u32, Timestamp)>,
     /// Sends and receives so far, by primitive and peer.
@@ -304,6 +307,7 @@ fn tell_part(process: &mut Process, cluster: &Cluster, part: &Part) {
         issued_at_ns: at.0,
         call_number: Some(number as u64),
         op: Some(0),
+        group: u32::from(part.group.contains(&number)),
         start_known: true,
         started_at_ns: Some(at.0 + 1_000),
         completed_at_ns: completed,
@@ -313,7 +317,9 @@ fn tell_part(process: &mut Process, cluster: &Cluster, part: &Part) {
     let calls = || part.calls.iter().enumerate();
     process.in_flight.extend(calls().skip(part.completed).map(|call| operation(call, None)));
     let last = calls().take(part.completed).next_back();
-    process.last_completed.extend(last.map(|call| operation(call, Some(call.1.1.0 + 1_000_000))));
+    let ended = |call: (usize, &(Call, Timestamp))| operation(call, Some(call.1.1.0 + 1_000_000));
+    process.last_completed.extend(last.map(ended));
+    process.completed_operations.extend(calls().take(part.completed).map(ended));
     let hash = part.calls.iter().fold(0_u64, |hash, ((primitive, count), _)| {
         hash.wrapping_add(Fnv::new().number(*primitive as u64).number(*count).finish())
     });
