@@ -288,11 +288,10 @@ fn flight_rank(
     let newest = calls::newest(dump);
     // A file that is far older than what is in it has lost its time.
     let is_timed = at.0 > 0 && newest.since(at) < CLOCKS_DIFFER;
-    part.told_until(match due {
-        Some(due) if is_timed => at.min(due).max(newest),
-        Some(due) => due.max(newest),
-        None => newest,
-    });
+    if let Some(due) = due {
+        let end = if is_timed { at.min(due) } else { due };
+        part.told_until(end.max(newest));
+    }
     part.calls(next, 0);
     if let Some(proof) = &calls.proof {
         part.proof(file, 0, format!("rank {rank}: {proof}"));

@@ -19,7 +19,7 @@ pub struct Gathered {
     pub(super) inspector: Inspected,
     pub(super) ras: Vec<(String, Timestamp, ras::Dump)>,
     pub(super) xml: Vec<(String, Xml)>,
-    /// Hashes of the dumps.
+    /// Hashes of the answers of RAS.
     pub(super) documents: BTreeSet<u64>,
     pub(super) flight: Vec<(String, Timestamp, flight::Dump)>,
 }

@@ -75,9 +75,6 @@ impl Gathered {
             Reading::FlightJson | Reading::FlightPickle => {
                 report.kind = Kind::FlightRecorder;
                 let document = document(whole, report)?;
-                if self.is_known(&document, report) {
-                    return Ok(());
-                }
                 let value = if reading == Reading::FlightPickle {
                     report.lines = 0;
                     pickle::read(&document)?
@@ -115,7 +112,7 @@ impl Gathered {
         }
     }
 
-    /// Whether a dump was read before: what it tells does not count twice.
+    /// Whether an answer was read before: what it tells does not count twice. Dumps of two ranks may be the same.
     fn is_known(&mut self, document: &[u8], report: &mut FileReport) -> bool {
         let mut hasher = DefaultHasher::new();
         document.hash(&mut hasher);
