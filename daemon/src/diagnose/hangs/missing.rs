@@ -205,7 +205,7 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
     };
     let it = case.sight.process(*process);
     let host = case.sight.host_name(it);
-    let began = case.first_in(group.place).map(|first| first.since);
+    let began = case.began(group.place);
     let look = case.look_of(*process, began).filter(|_| !is_file);
     if matches!(cause, "blocked" | "asleep" | "idle" | "never_called")
         && let Some(remedy) = look.and_then(|look| seen::remedy(look, host, it.pid))
