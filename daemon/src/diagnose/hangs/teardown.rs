@@ -116,21 +116,21 @@ fn gave_up(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     judgement.victims.sort_unstable();
     judgement.victims.dedup();
     judgement.victims.retain(|process| judgement.culprits.binary_search(process).is_err());
-    let who = match culprits.as_slice() {
-        [(process, rank, doing)] => format!("{} {doing} and has", words::who(sight, *process, *rank)),
+    let has_not_come = format!("not come to call #{number} of {}", words::comm(of));
+    let what = match culprits.as_slice() {
+        [(process, rank, doing)] => {
+            format!("{} has {has_not_come}: it {doing}", words::who(sight, *process, *rank))
+        }
         many => {
             let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
-            format!("{} have", words::ranks(&ranks))
+            format!("{} have {has_not_come}", words::ranks(&ranks))
         }
     };
-    judgement.message = format!(
-        "{who} not come to call #{number} of {}; {} given it up and abort",
-        words::comm(of),
-        match judgement.victims.len() {
-            1 => "1 other has".to_owned(),
-            n => format!("{n} others have"),
-        }
-    );
+    let since = judgement.began_at.map(|at| format!(" since {}", words::clock(at))).unwrap_or_default();
+    judgement.message = match judgement.victims.len() {
+        1 => format!("{what}; 1 other waited{since}, has given up and aborts"),
+        n => format!("{what}; {n} others waited{since}, have given up and abort"),
+    };
     judgement.advice =
         "See what kept these ranks from the call (their output, their stacks): the others' aborts follow from it. Then end \
          all processes and restart."

@@ -316,13 +316,9 @@ fn who_is_given_up_is_named_and_not_those_who_abort() {
     world.look(13.0);
     let verdict = world.look(14.0);
     assert_eq!(found(&verdict), [(FindingKind::RankMissing, Severity::Critical, "given_up", vec![3])]);
-    assert!(
-        only(&verdict)
-            .message
-            .ends_with("has not come to call #60 of c0ffee; 3 others have given it up and abort"),
-        "{}",
-        only(&verdict).message
-    );
+    let message = &only(&verdict).message;
+    assert!(message.contains(" has not come to call #60 of c0ffee: it is asleep"), "{message}");
+    assert!(message.ends_with(" UTC, have given up and abort"), "{message}");
     // The sleeper's own watchdog aborts too.
     world.open(3, "ncclCommAbort", comm);
     let verdict = world.look(40.0);
