@@ -6,6 +6,7 @@ use super::channels::{Bounds, Cause};
 use super::facts::{Channels, HostChannels, RankChannels};
 use super::faults;
 use super::hardware::{Build, Explanation};
+use super::past::Past;
 use super::words;
 use crate::api::{Culprit, Detail, Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
@@ -86,6 +87,17 @@ impl Judgement {
             self.severity = Severity::Info;
             self.cause = OTHER_HARDWARE;
             self.message = format!("{}; {how}: it is no fault", self.message);
+        }
+        self
+    }
+}
+
+impl Judgement {
+    /// The same, of what is known from files: it began, at the latest, when these end.
+    pub(super) fn of_past(mut self, past: Option<Past>) -> Self {
+        if let Some(past) = past {
+            self.blame.imported = true;
+            self.blame.began_at = self.blame.began_at.or(past.until);
         }
         self
     }

@@ -1,6 +1,5 @@
 //! What is known from files alone is the past: when it was, the files say, and nobody is to be woken for it.
 
-use super::judge::Judgement;
 use crate::clock::Timestamp;
 use crate::model::{Process, ProcessState};
 
@@ -8,7 +7,7 @@ use crate::model::{Process, ProcessState};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     /// The newest time that they tell. Absent: none tells one.
-    until: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
 }
 
 impl Past {
@@ -24,16 +23,5 @@ impl Past {
             known.until = known.until.max(process.told_until());
         }
         past
-    }
-}
-
-impl Judgement {
-    /// The same, of what is known from files: it began, at the latest, when these end.
-    pub(super) fn of_past(mut self, past: Option<Past>) -> Self {
-        if let Some(past) = past {
-            self.blame.imported = true;
-            self.blame.began_at = self.blame.began_at.or(past.until);
-        }
-        self
     }
 }
