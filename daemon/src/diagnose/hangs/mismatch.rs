@@ -2,6 +2,7 @@
 //! hangs, for wrong results are worse than none.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use ringscope_wire::Primitive;
 
@@ -45,6 +46,9 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
     let (cause, how) = words::difference(&first, most);
     // Where as many did one thing as another, nobody is known to be right.
     let even = parting.by_signature.values().filter(|places| places.len() == usual.len()).count() > 1;
+    if even && ask_others(case, communicator, &parting) {
+        return true;
+    }
     let also = usual.iter().map(|place| (*place, *most)).filter(|_| even);
     let culprits: Vec<(u32, Option<u32>, String)> = odd
         .iter()
@@ -90,6 +94,27 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
     }
     case.tell(judgement, true).number = Some(parting.number);
     true
+}
+
+/// Asks some of those who have made the call too and of whom it is not known any more what they called: they say which is
+/// the odd one. Returns whether an answer may still come.
+fn ask_others(case: &mut Case<'_, '_, '_>, communicator: u32, parting: &Parting) -> bool {
+    let number = parting.number;
+    let began = began(case, communicator, number);
+    if began.is_none_or(|began| case.sight.scene.now.since(began) > ANSWERED_WITHIN) {
+        return false;
+    }
+    let is_known = |place: &u32| parting.by_signature.values().any(|places| places.contains(place));
+    let members = (0..).zip(&case.sight.communicator(communicator).members);
+    let others = members.filter(|(place, _)| !is_known(place)).map(|(_, member)| member);
+    let has_made = |member: &&Member<'_>| case.sight.calls_made(member).is_some_and(|made| made > number);
+    let what = Question::Recall { communicator, first: number, last: number };
+    let asks = others.filter(has_made).filter(|member| can_be_asked(case.sight.process(member.process).life));
+    let asks: Vec<Ask> =
+        asks.take(PASSED_ASKED).map(|member| Ask { process: member.process, what }).collect();
+    let is_asked = !asks.is_empty();
+    case.asks.extend(asks);
+    is_asked
 }
 
 /// Whether all its processes have ended: what they called is over with them.
@@ -307,5 +332,7 @@ const LAST_CALLS: usize = 10;
 /// Ranks that are asked: of those who are in a call, and of those who have passed it.
 const INSIDE_ASKED: usize = 2;
 const PASSED_ASKED: usize = 5;
+/// A question goes with the answer to a batch, and its answer comes with the next one.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 /// Calls that are asked for at once; the batch format allows as many.
 const ASKED: u64 = 64;

@@ -224,6 +224,35 @@ fn of_two_that_differ_nobody_is_odd_before_the_others_have_told() {
 }
 
 #[test]
+fn who_made_the_call_too_is_asked_before_two_are_accused_of_one_mistake() {
+    for is_answered in [true, false] {
+        let (mut world, comm) = world(4);
+        for rank in 0..2 {
+            let mut call = all_reduce(60, at(0.0));
+            call.signature.peer = Some(rank);
+            world.call(comm, rank as u32, call);
+        }
+        for rank in 0..4 {
+            world.member(comm, rank).calls = Some(Calls { made: 61, hash: 0 });
+            world.process(rank).open_calls = Cow::Borrowed(&[]);
+        }
+        let looks = [world.look(1.0), world.look(1.5)];
+        looks.iter().for_each(nothing);
+        let what = Question::Recall { communicator: comm, first: 60, last: 60 };
+        let asks = looks.iter().flat_map(|look| &look.asks).filter(|ask| ask.what == what);
+        assert_eq!(asks.map(|ask| ask.process).collect::<Vec<_>>(), [2, 3]);
+        if is_answered {
+            let mut call = all_reduce(60, at(0.0));
+            call.signature.peer = Some(0);
+            world.member(comm, 2).known = Cow::Owned(vec![call]);
+        }
+        let culprits = if is_answered { vec![1] } else { vec![0, 1] };
+        world.look(4.0);
+        assert_eq!(only(&world.look(5.0)).culprits, culprits, "{is_answered}");
+    }
+}
+
+#[test]
 fn ranks_that_are_at_other_numbers_do_not_differ() {
     let (mut world, comm) = world(4);
     for rank in 0..4 {
