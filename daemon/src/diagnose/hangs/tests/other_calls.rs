@@ -230,7 +230,7 @@ fn who_made_the_call_too_is_asked_before_two_are_accused_of_one_mistake() {
         for rank in 0..2 {
             let mut call = all_reduce(60, at(0.0));
             call.signature.peer = Some(rank);
-            world.call(comm, rank as u32, call);
+            world.call(comm, rank, call);
         }
         for rank in 0..4 {
             world.member(comm, rank).calls = Some(Calls { made: 61, hash: 0 });
