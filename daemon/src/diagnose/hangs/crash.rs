@@ -110,10 +110,10 @@ fn tell(
             format!("one of {} ended first", list(&names, NAMED))
         }
     };
-    let at = it.ended_at.map(|at| format!(" at {}", words::clock(at))).unwrap_or_default();
     let later = others.first().map(|next| next.at.since(first.at)).unwrap_or_default();
     let others = if others.len() == 1 { "one".to_owned() } else { others.len().to_string() };
-    judgement.message = format!("{what}{at}{said}; the other {others} ended {} later", duration(later));
+    let at = words::clock(first.at);
+    judgement.message = format!("{what} at {at}{said}; the other {others} ended {} later", duration(later));
     judgement.advice = format!(
         "See its own output, and the kernel's log of {} (out of memory, Xid). If somebody ended the job, this is how it \
          ended.",
