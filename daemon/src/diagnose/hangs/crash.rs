@@ -84,7 +84,7 @@ fn tell(
     let sight = case.sight;
     let Some(first) = culprits.first().copied() else { return };
     let it = sight.process(first.process);
-    let communicator = largest(sight, first.process);
+    let communicator = sight.largest(first.process).map(|(communicator, _)| communicator);
     let mut judgement = case.blank(FindingKind::RankDead, communicator);
     judgement.began_at = Some(first.at);
     judgement.severity = Severity::Critical;
@@ -123,12 +123,6 @@ fn tell(
         case.warnings(communicator, &mut judgement);
     }
     case.tell(judgement, true);
-}
-
-/// Its largest communicator.
-fn largest(sight: &Sight<'_, '_>, process: u32) -> Option<u32> {
-    let parts = sight.parts(process).iter().map(|(communicator, _)| *communicator);
-    parts.max_by_key(|communicator| sight.communicator(*communicator).members.len())
 }
 
 fn rank_in(sight: &Sight<'_, '_>, process: u32, communicator: Option<u32>) -> Option<u32> {

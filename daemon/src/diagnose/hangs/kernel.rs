@@ -91,9 +91,8 @@ fn hit(case: &Case<'_, '_, '_>, host: u32, message: &KernelMessage) -> Option<(u
     let sight = case.sight;
     let on_host = || sight.on_host(host).iter().copied();
     let largest = |process: u32| {
-        let parts = sight.parts(process).iter();
-        let part = parts.max_by_key(|(communicator, _)| sight.communicator(*communicator).members.len())?;
-        Some((part.0, sight.member(part.0, part.1).rank))
+        let (communicator, place) = sight.largest(process)?;
+        Some((communicator, sight.member(communicator, place).rank))
     };
     let by_pid = on_host().find(|index| message.pid.is_some_and(|pid| pid == sight.process(*index).pid));
     let by_gpu = || {

@@ -126,6 +126,12 @@ impl<'s, 'a> Sight<'s, 'a> {
         &self.parts[self.begins[at] as usize..self.begins[at + 1] as usize]
     }
 
+    /// A process's largest communicator, with its place there.
+    pub(super) fn largest(&self, process: u32) -> Option<(u32, u32)> {
+        let parts = self.parts(process).iter().copied();
+        parts.max_by_key(|(communicator, _)| self.communicator(*communicator).members.len())
+    }
+
     /// Until when we know of it, by our clock.
     pub(super) fn read(&self, process: &Process<'_>) -> Timestamp {
         let is_file = process.life == Life::Imported;
