@@ -1,42 +1,20 @@
 //! Batches and kept state into the model, and who has which rank.
 
-use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
 use ringscope_wire::batch::{self, Batch};
 
 use super::agents::Stamp;
+use super::changes::Changes;
 use super::communicator::{Member, RankRef};
 use super::history::Completed;
 use super::limits::{ENDED_KEPT, MAX_LOOKS, MAX_NAME_BYTES, MAX_PROCESSES, MAX_TOLD_HISTORY};
-use super::merge::{Merged, Word};
 use super::process::{Process, ProcessId};
-use super::summation::{self, GroupId};
-use super::{CommunicatorId, Model, Name};
+use super::summation;
+use super::word::{Merged, Word};
+use super::{CommunicatorId, Model};
 use crate::clock::Timestamp;
-
-/// What is not as it was.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Keys of processes whose facts changed, or which were forgotten (then [`Model::process_facts`] gives `None`).
-    pub facts: BTreeSet<String>,
-    /// Keys of processes whose counters changed.
-    pub counters: BTreeSet<String>,
-    /// Communicators of which anything changed.
-    pub communicators: BTreeSet<CommunicatorId>,
-    /// Summation groups of which anything changed.
-    pub summations: BTreeSet<GroupId>,
-    /// Those of them that cannot wait for the next tick: somebody left or was lost, a round waits, results differ.
-    pub alarming: BTreeSet<GroupId>,
-    /// Whether the hardware of some host changed, beside what it counts.
-    pub hardware: bool,
-    /// Jobs that shall not wait for the next tick: somebody ended or was stopped, an error, an answer to what was
-    /// asked, a word of the kernel.
-    pub alarmed: BTreeSet<Name>,
-    /// Hosts of which the kernel said something new.
-    pub kernels: BTreeSet<Name>,
-}
 
 /// When and by whom something was told.
 #[derive(Clone, Copy)]

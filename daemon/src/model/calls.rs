@@ -3,8 +3,8 @@
 use ringscope_wire::batch;
 
 use super::limits::{MAX_MARKS, MAX_TOLD_MARKS};
-use super::merge::Word;
 use super::names::Name;
+use super::word::Word;
 use crate::clock::Timestamp;
 
 /// A call into the library that has not returned.

@@ -43,6 +43,17 @@ pub struct RankRef<'a> {
     pub facts: &'a Facts,
 }
 
+impl Process {
+    /// Its ranks, one in each communicator that it was joined to.
+    pub fn ranks(&self) -> impl Iterator<Item = RankRef<'_>> {
+        let joined = self.locals.values().filter(|local| local.joined.is_some());
+        joined.filter_map(|local| {
+            let (identity, facts) = (self.identity.as_ref()?, local.facts.as_ref()?);
+            Some(RankRef { rank: facts.rank, process: self, identity, local, facts })
+        })
+    }
+}
+
 impl Communicator {
     /// Its short id.
     #[must_use]

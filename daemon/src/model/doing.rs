@@ -6,8 +6,9 @@ use super::activity::{self, Activity};
 use super::agents::Stamp;
 use super::calls::OpenCall;
 use super::limits::{MAX_IN_FLIGHT, MAX_OPEN_CALLS, MAX_PAIRS, MAX_RANKS, MAX_RECALLED};
-use super::merge::{Merged, Word, is_known_operation, primitive};
+use super::merge::{is_known_operation, primitive};
 use super::process::Process;
+use super::word::{Merged, Word};
 use crate::clock::Timestamp;
 
 impl Process {

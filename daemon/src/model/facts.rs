@@ -8,8 +8,8 @@ use ringscope_wire::batch::{self, CommunicatorState, Completion};
 use super::calls::CommError;
 use super::graphs::Graphs;
 use super::limits::{MAX_CHANNELS, MAX_EVIDENCE, MAX_EVIDENCE_BYTES, MAX_RANKS, MAX_SETTINGS, MAX_WARNINGS};
-use super::merge::Word;
 use super::names::Name;
+use super::word::Word;
 use crate::clock::Timestamp;
 
 /// What one rank says of a communicator.

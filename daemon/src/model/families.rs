@@ -8,21 +8,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::apply::Changes;
+use super::changes::Changes;
 use super::communicator::{Communicator, Member};
+use super::family::{Claimed, FamilyKey};
 use super::limits::{MAX_CLAIMS, MAX_COMMUNICATORS};
 use super::names::Name;
 use super::process::Process;
 use super::{CommunicatorId, Model};
 use crate::clock::Timestamp;
-
-/// What communicators that cannot be told apart by name have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FamilyKey {
-    pub(super) job: Name,
-    pub(super) comm_hash: u64,
-    pub(super) n_ranks: u32,
-}
 
 /// The communicators of one key.
 #[derive(Debug, Default)]
@@ -41,13 +34,6 @@ struct Claim {
 
 /// When a rank's part of a communicator was made; what follows only breaks ties.
 type Order = (Timestamp, Timestamp, Name, u64);
-
-/// Which rank of which family a process claims.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claimed {
-    key: FamilyKey,
-    rank: u32,
-}
 
 impl Model {
     /// Gives the member the rank that it claims, and the others of that rank what is left to them.

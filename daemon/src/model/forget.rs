@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::apply::Changes;
+use super::changes::Changes;
 use super::limits::{
     ENDED_KEPT, IMPORTED_KEPT, MAX_ENDED_PER_JOB, MAX_ENDED_PER_SESSION, RECALLED_KEPT, SILENT_KEPT,
     STALE_AFTER, SWEEP_EVERY,

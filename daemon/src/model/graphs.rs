@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ringscope_wire::batch;
 
 use super::limits::{MAX_CHANNELS, MAX_GPUS};
-use super::merge::Word;
 use super::names::Name;
+use super::word::Word;
 
 /// See the module. Shared: facts are copied with every word about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

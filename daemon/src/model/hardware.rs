@@ -16,8 +16,8 @@ pub use self::gpu::Gpu;
 pub use self::nic::{ErrorCount, Nic, Phase, Port};
 use super::agents::Stamp;
 use super::limits::{HARDWARE_KEPT, MAX_HARDWARE_HOSTS, MAX_NICS, MAX_PCI_PATH, STALE_AFTER};
-use super::merge::Word;
 use super::names::Names;
+use super::word::Word;
 use super::{Model, Name, Process};
 use crate::clock::Timestamp;
 

@@ -10,12 +10,14 @@ mod activity;
 mod agents;
 mod apply;
 mod calls;
+mod changes;
 mod communicator;
 mod counters;
 mod doing;
 mod export;
 mod facts;
 mod families;
+mod family;
 mod fnv;
 mod forget;
 mod graphs;
@@ -34,6 +36,7 @@ pub mod rings;
 mod samples;
 pub mod summation;
 mod traffic;
+mod word;
 
 #[cfg(test)]
 pub(crate) mod build;
@@ -45,8 +48,8 @@ pub(crate) use rate::real;
 
 pub use activity::Activity;
 pub use agents::Reading;
-pub use apply::Changes;
 pub use calls::{CommError, Mark, OpenCall, Pair, Sequence};
+pub use changes::Changes;
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
 pub use facts::{Evidence, Facts, LocalState, Position, Sources};

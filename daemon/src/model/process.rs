@@ -10,10 +10,9 @@ use super::CommunicatorId;
 use super::activity::Activity;
 use super::agents::Stamp;
 use super::calls::{OpenCall, Pair, Sequence};
-use super::communicator::RankRef;
 use super::counters::{Counted, Sent};
 use super::facts::Facts;
-use super::families::Claimed;
+use super::family::Claimed;
 use super::names::Name;
 use crate::api::Dropped;
 use crate::clock::Timestamp;
@@ -276,15 +275,6 @@ impl Process {
     #[must_use]
     pub fn counters_heard(&self) -> Option<Timestamp> {
         self.locals.values().map(|local| local.heard).max()
-    }
-
-    /// Its ranks, one in each communicator that it was joined to.
-    pub fn ranks(&self) -> impl Iterator<Item = RankRef<'_>> {
-        let joined = self.locals.values().filter(|local| local.joined.is_some());
-        joined.filter_map(|local| {
-            let (identity, facts) = (self.identity.as_ref()?, local.facts.as_ref()?);
-            Some(RankRef { rank: facts.rank, process: self, identity, local, facts })
-        })
     }
 
     /// Whether it ever told of a communicator.

@@ -10,8 +10,8 @@ use super::path;
 use super::payload::Share;
 use crate::clock::Timestamp;
 use crate::model::limits::{MAX_NIC_ERRORS, MAX_NIC_PHASES, RATE_WINDOW, TROUBLE_WINDOW};
-use crate::model::merge::Word;
 use crate::model::names::Names;
+use crate::model::word::Word;
 use crate::model::{Name, Process};
 
 /// Which port of which NIC.

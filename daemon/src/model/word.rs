@@ -1,0 +1,45 @@
+//! A word about one process, host or group: who says it, as of when, and what it changed.
+
+use super::agents::Stamp;
+use super::losses::Losses;
+use super::names::Names;
+use crate::clock::Timestamp;
+
+/// Who says it, and as of when.
+pub(super) struct Word<'a> {
+    pub(super) stamp: Stamp,
+    /// Time by our clock that the counters are of.
+    pub(super) at: Timestamp,
+    pub(super) now: Timestamp,
+    /// Host of the agent. Empty: not an agent's word.
+    pub(super) agent_host: &'a str,
+    pub(super) names: &'a mut Names,
+    pub(super) losses: &'a mut Losses,
+}
+
+/// What a word changed.
+#[derive(Default)]
+pub(super) struct Merged {
+    /// Identity, state, or the facts of some communicator.
+    pub(super) facts: bool,
+    /// How the process is looked at: a fact of all its communicators.
+    pub(super) collector: bool,
+    pub(super) counters: bool,
+    /// Something that hangs are judged by: calls, what a process does.
+    pub(super) calls: bool,
+    /// Something of it that shall not wait for the next tick.
+    pub(super) alarming: bool,
+    /// Local ids of the communicators of which the facts changed.
+    pub(super) changed: Vec<u64>,
+    /// Local ids of the communicators of which only counters or operations changed.
+    pub(super) counted: Vec<u64>,
+}
+
+impl Merged {
+    /// Agents tell the counters of a communicator one after the other, so most repeats are of the last.
+    pub(super) fn count(&mut self, local_id: u64) {
+        if self.counted.last() != Some(&local_id) {
+            self.counted.push(local_id);
+        }
+    }
+}
