@@ -1058,6 +1058,8 @@ export type Standing = {
   condition: Condition;
   /** Why, in words: what is wrong, what would be needed to know, or what shows that it is well. Never empty. */
   reason: string;
+  /** It hangs only because it waits for others, whom a finding names. */
+  waits?: boolean;
 };
 
 /** What goes between one worker and one service. */

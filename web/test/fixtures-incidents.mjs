@@ -100,7 +100,7 @@ export function judge(all, clusters, scenario, now, said) {
     for (const rank of one.detail.ranks) {
       rank.standing = over ? { condition: "healthy", reason: "it ended by itself" } : hang === undefined ? base
         : rank.state === "killed" ? { condition: "failed", reason: hang.message }
-        : { condition: "hung", reason: accused.has(rank.rank) ? hang.message : `it waits: ${hang.message}` };
+        : accused.has(rank.rank) ? { condition: "hung", reason: hang.message } : waits(hang);
     }
     const dead = new Set(one.detail.ranks.filter((rank) => rank.state === "killed").map((rank) => rank.host));
     const members = new Set(one.detail.ranks.map((rank) => rank.host));
@@ -108,7 +108,7 @@ export function judge(all, clusters, scenario, now, said) {
       const here = byHost.get(host.host) ?? [];
       const killed = dead.has(host.host);
       host.standing = over ? { condition: "healthy", reason: "no process of it runs" } : killed ? { condition: "failed", reason: hang?.message ?? "a process was killed" }
-        : worst(here) !== undefined ? standing(worst(here)) : hang !== undefined && members.has(host.host) ? { condition: "hung", reason: `it waits: ${hang.message}` } : base;
+        : worst(here) !== undefined ? standing(worst(here)) : hang !== undefined && members.has(host.host) ? waits(hang) : base;
     }
   }
   // A host may be in several clusters: the last word counts.
@@ -160,4 +160,9 @@ function healthOf(all, open, scenario, base) {
   if (live.length === 0) return answer("idle", `No job is running; the last, ${all.jobs[0].id}, ended at ${new Date(all.jobs[0].last_seen).toTimeString().slice(0, 8)}`);
   if (base.condition === "unknown") return answer("unknown", "Nothing is known to be wrong, and not everything is known", { unknown: [`job ${live[0].id}: ${base.reason}`] });
   return answer("ok", `All ${all.nodes.length} hosts healthy`);
+}
+
+/** Of who waits for others, whom a finding names. */
+function waits(hang) {
+  return { condition: "hung", reason: `it waits: ${hang.message}`, waits: true };
 }

@@ -48,6 +48,10 @@ pub struct Standing {
     pub condition: Condition,
     /// Why, in words: what is wrong, what would be needed to know, or what shows that it is well. Never empty.
     pub reason: String,
+    /// It hangs only because it waits for others, whom a finding names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub waits: bool,
 }
 
 /// How everything stands, in one sentence. Page, terminal, alerts and exit statuses say what stands here.

@@ -182,7 +182,8 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return standing(Condition::Healthy, "it ended by itself".to_owned());
     }
     if let Some(finding) = evidence.waits_for {
-        return standing(Condition::Hung, format!("it waits: {}", finding.message));
+        let reason = format!("it waits: {}", finding.message);
+        return Standing { condition: Condition::Hung, reason, waits: true };
     }
     if evidence.life == Life::Imported && evidence.files_tell {
         return standing(Condition::Healthy, "read from files, which show nothing wrong".to_owned());
@@ -282,15 +283,18 @@ pub fn of_whole<N: FnOnce() -> String>(
 ) -> Standing {
     let (mut n_parts, mut n_like_worst) = (0, 0);
     let mut worst_part: Option<(N, Standing)> = None;
+    // Who waits is told after who is to blame.
+    let badness = |part: &Standing| (part.condition, !part.waits);
     for (name, part) in parts {
         n_parts += 1;
-        match &worst_part {
-            Some((_, known)) if known.condition > part.condition => {}
-            Some((_, known)) if known.condition == part.condition => n_like_worst += 1,
-            _ => {
-                n_like_worst = 1;
-                worst_part = Some((name, part));
-            }
+        let than = worst_part.as_ref().map(|(_, known)| (known.condition, badness(known)));
+        n_like_worst = match than {
+            Some((known, _)) if known > part.condition => n_like_worst,
+            Some((known, _)) if known == part.condition => n_like_worst + 1,
+            _ => 1,
+        };
+        if than.is_none_or(|(_, known)| badness(&part) > known) {
+            worst_part = Some((name, part));
         }
     }
     let by_finding = worst.and_then(|finding| Some((condition_of(finding)?, finding)));
@@ -310,11 +314,11 @@ pub fn of_whole<N: FnOnce() -> String>(
         }
         _ => format!("{name}: {}", part.reason),
     };
-    standing(part.condition, reason)
+    Standing { reason, ..part }
 }
 
 fn standing(condition: Condition, reason: String) -> Standing {
-    Standing { condition, reason }
+    Standing { condition, reason, waits: false }
 }
 
 #[cfg(test)]

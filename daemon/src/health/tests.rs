@@ -56,7 +56,7 @@ pub(crate) fn job(id: &str, state: JobState, n_killed: u32) -> Job {
 }
 
 pub(crate) fn standing(condition: Condition, reason: &str) -> Standing {
-    Standing { condition, reason: reason.to_owned() }
+    Standing { condition, reason: reason.to_owned(), waits: false }
 }
 
 /// An open incident about a host.

@@ -150,6 +150,7 @@ impl<'a> Standings<'a> {
             CommunicatorState::Broken if standing.condition == Condition::Healthy => Standing {
                 condition: Condition::Unknown,
                 reason: "a rank of it ended without destroying it; the others may be about to".to_owned(),
+                waits: false,
             },
             _ => standing,
         }

@@ -124,14 +124,7 @@ export const watchedIncidents = computed(() => incidents.value.filter((one) => o
 export const accusedRanks = computed((): ReadonlySet<number> =>
   new Set(watchedIncidents.value.flatMap((one) => one.culprits).flatMap(({ rank }) => (rank === undefined ? [] : [rank]))));
 
-/** Hosts that an open incident accuses. */
-export const accusedHosts = computed((): ReadonlySet<string> => new Set(incidents.value.flatMap((one) => [one.host, ...one.culprits.map(({ host }) => host)])));
-
 /** Hosts to mark: not those that only wait for others that are named. */
-export const hostsInTrouble = computed(() => {
-  const accused = accusedHosts.value;
-  const onlyWaits = ({ host, standing }: HostSummary) => standing.condition === "hung" && accused.size > 0 && !accused.has(host);
-  return new Set(hosts.value.items.filter((host) => inTrouble(host.standing) && !onlyWaits(host)).map((host) => host.host));
-});
+export const hostsInTrouble = computed(() => new Set(hosts.value.items.filter(({ standing }) => inTrouble(standing) && !standing.waits).map((host) => host.host)));
 /** Hosts to look at, worst first. */
 export const suspectHosts = computed(() => suspects(incidents.value, hosts.value.items));

@@ -1,10 +1,8 @@
 /**
- * How the daemon says that something stands, as a shape and in a word: nothing is judged here. Of what hangs, those that
- * an open incident accuses are told apart from those that only wait.
+ * How the daemon says that something stands, as a shape and in a word: nothing is judged here.
  */
 
 import type { CommunicatorSummary, Condition, HostSummary, Job, Rank, Standing } from "../api";
-import * as store from "../state/store";
 import type { MarkKind } from "./mark";
 
 export interface Shown {
@@ -18,13 +16,13 @@ export interface Shown {
 
 const MARKS: Record<Condition, MarkKind> = { healthy: "ok", unknown: "unknown", degraded: "warning", hung: "hung", failed: "killed" };
 
-export function standingMark({ condition, reason }: Standing): Shown {
+export function standingMark({ condition, reason, waits }: Standing): Shown {
+  if (waits) return { kind: "waits", label: "hung, waits", why: reason, loud: true };
   return { kind: MARKS[condition], label: condition, why: reason, loud: condition !== "healthy" };
 }
 
 /** A host without a process is well, and that says little. */
 export function hostMark(host: HostSummary): Shown {
-  if (host.standing.condition === "hung" && onlyWaits(store.accusedHosts.value, host.host)) return waits(host.standing);
   return host.n_processes === 0 && host.standing.condition === "healthy" ? over(host.standing, "no process") : standingMark(host.standing);
 }
 
@@ -40,16 +38,7 @@ export function communicatorMark(one: CommunicatorSummary): Shown {
 }
 
 export function rankMark(rank: Rank): Shown {
-  if (rank.standing.condition === "hung" && onlyWaits(store.accusedRanks.value, rank.rank)) return waits(rank.standing);
   return (rank.state === "exited" || rank.state === "imported") && rank.standing.condition === "healthy" ? over(rank.standing, rank.state) : standingMark(rank.standing);
-}
-
-function onlyWaits<T>(accused: ReadonlySet<T>, one: T): boolean {
-  return accused.size > 0 && !accused.has(one);
-}
-
-function waits({ reason }: Standing): Shown {
-  return { kind: "waits", label: "hung, waits", why: reason, loud: true };
 }
 
 function over({ reason }: Standing, label: string): Shown {

@@ -128,7 +128,7 @@ fn what_is_wrong_goes_before_what_is_not_known() {
 
 #[test]
 fn a_whole_is_as_its_worst_part_and_says_how_many_are() {
-    let part = |condition, reason: &str| Standing { condition, reason: reason.to_owned() };
+    let part = |condition, reason: &str| Standing { condition, reason: reason.to_owned(), waits: false };
     let well = part(Condition::Healthy, "completed");
     let grey = part(Condition::Unknown, "nothing heard");
     let of = |parts: &[&Standing], worst: Option<&Finding>| {
@@ -148,4 +148,15 @@ fn a_whole_is_as_its_worst_part_and_says_how_many_are() {
     assert_eq!(of(&[&grey], Some(&slow)), (Condition::Degraded, "rank 5 stands".into()));
     let info = finding(FindingKind::ChannelShortfall, Severity::Info, 0);
     assert_eq!(of(&[&well], Some(&info)).0, Condition::Healthy);
+    let hung = part(Condition::Hung, "is stopped");
+    let waits = Standing { waits: true, ..part(Condition::Hung, "it waits") };
+    assert_eq!(
+        of(&[&waits, &hung], None),
+        (Condition::Hung, "2 of 2 processes hung: rank 1: is stopped".into())
+    );
+    let whole = |parts: Vec<Standing>| {
+        of_whole(parts.into_iter().map(|part| (String::new, part)), "processes", None, "").waits
+    };
+    assert!(whole(vec![well.clone(), waits.clone()]));
+    assert!(!whole(vec![waits.clone(), hung, waits]));
 }
