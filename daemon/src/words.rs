@@ -1,6 +1,7 @@
 //! Numbers, times and lists as people say them: in the terminal, and in messages. Pure; the page says the same
 //! (`web/src/pure/format.ts`).
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use ringscope_wire::segment::layout::VERSION;
@@ -62,15 +63,33 @@ pub fn plural(count: usize, noun: &str) -> String {
 
 /// "a, b and c"; of more than `limit` the last are counted.
 #[must_use]
-pub fn list(items: &[&str], limit: usize) -> String {
-    match items {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        items if items.len() > limit => {
-            let shown = limit.saturating_sub(1);
-            format!("{} and {} more", items[..shown].join(", "), items.len() - shown)
+pub fn list<I>(items: I, limit: usize) -> String
+where
+    I: IntoIterator<Item: Display, IntoIter: ExactSizeIterator>,
+{
+    let items = items.into_iter();
+    let n = items.len();
+    let named = if n > limit { limit.saturating_sub(1) } else { n };
+    let mut names: Vec<String> = items.take(named).map(|item| item.to_string()).collect();
+    let last = if n > named { Some(format!("{} more", n - named)) } else { names.pop() };
+    match (names.join(", "), last.unwrap_or_default()) {
+        (names, last) if names.is_empty() => last,
+        (names, last) => format!("{names} and {last}"),
+    }
+}
+
+/// "rank 3", "ranks 0 and 4", "ranks 0 to 7", "ranks 0, 2, 4, 6 and 5 more". Ascending.
+#[must_use]
+pub fn ranks(ranks: &[u32]) -> String {
+    match ranks {
+        [] => "no rank".to_owned(),
+        [only] => format!("rank {only}"),
+        [first, .., last]
+            if ranks.len() > 2 && last.checked_sub(*first).is_some_and(|n| n as usize + 1 == ranks.len()) =>
+        {
+            format!("ranks {first} to {last}")
         }
-        [start @ .., last] => format!("{} and {last}", start.join(", ")),
+        _ => format!("ranks {}", list(ranks, RANKS_NAMED)),
     }
 }
 
@@ -126,6 +145,9 @@ pub fn is_host(name: &str) -> bool {
     !name.ends_with(HOST_NOT_SAID)
 }
 
+/// Ranks that one sentence names.
+const RANKS_NAMED: usize = 5;
+
 const HOST_NOT_SAID: &str = "'s dump, host not said";
 
 #[cfg(test)]
@@ -147,7 +169,7 @@ mod tests {
 
     #[test]
     fn lists_are_cut_and_counted() {
-        assert_eq!(list(&[], 3), "");
+        assert_eq!(list(&[""; 0], 3), "");
         assert_eq!(list(&["a"], 3), "a");
         assert_eq!(list(&["a", "b", "c"], 3), "a, b and c");
         assert_eq!(list(&["a", "b", "c", "d"], 3), "a, b and 2 more");

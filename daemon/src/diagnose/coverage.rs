@@ -94,7 +94,7 @@ impl Lack {
     /// "… (rank 3)", "… (ranks 0 to 7)", "… (ranks 0, 2, 4 and 5 more)".
     #[must_use]
     pub fn words(&self) -> String {
-        format!("{} ({})", self.text, super::words::ranks(&self.ranks))
+        format!("{} ({})", self.text, crate::words::ranks(&self.ranks))
     }
 }
 

@@ -1,21 +1,19 @@
 //! What diagnosis needs to know of a communicator, taken from the model at once.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::causes::causes;
-use super::channels::{self, Bounds, Cause};
+use super::channels::{self, Bounds};
 use super::coverage::Coverage;
 use super::hops::{self, OddHost, Rails};
 use super::inputs;
 use super::nodes::{Node, Place, nodes};
 use super::past::Past;
 use super::predict::{self, Assumed, HOPPER_BW, Inputs, Prediction};
-use super::version::Version;
-use super::words;
-use crate::api::{self, ChannelPrediction, CommunicatorState, OddHop};
+use super::rank_channels::RankChannels;
+use crate::api::{ChannelPrediction, CommunicatorState, OddHop};
 use crate::clock::Timestamp;
-use crate::model::{Communicator, CommunicatorId, Evidence, Fnv, Model, Name, RankRef};
+use crate::model::{Communicator, CommunicatorId, Fnv, Model, Name, RankRef};
 
 /// The channels of a communicator.
 #[derive(Clone, Debug)]
@@ -50,38 +48,6 @@ pub struct Channels {
     pub final_channels: Option<u32>,
     /// Known from files alone.
     pub past: Option<Past>,
-}
-
-/// The channels of one rank.
-#[derive(Clone, Debug)]
-pub struct RankChannels {
-    /// Rank.
-    pub rank: u32,
-    /// Its host.
-    pub host: Name,
-    /// Channels that its node's own search found.
-    pub init: Option<u32>,
-    /// Channels that it runs on.
-    pub final_channels: Option<u32>,
-    /// Its settings.
-    pub bounds: Bounds,
-    /// What has to be the same for two communicators to be compared: its host, its GPU, and all settings that the library
-    /// took.
-    pub likeness: u64,
-    /// Why it runs on as many, the strongest first. Never empty.
-    pub causes: Vec<Cause>,
-    /// Index of its NCCL node.
-    pub node: Option<u32>,
-    /// Its library.
-    pub version: Option<Version>,
-    /// Of its GPU, times ten.
-    pub compute_capability: Option<u32>,
-    /// GB/s inside the node.
-    pub ring_bw_intra: Option<f64>,
-    /// Its search fell back to one channel in simple order.
-    pub search_fell_back: bool,
-    /// Lines of its log.
-    pub evidence: Arc<[Evidence]>,
 }
 
 /// What the rules give for each set of settings that its ranks have.
@@ -143,45 +109,6 @@ impl Judged {
     pub fn of_bounds(&self, bounds: &Bounds) -> &Prediction {
         const NONE: &Prediction = &Prediction { outcomes: BTreeMap::new(), unknown: Vec::new() };
         self.predictions.iter().find(|(known, _)| known == bounds).map_or(NONE, |(_, prediction)| prediction)
-    }
-}
-
-impl RankChannels {
-    fn of(rank: &RankRef<'_>, node: Option<u32>) -> Self {
-        let facts = rank.facts;
-        Self {
-            rank: rank.rank,
-            host: rank.identity.host.clone(),
-            init: facts.init_channels,
-            final_channels: facts.final_channels,
-            bounds: Bounds::of(&facts.settings),
-            likeness: likeness(rank),
-            causes: vec![Cause::Unknown],
-            node,
-            version: Version::of(&facts.log_version, rank.identity.library_version),
-            compute_capability: facts.compute_capability,
-            ring_bw_intra: facts.ring_bw_intra,
-            search_fell_back: facts.search_fell_back,
-            evidence: Arc::clone(&facts.evidence),
-        }
-    }
-
-    /// The lines that prove a fact of this rank.
-    pub fn proof<'a>(&'a self, facts: &'a [&str]) -> impl Iterator<Item = api::Evidence> + 'a {
-        facts.iter().flat_map(move |fact| {
-            let lines = self.evidence.iter().filter(move |line| &&*line.fact == fact);
-            lines.map(|line| api::Evidence {
-                file: line.file.to_string(),
-                line: line.line,
-                text: line.text.to_string(),
-            })
-        })
-    }
-
-    /// The strongest cause.
-    #[must_use]
-    pub fn cause(&self) -> Cause {
-        self.causes.first().copied().unwrap_or(Cause::Unknown)
     }
 }
 
@@ -264,7 +191,7 @@ impl Channels {
         ChannelPrediction {
             explained,
             steps: outcome
-                .map(|outcome| words::steps(outcome, &judged.inputs, &rank.bounds))
+                .map(|outcome| predict::in_words(outcome, &judged.inputs, &rank.bounds))
                 .unwrap_or_default(),
             unknown: prediction.unknown.iter().map(|name| (*name).to_owned()).collect(),
             finals,
@@ -357,16 +284,6 @@ impl Channels {
         }
         hosts.into_iter().filter(|host| host.init == base).map(|host| host.host).collect()
     }
-}
-
-/// See [`RankChannels::likeness`]. A GPU that nobody names is known by the rank in the job of its process.
-fn likeness(rank: &RankRef<'_>) -> u64 {
-    let facts = rank.facts;
-    let of = Fnv::new().text(&rank.identity.host).text(&facts.gpu);
-    let unnamed = rank.identity.global_rank.filter(|_| facts.gpu.is_empty());
-    let of = unnamed.map_or(of, |rank| of.number(u64::from(rank)));
-    let settings = facts.settings.iter();
-    settings.fold(of, |hash, (name, value)| hash.text(name).number(value.cast_unsigned())).finish()
 }
 
 /// All values, if there is none missing.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::facts::Channels;
 use super::hops::OddHost;
-use super::judge::{Blame, Judgement, MAX_PROOF};
+use super::judgement::{Blame, Judgement, MAX_PROOF};
 use super::words;
 use crate::api::{Evidence, FindingKind, OddHop, Severity};
 

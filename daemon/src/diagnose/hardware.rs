@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use self::errors::Usual;
 use self::fleet::Fleet;
-use super::judge::{Blame, Judgement};
+use super::judgement::{Blame, Judgement};
 use crate::api::{Evidence, FindingKind, Severity};
 use crate::clock::Timestamp;
 use crate::model::{Hardware, Model, Name};

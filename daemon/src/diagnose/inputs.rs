@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::RankChannels;
 use super::predict::{HOPPER_BW, Inputs, Shared};
+use super::rank_channels::RankChannels;
 use super::version::{Family, Version};
 use crate::model::{Communicator, Model, RankRef};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::advice::advice;
-use super::judge::Judgement;
+use super::judgement::Judgement;
 use super::news;
 use super::scope::{Scope, finding_id};
 use crate::api::{Detail, Finding, FindingKind, FindingState};

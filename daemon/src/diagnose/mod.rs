@@ -19,12 +19,14 @@ pub mod incidents;
 mod inputs;
 mod jobs;
 mod judge;
+mod judgement;
 mod ledger;
 mod news;
 pub mod nodes;
 pub mod order;
 mod past;
 pub mod predict;
+mod rank_channels;
 mod scope;
 pub mod standing;
 mod summation;
@@ -35,12 +37,13 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Channels, HostChannels, Judged, RankChannels};
+pub use facts::{Channels, HostChannels, Judged};
 pub use gather::Gathered;
 pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use jobs::{Want, Wanted};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED, WORDS_STEP};
+pub use rank_channels::RankChannels;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};

@@ -8,11 +8,13 @@
 mod oracle;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::BTreeMap;
 
 use super::channels::{Bounds, Cause, Step};
 use super::version::{Family, Rules, Version};
+pub(super) use words::in_words;
 
 /// What the rules need, of all ranks together. `None`: not known.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! What findings are about, and how they are told apart.
 
-use super::judge::Judgement;
+use super::judgement::Judgement;
 use crate::api::{Finding, FindingKind};
 use crate::model::summation::GroupId;
 use crate::model::{CommunicatorId, Fnv, Name};

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::channels::{Bound, Bounds, Cause, Step};
-use super::facts::{Channels, HostChannels, RankChannels};
+use super::channels::Cause;
+use super::facts::{Channels, HostChannels};
 use super::hardware::Explanation;
 use super::hops::{OddHost, Rail};
-use super::predict::{HOPPER_BW, Inputs, Outcome, Shared};
-use crate::api::{ChannelStep, OddHop};
+use super::predict::{self, HOPPER_BW};
+use super::rank_channels::RankChannels;
+use crate::api::OddHop;
 use crate::model::Name;
+use crate::words::{list, ranks};
 
 /// Some hosts found fewer channels than others.
 pub(super) struct Uneven<'a> {
@@ -34,7 +36,7 @@ impl Uneven<'_> {
         let found = channels(self.base);
         let part = if host.highest_init > host.init { " on some of its ranks" } else { "" };
         let also: Vec<&Name> = self.culprits.iter().copied().filter(|other| **other != host.host).collect();
-        let also = if also.is_empty() { String::new() } else { format!(" (so did {})", list(&also)) };
+        let also = if also.is_empty() { String::new() } else { format!(" (so did {})", list(&also, NAMED)) };
         let others = match self.n_hosts - self.culprits.len() {
             0 => "its other ranks",
             1 => "the other host",
@@ -64,7 +66,7 @@ impl Uneven<'_> {
             "{} found {} but runs on {runs_on} instead of {instead}: {} found only {}",
             host.host,
             channels(host.init),
-            list(self.culprits),
+            list(self.culprits, NAMED),
             self.base
         )
     }
@@ -110,7 +112,7 @@ pub(super) fn disagreement(first_with: &BTreeMap<u32, &Name>) -> String {
 pub(super) fn why(cause: Cause, channels: &Channels, rank: &RankChannels) -> Option<String> {
     let judged = channels.judged.as_ref()?;
     let outcome = judged.of_bounds(&rank.bounds).outcomes.get(&rank.final_channels?)?;
-    let steps = steps(outcome, &judged.inputs, &rank.bounds);
+    let steps = predict::in_words(outcome, &judged.inputs, &rank.bounds);
     if cause == Cause::MinNchannels {
         let bound = rank.bounds.min(&outcome.assumed.rules)?;
         return Some(format!("{}={} raises it", bound.name, bound.channels));
@@ -148,13 +150,10 @@ pub(super) fn nodes(channels: &Channels, host: &Name) -> String {
     let odd = channels.odd_nodes(host);
     let Some((index, first)) = odd.first() else { return String::new() };
     if first.hosts.len() > 1 {
-        let hosts: Vec<&Name> = first.hosts.iter().collect();
-        return format!("; NCCL node {index} is {}", list(&hosts));
+        return format!("; NCCL node {index} is {}", list(&first.hosts, NAMED));
     }
-    let each: Vec<Name> =
-        odd.iter().map(|(index, node)| format!("{index} ({})", ranks(&node.ranks)).into()).collect();
-    let each: Vec<&Name> = each.iter().collect();
-    format!("; to the library this host is {} nodes: {}", odd.len(), list(&each))
+    let each = odd.iter().map(|(index, node)| format!("{index} ({})", ranks(&node.ranks)));
+    format!("; to the library this host is {} nodes: {}", odd.len(), list(each, NAMED))
 }
 
 /// "host-2 sends over NET/Socket where others use NET/IB: rank 4, channels 0 to 3".
@@ -188,77 +187,9 @@ pub(super) fn odd_hops(odd: &OddHost) -> String {
     format!("{what}: {senders}, {of}")
 }
 
-/// The steps of a prediction, each with its number and why.
-pub(super) fn steps(outcome: &Outcome, inputs: &Inputs, bounds: &Bounds) -> Vec<ChannelStep> {
-    let rules = outcome.assumed.rules;
-    let step = |step: &Step| {
-        let n = step.channels;
-        let named = |bound: Option<&Bound>| match bound {
-            Some(bound) => format!("{}={}", bound.name, bound.channels),
-            None => "a setting".to_owned(),
-        };
-        let (text, is_known) = match step.cause {
-            Cause::Doubled => (format!("twice the lowest init of all ranks, {}: {n}", inputs.base), true),
-            Cause::MaxChannels => (format!("there are at most {n}"), true),
-            Cause::Collnet => (format!("CollNet adds half as many: {n}"), inputs.collnet.is_some()),
-            Cause::Hopper => {
-                let cc = inputs
-                    .compute_capability
-                    .map_or(String::new(), |cc| format!(" (compute capability {}.{})", cc / 10, cc % 10));
-                let bw =
-                    inputs.ring_bw_intra.map_or(String::new(), |bw| format!(", rings of {bw} GB/s > 45"));
-                let is_known =
-                    inputs.compute_capability.is_some() && inputs.n_nodes.is_some() && !bw.is_empty();
-                (format!("Hopper{cc}, several nodes{bw}: doubled to {n}"), is_known)
-            }
-            Cause::Unpack => (format!("the network device unpacks: doubled to {n}"), inputs.unpack.is_some()),
-            Cause::MaxNchannels => (format!("{} lowers it to {n}", named(bounds.max(&rules))), true),
-            Cause::MinNchannels => (format!("{} raises it to {n}", named(bounds.min(&rules))), true),
-            Cause::NvlsRaise => (format!("NVLS needs {n}"), inputs.nvls_channels.is_some()),
-            Cause::SharedParent => {
-                let is_known = matches!(inputs.shared, Shared::With { channels: Some(_), .. });
-                (format!("it shares its parent's {n} channels"), is_known)
-            }
-            _ => (String::new(), true),
-        };
-        ChannelStep { cause: step.cause.label().to_owned(), channels: n, text, inferred: !is_known }
-    };
-    outcome.steps.iter().map(step).collect()
-}
-
-/// "rank 3", "ranks 0 and 4", "ranks 0 to 7", "ranks 0, 2, 4 and 5 more". Ascending.
-pub(super) fn ranks(ranks: &[u32]) -> String {
-    let (Some(first), Some(last)) = (ranks.first(), ranks.last()) else { return "no rank".to_owned() };
-    if ranks.len() == 1 {
-        return format!("rank {first}");
-    }
-    if ranks.len() > 2 && (last - first) as usize + 1 == ranks.len() {
-        return format!("ranks {first} to {last}");
-    }
-    let names: Vec<Name> = ranks.iter().take(NAMED + 1).map(|rank| rank.to_string().into()).collect();
-    let more = ranks.len() - names.len().min(NAMED);
-    match names.as_slice() {
-        names if ranks.len() <= NAMED => format!("ranks {}", list(&names.iter().collect::<Vec<_>>())),
-        names => format!(
-            "ranks {} and {more} more",
-            names[..NAMED].iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
-        ),
-    }
-}
-
 fn channels(n: u32) -> String {
     if n == 1 { "1 channel".to_owned() } else { format!("{n} channels") }
 }
 
-/// "host-1", "host-1 and host-2", "host-1, host-2, host-3 and 4 more".
-pub(super) fn list(hosts: &[&Name]) -> String {
-    let names: Vec<&str> = hosts.iter().take(NAMED).map(|host| &***host).collect();
-    match (names.as_slice(), hosts.len().saturating_sub(NAMED)) {
-        ([first @ .., last], 0) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-        (names, 0) => names.concat(),
-        (names, more) => format!("{} and {more} more", names.join(", ")),
-    }
-}
-
 /// More names than this tell an operator nothing that the page does not tell better.
-const NAMED: usize = 3;
+const NAMED: usize = 4;

@@ -12,12 +12,11 @@ use super::flight::{Dump, Group};
 use super::gathered::Gathered;
 use super::inspector;
 use super::joined::{GroupKey, Joined};
-use super::named::ranks;
 use super::ras::{MissingRank, RasCommunicator, RasRank};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::NOT_TOLD;
 use crate::model::Fnv;
-use crate::words::host_of_dump;
+use crate::words::{host_of_dump, ranks};
 
 /// Puts what the dumps say into the draft. After the logs: those know hosts by name.
 pub(super) fn draft(gathered: &Gathered, draft: &mut Draft) {

@@ -1,4 +1,4 @@
-//! Communicators and ranks in words: one name for each, whichever file tells of it.
+//! Communicators in words: one name for each, whichever file tells of it.
 
 use super::inspector;
 use crate::api::ImportedCommunicator;
@@ -20,16 +20,3 @@ pub(super) fn name_of(hash: u64, n_ranks: u32, communicators: &[ImportedCommunic
     };
     communicators.iter().find(is_it).map_or(text, name)
 }
-
-/// "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 24 more".
-pub(super) fn ranks(ranks: &[u32]) -> String {
-    let names: Vec<String> = ranks.iter().take(RANKS_NAMED).map(ToString::to_string).collect();
-    match (names.as_slice(), ranks.len().saturating_sub(RANKS_NAMED)) {
-        ([one], 0) => format!("rank {one}"),
-        ([first @ .., last], 0) => format!("ranks {} and {last}", first.join(", ")),
-        (names, more) => format!("ranks {} and {more} more", names.join(", ")),
-    }
-}
-
-/// Ranks of a list that are written out.
-const RANKS_NAMED: usize = 8;

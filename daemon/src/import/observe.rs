@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::counts::Counts;
 use super::gathered::Gathered;
 use super::inspector;
-use super::named::{name_of, ranks};
+use super::named::name_of;
 use super::ras::RasCommunicator;
 use crate::api::{ImportedCommunicator, Observation, Proof, Severity};
 use crate::nccl_log::NcclLog;
+use crate::words::ranks;
 
 /// All of it, worst first.
 pub(super) fn observe(gathered: &Gathered, known: &[ImportedCommunicator]) -> Vec<Observation> {

@@ -7,7 +7,7 @@ use ringscope_wire::batch::Batch;
 
 use super::draft::Draft;
 use super::gathered::Gathered;
-use super::named::{name, ranks};
+use super::named::name;
 use super::{dumps, gloo, logs, observe, unjudged};
 use crate::api::{
     Condition, FileKind, Finding, FindingKind, Import, ImportedBandwidth, ImportedCommunicator,
@@ -19,6 +19,7 @@ use crate::diagnose::order::order_of;
 use crate::model::Model;
 use crate::nccl_log::NcclLog;
 use crate::view::{self, CommunicatorFilter, FindingFilter};
+use crate::words::ranks;
 
 impl Gathered {
     /// Joins and judges what was read. The batches take the same facts to a daemon.

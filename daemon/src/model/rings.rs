@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::words;
+
 /// One rank's place in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -33,7 +35,7 @@ pub fn stitch(n_ranks: u32, places: &BTreeMap<u32, Place>) -> Stitched {
     }
     let mut problems = Vec::new();
     if !silent.is_empty() {
-        problems.push(format!("nothing is known of {}", list(&silent)));
+        problems.push(format!("nothing is known of {}", words::ranks(&silent)));
     }
     if let Some(first) = contradictions.first() {
         problems.push(first.words(places));
@@ -110,17 +112,6 @@ fn longest_piece(places: &BTreeMap<u32, Place>) -> (Vec<u32>, bool) {
         }
     }
     best
-}
-
-/// "rank 3", "ranks 1 and 2", "ranks 1, 2, 3 and 7 more".
-fn list(ranks: &[u32]) -> String {
-    const NAMED: usize = 3;
-    let names: Vec<String> = ranks.iter().take(NAMED).map(u32::to_string).collect();
-    match (names.as_slice(), ranks.len().saturating_sub(NAMED)) {
-        ([one], 0) => format!("rank {one}"),
-        ([first @ .., last], 0) => format!("ranks {} and {last}", first.join(", ")),
-        (names, more) => format!("ranks {} and {more} more", names.join(", ")),
-    }
 }
 
 fn count(n: usize, word: &str) -> String {

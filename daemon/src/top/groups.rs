@@ -132,12 +132,10 @@ fn ratio(service: &SummationService) -> f64 {
 
 /// "waits 3.2 s for workers 1 and 3".
 fn wait_words(wait: &SummationWait) -> String {
-    let workers: Vec<String> = wait.workers.iter().map(ToString::to_string).collect();
-    let names: Vec<&str> = workers.iter().map(String::as_str).collect();
-    let noun = if names.len() == 1 { "worker" } else { "workers" };
+    let noun = if wait.workers.len() == 1 { "worker" } else { "workers" };
     let age = duration(Duration::from_nanos(wait.age_ns));
     let why = if wait.for_push { "" } else { " to take answers" };
-    format!("waits {age} for {noun} {}{why}", list(&names, NAMED))
+    format!("waits {age} for {noun} {}{why}", list(&wait.workers, NAMED))
 }
 
 /// "share +33 %" of a ratio that can be seen.

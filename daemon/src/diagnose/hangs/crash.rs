@@ -9,7 +9,7 @@ use super::sight::{Sight, is_over, lives};
 use super::{dead, kernel, words};
 use crate::api::{Detail, FindingKind, Severity};
 use crate::clock::Timestamp;
-use crate::words::{duration, list};
+use crate::words::duration;
 
 /// A process that is gone, and when that was seen, by our clock.
 #[derive(Clone, Copy)]
@@ -101,14 +101,10 @@ fn tell(
         judgement.cause = cause;
         judgement.details.push(Detail { title: "The kernel says".to_owned(), lines: vec![text] });
     }
-    let who = |(process, rank, _): &(u32, Option<u32>, String)| words::who(sight, *process, *rank);
+    let who = words::who_all(sight, &named);
     let what = match named.as_slice() {
-        [one] => format!("{} {}", who(one), one.2),
-        all => {
-            let names: Vec<String> = all.iter().map(who).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            format!("one of {} ended first", list(&names, NAMED))
-        }
+        [(.., ended)] => format!("{who} {ended}"),
+        _ => format!("one of {who} ended first"),
     };
     let later = others.first().map(|next| next.at.since(first.at)).unwrap_or_default();
     let others = if others.len() == 1 { "one".to_owned() } else { others.len().to_string() };
@@ -135,5 +131,3 @@ fn rank_in(sight: &Sight<'_, '_>, process: u32, communicator: Option<u32>) -> Op
 const TOLD_FOR: Duration = Duration::from_secs(120);
 /// Two agents read every 250 ms, each at its own instants; and their batches take some time.
 const READINGS_APART: Duration = Duration::from_millis(300);
-/// Who may have been the first and is named.
-const NAMED: usize = 4;

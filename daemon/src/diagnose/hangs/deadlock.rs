@@ -74,23 +74,14 @@ fn tell(
             format!("{} in {}", words::ranks(&ranks), case.place_words(*place))
         })
         .collect();
-    let of: Vec<&str> = circle.iter().map(String::as_str).collect();
-    let who: Vec<String> = culprits
-        .iter()
-        .take(words::NAMED)
-        .map(|(process, rank, _)| words::who(case.sight, *process, *rank))
-        .collect();
-    let who: Vec<&str> = who.iter().map(String::as_str).collect();
-    let who = list(&who, words::NAMED);
+    let in_short = list(&circle, CIRCLE_NAMED);
+    let who = words::who_all(case.sight, culprits);
     let cost = words::cost(judgement.victims.len(), judgement.began_at);
     judgement.message = if is_even {
-        format!("{who} wait for each other: {}{cost}", list(&of, CIRCLE_NAMED))
+        format!("{who} wait for each other: {in_short}{cost}")
     } else {
         let is = if culprits.len() == 1 { "calls" } else { "call" };
-        format!(
-            "{who} {is} in another order than the others, and all wait for each other: {}{cost}",
-            list(&of, CIRCLE_NAMED)
-        )
+        format!("{who} {is} in another order than the others, and all wait for each other: {in_short}{cost}")
     };
     let is_init = |place: &u32| matches!(case.node(*place).place, Place::Init { .. } | Place::Split { .. });
     judgement.advice = if places.iter().all(is_init) { ADVICE_INIT } else { ADVICE }.to_owned();

@@ -3,7 +3,6 @@
 use super::case::Case;
 use super::words;
 use crate::api::{FindingKind, Severity};
-use crate::words::list;
 
 /// Judges those in a full place who have not started, where that is known of all, and somebody else has started or
 /// nobody has. Returns whether this explains that it does not end.
@@ -32,16 +31,10 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     judgement.cause = if late.len() == heads.len() { "nobody_started" } else { "not_started" };
     judgement.severity = Severity::Critical;
     judgement.key = format!("{}/device", at.key());
-    let who: Vec<String> = culprits
-        .iter()
-        .take(words::NAMED + 1)
-        .map(|(process, rank, _)| words::who(case.sight, *process, *rank))
-        .collect();
-    let who: Vec<&str> = who.iter().map(String::as_str).collect();
     let (has, does) = if culprits.len() == 1 { ("has", "its GPU is") } else { ("have", "their GPUs are") };
     judgement.message = format!(
         "{} {has} called {of} and not started it {since}: {does} busy with something else, or the stream waits; {}",
-        list(&who, words::NAMED),
+        words::who_all(case.sight, &culprits),
         words::others_wait(judgement.victims.len())
     );
     judgement.advice = "See what runs on the GPU (`nvidia-smi`, a profiler): a kernel that does not end, a stream that waits \

@@ -115,7 +115,9 @@ pub(super) fn failed_inits(case: &mut Case<'_, '_, '_>) {
         let is_file = |member: &&Member<'_>| sight.process(member.process).life == Life::Imported;
         let failed: Vec<&Member<'_>> =
             of.members.iter().filter(is_file).filter(|member| member.state == MemberState::Failed).collect();
-        let Some(first) = failed.first() else { continue };
+        if failed.is_empty() {
+            continue;
+        }
         // With its error it is told elsewhere.
         if failed.iter().any(|member| member.error.is_some()) {
             continue;
@@ -131,10 +133,7 @@ pub(super) fn failed_inits(case: &mut Case<'_, '_, '_>) {
         judgement.severity = Severity::Critical;
         judgement.cause = "init_failed";
         "init/failed".clone_into(&mut judgement.key);
-        let names = match failed.as_slice() {
-            [_] => words::who(sight, first.process, Some(first.rank)),
-            many => words::ranks(&many.iter().map(|member| member.rank).collect::<Vec<_>>()),
-        };
+        let names = words::names(sight, &culprits);
         let others = match stayed.len() {
             0 => String::new(),
             n => format!("; {} did not come out of it", plural(n, "other")),
@@ -169,12 +168,7 @@ pub(super) fn no_end(case: &mut Case<'_, '_, '_>, place: u32) {
     judgement.severity = Severity::Warning;
     judgement.cause = "no_end";
     "init/no_end".clone_into(&mut judgement.key);
-    let mut ranks: Vec<u32> = case.node(place).waiters.iter().map(|waiter| waiter.rank).collect();
-    ranks.sort_unstable();
-    let names = match culprits.as_slice() {
-        [(process, rank, _)] => words::who(case.sight, *process, *rank),
-        _ => words::ranks(&ranks),
-    };
+    let names = words::names(case.sight, &culprits);
     let of = case.place_words(place);
     judgement.message = format!("{names}: {of} has no end: it failed, hangs, or the log is cut");
     judgement.advice =

@@ -41,11 +41,7 @@ pub(super) fn disagreements(case: &mut Case<'_, '_, '_>) {
         judgement.cause = "n_ranks_differ";
         judgement.key = "n_ranks".to_owned();
         judgement.severity = Severity::Critical;
-        let ranks: Vec<u32> = communicator.members.iter().map(|member| member.rank).collect();
-        let who = match culprits.as_slice() {
-            [(process, rank, _)] => words::who(sight, *process, *rank),
-            _ => words::ranks(&ranks),
-        };
+        let who = words::names(sight, &culprits);
         judgement.message = format!(
             "{who} called the init of {} with {} ranks, {} with {}: it cannot end{}",
             words::comm(majority),

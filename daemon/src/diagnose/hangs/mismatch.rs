@@ -75,7 +75,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, communicator: u32) -> bool {
     };
     judgement.message = format!(
         "{} called {} as #{} of {}, {others} {} ({how}){}{}",
-        names(case, &alike),
+        words::names(case.sight, &alike),
         words::signature(&first),
         parting.number,
         words::comm(case.sight.communicator(communicator)),
@@ -147,7 +147,7 @@ pub(super) fn by_hash(case: &mut Case<'_, '_, '_>, differ: &Differ) {
     judgement.message = format!(
         "{} made other calls than {} between #{} and #{} of {}; which one is not known any more, and results since then cannot \
          be trusted{}{}",
-        names(case, &odd),
+        words::names(case.sight, &odd),
         match differ.most.as_slice() {
             [one] => words::ranks(&[members[*one as usize].rank]),
             many => format!("{} others", many.len()),
@@ -208,16 +208,6 @@ fn draft(
         .to_owned();
     case.warnings(communicator, &mut judgement);
     judgement
-}
-
-fn names(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> String {
-    match culprits {
-        [(process, rank, _)] => words::who(case.sight, *process, *rank),
-        many => {
-            let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
-            words::ranks(&ranks)
-        }
-    }
 }
 
 /// The first numbered call in which ranks gave different signatures.

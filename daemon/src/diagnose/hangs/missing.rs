@@ -168,19 +168,17 @@ fn message(
             format!("{who} {doing}; {waiting} for it in {of}{since}")
         }
         many => {
-            let names = words::whom(case.sight, many.iter().map(|(process, rank, _)| (*process, *rank)));
+            let names = words::names(case.sight, many);
             let what = match &has_not_called {
                 Some(function) => {
                     format!("have not called {function}, and {waiting} for them in {of}{since}")
                 }
                 None => format!("have not come to {of}, and {waiting}{since}"),
             };
-            let each: Vec<String> = many
+            let each = many
                 .iter()
-                .map(|(process, rank, doing)| format!("{} {doing}", words::who(case.sight, *process, *rank)))
-                .collect();
-            let each: Vec<&str> = each.iter().map(String::as_str).collect();
-            format!("{names} {what}: {}", list(&each, words::NAMED))
+                .map(|(process, rank, doing)| format!("{} {doing}", words::who(case.sight, *process, *rank)));
+            format!("{names} {what}: {}", list(each, words::NAMED))
         }
     }
 }

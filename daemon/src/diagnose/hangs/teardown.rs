@@ -37,14 +37,10 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
         .map(|waiter| (waiter.process, Some(waiter.rank), format!("is in {of} {since}")))
         .collect();
     case.accuse(&mut judgement, &culprits);
+    let names = words::names(sight, &culprits);
     judgement.message = match culprits.as_slice() {
-        [(process, rank, doing)] => {
-            format!("{} {doing} and does not come out", words::who(sight, *process, *rank))
-        }
-        many => {
-            let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
-            format!("{} are in {of} {since} and do not come out", words::ranks(&ranks))
-        }
+        [(.., doing)] => format!("{names} {doing} and does not come out"),
+        _ => format!("{names} are in {of} {since} and do not come out"),
     };
     judgement.advice =
         "End their processes (`kill -9`): nothing that they still hold is needed. See the library's WARN lines for what \
@@ -117,14 +113,10 @@ fn gave_up(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     judgement.victims.dedup();
     judgement.victims.retain(|process| judgement.culprits.binary_search(process).is_err());
     let has_not_come = format!("not come to call #{number} of {}", words::comm(of));
+    let names = words::names(sight, &culprits);
     let what = match culprits.as_slice() {
-        [(process, rank, doing)] => {
-            format!("{} has {has_not_come}: it {doing}", words::who(sight, *process, *rank))
-        }
-        many => {
-            let ranks: Vec<u32> = many.iter().filter_map(|(_, rank, _)| *rank).collect();
-            format!("{} have {has_not_come}", words::ranks(&ranks))
-        }
+        [(.., doing)] => format!("{names} has {has_not_come}: it {doing}"),
+        _ => format!("{names} have {has_not_come}"),
     };
     let since = judgement.began_at.map(|at| format!(" since {}", words::clock(at))).unwrap_or_default();
     judgement.message = match judgement.victims.len() {

@@ -228,8 +228,7 @@ fn hardware(case: &Case<'_, '_, '_>, waiters: &[Waiter<'_>]) -> Option<Detail> {
     let of = |host: u32| case.sight.scene.hosts.get(host as usize);
     let troubled = hosts.into_iter().filter_map(of).filter(|host| !host.hardware.is_empty());
     let line = |host: &super::scene::Host<'_>| {
-        let words: Vec<&str> = host.hardware.iter().map(AsRef::as_ref).collect();
-        format!("{}: {}", host.name, list(&words, words::NAMED))
+        format!("{}: {}", host.name, list(host.hardware.iter(), words::NAMED))
     };
     let lines: Vec<String> = troubled.take(HOPS).map(line).collect();
     (!lines.is_empty()).then(|| Detail { title: "Hardware of these hosts".to_owned(), lines })

@@ -6,6 +6,7 @@ use super::scene::{Communicator, Life, NOT_TOLD, Operation, Process, Signature};
 use super::sight::Sight;
 use crate::api::Culprit;
 use crate::clock::Timestamp;
+pub(super) use crate::words::ranks;
 use crate::words::{duration, is_host, list, plural};
 
 /// "rank 5 (host-3, pid 4711, global rank 13)"; without a rank "pid 4711 on host-3 (global rank 13)".
@@ -28,6 +29,11 @@ pub(super) fn who(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>) -> Str
         (pid, _) => format!("{host}, pid {pid}{also}"),
     };
     if place.is_empty() { name } else { format!("{name} ({place})") }
+}
+
+/// The same of several.
+pub(super) fn who_all(sight: &Sight<'_, '_>, culprits: &[(u32, Option<u32>, String)]) -> String {
+    list(culprits.iter().map(|(process, rank, _)| who(sight, *process, *rank)), NAMED)
 }
 
 /// The culprit as the API has it.
@@ -109,33 +115,19 @@ pub(super) fn clock(at: Timestamp) -> String {
     format!("{} UTC", text.get(11..19).unwrap_or("?"))
 }
 
-/// "rank 3", "ranks 0 and 4", "ranks 0 to 7", "ranks 0, 2, 4 and 5 more". Ascending.
-pub(super) fn ranks(ranks: &[u32]) -> String {
-    match ranks {
-        [] => "no rank".to_owned(),
-        [only] => format!("rank {only}"),
-        [first, .., last] if ranks.len() > 2 && (last - first) as usize + 1 == ranks.len() => {
-            format!("ranks {first} to {last}")
-        }
-        _ => {
-            let names: Vec<String> = ranks.iter().map(ToString::to_string).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            format!("ranks {}", list(&names, NAMED))
-        }
-    }
-}
-
-/// "ranks 3 and 5"; without ranks "global ranks 3 and 5", else "2 processes". Of several.
-pub(super) fn whom(
-    sight: &Sight<'_, '_>,
-    of: impl ExactSizeIterator<Item = (u32, Option<u32>)> + Clone,
-) -> String {
-    let global: Vec<u32> = of.clone().filter_map(|(process, _)| sight.process(process).global_rank).collect();
-    let own: Vec<u32> = of.clone().filter_map(|(_, rank)| rank).collect();
-    match of.len() {
-        n if own.len() == n => ranks(&own),
-        n if global.len() == n && global.is_sorted() => format!("global {}", ranks(&global)),
-        n => plural(n, "process"),
+/// One with its host; of several "ranks 3 and 5", without ranks "global ranks 3 and 5", else "2 processes".
+pub(super) fn names(sight: &Sight<'_, '_>, culprits: &[(u32, Option<u32>, String)]) -> String {
+    let sorted = |ranks: Option<Vec<u32>>| {
+        let mut ranks = ranks?;
+        ranks.sort_unstable();
+        Some(crate::words::ranks(&ranks))
+    };
+    let global = || culprits.iter().map(|(process, ..)| sight.process(*process).global_rank).collect();
+    match culprits {
+        [(process, rank, _)] => who(sight, *process, *rank),
+        many => sorted(many.iter().map(|(_, rank, _)| *rank).collect())
+            .or_else(|| sorted(global()).map(|ranks| format!("global {ranks}")))
+            .unwrap_or_else(|| plural(many.len(), "process")),
     }
 }
 
@@ -243,7 +235,7 @@ pub(super) fn with_look(
 
 /// What is said of who has called nothing yet.
 pub(super) const NEVER_CALLED: &str = "has not called the library so far";
-/// Ranks that are named in one sentence.
+/// Whom one sentence names.
 pub(super) const NAMED: usize = 5;
 /// From this share of a core on a process is busy, not asleep.
 const BUSY_CORES: f32 = 0.2;

@@ -123,7 +123,7 @@ fn trouble(
         evidence: wrong
             .into_iter()
             .flat_map(|(.., lines)| lines)
-            .take(super::super::judge::MAX_PROOF)
+            .take(super::super::judgement::MAX_PROOF)
             .collect(),
         nic: Some(label),
     })

@@ -95,7 +95,7 @@ impl Suspects {
             nics => {
                 let plural = first.words.replacen("is ", "are ", 1).replacen("was ", "were ", 1);
                 let plural = plural.replacen("runs ", "run ", 1);
-                format!("{} {plural}", super::super::words::list(nics))
+                format!("{} {plural}", crate::words::list(nics, NAMED))
             }
         };
         Some(Explanation {
@@ -110,3 +110,6 @@ impl Suspects {
 
 /// How much later than it happens a change of hardware is read and sent, at most: two intervals of the agent.
 const SEEN_AFTER_NS: u64 = 10_000_000_000;
+
+/// NICs that one sentence names.
+const NAMED: usize = 4;

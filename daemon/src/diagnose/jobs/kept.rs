@@ -6,7 +6,7 @@ use crate::api::{Detail, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::Settings;
 use crate::diagnose::hangs::scene::Life;
-use crate::diagnose::judge::Judgement;
+use crate::diagnose::judgement::Judgement;
 use crate::model::Name;
 
 /// Of one job what was told last, with who waited.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hangs::{Judge, Settings, Wait};
-use super::judge::Judgement;
+use super::judgement::Judgement;
 use super::ledger::ENDED_WELL;
 use super::scope::wait_id;
 use crate::api::{Finding, FindingState};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::scene::Taken;
 use crate::diagnose::hangs::{self, Question, Verdict};
-use crate::diagnose::judge::{Blame, Judgement};
+use crate::diagnose::judgement::{Blame, Judgement};
 use crate::diagnose::past::Past;
 use crate::model::Name;
 use crate::words::capital;

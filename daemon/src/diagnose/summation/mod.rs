@@ -9,7 +9,7 @@ mod stuck;
 mod tests;
 mod words;
 
-use super::judge::{Blame, Judgement};
+use super::judgement::{Blame, Judgement};
 use crate::api::{FindingKind, Severity, SummationGroupState};
 use crate::clock::Timestamp;
 use crate::model::Model;

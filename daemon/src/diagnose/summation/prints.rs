@@ -1,6 +1,6 @@
 //! Members that have different bytes of one result.
 
-use super::super::judge::Judgement;
+use super::super::judgement::Judgement;
 use super::Subject;
 use super::words::rounded;
 use crate::api::{FindingKind, Severity};

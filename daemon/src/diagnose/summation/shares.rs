@@ -1,6 +1,6 @@
 //! A service that owns, or gets, more than its optimal share: every round waits for its NIC.
 
-use super::super::judge::Judgement;
+use super::super::judgement::Judgement;
 use super::Subject;
 use crate::api::{FindingKind, Severity};
 use crate::model::limits::RATE_WINDOW;

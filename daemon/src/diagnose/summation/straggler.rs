@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::judge::Judgement;
+use super::super::judgement::Judgement;
 use super::Subject;
 use crate::api::{FindingKind, Severity, SummationRole as Role};
 use crate::model::real;

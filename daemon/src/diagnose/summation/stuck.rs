@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::judge::Judgement;
+use super::super::judgement::Judgement;
 use super::Subject;
 use super::words::at_least;
 use crate::api::{FindingKind, RankState, Severity, SummationRole as Role};

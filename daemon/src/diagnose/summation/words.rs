@@ -26,7 +26,7 @@ impl Subject<'_> {
     /// The same of several ranks of the group.
     pub(super) fn who_all(self, ranks: impl Iterator<Item = u32>) -> String {
         let names: Vec<String> = ranks.filter_map(|rank| Some(self.who(self.group.place(rank)?))).collect();
-        words::list(&names.iter().map(String::as_str).collect::<Vec<_>>(), NAMED)
+        words::list(&names, NAMED)
     }
 }
 
