@@ -9,7 +9,7 @@ use super::procfs::Stat;
 
 /// A process may start to write before the second in which the system says that it started is over.
 const SLACK_NS: u64 = 2_000_000_000;
-/// A log that nobody has written to for so long is nobody's.
+/// A log that nobody has written to for so long is nobody's, nor is a segment that was removed so long ago.
 const SILENT: Duration = Duration::from_secs(24 * 3600);
 
 /// What is known of a process.
@@ -31,7 +31,7 @@ pub(super) fn look(pid: u32, written_ns: u64) -> Life {
     }
 }
 
-/// Whether a log that was written last at `written_ns` counts as left alone.
+/// Whether a log that was written last at `written_ns`, or a segment removed then, counts as left alone.
 pub(super) fn is_silent(written_ns: u64, now_ns: u64) -> bool {
     Duration::from_nanos(now_ns.saturating_sub(written_ns)) > SILENT
 }

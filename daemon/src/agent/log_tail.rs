@@ -1,13 +1,13 @@
 //! Follows the NCCL log of one process.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use ringscope_wire::segment::read::Identity;
-use rustix::fs::OFlags;
 
+use super::regular;
 use crate::nccl_log::NcclLog;
 
 /// Bytes read per interval and log: a big log is caught up with in some intervals, not in one long one.
@@ -19,6 +19,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub(super) struct LogTail {
     /// Where it may lie, best guess first; empty if the process has none.
     candidates: Vec<PathBuf>,
+    /// Whose it must be; `None`: anybody's.
+    owner: Option<u32>,
     open: Option<(PathBuf, u64)>,
     offset: u64,
     pub(super) log: NcclLog,
@@ -38,8 +40,10 @@ pub(super) enum Reached {
 }
 
 impl LogTail {
-    /// The log of a process. `%h` in its name is the process's host or the machine's, in NCCL cut at the first dot.
-    pub(super) fn new(identity: &Identity, machine: &str) -> Self {
+    /// The log of a process of the user `owner`: it is that user's too, for the library in the process writes it. No
+    /// other's is read, whatever a segment names. `%h` in its name is the process's host or the machine's, in NCCL cut at
+    /// the first dot.
+    pub(super) fn new(identity: &Identity, owner: u32, machine: &str) -> Self {
         let mut candidates = Vec::new();
         for host in [identity.host.as_str(), machine] {
             for host in [host, host.split('.').next().unwrap_or(host)] {
@@ -49,7 +53,7 @@ impl LogTail {
                 }
             }
         }
-        Self { candidates, ..Self::default() }
+        Self { candidates, owner: Some(owner), ..Self::default() }
     }
 
     /// The log at a path that is known.
@@ -87,21 +91,30 @@ impl LogTail {
     fn is_unchanged(&self) -> bool {
         let Some((path, inode)) = &self.open else { return false };
         self.candidates.first() == Some(path)
-            && std::fs::metadata(path)
+            && path
+                .symlink_metadata()
                 .is_ok_and(|metadata| metadata.ino() == *inode && metadata.len() == self.offset)
     }
 
     fn find(&self) -> io::Result<Option<(PathBuf, File)>> {
-        let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
         for path in &self.candidates {
-            match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-                Ok(file) if file.metadata()?.is_file() => return Ok(Some((path.clone(), file))),
-                Ok(_) => {}
+            match regular::open(path, |metadata| self.check(metadata)) {
+                Ok(file) => return Ok(Some((path.clone(), file))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+
+    fn check(&self, metadata: &Metadata) -> io::Result<()> {
+        match self.owner {
+            Some(owner) if owner != metadata.uid() => {
+                let found = metadata.uid();
+                Err(io::Error::other(format!("it is user {found}'s, and the process is user {owner}'s")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn read(&mut self, file: &File) -> io::Result<Reached> {
@@ -140,6 +153,23 @@ fn expand(name: &str, host: &str, pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_of_the_processs_user_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, link) = (dir.path().join("nccl.log"), dir.path().join("link"));
+        std::fs::write(&log, "node1:42:42 [0] NCCL INFO NET/Socket : Using [0]eth0\n").unwrap();
+        std::os::unix::fs::symlink(&log, &link).unwrap();
+        let own = log.metadata().unwrap().uid();
+        let tail = |path: &Path, owner: u32| LogTail { owner: Some(owner), ..LogTail::at(path.to_owned()) };
+        assert_eq!(tail(&log, own).poll().unwrap(), Reached::End);
+        let another = tail(&log, own + 1).poll().unwrap_err().to_string();
+        assert_eq!(another, format!("it is user {own}'s, and the process is user {}'s", own + 1));
+        for other in [link.as_path(), Path::new("/dev/null")] {
+            assert_eq!(tail(other, own).poll().unwrap_err().to_string(), "it is no regular file");
+        }
+        assert_eq!(tail(&dir.path().join("none"), own).poll().unwrap(), Reached::Missing);
+    }
 
     #[test]
     fn names_are_expanded_as_nccl_does() {

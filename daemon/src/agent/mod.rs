@@ -14,6 +14,7 @@
 //! * `watch`: what processes do besides calling the library: their `activity`, and a `look` where the daemon's
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
 //!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
+//!   `regular`: files whose paths others have named.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
@@ -46,6 +47,7 @@ mod operations;
 mod other_version;
 mod process;
 pub(crate) mod procfs;
+mod regular;
 mod run;
 mod run_file;
 mod segment_file;

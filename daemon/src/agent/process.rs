@@ -18,6 +18,7 @@ use super::account::Account;
 use super::calls::Calls;
 use super::join::{Wanted, find};
 use super::lacks;
+use super::liveness::is_silent;
 use super::log_tail::{LogTail, Reached};
 use super::loss::{Loss, Losses};
 use super::operations::Operations;
@@ -96,11 +97,11 @@ struct Known {
 }
 
 impl Process {
-    /// A process seen for the first time.
-    pub(super) fn new(path: PathBuf, identity: &Identity, machine: &str) -> Self {
+    /// A process seen for the first time; `owner` is the user whose it is.
+    pub(super) fn new(path: PathBuf, identity: &Identity, owner: u32, machine: &str) -> Self {
         Self {
             path,
-            log: LogTail::new(identity, machine),
+            log: LogTail::new(identity, owner, machine),
             log_reached: Reached::Missing,
             account: Account::new(key(identity, machine)),
             pid: identity.pid,
@@ -163,6 +164,32 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    /// Its segment is gone, which says nothing of the process itself: logind removes the files of a user who logs out.
+    /// `lives`: whether it does; `None` where that cannot be looked up.
+    pub(super) fn without_segment(&mut self, lives: Option<bool>, now: Now<'_>) {
+        let removed = i32::from(batch::CollectorState::Removed);
+        let told = &mut self.account.now;
+        let is_new = told.collector_state != removed;
+        let since_ns = told.collector_off_since_ns.filter(|_| !is_new).unwrap_or(now.wall.0);
+        if !lives.unwrap_or_else(|| !is_silent(since_ns, now.wall.0)) {
+            // Of one that went on without a segment nobody knows how it ended.
+            let state = if is_new { batch::ProcessState::Killed } else { batch::ProcessState::Exited };
+            tracing::warn!(segment = %self.path.display(), "the segment is gone, and its process too");
+            self.account.end(state, now.wall.0);
+            self.is_final = true;
+        } else if is_new {
+            tracing::warn!(
+                segment = %self.path.display(),
+                "the segment was removed and its process goes on: nothing more is known of its calls until it is \
+                 restarted. If its user logged out, set RemoveIPC=no in /etc/systemd/logind.conf"
+            );
+            (told.collector_state, told.collector_off_since_ns) = (removed, Some(since_ns));
+            // Whether these have ended nobody knows.
+            told.in_flight.clear();
+            told.open_calls.clear();
+        }
     }
 
     /// Takes what the daemon asks of the segment; the next reading answers it.

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use ringscope_wire::segment::read::{Source, control_offset, read_generation_offset, snapshot};
@@ -22,6 +22,7 @@ pub(super) enum ReadError {
 pub(super) struct SegmentFile {
     file: File,
     bytes: u64,
+    owner: u32,
 }
 
 impl SegmentFile {
@@ -31,7 +32,12 @@ impl SegmentFile {
         if !metadata.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        Ok(Self { file, bytes: metadata.len() })
+        Ok(Self { file, bytes: metadata.len(), owner: metadata.uid() })
+    }
+
+    /// The user whose process it is.
+    pub(super) const fn owner(&self) -> u32 {
+        self.owner
     }
 
     /// All but the records of a segment that is as long as it must be, whatever part of it is in use.

@@ -1,6 +1,7 @@
 //! The segments of the folder: which there are, what changed, and when their files may go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -140,9 +141,7 @@ impl Tracker {
         }
         for (path, tracked) in &mut self.processes {
             if !listing.segments.contains(path) && !tracked.process.is_final {
-                tracing::warn!(segment = %path.display(), "the segment is gone: its process is counted as killed");
-                tracked.process.account.end(batch::ProcessState::Killed, now.wall.0);
-                tracked.process.is_final = true;
+                tracked.process.without_segment(self.watch.lives(path), now);
             }
         }
         let claimed = self.claimed();
@@ -234,19 +233,22 @@ impl Tracker {
     }
 
     fn list(&self) -> Listing {
-        let entries = match std::fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) => {
-                tracing::warn!(dir = %self.dir.display(), %error, "cannot list the segments");
-                // As before: what cannot be seen has not ended.
-                let segments = self.processes.keys().cloned().collect();
-                let logs = self.log_only.processes.keys();
-                let logs = logs.filter_map(|path| Some((path.clone(), log_name(path)?))).collect();
-                return Listing { segments, logs, runs: Vec::new() };
-            }
-        };
         let mut listing = Listing::default();
-        for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        if let Err(error) = self.list_into(&mut listing) {
+            tracing::warn!(dir = %self.dir.display(), %error, "cannot list the segments");
+            // What cannot be seen has not ended. Where the folder itself is gone, its segments are.
+            if error.kind() != io::ErrorKind::NotFound {
+                listing.segments.extend(self.processes.keys().cloned());
+            }
+            let logs = self.log_only.processes.keys();
+            listing.logs.extend(logs.filter_map(|path| Some((path.clone(), log_name(path)?))));
+        }
+        listing
+    }
+
+    fn list_into(&self, listing: &mut Listing) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.dir)? {
+            let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "seg") {
                 listing.segments.insert(path);
             } else if let Some(name) = log_name(&path) {
@@ -255,7 +257,7 @@ impl Tracker {
                 listing.runs.push(path);
             }
         }
-        listing
+        Ok(())
     }
 
     fn claimed(&self) -> Claimed {
@@ -279,7 +281,7 @@ impl Tracker {
         if !self.processes.contains_key(path) {
             let identity = file.snapshot()?.identity;
             let tracked = Tracked {
-                process: Process::new(path.to_owned(), &identity, now.machine),
+                process: Process::new(path.to_owned(), &identity, file.owner(), now.machine),
                 obeyed: None,
                 is_stale: self.is_first && file.age() > self.keep_dead,
             };
@@ -295,7 +297,7 @@ impl Tracker {
 
     fn warn_unreadable(&mut self, path: &Path, error: &ReadError) {
         // Gone between listing and reading: nothing is lost.
-        if matches!(error, ReadError::Io(io) if io.kind() == std::io::ErrorKind::NotFound) {
+        if matches!(error, ReadError::Io(error) if error.kind() == io::ErrorKind::NotFound) {
             return;
         }
         if self.warned.len() < MAX_WARNED && self.warned.insert(path.to_owned()) {
@@ -415,7 +417,7 @@ fn lies_in(file: &Path, dir: &Path) -> bool {
 
 fn remove(path: &Path) {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(file = %path.display(), %error, "cannot remove a file of a process that has ended");
         }
         _ => {}

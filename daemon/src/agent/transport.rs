@@ -3,17 +3,23 @@
 use std::time::Duration;
 
 use prost::Message as _;
-use reqwest::{StatusCode, Url, header};
+use reqwest::header::{self, HeaderMap, HeaderName};
+use reqwest::{StatusCode, Url};
 use ringscope_wire::batch::{Batch, IngestReply, Inquiry, Wish};
 
+use super::foreign::clean;
 use crate::clock;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Characters of a refusal that are logged.
-const MAX_REASON_CHARS: usize = 500;
+/// Bytes of a refusal that are logged.
+const MAX_REASON_BYTES: usize = 500;
+/// Content type of batches, and of the daemon's reply to them.
+const PROTOBUF: &str = "application/x-protobuf";
+/// Content type of all errors of the daemon.
+const PROBLEM: &str = "application/problem+json";
 
 /// What became of a batch.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,9 +35,9 @@ pub(super) enum Outcome {
         /// Jobs that diagnosis raises.
         raised: Vec<String>,
     },
-    /// It will never be taken.
+    /// The daemon itself will never take it.
     Refused(String),
-    /// Not now.
+    /// Not now, or somebody else has answered.
     Away(String),
 }
 
@@ -57,34 +63,54 @@ impl Transport {
     pub(super) async fn send(&self, mut body: Vec<u8>) -> Outcome {
         // Protobuf merges what follows into what is there.
         body.extend(Batch { posted_at_ns: clock::now().0, ..Batch::default() }.encode_to_vec());
-        let request = (self.client.post(self.url.clone()))
-            .header(header::CONTENT_TYPE, "application/x-protobuf")
-            .body(body);
+        let request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, PROTOBUF).body(body);
         let response = match request.send().await {
             Ok(response) => response,
             Err(error) => return Outcome::Away(with_causes(&error)),
         };
-        let status = response.status();
-        let answer = match response.bytes().await {
-            Ok(answer) => answer,
-            Err(error) => return Outcome::Away(with_causes(&error)),
-        };
-        if status == StatusCode::OK {
-            return match IngestReply::decode(answer) {
-                Ok(IngestReply { resend_all, wishes, inquiries, raised, .. }) => {
-                    Outcome::Taken { resend_all, wishes, inquiries, raised }
-                }
-                Err(_) => Outcome::Away("the answer is none of a ringscope daemon's".to_owned()),
-            };
-        }
-        let words: String = String::from_utf8_lossy(&answer).chars().take(MAX_REASON_CHARS).collect();
-        let reason = format!("{status}: {words}");
-        if status.is_client_error() && !says_nothing_of_the_batch(status) {
-            Outcome::Refused(reason)
-        } else {
-            Outcome::Away(reason)
+        let (status, headers) = (response.status(), response.headers().clone());
+        match response.bytes().await {
+            Ok(answer) => outcome(status, &headers, &answer),
+            Err(error) => Outcome::Away(with_causes(&error)),
         }
     }
+}
+
+/// What an answer says of the batch. Only the daemon's own does: a proxy in front of it may refuse what the daemon would
+/// take, or say 200 to anything.
+fn outcome(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Outcome {
+    let kind = text(headers, header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    if status == StatusCode::OK
+        && kind == PROTOBUF
+        && let Ok(IngestReply { resend_all, wishes, inquiries, raised, .. }) = IngestReply::decode(answer)
+    {
+        return Outcome::Taken { resend_all, wishes, inquiries, raised };
+    }
+    let words = clean(&String::from_utf8_lossy(answer), MAX_REASON_BYTES);
+    if kind != PROBLEM {
+        return Outcome::Away(stranger(status, text(headers, header::SERVER), &words));
+    }
+    let reason = format!("{status}: {words}");
+    if status.is_client_error() && !says_nothing_of_the_batch(status) {
+        Outcome::Refused(reason)
+    } else {
+        Outcome::Away(reason)
+    }
+}
+
+/// Who has answered in the daemon's place, and what to do about it.
+fn stranger(status: StatusCode, server: &str, words: &str) -> String {
+    let server = if server.is_empty() { "something that does not say its name" } else { server };
+    let remedy = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "let it pass bodies of 8 MiB (nginx: `client_max_body_size 8m`)",
+        _ => "see that the daemon's URL is right and which proxy stands before it",
+    };
+    format!("not our daemon: {server} answered {status}; {remedy}. It said: {words}")
+}
+
+/// A header; empty if there is none.
+fn text(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// Answers that another daemon, or the same one later, would not give: a wrong path, a guard in front, too many requests.
@@ -110,4 +136,50 @@ fn with_causes(error: &reqwest::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    fn answered(status: u16, kind: &'static str, answer: &[u8]) -> Outcome {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::SERVER, HeaderValue::from_static("nginx/1.25.3"));
+        if !kind.is_empty() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        outcome(StatusCode::from_u16(status).unwrap(), &headers, answer)
+    }
+
+    #[test]
+    fn only_the_daemons_own_answer_says_something_of_the_batch() {
+        let reply = IngestReply { resend_all: true, ..IngestReply::default() }.encode_to_vec();
+        let taken = answered(200, "application/x-protobuf", &reply);
+        assert!(matches!(taken, Outcome::Taken { resend_all: true, .. }), "{taken:?}");
+        let problem = br#"{"detail":"no batch"}"#;
+        for (status, is_refused) in
+            [(400, true), (413, true), (415, true), (422, true), (404, false), (503, false)]
+        {
+            let found = answered(status, "application/problem+json", problem);
+            assert_eq!(matches!(found, Outcome::Refused(_)), is_refused, "{found:?}");
+        }
+        for (status, kind) in [
+            (200, ""),
+            (200, "text/html; charset=utf-8"),
+            (400, "text/html"),
+            (407, ""),
+            (413, "text/html"),
+            (415, "application/json"),
+            (502, "text/html"),
+        ] {
+            let Outcome::Away(why) = answered(status, kind, b"<html>") else {
+                panic!("{status} {kind:?} is not the daemon's")
+            };
+            assert!(why.starts_with(&format!("not our daemon: nginx/1.25.3 answered {status}")), "{why}");
+            assert_eq!(why.contains("client_max_body_size 8m"), status == 413, "{why}");
+        }
+        assert!(matches!(answered(200, "application/x-protobuf", b"\xff"), Outcome::Away(_)));
+    }
 }

@@ -75,6 +75,12 @@ impl Watch {
         self.activities.pids()
     }
 
+    /// Whether the process of a segment lives; `None` if it was never found among those of this machine.
+    pub(super) fn lives(&self, segment: &Path) -> Option<bool> {
+        let pid = self.activities.pid(segment)?;
+        Some(pid.stat().is_some_and(|stat| !stat.has_ended()))
+    }
+
     /// The segment of the process that has this number on this machine.
     pub(super) fn segment(&self, number: u32) -> Option<&Path> {
         self.activities.segment(number)

@@ -19,7 +19,7 @@ pub struct CollectorCount {
     pub job: String,
     /// Host.
     pub host: String,
-    /// `on`, `off`, `fault` or `unknown`.
+    /// `on`, `off`, `fault`, `removed` or `unknown`.
     pub state: &'static str,
     /// Processes.
     pub processes: u64,
@@ -64,5 +64,6 @@ const fn label(state: CollectorState) -> &'static str {
         CollectorState::On => "on",
         CollectorState::Off => "off",
         CollectorState::Fault => "fault",
+        CollectorState::Removed => "removed",
     }
 }

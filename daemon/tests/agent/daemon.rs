@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use prost::Message as _;
@@ -22,6 +22,8 @@ pub enum Answer {
     Take,
     ResendAll,
     Refuse,
+    /// A proxy before the daemon does not let it through.
+    Proxy,
     Away,
 }
 
@@ -156,11 +158,15 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     shared.received.send((answer, batch)).await.expect("the test runs");
     match answer {
         Answer::Take | Answer::ResendAll => {
-            IngestReply { seq_number, resend_all: answer == Answer::ResendAll, wishes, inquiries, raised }
-                .encode_to_vec()
-                .into_response()
+            let resend_all = answer == Answer::ResendAll;
+            let reply = IngestReply { seq_number, resend_all, wishes, inquiries, raised };
+            ([(header::CONTENT_TYPE, "application/x-protobuf")], reply.encode_to_vec()).into_response()
         }
-        Answer::Refuse => (StatusCode::BAD_REQUEST, "no such thing").into_response(),
+        Answer::Refuse => {
+            let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+            (StatusCode::BAD_REQUEST, kind, "{}").into_response()
+        }
+        Answer::Proxy => (StatusCode::PAYLOAD_TOO_LARGE, "<html>").into_response(),
         Answer::Away => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }

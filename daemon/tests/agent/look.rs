@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use prost::Message as _;
 use ringscope_daemon::agent::KernelLog;
-use ringscope_wire::batch::{Inquiry, KernelMessageKind, Look, ProcessState};
+use ringscope_wire::batch::{CollectorState, Inquiry, KernelMessageKind, Look, Process, ProcessState};
 
 use crate::Host;
 use crate::daemon::{Answer, FakeDaemon};
@@ -136,6 +136,38 @@ async fn the_daemon_asks_and_gets_the_line() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(rank.child.id()).expect("small")).expect("pid");
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stop");
     daemon.until(|all| all[&key].activity.as_ref().is_some_and(|activity| activity.state == "T")).await;
+    agent.stop().await;
+}
+
+/// As logind does it when the job's user logs out.
+#[tokio::test]
+async fn a_segment_that_was_removed_is_no_death() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let mut rank = Rank::start(host.root.path());
+    let key = rank.with_segment(&host);
+    // Of a process that is not found on this machine nobody knows whether it lives.
+    let elsewhere = SegmentWriter::create(host.dir(), 42, "");
+    let keys = [key.clone(), crate::daemon::key(42)];
+    let agent = host.agent();
+    daemon.until(|all| all.get(&key).is_some_and(|one| one.activity.is_some())).await;
+    daemon.until(|all| all.contains_key(&keys[1])).await;
+    let name = key.trim_start_matches("node1/").replace('/', "-");
+    for path in [host.dir().join(format!("{name}.seg")), elsewhere.path.clone()] {
+        std::fs::remove_file(path).expect("remove");
+    }
+    let is_removed = |process: &Process| process.collector_state() == CollectorState::Removed;
+    daemon.until(|all| keys.iter().all(|key| is_removed(&all[key]))).await;
+    for key in &keys {
+        let process = &daemon.processes[key];
+        assert_eq!((process.state(), process.ended_at_ns), (ProcessState::Running, None));
+        assert!(process.collector_off_since_ns.is_some());
+    }
+
+    rank.child.kill().expect("kill");
+    rank.child.wait().expect("wait");
+    daemon.until(|all| all[&key].ended_at_ns.is_some()).await;
+    assert_eq!(daemon.processes[&key].state(), ProcessState::Exited, "nobody knows how");
     agent.stop().await;
 }
 

@@ -252,6 +252,21 @@ async fn a_refused_batch_is_counted_and_the_next_is_sent() {
 }
 
 #[tokio::test]
+async fn a_batch_that_a_proxy_refuses_is_kept() {
+    let mut daemon = FakeDaemon::start(Answer::Proxy).await;
+    let host = Host::new(&daemon.url);
+    let segment = SegmentWriter::create(host.dir(), 42, "");
+    segment.communicator(0, 1, 0xa0, 1);
+    let agent = host.agent();
+    let refused = daemon.until_batch(Answer::Proxy, |batch| !batch.processes.is_empty()).await;
+    daemon.answer(Answer::Take);
+    let taken = daemon.until_batch(Answer::Take, |_| true).await;
+    assert_eq!((taken.seq_number, &taken.processes), (refused.seq_number, &refused.processes));
+    assert!(taken.dropped.is_empty(), "{:?}", taken.dropped);
+    agent.stop().await;
+}
+
+#[tokio::test]
 async fn a_full_backlog_drops_the_oldest_counts_them_and_then_says_everything() {
     let mut daemon = FakeDaemon::start(Answer::Away).await;
     let mut host = Host::new(&daemon.url);

@@ -11,6 +11,7 @@ mod source;
 mod words;
 
 use std::collections::VecDeque;
+use std::mem::{Discriminant, discriminant};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,8 +19,8 @@ use std::time::Duration;
 use ringscope_wire::batch::{KernelMessage, KernelReading};
 use rustix::time::{ClockId, clock_gettime};
 
-use self::parse::{Clock, Reader};
-use self::record::Read;
+use self::parse::Reader;
+use self::record::{Read, Record};
 use self::source::Source;
 use super::config::{AgentConfig, KernelLog};
 use super::procfs::boot_id;
@@ -29,7 +30,7 @@ const MAX_PER_BATCH: usize = 64;
 /// Messages that wait for a batch.
 const MAX_WAITING: usize = 256;
 /// Messages from before the agent started that are told of: what killed a job a moment ago is still news.
-const PAST: Duration = Duration::from_secs(600);
+const PAST_NS: u64 = 600_000_000_000;
 /// When a source that went away is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 /// How long the thread sleeps at once: it must see that it shall end.
@@ -153,15 +154,20 @@ fn put_reading(inbox: &Mutex<Inbox>, readable: bool, how: String) {
 #[derive(Default)]
 struct Following {
     reader: Reader,
-    /// Number of the newest message, whoever wrote it.
+    /// What is read now: another source has other numbers.
+    source: Option<Discriminant<Source>>,
+    /// Number of the newest message of this source, whoever wrote it.
     newest: Option<u64>,
+    /// The kernel's time of the newest message of all sources.
+    newest_us: Option<u64>,
+    /// The same when this source was taken up: what is older was read from another one.
+    read_until_us: Option<u64>,
 }
 
 impl Following {
     /// Reads one source. Returns why it can be read no more.
     fn run(&mut self, source: &mut Source, inbox: &Mutex<Inbox>, stop: &AtomicBool) -> String {
-        // The journal's numbers have gaps.
-        let counts_gaps = matches!(source, Source::Kmsg(_));
+        self.take_up(source);
         while !stop.load(Ordering::Relaxed) {
             let read = match source.next() {
                 Ok(read) => read,
@@ -170,44 +176,73 @@ impl Following {
             if read.is_empty() {
                 continue;
             }
-            let (clock, now_us) = clock();
-            let lost_before = self.reader.lost;
-            let mut missed = 0;
-            let mut messages = Vec::new();
-            for one in read {
-                let number = match &one {
-                    Read::Kernel(record) => Some(record.number),
-                    Read::Foreign(number) => *number,
-                };
-                if number.is_some_and(|number| self.newest.is_some_and(|newest| number <= newest)) {
-                    continue;
-                }
-                if let (Some(number), Some(newest), true) = (number, self.newest, counts_gaps) {
-                    missed += number - newest - 1;
-                }
-                self.newest = number.or(self.newest);
-                if let Read::Kernel(record) = one
-                    && Duration::from_micros(now_us.saturating_sub(record.since_boot_us)) <= PAST
-                {
-                    messages.extend(self.reader.read(&record, clock, boot_id()));
-                }
-            }
+            let (messages, lost) = self.read(read, source, Moment::now());
             let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            inbox.lost += missed + self.reader.lost - lost_before;
+            inbox.lost += lost;
             messages.into_iter().for_each(|message| inbox.put(message));
         }
         String::new()
     }
+
+    fn take_up(&mut self, source: &Source) {
+        if self.source.replace(discriminant(source)) != Some(discriminant(source)) {
+            (self.newest, self.read_until_us) = (None, self.newest_us);
+        }
+    }
+
+    /// What is new in what was read just now, and how much of it was lost.
+    fn read(&mut self, read: Vec<Read>, source: &Source, now: Moment) -> (Vec<KernelMessage>, u64) {
+        // The journal's numbers have gaps.
+        let counts_gaps = matches!(source, Source::Kmsg(_));
+        let lost_before = self.reader.lost;
+        let mut missed = 0;
+        let mut messages = Vec::new();
+        for one in read {
+            let number = match &one {
+                Read::Kernel(record) => Some(record.number),
+                Read::Foreign(number) => *number,
+            };
+            if number.is_some_and(|number| self.newest.is_some_and(|newest| number <= newest)) {
+                continue;
+            }
+            if let (Some(number), Some(newest), true) = (number, self.newest, counts_gaps) {
+                missed += number - newest - 1;
+            }
+            self.newest = number.or(self.newest);
+            let Read::Kernel(record) = one else { continue };
+            let since_boot_us = Some(record.since_boot_us);
+            self.newest_us = self.newest_us.max(since_boot_us);
+            let at_ns = now.of(&record, source.is_live());
+            if now.wall_ns.saturating_sub(at_ns) <= PAST_NS && since_boot_us > self.read_until_us {
+                messages.extend(self.reader.read(&record, at_ns, boot_id()));
+            }
+        }
+        (messages, missed + self.reader.lost - lost_before)
+    }
 }
 
-/// The kernel's clock against the wall's, and what it shows now.
-fn clock() -> (Clock, u64) {
-    let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or_default();
-    let since_boot_ns = seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds);
-    let boot_ns = crate::clock::now().0.saturating_sub(since_boot_ns);
-    (Clock { boot_ns }, since_boot_ns / 1000)
+/// One moment by the wall's clock and by CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    wall_ns: u64,
+    since_boot_us: u64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        let time = clock_gettime(ClockId::Monotonic);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        let microseconds = u64::try_from(time.tv_nsec / 1000).unwrap_or_default();
+        let since_boot_us = seconds.saturating_mul(1_000_000).saturating_add(microseconds);
+        Self { wall_ns: crate::clock::now().0, since_boot_us }
+    }
+
+    /// When a message was written that was read at this moment. The kernel's own clock is corrected by nobody: after months
+    /// it is minutes off the others. So it counts only for messages that waited to be read and say no other time.
+    fn of(self, record: &Record, is_live: bool) -> u64 {
+        let age_us = if is_live { 0 } else { self.since_boot_us.saturating_sub(record.since_boot_us) };
+        record.wall_ns.unwrap_or_else(|| self.wall_ns.saturating_sub(age_us.saturating_mul(1000)))
+    }
 }
 
 #[cfg(test)]

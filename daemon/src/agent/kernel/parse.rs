@@ -27,22 +27,9 @@ pub(super) struct Reader {
     pub(super) lost: u64,
 }
 
-/// How the kernel's clock and the wall's go together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    /// Wall time at which the kernel's clock was 0.
-    pub(super) boot_ns: u64,
-}
-
-impl Clock {
-    fn wall_ns(self, since_boot_us: u64) -> u64 {
-        self.boot_ns.saturating_add(since_boot_us.saturating_mul(1000))
-    }
-}
-
 impl Reader {
-    /// What a message says; `None`: nothing that is wrong, or it is one too many.
-    pub(super) fn read(&mut self, record: &Record, clock: Clock, boot_id: &str) -> Option<KernelMessage> {
+    /// What a message written at `at_ns` says; `None`: nothing that is wrong, or it is one too many.
+    pub(super) fn read(&mut self, record: &Record, at_ns: u64, boot_id: &str) -> Option<KernelMessage> {
         if let Some(killed) = oom_kill(&record.text) {
             self.killed = Some(killed);
             return None;
@@ -56,7 +43,7 @@ impl Reader {
         Some(KernelMessage {
             boot_id: boot_id.to_owned(),
             number: record.number,
-            at_ns: clock.wall_ns(record.since_boot_us),
+            at_ns,
             kind: said.kind.into(),
             text: record.text.clone(),
             meaning: clean(&said.meaning, MAX_TEXT),

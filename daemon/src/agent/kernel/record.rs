@@ -18,8 +18,10 @@ const JOURNAL_PLACES: u64 = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) number: u64,
-    /// Microseconds since the boot.
+    /// Microseconds since the boot, by the kernel's own clock.
     pub(super) since_boot_us: u64,
+    /// When the journal had it, nanoseconds since the Unix epoch. Absent: not from the journal.
+    pub(super) wall_ns: Option<u64>,
     pub(super) text: String,
 }
 
@@ -46,7 +48,7 @@ pub(super) fn of_kmsg(record: &[u8]) -> Read {
         return Read::Foreign(Some(number));
     }
     let text = clean(&unescape(rest.lines().next().unwrap_or_default()), MAX_TEXT);
-    Read::Kernel(Record { number, since_boot_us, text })
+    Read::Kernel(Record { number, since_boot_us, wall_ns: None, text })
 }
 
 /// A line of `journalctl -o json`. `last` is the message before, for numbers that grow.
@@ -67,12 +69,13 @@ pub(super) fn of_journal(line: &str, last: Option<u64>) -> Read {
     };
     let since_boot = number("_SOURCE_MONOTONIC_TIMESTAMP").or_else(|| number("__MONOTONIC_TIMESTAMP"));
     let Some(since_boot_us) = since_boot else { return Read::Foreign(None) };
+    let wall_ns = number("__REALTIME_TIMESTAMP").and_then(|us| us.checked_mul(1000));
     let first = since_boot_us.saturating_mul(JOURNAL_PLACES);
     let number = match last {
         Some(last) if last / JOURNAL_PLACES == since_boot_us => last.saturating_add(1),
         _ => first,
     };
-    Read::Kernel(Record { number, since_boot_us, text: clean(&text, MAX_TEXT) })
+    Read::Kernel(Record { number, since_boot_us, wall_ns, text: clean(&text, MAX_TEXT) })
 }
 
 /// `\x0a` and its like, as the kernel writes what is not printable.
@@ -125,19 +128,16 @@ mod tests {
     fn the_journal_says_the_same() {
         let line = |facility: &str, message: &str| {
             format!(
-                r#"{{"SYSLOG_FACILITY":"{facility}","_SOURCE_MONOTONIC_TIMESTAMP":"77","MESSAGE":{message},"_BOOT_ID":"b"}}"#
+                r#"{{"SYSLOG_FACILITY":"{facility}","_SOURCE_MONOTONIC_TIMESTAMP":"77","MESSAGE":{message},"__REALTIME_TIMESTAMP":"9"}}"#
             )
         };
+        let record = |number: u64, text: &str| {
+            Read::Kernel(Record { number, since_boot_us: 77, wall_ns: Some(9000), text: text.to_owned() })
+        };
         let read = of_journal(&line("0", "\"eth0: up\""), None);
-        assert_eq!(
-            read,
-            Read::Kernel(Record { number: 77 * 16, since_boot_us: 77, text: "eth0: up".into() })
-        );
+        assert_eq!(read, record(77 * 16, "eth0: up"));
         let bytes = of_journal(&line("0", "[101,255,27,120]"), Some(77 * 16));
-        assert_eq!(
-            bytes,
-            Read::Kernel(Record { number: 77 * 16 + 1, since_boot_us: 77, text: "e\u{fffd} x".into() })
-        );
+        assert_eq!(bytes, record(77 * 16 + 1, "e\u{fffd} x"));
         assert_eq!(of_journal(&line("1", "\"x\""), None), Read::Foreign(None));
         assert_eq!(of_journal("no JSON", None), Read::Foreign(None));
     }

@@ -54,7 +54,13 @@ impl Source {
         }
     }
 
-    /// The next messages; waits a moment if there are none. The number says how many the kernel has overwritten.
+    /// Whether what comes next was written just now: all that waited to be read has been. The journal says itself when it
+    /// had a message.
+    pub(super) const fn is_live(&self) -> bool {
+        matches!(self, Self::Kmsg(Kmsg { is_live: true, .. }))
+    }
+
+    /// The next messages; waits a moment if there are none. What the kernel has overwritten is missing in their numbers.
     ///
     /// # Errors
     /// It cannot be read any more.
@@ -70,13 +76,15 @@ impl Source {
 pub(super) struct Kmsg {
     file: File,
     lines: Lines,
+    /// It was read to its end once.
+    is_live: bool,
 }
 
 impl Kmsg {
     fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        Ok(Self { file, lines: Lines::default() })
+        Ok(Self { file, lines: Lines::default(), is_live: false })
     }
 
     fn next(&mut self) -> io::Result<Vec<Read>> {
@@ -84,6 +92,7 @@ impl Kmsg {
         match self.file.read(&mut buffer) {
             // No device: a file or a pipe, at its end for now.
             Ok(0) => {
+                self.is_live = true;
                 std::thread::sleep(PATIENCE);
                 Ok(Vec::new())
             }
@@ -93,6 +102,7 @@ impl Kmsg {
                 Ok(lines.iter().filter(|line| !line.starts_with(b" ")).map(|line| of_kmsg(line)).collect())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_live = true;
                 wait(&self.file)?;
                 Ok(Vec::new())
             }

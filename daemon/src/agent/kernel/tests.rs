@@ -5,7 +5,7 @@ use crate::agent::foreign::tests::write_script;
 
 /// Microseconds since the boot, now.
 fn now_us() -> u64 {
-    clock().1
+    Moment::now().since_boot_us
 }
 
 fn kernel(log: KernelLog) -> Kernel {
@@ -116,6 +116,58 @@ fn the_journal_stands_in_and_neither_is_said() {
     let mut journal = kernel(KernelLog { kmsg: none, journalctl });
     let (messages, reading) = until(&mut journal, |all, _| all.len() == 1);
     assert_eq!((messages[0].xid, reading.how.as_str(), reading.readable), (Some(79), "journal", true));
+}
+
+fn xid(number: u64, since_boot_us: u64) -> Read {
+    let text = "NVRM: Xid (PCI:0000:3b:00): 79, x".to_owned();
+    Read::Kernel(Record { number, since_boot_us, wall_ns: None, text })
+}
+
+const NOW: Moment = Moment { wall_ns: 5_000_000_000_000, since_boot_us: 2_000_000_000 };
+
+#[test]
+fn a_live_message_has_the_time_at_which_it_came() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut source = Source::open(file.path(), "/none".as_ref()).unwrap();
+    let mut following = Following::default();
+    following.take_up(&source);
+    let (waited, _) = following.read(vec![xid(1, NOW.since_boot_us - 30_000_000)], &source, NOW);
+    assert_eq!(waited[0].at_ns, NOW.wall_ns - 30_000_000_000);
+    assert!(source.next().unwrap().is_empty());
+    // By now the kernel's clock is far behind.
+    let (live, _) = following.read(vec![xid(2, NOW.since_boot_us - 900_000_000)], &source, NOW);
+    assert_eq!(live[0].at_ns, NOW.wall_ns);
+    let Read::Kernel(record) = xid(3, 7) else { panic!("it is the kernel's") };
+    let of_journal = Read::Kernel(Record { wall_ns: Some(NOW.wall_ns - 5), ..record });
+    let (said, _) = following.read(vec![of_journal], &source, NOW);
+    assert_eq!(said[0].at_ns, NOW.wall_ns - 5);
+}
+
+#[test]
+fn another_source_begins_where_the_last_one_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let (none, journalctl) = (dir.path().join("none"), dir.path().join("journalctl"));
+    write_script(&journalctl, "#!/bin/sh\necho '{}'\n");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let journal = Source::open(&none, &journalctl).unwrap();
+    let kmsg = Source::open(file.path(), &none).unwrap();
+    let mut following = Following::default();
+    let first_us = NOW.since_boot_us - 3_000_000;
+    let mut told = |source: &Source, read: Vec<Read>| {
+        following.take_up(source);
+        let (messages, lost) = following.read(read, source, NOW);
+        (messages.iter().map(|one| one.number).collect::<Vec<_>>(), lost)
+    };
+    let number = |since_boot_us: u64| since_boot_us * 16;
+    assert_eq!(told(&journal, vec![xid(number(first_us), first_us)]), (vec![number(first_us)], 0));
+    let later_us = first_us + 1;
+    assert_eq!(
+        told(&kmsg, vec![xid(5, first_us), xid(6, later_us)]),
+        (vec![6], 0),
+        "new, with other numbers"
+    );
+    let both = [later_us, later_us + 1].map(|us| xid(number(us), us)).to_vec();
+    assert_eq!(told(&journal, both), (vec![number(later_us + 1)], 0));
 }
 
 #[test]

@@ -2,14 +2,15 @@
 //! kernel from, by the symbols of the object's file. Frames further up would need unwinding, and that the thread is stopped.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, SymbolKind};
 
-use crate::agent::procfs;
+use crate::agent::{procfs, regular};
 
 /// Frames of the kernel that are told.
 const MAX_KERNEL_FRAMES: usize = 12;
@@ -51,7 +52,7 @@ pub(super) struct Mapping {
 pub(super) struct Maps(pub(super) Vec<Mapping>);
 
 impl Maps {
-    pub(super) fn read(pid: u32) -> std::io::Result<Self> {
+    pub(super) fn read(pid: u32) -> io::Result<Self> {
         Ok(Self::parse(&procfs::read_up_to(pid, "maps", MAX_MAPS)?))
     }
 
@@ -85,12 +86,10 @@ impl Mapping {
             return None;
         }
         let path = procfs::path(pid, "root").join(self.path.trim_start_matches('/'));
-        // First what it is: opening a device or a pipe can do anything.
-        let is_it = |metadata: &std::fs::Metadata| metadata.is_file() && metadata.ino() == self.inode;
-        path.symlink_metadata().ok().filter(is_it)?;
-        let file = File::open(path).ok()?;
-        file.metadata().ok().filter(is_it)?;
-        Some(file)
+        let check = |metadata: &Metadata| {
+            if metadata.ino() == self.inode { Ok(()) } else { Err(io::Error::other("it is another file")) }
+        };
+        regular::open(&path, check).ok()
     }
 
     /// Name of the file alone.

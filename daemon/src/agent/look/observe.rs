@@ -18,7 +18,7 @@ use crate::agent::procfs::{self, Pid, Stat};
 const MAX_THREADS: usize = 32;
 /// Threads that are looked at: programs with more have most of them idle.
 const MAX_READ: usize = 512;
-/// How few descriptors are left unnamed: a table of sockets may be long.
+/// Threads of which it is said what they are blocked in and in which function.
 const MAX_SUBJECTS: usize = 64;
 
 /// Looks, and gives what it has whenever it has more: what comes later may take long, or not come at all.
@@ -30,6 +30,9 @@ pub(super) fn observe(pid: Pid, cgroups: &Path, mut give: impl FnMut(&Look)) {
         return;
     };
     add_memory(pid, cgroups, &mut look);
+    tell(&threads, &mut look);
+    give(&look);
+    add_subjects(pid, &mut threads);
     tell(&threads, &mut look);
     give(&look);
     // From here on the process's memory map is needed, which it may hold itself.
@@ -60,7 +63,6 @@ struct Seen {
 
 fn threads(pid: Pid, look: &mut Look) -> Option<Vec<Seen>> {
     pid.stat()?;
-    let subjects = Subjects::of(pid.number);
     let numbers = procfs::threads(pid.number, MAX_READ);
     let mut seen = Vec::with_capacity(numbers.len());
     let mut error = None;
@@ -83,16 +85,9 @@ fn threads(pid: Pid, look: &mut Look) -> Option<Vec<Seen>> {
             native: kernel_frames(pid.number, *number),
             ..Thread::default()
         };
-        if let Some(At::Call { number, arguments, .. }) = at {
-            match known(number) {
-                Some((name, about)) => {
-                    thread.syscall = name.to_owned();
-                    if seen.len() < MAX_SUBJECTS {
-                        thread.subject = subjects.of_call(about, &arguments);
-                    }
-                }
-                None => thread.syscall = format!("call {number}"),
-            }
+        if let Some(At::Call { number, .. }) = at {
+            thread.syscall =
+                known(number).map_or_else(|| format!("call {number}"), |(name, _)| name.to_owned());
         }
         let own = procfs::own_thread(pid.number, *number).unwrap_or(*number);
         seen.push(Seen { thread, own, at });
@@ -107,6 +102,18 @@ fn threads(pid: Pid, look: &mut Look) -> Option<Vec<Seen>> {
         look.lacks.push(format!("only {MAX_READ} of its threads were looked at"));
     }
     (!seen.is_empty()).then_some(seen)
+}
+
+/// Names what the threads are blocked in.
+fn add_subjects(pid: Pid, threads: &mut [Seen]) {
+    let subjects = Subjects::of(pid.number);
+    for seen in threads.iter_mut().take(MAX_SUBJECTS) {
+        if let Some(At::Call { number, arguments, .. }) = seen.at
+            && let Some((_, about)) = known(number)
+        {
+            seen.thread.subject = subjects.of_call(about, &arguments);
+        }
+    }
 }
 
 /// `0` is how the kernel says that a thread does not wait, or that it does not tell.

@@ -1,5 +1,7 @@
 //! What a system call is about, in words: a file's path, a socket with both its ends, a pipe. Names, never contents.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,11 +22,26 @@ const MAX_TABLE: u64 = 32 << 20;
 pub(super) struct Subjects {
     pid: u32,
     memory: Option<File>,
+    /// As in [`TABLES`], each read once it is needed: what its sockets are, by their numbers. A busy host has a hundred
+    /// thousand.
+    tables: [OnceCell<HashMap<u64, String>>; TABLES.len()],
 }
+
+/// Tables of sockets: the file, what its lines are, and what one of them says.
+type Table = (&'static str, fn(&str) -> Option<(u64, String)>);
+
+/// Source: proc(5), `/proc/net`.
+const TABLES: [Table; 5] = [
+    ("net/tcp", |line| internet(line, "socket")),
+    ("net/tcp6", |line| internet(line, "socket")),
+    ("net/udp", |line| internet(line, "UDP socket")),
+    ("net/udp6", |line| internet(line, "UDP socket")),
+    ("net/unix", unix),
+];
 
 impl Subjects {
     pub(super) fn of(pid: u32) -> Self {
-        Self { pid, memory: File::open(procfs::path(pid, "mem")).ok() }
+        Self { pid, memory: File::open(procfs::path(pid, "mem")).ok(), tables: Default::default() }
     }
 
     /// What a call with these arguments is about. Empty: nothing that can be named.
@@ -116,28 +133,28 @@ impl Subjects {
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// A socket by its number, with both ends. Source: proc(5), `/proc/net/tcp`.
+    /// A socket by its number, with both ends.
     fn socket(&self, inode: u64) -> Option<String> {
-        for (table, protocol) in [
-            ("net/tcp", "socket"),
-            ("net/tcp6", "socket"),
-            ("net/udp", "UDP socket"),
-            ("net/udp6", "UDP socket"),
-        ] {
-            let line = self.line_of(table, |line| field(line, 9) == Some(inode));
-            if let Some(line) = line {
-                return Some(format!("{protocol} {}", ends(&line)?));
-            }
-        }
-        let line = self.line_of("net/unix", |line| field(line, 6) == Some(inode));
-        let path = line.as_deref().and_then(|line| line.split_ascii_whitespace().nth(7)).unwrap_or_default();
-        line.is_some().then(|| format!("Unix socket {path}").trim_end().to_owned())
+        let mut tables = self.tables.iter().zip(TABLES);
+        tables.find_map(|(table, kind)| table.get_or_init(|| self.read(kind)).get(&inode).cloned())
     }
 
-    fn line_of(&self, table: &str, is_it: impl Fn(&str) -> bool) -> Option<String> {
-        let file = File::open(procfs::path(self.pid, table)).ok()?.take(MAX_TABLE);
-        BufReader::new(file).lines().map_while(Result::ok).find(|line| is_it(line))
+    fn read(&self, (file, socket): Table) -> HashMap<u64, String> {
+        let Ok(file) = File::open(procfs::path(self.pid, file)) else { return HashMap::new() };
+        let lines = BufReader::new(file.take(MAX_TABLE)).lines().map_while(Result::ok);
+        lines.filter_map(|line| socket(&line)).collect()
     }
+}
+
+/// A line of a table of connections: number and words of its socket.
+fn internet(line: &str, protocol: &str) -> Option<(u64, String)> {
+    Some((field(line, 9)?, format!("{protocol} {}", ends(line)?)))
+}
+
+/// The same of a socket within the machine, which may have no path.
+fn unix(line: &str) -> Option<(u64, String)> {
+    let path = line.split_ascii_whitespace().nth(7).unwrap_or_default();
+    Some((field(line, 6)?, format!("Unix socket {path}").trim_end().to_owned()))
 }
 
 /// A number in a line of a table.
@@ -185,6 +202,22 @@ fn address(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_is_found_in_its_table_by_its_number() {
+        use std::os::fd::AsRawFd as _;
+
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let subjects = Subjects::of(std::process::id());
+        let named = |fd: i32| subjects.descriptor(u32::try_from(fd).unwrap());
+        assert_eq!(named(listener.as_raw_fd()), Some(format!("socket {address}, listening")));
+        assert_eq!(named(one.as_raw_fd()).as_deref(), Some("Unix socket"));
+        assert!(subjects.tables.iter().all(|table| table.get().is_some()), "each is read once");
+        let long = "ffff8: 00000002 00000000 00010000 0001 01 4711 /run/x.sock";
+        assert_eq!(unix(long), Some((4711, "Unix socket /run/x.sock".to_owned())));
+    }
 
     #[cfg(target_endian = "little")]
     #[test]

@@ -11,7 +11,7 @@ fn fixture(name: &str) -> String {
 
 fn record(number: u64, text: &str) -> Record {
     // Far apart, so that no limit cuts anything.
-    Record { number, since_boot_us: number * WINDOW_US, text: text.to_owned() }
+    Record { number, since_boot_us: number * WINDOW_US, wall_ns: None, text: text.to_owned() }
 }
 
 /// What is told of a message, on one line: kind, meaning, and what it is about.
@@ -47,7 +47,7 @@ fn recorded_faults_are_told() {
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with("= ")) {
         n += 1;
         let expected = lines.get(at + 1).and_then(|next| next.strip_prefix("= "));
-        let found = reader.read(&record(n, line), Clock { boot_ns: 5 }, "boot");
+        let found = reader.read(&record(n, line), 5 + n * WINDOW_US * 1000, "boot");
         if let Some(found) = &found {
             assert_eq!((found.number, found.boot_id.as_str(), found.text.as_str()), (n, "boot", *line));
             assert_eq!(found.at_ns, 5 + n * WINDOW_US * 1000);
@@ -69,7 +69,7 @@ fn healthy_machines_say_nothing() {
     let mut n = 0;
     for line in lines {
         n += 1;
-        let found = reader.read(&record(n, line), Clock { boot_ns: 0 }, "b");
+        let found = reader.read(&record(n, line), 0, "b");
         assert_eq!(found, None, "{line}");
     }
     assert!(n > 80, "{n}");
@@ -85,14 +85,10 @@ fn a_process_cannot_name_itself_a_fault() {
         "[Hardware Error]: ",
         "python: Out of memory: Killed process 1 (init) total-vm:1kB",
     ] {
-        assert_eq!(reader.read(&record(1, line), Clock { boot_ns: 0 }, "b"), None, "{line}");
+        assert_eq!(reader.read(&record(1, line), 0, "b"), None, "{line}");
     }
     let named = reader
-        .read(
-            &record(2, "Killed process 9 (a) total-vm:1 (b) total-vm:26kB, anon-rss:1kB"),
-            Clock { boot_ns: 0 },
-            "b",
-        )
+        .read(&record(2, "Killed process 9 (a) total-vm:1 (b) total-vm:26kB, anon-rss:1kB"), 0, "b")
         .unwrap();
     assert_eq!(named.meaning, "out of memory: the kernel killed a) total-vm:1 (b");
 }
@@ -101,8 +97,8 @@ fn a_process_cannot_name_itself_a_fault() {
 fn each_kind_has_its_own_room() {
     let mut reader = Reader::default();
     let mut read = |number: u64, at_us: u64, text: &str| {
-        let record = Record { number, since_boot_us: at_us, text: text.to_owned() };
-        reader.read(&record, Clock { boot_ns: 0 }, "b").is_some()
+        let record = Record { number, since_boot_us: at_us, wall_ns: None, text: text.to_owned() };
+        reader.read(&record, 0, "b").is_some()
     };
     let nfs = "nfs: server a not responding, still trying";
     let told = (0..100).filter(|n| read(*n, 0, nfs)).count();
@@ -116,6 +112,6 @@ proptest::proptest! {
     #[test]
     fn any_text_is_data(text in "[ -~ä]{0,120}", start in 0_usize..8) {
         let starts = ["", "NVRM: Xid (", "oom-kill:", "INFO: task ", "mlx5_core 0000:3b:00.0", "EDAC MC", "traps: ", "nfs: server "];
-        let _ = Reader::default().read(&record(1, &format!("{}{text}", starts[start])), Clock { boot_ns: 0 }, "b");
+        let _ = Reader::default().read(&record(1, &format!("{}{text}", starts[start])), 0, "b");
     }
 }

@@ -134,6 +134,8 @@ fn a_program_in_a_socket_is_told_with_both_ends() {
         look_until(child.pid(), |look| look.threads.first().is_some_and(|main| main.syscall == "read"));
     let main = &look.threads[0];
     assert_eq!(main.subject, format!("socket {peer} -> 127.0.0.1:{port}"), "{look:#?}");
+    let first = look_at(child.pid()).swap_remove(0);
+    assert_eq!((first.threads[0].syscall.as_str(), first.threads[0].subject.as_str()), ("read", ""));
     assert!(main.python.is_empty() && look.lacks.is_empty(), "{look:#?}");
     connection.write_all(b"x\n").unwrap();
 }
@@ -146,8 +148,8 @@ fn what_is_there_at_once_is_given_first_and_memory_is_told() {
         look_until(pid, |look| look.threads.first().is_some_and(|main| main.syscall == "clock_nanosleep"));
     assert_eq!((slept.threads[0].name.as_str(), slept.threads[0].subject.as_str()), ("sleep", ""));
     let looks = look_at(pid);
-    assert_eq!(looks.len(), 2);
-    assert_eq!(looks[0].threads[0].syscall, "clock_nanosleep", "before its memory is read");
+    assert_eq!(looks.len(), 3);
+    assert_eq!(looks[0].threads[0].syscall, "clock_nanosleep", "before anything that takes long");
     let cgroups = tempfile::tempdir().unwrap();
     let own = procfs::text(pid.number, "cgroup").unwrap();
     let path = own.lines().find_map(|line| line.strip_prefix("0::/"));
