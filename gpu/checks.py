@@ -150,7 +150,8 @@ def check_import(scenario, job, processes, healthy=True):
     except ValueError:
         scenario.fail("import prints no JSON: " + done.stderr[-300:])
         return None
-    scenario.equal("import's verdict", document["verdict"], "healthy" if healthy else "findings")
+    # The job still runs, and its log does not tell whether its calls end.
+    scenario.equal("import's verdict", document["verdict"], "unknown" if healthy else "findings")
     communicators = [one for one in document["communicators"] if one["n_ranks"] == job.n_ranks]
     scenario.equal("communicators in the import", len(communicators), 1)
     for one in communicators[:1]:

@@ -34,7 +34,8 @@ pub enum Verdict {
     Healthy,
     /// Something of severity warning or above.
     Findings,
-    /// There is something to show, but not enough to call it healthy: no communicator, or none with its channels.
+    /// There is something to show, but not enough to call it healthy: no communicator, or nothing that tells
+    /// whether its calls end.
     Unknown,
     /// No file is one that can be imported.
     NotOfThese,

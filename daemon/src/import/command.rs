@@ -68,8 +68,9 @@ pub struct Outcome {
 /// [`ImportError::Write`]; what is wrong with files is in the outcome.
 pub fn run(args: &ImportArgs, out: &mut impl Write) -> Result<Outcome, ImportError> {
     let now = clock::now();
-    let inputs = inputs(&args.files);
+    let (inputs, left_out) = inputs(&args.files);
     let mut gathered = Gathered::new();
+    gathered.left_out = left_out;
     for input in &inputs {
         match input.open(now) {
             Ok((bytes, at, length)) => {

@@ -1,6 +1,6 @@
-//! What the counts of RAS prove. It asks the ranks one after the other, so in a job that runs they differ by what was
-//! called meanwhile, and a job in which one rank is stuck looks the same. Only ranks that are further apart, or stand
-//! still from one answer to another, show that somebody waits.
+//! What the counts of RAS prove. Ranks run ahead of each other by any number of calls, and it asks them one after the
+//! other, so a job that runs looks in one answer as one in which a rank is stuck. Only ranks that stand still from one
+//! answer to another show that somebody waits.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ fn counts(communicator: &RasCommunicator) -> BTreeMap<u32, &BTreeMap<String, u64
 fn wait(newest: &RasCommunicator, seen: &[Timestamp]) -> Option<Wait> {
     let totals = || newest.ranks.iter().map(total);
     let (least, most) = (totals().min()?, totals().max()?);
-    if least == most || most - least <= SNAPSHOT_GAP && seen.len() < 2 {
+    if least == most || seen.len() < 2 {
         return None;
     }
     let names = newest.ranks.iter().flat_map(|rank| rank.collective_counts.keys());
@@ -92,7 +92,5 @@ pub(super) fn hash(rank: &RasRank) -> u64 {
     counted.fold(Fnv::new(), |hash, (name, count)| hash.text(name).number(*count)).finish()
 }
 
-/// Collectives that ranks may differ by because they are not asked at one moment.
-const SNAPSHOT_GAP: u64 = 1;
 /// Files that were written closer together than this say nothing of the time between the answers.
 const TIMED: std::time::Duration = std::time::Duration::from_secs(1);

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::ImportError;
+use crate::client::innermost;
 use crate::config::ServeConfig;
 use crate::serve::Server;
 use crate::store::DatabaseUrl;
@@ -68,14 +69,6 @@ pub(super) async fn serve(
     failed.cancel();
     sent?;
     Ok(served?)
-}
-
-fn innermost(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 /// A batch is answered when it is stored: far sooner, unless the database is away.

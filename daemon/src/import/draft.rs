@@ -265,7 +265,7 @@ impl Part<'_> {
 
 impl Drafted {
     fn process(mut self, (host, within): &Place, job: &str, tag: u64) -> Process {
-        let host: String = host.chars().take(HOST_CHARS_MAX).collect();
+        let host = bounded(host);
         self.in_flight.sort_by_key(|operation| operation.issued_at_ns);
         self.in_flight.truncate(crate::model::limits::MAX_IN_FLIGHT);
         self.recalled.truncate(crate::model::limits::MAX_IN_FLIGHT);
@@ -300,7 +300,18 @@ impl Drafted {
     }
 }
 
+/// The name, or so much of a longer one as may be in a key, with a hash of the rest: two hosts never become one.
+fn bounded(host: &str) -> String {
+    if host.len() <= HOST_BYTES_MAX {
+        return host.to_owned();
+    }
+    let (kept, rest) = host.split_at(host.floor_char_boundary(HOST_BYTES_KEPT));
+    format!("{kept}-{:016x}", Fnv::new().text(rest).finish())
+}
+
 /// A batch of as many processes with 64 rings each has some 2 MiB.
 const PROCESSES_PER_BATCH: usize = 64;
 /// The longest name that DNS allows is 253 bytes; with the rest of the key it must stay below the model's bound.
-const HOST_CHARS_MAX: usize = 60;
+const HOST_BYTES_MAX: usize = 200;
+/// The same without the hash.
+const HOST_BYTES_KEPT: usize = HOST_BYTES_MAX - 17;

@@ -15,7 +15,7 @@ use super::joined::{GroupKey, Joined};
 use super::ras::{MissingRank, RasCommunicator, RasRank};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::NOT_TOLD;
-use crate::model::Fnv;
+use crate::model::{Fnv, IN_PROGRESS};
 use crate::words::{host_of_dump, ranks};
 
 /// Puts what the dumps say into the draft. After the logs: those know hosts by name.
@@ -143,7 +143,7 @@ fn ras_rank(part: &mut Part<'_>, rank: &RasRank, at: Timestamp, version: &str) {
     } else if rank.status.destroy_flag || rank.status.finalize_called {
         known.state = CommunicatorState::Destroyed.into();
         known.ended_at_ns = Some(at.0.max(known.created_at_ns));
-    } else if rank.status.init_state == IN_PROGRESS {
+    } else if rank.status.init_state == i64::from(IN_PROGRESS) {
         known.state = CommunicatorState::Forming.into();
     } else if let Some(code) = code(rank.status.init_state) {
         known.state = CommunicatorState::Failed.into();
@@ -338,5 +338,3 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
 const KNOWN_TOLD: usize = 16;
 /// Of these from the first difference on.
 const AFTER_TOLD: u64 = 4;
-/// `ncclInProgress`.
-const IN_PROGRESS: i64 = 7;

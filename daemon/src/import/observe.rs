@@ -1,5 +1,5 @@
 //! What the files say and the judge of jobs cannot take up: inits that no line names or that torn logs show in part, counts of RAS
-//! that are apart by what may have been called meanwhile, XML that names nobody, and what the library warned of.
+//! that are apart in one answer, XML that names nobody, and what the library warned of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,18 @@ use super::gathered::Gathered;
 use super::inspector;
 use super::named::name_of;
 use super::ras::RasCommunicator;
-use crate::api::{ImportedCommunicator, Observation, Proof, Severity};
+use crate::api::{Import, ImportedCommunicator, Observation, Proof, Severity};
 use crate::nccl_log::NcclLog;
 use crate::words::ranks;
 
-/// All of it, worst first.
-pub(super) fn observe(gathered: &Gathered, known: &[ImportedCommunicator]) -> Vec<Observation> {
+/// All that `import` does not have yet, worst first.
+pub(super) fn observe(gathered: &Gathered, import: &Import) -> Vec<Observation> {
+    let known = &import.communicators;
     let mut found: Vec<Observation> = Vec::new();
     found.extend(incomplete(gathered, known));
     found.extend(counts(gathered, known));
     found.extend(super::xml::observe(&gathered.xml));
-    found.extend(warned(gathered));
+    found.extend(warned(gathered, import));
     found.sort_by_key(|one| std::cmp::Reverse(one.severity));
     found
 }
@@ -71,16 +72,10 @@ struct Incomplete {
     proof: Vec<Proof>,
 }
 
-/// The library's warnings, each once whoever says it.
-fn warned(gathered: &Gathered) -> Option<Observation> {
-    // There they are among the proofs.
-    let failed = |log: &NcclLog| {
-        log.communicators().any(|facts| facts.failed) || log.unfinished().iter().any(|facts| facts.failed)
-    };
-    if gathered.logs.iter().any(|(_, _, log)| failed(log)) {
-        return None;
-    }
-    let proof = warnings(gathered.logs.iter().map(|(file, _, log)| (file.as_str(), log)));
+/// The library's warnings that prove no finding, each once whoever says it.
+fn warned(gathered: &Gathered, import: &Import) -> Option<Observation> {
+    let shown = import.findings.iter().flat_map(|one| &one.proof).map(|line| shape(&line.text)).collect();
+    let proof = warnings(gathered.logs.iter().map(|(file, _, log)| (file.as_str(), log)), shown);
     (!proof.is_empty()).then(|| Observation {
         kind: "library_warned".to_owned(),
         severity: Severity::Info,
@@ -89,16 +84,15 @@ fn warned(gathered: &Gathered) -> Option<Observation> {
     })
 }
 
-/// The first warnings of each shape.
-fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>) -> Vec<Proof> {
-    let mut seen = BTreeSet::new();
+/// The first warnings of each shape that was not seen.
+fn warnings<'l>(
+    logs: impl Iterator<Item = (&'l str, &'l NcclLog)>,
+    mut seen: BTreeSet<String>,
+) -> Vec<Proof> {
     let mut proof = Vec::new();
     for (file, log) in logs {
         for line in log.warnings() {
-            let said = line.text.split_once("NCCL WARN ").map_or(line.text.as_str(), |(_, said)| said);
-            // The same of another device, rank or address is the same.
-            let shape: String = said.chars().filter(|c| !c.is_ascii_digit()).collect();
-            if proof.len() < WARNINGS && seen.insert(shape) {
+            if proof.len() < WARNINGS && seen.insert(shape(&line.text)) {
                 proof.push(Proof { file: file.to_owned(), line: Some(line.line), text: line.text.clone() });
             }
         }
@@ -106,7 +100,13 @@ fn warnings<'l>(logs: impl Iterator<Item = (&'l str, &'l NcclLog)>) -> Vec<Proof
     proof
 }
 
-/// Ranks that have issued fewer collectives than others, by so little that it may have been called while RAS asked.
+/// What a line says. The same of another device, rank or address is the same.
+fn shape(line: &str) -> String {
+    let said = line.split_once("NCCL WARN ").map_or(line, |(_, said)| said);
+    said.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// Ranks that have issued fewer collectives than others in one answer, which the others may have issued ahead.
 fn counts(gathered: &Gathered, known: &[ImportedCommunicator]) -> Vec<Observation> {
     let mut found = Vec::new();
     for (index, (file, _, dump)) in gathered.ras.iter().enumerate() {
@@ -149,8 +149,8 @@ fn counts_differ(communicator: &RasCommunicator, name: &str) -> Option<String> {
         let least = if by_count.len() > 2 { format!("{least} times or more") } else { times(*least) };
         each.push(format!("{} issued {name} {least}, the others {most}", ranks(&behind)));
     }
-    let hint =
-        "One apart may be what was called while RAS asked: if another dump says the same, they are stuck";
+    let hint = "Ranks run ahead of each other, and RAS asks one after the other: ask it again after some seconds and \
+                import both answers: if they say the same, the ranks are stuck";
     (!each.is_empty()).then(|| format!("in communicator {name} {}. {hint}", each.join("; ")))
 }
 

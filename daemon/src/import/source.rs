@@ -1,11 +1,13 @@
 //! Where the bytes come from: files, folders (one level), stdin; gzip and zstd are unpacked.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use crate::clock::Timestamp;
+use crate::words::plural;
 
 /// One input, before it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,29 +44,54 @@ impl Input {
 }
 
 /// The inputs that the arguments name: a folder stands for its files, by name. Folders that cannot be listed are
-/// inputs that cannot be opened.
-pub(super) fn inputs(paths: &[PathBuf]) -> Vec<Input> {
-    let mut inputs = Vec::new();
+/// inputs that cannot be opened. With them, in words, what is left out.
+pub(super) fn inputs(paths: &[PathBuf]) -> (Vec<Input>, Vec<String>) {
+    let (mut inputs, mut left_out, mut n_beyond) = (Vec::new(), Vec::new(), 0);
     for path in paths {
         if path == Path::new("-") {
             inputs.push(Input::Stdin);
             continue;
         }
-        match fs::read_dir(path) {
-            Ok(entries) => {
-                let mut files: Vec<PathBuf> = entries
-                    .filter_map(|entry| Some(entry.ok()?.path()))
-                    .filter(|path| path.is_file())
-                    .take(MAX_FILES)
-                    .collect();
-                files.sort();
-                inputs.extend(files.into_iter().map(Input::File));
-            }
-            Err(_) => inputs.push(Input::File(path.clone())),
+        let Ok(entries) = fs::read_dir(path) else {
+            inputs.push(Input::File(path.clone()));
+            continue;
+        };
+        let mut n_folders = 0;
+        let files = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| {
+            n_folders += usize::from(path.is_dir());
+            path.is_file()
+        });
+        let (files, n_more) = first(files, MAX_FILES);
+        inputs.extend(files.into_iter().map(Input::File));
+        n_beyond += n_more;
+        if n_folders > 0 {
+            let folders = plural(n_folders, "folder");
+            left_out.push(format!(
+                "not read: {folders} in {}: a folder stands for the files right in it, so name inner ones too",
+                path.display()
+            ));
         }
     }
+    n_beyond += inputs.len().saturating_sub(MAX_FILES);
     inputs.truncate(MAX_FILES);
-    inputs
+    if n_beyond > 0 {
+        let files = plural(n_beyond, "file");
+        left_out.push(format!("not read: {files} beyond the first {MAX_FILES}: import the others apart"));
+    }
+    (inputs, left_out)
+}
+
+/// The first `max` by name, and how many there are beyond these.
+fn first(paths: impl Iterator<Item = PathBuf>, max: usize) -> (BTreeSet<PathBuf>, usize) {
+    let (mut first, mut n_beyond) = (BTreeSet::new(), 0);
+    for path in paths {
+        first.insert(path);
+        if first.len() > max {
+            first.pop_last();
+            n_beyond += 1;
+        }
+    }
+    (first, n_beyond)
 }
 
 /// The bytes of `packed`, unpacked if they are gzip or zstd, as their first bytes say.
@@ -106,3 +133,15 @@ pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 const MAX_FILES: usize = 65_536;
 /// 128 MiB of window: what `zstd --long` makes.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_files_are_beyond_the_bound_goes_by_their_names() {
+        let paths = ["d", "a", "c", "b"].map(PathBuf::from);
+        let (kept, n_beyond) = first(paths.into_iter(), 2);
+        assert_eq!((kept, n_beyond), (BTreeSet::from(["a", "b"].map(PathBuf::from)), 2));
+    }
+}

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::Gathered;
-use crate::api::{FileKind, FindingKind};
+use super::draft::{Claim, Draft};
+use crate::api::{FileKind, FindingKind, Verdict};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::model::Model;
@@ -64,7 +65,27 @@ proptest! {
 fn a_huge_communicator_costs_nothing() {
     let import = read(b"{\"nccl_version\": \"2\", \"communicators\": [{\"hash\": \"0x1\", \"size\": 65536, \"ranks\": [{\"rank\": 1}]}]}");
     assert_eq!(import.communicators.len(), 1);
-    assert!(import.lacks.iter().any(|lack| lack.contains("and 65527 more")), "{:?}", import.lacks);
+    assert!(
+        import.lacks.iter().any(|lack| lack.contains("ranks 0, 2, 3, 4 and 65531 more")),
+        "{:?}",
+        import.lacks
+    );
+}
+
+#[test]
+fn hosts_with_long_names_are_not_taken_for_one() {
+    for length in [61, 300] {
+        let mut draft = Draft::new(NOW);
+        for (rank, end) in [(0, "a"), (1, "b")] {
+            let host = format!("{}{end}", "h".repeat(length));
+            let claim =
+                Claim { host: &host, pid: Some(1), comm_hash: 7, rank, n_ranks: 2, at: NOW, by_rank: false };
+            assert!(draft.part(&claim).is_some());
+        }
+        let mut model = Model::new();
+        draft.batches("job", "agent", NOW).iter().for_each(|batch| drop(model.apply(batch, NOW)));
+        assert_eq!(model.communicators().next().unwrap().n_ranks_seen(), 2, "{length}");
+    }
 }
 
 /// The dump of a rank of two that has called so many all-reduces, the last of which is open on rank 0.
@@ -80,6 +101,31 @@ fn dump(rank: u32, calls: u64) -> String {
     };
     let entries: Vec<_> = (1..=calls).map(entry).collect();
     serde_json::json!({"pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": entries}).to_string()
+}
+
+#[test]
+fn of_two_dumps_of_a_rank_the_newest_counts() {
+    // The older one has a call open that the newer one has left behind.
+    let files = [
+        ("dump_0.old", dump(0, 4)),
+        ("dump_0", dump(0, 9).replace("scheduled", "completed")),
+        ("dump_1", dump(1, 9)),
+    ];
+    for order in [[0, 1, 2], [1, 2, 0]] {
+        let mut gathered = Gathered::new();
+        for (name, dump) in order.map(|index| &files[index]) {
+            gathered.read(name, NOW, Box::new(dump.as_bytes()), &mut |_| {});
+        }
+        let (import, _) = gathered.judge("job", "agent", NOW);
+        assert_eq!(import.verdict, Verdict::Healthy, "{import:#?}");
+        assert!(
+            import.lacks.iter().any(|lack| lack.starts_with("1 dump left out, as dump_0.old")),
+            "{:?}",
+            import.lacks
+        );
+        let seen = import.files.iter().filter(|file| file.seen.is_some());
+        assert_eq!(seen.map(|file| file.file.as_str()).collect::<Vec<_>>(), ["dump_0.old"]);
+    }
 }
 
 #[test]

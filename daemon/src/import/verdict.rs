@@ -25,6 +25,7 @@ impl Gathered {
     /// Joins and judges what was read. The batches take the same facts to a daemon.
     #[must_use]
     pub fn judge(mut self, job: &str, agent_id: &str, now: Timestamp) -> (Import, Vec<Batch>) {
+        let older = self.keep_newest_dumps();
         let mut dumps: Vec<_> = self.flight.iter_mut().map(|(_, _, dump)| dump).collect();
         gloo::settle(&mut dumps);
         self.ras
@@ -46,7 +47,7 @@ impl Gathered {
             let hash = known.communicator.summary.comm_hash.trim_start_matches("0x");
             known.hash_is_made_up = u64::from_str_radix(hash, 16).is_ok_and(|hash| made_up.contains(&hash));
         }
-        import.observations = observe::observe(&self, &import.communicators);
+        import.observations = observe::observe(&self, &import);
         import.lacks = missing_ranks(&import.communicators);
         import.lacks.extend(unjudged::unjudged(&model, &diagnosis));
         import.lacks.extend(unjudged::of_dumps(&self));
@@ -55,10 +56,13 @@ impl Gathered {
         let hidden = unjudged::hidden(&self);
         import.files = self.files;
         import.lacks.extend(lacks(&self.logs));
-        import.verdict = verdict(&import, stand.condition == Condition::Healthy && hidden.is_none());
+        import.lacks.extend(older);
+        import.lacks.extend(self.left_out);
+        let is_well = stand.condition == Condition::Healthy;
+        import.verdict = verdict(&import, is_well && hidden.is_none());
+        let why = hidden.map(str::to_owned).or((!is_well).then_some(stand.reason));
         let is_open = import.verdict == Verdict::Unknown && !import.communicators.is_empty();
-        if is_open && (has_dumps(&import) || import.lacks.is_empty()) {
-            let why = hidden.map_or(stand.reason, str::to_owned);
+        if let Some(why) = why.filter(|_| is_open) {
             import.lacks.insert(0, format!("nobody can say whether all is well: {why}"));
         }
         (import, batches)
@@ -194,10 +198,6 @@ fn lacks(logs: &[(String, Timestamp, NcclLog)]) -> Vec<String> {
     counts.into_iter().map(words).collect()
 }
 
-fn has_dumps(import: &Import) -> bool {
-    import.files.iter().any(|file| matches!(file.kind, FileKind::Ras | FileKind::FlightRecorder))
-}
-
 fn verdict(import: &Import, calls_are_well: bool) -> Verdict {
     let is_bad = |severity: &Severity| *severity >= Severity::Warning;
     let severities = import.findings.iter().map(|one| one.finding.severity);
@@ -209,16 +209,11 @@ fn verdict(import: &Import, calls_are_well: bool) -> Verdict {
     if !import.files.iter().any(known_kind) {
         return Verdict::NotOfThese;
     }
-    // Without channels nothing was judged but calls, where a dump tells of them.
-    let is_judged = import.communicators.iter().any(|one| {
-        let summary = &one.communicator.summary;
-        summary.base.is_some() && summary.final_channels.is_some()
-    });
     // A rank of which no file tells is not healthy but unknown.
     let are_whole = import.communicators.iter().all(|one| {
         let summary = &one.communicator.summary;
         summary.n_ranks_seen >= summary.n_ranks
     });
-    let is_well = is_judged || has_dumps(import) && !import.communicators.is_empty() && calls_are_well;
-    if are_whole && is_well { Verdict::Healthy } else { Verdict::Unknown }
+    // However well its channels are, a job may hang.
+    if are_whole && calls_are_well { Verdict::Healthy } else { Verdict::Unknown }
 }

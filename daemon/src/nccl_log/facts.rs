@@ -221,6 +221,9 @@ pub struct Hop {
     pub gpu_direct: bool,
 }
 
+/// The fact that a line proves which says that a communicator was destroyed in good order: what was called in it has ended.
+pub const DESTROYED: &str = "destroyed";
+
 /// How a communicator ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

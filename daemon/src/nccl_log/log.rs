@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ringscope_wire::comm_hash;
 
 use super::bracket::{Bracket, Line, MAX_EVIDENCE, Nics, connected, evidence_of, kind_of, named};
-use super::facts::{CommunicatorFacts, End, Evidence, Fragment};
+use super::facts::{CommunicatorFacts, DESTROYED, End, Evidence, Fragment};
 use super::formats::{Connection, Counts as Agreed, Message, RCCL, message};
 use super::init_line::InitLine;
 use super::json;
@@ -443,6 +443,14 @@ impl Content {
         self.process(record, line).live.retain(|other| *other != number);
         if let Some(facts) = self.at(number) {
             facts.end = Some(end);
+            let before = facts.weight_bytes();
+            if end == End::Destroyed {
+                // It proves more than the last of many connections.
+                facts.evidence.truncate(MAX_EVIDENCE - 1);
+                facts.evidence.push(line.proves(DESTROYED));
+            }
+            let more = facts.weight_bytes().saturating_sub(before);
+            self.facts_bytes += more;
         }
         self.revision += 1;
     }

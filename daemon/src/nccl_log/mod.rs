@@ -26,5 +26,7 @@ mod unparsed;
 mod wraps;
 
 pub use assemble::{Assembled, AssembledCommunicator, Member, Relation, RingsSource, assemble};
-pub use facts::{CommunicatorFacts, End, Evidence, Fragment, Hop, RingFact, RowFact, Searched, TreeFact};
+pub use facts::{
+    CommunicatorFacts, DESTROYED, End, Evidence, Fragment, Hop, RingFact, RowFact, Searched, TreeFact,
+};
 pub use log::{Counts, NcclLog, ProcessFacts};

@@ -36,9 +36,25 @@ fn an_unequal_job_names_the_culprit_and_the_lines_that_prove_it() {
 #[test]
 fn its_healthy_twin_says_so() {
     let dir = scratch("import");
-    let ended = import(&[&file(&dir, "job-8.log", EQUAL.logs())]);
+    let ended = import(&[&file(&dir, "job-8.log", EQUAL.ended())]);
     check(&ended, 0, &["job-8: healthy:", "1 communicator on 3 hosts", "init 4 -> final 8 doubled"]);
     assert!(!ended.stdout.contains("warning") && !ended.stdout.contains('\x1b'), "{}", ended.stdout);
+}
+
+#[test]
+fn a_log_that_does_not_end_well_is_not_green() {
+    let dir = scratch("import");
+    let aborted = EQUAL.ended().replace("Destroy COMPLETE", "Abort COMPLETE");
+    // One rank of six may be the one that hangs.
+    let one_hangs = EQUAL.logs() + &EQUAL.ends(0) + &EQUAL.ends(1);
+    for (name, log) in [("open.log", EQUAL.logs()), ("aborted.log", aborted), ("one.log", one_hangs)] {
+        let log = file(&dir, name, log);
+        let reason = "its log tells of its channels, and not whether its calls end: add Flight Recorder dumps or RAS answers";
+        check(&import(&[&log]), 0, &["unknown: 1 communicator on 3 hosts cannot be called healthy", reason]);
+        let document = json(&[&log], 0);
+        assert_eq!(document["verdict"], "unknown", "{document:#}");
+        assert!(document["lacks"][0].as_str().unwrap().contains(reason), "{document:#}");
+    }
 }
 
 #[test]
@@ -127,8 +143,8 @@ fn files_of_one_job_join_whatever_packs_them() {
     assert_eq!(document["files"].as_array().unwrap().len(), 3);
     assert_eq!(document["lacks"], serde_json::json!([]));
     let one = json(&[&file(&dir, "a.log", UNEQUAL.log(0))], 0);
-    let lacks = one["lacks"][0].as_str().unwrap();
-    assert!(one["verdict"] == "unknown" && lacks.contains("ranks 2, 3, 4 and 5"), "{one:#}");
+    let lacks = one["lacks"].to_string();
+    assert!(one["verdict"] == "unknown" && lacks.contains("ranks 2 to 5"), "{one:#}");
 }
 
 /// The same log, as other tools hand it out, says the same.
@@ -171,6 +187,33 @@ fn stdin_is_a_file_too() {
 }
 
 #[test]
+fn folders_in_a_folder_are_said_to_be_left_out() {
+    let dir = scratch("import");
+    file(&dir, "job.log", EQUAL.ended());
+    std::fs::create_dir(dir.join("node-d")).unwrap();
+    file(&dir, "node-d/job.log", EQUAL.logs());
+    let folder = dir.display().to_string();
+    let document = json(&[&folder], 0);
+    assert_eq!(document["files"].as_array().unwrap().len(), 1);
+    let left_out = format!("not read: 1 folder in {folder}: a folder stands for the files right in it");
+    assert!(document["lacks"][0].as_str().unwrap().starts_with(&left_out), "{document:#}");
+}
+
+#[test]
+fn a_failed_init_hides_no_warning_of_others() {
+    let dir = scratch("import");
+    let failed = fixture("logs/nccl-2.21.5-perlmutter-failed-init.log").display().to_string();
+    let warning = "node-b:1002:1002 [0] NCCL WARN NET/IB : Got completion with error 12\n";
+    let other = file(&dir, "other.log", EQUAL.logs() + warning);
+    let document = json(&[&other, &failed], 2);
+    let observations = document["observations"].as_array().unwrap();
+    let warned = observations.iter().find(|one| one["kind"] == "library_warned").unwrap();
+    let lines = warned["proof"].to_string();
+    assert!(lines.contains("Got completion with error 12"), "{warned:#}");
+    assert!(!lines.contains("Unable to register memory"), "it is proof already: {warned:#}");
+}
+
+#[test]
 fn text_that_is_none_of_these_is_64_and_says_what_was_seen() {
     let other = fixture("logs/not-nccl-mlperf-gaudi2.log").display().to_string();
     let ended = import(&[&other]);
@@ -190,7 +233,7 @@ fn a_bad_file_is_named_and_the_others_are_judged() {
         &import(&[&good, "/nonexistent/log", &cut]),
         1,
         &[
-            "good: healthy",
+            "good: unknown",
             "/nonexistent/log: cannot be read: No such file",
             "cut.json: NCCL RAS JSON: is no whole JSON",
         ],
@@ -206,7 +249,7 @@ fn logs_found_in_public_say_what_is_missing() {
         (
             "rccl-2.27.7-2x7900xtx-graph.log",
             0,
-            vec!["healthy", "TARS[0 1]", "library RCCL 2.27.7", "not judged: RCCL 2.27.7 chooses"],
+            vec!["unknown", "TARS[0 1]", "library RCCL 2.27.7", "not judged: RCCL 2.27.7 chooses"],
         ),
         (
             "nccl-2.8.3-p4d-efa-16ranks-mpirun.log",
@@ -292,7 +335,7 @@ fn files_of_three_hosts_join_and_what_no_rule_explains_is_said_though_it_was_abo
         &import(&files),
         0,
         &[
-            "healthy: nothing is wrong with 1 communicator on 3 hosts",
+            "unknown: 1 communicator on 3 hosts cannot be called healthy",
             "every rank runs on 1 channel, where the library's rules give 2",
             "node0[0] -> node1[1] -> node2[2] over NET/IB",
         ],
@@ -309,8 +352,9 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 #[test]
 fn what_half_of_the_files_tell_is_not_green() {
     let dir = scratch("import");
-    let whole = file(&dir, "whole.log", EQUAL.logs());
+    let whole = file(&dir, "whole.log", EQUAL.ended());
     check(&import(&[&whole]), 0, &["healthy"]);
-    let half = file(&dir, "half.log", EQUAL.log(0) + &EQUAL.log(1));
+    let half = EQUAL.log(0) + &EQUAL.log(1) + &EQUAL.ends(0) + &EQUAL.ends(1);
+    let half = file(&dir, "half.log", half);
     check(&import(&[&half]), 0, &["half: unknown:", "no file tells of ranks 4 and 5 of"]);
 }

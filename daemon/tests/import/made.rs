@@ -31,6 +31,28 @@ impl Job<'_> {
         (0..self.hosts.len()).map(|host| self.log(host)).collect()
     }
 
+    /// The lines of one host's ranks that say that they destroyed the communicator in good order.
+    pub(crate) fn ends(&self, host: usize) -> String {
+        let (name, first) = (self.hosts[host].0, u32::try_from(host).unwrap() * 2);
+        let n = self.hosts.len() * 2;
+        (first..first + 2).fold(String::new(), |mut text, rank| {
+            let (device, pid) = (rank % 2, 1000 + rank);
+            writeln!(
+                text,
+                "{name}:{pid}:{pid} [{device}] NCCL INFO comm 0x55d0{rank} rank {rank} nranks {n} cudaDev {device} \
+                 busId {}000 - Destroy COMPLETE",
+                device + 1
+            )
+            .unwrap();
+            text
+        })
+    }
+
+    /// The logs of all hosts, to the end of a job that ended well.
+    pub(crate) fn ended(&self) -> String {
+        self.logs() + &(0..self.hosts.len()).map(|host| self.ends(host)).collect::<String>()
+    }
+
     fn rank(&self, host: usize, rank: u32) -> String {
         let (name, init) = self.hosts[host];
         let n = u32::try_from(self.hosts.len()).unwrap() * 2;

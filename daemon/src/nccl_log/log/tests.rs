@@ -195,6 +195,8 @@ fn a_pointer_used_again_is_another_communicator() {
     let found: Vec<_> =
         log.communicators().map(|facts| (facts.occurrence, facts.init_channels, facts.end)).collect();
     assert_eq!(found, [(0, Some(1), Some(End::Destroyed)), (1, Some(2), None)]);
+    let proof = |facts: &CommunicatorFacts| facts.evidence.iter().any(|line| line.fact == DESTROYED);
+    assert_eq!(log.communicators().map(proof).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
