@@ -125,7 +125,7 @@ fn dispatch(command: Command) -> u8 {
             }
             Err(error) => fail(&error, USAGE),
         },
-        Command::Status(args) => with_runtime(|_| async move {
+        Command::Status(args) => ask(async move {
             match status::run(&args, &mut io::stdout().lock()).await {
                 Ok(Outcome::Well) => 0,
                 Ok(Outcome::Bad) => FINDINGS,
@@ -133,24 +133,26 @@ fn dispatch(command: Command) -> u8 {
                 Err(error) => fail(&error, FAILED),
             }
         }),
-        Command::Incidents(args) => with_runtime(|_| async move {
-            exit_status(incidents::list(&args, &mut io::stdout().lock()).await, |_| FAILED)
-        }),
-        Command::Incident(args) => with_runtime(|_| async move {
-            exit_status(incidents::one(&args, &mut io::stdout().lock()).await, |_| FAILED)
-        }),
+        Command::Incidents(args) => {
+            ask(
+                async move { exit_status(incidents::list(&args, &mut io::stdout().lock()).await, |_| FAILED) },
+            )
+        }
+        Command::Incident(args) => {
+            ask(async move { exit_status(incidents::one(&args, &mut io::stdout().lock()).await, |_| FAILED) })
+        }
         Command::Top(args) => {
             with_runtime(|stop| async move { exit_status(top::run(&args, stop).await, |_| FAILED) })
         }
-        Command::Alert(args) => with_runtime(|_| async move {
+        Command::Alert(args) => ask(async move {
             exit_status(notify::run(args, &mut io::stdout().lock()).await, |error| match error {
                 AlertError::Config(_) | AlertError::NoTarget => USAGE,
                 AlertError::Failed { .. } | AlertError::Io(_) => FAILED,
             })
         }),
-        Command::Level(args) => with_runtime(|_| async move {
-            exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED)
-        }),
+        Command::Level(args) => {
+            ask(async move { exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED) })
+        }
         Command::Import(args) => import(&args),
         Command::Demo(args) => with_runtime(|stop| async move {
             exit_status(demo::run(&args, stop).await, |error| match error {
@@ -196,17 +198,22 @@ fn fail(error: &impl std::fmt::Display, status: u8) -> u8 {
 
 /// Runs a command that is asynchronous; it is told to stop by SIGTERM or SIGINT.
 fn with_runtime<F: Future<Output = u8>>(command: impl FnOnce(CancellationToken) -> F) -> u8 {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&error, FAILED),
-    };
-    let status = runtime.block_on(async {
+    ask(async {
         let stop = CancellationToken::new();
         let signals = TaskTracker::new().spawn(cancel_on_signal(stop.clone()));
         let status = command(stop).await;
         signals.abort();
         status
-    });
+    })
+}
+
+/// Runs a command that only asks and prints: signals end it as they end any program.
+fn ask(command: impl Future<Output = u8>) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error, FAILED),
+    };
+    let status = runtime.block_on(command);
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     status
 }

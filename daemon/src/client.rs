@@ -43,7 +43,12 @@ impl Client {
     /// A client of the daemon at e.g. `http://127.0.0.1:9440`.
     #[must_use]
     pub fn new(daemon: &str) -> Self {
-        let http = reqwest::Client::builder().pool_idle_timeout(IDLE).build().unwrap_or_default();
+        let http = reqwest::Client::builder()
+            .pool_idle_timeout(IDLE)
+            .connect_timeout(CONNECT)
+            .timeout(ANSWER_WITHIN)
+            .build()
+            .unwrap_or_default();
         Self { http, daemon: daemon.trim_end_matches('/').to_owned() }
     }
 
@@ -268,16 +273,26 @@ async fn answer<T: DeserializeOwned>(
 ) -> Result<T, ClientError> {
     let no_answer =
         |error: reqwest::Error| ClientError::NoAnswer { url: url.clone(), reason: innermost(&error) };
-    let response = request.send().await.map_err(no_answer)?;
-    if !response.status().is_success() {
-        let status = response.status();
-        let detail = match response.json::<Problem>().await {
-            Ok(problem) => problem.detail,
-            Err(_) => format!("answered {status}; is this a ringscope daemon?"),
-        };
-        return Err(ClientError::Problem { url, detail });
+    let mut response = request.send().await.map_err(no_answer)?;
+    let status = response.status();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(no_answer)? {
+        if body.len() + chunk.len() > ANSWER_MAX {
+            let detail = "answered with more than 256 MiB; is this a ringscope daemon?".to_owned();
+            return Err(ClientError::Problem { url, detail });
+        }
+        body.extend_from_slice(&chunk);
     }
-    response.json().await.map_err(no_answer)
+    let not_ours = |reason: &str| format!("answered {status}{reason}; is this a ringscope daemon?");
+    let detail = if status.is_success() {
+        match serde_json::from_slice(&body) {
+            Ok(answer) => return Ok(answer),
+            Err(error) => not_ours(&format!(" with something else than was asked for ({error})")),
+        }
+    } else {
+        serde_json::from_slice::<Problem>(&body).map_or_else(|_| not_ours(""), |problem| problem.detail)
+    };
+    Err(ClientError::Problem { url, detail })
 }
 
 /// The system's words: those around them repeat the URL.
@@ -296,9 +311,20 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
 pub fn daemon_url(text: &str) -> Result<String, String> {
     match reqwest::Url::parse(text) {
         Ok(url) if url.scheme() == "http" && url.has_host() => Ok(text.to_owned()),
+        Ok(url) if url.scheme() == "https" => Err(
+            "https is not spoken here: expected an address like http://127.0.0.1:9440, of the daemon itself"
+                .to_owned(),
+        ),
         _ => Err("expected an address like http://127.0.0.1:9440".to_owned()),
     }
 }
+
+/// Who does not take a connection within this time is away.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A daemon of the largest fleet answers well within this time.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes of the longest answer that is read: more than the largest fleet's rings take.
+const ANSWER_MAX: usize = 256 << 20;
 
 /// A connection that was idle for longer is not used again. The daemon closes it later, so no request meets the closing.
 const IDLE: Duration = Duration::from_secs(5);

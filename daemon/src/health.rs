@@ -272,6 +272,12 @@ pub fn job_words(job: &Job) -> String {
     }
 }
 
+/// Whether a finding is about a host, or accuses a process there.
+#[must_use]
+pub fn concerns(finding: &Finding, host: &str) -> bool {
+    finding.host == host || finding.accused.iter().any(|culprit| culprit.host == host)
+}
+
 /// How many hosts stand how, the worst first: "1 failed, 2 hung"; "all healthy".
 #[must_use]
 pub fn host_words<'a>(hosts: impl Iterator<Item = &'a HostSummary>) -> String {

@@ -140,6 +140,7 @@ fn line(incident: &Incident, now: Timestamp) -> String {
     let ended = incident.resolved_at;
     let lasted = duration(ended.unwrap_or(now).since(incident.began_at));
     let time = match ended {
+        _ if incident.imported => format!("imported: began {}", moment(incident.began_at, now)),
         Some(_) => format!("over, after {lasted}"),
         None => format!("for {lasted}"),
     };

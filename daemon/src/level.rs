@@ -28,13 +28,13 @@ pub struct LevelArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
-    /// Write into the segments of this folder, without a daemon
+    /// Write the level into the segments of this folder, without a daemon
     #[arg(long, requires = "level")]
     dir: Option<PathBuf>,
     /// With --dir: only of this process
     #[arg(long, requires = "dir", conflicts_with = "job")]
     pid: Option<u32>,
-    /// counters, channels, steps, default or off; without it the level is shown
+    /// counters, channels, steps, default or off; with --job and without it the level is shown
     #[arg(value_parser = str::parse::<LevelChoice>)]
     level: Option<LevelChoice>,
 }

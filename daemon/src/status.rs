@@ -10,7 +10,7 @@ use crate::api::{
     CommunicatorSummary, Finding, Health, HealthLevel, HostSummary, Incident, Job, SummationGroup,
 };
 use crate::client::{Client, ClientError, daemon_url};
-use crate::{clock, config};
+use crate::{clock, config, health};
 use view::Look;
 
 /// Arguments of `ringscope status`.
@@ -27,7 +27,7 @@ Exit status:
   0   all well as far as is known; what is only information (severity info, e.g. `waiting`) counts as well
   1   no answer, or no such job or host
   2   an incident of severity warning or above is open, acknowledged and silenced ones too, or a job or host is
-      degraded, hung or failed
+      degraded, hung or failed; what was imported counts while nothing runs
   3   with --strict: how something stands is not known
   64  wrong usage")]
 pub struct StatusArgs {
@@ -196,7 +196,10 @@ impl Status {
         self.incidents.retain(|incident| {
             incident.host == name || incident.culprits.iter().any(|culprit| culprit.host == name)
         });
-        self.findings.retain(|finding| finding.host == name);
+        // The cause of an incident of this host stands below it, whatever the finding is about.
+        let roots: Vec<&String> =
+            self.incidents.iter().filter_map(|incident| incident.findings.first()).collect();
+        self.findings.retain(|finding| health::concerns(finding, name) || roots.contains(&&finding.id));
     }
 }
 

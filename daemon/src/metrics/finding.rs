@@ -1,6 +1,6 @@
 //! `ringscope_finding`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use prometheus::proto::MetricFamily;
 
@@ -9,7 +9,7 @@ use super::snapshot::Snapshot;
 
 pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
     // Findings about several ranks of a host are one series.
-    let labels: BTreeSet<_> = snapshot
+    let rows: BTreeMap<_, _> = snapshot
         .findings
         .iter()
         .map(|finding| {
@@ -26,9 +26,9 @@ pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
                 ("job", finding.job.as_str()),
                 ("severity", finding.severity.label()),
             ]);
-            labels
+            (labels, f64::from(u8::from(!snapshot.silenced.contains(&finding.incident))))
         })
         .collect();
-    let help = "1 for each finding that is firing.";
-    family::gauge("ringscope_finding", help, labels.into_iter().map(|labels| (labels, 1.0)))
+    let help = "1 for each finding that is firing; 0 while its incident is silenced.";
+    family::gauge("ringscope_finding", help, rows)
 }

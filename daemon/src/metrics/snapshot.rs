@@ -26,6 +26,8 @@ pub(super) struct Snapshot {
     pub(super) incidents: Vec<api::Incident>,
     /// Open incidents beyond that.
     pub(super) incidents_omitted: usize,
+    /// Ids of all open incidents that are silenced.
+    pub(super) silenced: BTreeSet<String>,
     pub(super) health: api::Health,
     pub(super) dropped: api::Dropped,
     pub(super) collectors: Vec<CollectorCount>,
@@ -99,6 +101,8 @@ impl Snapshot {
             let open = view::IncidentFilter { state: Some(api::FindingState::Firing), ..Default::default() };
             let mut incidents = view::incidents(model, diagnosis, &open);
             incidents.retain(|incident| !incident.imported);
+            let silenced = incidents.iter().filter(|incident| incident.silenced_until.is_some());
+            let silenced = silenced.map(|incident| incident.id.clone()).collect();
             let incidents_omitted = incidents.len().saturating_sub(INCIDENTS_MAX);
             incidents.truncate(INCIDENTS_MAX);
             let (summations, summations_omitted) = summations::take(model, now);
@@ -117,6 +121,7 @@ impl Snapshot {
                 findings,
                 incidents,
                 incidents_omitted,
+                silenced,
                 health: view::health_now(model, diagnosis, now),
                 dropped,
                 collectors: Vec::new(),

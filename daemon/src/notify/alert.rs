@@ -1,6 +1,6 @@
 //! Incidents as alerts of Alertmanager's API v2. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,11 +10,14 @@ use crate::api::{FindingState, Incident};
 use crate::clock::Timestamp;
 use crate::diagnose::incidents::BACK_WITHIN;
 
+/// What an alert is known by: with other labels it is another alert.
+pub(super) type Labels = BTreeMap<&'static str, String>;
+
 /// One alert.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Alert {
-    pub(super) labels: BTreeMap<&'static str, String>,
+    pub(super) labels: Labels,
     pub(super) annotations: BTreeMap<&'static str, String>,
     pub(super) starts_at: Timestamp,
     pub(super) ends_at: Timestamp,
@@ -41,6 +44,26 @@ pub(super) fn alerts(incidents: &[Incident], links: &Links, now: Timestamp, aliv
     incidents.iter().map(alert).collect()
 }
 
+/// What an Alertmanager was told. Where the labels of an incident change (another rank is to blame, it became worse), the
+/// alert with the old ones would accuse the wrong one until it ends by itself.
+#[derive(Debug, Default)]
+pub(super) struct Known(Vec<Alert>);
+
+impl Known {
+    /// Notes what is `told` now. Returns, to be told too, the end of each alert that was told before and is not among
+    /// these; for as long as the alert would have lived, since an end may get lost.
+    pub(super) fn superseded(&mut self, told: &[Alert], now: Timestamp, alive: Duration) -> Vec<Alert> {
+        let labels: BTreeSet<&Labels> = told.iter().map(|alert| &alert.labels).collect();
+        let mut ended = std::mem::take(&mut self.0);
+        ended.retain(|alert| !labels.contains(&alert.labels) && now.since(alert.ends_at) < alive);
+        for alert in &mut ended {
+            alert.ends_at = alert.ends_at.min(now);
+        }
+        self.0 = told.iter().chain(&ended).take(KNOWN_MAX).cloned().collect();
+        ended
+    }
+}
+
 fn over_at(incident: &Incident) -> Timestamp {
     incident.resolved_at.unwrap_or(incident.last_seen)
 }
@@ -49,9 +72,9 @@ fn after(at: Timestamp, time: Duration) -> Timestamp {
     Timestamp(at.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }
 
-/// The names that the alert rules of `dashboards/rules` use, so that both are one alert. Alertmanager takes no empty
-/// value.
-fn labels(incident: &Incident) -> BTreeMap<&'static str, String> {
+/// The names that the alert rules of `dashboards/rules` use, so that the same routes take both. To Alertmanager it is
+/// another alert than the rules' one, for it has no `instance`. Alertmanager takes no empty value.
+fn labels(incident: &Incident) -> Labels {
     let all = [
         ("alertname", ALERT_NAME.to_owned()),
         ("incident", incident.id.clone()),
@@ -77,6 +100,10 @@ fn annotations(incident: &Incident, links: &Links) -> BTreeMap<&'static str, Str
 
 /// As the alert rules call it.
 const ALERT_NAME: &str = "RingscopeIncident";
+/// Alerts that are remembered: as many as are told at once, and as many that ended.
+const KNOWN_MAX: usize = 2 * ALERTS_MAX;
+/// Alerts of one round; more would only hide the worst ones.
+pub(super) const ALERTS_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -115,5 +142,60 @@ mod tests {
         assert_eq!(alerts[0].annotations["description"], "Look at its NICs.");
         assert_eq!(alerts[0].annotations["page"], "http://x/#/incidents/a");
         assert_eq!(alerts[0].annotations["runbook_url"], "http://x/#/runbook/channel_shortfall");
+    }
+
+    /// What is posted at a second: rank and end of each alert, as Alertmanager reads them.
+    fn posted(known: &mut Known, second: u64, incidents: &[Incident]) -> Vec<(String, String)> {
+        let (now, alive) = (Timestamp(second * 1_000_000_000), Duration::from_secs(240));
+        let mut all = alerts(incidents, &Links::new("http://x"), now, alive);
+        let superseded = known.superseded(&all, now, alive);
+        all.extend(superseded);
+        let body = serde_json::to_value(&all).unwrap();
+        let text =
+            |alert: &serde_json::Value, at: &str| alert.pointer(at).unwrap().as_str().unwrap().to_owned();
+        let all = body.as_array().unwrap().iter();
+        all.map(|alert| {
+            assert_eq!(text(alert, "/labels/incident"), "a");
+            assert_eq!(text(alert, "/startsAt"), incidents[0].first_seen.to_string());
+            (text(alert, "/labels/rank"), text(alert, "/endsAt"))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn when_another_rank_is_to_blame_the_alert_of_the_first_one_ends_at_once() {
+        let of_rank = |rank: u32| {
+            let sentence = format!("rank {rank} has not called");
+            [Incident { rank: Some(rank), ..incident("a", "node-b", Severity::Critical, &sentence) }]
+        };
+        let first_seen = of_rank(3)[0].first_seen.0 / 1_000_000_000;
+        let row = |rank: &str, ends_s: u64| {
+            (rank.to_owned(), Timestamp((first_seen + ends_s) * 1_000_000_000).to_string())
+        };
+        let mut known = Known::default();
+        let mut at = |second: u64, rank: u32| posted(&mut known, first_seen + second, &of_rank(rank));
+        assert_eq!(at(10, 3), [row("3", 250)]);
+        assert_eq!(at(15, 5), [row("5", 255), row("3", 15)]);
+        assert_eq!(at(75, 5), [row("5", 315), row("3", 15)], "the first post may have been lost");
+        assert_eq!(at(80, 3), [row("3", 320), row("5", 80)], "what is told again has not ended");
+        assert_eq!(at(319, 3), [row("3", 559), row("5", 80)]);
+        assert_eq!(at(320, 3), [row("3", 560)], "it would have ended by itself by now");
+    }
+
+    #[test]
+    fn what_is_not_told_any_more_ends() {
+        let open = incident("a", "node-b", Severity::Critical, "node-b found 2 channels");
+        let (links, alive) = (Links::new("http://x"), Duration::from_secs(240));
+        let mut known = Known::default();
+        let mut ends = |incidents: &[Incident], now: Timestamp| {
+            let told = alerts(incidents, &links, now, alive);
+            known.superseded(&told, now, alive).iter().map(|alert| alert.ends_at).collect::<Vec<_>>()
+        };
+        let first = open.first_seen.0;
+        let [soon, later, last] = [1, 61, 600].map(|second| Timestamp(first + second * 1_000_000_000));
+        assert_eq!(ends(&[open], soon), []);
+        // As one that is below the severity of which Alertmanager is told.
+        assert_eq!(ends(&[], later), [later]);
+        assert_eq!(ends(&[], last), []);
     }
 }

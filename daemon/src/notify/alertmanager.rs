@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Teller;
-use super::alert::{Alert, alerts};
+use super::alert::{ALERTS_MAX, Alert, Known, alerts};
 use crate::api::{FindingState, Incident};
 use crate::clock::{self, Timestamp};
 
@@ -14,6 +14,7 @@ use crate::clock::{self, Timestamp};
 pub(super) async fn run(mut teller: Teller) {
     let (mut due, mut soonest) = (Instant::now(), Instant::now());
     let mut changed = false;
+    let mut known = Known::default();
     loop {
         let Some(news) = teller.wait().await else { return };
         changed |= news;
@@ -23,7 +24,7 @@ pub(super) async fn run(mut teller: Teller) {
         }
         changed = false;
         let stop = teller.stop.clone();
-        let Some(unsettled) = stop.run_until_cancelled(tell(&teller)).await else { return };
+        let Some(unsettled) = stop.run_until_cancelled(tell(&teller, &mut known)).await else { return };
         // Incidents may change all the time; what has not held for long enough yet is looked at again soon.
         soonest = Instant::now() + teller.pace.fire_after;
         due = Instant::now() + if unsettled { teller.pace.fire_after } else { teller.pace.repeat };
@@ -31,20 +32,24 @@ pub(super) async fn run(mut teller: Teller) {
 }
 
 /// Tells everything once. Returns whether something was too young to be told.
-async fn tell(teller: &Teller) -> bool {
+async fn tell(teller: &Teller, known: &mut Known) -> bool {
     let now = clock::now();
     let (told, young): (Vec<Incident>, Vec<Incident>) = teller
         .incidents()
         .into_iter()
+        .filter(|incident| incident.severity >= teller.severity)
         .filter(|incident| incident.resolved_at.is_none_or(|at| now.since(at) < KEEP_RESOLVED))
         .partition(|incident| is_settled(incident, teller.pace.fire_after, now));
-    let mut alerts = alerts(&told, &teller.links, now, teller.pace.repeat * LIFE_IN_REPEATS);
+    let alive = teller.pace.repeat * LIFE_IN_REPEATS;
+    let mut alerts = alerts(&told, &teller.links, now, alive);
     let beyond = alerts.len().saturating_sub(ALERTS_MAX);
     if beyond > 0 {
         tracing::warn!("{}: {beyond} alerts are too many and not told", teller.poster.target());
         teller.poster.dropped(beyond);
         alerts.truncate(ALERTS_MAX);
     }
+    let superseded = known.superseded(&alerts, now, alive);
+    alerts.extend(superseded);
     for chunk in alerts.chunks(CHUNK) {
         if !teller.poster.post::<[Alert]>(chunk, chunk.len()).await {
             break;
@@ -61,7 +66,5 @@ fn is_settled(incident: &Incident, fire_after: Duration, now: Timestamp) -> bool
 const KEEP_RESOLVED: Duration = Duration::from_secs(15 * 60);
 /// An alert that was not told again for so many repeats is over, as Prometheus has it.
 const LIFE_IN_REPEATS: u32 = 4;
-/// Alerts of one round; more would only hide the worst ones.
-const ALERTS_MAX: usize = 1024;
 /// Alerts of one request, as Prometheus has it.
 const CHUNK: usize = 64;

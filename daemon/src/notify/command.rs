@@ -14,6 +14,10 @@ use crate::config::{ConfigError, ServeArgs, ServeConfig};
 
 /// Arguments of `ringscope alert`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  ringscope alert test --alertmanager http://alertmanager:9093
+
+`ringscope alert test --help` has more.")]
 pub struct AlertArgs {
     #[command(subcommand)]
     command: AlertCommand,

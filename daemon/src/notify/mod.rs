@@ -1,9 +1,10 @@
 //! Tells incidents to people: to Alertmanager as alerts, to a webhook as messages in Slack's shape.
 //!
 //! A task for each target looks at the hub when incidents change. An Alertmanager is told everything again every minute,
-//! as Prometheus does, so nothing need be remembered. A webhook is told once when something fires and once when it is
-//! over; what it was told is in the store, so that a restart repeats nothing. Never holds up the daemon: a target that
-//! is away is tried again later with what holds then. Never shows an address whole: it may be a secret.
+//! as Prometheus does, so nothing need be remembered but what it was told lately: an alert that has other labels now is
+//! ended. A webhook is told once when something fires and once when it is over; what it was told is in the store, so that
+//! a restart repeats nothing. Never holds up the daemon: a target that is away is tried again later with what holds then.
+//! Never shows an address whole: it may be a secret.
 
 mod alert;
 mod alertmanager;
@@ -120,11 +121,12 @@ pub fn spawn(
 }
 
 impl Teller {
-    /// The incidents that are to be told, worst first, open before over. Nobody is woken for what was imported.
+    /// The incidents, those below the severity that is told too, worst first, open before over. Nobody is woken for what
+    /// was imported.
     fn incidents(&self) -> Vec<Incident> {
         let all =
             self.hub.read(|model, diagnosis| view::incidents(model, diagnosis, &IncidentFilter::default()));
-        all.into_iter().filter(|incident| incident.severity >= self.severity && !incident.imported).collect()
+        all.into_iter().filter(|incident| !incident.imported).collect()
     }
 
     /// Waits for [`LOOK_INTERVAL`], or less if incidents change; says whether they did. `None`: stopped.

@@ -83,13 +83,13 @@ impl Poster {
             Ok(_) => {
                 self.metrics.sent(kind, n);
                 if self.failing.swap(false, Ordering::Relaxed) {
-                    tracing::info!("{} takes findings again", self.target);
+                    tracing::info!("{} takes incidents again", self.target);
                 }
             }
             Err(error) => {
                 self.metrics.failed(kind, n);
                 if !self.failing.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("{} does not take findings and is tried again: {error}", self.target);
+                    tracing::warn!("{} does not take incidents and is tried again: {error}", self.target);
                 }
             }
         }

@@ -1,12 +1,13 @@
 //! What a webhook is to be told now: decides what is news. Pure.
 //!
-//! An incident is one message, whatever follows from it. A silenced one is none.
+//! An incident is one message, whatever follows from it. A silenced one is none, also when it is over.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Pace;
-use crate::api::{FindingState, Incident};
+use crate::api::{FindingState, Incident, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::incidents::BACK_WITHIN;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// What was told and is not over.
 #[derive(Debug, Default)]
@@ -17,6 +18,15 @@ pub(super) struct Told {
     fresh: BTreeMap<String, Timestamp>,
     /// Since when what was told has not been seen.
     quiet: BTreeMap<String, Timestamp>,
+}
+
+/// What is to be done now.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// What is to be told, worst first.
+    pub(super) due: Vec<Due>,
+    /// Ids of incidents that were told and are over while they are silenced: they count as not told, and nobody is told.
+    pub(super) forgotten: Vec<String>,
 }
 
 /// One message to send.
@@ -47,14 +57,44 @@ impl Told {
         }
     }
 
-    /// What is to be told now, worst first.
-    pub(super) fn due(&mut self, incidents: &[Incident], pace: &Pace, now: Timestamp) -> Vec<Due> {
+    /// What is to be told now of these incidents, if it is of severity `least` or worse. What was told and is milder now
+    /// is not over.
+    pub(super) fn round(
+        &mut self,
+        incidents: &[Incident],
+        least: Severity,
+        pace: &Pace,
+        now: Timestamp,
+    ) -> Round {
         let open = || incidents.iter().filter(|incident| incident.state == FindingState::Firing);
         let open_ids: BTreeSet<&str> = open().map(|incident| incident.id.as_str()).collect();
-        self.fresh.retain(|id, _| open_ids.contains(id.as_str()));
-        let mut due = Vec::new();
-        for incident in open() {
+        self.quiet.retain(|id, _| !open_ids.contains(id.as_str()));
+        let mut due = self.begun(open().filter(|incident| incident.severity >= least), pace, now);
+        let (silenced, over): (Vec<Incident>, Vec<Incident>) =
+            self.ended(&open_ids, incidents, pace, now).into_iter().partition(|told| {
+                let known = incidents.iter().find(|incident| incident.id == told.id);
+                known.and_then(|incident| incident.silenced_until).is_some_and(|until| until > now)
+            });
+        for incident in &silenced {
+            self.told.remove(&incident.id);
             self.quiet.remove(&incident.id);
+        }
+        due.extend(over.into_iter().map(|incident| Due { incident, news: News::Over }));
+        Round { due, forgotten: silenced.into_iter().map(|incident| incident.id).collect() }
+    }
+
+    /// What of the open incidents is news.
+    fn begun<'i>(
+        &mut self,
+        open: impl Iterator<Item = &'i Incident>,
+        pace: &Pace,
+        now: Timestamp,
+    ) -> Vec<Due> {
+        let open: Vec<&Incident> = open.collect();
+        let ids: BTreeSet<&str> = open.iter().map(|incident| incident.id.as_str()).collect();
+        self.fresh.retain(|id, _| ids.contains(id.as_str()));
+        let mut due = Vec::new();
+        for incident in open {
             let news = match self.told.get(&incident.id) {
                 _ if incident.silenced_until.is_some() => continue,
                 Some(told) if told.severity < incident.severity => News::Worse,
@@ -66,19 +106,30 @@ impl Told {
                 due.push(Due { incident: incident.clone(), news });
             }
         }
-        for (id, incident) in &self.told {
-            if open_ids.contains(id.as_str()) {
-                continue;
-            }
+        due
+    }
+
+    /// What was told and has been over for long enough, as it was told.
+    fn ended(
+        &mut self,
+        open: &BTreeSet<&str>,
+        incidents: &[Incident],
+        pace: &Pace,
+        now: Timestamp,
+    ) -> Vec<Incident> {
+        let mut ended = Vec::new();
+        for (id, incident) in self.told.iter().filter(|(id, _)| !open.contains(id.as_str())) {
             let since = *self.quiet.entry(id.clone()).or_insert(now);
             // What came back before is over only when it would come back as another one.
             let came_back = incidents.iter().any(|one| one.id == *id && one.times_back > 0);
             let wait = if came_back { pace.resolve_after.max(BACK_WITHIN) } else { pace.resolve_after };
             if now.since(since) >= wait {
-                due.push(Due { incident: incident.clone(), news: News::Over });
+                let known = incidents.iter().find(|one| one.id == *id);
+                let resolved_at = known.and_then(|one| one.resolved_at);
+                ended.push(Incident { resolved_at, ..incident.clone() });
             }
         }
-        due
+        ended
     }
 
     /// Notes that it was told.
@@ -107,7 +158,7 @@ impl Told {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::api::{Finding, FindingKind, Severity};
+    use crate::api::{Finding, FindingKind};
     use crate::health::tests::incident;
 
     /// A shortfall of a host in a communicator named as its id.
@@ -148,7 +199,8 @@ pub(crate) mod tests {
 
     /// Tells everything that is due at a second; returns the news.
     fn at(told: &mut Told, second: u64, incidents: &[Incident]) -> Vec<News> {
-        let due = told.due(incidents, &Pace::default(), Timestamp(second * 1_000_000_000));
+        let now = Timestamp(second * 1_000_000_000);
+        let Round { due, .. } = told.round(incidents, Severity::Warning, &Pace::default(), now);
         due.iter().for_each(|due| told.note(due));
         due.iter().map(|due| due.news).collect()
     }
@@ -220,5 +272,44 @@ pub(crate) mod tests {
         assert_eq!(at(&mut told, 60, &loud), []);
         assert_eq!(at(&mut told, 65, &loud), [News::Open]);
         assert_eq!(at(&mut told, 99, &silent), [], "it is not over");
+    }
+
+    #[test]
+    fn the_end_of_a_silenced_one_is_told_to_nobody_unless_the_silence_is_over_before() {
+        let loud = [open("node-b")];
+        let silenced_until = Some(Timestamp(100_000_000_000));
+        let silent = [Incident { silenced_until, ..loud[0].clone() }];
+        let over = [Incident { state: FindingState::Resolved, ..silent[0].clone() }];
+        for (ends_s, expected) in [(30, None), (95, Some(News::Over))] {
+            let mut told = Told::default();
+            assert_eq!(at(&mut told, 0, &loud), []);
+            assert_eq!(at(&mut told, 5, &loud), [News::Open]);
+            assert_eq!(at(&mut told, 10, &silent), []);
+            assert_eq!(at(&mut told, ends_s, &over), []);
+            assert_eq!(at(&mut told, ends_s + 20, &over), Vec::from_iter(expected));
+            assert_eq!(at(&mut told, 999, &over), [], "nor later");
+        }
+        let mut told = Told::default();
+        told.restore([("a".to_owned(), loud[0].clone())]);
+        assert_eq!(at(&mut told, 10, &over), []);
+        let now = Timestamp(30_000_000_000);
+        let round = told.round(&over, Severity::Warning, &Pace::default(), now);
+        assert_eq!(round.forgotten, ["a"], "the store forgets it too");
+    }
+
+    #[test]
+    fn what_is_open_and_milder_than_what_is_told_is_not_over() {
+        let mut told = Told::default();
+        let critical = [open("node-b")];
+        let mild = [Incident { severity: Severity::Info, ..critical[0].clone() }];
+        assert_eq!(at(&mut told, 0, &critical), []);
+        assert_eq!(at(&mut told, 5, &critical), [News::Open]);
+        for second in 6..99 {
+            assert_eq!(at(&mut told, second, &mild), [], "{second}");
+        }
+        assert_eq!(at(&mut told, 99, &critical), [], "it has been told");
+        assert_eq!(at(&mut told, 100, &[]), []);
+        assert_eq!(at(&mut told, 120, &[]), [News::Over]);
+        assert_eq!(at(&mut Told::default(), 999, &mild), []);
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Teller;
 use super::message::{message, more};
-use super::told::{Due, Told};
+use super::told::{Due, Round, Told};
 use crate::clock;
 use crate::ingest::StoreState;
 use crate::store::{Store, StoreError};
@@ -57,7 +57,9 @@ pub(super) async fn run(mut teller: Teller) {
 
 /// Tells what is due. Returns whether the target took it; `None`: stopped.
 async fn tell(teller: &Teller, memory: &mut Memory) -> Option<bool> {
-    let due = memory.told.due(&teller.incidents(), &teller.pace, clock::now());
+    let Round { due, forgotten } =
+        memory.told.round(&teller.incidents(), teller.severity, &teller.pace, clock::now());
+    memory.unsaved.extend(forgotten);
     let (single, rest) = due.split_at(due.len().min(MESSAGES_MAX));
     for due in single {
         let message = message(due, &teller.links, clock::now());

@@ -100,13 +100,18 @@ fn incidents(incidents: &[Incident], look: Look, now: Timestamp) -> Option<Table
             (true, Cell::new(&incident.id)),
             (true, severity(incident.severity)),
             (false, Cell::new(&incident.job)),
-            (true, Cell::new(duration(now.since(incident.began_at)))),
+            (true, Cell::new(lasting(incident.imported, incident.began_at, now))),
             (false, Cell::new(incident.n_victims)),
             (false, Cell::new(who.into_iter().flatten().collect::<Vec<_>>().join(", "))),
             (true, Cell::new(&incident.sentence)),
         ])
     });
     filled(look.table(header), rows)
+}
+
+/// "14 min"; of what files tell, that it is the past.
+fn lasting(imported: bool, began_at: Timestamp, now: Timestamp) -> String {
+    if imported { "imported".to_owned() } else { duration(now.since(began_at)) }
 }
 
 /// One row for what several communicators of a job have in common.
@@ -127,7 +132,7 @@ fn findings(findings: &[Finding], look: Look, now: Timestamp) -> Option<Table> {
             (false, Cell::new(&finding.job)),
             (true, Cell::new(&finding.host)),
             (false, Cell::new(times)),
-            (true, Cell::new(duration(now.since(finding.first_seen)))),
+            (true, Cell::new(lasting(finding.imported, finding.began_at.unwrap_or(finding.first_seen), now))),
             (true, Cell::new(&finding.message)),
         ])
     });
@@ -294,7 +299,7 @@ const WIDE: u16 = 110;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::JobState;
+    use crate::api::{Culprit, JobState};
     use crate::health::tests::{NOW, host, incident, job};
     use crate::notify::told::tests::finding;
 
@@ -353,6 +358,24 @@ mod tests {
         assert!(row("train").contains(" hung "), "{text}");
         assert!(row("node-2").contains(" hung "), "{text}");
         assert!(text.contains("Hosts in trouble") && !text.contains("running"), "{text}");
+    }
+
+    #[test]
+    fn of_a_host_are_also_the_findings_that_accuse_it() {
+        let mut status = status();
+        let of = |id: &str, accused: &str| Finding {
+            accused: vec![Culprit { host: accused.into(), ..Culprit::default() }],
+            ..finding(id, "node-1", 1_769_859_960)
+        };
+        status.findings = vec![
+            finding("a", "node-1", 1_769_859_960),
+            of("b", "node-2"),
+            of("c", "node-1"),
+            finding("d", "node-2", 1_769_859_960),
+        ];
+        status.keep_host("node-2");
+        let ids: Vec<&str> = status.findings.iter().map(|finding| finding.id.as_str()).collect();
+        assert_eq!(ids, ["a", "b", "d"], "a is the cause of the incident on node-2");
     }
 
     #[test]

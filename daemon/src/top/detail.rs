@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Wrap};
 
-use super::parts::{Lines, Palette, findings, title};
+use super::parts::{Lines, Palette, findings, missing, title};
 use super::state::{Open, State};
 use crate::api::{Condition, HostDetail, HostSummary, Nic};
 use crate::clock::Timestamp;
@@ -35,11 +35,11 @@ fn host<'a>(state: &'a State, name: &str, now: Timestamp, palette: Palette) -> L
         return vec![Line::from("The daemon has not heard of it.")];
     };
     let mut lines = vec![host_line(summary, now)];
-    let mine = snapshot.findings.iter().filter(|finding| finding.host == name);
+    let mine = snapshot.findings.iter().filter(|finding| health::concerns(finding, name));
     findings(&mut lines, mine, now, palette);
     match snapshot.open_host.as_ref().filter(|open| open.summary.host == name) {
         Some(open) => hardware(&mut lines, open, palette),
-        None => lines.push(Line::from("…")),
+        None => lines.push(missing(state, palette)),
     }
     lines
 }

@@ -6,11 +6,12 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 
+use super::headline::headline;
 use super::map::{self, Grid};
 use super::parts::{Palette, finding_line, line_style, pane, window};
 use super::state::{Open, Pane, State};
 use super::{detail, groups};
-use crate::api::{Condition, HealthLevel as Level};
+use crate::api::Condition;
 use crate::clock::Timestamp;
 use crate::health;
 use crate::words::{duration, plural, rate};
@@ -18,10 +19,11 @@ use crate::words::{duration, plural, rate};
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, colour: bool) {
     let palette = Palette { colour };
+    let (sentence, n_lines) = headline(state, now, palette, frame.area());
     let [head, body, foot] =
-        Layout::vertical([Constraint::Length(HEAD_LINES), Constraint::Min(1), Constraint::Length(1)])
+        Layout::vertical([Constraint::Length(n_lines), Constraint::Min(1), Constraint::Length(1)])
             .areas(frame.area());
-    headline(frame, state, now, palette, head);
+    frame.render_widget(Paragraph::new(sentence).wrap(Wrap { trim: true }), head);
     match &state.open {
         Some(Open::Host(_) | Open::Job(_) | Open::Group(_)) => detail::draw(frame, state, now, palette, body),
         None => overview(frame, state, now, palette, body),
@@ -30,21 +32,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, col
     if state.help {
         help(frame, body);
     }
-}
-
-fn headline(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
-    let health = &state.snapshot.health;
-    let style = match health.level {
-        Level::Empty | Level::Idle | Level::Unknown => palette.dim(),
-        Level::Ok => palette.ok(),
-        Level::Warning => palette.warning(),
-        Level::Critical => palette.critical(),
-    };
-    let line = Line::from(vec![
-        Span::styled(format!("{}.", health.sentence), style.add_modifier(Modifier::BOLD)),
-        Span::raw(health::since(health, now)),
-    ]);
-    frame.render_widget(Paragraph::new(line).wrap(Wrap { trim: true }), area);
 }
 
 fn overview(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, palette: Palette, area: Rect) {
@@ -203,12 +190,10 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(text).block(Block::bordered().title("Keys")), place);
 }
 
-/// Lines of the sentence.
-const HEAD_LINES: u16 = 2;
 /// Lines of the throughput with its title.
 const SPEED_LINES: u16 = 3;
 /// Below, only the pane that is moved in is shown.
-const SMALL_LINES: u16 = 16;
+pub(super) const SMALL_LINES: u16 = 16;
 const LEGEND: &str = "X hung or failed  ! degraded  ? unknown  · idle  ▁▄█ bytes completed";
 const HELP: &str = "q, ctrl-c   quit
 tab         next pane

@@ -8,7 +8,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
 
-use super::parts::{Lines, Palette, findings, line_style, pane, title, window};
+use super::parts::{Lines, Palette, findings, line_style, missing, pane, title, window};
 use super::state::{Pane, State};
 use crate::api::{SummationGroupDetail, SummationGroupState, SummationService, SummationWait};
 use crate::clock::Timestamp;
@@ -79,7 +79,7 @@ pub(super) fn open<'a>(state: &'a State, id: &str, now: Timestamp, palette: Pale
     findings(&mut lines, mine, now, palette);
     match snapshot.open_group.as_ref().filter(|open| open.group.id == id) {
         Some(open) => members(&mut lines, open, palette),
-        None => lines.push(Line::from("…")),
+        None => lines.push(missing(state, palette)),
     }
     lines
 }

@@ -5,6 +5,7 @@
 mod detail;
 mod draw;
 mod groups;
+mod headline;
 mod map;
 mod parts;
 mod state;
@@ -139,12 +140,14 @@ async fn ask(
 
 async fn fetch(client: &Client, open: Option<&Open>) -> Result<Snapshot, ClientError> {
     let asking = async {
-        // What is open may have been forgotten.
-        let (open_host, open_group) = match open {
-            Some(Open::Host(host)) => (client.host(host).await.ok(), None),
-            Some(Open::Group(id)) => (None, client.summation_group(id).await.ok()),
-            Some(Open::Job(_)) | None => (None, None),
+        let (mut open_host, mut open_group) = (None, None);
+        let had = match open {
+            Some(Open::Host(host)) => client.host(host).await.map(|host| open_host = Some(host)),
+            Some(Open::Group(id)) => client.summation_group(id).await.map(|group| open_group = Some(group)),
+            Some(Open::Job(_)) | None => Ok(()),
         };
+        // It may have been forgotten; all else is shown nevertheless.
+        let open_error = had.err().and_then(|error| Some((open?.clone(), error.to_string())));
         Ok(Snapshot {
             jobs: client.jobs().await?,
             hosts: client.hosts().await?,
@@ -154,6 +157,7 @@ async fn fetch(client: &Client, open: Option<&Open>) -> Result<Snapshot, ClientE
             at: clock::now(),
             open_host,
             open_group,
+            open_error,
         })
     };
     match tokio::time::timeout(PATIENCE, asking).await {

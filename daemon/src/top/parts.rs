@@ -116,6 +116,16 @@ pub(super) fn findings<'a>(
     }
 }
 
+/// In place of what is open: why it could not be had, or that it is still to come.
+pub(super) fn missing(state: &State, palette: Palette) -> Line<'static> {
+    match &state.snapshot.open_error {
+        Some((open, why)) if state.open.as_ref() == Some(open) => {
+            Line::from(Span::styled(why.clone(), palette.critical()))
+        }
+        _ => Line::from("…"),
+    }
+}
+
 pub(super) fn title(text: String) -> Line<'static> {
     Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)))
 }

@@ -27,6 +27,8 @@ pub(super) struct Snapshot {
     pub(super) open_host: Option<HostDetail>,
     /// The summation group that is open, likewise.
     pub(super) open_group: Option<SummationGroupDetail>,
+    /// What was open and could not be had, and why.
+    pub(super) open_error: Option<(Open, String)>,
 }
 
 /// The parts of the overview that can be moved in.

@@ -25,7 +25,17 @@ fn state(jobs: Vec<Job>, hosts: Vec<HostSummary>) -> State {
     let groups = Vec::new();
     State::new(
         "http://d".into(),
-        Snapshot { at: NOW, jobs, hosts, groups, health, findings, open_host: None, open_group: None },
+        Snapshot {
+            at: NOW,
+            jobs,
+            hosts,
+            groups,
+            health,
+            findings,
+            open_host: None,
+            open_group: None,
+            open_error: None,
+        },
     )
 }
 
@@ -92,7 +102,13 @@ fn the_first_line_says_who_is_degraded_and_since_when() {
             assert!(text.contains(part), "{part} in {text}");
         }
     }
+    for (width, height) in [(40, 24), (80, 24), (200, 50)] {
+        let text = screen(&mut cluster(300, &[17]), width, height);
+        assert!(text.contains("11:46:00Z."), "to its end: {text}");
+        assert!(text.contains("What to do: Look at its NICs."), "{text}");
+    }
     let small = screen(&mut cluster(300, &[17]), 40, 12);
+    assert!(small.contains("11:46:00Z.") && !small.contains("What to do"), "{small}");
     assert!(
         small.contains("node-17 found 2 channels") && small.contains('!') && !small.contains("Jobs"),
         "{small}"
@@ -143,6 +159,32 @@ fn enter_opens_a_host_with_its_findings_and_what_to_do() {
     assert_eq!(state.open, Some(Open::Job("train".into())));
     let text = screen(&mut state, 120, 40);
     assert!(text.contains("Job train") && text.contains("300 hosts") && text.contains("node-17"), "{text}");
+}
+
+#[test]
+fn what_is_open_and_cannot_be_had_says_why() {
+    let why = "http://d/api/v1/nodes/node-17: it is too busy";
+    let mut state = cluster(300, &[17]);
+    press(&mut state, &[letters("s"), vec![KeyCode::Enter]].concat());
+    assert!(screen(&mut state, 120, 40).contains('…'), "it is still to come");
+    let mut snapshot = state.snapshot.clone();
+    snapshot.open_error = Some((Open::Host("node-17".into()), why.into()));
+    state.take(Ok(snapshot));
+    let text = screen(&mut state, 120, 40);
+    assert!(text.contains(why) && !text.contains('…'), "{text}");
+    state.open = Some(Open::Host("node-3".into()));
+    assert!(!screen(&mut state, 120, 40).contains(why), "of another host");
+}
+
+#[test]
+fn a_host_shows_the_findings_that_accuse_it() {
+    let mut state = cluster(12, &[3]);
+    let accused = crate::api::Culprit { host: "node-5".into(), ..Default::default() };
+    state.snapshot.findings[0].accused = vec![accused];
+    state.open = Some(Open::Host("node-5".into()));
+    assert!(screen(&mut state, 120, 40).contains("1 firing finding"));
+    state.open = Some(Open::Host("node-6".into()));
+    assert!(screen(&mut state, 120, 40).contains("0 firing findings"));
 }
 
 /// A cluster of the groups and the open one of the recorded answers.
@@ -268,6 +310,27 @@ fn a_daemon_that_is_away_is_said_with_since_when_and_what_was_known_stays() {
     state.take(Ok(snapshot));
     assert!(!screen(&mut state, 160, 24).contains("No answer"));
     assert_eq!(state.throughput.len(), 2);
+}
+
+#[test]
+fn while_the_daemon_is_away_the_sentence_says_of_when_it_is_and_is_not_green() {
+    let mut state = cluster(6, &[]);
+    let first_line = |state: &mut State| {
+        let mut terminal = Terminal::new(TestBackend::new(120, 24)).unwrap();
+        terminal.draw(|frame| draw::draw(frame, state, NOW, true)).unwrap();
+        terminal.backend().buffer().content()[..120].to_vec()
+    };
+    let is_green = |cell: &ratatui::buffer::Cell| cell.fg == ratatui::style::Color::Green;
+    assert!(first_line(&mut state).iter().any(is_green));
+    state.take(Err("Connection refused".into()));
+    let line = first_line(&mut state);
+    let text: String = line.iter().map(ratatui::buffer::Cell::symbol).collect();
+    assert!(text.starts_with("As of 12:00:00Z: All 6 hosts healthy."), "{text}");
+    assert!(!line.iter().any(is_green), "{text}");
+    let mut critical = cluster(6, &[3]);
+    critical.take(Err("Connection refused".into()));
+    let red = first_line(&mut critical).iter().any(|cell| cell.fg == ratatui::style::Color::Red);
+    assert!(red, "what was bad stays so until better is known");
 }
 
 #[test]

@@ -101,7 +101,8 @@ fn all_mistakes_are_named_at_once() {
 
 #[test]
 fn every_help_has_an_example() {
-    for command in ["serve", "agent", "run", "import", "doctor", "status", "top", "level", "demo"] {
+    let commands = ["serve", "agent", "run", "import", "doctor", "status", "top", "level", "demo"];
+    for command in commands.into_iter().chain(["alert", "incident", "incidents"]) {
         let (code, stdout, stderr) = end(&mut ringscope(&[command, "--help"]));
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command}");
         let (_, examples) = stdout.split_once("Example").unwrap_or_else(|| panic!("{command}: {stdout}"));

@@ -1,6 +1,12 @@
 //! `ringscope status`, for people and for scripts.
 
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::batches::{Job, SMALL, START_NS};
 use crate::common::daemon::Daemon;
@@ -16,6 +22,29 @@ fn status(url: &str) -> Command {
 fn without_a_daemon_it_is_1() {
     let url = format!("http://127.0.0.1:{}", free_port());
     check(&["status", "--daemon", &url], 1, &[&url, "Connection refused", "`ringscope serve`", "--daemon"]);
+}
+
+#[test]
+fn a_signal_ends_it_while_it_waits_for_an_answer() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut asking = status(&format!("http://{}", silent.local_addr().unwrap())).spawn().unwrap();
+    let (_connection, _) = silent.accept().unwrap();
+    kill_process(Pid::from_child(&asking), Signal::TERM).unwrap();
+    assert_eq!(asking.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+}
+
+#[test]
+fn what_answers_without_end_is_no_daemon() {
+    let endless = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", endless.local_addr().unwrap());
+    let flood = thread::spawn(move || {
+        let (mut connection, _) = endless.accept().unwrap();
+        connection.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").unwrap();
+        // Ends when the command has had enough.
+        while connection.write_all(&[b' '; 1 << 16]).is_ok() {}
+    });
+    check(&["status", "--daemon", &url], 1, &["more than 256 MiB", "is this a ringscope daemon?"]);
+    flood.join().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -147,13 +147,20 @@ async fn people_acknowledge_silence_and_write_and_everybody_hears_of_it() {
         health["sentence"].as_str().unwrap().contains("(ann looks after it) (silenced until"),
         "{health}"
     );
-    let is_silent = async || {
+    // The incident and its findings are 0 while it is silenced, so that no alert on one of these begins.
+    let of_incident = format!("incident=\"{id}\"");
+    let all_are = async |ending: &str| {
         let text = daemon.get("/metrics").await.text().await.unwrap();
-        text.lines().any(|line| line.starts_with("ringscope_incident{") && line.ends_with(" 0"))
+        for name in ["ringscope_incident{", "ringscope_finding{"] {
+            let mut lines =
+                text.lines().filter(|line| line.starts_with(name) && line.contains(&of_incident)).peekable();
+            assert!(lines.peek().is_some(), "{name}");
+            assert!(lines.all(|line| line.ends_with(ending)), "{ending} in {text}");
+        }
     };
-    assert!(is_silent().await);
+    all_are(" 0").await;
     post(&daemon, &format!("{id}/unsilence"), json!({ "by": "ann" })).await;
-    assert!(!is_silent().await);
+    all_are(" 1").await;
 
     let long = "x".repeat(2001);
     let soon = clock::now().to_string();

@@ -32,7 +32,7 @@ export const channels: Group<Alert> = {
     alert({
       name: "InitBelowHalfFinalUnexplained",
       section: "init_below_half_final",
-      expr: `(${literal})\nand on (instance, job, comm, host) ringscope_finding{finding="init_below_half_final",cause="unexplained"}`,
+      expr: `(${literal})\nand on (instance, job, comm, host) ringscope_finding{finding="init_below_half_final",cause="unexplained"} == 1`,
       severity: "warning",
       summary: "{{ $labels.host }} runs on more than twice the channels that it found, and no known rule says why",
       description: `{{ $labels.host }} found ${FOUND} and runs on ${FINAL} in ${HERE}; neither the library's rules nor a known setting explains it.`,

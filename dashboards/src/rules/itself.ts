@@ -8,6 +8,8 @@ import type { Alert, Group } from "./rule.js";
 const up = `up{job="${SCRAPE_JOB}"}`;
 const lost = "ringscope_dropped_events_total";
 const lostBefore = `max_over_time(${lost}[${thresholds.lossRemembered}] offset ${thresholds.lossShown})`;
+/** What ringscope has named is told as its incident; or by nobody, where somebody has silenced that. */
+const UNLESS_LOST = 'unless on (instance, host) ringscope_incident{finding="host_lost"}';
 const STORE_ERRORS = number("ringscope_store_errors_total{%labels%}", ["instance"]);
 
 export const itself: Group<Alert> = {
@@ -27,7 +29,7 @@ export const itself: Group<Alert> = {
     alert({
       name: "AgentAway",
       section: "agent_away",
-      expr: 'sum by (instance, job, host) (ringscope_job_processes{state="stale"}) > 0',
+      expr: `sum by (instance, job, host) (ringscope_job_processes{state="stale"}) > 0\n${UNLESS_LOST}`,
       for: thresholds.agentAway,
       severity: "warning",
       summary: "Nothing is heard of {{ $labels.host }}, where job {{ $labels.job }} runs",
@@ -38,7 +40,7 @@ export const itself: Group<Alert> = {
     alert({
       name: "AgentSilent",
       section: "agent_away",
-      expr: `time() - ringscope_agent_heard_timestamp_seconds > ${thresholds.silentAgentSeconds}`,
+      expr: `time() - ringscope_agent_heard_timestamp_seconds > ${thresholds.silentAgentSeconds}\n${UNLESS_LOST}`,
       severity: "info",
       summary: "The agent of {{ $labels.host }} is silent",
       description:

@@ -62,8 +62,9 @@ export function findingAlert(kind: string, spec: Omit<AlertSpec, "section" | "ex
   return alert({ ...spec, section: kind, expr: finding(kind) });
 }
 
+/** A kind of finding. 0 is one whose incident somebody has silenced: it makes no alert. */
 export function finding(kind: string): string {
-  return `ringscope_finding{finding="${kind}"}`;
+  return `ringscope_finding{finding="${kind}"} == 1`;
 }
 
 /**

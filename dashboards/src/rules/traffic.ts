@@ -9,6 +9,9 @@ const sum = "sum by (instance, job, comm)";
 const BACKLOG = number("sum(ringscope_backlog_bytes{%labels%})", ["job", "comm"], "value | humanize1024");
 const PROCESSES = number('sum(ringscope_job_processes{%labels%,state="running"})', ["job"]);
 
+/** What ringscope has named is told as its incident; or by nobody, where somebody has silenced that. */
+const UNLESS_NAMED = 'unless on (instance, job) ringscope_incident{severity="critical"}';
+
 function grew(metric: string, window: string): string {
   return `${sum} (increase(${metric}[${window}])) > 0`;
 }
@@ -23,6 +26,7 @@ export const traffic: Group<Alert> = {
         grew("ringscope_issued_bytes_total", thresholds.rateWindow),
         `and ${sum} (ringscope_backlog_bytes) > 0`,
         `unless ${grew("ringscope_completed_calls_total", thresholds.rateWindow)}`,
+        UNLESS_NAMED,
       ].join("\n"),
       for: thresholds.backlogGrows,
       severity: "critical",
@@ -49,7 +53,7 @@ export const traffic: Group<Alert> = {
     alert({
       name: "NoDataFromRunningJob",
       section: "no_data_from_running_job",
-      expr: `time() - ringscope_job_heard_timestamp_seconds > ${thresholds.silentJobSeconds}\nand on (instance, job) ringscope_job_info{state="running"}`,
+      expr: `time() - ringscope_job_heard_timestamp_seconds > ${thresholds.silentJobSeconds}\nand on (instance, job) ringscope_job_info{state="running"}\n${UNLESS_NAMED}`,
       severity: "warning",
       summary: "Job {{ $labels.job }} runs and calls no collective",
       description: `The ${PROCESSES} processes of job {{ $labels.job }} live, and their counters have not moved for {{ $value | humanizeDuration }}: the job stands, or its calls go past the collector.`,

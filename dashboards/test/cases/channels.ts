@@ -1,7 +1,7 @@
 /** Channels and rings. */
 
 import type { Case, Firing } from "../promtool.js";
-import { channels, comm, finding, here, instance, job } from "./series.js";
+import { channels, comm, finding, here, instance, job, SILENCED } from "./series.js";
 
 const ALL = [
   "InitBelowHalfFinal",
@@ -107,6 +107,25 @@ export const channelCases: Case[] = [
         at: ["1m"],
       },
     ],
+  },
+  {
+    name: "a degraded host whose incident somebody silenced",
+    series: {
+      ...channels({ "host-1": 2, "host-2": 1, "host-3": 2 }, 2),
+      ...finding("channel_shortfall", "nic_down", "critical", here, SILENCED),
+      ...finding("capped_by_peer", "peer_limits", "info", { ...here, host: "host-1" }, SILENCED),
+    },
+    silent: ALL,
+    until: "5m",
+  },
+  {
+    name: "a floor that nothing explains, whose incident somebody silenced",
+    series: {
+      ...channels({ "host-2": 2 }, 8),
+      ...finding("init_below_half_final", "unexplained", "warning", here, SILENCED),
+    },
+    silent: ["InitBelowHalfFinalUnexplained"],
+    until: "2m",
   },
   {
     name: "a restart of the daemon resolves nothing",

@@ -1,7 +1,7 @@
 /** Incidents, and how everything stands. */
 
 import type { Case } from "../promtool.js";
-import { comm, host, instance, job, series, STEADY } from "./series.js";
+import { comm, host, instance, job, series, SILENCED, STEADY } from "./series.js";
 
 const ALL = ["Incident", "Unknown"];
 
@@ -51,7 +51,7 @@ export const incidentCases: Case[] = [
       },
     ],
   },
-  { name: "an incident that somebody silenced", series: incident(hang, `0${STEADY}`), silent: ALL, until: "5m" },
+  { name: "an incident that somebody silenced", series: incident(hang, SILENCED), silent: ALL, until: "5m" },
   {
     name: "an incident that is over",
     series: incident(hang, "1x6 stale"),

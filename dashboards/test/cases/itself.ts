@@ -1,7 +1,7 @@
 /** Hosts' hardware, and ringscope itself. */
 
 import type { Case, Series } from "../promtool.js";
-import { finding, here, instance, job, series, STEADY } from "./series.js";
+import { finding, here, instance, job, series, SILENCED, STEADY } from "./series.js";
 
 const ALL = [
   "DaemonAway",
@@ -32,6 +32,12 @@ function hardware(kind: string, cause: string, severity: string): Series {
 }
 
 export const hardwareCases: Case[] = [
+  {
+    name: "a NIC is down, and somebody silenced the incident",
+    series: { ...UP, ...finding("nic_degraded", "nic_down", "critical", { instance, host }, SILENCED) },
+    silent: ALL,
+    until: "5m",
+  },
   {
     name: "a NIC is down",
     series: hardware("nic_degraded", "nic_down", "critical"),
@@ -142,6 +148,18 @@ export const itselfCases: Case[] = [
     ],
     silent: ["AgentAway"],
     at: ["60s", "90s", "100s"],
+  },
+  {
+    name: "a host is lost, and somebody silenced the incident",
+    series: {
+      ...UP,
+      ...processes("running", "4x12 stale"),
+      ...processes("stale", "_x12 4x120"),
+      ...series("ringscope_agent_heard_timestamp_seconds", { instance, host }, "60x132"),
+      ...series("ringscope_incident", { instance, host, incident: "c3", finding: "host_lost", severity: "critical" }, "_x14 0x118"),
+    },
+    silent: ALL,
+    until: "10m",
   },
   {
     name: "a host is not heard of for half a minute",

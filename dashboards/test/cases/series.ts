@@ -12,6 +12,9 @@ export const here = { instance, job, comm, host };
 /** Ten minutes of it. */
 export const STEADY = "x120";
 
+/** A finding or an incident that goes on and that somebody has silenced. */
+export const SILENCED = `0${STEADY}`;
+
 export function series(name: string, labels: Record<string, string>, values: string): Series {
   const text = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   return { [`${name}{${text.join(",")}}`]: values };

@@ -1,7 +1,7 @@
 /** The summation service. */
 
 import type { Case, Firing } from "../promtool.js";
-import { finding, instance, job, series, STEADY } from "./series.js";
+import { finding, instance, job, series, SILENCED, STEADY } from "./series.js";
 
 const group = "5d1c09ab77e2";
 const host = "sum-0";
@@ -62,6 +62,12 @@ export const summationCases: Case[] = [
     summary: "Job train has lost a summation member on sum-0",
     description: `A member of ${HERE} on sum-0 was lost (server_lost). This is a warning where the session goes on without it.`,
   }),
+  {
+    name: "rounds that wait, whose incident somebody silenced",
+    series: { ...known, ...finding("sum_round_stuck", "not_submitted", "critical", here, SILENCED) },
+    silent: ALL,
+    until: "5m",
+  },
   {
     name: "a daemon that restarts does not resolve a lost server, and one that is back does",
     series: finding("sum_server_lost", "server_lost", "critical", here, "1x12 stale _x2 1x12 stale"),

@@ -15,6 +15,11 @@ function traffic(issued: string, completed: string, backlog?: string): Series {
   };
 }
 
+/** The incident of the job, critical, that ringscope has named. */
+function incident(samples: string): Series {
+  return series("ringscope_incident", { instance, job, incident: "a1", finding: "rank_missing", severity: "critical" }, samples);
+}
+
 /** A job, when its counters came last, and how many processes it has. */
 function heard(state: string, at?: string): Series {
   return {
@@ -72,9 +77,15 @@ export const trafficCases: Case[] = [
     name: "hangs, and ringscope has named who it is",
     series: {
       ...traffic("0+4096x12 1000000x228", "0+1x12 12x228", "0x12 950848x228"),
-      ...series("ringscope_incident", { instance, job, incident: "a1", finding: "rank_missing", severity: "critical" }, "_x14 1x226"),
+      ...incident("_x14 1x226"),
     },
     silent: ["CompletionStands"],
+    until: "15m",
+  },
+  {
+    name: "issues and completes no more, and somebody silenced the incident",
+    series: { ...traffic("0+4096x240", "0+1x12 12x228", "4096x12 4096+4096x228"), ...incident("_x14 1x2 0x224") },
+    silent: ALL,
     until: "15m",
   },
   {
@@ -124,6 +135,12 @@ export const trafficCases: Case[] = [
     ],
     silent: ["NoDataFromRunningJob"],
     until: "16m",
+  },
+  {
+    name: "a job that calls nothing, and somebody silenced the incident",
+    series: { ...heard("running", "60x400"), ...incident("0x400") },
+    silent: ALL,
+    until: "30m",
   },
   { name: "a job that calls", series: heard("running", "0+5x400"), silent: ALL, until: "30m" },
   { name: "a job that ended", series: heard("ended"), silent: ALL, until: "30m" },

@@ -52,6 +52,9 @@ impl Incidents {
             if incident.state == FindingState::Resolved {
                 return Err(SpeakError::Over);
             }
+            if until.is_none() && incident.silenced_until.is_none() {
+                return Ok(());
+            }
             incident.silenced_until = until;
             note(
                 incident,

@@ -1,0 +1,94 @@
+//! The one sentence in the first lines, and what to do about it. Pure.
+
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::draw::SMALL_LINES;
+use super::parts::{Lines, Palette};
+use super::state::State;
+use crate::api::HealthLevel as Level;
+use crate::clock::Timestamp;
+use crate::health;
+
+/// The sentence, with the advice where that leaves room for all panes; and how many lines of the screen they take.
+pub(super) fn headline(
+    state: &State,
+    now: Timestamp,
+    palette: Palette,
+    screen: Rect,
+) -> (Lines<'static>, u16) {
+    let health = &state.snapshot.health;
+    let is_old = state.away.is_some();
+    let as_of =
+        if is_old { format!("As of {}: ", health::moment(state.snapshot.at, now)) } else { String::new() };
+    let style = match health.level {
+        Level::Warning => palette.warning(),
+        Level::Critical => palette.critical(),
+        // What was well then need not be so now.
+        Level::Ok if !is_old => palette.ok(),
+        Level::Empty | Level::Idle | Level::Unknown | Level::Ok => palette.dim(),
+    };
+    let bold = |text: String, style: Style| Span::styled(text, style.add_modifier(Modifier::BOLD));
+    let mut lines = vec![Line::from(vec![
+        Span::styled(as_of, palette.dim()),
+        bold(format!("{}.", health.sentence), style),
+        Span::raw(health::since(health, now)),
+    ])];
+    let mut n_lines = n_wrapped(&lines[0], screen.width).min((screen.height / 3).max(LINES_MIN));
+    if let Some(advice) = &health.advice {
+        let line = Line::from(vec![bold("What to do: ".to_owned(), Style::new()), Span::raw(advice.clone())]);
+        let with_advice = n_lines.saturating_add(n_wrapped(&line, screen.width));
+        // One line is the footer's.
+        if with_advice.saturating_add(SMALL_LINES + 1) <= screen.height {
+            lines.push(line);
+            n_lines = with_advice;
+        }
+    }
+    (lines, n_lines.max(LINES_MIN))
+}
+
+/// Lines that it takes, broken between words, and within words that are longer than a line.
+fn n_wrapped(line: &Line<'_>, width: u16) -> u16 {
+    let width = usize::from(width.max(1));
+    let (mut lines, mut used) = (1_usize, 0_usize);
+    for word in line.to_string().split_whitespace() {
+        let length = word.chars().count();
+        if used == 0 {
+            used = length;
+        } else if used + 1 + length <= width {
+            used += 1 + length;
+        } else {
+            lines += 1;
+            used = length;
+        }
+        while used > width {
+            lines += 1;
+            used -= width;
+        }
+    }
+    u16::try_from(lines).unwrap_or(u16::MAX)
+}
+
+/// Lines that are kept free, so that the panes do not jump with each sentence.
+const LINES_MIN: u16 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_within_those_that_are_too_long() {
+        for (text, width, expected) in [
+            ("", 10, 1),
+            ("one two", 7, 1),
+            ("one two", 6, 2),
+            ("one two six", 7, 2),
+            ("incommensurable", 10, 2),
+            ("an incommensurable", 10, 3),
+            ("a b", 0, 2),
+        ] {
+            assert_eq!(n_wrapped(&Line::from(text), width), expected, "{text:?} at {width}");
+        }
+    }
+}
