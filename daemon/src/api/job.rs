@@ -76,10 +76,11 @@ impl JobState {
 }
 
 /// What has become of a rank's process.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RankState {
     /// Runs.
+    #[default]
     Running,
     /// Runs as far as is known, but nothing was heard of it for a while.
     Stale,

@@ -87,6 +87,18 @@ impl Ledger {
         judgements: Vec<Judgement>,
         now: Timestamp,
     ) -> Vec<Finding> {
+        self.settle_but(scope, job, judgements, &[], now)
+    }
+
+    /// The same, where those of `held` are not known to have ended, though they were not found again.
+    pub(super) fn settle_but(
+        &mut self,
+        scope: &Scope,
+        job: &str,
+        judgements: Vec<Judgement>,
+        held: &[String],
+        now: Timestamp,
+    ) -> Vec<Finding> {
         let mut before = self.firing.remove(scope).unwrap_or_default();
         self.n_firing = self.n_firing.saturating_sub(before.len());
         let mut news = Vec::new();
@@ -113,7 +125,10 @@ impl Ledger {
             }
             firing.insert(id, if is_news { now } else { told.unwrap_or(now) });
         }
-        news.extend(before.into_keys().filter_map(|id| self.resolve(id, now)));
+        let (held, over): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            before.into_iter().partition(|(id, _)| held.contains(id));
+        firing.extend(held);
+        news.extend(over.into_keys().filter_map(|id| self.resolve(id, now)));
         self.n_firing += firing.len();
         if !firing.is_empty() {
             self.firing.insert(scope.clone(), firing);

@@ -191,7 +191,7 @@ impl Diagnosis {
             let Scope::Job(job) = &scope else { continue };
             look.ended_well.iter().for_each(|id| self.ledger.end_well(id));
             if !look.judgements.is_empty() || self.ledger.fires(&scope) {
-                news.extend(self.ledger.settle(&scope, job, look.judgements, now));
+                news.extend(self.ledger.settle_but(&scope, job, look.judgements, &look.held, now));
                 news.extend(self.ledger.touch(&scope, now));
             }
         }

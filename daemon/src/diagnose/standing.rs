@@ -17,7 +17,7 @@ pub const EVIDENCE_HOLDS: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub struct Evidence<'a> {
     /// What has become of it.
-    pub life: Life,
+    pub life: RankState,
     /// Time since something was last heard of it.
     pub silent: Duration,
     /// Whether its calls are recorded.
@@ -38,30 +38,6 @@ pub struct Evidence<'a> {
     pub files_tell: bool,
 }
 
-/// What has become of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as api::RankState")]
-pub enum Life {
-    #[default]
-    Running,
-    Stale,
-    Exited,
-    Killed,
-    Imported,
-}
-
-impl From<RankState> for Life {
-    fn from(state: RankState) -> Self {
-        match state {
-            RankState::Running => Self::Running,
-            RankState::Stale => Self::Stale,
-            RankState::Exited => Self::Exited,
-            RankState::Killed => Self::Killed,
-            RankState::Imported => Self::Imported,
-        }
-    }
-}
-
 /// Whether the calls of a process are recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Watched {
@@ -77,6 +53,11 @@ pub enum Watched {
     },
     /// The collector switched itself off after a fault of its own.
     Fault {
+        /// Since when. Absent: not known.
+        since: Option<Timestamp>,
+    },
+    /// Somebody removed the file of its segment.
+    SegmentRemoved {
         /// Since when. Absent: not known.
         since: Option<Timestamp>,
     },
@@ -104,6 +85,8 @@ pub struct Calls {
     pub completed_ago: Option<Duration>,
     /// Age of the oldest call that is open, init included. Absent: none is.
     pub open_for: Option<Duration>,
+    /// Of several communicators: the same over those in which nothing has completed lately. Absent: there is none.
+    pub stands_for: Option<Duration>,
 }
 
 impl Calls {
@@ -119,6 +102,14 @@ impl Calls {
         self.completed = self.completed.saturating_add(other.completed);
         self.completed_ago = [self.completed_ago, other.completed_ago].into_iter().flatten().min();
         self.open_for = self.open_for.max(other.open_for);
+        // What completes in one communicator says nothing of a call in another.
+        let stands = other.open_for.filter(|open| *open > EVIDENCE_HOLDS && !other.is_recent());
+        self.stands_for = self.stands_for.max(stands);
+    }
+
+    /// Whether something completed lately.
+    fn is_recent(&self) -> bool {
+        self.completed_ago.is_some_and(|ago| ago <= EVIDENCE_HOLDS)
     }
 }
 
@@ -169,7 +160,7 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     if let Some((finding, condition)) = evidence.accused.and_then(|one| Some((one, condition_of(one)?))) {
         return standing(condition, finding.message.clone());
     }
-    if evidence.life == Life::Killed {
+    if evidence.life == RankState::Killed {
         return standing(Condition::Failed, "it was killed, or crashed".to_owned());
     }
     if let Some(words) = &evidence.failed {
@@ -178,14 +169,14 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     if let Some(words) = &evidence.lacks {
         return standing(Condition::Degraded, words.clone());
     }
-    if evidence.life == Life::Exited {
+    if evidence.life == RankState::Exited {
         return standing(Condition::Healthy, "it ended by itself".to_owned());
     }
     if let Some(finding) = evidence.waits_for {
         let reason = format!("it waits: {}", finding.message);
         return Standing { condition: Condition::Hung, reason, waits: true };
     }
-    if evidence.life == Life::Imported && evidence.files_tell {
+    if evidence.life == RankState::Imported && evidence.files_tell {
         return standing(Condition::Healthy, "read from files, which show nothing wrong".to_owned());
     }
     unwatched(evidence).unwrap_or_else(|| of_calls(&evidence.calls))
@@ -194,15 +185,19 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
 /// Why nobody can say how a process does, if so.
 fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
     let reason = match (evidence.life, &evidence.watched) {
-        (Life::Imported, _) if evidence.calls.open_for.is_some() => {
+        (RankState::Imported, _) if evidence.calls.open_for.is_some() => {
             "a call was open when its files ended, and nothing tells how it went on".to_owned()
         }
-        (Life::Imported, _) => "read from files, which do not tell enough to judge it".to_owned(),
+        (RankState::Imported, Watched::LogOnly) => {
+            "its log tells of its channels, and not whether its calls end: add Flight Recorder dumps or RAS answers"
+                .to_owned()
+        }
+        (RankState::Imported, _) => "read from files, which do not tell enough to judge it".to_owned(),
         (_, Watched::AgentStopped { since }) => format!(
             "not watched since {}: the agent on its host was stopped; starting it again would say more",
             clock(*since)
         ),
-        (Life::Stale, _) => format!(
+        (RankState::Stale, _) => format!(
             "nothing heard of it for {}; whether its host and the agent there run would say more",
             duration(evidence.silent)
         ),
@@ -215,6 +210,11 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
         }
         (_, Watched::Fault { since }) => format!(
             "not watched{}: its collector switched itself off after a fault; `ringscope doctor` on its host says which",
+            told_since(*since)
+        ),
+        (_, Watched::SegmentRemoved { since }) => format!(
+            "not watched{}: its segment was removed, by somebody or by logind when its user logged out; a restart of the \
+             process brings it back, `RemoveIPC=no` in logind.conf prevents it",
             told_since(*since)
         ),
         (_, Watched::OtherVersion(found)) => other_segment_version(*found),
@@ -238,14 +238,18 @@ fn of_calls(calls: &Calls) -> Standing {
     let unknown = |reason: String| standing(Condition::Unknown, reason);
     let healthy = |reason: String| standing(Condition::Healthy, reason);
     let completed = usize::try_from(calls.completed).unwrap_or(usize::MAX);
-    let is_recent = calls.completed_ago.is_some_and(|ago| ago <= EVIDENCE_HOLDS);
+    let stands = calls.stands_for.filter(|_| calls.is_recent());
     match (calls.open_for, calls.completed_ago) {
         (None, _) if calls.issued == 0 => healthy("nothing was asked of the library yet".to_owned()),
         _ if calls.issued > 0 && !calls.completion_known => unknown(
             "nothing tells when its calls complete; that needs the profiler interface of NCCL 2.23 or newer, or CUDA events"
                 .to_owned(),
         ),
-        (_, Some(ago)) if is_recent => healthy(format!("its last call completed {} ago", duration(ago))),
+        _ if let Some(open) = stands => unknown(format!(
+            "a call has been open for {}, and nothing completes in its communicator, while others go on",
+            duration(open)
+        )),
+        (_, Some(ago)) if calls.is_recent() => healthy(format!("its last call completed {} ago", duration(ago))),
         // Who is idle is well, and says for how long.
         (None, Some(ago)) if calls.completed >= calls.issued => {
             healthy(format!("it completed {}, and none was asked for since {}", plural(completed, "call"), duration(ago)))

@@ -16,20 +16,18 @@ use crate::clock::Timestamp;
 pub(super) struct Stamp {
     agent: u64,
     seq_number: u64,
-    sent_at: Timestamp,
+    /// By our clock.
+    at: Timestamp,
 }
 
 impl Stamp {
     /// What the store kept is older than anything that an agent says.
-    pub(super) const STORE: Self = Self { agent: 0, seq_number: 0, sent_at: Timestamp(0) };
+    pub(super) const STORE: Self = Self { agent: 0, seq_number: 0, at: Timestamp(0) };
 
-    /// Whether this word replaces `other`. Of one agent's the numbers decide, so that its clock may be set back.
+    /// Whether this word replaces `other`. Of one agent's the numbers decide, of two our clock, so that the clock of a host
+    /// may be set back.
     pub(super) fn replaces(self, other: Self) -> bool {
-        if self.agent == other.agent {
-            self.seq_number >= other.seq_number
-        } else {
-            self.sent_at >= other.sent_at
-        }
+        if self.agent == other.agent { self.seq_number >= other.seq_number } else { self.at >= other.at }
     }
 
     /// The agent that said it.
@@ -45,6 +43,25 @@ pub struct Reading {
     pub read_at: Timestamp,
     /// By our clock, as far as it can be told from the ways of its batches.
     pub at: Timestamp,
+}
+
+impl Reading {
+    /// A time of the host's clock by our clock.
+    #[must_use]
+    pub fn ours(self, at: Timestamp) -> Timestamp {
+        moved(at, self.read_at, self.at)
+    }
+
+    /// A time of our clock by the host's clock.
+    #[must_use]
+    pub fn theirs(self, at: Timestamp) -> Timestamp {
+        moved(at, self.at, self.read_at)
+    }
+}
+
+fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
+    let moved = i128::from(at.0) - i128::from(from.0) + i128::from(to.0);
+    Timestamp(u64::try_from(moved).unwrap_or_default())
 }
 
 /// Every agent heard lately.
@@ -68,8 +85,8 @@ struct Agent {
 }
 
 impl Agents {
-    /// Notes a batch. Returns its stamp, and the time by our clock that its numbers are of.
-    pub(super) fn hear(&mut self, batch: &Batch, now: Timestamp, losses: &mut Losses) -> (Stamp, Timestamp) {
+    /// Notes a batch. Returns its stamp, and when its numbers were read.
+    pub(super) fn hear(&mut self, batch: &Batch, now: Timestamp, losses: &mut Losses) -> (Stamp, Reading) {
         let sent_at = Timestamp(batch.sent_at_ns);
         let id = clip(&batch.agent_id);
         let agent = match self.ids.get(id) {
@@ -81,7 +98,8 @@ impl Agents {
             }
             None => {
                 losses.add("agent_limit");
-                return (Stamp { agent: u64::MAX, seq_number: batch.seq_number, sent_at }, now);
+                let stamp = Stamp { agent: u64::MAX, seq_number: batch.seq_number, at: now };
+                return (stamp, Reading { read_at: sent_at, at: now });
             }
         };
         let entry = self.agents.entry(agent).or_default();
@@ -93,11 +111,12 @@ impl Agents {
             entry.newest_seq = batch.seq_number;
             entry.ended = batch.ending.then_some(at);
         }
+        let reading = Reading { read_at: sent_at, at };
         // Of a reading in several batches nobody knows what it says of a process before all are there.
         if at >= entry.reading.at && !batch.more_follows {
-            entry.reading = Reading { read_at: sent_at, at };
+            entry.reading = reading;
         }
-        (Stamp { agent, seq_number: batch.seq_number, sent_at }, at)
+        (Stamp { agent, seq_number: batch.seq_number, at }, reading)
     }
 
     /// The number of an agent of which something was heard.
@@ -242,12 +261,32 @@ mod tests {
 
     #[test]
     fn the_newer_word_replaces() {
-        let of = |agent, seq_number, s| Stamp { agent, seq_number, sent_at: at(s) };
+        let of = |agent, seq_number, s| Stamp { agent, seq_number, at: at(s) };
         assert!(of(1, 2, 0).replaces(of(1, 1, 9)), "one agent: by number");
         assert!(!of(1, 1, 9).replaces(of(1, 2, 0)));
         assert!(of(2, 1, 9).replaces(of(1, 5, 8)), "two agents: by time");
         assert!(!of(1, 5, 8).replaces(of(2, 1, 9)));
         assert!(of(1, 1, 0).replaces(Stamp::STORE));
         assert!(!Stamp::STORE.replaces(of(1, 1, 0)));
+    }
+
+    #[test]
+    fn an_agent_that_starts_after_its_clock_was_set_back_is_believed() {
+        let mut agents = Agents::default();
+        let mut stamp = |agent: &str, clock_s, s| {
+            let (agent_id, sent_at_ns) = (agent.to_owned(), at(clock_s).0);
+            let batch =
+                Batch { agent_id, seq_number: 1, sent_at_ns, posted_at_ns: sent_at_ns, ..Batch::default() };
+            agents.hear(&batch, at(s), &mut Losses::default()).0
+        };
+        let before = stamp("a", 5_000, 1);
+        assert!(stamp("b", 2, 2).replaces(before));
+    }
+
+    #[test]
+    fn times_of_a_host_and_ours() {
+        let reading = Reading { read_at: at(500), at: at(100) };
+        assert_eq!((reading.ours(at(490)), reading.theirs(at(90))), (at(90), at(490)));
+        assert_eq!(reading.ours(Timestamp(0)), Timestamp(0), "before all clocks");
     }
 }

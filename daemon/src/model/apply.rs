@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use ringscope_wire::batch::{self, Batch};
 
-use super::agents::Stamp;
+use super::agents::{Reading, Stamp};
 use super::changes::Changes;
 use super::communicator::{Member, RankRef};
 use super::history::Completed;
 use super::limits::{ENDED_KEPT, MAX_LOOKS, MAX_NAME_BYTES, MAX_PROCESSES, MAX_TOLD_HISTORY};
-use super::process::{Process, ProcessId};
+use super::process::{Process, ProcessId, ProcessState};
 use super::summation;
 use super::word::{Merged, Word};
 use super::{CommunicatorId, Model};
@@ -20,7 +20,7 @@ use crate::clock::Timestamp;
 #[derive(Clone, Copy)]
 struct Told<'a> {
     stamp: Stamp,
-    at: Timestamp,
+    reading: Reading,
     now: Timestamp,
     agent_host: &'a str,
 }
@@ -28,8 +28,8 @@ struct Told<'a> {
 impl Model {
     /// Applies one decoded batch. Idempotent: repeats, and older batches, change nothing.
     pub fn apply(&mut self, batch: &Batch, now: Timestamp) -> Changes {
-        let (stamp, at) = self.agents.hear(batch, now, &mut self.losses);
-        let told = Told { stamp, at, now, agent_host: &batch.agent_host };
+        let (stamp, reading) = self.agents.hear(batch, now, &mut self.losses);
+        let told = Told { stamp, reading, now, agent_host: &batch.agent_host };
         let mut changes = Changes::default();
         for process in &batch.processes {
             self.apply_process(process, told, &mut changes);
@@ -55,7 +55,8 @@ impl Model {
 
     /// Rebuilds from what the store kept: the facts and the counters of each process, in any order.
     pub fn restore(&mut self, processes: Vec<batch::Process>, now: Timestamp) {
-        let told = Told { stamp: Stamp::STORE, at: now, now, agent_host: "" };
+        let reading = Reading { read_at: now, at: now };
+        let told = Told { stamp: Stamp::STORE, reading, now, agent_host: "" };
         let mut changes = Changes::default();
         for process in &processes {
             self.apply_process(process, told, &mut changes);
@@ -66,9 +67,14 @@ impl Model {
         let Some(id) = self.process_id(process, told) else { return };
         let was_unwatched =
             self.processes.get(&id).is_some_and(|known| self.unwatched_since(known).is_some());
+        let at = told.reading.at;
+        // Files were written on another machine than that which reads them, as a rule.
+        let is_file = process.state() == batch::ProcessState::Imported
+            || self.processes.get(&id).is_some_and(|known| known.state == ProcessState::Imported);
         let mut word = Word {
             stamp: told.stamp,
-            at: told.at,
+            at,
+            read_at: if is_file { at } else { told.reading.read_at },
             now: told.now,
             agent_host: told.agent_host,
             names: &mut self.names,
@@ -111,7 +117,7 @@ impl Model {
         }
         self.join(id, &merged, changes);
         self.remember(id, &process.completed_operations);
-        let of = summation::Told { process: id, stamp: told.stamp, at: told.at, now: told.now, heard_before };
+        let of = summation::Told { process: id, stamp: told.stamp, at, now: told.now, heard_before };
         let heard = self.groups.hear(&process.summations, of, &mut self.losses);
         if !heard.is_empty() {
             changes.counters.insert(process.key.clone());
@@ -156,8 +162,8 @@ impl Model {
         if let Some(id) = self.keys.get(process.key.as_str()) {
             return Some(*id);
         }
-        let ended_long_ago =
-            process.ended_at_ns.is_some_and(|ended| told.now.since(Timestamp(ended)) >= ENDED_KEPT);
+        let ended = process.ended_at_ns.map(|ended| told.reading.ours(Timestamp(ended)));
+        let ended_long_ago = ended.is_some_and(|ended| told.now.since(ended) >= ENDED_KEPT);
         let refused = if process.key.is_empty() || process.key.len() > MAX_NAME_BYTES {
             Some("bad_process_key")
         } else if ended_long_ago && told.stamp != Stamp::STORE {

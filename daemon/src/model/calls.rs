@@ -132,7 +132,7 @@ impl CommError {
 /// `ncclSuccess`.
 const SUCCESS: u32 = 0;
 /// `ncclInProgress`.
-const IN_PROGRESS: u32 = 7;
+pub const IN_PROGRESS: u32 = 7;
 
 #[cfg(test)]
 mod tests;

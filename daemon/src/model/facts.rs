@@ -24,6 +24,7 @@ pub struct Facts {
     pub parent_hash: Option<u64>,
     pub state: LocalState,
     pub created: Timestamp,
+    /// By our clock.
     pub ended: Option<Timestamp>,
     pub gpu: Name,
     pub init_channels: Option<u32>,
@@ -156,7 +157,7 @@ impl Facts {
             parent_hash: told.parent_hash,
             state,
             created: Timestamp(told.created_at_ns),
-            ended: told.ended_at_ns.map(|ended| Timestamp(ended).min(word.now)),
+            ended: told.ended_at_ns.map(|ended| word.ended(ended)),
             gpu: word.names.intern(&told.gpu),
             init_channels: told.init_channels,
             final_channels: told.final_channels,

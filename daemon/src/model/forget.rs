@@ -163,7 +163,7 @@ impl Model {
         if let Some(job) = self.jobs.get_mut(name) {
             job.processes.remove(&id);
             // One of an earlier life is none of the job's any more.
-            if process.ended.is_none_or(|ended| ended >= newest) {
+            if process.ended.unwrap_or(process.heard) >= newest {
                 job.forgotten.n_processes += 1;
                 job.forgotten.n_killed += u32::from(process.state == ProcessState::Killed);
             }

@@ -69,8 +69,15 @@ impl Model {
         }
         self.hosts.entry(host.clone()).or_default();
         let known = self.hardware.entry(host.clone()).or_insert_with(|| Hardware::new(told, stamp));
-        let mut word =
-            Word { stamp, at: now, now, agent_host: "", names: &mut self.names, losses: &mut self.losses };
+        let mut word = Word {
+            stamp,
+            at: now,
+            read_at: now,
+            now,
+            agent_host: "",
+            names: &mut self.names,
+            losses: &mut self.losses,
+        };
         let Some(changed) = known.merge(told, &mut word) else { return false };
         let processes =
             || self.hosts.get(&host).into_iter().flatten().filter_map(|id| self.processes.get(id));

@@ -114,8 +114,7 @@ impl Process {
             Err(_) => word.losses.add("unknown_process_state"),
         }
         if matches!(self.state, ProcessState::Exited | ProcessState::Killed) {
-            // What ended in the future would never be forgotten.
-            let told = told.ended_at_ns.map(|ended| Timestamp(ended).min(word.now));
+            let told = told.ended_at_ns.map(|ended| word.ended(ended));
             self.ended = self.ended.or(told).or(Some(self.heard));
         }
         match CollectorState::try_from(told.collector_state) {

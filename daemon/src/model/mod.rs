@@ -48,7 +48,7 @@ pub(crate) use rate::real;
 
 pub use activity::Activity;
 pub use agents::Reading;
-pub use calls::{CommError, Mark, OpenCall, Pair, Sequence};
+pub use calls::{CommError, IN_PROGRESS, Mark, OpenCall, Pair, Sequence};
 pub use changes::Changes;
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Sent, Totals};
@@ -198,6 +198,23 @@ impl Model {
     #[must_use]
     pub fn reading(&self, process: &Process) -> Option<Reading> {
         self.agents.reading(process.stamp.agent())
+    }
+
+    /// A time that a process told, by our clock. Of files, and of what nobody has read since this daemon started, as it was
+    /// told.
+    #[must_use]
+    pub fn ours(&self, process: &Process, at: Timestamp) -> Timestamp {
+        self.clock_of(process).map_or(at, |reading| reading.ours(at))
+    }
+
+    /// A time of our clock by that of a process's host, as [`Model::ours`] takes it.
+    #[must_use]
+    pub fn theirs(&self, process: &Process, at: Timestamp) -> Timestamp {
+        self.clock_of(process).map_or(at, |reading| reading.theirs(at))
+    }
+
+    fn clock_of(&self, process: &Process) -> Option<Reading> {
+        self.reading(process).filter(|_| process.state != ProcessState::Imported)
     }
 
     /// Since when nobody watches a process that lives, because its agent was ended in good order. `None`: it is

@@ -26,6 +26,7 @@ pub struct Process {
     pub(super) key: Name,
     pub(super) identity: Option<Identity>,
     pub(super) state: ProcessState,
+    /// By our clock.
     pub(super) ended: Option<Timestamp>,
     pub(super) collector_state: batch::CollectorState,
     pub(super) collector: Collector,
@@ -193,7 +194,7 @@ impl Process {
         self.state
     }
 
-    /// When it was seen to have ended.
+    /// When it was seen to have ended, by our clock.
     #[must_use]
     pub fn ended(&self) -> Option<Timestamp> {
         self.ended
@@ -350,7 +351,7 @@ impl Local {
         &self.recalled.operations
     }
 
-    /// When this rank's part ended: by its own word, or with its process.
+    /// When this rank's part ended, by our clock: by its own word, or with its process.
     #[must_use]
     pub fn ended(&self, process: &Process) -> Option<Timestamp> {
         let facts = self.facts.as_ref();

@@ -151,7 +151,7 @@ mod tests {
         check(0, &[], &[], &[], "");
         check(2, &[], &[], &[0, 1], "nothing is known of ranks 0 and 1");
         check(4, &[(3, 0, 1), (0, 1, 2), (2, 3, 0)], &[3, 0, 1], &[2], "nothing is known of rank 2");
-        check(6, &[(5, 0, 1)], &[0], &[1, 2, 3, 4, 5], "nothing is known of ranks 1, 2, 3 and 2 more");
+        check(6, &[(5, 0, 1)], &[0], &[1, 2, 3, 4, 5], "nothing is known of ranks 1 to 5");
     }
 
     #[test]

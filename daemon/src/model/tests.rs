@@ -315,6 +315,56 @@ fn what_is_silent_for_very_long_is_forgotten() {
 }
 
 #[test]
+fn a_life_that_a_lost_host_never_ended_is_over_when_others_have_its_ranks() {
+    let cluster = pair();
+    let mut model = Model::new();
+    let told = |agent: &str, seq_number, s, process| Batch {
+        agent_id: agent.to_owned(),
+        ..batch(seq_number, s, vec![process])
+    };
+    model.apply(&told("one", 1, 2, cluster.process(0)), at(2));
+    model.apply(&told("other", 1, 2, cluster.process(1)), at(2));
+    // Nothing is heard of the second host, and the launcher kills the other rank.
+    model.apply(&told("one", 2, 30, ended(cluster.word(0), Ending::Killed, 30)), at(30));
+    let present = |model: &Model, s| {
+        let (_, job) = model.job("train").unwrap();
+        let keys = job.present(model, at(s)).map(|process| process.key().to_owned());
+        let mut keys: Vec<String> = keys.collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(present(&model, 31), [cluster.key(0), cluster.key(1)]);
+    let next = pair().again(0xdef, 9, 40).with(|rank, spec| spec.host = format!("host-{}", 2 * rank));
+    for rank in 0..2 {
+        let mut process = next.process(rank);
+        process.key = format!("host-{}/new/2", 2 * rank);
+        process.identity.as_mut().unwrap().start_time_ns = at(40).0;
+        model.apply(&told("one", 3 + u64::from(rank), 41, process), at(41));
+    }
+    assert_eq!(present(&model, 42), ["host-0/new/2", "host-2/new/2"]);
+}
+
+#[test]
+fn who_ended_is_of_an_earlier_life_though_that_is_seen_after_its_successor_began() {
+    let cluster = pair();
+    let mut model = Model::new();
+    model.apply(&batch(1, 2, vec![cluster.process(0), cluster.process(1)]), at(2));
+    let next = pair().again(0xdef, 9, 30);
+    let restarted = (0..2).map(|rank| {
+        let mut process = next.process(rank);
+        process.key = format!("host-{rank}/new/2");
+        process.identity.as_mut().unwrap().start_time_ns = at(30).0;
+        process
+    });
+    let old = (0..2).map(|rank| ended(cluster.word(rank), Ending::Killed, 31));
+    model.apply(&batch(2, 31, old.chain(restarted).collect()), at(31));
+    let (_, job) = model.job("train").unwrap();
+    let mut present: Vec<&str> = job.present(&model, at(32)).map(Process::key).collect();
+    present.sort_unstable();
+    assert_eq!(present, ["host-0/new/2", "host-1/new/2"]);
+}
+
+#[test]
 fn a_job_that_makes_very_many_communicators_keeps_the_newest_ended_ones() {
     let mut model = Model::new();
     let total = MAX_ENDED_PER_JOB as u64 + 5;

@@ -1,6 +1,6 @@
 //! A word about one process, host or group: who says it, as of when, and what it changed.
 
-use super::agents::Stamp;
+use super::agents::{Reading, Stamp};
 use super::losses::Losses;
 use super::names::Names;
 use crate::clock::Timestamp;
@@ -10,11 +10,21 @@ pub(super) struct Word<'a> {
     pub(super) stamp: Stamp,
     /// Time by our clock that the counters are of.
     pub(super) at: Timestamp,
+    /// The same by the clock of which the word's times are. As `at` where that is not known: of files, and of the store,
+    /// which keeps ends by our clock.
+    pub(super) read_at: Timestamp,
     pub(super) now: Timestamp,
     /// Host of the agent. Empty: not an agent's word.
     pub(super) agent_host: &'a str,
     pub(super) names: &'a mut Names,
     pub(super) losses: &'a mut Losses,
+}
+
+impl Word<'_> {
+    /// When something ended, by our clock. What ended in the future would never be forgotten.
+    pub(super) fn ended(&self, at_ns: u64) -> Timestamp {
+        Reading { read_at: self.read_at, at: self.at }.ours(Timestamp(at_ns)).min(self.now)
+    }
 }
 
 /// What a word changed.

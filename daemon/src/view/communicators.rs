@@ -121,7 +121,7 @@ fn rank(
             batch::Level::Steps => Some("steps".to_owned()),
         },
         profiler_version: Some(collector.profiler_version).filter(|version| *version > 0),
-        operation: operations::current(rank, now),
+        operation: operations::current(model, rank, now),
     }
 }
 

@@ -101,7 +101,7 @@ impl<'a> OfProcesses<'a> {
         for process in job.processes(model) {
             sum.add(model, now, process);
         }
-        for process in job.present(model) {
+        for process in job.present(model, now) {
             sum.n_processes += 1;
             sum.n_killed += u32::from(process.state() == ProcessState::Killed);
         }

@@ -22,7 +22,7 @@ pub fn operations(
         .ranks(model)
         .flat_map(|rank| {
             let told = rank.local.in_flight().iter().chain(rank.local.last_completed());
-            told.filter_map(move |told| operation(&rank, told, now)).collect::<Vec<_>>()
+            told.filter_map(move |told| operation(model, &rank, told, now)).collect::<Vec<_>>()
         })
         .filter(|operation| state.is_none_or(|state| operation.state == state))
         .collect();
@@ -36,16 +36,22 @@ fn order(operation: &Operation) -> impl Ord + '_ {
 
 /// The oldest operation that a rank has not completed; if there is none, the last one it completed. Where nothing tells
 /// that operations complete, the last one that it issued.
-pub(super) fn current(rank: &RankRef<'_>, now: Timestamp) -> Option<Operation> {
+pub(super) fn current(model: &Model, rank: &RankRef<'_>, now: Timestamp) -> Option<Operation> {
     let in_flight = rank.local.in_flight().iter();
-    let mut told: Vec<Operation> = in_flight.filter_map(|told| operation(rank, told, now)).collect();
+    let told_of = |told: &batch::Operation| operation(model, rank, told, now);
+    let mut told: Vec<Operation> = in_flight.filter_map(told_of).collect();
     told.sort_by(|one, other| order(one).cmp(&order(other)));
     let is_open = |operation: &Operation| operation.state != OperationState::Issued;
     let oldest = told.iter().position(is_open).or(told.len().checked_sub(1));
-    oldest.map(|at| told.swap_remove(at)).or_else(|| operation(rank, rank.local.last_completed()?, now))
+    oldest.map(|at| told.swap_remove(at)).or_else(|| told_of(rank.local.last_completed()?))
 }
 
-fn operation(rank: &RankRef<'_>, told: &batch::Operation, now: Timestamp) -> Option<Operation> {
+fn operation(
+    model: &Model,
+    rank: &RankRef<'_>,
+    told: &batch::Operation,
+    now: Timestamp,
+) -> Option<Operation> {
     let issued_at = Timestamp(told.issued_at_ns);
     let state = match batch::OperationState::try_from(told.state).ok()? {
         batch::OperationState::Unspecified => return None,
@@ -58,7 +64,8 @@ fn operation(rank: &RankRef<'_>, told: &batch::Operation, now: Timestamp) -> Opt
     };
     // What was in flight when its rank ended does not get any older; and files do not say until when they hold.
     let open = rank.process.state() != ProcessState::Imported && state != OperationState::Issued;
-    let until = told.completed_at_ns.map(Timestamp).or_else(|| rank.ended()).or(open.then_some(now));
+    let over = rank.ended().or(open.then_some(now)).map(|at| model.theirs(rank.process, at));
+    let until = told.completed_at_ns.map(Timestamp).or(over);
     Some(Operation {
         rank: rank.rank,
         host: rank.identity.host.to_string(),

@@ -13,6 +13,7 @@ use crate::diagnose::standing::{Calls, Evidence, Watched, condition_of, is_hang,
 use crate::model::{
     Communicator, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
 };
+use crate::nccl_log::DESTROYED;
 
 /// What all standings of one view need of the findings, looked at once.
 pub(super) struct Standings<'a> {
@@ -160,7 +161,7 @@ impl<'a> Standings<'a> {
     pub(super) fn job(&self, id: &Name, job: &Job) -> Standing {
         let is_over = job_state(self.model, job, self.now) == JobState::Ended;
         let counts = |process: &&Process| is_over || !has_ended_well(process);
-        let processes = job.present(self.model).filter(counts);
+        let processes = job.present(self.model, self.now).filter(counts);
         let finding = self.by_job.get(&**id).copied();
         self.of_processes(processes, finding, "none of its processes is known")
     }
@@ -186,19 +187,21 @@ impl<'a> Standings<'a> {
 
     fn evidence(&self, process: &Process) -> Evidence<'a> {
         let state = self.model.rank_state(process, self.now);
-        let since = process.collector().off_since;
+        let since = process.collector().off_since.map(|since| self.model.ours(process, since));
         let stopped = self.model.unwatched_since(process).map(|since| Watched::AgentStopped { since });
         let watched = stopped.unwrap_or_else(|| match process.collector_state() {
             CollectorState::Off => Watched::Off { since, by: "its control word".to_owned() },
             CollectorState::Fault => Watched::Fault { since },
+            CollectorState::Removed => Watched::SegmentRemoved { since },
             _ if let Some(found) = process.collector().other_version() => Watched::OtherVersion(found),
+            _ if state == RankState::Imported && has_channels_alone(process) => Watched::LogOnly,
             _ if !process.collector().has_segment && state != RankState::Imported && is_known(process) => {
                 Watched::LogOnly
             }
             _ => Watched::Yes,
         });
         Evidence {
-            life: state.into(),
+            life: state,
             silent: self.now.since(self.model.last_heard(process)),
             watched,
             has_communicators: process.has_communicators() || self.summing.contains(process.key()),
@@ -207,17 +210,17 @@ impl<'a> Standings<'a> {
         }
     }
 
-    /// Whether files tell enough of a rank: channels or calls that were seen to end, and of all ranks. `None`: they tell of
-    /// neither.
+    /// Whether files tell enough of a rank: that calls, or the communicator, ended well, and of all ranks. `None`: they
+    /// tell neither of calls nor, in a log alone, of channels.
     fn files_tell(&self, rank: &RankRef<'_>) -> Option<bool> {
-        let has_channels = rank.facts.init_channels.is_some() && rank.facts.final_channels.is_some();
         // What only counts those that ended, as Inspector does, would not tell of those that hang.
         let has_calls = rank.local.last_completed().is_some();
+        let ended_well = has_calls || has_channels(rank) && was_destroyed(rank);
+        let is_told = ended_well || has_channels(rank) && rank.local.sequence().is_none();
         let id = rank.local.communicator();
         let known = id.and_then(|id| self.model.communicator(id));
         let is_whole = known.is_some_and(|known| known.n_ranks_seen() == known.n_ranks());
-        let tells = is_whole && rank.local.in_flight().is_empty();
-        (has_channels || has_calls).then_some(tells)
+        is_told.then_some(ended_well && is_whole && rank.local.in_flight().is_empty())
     }
 
     fn accused(&self, process: &Process) -> Option<&'a Finding> {
@@ -236,7 +239,7 @@ impl<'a> Standings<'a> {
             calls.issued = calls.issued.saturating_add(counted.totals().issued_calls);
             calls.completed = calls.completed.saturating_add(counted.totals().completed_calls);
         }
-        let ago = |ns: u64| self.now.since(Timestamp(ns));
+        let ago = |ns: u64| self.now.since(self.model.ours(rank.process, Timestamp(ns)));
         let last = rank.local.last_completed().and_then(|last| last.completed_at_ns);
         calls.completed_ago = last.map(ago);
         if rank.ended().is_some() {
@@ -269,6 +272,21 @@ pub(super) fn is_past(model: &Model, name: &Name, processes: &[&Process]) -> boo
 /// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.
 fn has_ended_well(process: &Process) -> bool {
     process.state() == ProcessState::Exited
+}
+
+fn has_channels(rank: &RankRef<'_>) -> bool {
+    rank.facts.init_channels.is_some() && rank.facts.final_channels.is_some()
+}
+
+/// Whether its log says that it was destroyed in good order.
+fn was_destroyed(rank: &RankRef<'_>) -> bool {
+    rank.facts.evidence.iter().any(|line| &*line.fact == DESTROYED)
+}
+
+/// Whether of a process from files its channels are known, and nothing of its calls.
+fn has_channels_alone(process: &Process) -> bool {
+    let has_calls = |rank: RankRef<'_>| rank.local.sequence().is_some() || !rank.local.counters().is_empty();
+    process.ranks().any(|rank| has_channels(&rank)) && !process.ranks().any(has_calls)
 }
 
 /// Whether enough is known of it to say that it has no segment.

@@ -1,13 +1,16 @@
 //! For whom a place waits: those who would have to be in it, and are not.
 
+use std::time::Duration;
+
 use ringscope_wire::Primitive;
 
 use super::building::Building;
 use super::comers::{self, Lacking};
 use super::places::{self, Place};
-use super::scene::{Life, Member, MemberState};
+use super::scene::{Life, Member, MemberState, OPEN_TOLD, Pair, Process};
 use super::sight::{Head, Sight, is_over, lives};
-use super::words;
+use super::{p2p, words};
+use crate::clock::Timestamp;
 
 /// Adds the edges from places to those they wait for.
 pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], building: &mut Building<'s>) {
@@ -34,7 +37,7 @@ pub(super) fn connect<'s>(sight: &Sight<'s, '_>, heads: &[Vec<Head<'s>>], buildi
             }
             Place::Pair { .. } => pair(sight, heads, building, at),
             Place::Init { communicator } => lacking.extend(init(sight, building, communicator, n_running)),
-            Place::Split { parent } => split(sight, building, at, parent),
+            Place::Split { parent } => split(sight, heads, building, at, parent),
             Place::Teardown { communicator } => teardown(sight, building, communicator),
             Place::Window { communicator } => window(sight, building, at, communicator),
             _ => {}
@@ -122,7 +125,8 @@ fn awaited(sight: &Sight<'_, '_>, building: &mut Building<'_>, communicator: u32
     }
 }
 
-/// A send or receive: each side waits for the other, unless that is in it too.
+/// A send or receive: each side waits for the other, unless that is in it too, or has ended its part: then nobody is waited
+/// for.
 fn pair(sight: &Sight<'_, '_>, heads: &[Vec<Head<'_>>], building: &mut Building<'_>, at: usize) {
     let Place::Pair { communicator, from, to } = building.nodes[at].place else { return };
     let sides = [(from, to, Primitive::Send), (to, from, Primitive::Recv)];
@@ -133,18 +137,36 @@ fn pair(sight: &Sight<'_, '_>, heads: &[Vec<Head<'_>>], building: &mut Building<
             building.wait(place, unseen);
             continue;
         };
-        let process = sight.member(communicator, member).process;
+        let part = sight.member(communicator, member);
+        let process = part.process;
         let is_in = heads[process as usize].iter().any(|head| {
             let signature = &head.operation.signature;
             head.communicator == communicator
                 && signature.primitive == primitive
                 && signature.peer == Some(peer)
         });
-        if !is_in || !places::can_wait(sight, sight.process(process)) {
+        let does_its_part = is_in || has_ended(sight, (communicator, from, to), part, (primitive, peer));
+        if !does_its_part || !places::can_wait(sight, sight.process(process)) {
             let node = awaited(sight, building, communicator, member);
             building.wait(place, node);
         }
     }
+}
+
+/// Whether one side of a transfer has ended its part: both have made as many calls, of the same sizes, and it has none open.
+/// A send may end long before its receive.
+fn has_ended(
+    sight: &Sight<'_, '_>,
+    (communicator, from, to): (u32, u32, u32),
+    member: &Member<'_>,
+    (primitive, peer): (Primitive, u32),
+) -> bool {
+    let has_open = member.open.iter().any(|operation| {
+        operation.signature.primitive == primitive && operation.signature.peer == Some(peer)
+    });
+    let knows = member.completion_known && member.open.len() < OPEN_TOLD && sight.queued(member).is_none();
+    let is_even = |(sent, received): (Pair, Pair)| sent.calls == received.calls && sent.hash == received.hash;
+    knows && !has_open && p2p::both_sides(sight, communicator, from, to).is_some_and(is_even)
 }
 
 /// An init waits for the ranks that have not come, and for those that cannot go on. Returns it where nobody knows which
@@ -233,11 +255,19 @@ fn candidates(
     (latest.len() == missing).then(|| latest.into_iter().map(|(_, index)| index).collect())
 }
 
-/// A split waits for the ranks of the parent that have not called it, and have not come out of it.
-fn split(sight: &Sight<'_, '_>, building: &mut Building<'_>, at: usize, parent: u32) {
+/// A split waits for the ranks of the parent that have not called it, and have not come out of it. Who may have come out is
+/// not waited for.
+fn split(
+    sight: &Sight<'_, '_>,
+    heads: &[Vec<Head<'_>>],
+    building: &mut Building<'_>,
+    at: usize,
+    parent: u32,
+) {
     let place = building.place(Place::Split { parent });
     let waiters = &building.nodes[at].waiters;
-    let Some(first) = waiters.iter().map(|waiter| waiter.since_ours).min() else { return };
+    let came = || waiters.iter().map(|waiter| waiter.since_ours);
+    let (Some(first), Some(newest)) = (came().min(), came().max()) else { return };
     let is_in: Vec<u32> = waiters.iter().map(|waiter| waiter.process).collect();
     let hash = sight.communicator(parent).hash;
     let mut came_out = vec![false; sight.scene.processes.len()];
@@ -266,10 +296,38 @@ fn split(sight: &Sight<'_, '_>, building: &mut Building<'_>, at: usize, parent: 
             late.retain(|(_, member)| is_there(member));
         }
     }
+    late.retain(|(_, member)| {
+        let process = member.process;
+        is_splitting(sight.process(process), parent)
+            || !may_be_through(sight, process, !heads[process as usize].is_empty(), newest)
+    });
     for (index, _) in late {
         let node = awaited(sight, building, parent, index);
         building.wait(place, node);
     }
+}
+
+/// Whether a process may have come out of a split that others are in; one that gets no communicator leaves no other trace.
+/// Nobody comes out before all have come, so who has returned from no call since another one came has not. Who is in another
+/// call would be taken for part of a circle, and a call that does not block may return sooner: there it takes longer.
+fn may_be_through(sight: &Sight<'_, '_>, process: u32, has_head: bool, newest: Timestamp) -> bool {
+    let it = sight.process(process);
+    // Of who is gone, stopped or not watched others speak.
+    if it.life != Life::Running || words::stopped(it).is_some() || sight.blind(it).is_some() {
+        return false;
+    }
+    let is_elsewhere = has_head || !it.open_calls.is_empty();
+    let before = if is_elsewhere { RETURNED_BEFORE } else { Duration::ZERO };
+    it.last_returned_at.is_none_or(|returned| newest.since(it.ours(returned)) <= before)
+}
+
+/// Whether a process is in a split of this communicator.
+fn is_splitting(process: &Process<'_>, parent: u32) -> bool {
+    process.forming.iter().any(|one| one.parent == Some(parent))
+        || process
+            .open_calls
+            .iter()
+            .any(|open| open.communicator == Some(parent) && places::is_split(&open.function))
 }
 
 /// How many ranks those who shrink a communicator leave out. `None`: it is not shrunk, or nobody says it.
@@ -304,3 +362,6 @@ fn window(sight: &Sight<'_, '_>, building: &mut Building<'_>, at: usize, communi
         }
     }
 }
+
+/// How long before the others came a rank that is in another call may have come out of a split that does not block.
+const RETURNED_BEFORE: Duration = Duration::from_secs(5);

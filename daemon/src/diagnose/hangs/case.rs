@@ -65,10 +65,19 @@ impl<'s> Case<'_, 's, '_> {
         ages.max().unwrap_or_default()
     }
 
-    /// Ranks that have completed a collective call in which others still are, as places in the members.
+    /// Ranks that have completed a call in which others still are, as places in the members.
     pub(super) fn passed(&self, place: u32) -> Vec<u32> {
         let node = self.node(place);
-        let Place::Collective { communicator, number } = node.place else { return Vec::new() };
+        let (communicator, number) = match node.place {
+            Place::Collective { communicator, number } => (communicator, number),
+            // Of one that all are in, who does not wait has ended its part.
+            Place::Pair { communicator, from, to } => {
+                let waits = |rank: &u32| node.waiters.iter().any(|waiter| waiter.rank == *rank);
+                let done = [from, to].into_iter().filter(|rank| !waits(rank));
+                return done.filter_map(|rank| self.sight.by_rank(communicator, rank)).collect();
+            }
+            _ => return Vec::new(),
+        };
         let members = (0_u32..).zip(&self.sight.communicator(communicator).members);
         let has_passed = |member: &Member<'_>| {
             let oldest = member.open.iter().find_map(|operation| operation.number);

@@ -1,10 +1,11 @@
 //! A job that is over because one of its processes ended badly: its launcher ends the others at once, so nobody is left
 //! who waits, and the only witness is who ended first.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::case::Case;
-use super::scene::{Life, OperationState};
+use super::scene::{Life, OperationState, Process};
 use super::sight::{Sight, is_over, lives};
 use super::{dead, kernel, words};
 use crate::api::{Detail, FindingKind, Severity};
@@ -48,9 +49,21 @@ fn ended(sight: &Sight<'_, '_>) -> Vec<Ended> {
     if users().any(|(_, process)| lives(process.life)) {
         return Vec::new();
     }
-    // Processes of one life overlap: who ended before another one began is of an earlier life.
+    let mut newest: HashMap<u32, Timestamp> = HashMap::new();
+    for (_, process) in users() {
+        if let Some(rank) = process.global_rank {
+            let known = newest.entry(rank).or_default();
+            *known = process.ours(process.started_at).max(*known);
+        }
+    }
+    let is_replaced = |process: &Process<'_>| {
+        let newest = process.global_rank.and_then(|rank| newest.get(&rank));
+        newest.is_some_and(|newest| *newest > process.ours(process.started_at))
+    };
+    // Processes of one life overlap: who ended before another one began, or in whose place another one began, is of an
+    // earlier life.
     let began = users().map(|(_, process)| process.ours(process.started_at)).max().unwrap_or_default();
-    let ended = users().filter_map(|(index, process)| {
+    let ended = users().filter(|(_, process)| !is_replaced(process)).filter_map(|(index, process)| {
         Some(Ended { process: index, at: process.ours(process.ended_at?) }).filter(|one| one.at >= began)
     });
     let mut ended: Vec<Ended> = ended.collect();

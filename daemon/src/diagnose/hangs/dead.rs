@@ -67,12 +67,28 @@ impl Awaited {
     }
 }
 
-/// By communicator, whether somebody who runs still uses it.
-fn used(case: &Case<'_, '_, '_>) -> Vec<bool> {
-    let uses = |member: &Member<'_>| {
-        !is_over(member.state) && case.sight.process(member.process).life == Life::Running
+/// Of each communicator that somebody who runs and is heard still uses: when the last of them made another one, in which calls
+/// have completed. Who died before that is not needed any more. Zero: somebody has made none, or is in a call of this one.
+fn used(case: &Case<'_, '_, '_>) -> Vec<Option<Timestamp>> {
+    let sight = case.sight;
+    let newest: Vec<Timestamp> =
+        (0_u32..).zip(&sight.scene.processes).map(|(index, _)| newest_at_work(sight, index)).collect();
+    let moved = |member: &Member<'_>| {
+        let process = sight.process(member.process);
+        let uses = !is_over(member.state) && process.life == Life::Running && !sight.is_unheard(process);
+        let is_in = !member.open.is_empty() || member.queued.is_some();
+        uses.then(|| if is_in { Timestamp(0) } else { newest[member.process as usize] })
     };
-    case.sight.scene.communicators.iter().map(|of| of.members.iter().any(uses)).collect()
+    sight.scene.communicators.iter().map(|of| of.members.iter().filter_map(moved).min()).collect()
+}
+
+/// When the newest of a process's communicators was made in which calls have completed, by our clock. Zero: there is none.
+fn newest_at_work(sight: &Sight<'_, '_>, process: u32) -> Timestamp {
+    let parts = sight.parts(process).iter();
+    let members = parts.map(|(communicator, place)| sight.member(*communicator, *place));
+    let at_work = members.filter(|member| !is_over(member.state) && member.last_completed.is_some());
+    let made = at_work.map(|member| sight.process(process).ours(member.created_at));
+    made.max().unwrap_or_default()
 }
 
 /// Of each communicator the two who were gone from it first, by our clock: who was told of that, and ended then, is a
@@ -142,13 +158,15 @@ pub(super) fn key(sight: &Sight<'_, '_>, process: u32) -> String {
 /// The communicator in which others still use its rank: the one where they wait, else the largest.
 fn missed_in(
     case: &Case<'_, '_, '_>,
-    used: &[bool],
+    used: &[Option<Timestamp>],
     process: u32,
     awaited: Option<u32>,
 ) -> Option<(u32, u32)> {
     let sight = case.sight;
+    let died = left_at_end(sight.process(process));
     let used = sight.parts(process).iter().copied().filter(|(communicator, place)| {
-        !is_over(sight.member(*communicator, *place).state) && used[*communicator as usize]
+        !is_over(sight.member(*communicator, *place).state)
+            && used[*communicator as usize].is_some_and(|replaced| replaced <= died)
     });
     used.max_by_key(|(communicator, _)| {
         (Some(*communicator) == awaited, sight.communicator(*communicator).members.len())
@@ -214,7 +232,7 @@ fn message(
     let at = it.ended_at.map(|at| format!(" at {}", words::clock(it.ours(at)))).unwrap_or_default();
     let more = match culprits.len() - 1 {
         0 => String::new(),
-        n => format!(", and so were {} of its host", plural(n, "more process")),
+        n => format!("; {} of {} ended too", plural(n, "more process"), sight.host_name(it)),
     };
     let kernel = kernel.map(|kernel| format!(" ({kernel})")).unwrap_or_default();
     let waiting = match (awaited.0.get(first), victims.len()) {

@@ -23,7 +23,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, nodes: &[u32]) {
     if p2p::in_circle(case, nodes, &processes, &places) {
         return;
     }
-    let mut by_place: Vec<Standing> = Vec::new();
+    let mut by_place: Vec<Inside> = Vec::new();
     for place in &in_order(case, &places) {
         let waiters = case.node(*place).waiters.iter();
         let inside = waiters.filter(|waiter| processes.binary_search(&waiter.process).is_ok());
@@ -53,7 +53,7 @@ fn tell(
     case: &mut Case<'_, '_, '_>,
     nodes: &[u32],
     places: &[u32],
-    by_place: &[Standing],
+    by_place: &[Inside],
     culprits: &[(u32, Option<u32>, String)],
     (first_place, is_even): (u32, bool),
 ) {
@@ -144,7 +144,7 @@ fn orders(case: &Case<'_, '_, '_>, culprits: &[(u32, Option<u32>, String)]) -> V
 }
 
 /// A place, and who of the circle is in it.
-type Standing = (u32, Vec<(u32, Option<u32>)>);
+type Inside = (u32, Vec<(u32, Option<u32>)>);
 
 const ADVICE: &str = "Stop the job: it cannot go on. Make all ranks call in the same order on all communicators (one stream, or \
                       one thread that issues all calls); sends and receives that cross each other belong into one group.";

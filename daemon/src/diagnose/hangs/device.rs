@@ -1,7 +1,7 @@
 //! Called, and never started on the GPU: it is busy with something else, or the stream of the call waits.
 
 use super::case::Case;
-use super::words;
+use super::{transfer, words};
 use crate::api::{FindingKind, Severity};
 
 /// Judges those in a full place who have not started, where that is known of all, and somebody else has started or
@@ -28,8 +28,14 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     judgement.began_at = case.began(place);
     case.accuse(&mut judgement, &culprits);
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &judgement.culprits);
-    judgement.cause = if late.len() == heads.len() { "nobody_started" } else { "not_started" };
-    judgement.severity = Severity::Critical;
+    // Where some GPUs have started, the others are known to be behind them.
+    let (cause, first) = if late.len() == heads.len() {
+        ("nobody_started", Severity::Info)
+    } else {
+        ("not_started", Severity::Warning)
+    };
+    judgement.cause = cause;
+    judgement.severity = transfer::unstarted(case, place, first);
     judgement.key = format!("{}/device", at.key());
     let (has, does) = if culprits.len() == 1 { ("has", "its GPU is") } else { ("have", "their GPUs are") };
     judgement.message = format!(

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::case::Case;
-use super::scene::{CommError, Life, Member, MemberState};
+use super::scene::{CommError, Life, Member, MemberState, Operation};
+use super::sight::Sight;
 use super::words;
 use crate::api::{Detail, FindingKind, Severity};
+use crate::model::IN_PROGRESS;
 use crate::words::plural;
 
 /// One judgement for each communicator that is in use and has an error.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     let sight = case.sight;
     for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
-        let failed = |member: &&Member<'_>| {
-            member.error.as_ref().is_some_and(|error| error.code != IN_PROGRESS && error.code != SUCCESS)
-                && sight.process(member.process).life != Life::Exited
-        };
+        let failed =
+            |member: &&Member<'_>| holds(sight, member) && sight.process(member.process).life != Life::Exited;
         let told: Vec<&Member<'_>> = communicator.members.iter().filter(failed).collect();
         // Who has destroyed it in good order has got over it.
         if told.is_empty() || communicator.members.iter().all(|member| member.state == MemberState::Destroyed)
@@ -43,7 +43,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
         judgement.began_at = error.at.map(|at| sight.process(first.process).ours(at));
         judgement.cause = word(error.code);
         judgement.key = "error".to_owned();
-        judgement.severity = Severity::Critical;
+        judgement.severity = severity(sight, first, error);
         let doing = format!("got {} from {}", name(error.code), function(error));
         case.accuse(&mut judgement, &[(first.process, Some(first.rank), doing.clone())]);
         let victims = told.iter().map(|member| member.process).filter(|process| *process != first.process);
@@ -65,6 +65,34 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
         case.warnings(index, &mut judgement);
         case.tell(judgement, true);
     }
+}
+
+/// Whether what the library said last of a rank is an error that still holds. A call that it refused harms no other one: that
+/// is over once a later one has completed.
+pub(super) fn holds(sight: &Sight<'_, '_>, member: &Member<'_>) -> bool {
+    let Some(error) = &member.error else { return false };
+    let is_later = |last: &Operation| {
+        let is_known = sight.process(member.process).life != Life::Imported;
+        is_known && error.at.is_some_and(|at| last.issued_at > at)
+    };
+    let is_over = is_refusal(error) && member.last_completed.as_ref().is_some_and(is_later);
+    error.code != IN_PROGRESS && error.code != SUCCESS && !is_over
+}
+
+/// A refused call is critical only where nothing has completed for long: the program may have handled it.
+fn severity(sight: &Sight<'_, '_>, member: &Member<'_>, error: &CommError<'_>) -> Severity {
+    let process = sight.process(member.process);
+    let last_end = member.last_completed.as_ref().and_then(|last| last.completed_at);
+    let goes_on = error.at.is_some_and(|at| {
+        let since = last_end.map_or(at, |end| end.max(at));
+        process.life == Life::Running && sight.proven(process, since) < sight.settings.wait_critical_least
+    });
+    if is_refusal(error) && goes_on { Severity::Warning } else { Severity::Critical }
+}
+
+/// Whether the library refused one call (`ncclInvalidArgument`, `ncclInvalidUsage`) and does its work.
+fn is_refusal(error: &CommError<'_>) -> bool {
+    matches!(error.code, 4 | 5)
 }
 
 fn by_code(told: &[&Member<'_>]) -> Detail {
@@ -128,4 +156,3 @@ const SUCCESS: u32 = 0;
 pub(super) const REMOTE: u32 = 6;
 /// A remote error alone is told from this age on: its cause is named sooner.
 const REMOTE_TOLD: Duration = Duration::from_secs(6);
-const IN_PROGRESS: u32 = 7;

@@ -76,12 +76,15 @@ pub(super) fn all_in(case: &mut Case<'_, '_, '_>, place: u32) {
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     judgement.cause = "all_in";
     judgement.key = format!("{}/all", at.key());
-    judgement.message = format!(
-        "all {} ranks are in {} {}, and it does not end: not the program",
-        case.node(place).waiters.len(),
-        case.place_words(place),
-        case.since_words(place)
-    );
+    let (of, since) = (case.place_words(place), case.since_words(place));
+    let n = case.node(place).waiters.len();
+    judgement.message = match (at, sight.communicator(at.communicator()).members.len()) {
+        // Others have come out of it, or may have.
+        (Place::Split { .. }, n_members) if n < n_members => format!(
+            "{n} of {n_members} ranks are in {of} {since}, and it does not end; all others may have come out of it"
+        ),
+        _ => format!("all {n} ranks are in {of} {since}, and it does not end: not the program"),
+    };
     judgement.advice =
         "They cannot reach each other: see the library's WARN lines, the network interface that it chose \
          (NCCL_SOCKET_IFNAME) and firewalls between the hosts."

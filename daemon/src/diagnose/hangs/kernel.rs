@@ -81,9 +81,23 @@ pub(super) fn words_about(
     };
     let of_it = |message: &&&KernelMessage| message.pid == Some(it.pid);
     let told = kernel.iter().filter(near).find(of_it);
-    let told = told
-        .or_else(|| kernel.iter().filter(near).find(|message| message.pid.is_none() && is_fatal(message)))?;
+    let of_host = |message: &&&KernelMessage| {
+        message.pid.is_none() && is_fatal(message) && !is_of_others_gpu(case, host, process, message)
+    };
+    let told = told.or_else(|| kernel.iter().filter(near).find(of_host))?;
     Some((cause(told.kind()), said(told)))
+}
+
+/// Whether it is about a GPU that other processes of the host use, and this one does not.
+fn is_of_others_gpu(case: &Case<'_, '_, '_>, host: u32, process: u32, message: &KernelMessage) -> bool {
+    let mut on_host = case.sight.on_host(host).iter().copied();
+    !uses_gpu(case, process, &message.pci) && on_host.any(|other| uses_gpu(case, other, &message.pci))
+}
+
+/// Whether a process uses the GPU at this PCI address, as far as its communicators tell.
+fn uses_gpu(case: &Case<'_, '_, '_>, process: u32, pci: &str) -> bool {
+    let mut parts = case.sight.parts(process).iter();
+    parts.any(|(communicator, place)| is_pci(case.sight.member(*communicator, *place).gpu, pci))
 }
 
 /// The process that it hits, with a communicator and its rank there: by pid, or by the PCI address of its GPU.
@@ -95,12 +109,7 @@ fn hit(case: &Case<'_, '_, '_>, host: u32, message: &KernelMessage) -> Option<(u
         Some((communicator, sight.member(communicator, place).rank))
     };
     let by_pid = on_host().find(|index| message.pid.is_some_and(|pid| pid == sight.process(*index).pid));
-    let by_gpu = || {
-        on_host().find(|index| {
-            let mut parts = sight.parts(*index).iter();
-            parts.any(|(communicator, place)| is_pci(sight.member(*communicator, *place).gpu, &message.pci))
-        })
-    };
+    let by_gpu = || on_host().find(|index| uses_gpu(case, *index, &message.pci));
     let process = by_pid.or_else(by_gpu)?;
     Some((process, largest(process)))
 }

@@ -31,7 +31,8 @@ impl Judge {
         let sight = Sight::new(scene, settings);
         self.memory.learn(&sight);
         let differ = self.memory.hashes.compare(&sight);
-        let at_peace = differ.is_empty() && is_peace(&sight);
+        let sizes_differ = self.memory.unequal.forget_ended(&sight);
+        let at_peace = differ.is_empty() && !sizes_differ && is_peace(&sight);
         let (found, asks, left_out) = if at_peace { <_>::default() } else { self.judge(&sight, &differ) };
         let mut verdict =
             Verdict { unsettled: self.memory.is_unsettled(&sight, at_peace), ..Verdict::default() };
@@ -206,7 +207,7 @@ fn is_peace(sight: &Sight<'_, '_>) -> bool {
     let calm_member = |member: &super::scene::Member<'_>| {
         let process = sight.process(member.process);
         let late = |since| sight.proven(process, since) >= settings.sure_after;
-        let error = member.error.is_some();
+        let error = errors::holds(sight, member);
         let forming = member.state == MemberState::Forming && late(member.created_at);
         let waits = lives(process.life)
             && !is_over(member.state)
@@ -240,8 +241,8 @@ fn order(mut found: Vec<Found>, mut left_out: usize, verdict: &mut Verdict) -> V
     found
 }
 
-/// Whether one follows from the other: its culprits are the other's, or wait because of it, or the call comes after the
-/// first one that differed.
+/// Whether one follows from the other: its culprits are the other's, or wait because of it, or ended after a host was lost,
+/// or the call comes after the first one that differed.
 fn follows(later: &Found, root: &Found) -> bool {
     let (one, other) = (&later.judgement, &root.judgement);
     let is_after = other.kind == FindingKind::CallMismatch
@@ -256,10 +257,14 @@ fn follows(later: &Found, root: &Found) -> bool {
         && one.culprits.iter().all(|process| {
             other.culprits.binary_search(process).is_ok() || other.victims.binary_search(process).is_ok()
         });
+    // Who ends after a host fell silent was ended by its launcher, or by an error that this left.
+    let is_left = other.kind == FindingKind::HostLost
+        && one.kind == FindingKind::RankDead
+        && one.began_at.zip(other.began_at).is_some_and(|(died, lost)| died > lost);
     // A wait for the dead, an error that they leave, a host's ranks that are unheard.
     let is_nearer = order_of(other.kind) < order_of(one.kind);
     // A warning about who is already to blame for worse adds to that.
-    is_after || all_explained && (is_nearer || other.severity > one.severity)
+    is_after || is_left || all_explained && (is_nearer || other.severity > one.severity)
 }
 
 /// Questions in one look: each look at a process costs it up to 100 ms.

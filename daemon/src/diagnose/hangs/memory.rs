@@ -17,11 +17,14 @@ use crate::clock::Timestamp;
 pub(super) struct Memory {
     seen: HashMap<String, Seen>,
     durations: BTreeMap<(u32, Primitive, u32), Durations>,
+    /// From which calls of each communicator was learned, by its id.
+    learned: HashMap<String, Learned>,
     longest_wait: Duration,
     /// Since when looks have not found peace.
     unrest_since: Option<Timestamp>,
     asked: HashMap<(String, String), Timestamp>,
     pub(super) sent: super::sent::Sent,
+    pub(super) unequal: super::unequal::Unequal,
     pub(super) hashes: super::hashes::Hashes,
 }
 
@@ -35,6 +38,13 @@ struct Seen {
     /// What is learned from where it ends well, with the number of the call. Absent: sends and receives have none.
     wait: Option<(Wait, Option<u64>)>,
     in_this_look: bool,
+}
+
+/// Of each sampled rank of a communicator the end of the newest call from which was learned, by its host's clock.
+#[derive(Debug, Default)]
+struct Learned {
+    ends: [Timestamp; SAMPLED],
+    in_use: bool,
 }
 
 /// How often calls took how long, by log2 of microseconds.
@@ -57,20 +67,23 @@ impl Memory {
         for communicator in &sight.scene.communicators {
             let members = &communicator.members;
             let step = members.len().div_ceil(SAMPLED).max(1);
-            for member in members.iter().step_by(step) {
+            if !self.learned.contains_key(communicator.id) {
+                self.learned.insert(communicator.id.to_owned(), Learned::default());
+            }
+            let Some(learned) = self.learned.get_mut(communicator.id) else { continue };
+            learned.in_use = true;
+            for (member, newest) in members.iter().step_by(step).zip(&mut learned.ends) {
                 let Some(last) = member.last_completed else { continue };
-                let process = sight.process(member.process);
-                let Some(end) = last.completed_at else { continue };
-                // One that completed before the last second was seen then.
-                if process.read_at.0 > 0 && process.read_at.since(end) > SAMPLE_AGE {
-                    continue;
-                }
+                let Some(end) = last.completed_at.filter(|end| *end > *newest) else { continue };
+                // Ranks enqueue far ahead: until the one before it had ended it was not its turn.
+                let began = last.issued_at.max(std::mem::replace(newest, end));
                 let key = (communicator.n_ranks, last.signature.primitive, size_class(&last));
                 if self.durations.len() < MAX_CLASSES || self.durations.contains_key(&key) {
-                    self.durations.entry(key).or_default().add(end.since(last.issued_at));
+                    self.durations.entry(key).or_default().add(end.since(began));
                 }
             }
         }
+        self.learned.retain(|_, learned| std::mem::replace(&mut learned.in_use, false));
     }
 
     /// What 99 of 100 calls like this one take at most. `None`: too few were seen.
@@ -175,7 +188,13 @@ impl Memory {
             Question::Recall { communicator, first, last } => {
                 format!("{} {first}-{last}", sight.communicator(communicator).id)
             }
-            Question::Pairs { communicator } => format!("pairs {}", sight.communicator(communicator).id),
+            Question::Pairs { communicator } => {
+                // Once for as many calls: what was told before says nothing of those since.
+                let parts = sight.parts(process).iter().find(|(of, _)| *of == communicator);
+                let made = parts.and_then(|(of, place)| sight.member(*of, *place).transfers);
+                let made = made.map_or(0, |made| made.sends + made.recvs);
+                format!("pairs {} {made}", sight.communicator(communicator).id)
+            }
             Question::Look => {
                 let function = it.open_calls.first().map_or("", |call| &*call.function);
                 format!("look {function}")
@@ -207,7 +226,7 @@ impl Durations {
         if self.total < FEWEST {
             return None;
         }
-        let mut above = self.total / 100;
+        let mut above = (self.total / 100).max(WARM_UP);
         for (bucket, count) in self.counts.iter().enumerate().rev() {
             if *count > above {
                 return Some(Duration::from_micros(
@@ -255,8 +274,8 @@ fn size_class(operation: &Operation) -> u32 {
 const SAMPLED: usize = 4;
 /// See [`Memory::is_unsettled`].
 const UNSETTLED: Duration = Duration::from_secs(10);
-/// See where it is used.
-const SAMPLE_AGE: Duration = Duration::from_millis(1_200);
+/// So many of the longest calls are left out, however few there are: one that warms up is sampled of so many ranks.
+const WARM_UP: u32 = 4;
 /// Kinds of calls of which the time is learned: a job has some dozens.
 const MAX_CLASSES: usize = 1_024;
 /// Up to 2^40 microseconds, twelve days.
@@ -269,3 +288,22 @@ const FEWEST: u32 = 10;
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 /// Questions that may be open at a time.
 const MAX_ASKED: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_warms_up_does_not_say_how_long_others_take() {
+        let mut durations = Durations::default();
+        (0..4).for_each(|_| durations.add(Duration::from_secs(60)));
+        (0..5).for_each(|_| durations.add(Duration::from_millis(40)));
+        assert_eq!(durations.p99(), None);
+        (0..5).for_each(|_| durations.add(Duration::from_millis(40)));
+        assert_eq!(durations.p99(), Some(Duration::from_micros(65_536)));
+        // Of many, one of a hundred is left out.
+        (0..1_000).for_each(|_| durations.add(Duration::from_millis(40)));
+        (0..20).for_each(|_| durations.add(Duration::from_secs(1)));
+        assert_eq!(durations.p99(), Some(Duration::from_micros(1 << 20)));
+    }
+}

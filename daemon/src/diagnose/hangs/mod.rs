@@ -33,6 +33,7 @@ mod sight;
 mod sinks;
 mod teardown;
 mod transfer;
+mod unequal;
 mod verdict;
 mod waiting;
 mod words;

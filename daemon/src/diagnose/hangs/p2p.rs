@@ -1,13 +1,14 @@
 //! Sends without their receives, receives without their sends, and pairs of other sizes.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use ringscope_wire::Primitive;
 
 use super::case::Case;
 use super::places::Place;
 use super::scene::{Member, Pair};
-use super::sight::is_called;
+use super::sight::{Sight, is_called};
 use super::verdict::{Ask, Judgement, Question};
 use super::words;
 use crate::api::{Detail, FindingKind, Severity};
@@ -24,6 +25,7 @@ pub(super) fn in_circle(
         return false;
     }
     let mut lacks_one = Vec::new();
+    let mut explains = false;
     for place in places {
         let Place::Pair { communicator, from, to } = case.node(*place).place else { continue };
         let (lacking, primitive) = if has_called(case, communicator, to, from, Primitive::Recv) {
@@ -37,11 +39,16 @@ pub(super) fn in_circle(
         }
         let Some(at) = case.sight.by_rank(communicator, lacking) else { continue };
         let process = case.sight.member(communicator, at).process;
-        if processes.binary_search(&process).is_ok() {
-            lacks_one.push((*place, (communicator, from, to), (process, lacking, other), primitive));
+        if processes.binary_search(&process).is_err() {
+            continue;
+        }
+        explains = true;
+        match has_left_out(case.sight, communicator, (lacking, other), primitive == Primitive::Send) {
+            Some(false) => {}
+            None if case.age(*place) < PAIRS_COME_WITHIN => ask(case, communicator, &[from, to]),
+            _ => lacks_one.push((*place, (communicator, from, to), (process, lacking, other), primitive)),
         }
     }
-    let told = !lacks_one.is_empty();
     for (place, (communicator, from, to), (process, lacking, other), primitive) in case.at_most(lacks_one) {
         let instead = case.graph.places_of(process).next().map(|place| case.place_words(place));
         let instead = instead.map_or_else(|| "does something else".to_owned(), |of| format!("is in {of}"));
@@ -68,7 +75,34 @@ pub(super) fn in_circle(
         case.tell(judgement, true);
         ask(case, communicator, &[from, to]);
     }
-    told
+    explains
+}
+
+/// Whether a rank has made fewer sends to (or receives from) another than that one has made for it: a send may end, and
+/// its rank go on, long before the receive ends. Of files it is as open calls say it. `None`: nobody knows yet.
+fn has_left_out(
+    sight: &Sight<'_, '_>,
+    communicator: u32,
+    (rank, other): (u32, u32),
+    is_send: bool,
+) -> Option<bool> {
+    let member = |rank: u32| Some(sight.member(communicator, sight.by_rank(communicator, rank)?));
+    if member(rank)?.transfers.is_none() {
+        return Some(true);
+    }
+    let made = |rank: u32, is_send: bool, peer: u32| made(member(rank)?, is_send, peer);
+    match (made(rank, is_send, other), made(other, !is_send, rank)) {
+        (Some(0), _) => Some(true),
+        (own, others) => Some(own? < others?),
+    }
+}
+
+/// How many sends (or receives) a rank has made with a peer. `None`: it has made some that are not told by peer.
+fn made(member: &Member<'_>, is_send: bool, peer: u32) -> Option<u64> {
+    let all = member.transfers.map(|all| if is_send { all.sends } else { all.recvs })?;
+    let of_kind = || member.pairs.iter().filter(|pair| pair.is_send == is_send);
+    let told: u64 = of_kind().map(|pair| pair.calls).sum();
+    (told >= all).then(|| of_kind().find(|pair| pair.peer == peer).map_or(0, |pair| pair.calls))
 }
 
 /// Both sides are in it. Returns whether their sizes explain that it does not end.
@@ -121,11 +155,7 @@ pub(super) fn detail(case: &mut Case<'_, '_, '_>, place: u32) -> Option<Detail> 
 /// Whether both sides have made as many calls, of other sizes: what was sent has ended, and the receive waits for more.
 pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
     let Place::Pair { communicator, from, to } = case.node(place).place else { return false };
-    let pair = |rank: u32, is_send: bool, peer: u32| {
-        let member = case.sight.member(communicator, case.sight.by_rank(communicator, rank)?);
-        member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
-    };
-    let both = pair(from, true, to).zip(pair(to, false, from));
+    let both = both_sides(case.sight, communicator, from, to);
     // Of a group that has not ended nothing is sent.
     let is_queued = |rank: u32| {
         let at = case.sight.by_rank(communicator, rank);
@@ -136,13 +166,27 @@ pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
         && !is_queued(to)
 }
 
+/// The calls that one rank has made to send to another, and that one to receive them. Absent: they are not told.
+pub(super) fn both_sides(
+    sight: &Sight<'_, '_>,
+    communicator: u32,
+    from: u32,
+    to: u32,
+) -> Option<(Pair, Pair)> {
+    let pair = |rank: u32, is_send: bool, peer: u32| {
+        let member = sight.member(communicator, sight.by_rank(communicator, rank)?);
+        member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
+    };
+    pair(from, true, to).zip(pair(to, false, from))
+}
+
 /// Pairs of ranks that have made as many calls, of which the sizes differed: NCCL lets some of these pass, with wrong data.
-/// Told of as long as somebody's calls by peer are told, which is where a transfer was slow.
+/// Seen where somebody's calls by peer are told, which is where a transfer was slow; told of as long as the communicator
+/// lives.
 pub(super) fn completed(case: &mut Case<'_, '_, '_>) {
     let sight = case.sight;
     let told = pairs_told(case);
-    let mut differing = Vec::new();
-    for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
+    for communicator in &sight.scene.communicators {
         let mut sent: BTreeMap<(u32, u32), Pair> = BTreeMap::new();
         for member in communicator.members.iter().filter(|member| sight.queued(member).is_none()) {
             let sends = member.pairs.iter().filter(|pair| pair.is_send);
@@ -155,11 +199,18 @@ pub(super) fn completed(case: &mut Case<'_, '_, '_>) {
                 let differs = sent.calls == received.calls
                     && sent.hash != received.hash
                     && sent.bytes != received.bytes;
-                if differs && !told.contains(&(index, pair_key(received.peer, member.rank))) {
-                    differing.push((index, (received.peer, member.rank), (*sent, *received)));
+                if differs {
+                    let ranks = (received.peer, member.rank);
+                    case.memory.unequal.note(communicator.id, ranks, (*sent, *received));
                 }
             }
         }
+    }
+    let mut differing = Vec::new();
+    for (communicator, index) in sight.scene.communicators.iter().zip(0_u32..) {
+        let known = case.memory.unequal.of(communicator.id);
+        let untold = known.filter(|((from, to), _)| !told.contains(&(index, pair_key(*from, *to))));
+        differing.extend(untold.map(|(ranks, pairs)| (index, ranks, pairs)));
     }
     for (communicator, ranks, pairs) in case.at_most(differing) {
         passed(case, communicator, ranks, pairs);
@@ -245,12 +296,7 @@ fn has_called(
 
 /// How many calls each side has made, side by side.
 fn pairs(case: &Case<'_, '_, '_>, communicator: u32, from: u32, to: u32) -> Option<Detail> {
-    let member = |rank: u32| Some(case.sight.member(communicator, case.sight.by_rank(communicator, rank)?));
-    let of = |member: &Member<'_>, is_send: bool, peer: u32| {
-        member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
-    };
-    let sent = of(member(from)?, true, to)?;
-    let received = of(member(to)?, false, from)?;
+    let (sent, received) = both_sides(case.sight, communicator, from, to)?;
     let line = |rank: u32, verb: &str, pair: Pair| {
         format!("rank {rank} has called {verb} {} times, {} bytes", pair.calls, pair.bytes)
     };
@@ -264,12 +310,17 @@ fn ask(case: &mut Case<'_, '_, '_>, communicator: u32, ranks: &[u32]) {
     for rank in ranks {
         let Some(at) = case.sight.by_rank(communicator, *rank) else { continue };
         let member = case.sight.member(communicator, at);
-        if member.pairs.is_empty() {
+        let is_told = |is_send: bool| made(member, is_send, member.rank).is_some();
+        if member.pairs.is_empty() || !is_told(true) || !is_told(false) {
             let what = Question::Pairs { communicator };
             case.asks.push(Ask { process: member.process, what });
         }
     }
 }
+
+/// Calls by peer come within this time from who is asked for them, even on a busy host; who does not tell them is judged
+/// without.
+const PAIRS_COME_WITHIN: Duration = Duration::from_secs(10);
 
 const ADVICE: &str = "Compare the lists of sends and receives of both ranks: for each send there must be one receive, in \
                       the same order.";

@@ -224,6 +224,11 @@ fn of_function(function: &str, communicator: u32, rank: u32) -> Option<Place> {
     }
 }
 
+/// Whether a function splits a communicator, or makes another one of it.
+pub(super) fn is_split(function: &str) -> bool {
+    matches!(of_function(function, 0, 0), Some(Place::Split { .. }))
+}
+
 /// Whether a process aborts a communicator.
 pub(super) fn aborts(process: &Process<'_>, communicator: u32) -> bool {
     process.open_calls.iter().any(|open| {

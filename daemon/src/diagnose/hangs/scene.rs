@@ -119,7 +119,7 @@ pub enum Collector {
     Off(Option<Timestamp>),
     /// It switched itself off after a fault, since then.
     Fault(Option<Timestamp>),
-    /// The process has none: only its log or nothing is known.
+    /// The process has none that can be read: only its log or nothing is known, or its segment was removed.
     Absent,
 }
 
@@ -215,6 +215,8 @@ pub struct Member<'a> {
     pub known: Cow<'a, [Operation]>,
     /// Sends and receives by peer. Only on suspicion.
     pub pairs: Cow<'a, [Pair]>,
+    /// Sends and receives that it has called, to all peers together. Absent: nothing counts them.
+    pub transfers: Option<Transfers>,
     /// What it has sent over the network by peer.
     pub links: Cow<'a, [Link]>,
     /// The rank after it in the ring of the first channel. Absent: not known.
@@ -223,6 +225,14 @@ pub struct Member<'a> {
     pub error: Option<CommError<'a>>,
     /// WARN lines of the library's log that name it: (file, line, text), newest last. Only on suspicion.
     pub warnings: Vec<Warning<'a>>,
+}
+
+/// Calls of a rank so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Transfers {
+    pub sends: u64,
+    pub recvs: u64,
 }
 
 /// What has become of a rank's part of a communicator.

@@ -22,6 +22,11 @@ pub struct Settings {
     pub sure_after: Duration,
     /// All have called, and nothing moves, for so long, and `wait_times_p99` times what such calls take.
     pub stalled_after: Duration,
+    /// However long such calls usually take, it is told after so long, or twice as long as they take.
+    pub stalled_most: Duration,
+    /// The same is critical only from this age on where nothing tells that all GPUs have started the call: programs call
+    /// long before the GPU has done what comes first.
+    pub unstarted_critical: Duration,
     /// The same as `wait_critical_least` for a rank that has completed nothing so far: a first step compiles and loads.
     pub start_critical: Duration,
     /// An init or teardown that waits for somebody is a warning from this age on. Large jobs take tens of seconds to
@@ -48,6 +53,8 @@ impl Default for Settings {
             wait_times_longest: 2,
             sure_after: Duration::from_millis(800),
             stalled_after: Duration::from_secs(5),
+            stalled_most: Duration::from_secs(60),
+            unstarted_critical: Duration::from_secs(60),
             start_critical: Duration::from_secs(300),
             init_told: Duration::from_secs(30),
             init_critical: Duration::from_secs(120),

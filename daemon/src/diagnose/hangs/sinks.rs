@@ -37,6 +37,8 @@ pub(super) struct Group {
     pub(super) ranks: Vec<(u32, Option<u32>)>,
     /// Nodes, to find who waits for them.
     pub(super) nodes: Vec<u32>,
+    /// Nobody knows whether these have come, and others are known not to have, who may be late merely.
+    pub(super) is_beside: bool,
 }
 
 /// What the sinks are.
@@ -92,6 +94,7 @@ pub(super) fn sort(case: &Case<'_, '_, '_>, sinks: Vec<Sink>) -> Sorted {
             manner,
             ranks: Vec::new(),
             nodes: Vec::new(),
+            is_beside: false,
         });
         group.nodes.push(node);
         if let Some((process, rank)) = who {
@@ -103,17 +106,18 @@ pub(super) fn sort(case: &Case<'_, '_, '_>, sinks: Vec<Sink>) -> Sorted {
     for group in &mut sorted.groups {
         group.ranks.sort_by_key(|(process, rank)| (*rank, *process));
     }
-    // Who cannot be heard explains nothing where somebody else is known not to have come.
-    // Ascending, as the groups are.
-    let sure: Vec<u32> = sorted
-        .groups
-        .iter()
-        .filter(|group| group.manner < Manner::Blind(0))
-        .map(|group| group.place)
-        .collect();
-    sorted
-        .groups
-        .retain(|group| group.manner < Manner::Blind(0) || sure.binary_search(&group.place).is_err());
+    // Who cannot be heard explains nothing where somebody else cannot come. Ascending, as the groups are.
+    let places_with = |is_such: fn(Manner) -> bool| -> Vec<u32> {
+        let such = sorted.groups.iter().filter(|group| is_such(group.manner));
+        such.map(|group| group.place).collect()
+    };
+    let sure = places_with(|manner| manner < Manner::Elsewhere);
+    let late = places_with(|manner| manner == Manner::Elsewhere);
+    let is_unknown = |group: &Group| group.manner >= Manner::Blind(0);
+    sorted.groups.retain(|group| !is_unknown(group) || sure.binary_search(&group.place).is_err());
+    for group in &mut sorted.groups {
+        group.is_beside = is_unknown(group) && late.binary_search(&group.place).is_ok();
+    }
     sorted
 }
 

@@ -1,10 +1,11 @@
-//! All have called, with the same call, and nothing moves: where progress ends, as far as anything tells.
+//! All have called, with the same call, and none completes it: where progress ends, as far as anything tells.
 
 use std::time::Duration;
 
 use super::case::Case;
 use super::places::{Place, Waiter};
 use super::scene::{Life, Member};
+use super::settings::Settings;
 use super::verdict::Judgement;
 use super::{device, files, waiting, words};
 use crate::api::{Detail, FindingKind, Severity};
@@ -13,21 +14,39 @@ use ringscope_wire::batch::Level;
 
 /// Judges a full place whose calls agree.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) {
-    let sight = case.sight;
-    let age = case.age(place);
     let usual = waiting::usual(case, place);
-    let limit = match usual {
-        Some(p99) => p99.saturating_mul(sight.settings.wait_times_p99).max(sight.settings.stalled_after),
-        // The first call of a size connects the ranks; nobody knows how long that takes here.
-        None => sight.settings.stalled_after.saturating_mul(2),
-    };
-    if age < limit {
+    if case.age(place) < limit(case.sight.settings, usual) {
         return;
     }
     if device::judge(case, place) {
         return;
     }
     stalled(case, place, usual);
+}
+
+/// From which age on it is told, where 99 of 100 such calls usually take that long.
+fn limit(settings: &Settings, usual: Option<Duration>) -> Duration {
+    // The first call of a size connects the ranks; nobody knows how long that takes here.
+    let Some(p99) = usual else { return settings.stalled_after.saturating_mul(2) };
+    let most = settings.stalled_most.max(p99.saturating_mul(2));
+    p99.saturating_mul(settings.wait_times_p99).min(most).max(settings.stalled_after)
+}
+
+/// How bad it is that a call does not end which may not have begun: `first`, until it has lasted too long for what a GPU does
+/// before it. Files tell nothing more.
+pub(super) fn unstarted(case: &Case<'_, '_, '_>, place: u32, first: Severity) -> Severity {
+    let settings = case.sight.settings;
+    let critical = settings.unstarted_critical.max(case.memory.wait_critical(settings));
+    let is_critical = files::is_of(case, place) || case.age(place) >= critical;
+    if is_critical { Severity::Critical } else { first }
+}
+
+/// Whether the call is known to have begun: all who are in it have started it, or others have completed it.
+fn has_begun(case: &Case<'_, '_, '_>, place: u32) -> bool {
+    let mut waiters = case.node(place).waiters.iter();
+    let has_started =
+        |waiter: &Waiter<'_>| waiter.head.is_some_and(|head| head.operation.started_at.is_some());
+    waiters.all(has_started) || !case.passed(place).is_empty()
 }
 
 fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
@@ -41,22 +60,21 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     let mut judgement = case.blank(FindingKind::TransferStalled, Some(communicator));
     judgement.began_at = case.began(place);
     judgement.key = format!("{}/stalled", at.key());
-    judgement.severity = Severity::Critical;
+    judgement.severity =
+        if has_begun(case, place) { Severity::Critical } else { unstarted(case, place, Severity::Info) };
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     let of = case.place_words(place);
     let n = waiters.len();
     let since = case.since_words(place);
     let honest = match case.passed(place).len() {
-        0 => format!(
-            "all {n} ranks are in {of} with the same call {since}, and nothing moves: not the program"
-        ),
+        0 => format!("all {n} ranks are in {of} with the same call {since}, and none has completed it"),
         passed => {
             let mut ranks: Vec<u32> = waiters.iter().map(|waiter| waiter.rank).collect();
             ranks.sort_unstable();
             let is = if n == 1 { "is" } else { "are" };
             let others = plural(passed, "other rank");
-            let (has, it) = if passed == 1 { ("has", "it") } else { ("have", "them") };
-            format!("{} {is} in {of} {since}, and {others} {has} it behind {it}", words::ranks(&ranks))
+            let has = if passed == 1 { "has" } else { "have" };
+            format!("{} {is} in {of} {since}, and {others} {has} completed it", words::ranks(&ranks))
         }
     };
     let usually = usual.map(|usual| format!(" (99 of 100 such calls take at most {})", duration(usual)));

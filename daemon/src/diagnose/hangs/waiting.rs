@@ -35,6 +35,7 @@ pub(super) fn tell(
     // Of files that do not say since when, nobody knows for how long.
     let knows_since = case.began(group.place).is_some();
     judgement.severity = match age {
+        _ if group.is_beside => Severity::Info,
         _ if !knows_since => Severity::Warning,
         age if knows && (age >= limits.critical || gave_up > 0) => Severity::Critical,
         age if age >= limits.warning => Severity::Warning,

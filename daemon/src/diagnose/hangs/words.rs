@@ -188,7 +188,9 @@ pub(super) fn doing(sight: &Sight<'_, '_>, process: u32) -> (&'static str, Strin
     }
     if let Some((comm_index, operation)) = sight.newest_head(process) {
         let of = comm(&sight.scene.communicators[comm_index as usize]);
-        return ("elsewhere", format!("is in {} of {of}, which goes on", call(operation)));
+        let since = Some(operation.issued_at).filter(|at| at.0 > 0);
+        let since = since.map(|at| format!(" since {}", clock(it.ours(at)))).unwrap_or_default();
+        return ("elsewhere", format!("is in {} of {of}{since}", call(operation)));
     }
     if it.life == Life::Imported {
         return ("not_come", "has not come".to_owned());

@@ -1,17 +1,21 @@
 //! What was found of a job and is not found again because those who waited are not heard: it has not ended, as far as
-//! anybody knows.
+//! anybody knows. Only for a while: after that it is the hosts that are lost, and nothing else is known.
 
 use super::scene::Taken;
-use crate::api::{Detail, Severity};
+use crate::api::{Detail, Finding, Severity};
 use crate::clock::Timestamp;
+use crate::diagnose::HOST_GONE_AFTER;
 use crate::diagnose::hangs::Settings;
-use crate::diagnose::hangs::scene::Life;
+use crate::diagnose::hangs::scene::{Life, Process as Told};
 use crate::diagnose::judgement::Judgement;
-use crate::model::Name;
+use crate::model::{Name, Process};
 
 /// Of one job what was told last, with who waited.
 #[derive(Default)]
-pub(super) struct Kept(Vec<Last>);
+pub(super) struct Kept {
+    last: Vec<Last>,
+    restored: Vec<Restored>,
+}
 
 struct Last {
     judgement: Judgement,
@@ -20,7 +24,41 @@ struct Last {
     until: Timestamp,
 }
 
+/// A finding that fired when the daemon before this one ended.
+struct Restored {
+    id: String,
+    comm: String,
+    host: String,
+    /// Host and pid.
+    accused: Vec<(String, u32)>,
+    until: Timestamp,
+}
+
 impl Kept {
+    /// Takes a finding that the store kept and that fires.
+    pub(super) fn restore(&mut self, finding: &Finding) {
+        let accused = finding.accused.iter().filter_map(|one| Some((one.host.clone(), one.pid?)));
+        self.restored.push(Restored {
+            id: finding.id.clone(),
+            comm: finding.comm.clone(),
+            host: finding.host.clone(),
+            accused: accused.collect(),
+            until: Timestamp(0),
+        });
+    }
+
+    /// Ids of findings of the daemon before this one of which nobody knows whether they have ended.
+    pub(super) fn held(&mut self, taken: &Taken<'_>, settings: &Settings) -> Vec<String> {
+        let now = taken.scene.now;
+        self.restored.retain_mut(|one| {
+            if silent_since(|process| one.is_witness(process, taken), taken, settings).is_some() {
+                one.until = settled(now);
+            }
+            now < one.until
+        });
+        self.restored.iter().map(|one| one.id.clone()).collect()
+    }
+
     /// Adds to what was found now what was found before and whose witnesses are not heard.
     pub(super) fn add(
         &mut self,
@@ -30,8 +68,8 @@ impl Kept {
         settings: &Settings,
     ) {
         let now = taken.scene.now;
-        let mut before = std::mem::take(&mut self.0);
-        self.0 = found
+        let mut before = std::mem::take(&mut self.last);
+        self.last = found
             .iter()
             .zip(witnesses)
             .filter_map(|(judgement, witnesses)| {
@@ -41,8 +79,9 @@ impl Kept {
             .collect();
         before.retain(|last| !found.iter().any(|one| is_same(one, &last.judgement)));
         for mut last in before {
-            if let Some(heard) = silent_since(&last.witnesses, taken, settings) {
-                last.until = Timestamp(now.0.saturating_add(SETTLES_NS));
+            let is_witness = |process: &Process| last.witnesses.iter().any(|name| name == process.name());
+            if let Some(heard) = silent_since(is_witness, taken, settings) {
+                last.until = settled(now);
                 last.judgement.blame.details.retain(|detail| detail.title != TITLE);
                 last.judgement.blame.details.push(Detail {
                     title: TITLE.to_owned(),
@@ -57,8 +96,24 @@ impl Kept {
             // It stands alone: what it followed from may be gone.
             last.judgement.blame.follows_from = None;
             found.push(last.judgement.clone());
-            self.0.push(last);
+            self.last.push(last);
         }
+    }
+}
+
+impl Restored {
+    /// Whether a process would know that it has ended: one that is in its communicator and is not to blame, or where it is
+    /// about none one that is to blame.
+    fn is_witness(&self, process: &Process, taken: &Taken<'_>) -> bool {
+        let Some(identity) = process.identity() else { return false };
+        let is_accused =
+            self.accused.iter().any(|(host, pid)| **host == *identity.host && *pid == identity.pid);
+        if self.comm.is_empty() {
+            return is_accused || self.accused.is_empty() && *self.host == *identity.host;
+        }
+        let known = taken.communicators.iter().find(|known| known.id_str() == self.comm);
+        let mut ids = process.locals().filter_map(|(_, local)| local.communicator());
+        !is_accused && known.is_some_and(|known| ids.any(|id| id == known.id()))
     }
 }
 
@@ -66,15 +121,24 @@ fn is_same(one: &Judgement, other: &Judgement) -> bool {
     one.kind == other.kind && one.blame.key == other.blame.key && one.blame.comm == other.blame.comm
 }
 
-/// When the last of them was heard, where all who live are not heard any more.
-fn silent_since(witnesses: &[Name], taken: &Taken<'_>, settings: &Settings) -> Option<Timestamp> {
-    let processes = taken.processes.iter().zip(&taken.scene.processes);
-    let living = processes.filter(|(process, told)| {
-        told.life == Life::Running && witnesses.iter().any(|name| name == process.name())
-    });
-    let heard: Vec<Timestamp> = living.map(|(_, told)| told.heard_at).collect();
-    let newest = heard.into_iter().max()?;
-    (taken.scene.now.since(newest) > settings.unheard_after).then_some(newest)
+/// When the last of the witnesses was heard, where all who live are not heard any more, though not for too long, and the job
+/// was not started again since.
+fn silent_since(
+    is_witness: impl Fn(&Process) -> bool,
+    taken: &Taken<'_>,
+    settings: &Settings,
+) -> Option<Timestamp> {
+    let processes = || taken.processes.iter().zip(&taken.scene.processes);
+    let living = processes().filter(|(process, told)| told.life == Life::Running && is_witness(process));
+    let newest = living.map(|(_, told)| told.heard_at).max()?;
+    let silent = taken.scene.now.since(newest);
+    let is_new = |told: &Told<'_>| told.life == Life::Running && told.ours(told.started_at) > newest;
+    let is_unknown = silent > settings.unheard_after && silent < HOST_GONE_AFTER;
+    (is_unknown && !processes().any(|(_, told)| is_new(told))).then_some(newest)
+}
+
+fn settled(now: Timestamp) -> Timestamp {
+    Timestamp(now.0.saturating_add(SETTLES_NS))
 }
 
 /// How long after its agent is heard again it may take until the judge has found it again.

@@ -8,9 +8,9 @@ use ringscope_wire::{Primitive, batch};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::{
     Calls, CommError, Link, Member, MemberState, OPEN_TOLD, Operation, OperationState, Pair, Queued,
-    Signature, Warning,
+    Signature, Transfers, Warning,
 };
-use crate::model::{CommunicatorId, Completed, Local, LocalState, Model, RankRef};
+use crate::model::{CommunicatorId, Completed, Local, LocalState, Model, ProcessState, RankRef};
 
 /// The newest completed operations of each rank of a communicator.
 pub(super) fn history(model: &Model, comm: CommunicatorId) -> HashMap<u32, Vec<Operation>> {
@@ -26,8 +26,14 @@ pub(super) fn history(model: &Model, comm: CommunicatorId) -> HashMap<u32, Vec<O
     by_rank
 }
 
-/// A rank. `details`: what completed of it, where somebody may wait; absent: nobody does, and details are spared.
-pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Operation>>) -> Member<'a> {
+/// A rank. `ended`: when it did, by the clock of its host. `details`: what completed of it, where somebody may wait; absent:
+/// nobody does, and details are spared.
+pub(super) fn tell<'a>(
+    rank: &RankRef<'a>,
+    process: u32,
+    ended: Option<Timestamp>,
+    details: Option<Vec<Operation>>,
+) -> Member<'a> {
     let (local, facts) = (rank.local, rank.facts);
     let open = local.in_flight();
     let sequence = local.sequence();
@@ -36,7 +42,7 @@ pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Ope
         process,
         state: state(facts.state),
         created_at: facts.created,
-        ended_at: rank.ended(),
+        ended_at: ended,
         made_by: &facts.made_by,
         gpu: &facts.gpu,
         completion_known: rank.knows_completion(),
@@ -47,6 +53,7 @@ pub(super) fn tell<'a>(rank: &RankRef<'a>, process: u32, details: Option<Vec<Ope
         queued: queued(open),
         last_completed: local.last_completed().and_then(operation),
         links: Cow::Owned(links(local)),
+        transfers: (rank.process.state() != ProcessState::Imported).then(|| transfers(local)),
         next_in_ring: facts.rings.first_key_value().map(|(_, place)| place.next),
         error: facts.error.as_ref().map(|error| CommError {
             code: error.code,
@@ -146,6 +153,13 @@ fn pairs(local: &Local) -> Vec<Pair> {
         hash: pair.hash,
     });
     pairs.collect()
+}
+
+fn transfers(local: &Local) -> Transfers {
+    let made = |primitive: Primitive| {
+        local.counters().get(&primitive).map_or(0, |counted| counted.totals().issued_calls)
+    };
+    Transfers { sends: made(Primitive::Send), recvs: made(Primitive::Recv) }
 }
 
 /// What it has sent over the network, by peer.

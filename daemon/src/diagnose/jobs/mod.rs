@@ -17,8 +17,8 @@ use std::time::Duration;
 use super::hangs::{Judge, Settings, Wait};
 use super::judgement::Judgement;
 use super::ledger::ENDED_WELL;
-use super::scope::wait_id;
-use crate::api::{Finding, FindingState};
+use super::scope::{is_of_job, wait_id};
+use crate::api::{Finding, FindingState, Severity};
 use crate::clock::Timestamp;
 use crate::model::{Job, Model, Name, ProcessState};
 
@@ -29,8 +29,8 @@ pub(super) struct Jobs {
     settings: Settings,
     /// Until when jobs wait for agents to speak that spoke to the daemon before this one.
     held_until: Timestamp,
-    /// Judges of jobs that remember what the store does, until the first look.
-    restored: BTreeMap<Name, Judge>,
+    /// Jobs of which the store remembers something, until the first look.
+    restored: BTreeMap<Name, Watched>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
@@ -52,6 +52,8 @@ pub(super) struct Look {
     pub(super) judgements: Vec<Judgement>,
     /// Ids of findings about waits that have ended well.
     pub(super) ended_well: Vec<String>,
+    /// Ids of findings that were not found again, and of which nobody knows whether they have ended.
+    pub(super) held: Vec<String>,
 }
 
 impl Jobs {
@@ -66,8 +68,12 @@ impl Jobs {
         let ended_well = finding.details.iter().any(|detail| detail.title == ENDED_WELL);
         if let Some(ended) = ended.filter(|_| ended_well) {
             let lasted = ended.since(finding.began_at.unwrap_or(finding.first_seen));
-            let judge = self.restored.entry(finding.job.as_str().into()).or_default();
-            judge.restore_wait(lasted, &self.settings);
+            let job = self.restored.entry(finding.job.as_str().into()).or_default();
+            job.judge.restore_wait(lasted, &self.settings);
+        }
+        let fires = finding.state == FindingState::Firing && finding.severity >= Severity::Warning;
+        if fires && is_of_job(finding.finding) && !finding.imported {
+            self.restored.entry(finding.job.as_str().into()).or_default().kept.restore(finding);
         }
     }
 
@@ -119,10 +125,10 @@ impl Jobs {
         if now < self.held_until && model.n_unheard(name) > 0 || is_only_stored(model, job.1) {
             return None;
         }
-        let watched = self.watched.entry(Arc::clone(name)).or_insert_with(|| {
-            let judge = self.restored.remove(name).unwrap_or_default();
-            Watched { judge, ..Watched::default() }
-        });
+        let watched = self
+            .watched
+            .entry(Arc::clone(name))
+            .or_insert_with(|| self.restored.remove(name).unwrap_or_default());
         let is_first = watched.judged == Timestamp(0);
         if !is_first && !may_change(model, job.1, watched.judged, now) {
             return None;
@@ -141,9 +147,10 @@ impl Jobs {
         let mut judgements = told::judgements(&verdict, &taken);
         let witnesses = told::witnesses(&verdict, &taken);
         watched.kept.add(&mut judgements, witnesses, &taken, &self.settings);
+        let held = watched.kept.held(&taken, &self.settings);
         let id = |wait: &Wait| wait_id(name, &wait.communicator, wait.kind, &wait.key);
         let ended_well = verdict.ended_well.iter().map(id).collect();
-        Some(Look { job: Arc::clone(name), judgements, ended_well })
+        Some(Look { job: Arc::clone(name), judgements, ended_well, held })
     }
 
     /// Every question of all jobs, once.

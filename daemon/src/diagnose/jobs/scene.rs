@@ -57,7 +57,8 @@ pub(super) fn take<'a>(
         let ended = process.ended().is_some_and(|ended| now.since(ended) >= ENDED_TOLD);
         !ended || places.needed.contains_key(&address(process))
     };
-    let told: Vec<&Process> = job.processes(model).filter(is_told).collect();
+    // Not of the present life alone: how the one before ended is told for a while.
+    let told: Vec<&Process> = job.unreplaced(model, now).filter(is_told).collect();
     for process in told {
         places.needed.insert(address(process), index(taken.processes.len()));
         taken.tell_process(model, process, &mut places, hardware);
@@ -129,7 +130,7 @@ impl<'a> Taken<'a> {
             world_size: identity.world_size,
             started_at: identity.started,
             life: life(process),
-            ended_at: process.ended(),
+            ended_at: process.ended().map(|at| model.theirs(process, at)),
             read_at,
             heard_at,
             lost_events: process.lost_calls().is_some_and(|at| self.scene.now.since(at) < LOSS_COUNTS),
@@ -176,7 +177,8 @@ impl<'a> Taken<'a> {
         let mut history = if is_suspect { member::history(model, known.id()) } else { HashMap::new() };
         let members = ranks.iter().map(|(rank, process, _)| {
             let told = history.remove(&rank.rank).unwrap_or_default();
-            member::tell(rank, *process, is_suspect.then_some(told))
+            let ended = rank.ended().map(|at| model.theirs(rank.process, at));
+            member::tell(rank, *process, ended, is_suspect.then_some(told))
         });
         let members: Vec<Member<'a>> = members.collect();
         let mut names = ranks.iter().map(|(rank, ..)| &*rank.facts.name);
@@ -220,6 +222,7 @@ fn collector_of(process: &Process) -> Collector {
     match process.collector_state() {
         CollectorState::Off => Collector::Off(collector.off_since),
         CollectorState::Fault => Collector::Fault(collector.off_since),
+        CollectorState::Removed => Collector::Absent,
         _ if !collector.has_segment => Collector::Absent,
         _ => Collector::On,
     }

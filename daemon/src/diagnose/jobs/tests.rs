@@ -456,3 +456,70 @@ fn a_hang_goes_on_while_those_who_wait_are_not_heard() {
     stage.step(8_000);
     assert_eq!(stage.firing(), []);
 }
+
+#[test]
+fn who_crashed_first_is_told_whatever_the_clocks_of_the_hosts_say() {
+    for ahead_s in [0, 2, -200] {
+        for culprit in [2, 5] {
+            let mut stage = Stage::new(2, 4);
+            stage.ahead_s.insert("host-1".to_owned(), ahead_s);
+            stage.train(20);
+            assert_eq!(stage.firing(), [], "{ahead_s} s ahead");
+            let (others, world) = (others(&stage, culprit), stage.world());
+            stage.call(others.clone(), world, SUM);
+            stage.step(500);
+            stage.ranks[culprit].ended = Some((ProcessState::Killed, stage.now));
+            stage.step(1_000);
+            for rank in others {
+                stage.ranks[rank].ended = Some((ProcessState::Killed, stage.now));
+            }
+            stage.step(3_000);
+            let ranks: Vec<_> = stage.one(FindingKind::RankDead).accused.iter().map(|one| one.rank).collect();
+            assert_eq!(ranks, [u32::try_from(culprit).ok()], "{ahead_s} s ahead");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_is_wrong_makes_nobody_well_or_unknown() {
+    for ahead_s in [3_600, -70] {
+        let mut stage = Stage::new(2, 4);
+        stage.ahead_s.insert("host-1".to_owned(), ahead_s);
+        stage.train(20);
+        let (all, world) = (0..8, stage.world());
+        let mut call = |idle_ms| {
+            stage.step(idle_ms);
+            stage.call(all.clone(), world, SUM);
+            stage.step(500);
+            let host = view::host(&stage.model, &stage.diagnosis, stage.now, "host-1").unwrap();
+            stage.complete(world);
+            (host.summary.standing.condition, host.summary.standing.reason)
+        };
+        let (condition, reason) = call(250);
+        assert_eq!(condition, Condition::Healthy, "{ahead_s}: {reason}");
+        let (condition, reason) = call(90_000);
+        assert_eq!(condition, Condition::Unknown, "{ahead_s}: {reason}");
+        assert!(reason.contains("has been open for 0.5 s, and none has completed for 9"), "{reason}");
+    }
+}
+
+#[test]
+fn after_a_restart_a_hang_fires_on_while_those_who_wait_are_not_heard() {
+    let mut stage = Stage::new(2, 1);
+    stage.train(20);
+    stage.call([0], stage.world(), SUM);
+    stage.ranks[1].activity = "T";
+    stage.step(3_000);
+    let id = stage.one(FindingKind::RankMissing).id.clone();
+    stage.restart();
+    stage.agents = "again";
+    stage.forget_told(1);
+    stage.silent = vec!["host-0".to_owned()];
+    for second in 1..=60 {
+        stage.step(1_000);
+        assert_eq!(stage.one(FindingKind::RankMissing).id, id, "after {second} s");
+    }
+    // Nobody comes back: then only the host is lost.
+    stage.step(300_000);
+    assert!(stage.firing().iter().all(|(kind, ..)| *kind == FindingKind::HostLost), "{:#?}", stage.hangs());
+}

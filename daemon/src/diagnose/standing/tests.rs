@@ -7,8 +7,13 @@ fn s(seconds: u64) -> Duration {
 
 /// A process that lives and is watched, and completed a call two seconds ago.
 fn well() -> Evidence<'static> {
-    let calls =
-        Calls { issued: 9, completed: 9, completion_known: true, completed_ago: Some(s(2)), open_for: None };
+    let calls = Calls {
+        issued: 9,
+        completed: 9,
+        completion_known: true,
+        completed_ago: Some(s(2)),
+        ..Calls::default()
+    };
     Evidence { has_communicators: true, calls, ..Evidence::default() }
 }
 
@@ -61,8 +66,29 @@ fn green_needs_evidence() {
 }
 
 #[test]
+fn a_call_is_not_well_because_another_communicator_goes_on() {
+    let of = |completed_ago, open_for| Calls {
+        issued: 9,
+        completed: 8,
+        completion_known: true,
+        completed_ago: Some(s(completed_ago)),
+        open_for,
+        ..Calls::default()
+    };
+    let both = |calls: Calls| {
+        let mut sum = Calls::default();
+        sum.add(&calls);
+        sum.add(&of(1, None));
+        Evidence { calls: sum, ..well() }
+    };
+    check(&both(of(3_600, Some(s(3_600)))), Condition::Unknown, "a call has been open for 60 min");
+    check(&both(of(59, Some(s(59)))), Condition::Healthy, "completed 1.0 s ago");
+    check(&both(of(2, Some(s(600)))), Condition::Healthy, "completed 1.0 s ago");
+}
+
+#[test]
 fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
-    let silent = Evidence { life: Life::Stale, silent: s(840), ..well() };
+    let silent = Evidence { life: RankState::Stale, silent: s(840), ..well() };
     check(&silent, Condition::Unknown, "nothing heard of it for 14 min");
     let at = Timestamp(1_800_000_000_000_000_000);
     let off = Watched::Off { since: Some(at), by: "ann".into() };
@@ -79,8 +105,14 @@ fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
         Condition::Unknown,
         "not watched since 2027-01-15 08:00:00 UTC: its collector switched itself off after a fault",
     );
+    let removed = Watched::SegmentRemoved { since: Some(at) };
+    check(
+        &Evidence { watched: removed, ..well() },
+        Condition::Unknown,
+        "not watched since 2027-01-15 08:00:00 UTC: its segment was removed",
+    );
     // Also while it is silent for too short a time to be stale, and after.
-    for life in [Life::Running, Life::Stale] {
+    for life in [RankState::Running, RankState::Stale] {
         let stopped = Evidence { life, watched: Watched::AgentStopped { since: at }, ..well() };
         check(
             &stopped,
@@ -97,8 +129,15 @@ fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
     );
     let gloo = Evidence { has_communicators: false, calls: Calls::default(), ..well() };
     check(&gloo, Condition::Unknown, "no call of NCCL so far");
-    check(&Evidence { life: Life::Imported, ..well() }, Condition::Unknown, "read from files, which do not");
-    let told = Evidence { life: Life::Imported, files_tell: true, ..well() };
+    check(
+        &Evidence { life: RankState::Imported, ..well() },
+        Condition::Unknown,
+        "read from files, which do not",
+    );
+    let logged = Evidence { life: RankState::Imported, watched: Watched::LogOnly, ..well() };
+    check(&logged, Condition::Unknown, "not whether its calls end: add Flight Recorder dumps");
+    check(&Evidence { files_tell: true, ..logged }, Condition::Healthy, "nothing wrong");
+    let told = Evidence { life: RankState::Imported, files_tell: true, ..well() };
     check(&told, Condition::Healthy, "nothing wrong");
     check(&Evidence { lacks: Some("no end".into()), ..told }, Condition::Degraded, "no end");
 }
@@ -106,13 +145,13 @@ fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
 #[test]
 fn what_is_wrong_goes_before_what_is_not_known() {
     let missing = finding(FindingKind::RankMissing, Severity::Critical, 7);
-    let silent = Evidence { life: Life::Stale, ..well() };
+    let silent = Evidence { life: RankState::Stale, ..well() };
     check(&Evidence { accused: Some(&missing), ..silent.clone() }, Condition::Hung, "rank 5 stands");
     check(&Evidence { waits_for: Some(&missing), ..silent }, Condition::Hung, "it waits: rank 5 stands");
     let dead = finding(FindingKind::RankDead, Severity::Critical, 7);
     check(&Evidence { accused: Some(&dead), ..well() }, Condition::Failed, "rank 5 stands");
-    check(&Evidence { life: Life::Killed, ..well() }, Condition::Failed, "killed");
-    check(&Evidence { life: Life::Exited, ..well() }, Condition::Healthy, "ended by itself");
+    check(&Evidence { life: RankState::Killed, ..well() }, Condition::Failed, "killed");
+    check(&Evidence { life: RankState::Exited, ..well() }, Condition::Healthy, "ended by itself");
     check(
         &Evidence { failed: Some("the init failed".into()), ..well() },
         Condition::Failed,

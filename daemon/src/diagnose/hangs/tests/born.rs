@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::scene::{Forming, MemberState};
-use super::build::{World, at, found, job, nothing, only};
+use super::build::{World, all_reduce, at, found, job, nothing, only};
 use crate::api::{FindingKind, Severity};
 
 const ALL: [u32; 4] = [0, 1, 2, 3];
@@ -52,12 +52,31 @@ fn who_has_come_out_of_a_split_is_not_waited_for() {
         world.member(child, rank).created_at = at(0.1);
     }
     nothing(&world.until(20));
-    assert!(world.look(31.0).judgements[0].message.contains("all 2 ranks are in the split of c0ffee"));
+    let verdict = world.look(31.0);
+    let message = &only(&verdict).message;
+    assert!(message.starts_with("2 of 4 ranks are in the split of c0ffee (world) since"), "{message}");
     // A child of an earlier split says nothing of this one.
     for rank in 0..2 {
         world.member(child, rank).created_at = at(-60.0);
     }
     assert_eq!(only(&world.look(32.0)).culprits, [0, 1]);
+}
+
+#[test]
+fn who_may_have_come_out_of_a_split_is_neither_accused_nor_in_a_circle() {
+    let (mut world, parent) = in_one();
+    split(&mut world, "ncclCommSplit", parent, &[2, 3], None);
+    // Rank 0 came first and has its part, rank 1 gets none: both are out, and in the next call.
+    let child = world.comm("beef", "", &[0]);
+    world.scene.communicators[child as usize].parent_hash =
+        Some(world.scene.communicators[parent as usize].hash);
+    world.member(child, 0).created_at = at(-0.5);
+    for rank in 0..2 {
+        world.process(rank).last_returned_at = Some(at(0.1));
+        world.call(parent, rank, all_reduce(60, at(0.05)));
+    }
+    nothing(&world.until(20));
+    assert_eq!(found(&world.look(31.0)), [(FindingKind::InitStuck, Severity::Warning, "all_in", vec![])]);
 }
 
 #[test]

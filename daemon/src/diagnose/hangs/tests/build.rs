@@ -236,7 +236,7 @@ fn check(verdict: &Verdict) {
         let says = |words: &[&str]| words.iter().any(|word| judgement.message.contains(word));
         let knows_when = judgement.began_at.is_some_and(|at| at.0 > 0);
         assert!(says(&[" UTC"]) || !knows_when, "since when: {judgement:#?}");
-        let all_are_named = says(&[" wait", "all ", " said so", "behind "]);
+        let all_are_named = says(&[" wait", "all ", " said so", " completed it"]);
         assert!(all_are_named || judgement.victims.is_empty(), "who waits: {judgement:#?}");
         assert!(judgement.victims.is_sorted() && judgement.culprits.is_sorted(), "{judgement:#?}");
         assert!(

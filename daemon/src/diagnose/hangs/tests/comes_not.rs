@@ -246,7 +246,7 @@ fn a_rank_that_works_in_another_communicator_is_named_with_it() {
     assert_eq!((judgement.kind, judgement.cause), (FindingKind::Waiting, "elsewhere"));
     assert_eq!(judgement.culprits, [2, 3]);
     assert!(
-        judgement.message.contains("is in all_reduce #63 of beef (eval), which goes on"),
+        judgement.message.contains("is in all_reduce #63 of beef (eval) since 14:00:02 UTC"),
         "{}",
         judgement.message
     );
@@ -299,6 +299,26 @@ fn absence_proves_nothing_where_nobody_would_have_told() {
         let verdict = world.look(100.0);
         assert_eq!(found(&verdict), [(FindingKind::Waiting, Severity::Warning, cause, vec![3])]);
     }
+}
+
+#[test]
+fn who_is_late_does_not_hide_who_is_not_watched() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "", &[0, 1, 2, 3]);
+    world.enter(comm, 0..2);
+    world.process(3).collector = Collector::Off(None);
+    let verdict = world.look(100.0);
+    assert_eq!(
+        found(&verdict),
+        [
+            (FindingKind::RankMissing, Severity::Critical, "asleep", vec![2]),
+            (FindingKind::Waiting, Severity::Info, "not_watched", vec![3]),
+        ]
+    );
+    // Who is stopped explains it alone.
+    world.stop(2);
+    let verdict = world.until(102);
+    assert_eq!(found(&verdict), [(FindingKind::RankMissing, Severity::Critical, "stopped", vec![2])]);
 }
 
 #[test]

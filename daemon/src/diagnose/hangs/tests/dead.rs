@@ -100,3 +100,56 @@ fn one_that_exits_quietly_is_named_where_all_others_were_told() {
     world.look(3.0);
     assert_eq!(found(&world.look(4.0)), [(FindingKind::RankDead, Severity::Critical, "exited", vec![3])]);
 }
+
+#[test]
+fn who_is_killed_after_a_host_was_lost_is_not_accused() {
+    let mut world = job(16);
+    world.comm("c0ffee", "", &(0..16).collect::<Vec<_>>());
+    world.silent = (8..16).collect();
+    nothing(&world.until(10));
+    for process in 0..8 {
+        world.kill(process, 10.5);
+    }
+    nothing(&world.look(11.0));
+    nothing(&world.look(12.0));
+    let verdict = world.look(20.0);
+    let expected = (FindingKind::HostLost, Severity::Warning, "unheard", (8..16).collect::<Vec<_>>());
+    assert_eq!(found(&verdict), [expected], "those who are not heard use nothing");
+    // Where some are left who wait, the lost host is the cause.
+    let mut world = job(16);
+    let comm = world.comm("c0ffee", "", &(0..16).collect::<Vec<_>>());
+    world.enter(comm, 0..8);
+    world.silent = (8..16).collect();
+    world.kill(3, 2.0);
+    let verdict = world.until(20);
+    let told: Vec<_> = verdict.judgements.iter().map(|one| (one.kind, one.follows_from)).collect();
+    assert_eq!(told[0], (FindingKind::HostLost, None), "{told:?}");
+    assert!(told.contains(&(FindingKind::RankDead, Some(0))), "{told:?}");
+}
+
+#[test]
+fn survivors_who_go_on_without_the_dead_end_the_finding() {
+    let mut world = job(4);
+    world.comm("c0ffee", "", &ALL);
+    world.kill(2, 0.5);
+    only(&world.until(2));
+    // They make another one, and keep the old one.
+    let comm = world.comm("beef", "", &[0, 1, 3]);
+    for rank in 0..3 {
+        world.member(comm, rank).created_at = at(3.0);
+        world.member(comm, rank).last_completed = None;
+    }
+    only(&world.look(4.0));
+    for rank in 0..3 {
+        world.member(comm, rank).last_completed = world.member(0, 0).last_completed;
+        let verdict = world.look(f64::from(rank) + 5.0);
+        assert_eq!(verdict.judgements.len(), usize::from(rank < 2), "rank {rank}");
+    }
+    world.enter(0, [1]);
+    world.look(8.0);
+    let told = world.look(9.0).judgements;
+    assert!(
+        told.iter().any(|one| one.kind == FindingKind::RankDead),
+        "who calls in the old one needs the dead"
+    );
+}

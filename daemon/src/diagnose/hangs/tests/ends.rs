@@ -60,7 +60,7 @@ fn a_host_that_dies_is_one_finding() {
     let verdict = world.until(2);
     assert_eq!(only(&verdict).culprits, (8..16).collect::<Vec<_>>());
     assert!(
-        only(&verdict).message.contains("and so were 7 more processes of its host"),
+        only(&verdict).message.contains(" UTC; 7 more processes of host-1 ended too; "),
         "{}",
         only(&verdict).message
     );
@@ -353,6 +353,21 @@ fn the_error_that_is_not_an_echo_is_named() {
 }
 
 #[test]
+fn a_call_that_was_refused_is_over_once_a_later_one_has_ended() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "", &ALL);
+    let function = Cow::Borrowed("ncclAllReduce");
+    world.member(comm, 1).error = Some(CommError { code: 4, function, at: Some(at(0.0)) });
+    let refused = |severity| [(FindingKind::AsyncError, severity, "invalid_argument", vec![1])];
+    assert_eq!(found(&world.until(2)), refused(Severity::Warning));
+    // Nothing has ended for long: it was not handled.
+    assert_eq!(found(&world.look(31.0)), refused(Severity::Critical));
+    let last = world.member(comm, 1).last_completed.as_mut().unwrap();
+    (last.issued_at, last.completed_at) = (at(31.1), Some(at(31.2)));
+    nothing(&world.look(32.0));
+}
+
+#[test]
 fn errors_that_a_death_leaves_follow_from_it() {
     let mut world = job(4);
     let comm = world.comm("c0ffee", "", &ALL);
@@ -393,6 +408,26 @@ fn the_kernel_explains_a_death() {
     );
     assert_eq!(verdict.judgements[1].follows_from, Some(0));
     assert!(verdict.judgements[1].message.contains("(Out of memory: Killed process 4002 (python3))"));
+}
+
+#[test]
+fn an_xid_of_anothers_gpu_explains_no_death() {
+    for (gpu, cause) in [("3b:00.0", "xid"), ("5e:00.0", "killed")] {
+        let mut world = job(4);
+        let comm = world.comm("c0ffee", "", &ALL);
+        world.member(comm, 2).gpu = gpu;
+        world.member(comm, 3).gpu = "3b:00.0";
+        world.kill(2, 0.5);
+        let pci = "0000:3b:00.0".to_owned();
+        let kind = KernelMessageKind::GpuXid.into();
+        kernel(
+            &mut world,
+            KernelMessage { kind, pci, xid: Some(79), at_ns: at(0.4).0, ..KernelMessage::default() },
+        );
+        let verdict = world.until(2);
+        let death = verdict.judgements.iter().find(|one| one.kind == FindingKind::RankDead).unwrap();
+        assert_eq!(death.cause, cause);
+    }
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn all_are_in_and_nothing_moves() {
     assert_eq!((judgement.kind, judgement.severity), (FindingKind::TransferStalled, Severity::Critical));
     assert!(
         judgement.message.starts_with(
-            "all 4 ranks are in all_reduce #60 of c0ffee (dp) with the same call since 14:00:00 UTC, and nothing moves"
+            "all 4 ranks are in all_reduce #60 of c0ffee (dp) with the same call since 14:00:00 UTC, and none has completed"
         ),
         "{}",
         judgement.message

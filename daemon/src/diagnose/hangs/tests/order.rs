@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ringscope_wire::Primitive;
 
 use super::super::Question;
-use super::super::scene::{MemberState, OpenCall, Operation, OperationState, Pair};
+use super::super::scene::{MemberState, OpenCall, Operation, OperationState, Pair, Transfers};
 use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
 use crate::api::{FindingKind, Severity};
 
@@ -173,6 +173,42 @@ fn a_send_that_was_left_out_is_named_and_not_called_a_circle() {
     let verdict = world.look(3.0);
     let lines = &only(&verdict).details[0].lines;
     assert_eq!(lines[0], "rank 1 has called send 3 times, 768 bytes");
+}
+
+#[test]
+fn a_send_that_has_ended_is_not_called_left_out() {
+    let circle = |sends: u64| {
+        let mut world = job(4);
+        let comm = world.comm("c0ffee", "pipeline", &[0, 1, 2, 3]);
+        world.call(comm, 2, transfer(Primitive::Recv, 1, at(0.0)));
+        world.enter(comm, [0, 1, 3]);
+        world.member(comm, 1).transfers = Some(Transfers { sends, recvs: 0 });
+        world.member(comm, 2).transfers = Some(Transfers { sends: 0, recvs: 4 });
+        (world, comm)
+    };
+    let told = |world: &mut World, comm: u32, sends: u64| {
+        let pair = |is_send, peer, calls| Pair { is_send, peer, calls, bytes: calls * 256, hash: calls };
+        world.member(comm, 1).pairs = Cow::Owned(vec![pair(true, 2, sends)]);
+        world.member(comm, 2).pairs = Cow::Owned(vec![pair(false, 1, 4)]);
+    };
+    // It is on its way: the receiver has not been scheduled since.
+    let (mut world, comm) = circle(4);
+    let asks = world.look(1.0).asks;
+    assert!(asks.iter().any(|ask| ask.process == 1 && ask.what == Question::Pairs { communicator: comm }));
+    nothing(&world.look(2.0));
+    told(&mut world, comm, 4);
+    nothing(&world.look(3.0));
+    // What was told is of before the newest send.
+    told(&mut world, comm, 3);
+    nothing(&world.look(4.0));
+    let (mut world, comm) = circle(3);
+    told(&mut world, comm, 3);
+    world.look(1.0);
+    assert_eq!(only(&world.look(2.0)).cause, "no_send");
+    // Who has called none at all needs not be asked.
+    let (mut world, _) = circle(0);
+    world.look(1.0);
+    assert_eq!(only(&world.look(2.0)).cause, "no_send");
 }
 
 #[test]
@@ -372,7 +408,27 @@ fn sizes_that_differed_are_told_though_the_transfer_has_ended() {
         "rank 0 (host-0, pid 4000) has sent 3000 bytes to rank 1 (host-0, pid 4001) in 4 calls, and that one has received \
          4000 in as many: what came may be wrong"
     );
-    // One call further the receiver has merely made one more.
+    // It stays wrong when the receiver has made one more call, and when nobody waits and nobody tells of it any more.
     world.member(comm, 1).pairs = Cow::Owned(vec![Pair { calls: 5, ..pair(false, 0, 5_000) }]);
-    assert!(!world.look(3.0).judgements.iter().any(|one| one.kind == FindingKind::P2pUnmatched));
+    let message = of_pair.message.clone();
+    assert!(world.look(3.0).judgements.iter().any(|one| one.message == message));
+    for rank in 0..4 {
+        world.member(comm, rank).pairs = Cow::Borrowed(&[]);
+        world.member(comm, rank).open = Cow::Borrowed(&[]);
+    }
+    assert_eq!(only(&world.look(4.0)).message, message);
+    // It ends with the communicator.
+    (0..4).for_each(|rank| world.end(comm, rank, MemberState::Destroyed));
+    nothing(&world.look(5.0));
+}
+
+#[test]
+fn a_pair_that_differs_in_one_call_is_not_told_of_two() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "", &[0, 1]);
+    world.enter(comm, [0]);
+    let pair = |is_send, peer, calls, bytes| Pair { is_send, peer, calls, bytes, hash: bytes };
+    world.member(comm, 0).pairs = Cow::Owned(vec![pair(true, 1, 4, 3_000)]);
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(false, 0, 5, 4_000)]);
+    assert!(!world.until(3).judgements.iter().any(|one| one.kind == FindingKind::P2pUnmatched));
 }

@@ -184,7 +184,7 @@ fn who_does_not_get_out_of_a_call_that_others_have_behind_them_is_asked_what_it_
     let verdict = world.look(12.0);
     assert!(
         only(&verdict).message.starts_with(
-            "rank 3 is in all_reduce #61 of c0ffee (data) since 14:00:00 UTC, and 7 other ranks have it behind them"
+            "rank 3 is in all_reduce #61 of c0ffee (data) since 14:00:00 UTC, and 7 other ranks have completed it"
         ),
         "{}",
         only(&verdict).message

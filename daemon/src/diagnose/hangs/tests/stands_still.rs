@@ -1,11 +1,12 @@
-//! All are in, and nothing moves.
+//! All are in, and none completes it.
 
 use std::borrow::Cow;
 
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::Level;
 
-use super::super::scene::{Calls, Link, Member};
+use super::super::scene::{Calls, Link, Member, Pair};
+use super::super::{Judge, Verdict};
 use super::build::{World, all_reduce, at, found, job, nothing, only, transfer};
 use crate::api::{FindingKind, Severity};
 
@@ -13,7 +14,78 @@ fn stalled() -> (World, u32) {
     let mut world = job(4);
     let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
     world.enter(comm, 0..4);
+    for rank in 0..4 {
+        let call = &mut world.member(comm, rank).open.to_mut()[0];
+        (call.start_known, call.started_at) = (true, Some(at(0.01)));
+    }
     (world, comm)
+}
+
+#[test]
+fn calls_that_may_not_have_started_are_critical_late() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+    world.enter(comm, 0..4);
+    let stands = |verdict: &Verdict| (only(verdict).kind, only(verdict).severity);
+    nothing(&world.until(9));
+    assert_eq!(stands(&world.until(11)), (FindingKind::TransferStalled, Severity::Info));
+    assert_eq!(stands(&world.look(59.0)), (FindingKind::TransferStalled, Severity::Info));
+    assert_eq!(stands(&world.look(61.0)), (FindingKind::TransferStalled, Severity::Critical));
+    // It is known of all that their GPUs are at something else.
+    for rank in 0..4 {
+        world.member(comm, rank).open.to_mut()[0].start_known = true;
+    }
+    world.judge = Judge::default();
+    assert_eq!(stands(&world.until(11)), (FindingKind::DeviceStalled, Severity::Info));
+    assert_eq!(stands(&world.look(61.0)), (FindingKind::DeviceStalled, Severity::Critical));
+}
+
+#[test]
+fn who_has_sent_is_not_to_blame_for_what_does_not_come() {
+    let mut world = job(2);
+    let comm = world.comm("c0ffee", "", &[0, 1]);
+    world.call(comm, 1, transfer(Primitive::Recv, 0, at(0.0)));
+    // Before the calls by peer are told it looks as if the sender had not come.
+    assert_eq!(only(&world.until(3)).culprits, [0]);
+    let pair = |is_send, peer| Pair { is_send, peer, calls: 4, bytes: 1_024, hash: 7 };
+    world.member(comm, 0).pairs = Cow::Owned(vec![pair(true, 1)]);
+    world.member(comm, 1).pairs = Cow::Owned(vec![pair(false, 0)]);
+    nothing(&world.look(4.0));
+    // The sender may well be in the next call: that is no circle.
+    world.call(comm, 0, all_reduce(60, at(3.0)));
+    world.look(11.0);
+    let verdict = world.look(12.0);
+    assert_eq!(
+        found(&verdict),
+        [(FindingKind::TransferStalled, Severity::Critical, "nothing_moves", vec![])]
+    );
+    assert_eq!(
+        only(&verdict).message,
+        "rank 1 is in the transfer from rank 0 to rank 1 of c0ffee since 14:00:00 UTC, and 1 other rank has completed it"
+    );
+    assert_eq!(only(&verdict).victims, [0, 1]);
+}
+
+#[test]
+fn calls_that_wait_in_a_queue_do_not_count_as_slow() {
+    let mut world = job(4);
+    let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+    // One ends in each second, and was enqueued half a minute before.
+    for step in 0..20_u32 {
+        for rank in 0..4 {
+            let last = world.member(comm, rank).last_completed.as_mut().unwrap();
+            last.issued_at = at(f64::from(step) - 30.0);
+            last.completed_at = Some(at(f64::from(step)));
+        }
+        nothing(&world.look(f64::from(step)));
+    }
+    for rank in 0..4 {
+        let mut call = all_reduce(60, at(20.0));
+        (call.start_known, call.started_at) = (true, Some(at(20.0)));
+        world.call(comm, rank, call);
+    }
+    world.look(40.0);
+    assert_eq!(only(&world.look(41.0)).severity, Severity::Critical);
 }
 
 #[test]
@@ -27,7 +99,7 @@ fn an_honest_negative_is_told_and_the_level_is_raised() {
     assert!(
         judgement.message.starts_with(
             "all 4 ranks are in all_reduce #60 of c0ffee (data) with the same call since 14:00:00 UTC, and \
-             nothing moves: not the program"
+             none has completed it"
         ),
         "{}",
         judgement.message
@@ -113,7 +185,7 @@ fn a_transfer_has_one_hop() {
     send(&mut world, comm, [442_900_000, 437_200_000, 401_100_000, 82_800_000]);
     let verdict = world.until(14);
     assert_eq!((only(&verdict).cause, &only(&verdict).victims[..]), ("nothing_moves", &[0, 1][..]));
-    assert!(only(&verdict).message.ends_with("nothing moves: not the program"), "{}", only(&verdict).message);
+    assert!(only(&verdict).message.ends_with("and none has completed it"), "{}", only(&verdict).message);
 }
 
 #[test]
@@ -137,7 +209,8 @@ fn who_has_not_started_is_named() {
     }
     world.until(10);
     let verdict = world.look(11.0);
-    assert_eq!(found(&verdict), [(FindingKind::DeviceStalled, Severity::Critical, "not_started", vec![1])]);
+    assert_eq!(found(&verdict), [(FindingKind::DeviceStalled, Severity::Warning, "not_started", vec![1])]);
+    assert_eq!(only(&world.look(61.0)).severity, Severity::Critical);
     assert!(only(&verdict).message.contains("its GPU is busy with something else"));
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Stage {
     pub(super) read_every_ms: u64,
     /// Hosts whose agents are silent.
     pub(super) silent: Vec<String>,
+    /// Hosts whose clocks are ahead of ours, and by how many seconds.
+    pub(super) ahead_s: BTreeMap<String, i64>,
     seq: BTreeMap<String, u64>,
     /// As who agents speak: another one after a restart.
     pub(super) agents: &'static str,
@@ -80,6 +82,7 @@ impl Stage {
             now: at(100),
             read_every_ms: 250,
             silent: Vec::new(),
+            ahead_s: BTreeMap::new(),
             seq: BTreeMap::new(),
             agents: "agent",
         };
@@ -182,11 +185,13 @@ impl Stage {
             if self.silent.contains(&host) {
                 continue;
             }
-            let told = self.process(rank);
+            let mut told = self.process(rank);
+            shift(&mut told, self.ahead_ns(&host));
             by_host.entry(host).or_default().push(told);
             self.ranks[rank].told = true;
         }
         for (host, processes) in by_host {
+            let sent_at_ns = self.now.0.saturating_add_signed(self.ahead_ns(&host));
             let seq_number = self.seq.entry(format!("{}-{host}", self.agents)).or_default();
             *seq_number += 1;
             let batch = Batch {
@@ -194,7 +199,8 @@ impl Stage {
                 agent_id: format!("{}-{host}", self.agents),
                 seq_number: *seq_number,
                 agent_host: host,
-                sent_at_ns: self.now.0,
+                sent_at_ns,
+                posted_at_ns: sent_at_ns,
                 processes,
                 ..Batch::default()
             };
@@ -205,6 +211,10 @@ impl Stage {
             news.extend(self.diagnosis.update_jobs(&self.model, Some(&changes.alarmed), self.now));
         }
         news
+    }
+
+    fn ahead_ns(&self, host: &str) -> i64 {
+        self.ahead_s.get(host).copied().unwrap_or_default() * 1_000_000_000
     }
 
     fn process(&mut self, rank: usize) -> Process {
@@ -297,6 +307,23 @@ impl Stage {
         self.diagnosis.hold_jobs(self.now);
         self.diagnosis.update(&self.model, None, self.now);
     }
+}
+
+/// Tells the same by a clock that is ahead.
+fn shift(process: &mut Process, by_ns: i64) {
+    let shift = |at: &mut u64| *at = at.saturating_add_signed(by_ns);
+    process.identity.iter_mut().for_each(|identity| shift(&mut identity.start_time_ns));
+    process.communicators.iter_mut().for_each(|told| shift(&mut told.created_at_ns));
+    let completed = process.last_completed.iter_mut().chain(&mut process.completed_operations);
+    for operation in process.in_flight.iter_mut().chain(completed) {
+        shift(&mut operation.issued_at_ns);
+        operation.started_at_ns.iter_mut().for_each(shift);
+        operation.completed_at_ns.iter_mut().for_each(shift);
+    }
+    process.open_calls.iter_mut().for_each(|call| shift(&mut call.entered_at_ns));
+    process.activity.iter_mut().for_each(|activity| shift(&mut activity.read_at_ns));
+    process.last_returned_at_ns.iter_mut().for_each(shift);
+    process.ended_at_ns.iter_mut().for_each(shift);
 }
 
 fn tell_part(process: &mut Process, cluster: &Cluster, part: &Part) {
