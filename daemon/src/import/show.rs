@@ -105,7 +105,7 @@ impl<W: Write> Page<'_, W> {
                 "these files name no communicator, so there is nothing to judge".to_owned()
             }
             Verdict::Unknown => {
-                format!("{} cannot be called healthy, for lack of what is named below", subject(import))
+                format!("{} cannot be judged whole, for lack of what is named below", subject(import))
             }
             Verdict::NotOfThese => "no file is a log of NCCL or a dump that can be imported".to_owned(),
         };

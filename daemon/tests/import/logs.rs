@@ -50,7 +50,7 @@ fn a_log_that_does_not_end_well_is_not_green() {
     for (name, log) in [("open.log", EQUAL.logs()), ("aborted.log", aborted), ("one.log", one_hangs)] {
         let log = file(&dir, name, log);
         let reason = "its log tells of its channels, and not whether its calls end: add Flight Recorder dumps or RAS answers";
-        check(&import(&[&log]), 0, &["unknown: 1 communicator on 3 hosts cannot be called healthy", reason]);
+        check(&import(&[&log]), 0, &["unknown: 1 communicator on 3 hosts cannot be judged whole", reason]);
         let document = json(&[&log], 0);
         assert_eq!(document["verdict"], "unknown", "{document:#}");
         assert!(document["lacks"][0].as_str().unwrap().contains(reason), "{document:#}");
@@ -335,7 +335,7 @@ fn files_of_three_hosts_join_and_what_no_rule_explains_is_said_though_it_was_abo
         &import(&files),
         0,
         &[
-            "unknown: 1 communicator on 3 hosts cannot be called healthy",
+            "unknown: 1 communicator on 3 hosts cannot be judged whole",
             "every rank runs on 1 channel, where the library's rules give 2",
             "node0[0] -> node1[1] -> node2[2] over NET/IB",
         ],

@@ -34,8 +34,12 @@ pub(super) fn take<'a>(
     let now = moment(model, job, now);
     let told_of = |known: &'a model::Communicator| {
         let ranks: Vec<RankRef<'a>> = known.ranks(model).collect();
+        let is_imported = |rank: &RankRef<'_>| rank.process.state() == ProcessState::Imported;
         let is_told = match known.state_of(ranks.iter().copied()) {
-            (CommunicatorState::Ended, ended) => now.since(ended.unwrap_or_default()) < ENDED_TOLD,
+            // Files of one job end at different times: all of them are told.
+            (CommunicatorState::Ended, ended) => {
+                now.since(ended.unwrap_or_default()) < ENDED_TOLD || ranks.iter().all(is_imported)
+            }
             _ => true,
         };
         is_told.then_some((known, ranks))
