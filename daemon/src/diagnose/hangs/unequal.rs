@@ -8,7 +8,10 @@ use super::sight::{Sight, is_over};
 
 /// The sends and the receives of pairs of ranks (from, to) that differed, by the communicator's id.
 #[derive(Debug, Default)]
-pub(super) struct Unequal(BTreeMap<String, BTreeMap<(u32, u32), (Pair, Pair)>>);
+pub(super) struct Unequal(BTreeMap<String, ByPair>);
+
+/// By sender and receiver what each of them has called.
+type ByPair = BTreeMap<(u32, u32), (Pair, Pair)>;
 
 impl Unequal {
     /// Notes that they differ.
