@@ -144,9 +144,14 @@ fn line(incident: &Incident, now: Timestamp) -> String {
         Some(_) => format!("over, after {lasted}"),
         None => format!("for {lasted}"),
     };
+    let back = match incident.times_back {
+        0 => String::new(),
+        1 => ", came back once".to_owned(),
+        n => format!(", came back {n} times"),
+    };
     let said = said(incident, now).map(|said| format!(", {said}")).unwrap_or_default();
     format!(
-        "{}  {}, {time}{}{said}\n    {}\n",
+        "{}  {}, {time}{back}{}{said}\n    {}\n",
         incident.id,
         incident.severity.label(),
         victims(incident),

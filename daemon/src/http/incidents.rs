@@ -104,7 +104,7 @@ async fn acknowledge(
     speak(&app, id, told.by, Word::Acknowledge).await
 }
 
-/// Tells nobody of it until then: no webhook, no Alertmanager, and `ringscope_incident` is 0. The page goes on to show it.
+/// Tells nobody of it until then: no webhook, no Alertmanager; its series are 0. The page goes on to show it.
 #[utoipa::path(post, path = "/api/v1/incidents/{id}/silence", tag = "incidents",
     params(("id" = String, Path, description = "Id of the incident.")),
     request_body = IncidentSilence,
