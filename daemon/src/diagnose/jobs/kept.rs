@@ -31,7 +31,8 @@ struct Restored {
     host: String,
     /// Host and pid.
     accused: Vec<(String, u32)>,
-    until: Timestamp,
+    /// Absent before the first look.
+    until: Option<Timestamp>,
 }
 
 impl Kept {
@@ -43,18 +44,19 @@ impl Kept {
             comm: finding.comm.clone(),
             host: finding.host.clone(),
             accused: accused.collect(),
-            until: Timestamp(0),
+            until: None,
         });
     }
 
-    /// Ids of findings of the daemon before this one of which nobody knows whether they have ended.
+    /// Ids of findings of the daemon before this one of which nobody knows whether they have ended: their witnesses are not
+    /// heard, or not for long enough to be judged.
     pub(super) fn held(&mut self, taken: &Taken<'_>, settings: &Settings) -> Vec<String> {
         let now = taken.scene.now;
         self.restored.retain_mut(|one| {
-            if silent_since(|process| one.is_witness(process, taken), taken, settings).is_some() {
-                one.until = settled(now);
-            }
-            now < one.until
+            let is_silent = silent_since(|process| one.is_witness(process, taken), taken, settings).is_some();
+            let until = one.until.filter(|_| !is_silent).unwrap_or_else(|| settled(now));
+            one.until = Some(until);
+            now < until
         });
         self.restored.iter().map(|one| one.id.clone()).collect()
     }

@@ -523,3 +523,26 @@ fn after_a_restart_a_hang_fires_on_while_those_who_wait_are_not_heard() {
     stage.step(300_000);
     assert!(stage.firing().iter().all(|(kind, ..)| *kind == FindingKind::HostLost), "{:#?}", stage.hangs());
 }
+
+#[test]
+fn a_hang_has_not_ended_because_the_daemon_has_looked_once_since_it_started() {
+    let mut stage = Stage::new(2, 1);
+    stage.train(20);
+    stage.call([0], stage.world(), SUM);
+    stage.ranks[1].activity = "T";
+    stage.step(3_000);
+    stage.restart();
+    for quarter in 1..=40 {
+        stage.step(250);
+        let firing = stage.firing();
+        assert!(firing.iter().any(|(kind, ..)| *kind == FindingKind::RankMissing), "at {quarter}: {firing:?}");
+    }
+    // What ended meanwhile is over soon.
+    stage.restart();
+    stage.ranks[1].activity = "S";
+    stage.call([1], stage.world(), SUM);
+    stage.complete(stage.world());
+    stage.step(1_000);
+    stage.step(6_000);
+    assert!(stage.firing().is_empty(), "{:?}", stage.firing());
+}
