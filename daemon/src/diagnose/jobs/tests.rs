@@ -535,7 +535,10 @@ fn a_hang_has_not_ended_because_the_daemon_has_looked_once_since_it_started() {
     for quarter in 1..=40 {
         stage.step(250);
         let firing = stage.firing();
-        assert!(firing.iter().any(|(kind, ..)| *kind == FindingKind::RankMissing), "at {quarter}: {firing:?}");
+        assert!(
+            firing.iter().any(|(kind, ..)| *kind == FindingKind::RankMissing),
+            "at {quarter}: {firing:?}"
+        );
     }
     // What ended meanwhile is over soon.
     stage.restart();
