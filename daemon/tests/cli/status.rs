@@ -1,6 +1,6 @@
 //! `ringscope status`, for people and for scripts.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
@@ -39,6 +39,8 @@ fn what_answers_without_end_is_no_daemon() {
     let url = format!("http://{}", endless.local_addr().unwrap());
     let flood = thread::spawn(move || {
         let (mut connection, _) = endless.accept().unwrap();
+        // What is answered before anything was asked is refused for that alone.
+        assert!(connection.read(&mut [0; 4096]).unwrap() > 0);
         connection.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").unwrap();
         // Ends when the command has had enough.
         while connection.write_all(&[b' '; 1 << 16]).is_ok() {}
