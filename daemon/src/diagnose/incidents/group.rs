@@ -40,10 +40,18 @@ pub(super) fn group<'f>(firing: impl Iterator<Item = &'f Finding>) -> Vec<Group<
 }
 
 fn alike(mut findings: Vec<&Finding>) -> Vec<Group<'_>> {
+    let by_id: HashMap<&str, (u8, Severity)> = findings
+        .iter()
+        .map(|finding| (finding.id.as_str(), (order_of(finding.finding), finding.severity)))
+        .collect();
     findings.sort_by_cached_key(|finding| {
         let is_info = finding.severity == Severity::Info;
-        // What the judge says follows from another finding comes after that one.
-        let follows = !finding.incident.is_empty() && finding.incident != finding.id;
+        // What the judge says follows from another finding comes after that one. An incident is named as the finding that
+        // came first, which a better root found later does not follow from.
+        let root = by_id.get(finding.incident.as_str()).filter(|_| finding.incident != finding.id);
+        let follows = root.is_some_and(|(order, severity)| {
+            *order < order_of(finding.finding) || *severity > finding.severity
+        });
         (
             is_info,
             follows,

@@ -116,8 +116,9 @@ fn what_a_judge_says_follows_from_another_belongs_to_it() {
     let root = accuses("root", Kind::RankMissing, "c1", ("b", 7, 5), 3);
     let late = follows(accuses("late", Kind::TeardownStuck, "c2", ("a", 1, 0), 4), "root");
     let told = follows(info(accuses("told", Kind::Waiting, "c3", ("a", 2, 1), 4)), "root");
-    // Also where its kind is one that explains others: the judge knows better.
-    let odd = follows(accuses("odd", Kind::CallMismatch, "c4", ("a", 3, 2), 4), "root");
+    // A warning about who is to blame for worse adds to that, also where its kind is one that explains others.
+    let odd = accuses("odd", Kind::CallMismatch, "c4", ("a", 3, 2), 4);
+    let odd = follows(Finding { severity: Severity::Warning, ..odd }, "root");
     check(&[root.clone(), late.clone(), told.clone()], &[&["root", "late", "told"]]);
     check(&[late, odd, root, told], &[&["root", "odd", "late", "told"]]);
 }
@@ -241,6 +242,21 @@ fn two_that_turn_out_to_be_one_go_on_as_one() {
     let over = world.incidents.all().find(|one| one.state == FindingState::Resolved).unwrap();
     assert!(over.timeline.last().unwrap().text.starts_with("It is the same as incident"), "{over:?}");
     assert!(world.firing.iter().all(|finding| finding.incident == world.firing[0].incident));
+}
+
+#[test]
+fn a_better_root_that_is_found_later_stays_the_root() {
+    let of_nic = |finding: Finding| Finding { nic: Some("mlx5_7".into()), ..finding };
+    let rail = of_nic(finding("rail", Kind::RailMismatch, "node-1", 100));
+    let rail = Finding { severity: Severity::Warning, ..rail };
+    let down = of_nic(finding("down", Kind::NicDegraded, "node-1", 101));
+    let mut world = World::default();
+    world.fire(std::slice::from_ref(&rail), 100);
+    for second in 101..104 {
+        assert_eq!(world.fire(&[rail.clone(), down.clone()], second), [["down", "rail"]]);
+        let incident = world.incidents.open().next().unwrap();
+        assert_eq!((incident.id.as_str(), incident.finding), ("rail", Kind::NicDegraded));
+    }
 }
 
 #[test]
