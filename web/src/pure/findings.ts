@@ -77,7 +77,7 @@ export function group(findings: Finding[]): FindingGroup[] {
     const open = last.get(kind);
     if (open !== undefined && open.all.some((one) => finding.first_seen <= end(one))) open.all.push(finding);
     else {
-      const next = { key: `${kind}|${finding.first_seen}`, first: finding, all: [finding], hosts: [], comms: [] };
+      const next = { key: finding.id, first: finding, all: [finding], hosts: [], comms: [] };
       last.set(kind, next);
       groups.push(next);
     }

@@ -3,20 +3,14 @@
 import type { Operation, Rank } from "../api";
 import { capital, duration, integer, list, plural, primitiveName, rankRanges } from "./format";
 
-export interface Positions {
-  /** In words, for the head of the table. */
-  sentence: string;
-  /** Operations by which a rank is behind the furthest, 0 if it is in none and it is not known how many. */
-  behind: Map<number, number>;
-}
-
 /** What a sample takes: nobody is told of operations that are over sooner. */
 const LONG_S = 1;
 
-export function positions(ranks: Rank[]): Positions {
+/** In words, for the head of the table. */
+export function positions(ranks: Rank[]): string {
   const killed = ranks.filter((rank) => rank.state === "killed");
   const parts = [killed.length > 0 ? killedWords(killed) : "", inWords(ranks, killed.length)];
-  return { sentence: capital(parts.filter(Boolean).join("; ")), behind: behindOf(ranks) };
+  return capital(parts.filter(Boolean).join("; "));
 }
 
 export function alive(rank: Rank): boolean {
@@ -78,29 +72,6 @@ function furthest(ranks: Rank[]): Operation {
   const primitive = commonest(ranks.map((rank) => rank.operation!.primitive));
   const peers = ranks.map((rank) => rank.operation!).filter((operation) => operation.primitive === primitive);
   return peers.reduce((a, b) => (b.seq_number > a.seq_number ? b : a));
-}
-
-function behindOf(ranks: Rank[]): Map<number, number> {
-  const behind = new Map<number, number>();
-  const primitives = ranks.flatMap(({ operation }) => (operation?.state === "in_flight" ? [operation.primitive] : []));
-  if (primitives.length === 0) return behind;
-  const primitive = commonest(primitives);
-  const reached = new Map<number, number>();
-  for (const { rank, operation } of ranks) {
-    if (operation?.primitive === primitive) reached.set(rank, position(operation));
-  }
-  // Who is in nothing, and whose last was another primitive, is not where the others are.
-  for (const rank of ranks) {
-    if (alive(rank) && !reached.has(rank.rank) && rank.operation?.state !== "in_flight") behind.set(rank.rank, 0);
-  }
-  const front = Math.max(...reached.values());
-  for (const [rank, at] of reached) if (at < front) behind.set(rank, front - at);
-  return behind;
-}
-
-/** How far a rank has come: an operation entered counts one, so that the one who never entered it is behind. */
-function position(operation: Operation): number {
-  return operation.seq_number + (operation.state === "queued" ? 0 : 1);
 }
 
 function commonest(values: string[]): string {

@@ -19,22 +19,17 @@ const filter = signal<RankFilter>("all");
 /** Null: by rank, but in a large communicator those to look at first. */
 const order = signal<{ sort: RankSort; descending: boolean } | null>(null);
 
-const NOBODY: ReadonlyMap<number, number> = new Map();
-
 export function RanksPanel() {
   const { host, rank: named } = comm.at.value;
   const ranks = store.ranks.value;
-  const { sentence, behind: counted } = store.rankPositions.value;
+  const sentence = store.rankPositions.value;
   const standing = store.watched.value?.standing;
   const accused = store.accusedRanks.value;
-  // Samples are of different moments: a count says something only of who is waited for, or where the daemon sees a hang.
-  const hangs = standing !== undefined && (standing.condition === "hung" || standing.condition === "failed");
-  const behind = hangs ? new Map([...[...accused].map((rank) => [rank, 0] as const), ...counted]) : NOBODY;
-  const offered = filters(ranks, behind);
+  const offered = filters(ranks, accused);
   const wanted = offered.includes(filter.value) ? filter.value : "all";
   const few = ranks.length > FEW && !all.value;
   const { sort, descending } = order.value ?? { sort: few ? "attention" as const : "rank" as const, descending: false };
-  const chosen = choose(ranks, behind, { sort, descending, filter: wanted, host });
+  const chosen = choose(ranks, accused, { sort, descending, filter: wanted, host });
   const gpus = new Set(ranks.map((rank) => rank.gpu)).size > 1;
   const shown = few ? chosen.slice(0, FEW) : chosen;
   return (
@@ -56,7 +51,7 @@ export function RanksPanel() {
         </>
       }
     >
-      {hangs && (
+      {standing !== undefined && (standing.condition === "hung" || standing.condition === "failed") && (
         <p class="progress stuck" role="status">
           <Mark kind={standingMark(standing).kind} label={standing.condition} />
           {withCommands(standing.reason)}
@@ -80,7 +75,7 @@ export function RanksPanel() {
             </thead>
             <tbody>
               {shown.map((rank) => (
-                <Row key={rank.rank} rank={rank} gpu={gpus} behind={behind.get(rank.rank)} accused={accused.has(rank.rank)} named={rank.rank === named} />
+                <Row key={rank.rank} rank={rank} gpu={gpus} accused={accused.has(rank.rank)} named={rank.rank === named} />
               ))}
             </tbody>
           </table>
@@ -105,7 +100,7 @@ function States({ offered, wanted }: { offered: RankFilter[]; wanted: RankFilter
       <select value={wanted} onChange={(event) => (filter.value = offered.find((one) => one === event.currentTarget.value) ?? "all")}>
         {offered.map((one) => (
           <option key={one} value={one}>
-            {one === "late" ? "waited for" : one}
+            {one === "accused" ? "waited for" : one}
           </option>
         ))}
       </select>
@@ -133,7 +128,7 @@ function heading(count: number, host: string | undefined): string {
 }
 
 /** `gpu`: whether its name tells the ranks apart. */
-function Row({ rank, gpu, behind, accused, named }: { rank: Rank; gpu: boolean; behind: number | undefined; accused: boolean; named: boolean }) {
+function Row({ rank, gpu, accused, named }: { rank: Rank; gpu: boolean; accused: boolean; named: boolean }) {
   const mark = rankMark(rank);
   return (
     <tr class={`state-${rank.state} is-${mark.kind}${accused ? " accused" : ""}${named ? " named" : ""}`} data-rank={rank.rank}>
@@ -155,9 +150,7 @@ function Row({ rank, gpu, behind, accused, named }: { rank: Rank; gpu: boolean; 
       </td>
       <td class="operation">
         {rank.operation ? <OperationCell operation={rank.operation} state={rank.state} /> : <span class="quiet">none yet</span>}
-        {(accused || behind !== undefined) && (
-          <b class="behind">{[accused && "the others wait for it, or it differs", (behind ?? 0) > 0 && `${plural(behind!, "operation")} behind`].filter(Boolean).join("; ") || "not where the others are"}</b>
-        )}
+        {accused && <b class="behind">the others wait for it, or it differs</b>}
       </td>
     </tr>
   );
