@@ -51,8 +51,11 @@ pub struct IncidentArgs {
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
     /// Say that you look after it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "unacknowledge")]
     acknowledge: bool,
+    /// Take back that somebody looks after it
+    #[arg(long)]
+    unacknowledge: bool,
     /// Tell nobody of it for so long, e.g. 30m, 2h; at most 30 days
     #[arg(long, value_name = "TIME", value_parser = config::duration, conflicts_with = "unsilence")]
     silence: Option<Duration>,
@@ -109,6 +112,9 @@ pub async fn one(args: &IncidentArgs, out: &mut impl Write) -> Result<(), Incide
     let by = || IncidentBy { by: args.by.clone() };
     if args.acknowledge {
         client.speak(&args.id, "acknowledge", &by()).await?;
+    }
+    if args.unacknowledge {
+        client.speak(&args.id, "unacknowledge", &by()).await?;
     }
     if let Some(time) = args.silence {
         let silence = IncidentSilence { by: args.by.clone(), until: None, for_s: Some(time.as_secs()) };

@@ -551,7 +551,7 @@ export type Incident = {
   times_back?: number;
 };
 
-/** Who speaks: the body of `POST incidents/{id}/acknowledge` and of `unsilence`. */
+/** Who speaks: the body of `POST incidents/{id}/acknowledge`, of `unacknowledge` and of `unsilence`. */
 export type IncidentBy = {
   /** Who, as they name themselves; 1 to 100 characters. */
   by: string;

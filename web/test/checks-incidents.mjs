@@ -90,6 +90,9 @@ export const incidentChecks = {
     await page.keyboard.type("anna");
     await page.click("#care >> text=I look after it");
     await says(page, ".care-state", /^anna looks after it since/);
+    await page.click("#care >> text=I no longer look after it");
+    await page.click("#care >> text=I look after it");
+    await says(page, ".care-state", /^anna looks after it since/);
     await page.selectOption("#care select", "14400");
     await page.click("#care .care-silence button");
     await says(page, ".care-state", /Nobody is told of it until/);

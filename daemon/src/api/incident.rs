@@ -123,7 +123,7 @@ pub struct IncidentNote {
     pub text: String,
 }
 
-/// Who speaks: the body of `POST incidents/{id}/acknowledge` and of `unsilence`.
+/// Who speaks: the body of `POST incidents/{id}/acknowledge`, of `unacknowledge` and of `unsilence`.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IncidentBy {

@@ -50,6 +50,14 @@ impl Diagnosis {
         self.incidents.acknowledge(id, by, now)
     }
 
+    /// Nobody looks after an incident any more.
+    ///
+    /// # Errors
+    /// [`SpeakError`].
+    pub fn unacknowledge(&mut self, id: &str, by: &str, now: Timestamp) -> Result<Incident, SpeakError> {
+        self.incidents.unacknowledge(id, by, now)
+    }
+
     /// Nobody is to be told of an incident until then; `None`: the silence is over.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list))
         .routes(routes!(one))
         .routes(routes!(acknowledge))
+        .routes(routes!(unacknowledge))
         .routes(routes!(silence))
         .routes(routes!(unsilence))
         .routes(routes!(note))
@@ -102,6 +103,30 @@ async fn acknowledge(
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
     speak(&app, id, told.by, Word::Acknowledge).await
+}
+
+/// Takes back that somebody looks after it.
+#[utoipa::path(post, path = "/api/v1/incidents/{id}/unacknowledge", tag = "incidents",
+    params(("id" = String, Path, description = "Id of the incident.")),
+    request_body = IncidentBy,
+    responses(
+        (status = 200, description = "The incident as it is then.", body = IncidentDetail),
+        (status = 400, description = "The body is not the JSON object that it must be.", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 404, description = "No such incident.", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not said to be application/json.", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn unacknowledge(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    params: Params,
+    Said(body): Said,
+) -> Result<Json<IncidentDetail>, ApiError> {
+    params.allow(&[])?;
+    let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
+    speak(&app, id, told.by, Word::Unacknowledge).await
 }
 
 /// Tells nobody of it until then: no webhook, no Alertmanager; its series are 0. The page goes on to show it.

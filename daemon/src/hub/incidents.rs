@@ -12,6 +12,8 @@ use crate::view;
 pub enum Word {
     /// They look after it.
     Acknowledge,
+    /// Nobody looks after it any more.
+    Unacknowledge,
     /// Nobody is to be told of it until then.
     Silence(Timestamp),
     /// The silence is over.
@@ -36,6 +38,7 @@ impl Hub {
         let diagnosis = &mut state.diagnosis;
         let incident: Incident = match word {
             Word::Acknowledge => diagnosis.acknowledge(id, by, now),
+            Word::Unacknowledge => diagnosis.unacknowledge(id, by, now),
             Word::Silence(until) => diagnosis.silence(id, by, Some(until), now),
             Word::Unsilence => diagnosis.silence(id, by, None, now),
             Word::Note(text) => diagnosis.note(id, by, &text, now),

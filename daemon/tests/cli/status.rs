@@ -153,6 +153,9 @@ async fn incidents_are_listed_and_spoken_of_in_the_terminal() {
     let (code, stdout, _) = run(&["incident", id, "--unsilence", "--json"]);
     let detail: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert!(code == Some(0) && detail["silenced_until"].is_null() && detail["acknowledged"]["by"] == "ann");
+    let (code, stdout, _) = run(&["incident", id, "--unacknowledge", "--by", "bob"]);
+    assert!(code == Some(0) && !stdout.contains("ann looks after it\n"), "{stdout}");
+    assert!(stdout.contains("bob says that nobody looks after it."), "{stdout}");
     let (code, stdout, _) = run(&["incidents", "--all", "--json"]);
     let all: Vec<serde_json::Value> = serde_json::from_str(&stdout).unwrap();
     assert!(code == Some(0) && all.len() == 1, "{stdout}");

@@ -28,8 +28,11 @@ function stored(): string {
   }
 }
 
+/** What can be said of an incident. */
+export type Word = "acknowledge" | "unacknowledge" | "silence" | "unsilence" | "notes";
+
 /** Says something about an incident; what went wrong, if anything did. The page then asks how it stands. */
-export async function act(incident: string, what: "acknowledge" | "silence" | "unsilence" | "notes", body: Record<string, unknown>): Promise<Fault | undefined> {
+export async function act(incident: string, what: Word, body: Record<string, unknown>): Promise<Fault | undefined> {
   try {
     await post(`incidents/${encodeURIComponent(incident)}/${what}`, { by: myName.peek().trim(), ...body });
   } catch (error) {

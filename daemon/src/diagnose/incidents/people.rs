@@ -37,6 +37,24 @@ impl Incidents {
         })
     }
 
+    /// Nobody looks after it any more, or did: somebody said so by mistake.
+    ///
+    /// # Errors
+    /// [`SpeakError`].
+    pub(in crate::diagnose) fn unacknowledge(
+        &mut self,
+        id: &str,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Incident, SpeakError> {
+        self.speak(id, |incident| {
+            if incident.acknowledged.take().is_some() {
+                note(incident, now, format!("{by} says that nobody looks after it."));
+            }
+            Ok(())
+        })
+    }
+
     /// Nobody is to be told of it until then; `None`: the silence is over.
     ///
     /// # Errors

@@ -3,7 +3,7 @@ import type { IncidentDetail } from "../../api";
 import type { Fault } from "../../pure/fault";
 import { moment, since } from "../../pure/format";
 import { isSilenced, SILENCES } from "../../pure/incidents";
-import { act, myName } from "../../state/actions";
+import { act, myName, type Word } from "../../state/actions";
 import * as store from "../../state/store";
 import { Panel } from "../panel";
 import { withCommands } from "../with-commands";
@@ -17,7 +17,7 @@ export function CarePanel({ incident }: { incident: IncidentDetail }) {
   const name = useRef<HTMLInputElement>(null);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | Fault | undefined>(undefined);
-  const tell = async (what: "acknowledge" | "silence" | "unsilence" | "notes", body: Record<string, unknown> = {}) => {
+  const tell = async (what: Word, body: Record<string, unknown> = {}) => {
     if (myName.value.trim() === "") {
       setProblem("Say who you are first: others see the name.");
       name.current?.focus();
@@ -62,15 +62,15 @@ function State({ incident: one }: { incident: IncidentDetail }) {
   );
 }
 
-type Tell = (what: "acknowledge" | "silence" | "unsilence" | "notes", body?: Record<string, unknown>) => Promise<boolean>;
+type Tell = (what: Word, body?: Record<string, unknown>) => Promise<boolean>;
 
 function Decide({ incident, busy, tell }: { incident: IncidentDetail; busy: boolean; tell: Tell }) {
   const [seconds, setSeconds] = useState(SILENCES[0]!.seconds);
   const mine = incident.acknowledged?.by === myName.value.trim();
   return (
     <p class="care-buttons">
-      <button type="button" disabled={busy || mine} onClick={() => void tell("acknowledge")}>
-        {incident.acknowledged === undefined ? "I look after it" : mine ? "You look after it" : "I take it over"}
+      <button type="button" disabled={busy} onClick={() => void tell(mine ? "unacknowledge" : "acknowledge")}>
+        {incident.acknowledged === undefined ? "I look after it" : mine ? "I no longer look after it" : "I take it over"}
       </button>
       {isSilenced(incident, store.nowMs.value) ? (
         <button type="button" disabled={busy} onClick={() => void tell("unsilence")}>
