@@ -27,7 +27,7 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
     };
     if live.is_empty()
         && open.is_empty()
-        && health.hosts.degraded + health.hosts.hung + health.hosts.failed == 0
+        && health.hosts.unknown + health.hosts.degraded + health.hosts.hung + health.hosts.failed == 0
     {
         (health.level, health.sentence) = idle(jobs, hosts, now);
         health.sentence = capital(&health.sentence);
@@ -68,12 +68,12 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
     health
 }
 
-/// Whether anything runs on a host, or is found about it.
+/// Whether anything runs on a host, or is found about it, or nobody can say.
 fn is_watched(host: &HostSummary) -> bool {
     host.n_processes > 0
         || !host.jobs.is_empty()
         || host.findings.critical + host.findings.warning > 0
-        || host.standing.condition >= Condition::Degraded
+        || host.standing.condition >= Condition::Unknown
 }
 
 fn counts(open: &[Incident]) -> FindingCounts {

@@ -129,6 +129,7 @@ fn full() -> Batch {
         ending: true,
         posted_at_ns: 12,
         more_follows: true,
+        cannot_watch: "its folder is full".into(),
     }
 }
 

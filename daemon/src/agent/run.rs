@@ -17,6 +17,7 @@ use super::error::AgentError;
 use super::hardware::Hardware;
 use super::kernel::Kernel;
 use super::loss::Losses;
+use super::room;
 use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
 use super::transport::Transport;
@@ -209,6 +210,7 @@ impl Reader {
             ending,
             posted_at_ns: 0,
             more_follows,
+            cannot_watch: room::lacks(self.tracker.dir()).unwrap_or_default(),
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

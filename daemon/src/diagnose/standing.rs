@@ -321,6 +321,12 @@ pub fn of_whole<N: FnOnce() -> String>(
     Standing { reason, ..part }
 }
 
+/// How a host stands whose agent cannot watch what starts there now.
+#[must_use]
+pub fn starts_unseen(why: &str) -> Standing {
+    standing(Condition::Unknown, format!("a job that starts here now is not seen: {why}"))
+}
+
 fn standing(condition: Condition, reason: String) -> Standing {
     Standing { condition, reason, waits: false }
 }

@@ -100,7 +100,10 @@ fn green_needs_evidence_of_every_host() {
     let (one, two) = (host("node-1", 0), host("node-2", 0));
     check(&[], &[], &[], HealthLevel::Empty, "No job yet");
     let idle = HostSummary { jobs: vec![], n_processes: 0, ..one.clone() };
-    check(&[], &[idle], &[], HealthLevel::Empty, "No job yet; 1 host reporting");
+    check(&[], std::slice::from_ref(&idle), &[], HealthLevel::Empty, "No job yet; 1 host reporting");
+    let full = HostSummary { standing: standing(Condition::Unknown, "its folder is full"), ..idle };
+    let sentence = "0 of 1 host healthy, 1 unknown: node-1: its folder is full";
+    check(&[], &[full], &[], HealthLevel::Unknown, sentence);
     check(&running, &[one.clone(), two.clone()], &[], HealthLevel::Ok, "All 2 hosts healthy");
     check(&running, std::slice::from_ref(&one), &[], HealthLevel::Ok, "The only host is healthy");
     let why = "nothing heard of it for 14 min";

@@ -28,6 +28,7 @@ impl Model {
             self.sweep_families();
             self.forget_hardware(now);
             self.forget_kernels(now);
+            self.forget_blind(now);
             self.agents.sweep(now);
             self.names.forget_unused();
         }

@@ -193,6 +193,12 @@ pub const MAX_LOOK_BYTES: usize = 64 * 1024;
 /// Processes of which a look is remembered (`look_forgotten`); the oldest make room. 64 MB at most.
 pub const MAX_LOOKS: usize = 1_000;
 
+/// Hosts of which it is remembered that no process that starts there can be watched (`blind_host_limit`).
+pub const MAX_BLIND_HOSTS: usize = 20_000;
+
+/// How long that is remembered of a host whose agent is not heard of.
+pub const BLIND_KEPT: Duration = Duration::from_secs(60);
+
 /// Hosts of whose kernels something is remembered (`kernel_host_limit`).
 pub const MAX_KERNEL_HOSTS: usize = 20_000;
 

@@ -9,6 +9,7 @@
 mod activity;
 mod agents;
 mod apply;
+mod blind;
 mod calls;
 mod changes;
 mod communicator;
@@ -87,6 +88,8 @@ pub struct Model {
     hardware: BTreeMap<Name, Hardware>,
     /// What kernels say, by host.
     kernels: BTreeMap<Name, Kernel>,
+    /// Of hosts where no process that starts now can be watched.
+    blind: BTreeMap<Name, blind::Blind>,
     /// Processes of which a look is remembered, the oldest first.
     looks: VecDeque<process::ProcessId>,
     revision: u64,

@@ -74,9 +74,32 @@ fn leave_out_past(jobs: &mut Vec<Job>, hosts: &mut Vec<HostSummary>, open: &mut 
 
 #[cfg(test)]
 mod tests {
+    use ringscope_wire::batch;
+
     use super::*;
     use crate::api::HealthLevel;
     use crate::model::build::{Cluster, at};
+
+    #[test]
+    fn a_host_that_cannot_watch_what_starts_there_is_not_green() {
+        let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
+        let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+        let mut level_with = |why: &str, seq| {
+            let batch = batch::Batch { cannot_watch: why.to_owned(), ..cluster.batch(seq, seq) };
+            model.apply(&batch, at(seq));
+            diagnosis.update(&model, None, at(seq));
+            let health = health(&model, &diagnosis, at(seq), None, None);
+            (health.level, health.sentence)
+        };
+        assert_eq!(level_with("", 1).0, HealthLevel::Ok);
+        let (level, sentence) = level_with("/dev/shm/ringscope is full", 2);
+        assert_eq!(level, HealthLevel::Unknown);
+        assert!(
+            sentence.contains("host-0: a job that starts here now is not seen: /dev/shm/ringscope is full"),
+            "{sentence}"
+        );
+        assert_eq!(level_with("", 3).0, HealthLevel::Ok);
+    }
 
     #[test]
     fn hosts_stand_for_a_job_as_its_own_processes_do() {

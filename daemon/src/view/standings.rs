@@ -9,7 +9,9 @@ use crate::api::{
 };
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
-use crate::diagnose::standing::{Calls, Evidence, Watched, condition_of, is_hang, of_process, of_whole};
+use crate::diagnose::standing::{
+    Calls, Evidence, Watched, condition_of, is_hang, of_process, of_whole, starts_unseen,
+};
 use crate::model::{
     Communicator, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
 };
@@ -172,7 +174,11 @@ impl<'a> Standings<'a> {
         let finding = self.by_host.get(&(is_past, &**name)).copied();
         let is_told = |process: &&Process| is_past || process.state() != ProcessState::Imported;
         let living = processes.iter().copied().filter(|process| process.ended().is_none()).filter(is_told);
-        self.of_processes(living, finding, "nothing runs on it, and nothing is wrong with it")
+        let standing = self.of_processes(living, finding, "nothing runs on it, and nothing is wrong with it");
+        match self.model.cannot_watch(name) {
+            Some(why) if !is_past && standing.condition <= Condition::Unknown => starts_unseen(why),
+            _ => standing,
+        }
     }
 
     fn of_processes<'p>(

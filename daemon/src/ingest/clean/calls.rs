@@ -12,6 +12,7 @@ pub(super) fn clean(batch: &mut Batch) {
     if let Some(reading) = &mut batch.kernel_reading {
         line(&mut reading.how);
     }
+    line(&mut batch.cannot_watch);
 }
 
 fn process(process: &mut Process) {
@@ -73,6 +74,7 @@ mod tests {
             }],
             kernel: vec![KernelMessage { text: odd(), meaning: odd(), ..KernelMessage::default() }],
             kernel_reading: Some(KernelReading { how: odd(), ..KernelReading::default() }),
+            cannot_watch: odd(),
             ..Batch::default()
         };
         clean(&mut batch);
@@ -91,6 +93,7 @@ mod tests {
             &kernel.text,
             &kernel.meaning,
             &batch.kernel_reading.as_ref().unwrap().how,
+            &batch.cannot_watch,
         ];
         for text in texts {
             assert!(text.starts_with("a\u{fffd}[2J\u{fffd}b") && text.len() <= 512, "{text}");
