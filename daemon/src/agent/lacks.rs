@@ -9,8 +9,11 @@ const REMEDY: &str = "start the job with `ringscope run`, or set NCCL_DEBUG=INFO
 /// What is lacking where a communicator's channels are not known.
 pub(super) fn of_tail(tail: &LogTail, reached: Reached, error: Option<&str>) -> Vec<String> {
     match (reached, error, tail.wanted()) {
-        (Reached::Middle, ..) => Vec::new(),
+        (Reached::Middle, ..) | (Reached::Silent, _, None) => Vec::new(),
         (Reached::End, ..) => tail.log.lacks(),
+        (Reached::Silent, _, Some(path)) => {
+            vec![format!("the log {} cannot be read: its file system does not answer", path.display())]
+        }
         (Reached::Missing, Some(error), Some(path)) => {
             vec![format!("the log {} cannot be read: {error}", path.display())]
         }

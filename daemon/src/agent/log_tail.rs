@@ -1,31 +1,40 @@
 //! Follows the NCCL log of one process.
 
-use std::fs::{File, Metadata};
-use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use ringscope_wire::segment::read::Identity;
 
-use super::regular;
+use super::log_file::{LogFile, Read};
+use super::log_readers::{Answer, LogReaders};
 use crate::nccl_log::NcclLog;
 
-/// Bytes read per interval and log: a big log is caught up with in some intervals, not in one long one.
-const MAX_READ_BYTES: usize = 4 << 20;
-const CHUNK_BYTES: usize = 64 * 1024;
+/// For how long a reader is waited for; what takes longer is fetched at a later reading.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// A file system that takes longer is said not to answer.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 /// A log being followed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LogTail {
-    /// Where it may lie, best guess first; empty if the process has none.
-    candidates: Vec<PathBuf>,
-    /// Whose it must be; `None`: anybody's.
-    owner: Option<u32>,
-    open: Option<(PathBuf, u64)>,
-    offset: u64,
+    place: Place,
+    /// What is looked for.
+    wanted: Option<PathBuf>,
+    /// The file that is read.
+    path: Option<PathBuf>,
     pub(super) log: NcclLog,
     /// The file was replaced or cut: inits before that are not in `log`.
     pub(super) restarted: bool,
+}
+
+/// Where the file of a log is.
+#[derive(Debug)]
+enum Place {
+    Here(LogFile),
+    /// With a reader that has not come back from it since then.
+    Away(Receiver<Answer>, Instant),
 }
 
 /// How far the log has been read.
@@ -37,6 +46,8 @@ pub(super) enum Reached {
     Middle,
     /// There is no such file.
     Missing,
+    /// Not known: its file system does not answer.
+    Silent,
 }
 
 impl LogTail {
@@ -53,81 +64,88 @@ impl LogTail {
                 }
             }
         }
-        Self { candidates, owner: Some(owner), ..Self::default() }
+        Self::of(LogFile::new(candidates, Some(owner)))
     }
 
     /// The log at a path that is known.
     pub(super) fn at(path: PathBuf) -> Self {
-        Self { candidates: vec![path], ..Self::default() }
+        Self::of(LogFile::new(vec![path], None))
     }
 
-    /// Reads what was added.
+    fn of(file: LogFile) -> Self {
+        Self {
+            wanted: file.wanted().map(Path::to_owned),
+            place: Place::Here(file),
+            path: None,
+            log: NcclLog::new(),
+            restarted: false,
+        }
+    }
+
+    /// Takes in what was added.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub(super) fn poll(&mut self) -> io::Result<Reached> {
-        if self.is_unchanged() {
-            return Ok(Reached::End);
+        match &mut self.place {
+            Place::Here(file) => {
+                let read = file.read()?;
+                Ok(self.take_in(read))
+            }
+            Place::Away(..) => self.fetch(Duration::ZERO),
         }
-        let Some((path, file)) = self.find()? else { return Ok(Reached::Missing) };
-        let metadata = file.metadata()?;
-        let same =
-            self.open.as_ref().is_some_and(|(before, inode)| *before == path && *inode == metadata.ino());
-        if self.open.is_some() && (!same || metadata.len() < self.offset) {
-            (self.offset, self.log, self.restarted) = (0, NcclLog::new(), true);
+    }
+
+    /// The same of a file anywhere: one that is not in the folder of segments is read by `readers`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn poll_by(&mut self, readers: &LogReaders, dir: &Path) -> io::Result<Reached> {
+        if let Place::Here(file) = &mut self.place
+            && !file.lies_in(dir)
+        {
+            match readers.read(mem::take(file)) {
+                Ok(answer) => self.place = Place::Away(answer, crate::clock::monotonic()),
+                Err((back, error)) => {
+                    *file = back;
+                    return Err(error);
+                }
+            }
+            return self.fetch(PATIENCE);
         }
-        self.open = Some((path, metadata.ino()));
-        self.read(&file)
+        self.poll()
+    }
+
+    /// Fetches what a reader read.
+    fn fetch(&mut self, patience: Duration) -> io::Result<Reached> {
+        let Place::Away(answer, since) = &self.place else { return Ok(Reached::Missing) };
+        match answer.recv_timeout(patience) {
+            Ok((file, read)) => {
+                self.place = Place::Here(file);
+                Ok(self.take_in(read?))
+            }
+            Err(_) if crate::clock::monotonic().duration_since(*since) < SILENT_AFTER => Ok(Reached::Middle),
+            Err(_) => Ok(Reached::Silent),
+        }
+    }
+
+    fn take_in(&mut self, read: Read) -> Reached {
+        if read.restarted {
+            (self.log, self.restarted) = (NcclLog::new(), true);
+        }
+        self.log.feed(&read.bytes);
+        self.path = read.path.or_else(|| self.path.take());
+        read.reached
     }
 
     /// The file that is read.
     pub(super) fn path(&self) -> Option<&Path> {
-        self.open.as_ref().map(|(path, _)| path.as_path())
+        self.path.as_deref()
     }
 
     /// What was looked for, to tell the user.
     pub(super) fn wanted(&self) -> Option<&Path> {
-        self.candidates.first().map(PathBuf::as_path)
-    }
-
-    /// Whether the file is still the best candidate and as long as it was: most logs say nothing for hours.
-    fn is_unchanged(&self) -> bool {
-        let Some((path, inode)) = &self.open else { return false };
-        self.candidates.first() == Some(path)
-            && path
-                .symlink_metadata()
-                .is_ok_and(|metadata| metadata.ino() == *inode && metadata.len() == self.offset)
-    }
-
-    fn find(&self) -> io::Result<Option<(PathBuf, File)>> {
-        for path in &self.candidates {
-            match regular::open(path, |metadata| self.check(metadata)) {
-                Ok(file) => return Ok(Some((path.clone(), file))),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
-    }
-
-    fn check(&self, metadata: &Metadata) -> io::Result<()> {
-        match self.owner {
-            Some(owner) if owner != metadata.uid() => {
-                let found = metadata.uid();
-                Err(io::Error::other(format!("it is user {found}'s, and the process is user {owner}'s")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn read(&mut self, file: &File) -> io::Result<Reached> {
-        let mut buffer = vec![0; CHUNK_BYTES];
-        for _ in 0..MAX_READ_BYTES / CHUNK_BYTES {
-            let read = file.read_at(&mut buffer, self.offset)?;
-            if read == 0 {
-                return Ok(Reached::End);
-            }
-            self.log.feed(&buffer[..read]);
-            self.offset += read as u64;
-        }
-        Ok(Reached::Middle)
+        self.wanted.as_deref()
     }
 }
 
@@ -155,20 +173,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_file_of_the_processs_user_is_read() {
+    fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
         let dir = tempfile::tempdir().unwrap();
-        let (log, link) = (dir.path().join("nccl.log"), dir.path().join("link"));
+        let log = dir.path().join("nccl.log");
         std::fs::write(&log, "node1:42:42 [0] NCCL INFO NET/Socket : Using [0]eth0\n").unwrap();
-        std::os::unix::fs::symlink(&log, &link).unwrap();
-        let own = log.metadata().unwrap().uid();
-        let tail = |path: &Path, owner: u32| LogTail { owner: Some(owner), ..LogTail::at(path.to_owned()) };
-        assert_eq!(tail(&log, own).poll().unwrap(), Reached::End);
-        let another = tail(&log, own + 1).poll().unwrap_err().to_string();
-        assert_eq!(another, format!("it is user {own}'s, and the process is user {}'s", own + 1));
-        for other in [link.as_path(), Path::new("/dev/null")] {
-            assert_eq!(tail(other, own).poll().unwrap_err().to_string(), "it is no regular file");
+        let (readers, elsewhere) = (LogReaders::default(), Path::new("/elsewhere"));
+        let mut tail = LogTail::at(log.clone());
+        let mut next = || tail.poll_by(&readers, elsewhere);
+        while next().unwrap() != Reached::End {}
+        assert_eq!(tail.path(), Some(log.as_path()));
+        // One that nobody brings back.
+        let (answer, receiver) = std::sync::mpsc::channel();
+        let mut stuck =
+            LogTail { place: Place::Away(receiver, crate::clock::monotonic()), ..LogTail::at(log.clone()) };
+        assert_eq!(stuck.poll_by(&readers, elsewhere).unwrap(), Reached::Middle);
+        if let Place::Away(_, since) = &mut stuck.place {
+            *since -= SILENT_AFTER;
         }
-        assert_eq!(tail(&dir.path().join("none"), own).poll().unwrap(), Reached::Missing);
+        assert_eq!(stuck.poll_by(&readers, elsewhere).unwrap(), Reached::Silent);
+        let mut file = LogFile::new(vec![log], None);
+        let read = file.read();
+        answer.send((file, read)).unwrap();
+        assert_eq!(stuck.poll_by(&readers, elsewhere).unwrap(), Reached::End);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //!
 //! * [`run`]: two loops. The reader asks the `tracker` for what changed each interval and numbers batches; the `sender`
 //!   keeps them in the `backlog` until the daemon has them.
-//! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` and the `join` of
-//!   both, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
+//! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` (whose `log_file` is
+//!   read by `log_readers`) and the `join` of both, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
 //! * `other_version`: segments that only another release can read.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `lacks`: what a log does not say.
@@ -14,7 +14,7 @@
 //! * `watch`: what processes do besides calling the library: their `activity`, and a `look` where the daemon's
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
 //!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
-//!   `regular`: files whose paths others have named.
+//!   `regular`: files whose paths others have named. `room`: whether the folder has room for one more segment.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
@@ -39,7 +39,9 @@ mod kernel;
 mod lacks;
 mod launches;
 mod liveness;
+mod log_file;
 mod log_only;
+mod log_readers;
 mod log_tail;
 mod look;
 mod loss;
@@ -48,6 +50,7 @@ mod other_version;
 mod process;
 pub(crate) mod procfs;
 mod regular;
+mod room;
 mod run;
 mod run_file;
 mod segment_file;

@@ -19,6 +19,7 @@ use super::calls::Calls;
 use super::join::{Wanted, find};
 use super::lacks;
 use super::liveness::is_silent;
+use super::log_readers::LogReaders;
 use super::log_tail::{LogTail, Reached};
 use super::loss::{Loss, Losses};
 use super::operations::Operations;
@@ -36,6 +37,7 @@ pub(super) struct Now<'a> {
     pub(super) monotonic: Instant,
     pub(super) ticks: ticks::Reading,
     pub(super) machine: &'a str,
+    pub(super) readers: &'a LogReaders,
 }
 
 /// One segment that could be read.
@@ -150,7 +152,7 @@ impl Process {
         self.summations.update(file, &snapshot.summation, clock)?;
         let history = self.operations.take_history();
         losses.add(Loss::OperationHistory, self.account.completed(history));
-        self.read_log(losses);
+        self.read_log(now.readers, losses);
         self.know(&snapshot, clock);
         self.join(&snapshot);
         self.tell(&mut snapshot, clock, now);
@@ -158,7 +160,7 @@ impl Process {
             let state =
                 if snapshot.exited { batch::ProcessState::Exited } else { batch::ProcessState::Killed };
             self.account.end(state, now.wall.0);
-            self.is_final = self.log_reached != Reached::Middle;
+            self.is_final = !matches!(self.log_reached, Reached::Middle | Reached::Silent);
             if self.is_final {
                 losses.add(Loss::RecordTorn, self.operations.torn());
             }
@@ -240,8 +242,9 @@ impl Process {
         })
     }
 
-    fn read_log(&mut self, losses: &mut Losses) {
-        (self.log_reached, self.log_error) = match self.log.poll() {
+    fn read_log(&mut self, readers: &LogReaders, losses: &mut Losses) {
+        let dir = self.path.parent().unwrap_or(&self.path);
+        (self.log_reached, self.log_error) = match self.log.poll_by(readers, dir) {
             Ok(reached) => (reached, None),
             Err(error) => {
                 tracing::debug!(segment = %self.path.display(), %error, "cannot read the log");

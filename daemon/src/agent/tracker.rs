@@ -12,6 +12,7 @@ use super::account::Account;
 use super::control::{raised, wished};
 use super::launches::Launches;
 use super::log_only::{Claimed, LogOnly};
+use super::log_readers::LogReaders;
 use super::log_tail::Reached;
 use super::loss::{Loss, Losses};
 use super::other_version::OtherVersions;
@@ -45,6 +46,7 @@ struct Listing {
 pub struct Tracker {
     dir: PathBuf,
     machine: String,
+    log_readers: LogReaders,
     keep_dead: Duration,
     processes: BTreeMap<PathBuf, Tracked>,
     log_only: LogOnly,
@@ -111,6 +113,7 @@ impl Tracker {
             watch: Watch::new(None, Path::new(super::config::DEFAULT_SYSFS)),
             dir,
             machine,
+            log_readers: LogReaders::default(),
             keep_dead,
             processes: BTreeMap::new(),
             losses: Losses::default(),
@@ -119,6 +122,11 @@ impl Tracker {
             wishes: Wishes::default(),
             is_first: true,
         }
+    }
+
+    /// The folder of segments.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The same with a program that looks at processes when the daemon asks (`None`: nobody looks), and the folder in
@@ -131,7 +139,9 @@ impl Tracker {
     pub fn poll(&mut self, monotonic: Instant) {
         let machine = std::mem::take(&mut self.machine);
         let wall = crate::clock::now();
-        let now = Now { wall, monotonic, ticks: super::ticks::reading(), machine: &machine };
+        let readers = std::mem::take(&mut self.log_readers);
+        let ticks = super::ticks::reading();
+        let now = Now { wall, monotonic, ticks, machine: &machine, readers: &readers };
         let listing = self.list();
         for path in &listing.segments {
             if let Err(error) = self.read(path, now) {
@@ -152,7 +162,7 @@ impl Tracker {
         logged.chain(self.launches.accounts_mut()).for_each(|account| self.other_versions.tell(account));
         let processes = self.processes.values_mut().map(|tracked| &mut tracked.process).collect();
         self.watch.poll(processes, &mut self.launches, monotonic);
-        self.machine = machine;
+        (self.machine, self.log_readers) = (machine, readers);
         self.is_first = false;
         self.tell_missing_logs();
         self.clean(monotonic, &listing, &claimed);

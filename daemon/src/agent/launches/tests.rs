@@ -1,6 +1,7 @@
 use std::process::{Child, Command};
 
 use super::*;
+use crate::agent::log_readers::LogReaders;
 use crate::agent::ticks;
 
 const MACHINE: &str = "machine";
@@ -69,6 +70,7 @@ impl Folder {
             monotonic: self.start + Duration::from_secs(seconds),
             ticks: ticks::reading(),
             machine: MACHINE,
+            readers: &LogReaders::default(),
         };
         self.launches.poll(&notes, claimed, &BTreeSet::new(), pids, now);
     }

@@ -1,0 +1,151 @@
+//! The file of a log: finding it, and reading what was added.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use super::log_tail::Reached;
+use super::regular;
+
+/// Bytes read per interval and log: a big log is caught up with in some intervals, not in one long one.
+const MAX_READ_BYTES: usize = 4 << 20;
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A file that grows.
+#[derive(Debug, Default)]
+pub(super) struct LogFile {
+    /// Where it may lie, best guess first; empty if the process has none.
+    candidates: Vec<PathBuf>,
+    /// Whose it must be; `None`: anybody's.
+    owner: Option<u32>,
+    open: Option<(PathBuf, u64)>,
+    offset: u64,
+}
+
+/// What was added.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) reached: Reached,
+    pub(super) bytes: Vec<u8>,
+    /// The file was replaced or cut: all that was read before is void.
+    pub(super) restarted: bool,
+    /// The file. `None`: the same as before.
+    pub(super) path: Option<PathBuf>,
+}
+
+impl LogFile {
+    pub(super) fn new(candidates: Vec<PathBuf>, owner: Option<u32>) -> Self {
+        Self { candidates, owner, ..Self::default() }
+    }
+
+    /// The best guess where it lies.
+    pub(super) fn wanted(&self) -> Option<&Path> {
+        self.candidates.first().map(PathBuf::as_path)
+    }
+
+    /// Whether it can lie nowhere but in this folder.
+    pub(super) fn lies_in(&self, dir: &Path) -> bool {
+        self.candidates.iter().all(|path| path.parent() == Some(dir))
+    }
+
+    /// Reads what was added.
+    pub(super) fn read(&mut self) -> io::Result<Read> {
+        let mut read = Read { reached: Reached::End, bytes: Vec::new(), restarted: false, path: None };
+        if self.is_unchanged() {
+            return Ok(read);
+        }
+        let Some((path, file)) = self.find()? else { return Ok(Read { reached: Reached::Missing, ..read }) };
+        let metadata = file.metadata()?;
+        let same =
+            self.open.as_ref().is_some_and(|(before, inode)| *before == path && *inode == metadata.ino());
+        if self.open.is_some() && (!same || metadata.len() < self.offset) {
+            (self.offset, read.restarted) = (0, true);
+        }
+        read.path = Some(path.clone());
+        self.open = Some((path, metadata.ino()));
+        read.reached = self.read_into(&file, &mut read.bytes)?;
+        Ok(read)
+    }
+
+    /// Whether the file is still the best candidate and as long as it was: most logs say nothing for hours.
+    fn is_unchanged(&self) -> bool {
+        let Some((path, inode)) = &self.open else { return false };
+        self.candidates.first() == Some(path)
+            && path
+                .symlink_metadata()
+                .is_ok_and(|metadata| metadata.ino() == *inode && metadata.len() == self.offset)
+    }
+
+    fn find(&self) -> io::Result<Option<(PathBuf, File)>> {
+        for path in &self.candidates {
+            match regular::open(path, |metadata| self.check(metadata)) {
+                Ok(file) => return Ok(Some((path.clone(), file))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn check(&self, metadata: &Metadata) -> io::Result<()> {
+        match self.owner {
+            Some(owner) if owner != metadata.uid() => {
+                let found = metadata.uid();
+                Err(io::Error::other(format!("it is user {found}'s, and the process is user {owner}'s")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read_into(&mut self, file: &File, bytes: &mut Vec<u8>) -> io::Result<Reached> {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        while bytes.len() < MAX_READ_BYTES {
+            let read = match file.read_at(&mut buffer, self.offset) {
+                Ok(0) => return Ok(Reached::End),
+                Ok(read) => read,
+                Err(error) if bytes.is_empty() => return Err(error),
+                // What was read counts; the next reading meets the error again.
+                Err(_) => return Ok(Reached::Middle),
+            };
+            bytes.extend_from_slice(&buffer[..read]);
+            self.offset += read as u64;
+        }
+        Ok(Reached::Middle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_of_the_processs_user_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, link) = (dir.path().join("nccl.log"), dir.path().join("link"));
+        std::fs::write(&log, "node1:42:42 [0] NCCL INFO NET/Socket : Using [0]eth0\n").unwrap();
+        std::os::unix::fs::symlink(&log, &link).unwrap();
+        let own = log.metadata().unwrap().uid();
+        let read = |path: &Path, owner: u32| LogFile::new(vec![path.to_owned()], Some(owner)).read();
+        assert_eq!(read(&log, own).unwrap().reached, Reached::End);
+        let another = read(&log, own + 1).unwrap_err().to_string();
+        assert_eq!(another, format!("it is user {own}'s, and the process is user {}'s", own + 1));
+        for other in [link.as_path(), Path::new("/dev/null")] {
+            assert_eq!(read(other, own).unwrap_err().to_string(), "it is no regular file");
+        }
+        assert_eq!(read(&dir.path().join("none"), own).unwrap().reached, Reached::Missing);
+    }
+
+    #[test]
+    fn what_was_cut_is_read_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("nccl.log");
+        std::fs::write(&log, "one two").unwrap();
+        let mut file = LogFile::new(vec![log.clone()], None);
+        let mut next = || file.read().map(|read| (read.bytes, read.restarted)).unwrap();
+        assert_eq!(next(), (b"one two".to_vec(), false));
+        assert_eq!(next(), (Vec::new(), false));
+        std::fs::write(&log, "three").unwrap();
+        assert_eq!(next(), (b"three".to_vec(), true));
+    }
+}

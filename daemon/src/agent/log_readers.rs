@@ -1,0 +1,80 @@
+//! Reads logs on threads beside the reader of segments: a file system that does not answer, as NFS whose server is gone,
+//! keeps the thread that asks it, and all processes of the host must be watched meanwhile.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use super::log_file::{LogFile, Read};
+
+/// Threads that wait for file systems at most; then no more logs are read until one comes back.
+const MAX_AWAY: usize = 16;
+
+/// The file of a log, and what was read of it.
+pub(super) type Answer = (LogFile, io::Result<Read>);
+
+/// The threads. One reads as long as it comes back at once; one that does not is left to its log.
+#[derive(Debug, Default)]
+pub(super) struct LogReaders(RefCell<Vec<Reader>>);
+
+#[derive(Debug)]
+struct Reader {
+    /// What it is to read. Closed: it ends.
+    files: Sender<(LogFile, Sender<Answer>)>,
+    /// A word each time that it has come back.
+    back: Receiver<()>,
+    is_back: bool,
+}
+
+impl LogReaders {
+    /// Lets a thread read what was added to a file.
+    ///
+    /// # Errors
+    /// The file, with the reason: all threads wait, or none can be started.
+    pub(super) fn read(&self, file: LogFile) -> Result<Receiver<Answer>, (LogFile, io::Error)> {
+        let mut readers = self.0.borrow_mut();
+        for reader in readers.iter_mut() {
+            reader.is_back |= reader.back.try_recv().is_ok();
+        }
+        let free = readers.iter().position(|reader| reader.is_back);
+        let at = match free {
+            Some(at) => at,
+            None if readers.len() >= MAX_AWAY => {
+                return Err((file, io::Error::other("the file systems of other logs do not answer")));
+            }
+            None => match Reader::start() {
+                Ok(reader) => {
+                    readers.push(reader);
+                    readers.len() - 1
+                }
+                Err(error) => return Err((file, error)),
+            },
+        };
+        let (answer, receiver) = mpsc::channel();
+        readers[at].is_back = false;
+        match readers[at].files.send((file, answer)) {
+            Ok(()) => Ok(receiver),
+            Err(mpsc::SendError((file, _))) => {
+                readers.remove(at);
+                Err((file, io::Error::other("a thread that reads logs has ended")))
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn start() -> io::Result<Self> {
+        let (files, wanted) = mpsc::channel::<(LogFile, Sender<Answer>)>();
+        let (came_back, back) = mpsc::channel();
+        thread::Builder::new().name("log reader".to_owned()).spawn(move || {
+            for (mut file, answer) in wanted {
+                let read = file.read();
+                // Before the answer: who has it may ask for the next at once.
+                let _ = came_back.send(());
+                let _ = answer.send((file, read));
+            }
+        })?;
+        Ok(Self { files, back, is_back: true })
+    }
+}
