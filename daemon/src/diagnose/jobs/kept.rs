@@ -1,6 +1,10 @@
-//! What was found of a job and is not found again because those who waited are not heard: it has not ended, as far as
-//! anybody knows. Only for a while: after that it is the hosts that are lost, and nothing else is known.
+//! What was found of a job and is not found again because those who waited are not heard, or have given up: it has not
+//! ended, as far as anybody knows. Of those who are not heard only for a while: after that it is the hosts that are lost,
+//! and nothing else is known.
 
+use std::collections::HashSet;
+
+use super::gave_up::GaveUp;
 use super::scene::Taken;
 use crate::api::{Detail, Finding, Severity};
 use crate::clock::Timestamp;
@@ -19,7 +23,8 @@ pub(super) struct Kept {
 
 struct Last {
     judgement: Judgement,
-    witnesses: Vec<Name>,
+    /// Those who waited, with those of them who have given up since.
+    witnesses: HashSet<Name>,
     /// Some of what comes first from an agent that is back is old.
     until: Timestamp,
 }
@@ -61,46 +66,81 @@ impl Kept {
         self.restored.iter().map(|one| one.id.clone()).collect()
     }
 
-    /// Adds to what was found now what was found before and whose witnesses are not heard.
+    /// Adds to what was found now what was found before and whose witnesses are not heard, or have given up.
     pub(super) fn add(
         &mut self,
         found: &mut Vec<Judgement>,
-        witnesses: Vec<Vec<Name>>,
+        witnesses: Vec<HashSet<Name>>,
         taken: &Taken<'_>,
         settings: &Settings,
     ) {
         let now = taken.scene.now;
-        let mut before = std::mem::take(&mut self.last);
-        self.last = found
-            .iter()
-            .zip(witnesses)
-            .filter_map(|(judgement, witnesses)| {
-                let is_kept = judgement.severity >= Severity::Warning && !witnesses.is_empty();
-                is_kept.then(|| Last { judgement: judgement.clone(), witnesses, until: now })
-            })
-            .collect();
-        before.retain(|last| !found.iter().any(|one| is_same(one, &last.judgement)));
+        let before = std::mem::take(&mut self.last);
+        let known = found.iter().cloned().zip(witnesses);
+        let known = known.filter(|(_, witnesses)| !witnesses.is_empty());
+        self.last = known.map(|(judgement, witnesses)| Last { judgement, witnesses, until: now }).collect();
         for mut last in before {
-            let is_witness = |process: &Process| last.witnesses.iter().any(|name| name == process.name());
-            if let Some(heard) = silent_since(is_witness, taken, settings) {
-                last.until = settled(now);
-                last.judgement.blame.details.retain(|detail| detail.title != TITLE);
-                last.judgement.blame.details.push(Detail {
-                    title: TITLE.to_owned(),
-                    lines: vec![format!(
-                        "Those who wait are not heard since {}: that they do not wait any more is not known.",
-                        crate::words::clock(heard)
-                    )],
+            let gave_up = GaveUp::of(&last.judgement, &last.witnesses, taken);
+            let gave_up = gave_up.filter(|gave_up| gave_up.matters(taken));
+            if let Some(gave_up) = &gave_up {
+                leave_out(found, |judgement| gave_up.explains(judgement));
+                self.last.retain(|last| !gave_up.explains(&last.judgement));
+            }
+            let again = found.iter_mut().find(|one| is_same(one, &last.judgement));
+            if let Some(again) = again {
+                let Some(gave_up) = &gave_up else { continue };
+                gave_up.tell(again);
+                // It is remembered as it was when all waited.
+                let of_it = self.last.iter_mut().find(|one| is_same(&one.judgement, &last.judgement));
+                of_it.into_iter().for_each(|one| {
+                    (one.judgement, one.witnesses) = (last.judgement.clone(), last.witnesses.clone())
                 });
-            } else if now >= last.until {
                 continue;
             }
             // It stands alone: what it followed from may be gone.
             last.judgement.blame.follows_from = None;
-            found.push(last.judgement.clone());
+            let mut told = last.judgement.clone();
+            match &gave_up {
+                Some(gave_up) => gave_up.tell(&mut told),
+                None if told.severity < Severity::Warning || !last.is_open(&mut told, taken, settings) => {
+                    continue;
+                }
+                None => {}
+            }
+            found.push(told);
             self.last.push(last);
         }
     }
+}
+
+impl Last {
+    /// Whether nobody knows that it has ended: its witnesses are not heard, or not for long enough to be judged.
+    fn is_open(&mut self, told: &mut Judgement, taken: &Taken<'_>, settings: &Settings) -> bool {
+        let is_witness = |process: &Process| self.witnesses.contains(process.name());
+        let now = taken.scene.now;
+        let Some(heard) = silent_since(is_witness, taken, settings) else { return now < self.until };
+        self.until = settled(now);
+        told.blame.details.push(Detail {
+            title: TITLE.to_owned(),
+            lines: vec![format!(
+                "Those who wait are not heard since {}: that they do not wait any more is not known.",
+                crate::words::clock(heard)
+            )],
+        });
+        true
+    }
+}
+
+/// Takes out of what was found what follows from something else.
+fn leave_out(found: &mut Vec<Judgement>, is_out: impl Fn(&Judgement) -> bool) {
+    let stays: Vec<bool> = found.iter().map(|judgement| !is_out(judgement)).collect();
+    let place = |at: usize| stays[..at].iter().filter(|stays| **stays).count();
+    for judgement in found.iter_mut() {
+        let from = judgement.blame.follows_from;
+        judgement.blame.follows_from = from.filter(|at| stays[*at]).map(place);
+    }
+    let mut stays = stays.iter();
+    found.retain(|_| stays.next().copied().unwrap_or(true));
 }
 
 impl Restored {

@@ -135,6 +135,28 @@ fn a_killed_rank_is_named_and_its_victims_are_not() {
 }
 
 #[test]
+fn who_gives_up_after_a_long_wait_is_not_to_blame() {
+    let mut stage = without(5);
+    stage.ranks[5].activity = "T";
+    stage.step(12_000);
+    let hang = stage.one(FindingKind::RankMissing).clone();
+    // Watchdogs end the others, one after the other, and the launcher ends the one that they waited for.
+    for rank in [0, 1, 2, 3, 4, 6, 7] {
+        stage.ranks[rank].ended = Some((ProcessState::Killed, stage.now));
+        stage.step(1_000);
+        assert_eq!(stage.firing(), [(FindingKind::RankMissing, Severity::Critical, Some(5))], "{rank}");
+    }
+    let told = stage.one(FindingKind::RankMissing);
+    assert_eq!((&told.id, told.began_at), (&hang.id, hang.began_at));
+    assert!(told.message.starts_with(&hang.message) && told.message.contains("; those who waited ended at "));
+    stage.ranks[5].ended = Some((ProcessState::Killed, stage.now));
+    stage.step(5_000);
+    assert_eq!(stage.firing(), [(FindingKind::RankMissing, Severity::Critical, Some(5))]);
+    stage.step(300_000);
+    assert_eq!(stage.firing(), [], "a job that is over is told of for a while");
+}
+
+#[test]
 fn ranks_that_end_after_their_work_are_no_deaths() {
     let mut stage = job();
     for rank in 0..8 {

@@ -1,6 +1,6 @@
 //! What the judge of hangs said of one job, as findings and questions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::scene::Taken;
@@ -45,13 +45,11 @@ pub(super) fn judgements(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Judgement>
     verdict.judgements.iter().map(|judgement| finding(judgement, taken)).collect()
 }
 
-/// The first of those who wait because of each judgement: what they say no more has not ended.
-pub(super) fn witnesses(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Vec<Name>> {
+/// Those who wait because of each judgement: what they say no more has not ended.
+pub(super) fn witnesses(verdict: &Verdict, taken: &Taken<'_>) -> Vec<HashSet<Name>> {
     let name =
         |process: &u32| taken.processes.get(*process as usize).map(|process| Arc::clone(process.name()));
-    let of =
-        |judgement: &hangs::Judgement| judgement.victims.iter().take(WITNESSES).filter_map(name).collect();
-    verdict.judgements.iter().map(of).collect()
+    verdict.judgements.iter().map(|judgement| judgement.victims.iter().filter_map(name).collect()).collect()
 }
 
 fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>) -> Judgement {
@@ -142,7 +140,5 @@ fn sentence(words: &str) -> String {
     if begins_with_a_name { words.to_owned() } else { capital(words) }
 }
 
-/// Of those who wait because of one judgement, so many are asked whether they still do.
-const WITNESSES: usize = 64;
 /// Hosts that are named as to blame; the finding counts processes.
 const HOSTS_NAMED: usize = 16;
