@@ -17,7 +17,7 @@ typedef struct {
   const char* job;
   /* Ranks of a tensor-parallel group, stages of a pipeline; the rest of the ranks are replicas. */
   int n_tensor, n_stages;
-  long steps, at, pause_ms, step_ms, watchdog_ms, abort_after_ms;
+  long steps, at, pause_ms, step_ms, watchdog_ms, abort_after_ms, die_after_ms;
   size_t bytes;
   uint64_t seed;
   const char* fault;

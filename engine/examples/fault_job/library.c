@@ -116,6 +116,10 @@ static void* watch(void* unused) {
       say("aborted", "\"by\":\"watchdog\"");
       _exit(ABORTED_STATUS);
     }
+    if (options.die_after_ms > 0 && still_ms > options.die_after_ms && !is_victim()) {
+      say("dying", "\"still_ms\":%lld", still_ms);
+      abort();
+    }
   }
   return NULL;
 }

@@ -32,6 +32,8 @@ static const char* const help_text =
     "  --watchdog-ms N     how often ncclCommGetAsyncError is asked; default 100; 0: never\n"
     "  --abort-after-ms N  as a framework's watchdog, abort all communicators and end with status 5 where no step has been\n"
     "                      taken for so long; default 0: never\n"
+    "  --die-after-ms N    the same, but end by SIGABRT, as PyTorch's watchdog does by default, and not in the victims, which\n"
+    "                      have no call that their watchdog could watch; default 0: never\n"
     "  --on-error WHAT     exit (as an exception does, with status 3, without destroying anything) or wait; default exit\n"
     "  --list              print the kinds, one JSON object a line, and end\n"
     "\n"
@@ -45,7 +47,7 @@ static const char* const help_text =
     "  error          a call has failed: function, communicator, code, text\n"
     "  async_error    what ncclCommGetAsyncError says has changed: communicator, code, text\n"
     "  wrong          a result is not what it should be      link           how many sockets hear nothing any more\n"
-    "  aborting, aborted, destroyed                          end            the rank ends in order: status\n";
+    "  aborting, aborted, dying, destroyed                          end            the rank ends in order: status\n";
 
 _Noreturn static void refuse(const char* what) {
   fprintf(stderr, "fault_job: %s; see --help\n", what);
@@ -73,7 +75,7 @@ static void list(void) {
   exit(0);
 }
 
-enum { RANK = 1, RANKS, DIR_, JOB, TENSOR, STAGES, STEPS, BYTES, STEP_MS, SEED, FAULT, VICTIM, AT, PAUSE, WATCHDOG, ABORT, ON_ERROR };
+enum { RANK = 1, RANKS, DIR_, JOB, TENSOR, STAGES, STEPS, BYTES, STEP_MS, SEED, FAULT, VICTIM, AT, PAUSE, WATCHDOG, ABORT, DIE, ON_ERROR };
 
 static const struct option names[] = {
     {"rank", 1, NULL, RANK},       {"ranks", 1, NULL, RANKS},         {"dir", 1, NULL, DIR_},
@@ -81,8 +83,8 @@ static const struct option names[] = {
     {"steps", 1, NULL, STEPS},     {"bytes", 1, NULL, BYTES},         {"step-ms", 1, NULL, STEP_MS},
     {"seed", 1, NULL, SEED},       {"fault", 1, NULL, FAULT},         {"victim", 1, NULL, VICTIM},
     {"at", 1, NULL, AT},           {"pause-ms", 1, NULL, PAUSE},      {"watchdog-ms", 1, NULL, WATCHDOG},
-    {"abort-after-ms", 1, NULL, ABORT}, {"on-error", 1, NULL, ON_ERROR}, {"list", 0, NULL, 'l'},
-    {"help", 0, NULL, 'h'},        {NULL, 0, NULL, 0},
+    {"abort-after-ms", 1, NULL, ABORT}, {"die-after-ms", 1, NULL, DIE}, {"on-error", 1, NULL, ON_ERROR},
+    {"list", 0, NULL, 'l'},        {"help", 0, NULL, 'h'},            {NULL, 0, NULL, 0},
 };
 
 static void set(int option, char* value) {
@@ -103,6 +105,7 @@ static void set(int option, char* value) {
     case PAUSE: options.pause_ms = number(value, 1); break;
     case WATCHDOG: options.watchdog_ms = number(value, 0); break;
     case ABORT: options.abort_after_ms = number(value, 0); break;
+    case DIE: options.die_after_ms = number(value, 0); break;
     case ON_ERROR:
       if (strcmp(value, "exit") && strcmp(value, "wait")) refuse("--on-error: exit or wait");
       options.exits_on_error = !strcmp(value, "exit");

@@ -3,7 +3,7 @@
 use ringscope_daemon::api::FindingKind;
 use ringscope_daemon::api::FindingKind::{
     CallMismatch, DeviceStalled, HostLost, InitStuck, OrderDeadlock, P2pUnmatched, RankDead, RankMissing,
-    TeardownStuck, TransferStalled,
+    TeardownStuck, TransferStalled, Waiting,
 };
 
 /// Who is at fault.
@@ -27,16 +27,22 @@ pub(crate) struct Case {
     /// Kinds of which one must be said. Empty: a healthy twin.
     pub(crate) expected: &'static [FindingKind],
     pub(crate) guilt: Guilt,
+    /// The watchdogs of the others end them after so many seconds of waiting.
+    pub(crate) gives_up_s: Option<u64>,
     /// Seconds within which it must be named. A rank that is merely elsewhere is named after half a minute at least.
     pub(crate) within_s: u64,
 }
 
 const fn fault(fault: &'static str, expected: &'static [FindingKind]) -> Case {
-    Case { fault, name: fault, expected, guilt: Guilt::Victim, within_s: 12 }
+    Case { fault, name: fault, expected, guilt: Guilt::Victim, gives_up_s: None, within_s: 12 }
 }
 
 const fn slow(case: Case) -> Case {
     Case { within_s: 50, ..case }
+}
+
+const fn gives_up(case: Case) -> Case {
+    Case { gives_up_s: Some(14), within_s: 25, ..case }
 }
 
 const fn by(guilt: Guilt, case: Case) -> Case {
@@ -48,10 +54,10 @@ const fn named(name: &'static str, case: Case) -> Case {
 }
 
 const fn twin(fault: &'static str) -> Case {
-    Case { fault, name: fault, expected: &[], guilt: Guilt::Nobody, within_s: 14 }
+    Case { fault, name: fault, expected: &[], guilt: Guilt::Nobody, gives_up_s: None, within_s: 14 }
 }
 
-pub(crate) const CASES: [Case; 45] = [
+pub(crate) const CASES: [Case; 47] = [
     fault("stop", &[RankMissing, TransferStalled]),
     named("stop_two", by(Guilt::Two, fault("stop", &[RankMissing, TransferStalled]))),
     fault("kill", &[RankDead]),
@@ -62,6 +68,8 @@ pub(crate) const CASES: [Case; 45] = [
     fault("skip_one", &[CallMismatch, RankMissing, OrderDeadlock]),
     slow(fault("busy_loop", &[RankMissing])),
     slow(fault("sleep", &[RankMissing])),
+    named("watchdog", gives_up(fault("sleep", &[RankMissing, Waiting]))),
+    named("watchdog_after_stop", gives_up(fault("stop", &[RankMissing, TransferStalled]))),
     slow(fault("blocked_read", &[RankMissing])),
     slow(fault("blocked_lock", &[RankMissing])),
     fault("other_primitive", &[CallMismatch]),

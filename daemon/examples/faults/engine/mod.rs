@@ -113,7 +113,8 @@ async fn try_case(
             Some(since) => since > case.within_s as f64,
             None => begun.elapsed() > STARTS_WITHIN,
         };
-        if is_over || named_at.is_some_and(|at| at.elapsed() > AFTERWARDS) {
+        let has_given_up = case.gives_up_s.is_none_or(|seconds| after_s > seconds as f64);
+        if is_over || has_given_up && named_at.is_some_and(|at| at.elapsed() > AFTERWARDS) {
             break;
         }
         tokio::time::sleep(POLL).await;
@@ -175,6 +176,7 @@ fn arguments(case: &Case, seed: u64, random: u64, victims: &[u32]) -> Vec<String
         ("--step-ms", step_ms.to_string()),
         ("--pause-ms", pause_ms.to_string()),
         ("--on-error", on_error.to_owned()),
+        ("--die-after-ms", case.gives_up_s.map_or(0, |seconds| seconds * 1_000).to_string()),
     ]
     .into_iter()
     .flat_map(|(name, value)| [name.to_owned(), value])
