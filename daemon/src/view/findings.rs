@@ -32,7 +32,9 @@ impl FindingFilter {
         self.state.is_none_or(|state| finding.state == state)
             && self.severity.is_none_or(|severity| finding.severity >= severity)
             && self.job.as_ref().is_none_or(|job| finding.job == *job)
-            && self.host.as_ref().is_none_or(|host| finding.host == *host)
+            && self.host.as_ref().is_none_or(|host| {
+                finding.host == *host || finding.accused.iter().any(|culprit| culprit.host == *host)
+            })
             && self.comm.as_ref().is_none_or(|comm| finding.comm == *comm)
             && self.group.as_ref().is_none_or(|group| finding.group.as_ref() == Some(group))
             && self.kind.is_none_or(|kind| finding.finding == kind)

@@ -51,7 +51,11 @@ fn fault(case: &mut Case<'_, '_, '_>, host: &Host<'_>, index: u32, key: &str, me
     }
     let is_gone = hit.is_some_and(|(process, _)| sight.process(process).life == Life::Killed);
     let hits = is_fatal(last) && (hit.is_some() || !is_of_process(last));
-    judgement.severity = if hits || is_gone { Severity::Critical } else { Severity::Warning };
+    judgement.severity = match hit {
+        _ if hits || is_gone => Severity::Critical,
+        None if is_of_process(last) => Severity::Info,
+        _ => Severity::Warning,
+    };
     let of = hit.map(|(process, rank)| words::who(sight, process, rank.map(|(_, rank)| rank)));
     let of = of.map(|of| format!("; it hits {of}")).unwrap_or_default();
     let times = match messages.len() {
@@ -154,7 +158,8 @@ fn is_fatal(message: &KernelMessage) -> bool {
 
 /// Whether it ends one process, and the host goes on: another job's is nothing to this one.
 fn is_of_process(message: &KernelMessage) -> bool {
-    message.kind() == Kind::OutOfMemory || message.xid.is_some_and(|xid| xid::ends(xid) == Ends::Victim)
+    matches!(message.kind(), Kind::OutOfMemory | Kind::Crash)
+        || message.xid.is_some_and(|xid| xid::ends(xid) == Ends::Victim)
 }
 
 fn cause(kind: Kind) -> &'static str {

@@ -492,6 +492,6 @@ fn what_the_kernel_said_before_the_job_or_of_others_is_no_alarm() {
     kernel(&mut world, message(0.5, 77));
     assert_eq!(
         found(&world.look(2.0)),
-        [(FindingKind::KernelFault, Severity::Warning, "out_of_memory", vec![])]
+        [(FindingKind::KernelFault, Severity::Info, "out_of_memory", vec![])]
     );
 }
