@@ -10,6 +10,8 @@ use crate::clock::Timestamp;
 #[derive(Debug)]
 pub(super) struct Blind {
     why: String,
+    /// Who says so: a host may have several agents, each with its own folder.
+    agent: String,
     heard: Timestamp,
 }
 
@@ -23,7 +25,10 @@ impl Model {
     /// Every batch says how it is at that moment.
     pub(super) fn apply_blind(&mut self, batch: &Batch, now: Timestamp) {
         if batch.cannot_watch.is_empty() || batch.ending {
-            self.blind.remove(batch.agent_host.as_str());
+            let is_same = |blind: &Blind| blind.agent == batch.agent_id;
+            if self.blind.get(batch.agent_host.as_str()).is_some_and(is_same) {
+                self.blind.remove(batch.agent_host.as_str());
+            }
             return;
         }
         let host = self.names.intern(&batch.agent_host);
@@ -31,7 +36,10 @@ impl Model {
             self.losses.add("blind_host_limit");
             return;
         }
-        self.blind.insert(host, Blind { why: batch.cannot_watch.clone(), heard: now });
+        self.blind.insert(
+            host,
+            Blind { why: batch.cannot_watch.clone(), agent: batch.agent_id.clone(), heard: now },
+        );
     }
 
     /// Forgets hosts whose agents are not heard of.
