@@ -3,7 +3,7 @@
 use ringscope_daemon::api::FindingKind;
 use ringscope_daemon::api::FindingKind::{
     CallMismatch, DeviceStalled, HostLost, InitStuck, OrderDeadlock, P2pUnmatched, RankDead, RankMissing,
-    TeardownStuck, TransferStalled, Waiting,
+    TeardownStuck, TransferStalled,
 };
 
 /// Who is at fault.
@@ -41,8 +41,8 @@ const fn slow(case: Case) -> Case {
     Case { within_s: 50, ..case }
 }
 
-const fn gives_up(case: Case) -> Case {
-    Case { gives_up_s: Some(14), within_s: 25, ..case }
+const fn gives_up(after_s: u64, case: Case) -> Case {
+    Case { gives_up_s: Some(after_s), within_s: after_s + 15, ..case }
 }
 
 const fn by(guilt: Guilt, case: Case) -> Case {
@@ -68,8 +68,8 @@ pub(crate) const CASES: [Case; 47] = [
     fault("skip_one", &[CallMismatch, RankMissing, OrderDeadlock]),
     slow(fault("busy_loop", &[RankMissing])),
     slow(fault("sleep", &[RankMissing])),
-    named("watchdog", gives_up(fault("sleep", &[RankMissing, Waiting]))),
-    named("watchdog_after_stop", gives_up(fault("stop", &[RankMissing, TransferStalled]))),
+    named("watchdog", gives_up(45, fault("sleep", &[RankMissing]))),
+    named("watchdog_after_stop", gives_up(14, fault("stop", &[RankMissing, TransferStalled]))),
     slow(fault("blocked_read", &[RankMissing])),
     slow(fault("blocked_lock", &[RankMissing])),
     fault("other_primitive", &[CallMismatch]),

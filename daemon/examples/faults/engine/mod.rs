@@ -113,7 +113,8 @@ async fn try_case(
             Some(since) => since > case.within_s as f64,
             None => begun.elapsed() > STARTS_WITHIN,
         };
-        let has_given_up = case.gives_up_s.is_none_or(|seconds| after_s > seconds as f64);
+        let has_given_up =
+            case.gives_up_s.is_none_or(|seconds| after_s > seconds as f64 + AFTERWARDS.as_secs_f64());
         if is_over || has_given_up && named_at.is_some_and(|at| at.elapsed() > AFTERWARDS) {
             break;
         }

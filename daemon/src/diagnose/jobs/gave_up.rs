@@ -22,9 +22,11 @@ pub(super) struct GaveUp<'a> {
 }
 
 impl<'a> GaveUp<'a> {
-    /// Those of `waited` who have ended since the judgement has held for long. `None`: there is none.
+    /// Those of `waited` who have ended since the judgement has held for long. `None`: there is none, or nobody can say that
+    /// what they waited for was wrong: then who ended has something of its own.
     pub(super) fn of(judgement: &Judgement, waited: &HashSet<Name>, taken: &Taken<'a>) -> Option<Self> {
-        let is_hang = !matches!(judgement.kind, FindingKind::RankDead | FindingKind::HostLost);
+        let is_hang = judgement.severity == Severity::Critical
+            && !matches!(judgement.kind, FindingKind::RankDead | FindingKind::HostLost);
         let began = judgement.blame.began_at.filter(|_| is_hang && !waited.is_empty())?;
         let ended = taken.processes.iter().zip(&taken.scene.processes).filter_map(|(process, told)| {
             let at = ended_at(told).filter(|at| at.since(began) >= GIVES_UP_AFTER)?;
@@ -68,13 +70,12 @@ impl<'a> GaveUp<'a> {
         !goes_on && !processes.iter().any(is_new) && (lives || taken.scene.now.since(last) < TOLD_FOR)
     }
 
-    /// Says so in a judgement. A wait that ended a job was none that is healthy.
+    /// Says so in a judgement.
     pub(super) fn tell(&self, judgement: &mut Judgement) {
         let (n, at) = (self.processes.len(), words::clock(self.first));
         let who =
             if n >= self.of { "those who waited".to_owned() } else { format!("{n} of those who waited") };
         judgement.message += &format!("; {who} ended at {at}");
-        judgement.severity = Severity::Critical;
         let identities = self.processes.iter().filter_map(|process| process.identity());
         let mut lines: Vec<String> = identities
             .take(NAMED)

@@ -76,25 +76,28 @@ impl Kept {
     ) {
         let now = taken.scene.now;
         let before = std::mem::take(&mut self.last);
-        let known = found.iter().cloned().zip(witnesses);
-        let known = known.filter(|(_, witnesses)| !witnesses.is_empty());
-        self.last = known.map(|(judgement, witnesses)| Last { judgement, witnesses, until: now }).collect();
+        let known = found.iter().zip(witnesses).filter(|(judgement, witnesses)| {
+            judgement.severity >= Severity::Warning && !witnesses.is_empty()
+        });
+        self.last = known
+            .map(|(judgement, witnesses)| Last { judgement: judgement.clone(), witnesses, until: now })
+            .collect();
         for mut last in before {
+            let is_again = found.iter().any(|one| is_same(one, &last.judgement));
             let gave_up = GaveUp::of(&last.judgement, &last.witnesses, taken);
-            let gave_up = gave_up.filter(|gave_up| gave_up.matters(taken));
+            let gave_up = gave_up.filter(|gave_up| is_again || gave_up.matters(taken));
             if let Some(gave_up) = &gave_up {
                 leave_out(found, |judgement| gave_up.explains(judgement));
                 self.last.retain(|last| !gave_up.explains(&last.judgement));
             }
-            let again = found.iter_mut().find(|one| is_same(one, &last.judgement));
-            if let Some(again) = again {
+            if let Some(again) = found.iter_mut().find(|one| is_same(one, &last.judgement)) {
                 let Some(gave_up) = &gave_up else { continue };
                 gave_up.tell(again);
                 // It is remembered as it was when all waited.
-                let of_it = self.last.iter_mut().find(|one| is_same(&one.judgement, &last.judgement));
-                of_it.into_iter().for_each(|one| {
-                    (one.judgement, one.witnesses) = (last.judgement.clone(), last.witnesses.clone())
-                });
+                if let Some(of_it) = self.last.iter_mut().find(|one| is_same(&one.judgement, &last.judgement))
+                {
+                    (of_it.judgement, of_it.witnesses) = (last.judgement, last.witnesses);
+                }
                 continue;
             }
             // It stands alone: what it followed from may be gone.
@@ -102,10 +105,8 @@ impl Kept {
             let mut told = last.judgement.clone();
             match &gave_up {
                 Some(gave_up) => gave_up.tell(&mut told),
-                None if told.severity < Severity::Warning || !last.is_open(&mut told, taken, settings) => {
-                    continue;
-                }
-                None => {}
+                None if last.is_open(&mut told, taken, settings) => {}
+                None => continue,
             }
             found.push(told);
             self.last.push(last);
