@@ -19,6 +19,8 @@ const path = computed(() => (asked.value === "" ? undefined : `search?q=${encode
 /** Job, host, communicator, summation group, rank or NIC by name, as one types. */
 export function Search() {
   const input = useRef<HTMLInputElement>(null);
+  /** Who has pressed Enter goes as soon as what is typed is answered. */
+  const hurries = useRef(false);
   const { value: hits, refused } = useApi<SearchHit[]>(path.value, { on: "never" });
   useEffect(() => {
     const timer = setTimeout(() => {
@@ -34,9 +36,20 @@ export function Search() {
     shut();
     input.current?.blur();
   };
+  const isAnswered = typed.value.trim() === asked.value && (hits ?? refused) !== undefined;
+  useEffect(() => {
+    if (!hurries.current || !isAnswered) return;
+    hurries.current = false;
+    go(listed[Math.max(0, at)]);
+  });
+  const enter = () => {
+    hurries.current = !isAnswered;
+    if (isAnswered) go(listed[Math.max(0, at)]);
+    else asked.value = typed.value.trim();
+  };
   const key = (event: KeyboardEvent) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") chosen.value = step(at, event.key === "ArrowDown" ? 1 : -1, listed.length);
-    else if (event.key === "Enter") go(listed[Math.max(0, at)]);
+    else if (event.key === "Enter") enter();
     else if (event.key === "Escape") {
       if (typed.value === "") input.current?.blur();
       shut();
@@ -62,6 +75,7 @@ export function Search() {
         value={typed.value}
         onInput={(event) => {
           typed.value = event.currentTarget.value;
+          hurries.current = false;
           open.value = true;
           chosen.value = -1;
         }}
