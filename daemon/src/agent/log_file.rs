@@ -64,7 +64,11 @@ impl LogFile {
         }
         read.path = Some(path.clone());
         self.open = Some((path, metadata.ino()));
-        read.reached = self.read_into(&file, &mut read.bytes)?;
+        read.reached = match self.read_into(&file, &mut read.bytes) {
+            // That it begins anew is not to be lost.
+            Err(_) if read.restarted => Reached::Middle,
+            reached => reached?,
+        };
         Ok(read)
     }
 
