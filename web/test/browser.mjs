@@ -179,6 +179,17 @@ const CHECKS = {
     await reads(page, "h1", "All 4 hosts healthy");
   },
 
+  async "lines that cannot be drawn because the plotter was not sent say so, and are drawn once it is"({ browserOpen }) {
+    const { page, mock } = await browserOpen("degraded");
+    await page.route("**/uPlot*", (route) => route.abort("connectionrefused"));
+    await page.goto(mock.url + WORLD);
+    await page.reload();
+    await says(page, ".chart-readout", /The lines cannot be drawn: the daemon did not send the plotter/);
+    await page.unroute("**/uPlot*");
+    await page.waitForSelector(".chart canvas");
+    await says(page, ".chart-readout", /completed issued/);
+  },
+
   async "a database that is away costs the history only"({ open }) {
     const { page, mock } = await open("degraded", { at: WORLD });
     mock.loseStore();

@@ -5,6 +5,8 @@ import { clock } from "../pure/format";
 import { isDark } from "../state/theme";
 
 const HEIGHT_PX = 210;
+/** After so long the plotter is asked for again: the daemon was away. */
+const AGAIN_MS = 2_000;
 const FONT = "12px system-ui, sans-serif";
 /** Colours of lines; a further line begins anew. */
 export const COLOURS = 6;
@@ -47,6 +49,9 @@ export function Lines(props: Props) {
   const latest = useRef(props);
   latest.current = props;
   const [index, setIndex] = useState<number | null>(null);
+  const [missing, setMissing] = useState(false);
+  /** How often the plotter was asked for in vain. */
+  const [failures, setFailures] = useState(0);
   const dark = isDark();
   const shape = lines.map((line) => `${line.label}${line.dashed}${line.colour}`).join();
 
@@ -55,22 +60,29 @@ export function Lines(props: Props) {
     if (element === null) return;
     let observer: ResizeObserver | undefined;
     let gone = false;
+    let again: ReturnType<typeof setTimeout> | undefined;
     // A script of its own: the words are on the screen before the plotter has come.
-    void import("uplot").then(({ default: Plot }) => {
+    import("uplot").then(({ default: Plot }) => {
       if (gone) return;
+      setMissing(false);
       plot.current = new Plot(options(element, latest, setIndex), data(latest.current), element);
       observer = new ResizeObserver(() => {
         plot.current?.setSize({ width: element.clientWidth, height: HEIGHT_PX });
       });
       observer.observe(element);
+    }, () => {
+      if (gone) return;
+      setMissing(true);
+      again = setTimeout(() => setFailures((n) => n + 1), AGAIN_MS);
     });
     return () => {
       gone = true;
+      clearTimeout(again);
       observer?.disconnect();
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [shape, dark]);
+  }, [shape, dark, failures]);
 
   useEffect(() => {
     plot.current?.setData(data(props));
@@ -80,7 +92,7 @@ export function Lines(props: Props) {
     <div class="chart">
       <div ref={box} role="img" aria-label={`${props.name} over time. ${say(props, times.length - 1)}`} />
       <p class="chart-readout" aria-hidden="true">
-        {index === null ? props.children : say(props, index)}
+        {missing ? "The lines cannot be drawn: the daemon did not send the plotter. It is asked for again." : index === null ? props.children : say(props, index)}
       </p>
     </div>
   );
