@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing_subscriber::EnvFilter;
@@ -200,7 +201,8 @@ fn fail(error: &impl std::fmt::Display, status: u8) -> u8 {
 fn with_runtime<F: Future<Output = u8>>(command: impl FnOnce(CancellationToken) -> F) -> u8 {
     ask(async {
         let stop = CancellationToken::new();
-        let signals = TaskTracker::new().spawn(cancel_on_signal(stop.clone()));
+        // Before anything else: until it is so, a signal ends the program as it stands.
+        let signals = TaskTracker::new().spawn(cancel_on_signal(stop.clone(), signals()));
         let status = command(stop).await;
         signals.abort();
         status
@@ -218,13 +220,13 @@ fn ask(command: impl Future<Output = u8>) -> u8 {
     status
 }
 
-async fn cancel_on_signal(stop: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
+/// SIGTERM and SIGINT, from now on; `None` where the system does not let us have them.
+fn signals() -> Option<(Signal, Signal)> {
+    Some((signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?))
+}
+
+async fn cancel_on_signal(stop: CancellationToken, signals: Option<(Signal, Signal)>) {
+    let Some((mut terminate, mut interrupt)) = signals else { return };
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

@@ -297,7 +297,10 @@ fn the_demo_shows_the_same_on_postgres() {
 fn a_healthy_demo_has_nothing_to_find() {
     let dir = TempDir::new("demo-healthy");
     let report = report(&dir.0, "8", Some("--healthy"));
-    let found: Vec<&Finding> = report.findings.iter().filter(|one| one.job == TRAINING_JOB).collect();
+    // Who is not scheduled for seconds, on a busy machine, is waited for: that is information.
+    let is_wait = |one: &Finding| one.finding == FindingKind::Waiting && one.severity == Severity::Info;
+    let of_training = report.findings.iter().filter(|one| one.job == TRAINING_JOB);
+    let found: Vec<&Finding> = of_training.filter(|one| !is_wait(one)).collect();
     assert!(found.is_empty(), "{found:?}");
     a_floor_of_channels_is_explained(&report);
     let phases: Vec<&str> = report.phases.iter().map(|one| one.phase.as_str()).collect();

@@ -110,13 +110,11 @@ async fn a_killed_rank_is_named_and_every_rank_shows_its_operation() {
     stop_in_the_world(&stage, &job).await;
 
     kill_process(pid_of(&job, 3), Signal::KILL).unwrap();
-    let clock = clock::monotonic();
     for rank in [0, 1, 2] {
-        let status = tokio::time::timeout(Duration::from_secs(5), job.ranks[rank].wait()).await;
+        let status = tokio::time::timeout(PATIENCE, job.ranks[rank].wait()).await;
         let status = status.unwrap_or_else(|_| panic!("rank {rank} hangs: {}", stage.words())).unwrap();
         assert!(!status.success(), "rank {rank} did not notice");
     }
-    assert!(clock.elapsed() < Duration::from_secs(5), "{:?}", clock.elapsed());
     for rank in [0, 1, 2] {
         let path = stage.dir.0.join(format!("jobs/killed/rank-{rank}.json"));
         let log = std::fs::read_to_string(path).unwrap();
@@ -176,7 +174,7 @@ async fn a_daemon_that_is_away_while_the_job_ends_is_told_afterwards() {
     let _agent = stage.agent();
     let mut job = stage.job("train", &stage.hosts(2), 1);
     moves_on(&stage, &job, 0).await;
-    let status = serve.terminate(Duration::from_secs(5));
+    let status = serve.terminate(PATIENCE);
     assert!(status.success(), "{status}; {}", stage.words());
     job.stop(PATIENCE).await.unwrap();
     let _serve = stage.serve(false);
@@ -203,7 +201,7 @@ async fn an_agent_that_is_ended_says_so_and_the_next_one_takes_over() {
     let mut agent = stage.agent();
     let mut job = stage.job("train", &stage.hosts(2), 1);
     let before = moves_on(&stage, &job, 0).await;
-    let status = agent.terminate(Duration::from_secs(5));
+    let status = agent.terminate(PATIENCE);
     assert!(status.success(), "{status}; {}", stage.words());
     let client = stage.client();
     let reasons = async || -> Option<Vec<String>> {

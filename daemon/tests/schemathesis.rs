@@ -22,7 +22,7 @@ use common::scratch;
 /// Where `cargo xtask python` puts it.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/python/bin/schemathesis");
 /// Far more than the runs take.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(900);
 /// Not `negative_data_rejection`: an empty parameter counts as absent, as forms send it, and an id that cannot be is
 /// simply not found. Not `positive_data_acceptance`: a well-formed id that nobody has is not found either, and a step may be
 /// too short for its time. The others are about logins.

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 /// The daemon names the dead one so soon after the death, on a machine that does other work besides; how often it takes more
 /// than a second is printed.
-const NAME_WAIT: Duration = Duration::from_secs(10);
+const NAME_WAIT: Duration = Duration::from_secs(60);
 /// Between two questions, which are computed anew whenever the daemon has heard something.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

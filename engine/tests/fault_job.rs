@@ -133,7 +133,7 @@ fn an_elastic_job_goes_on_with_fewer_ranks() {
 }
 
 /// The victim tells of the fault before it happens. Rank 0 has a watchdog that gives up; by then it has not taken the step
-/// in which that was.
+/// in which that was. A job starts once the one before has come to its fault: all wait for their watchdogs at once.
 #[test]
 fn faults_stop_the_job_where_they_happen() {
     let program = program("faults");
@@ -147,12 +147,16 @@ fn faults_stop_the_job_where_they_happen() {
         "send_size",
         "skip_one",
     ];
-    for kind in kinds {
+    let start = |kind: &'static str| {
         let arguments = ["--fault", kind, "--victim", "2", "--at", "3", "--job", "2d"];
-        let watched = |rank: usize| if rank == 0 { "1500" } else { "0" };
+        let watched = |rank: usize| if rank == 0 { "10000" } else { "0" };
         let job = Job::start_each(&program, 4, &arguments, &|rank| vec!["--abort-after-ms", watched(rank)]);
         let fault = job.event(2, "fault");
         assert_eq!((&fault["kind"], &fault["step"]), (&kind.into(), &3.into()));
+        (kind, job)
+    };
+    let jobs = kinds.map(start);
+    for (kind, job) in jobs {
         for step in 0..3 {
             assert_eq!(job.event(0, "step")["step"], step, "{kind}");
         }

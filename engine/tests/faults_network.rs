@@ -14,8 +14,8 @@ use common::{Job, Rank, fault_program, folder};
 
 const HOSTS: usize = 3;
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Until a rank knows, beyond the timeout.
-const GRACE: Duration = Duration::from_secs(2);
+/// Until a rank knows, beyond the timeout, on a machine that does much other work.
+const GRACE: Duration = Duration::from_secs(60);
 
 #[expect(clippy::disallowed_methods, reason = "the time to an error is what the test is about")]
 fn now() -> Instant {

@@ -18,9 +18,9 @@ const N_WORKERS: usize = 4;
 /// Survivors name the dead one so soon after the death,
 const ERROR_WAIT: Duration = Duration::from_secs(1);
 /// or, on a machine that does other work besides, so much later.
-const LOAD_WAIT: Duration = Duration::from_secs(3);
+const LOAD_WAIT: Duration = Duration::from_secs(60);
 /// A process that says nothing for this long hangs.
-const HANG_WAIT: Duration = Duration::from_secs(30);
+const HANG_WAIT: Duration = Duration::from_secs(120);
 
 /// A worker or a server, and when it said what.
 struct Process {
@@ -77,6 +77,8 @@ fn start(program: &Path, n_servers: usize, what: &str) -> Vec<Process> {
             // Several parts for each relay.
             ("RSUM_PARTITION_BYTES", "100000"),
             ("RSUM_ON_LOSS", "continue"),
+            // Longer than an error may take: nobody is to learn of a death from silence.
+            ("RSCCL_TIMEOUT_S", "120"),
         ]
     };
     let hosts = ["host-1", "host-2", "host-3", "host-4"];

@@ -16,7 +16,8 @@ fn line(rank: &mut Rank, text: &str) -> String {
 fn who_never_pushes_is_told_of_and_then_ends_the_group() {
     let program = sum_program("sum-late");
     let group = Group::new(&program, 2, 1);
-    let limits = [("RSUM_WARN_S", "1"), ("RSUM_TIMEOUT_S", "3")];
+    // Between the two, a server on a busy machine has time to be asked.
+    let limits = [("RSUM_WARN_S", "1"), ("RSUM_TIMEOUT_S", "8")];
     let mut server = group.server(&["--health", "127.0.0.1:0"], &limits);
     let told = server.line();
     let address = told.split("http://").nth(1).unwrap().strip_suffix("/status").unwrap().to_owned();
@@ -29,7 +30,9 @@ fn who_never_pushes_is_told_of_and_then_ends_the_group() {
         assert!(warning.contains("rank 1 (") && warning.contains(waits), "{warning}");
         assert!(warning.ends_with("s: the first round waits for its first push (RSUM_WARN_S)"), "{warning}");
     }
-    let status: serde_json::Value = serde_json::from_str(&ask(&address, "/status").1).unwrap();
+    let status = || serde_json::from_str::<serde_json::Value>(&ask(&address, "/status").1).unwrap();
+    // Where the group's thread does not answer at once, nothing is told of the service.
+    let status = std::iter::repeat_with(status).find(|status| !status["service"].is_null()).unwrap();
     let waiting = &status["service"]["waiting"];
     assert_eq!((&waiting["phase"], &waiting["workers"]), (&"start".into(), &[1].into()), "{status}");
     assert!(waiting["waited_s"].as_u64() >= Some(1), "{status}");
@@ -45,7 +48,8 @@ fn who_never_pushes_is_told_of_and_then_ends_the_group() {
 fn the_others_go_on_without_who_does_not_push() {
     let program = sum_program("sum-stall");
     let group = Group::new(&program, 3, 1);
-    let settings = [("RSUM_ON_LOSS", "continue"), ("RSUM_TIMEOUT_S", "1")];
+    // Who is only slow, on a busy machine, has pushed by then.
+    let settings = [("RSUM_ON_LOSS", "continue"), ("RSUM_TIMEOUT_S", "5")];
     let server = group.server(&[], &settings);
     let mut late = group.worker(1, &["stall", "2"], &settings);
     let others = [0, 2].map(|worker| group.worker(worker, &["continue"], &settings));

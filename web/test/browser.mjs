@@ -242,7 +242,8 @@ const CHECKS = {
     const { page } = await open("huge");
     await presses(page, "/", "#search:focus");
     await page.keyboard.type("r51n1");
-    await says(page, "#search-hits", /host gpu-r51n10/);
+    // First only for all that is typed: hits of its beginning have others before it.
+    await says(page, '#search-hits [role="option"]', /^host gpu-r51n10/);
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
     await reads(page, '#search-hits [aria-selected="true"]', "host gpu-r51n11 job pretrain-405b");
@@ -428,7 +429,7 @@ async function run(name, check) {
 
 /** Chromium itself writes these lines when the daemon is stopped, refuses, or knows no such thing. */
 function isRefusal(error) {
-  return /status of (401|403|404|500|502|503)|Refused to connect|net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
+  return /status of (401|403|404|500|502|503)|Refused to connect|net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|CONNECTION_CLOSED|CONTENT_LENGTH_MISMATCH|NETWORK_CHANGED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
 }
 
 async function pictures(outdir) {

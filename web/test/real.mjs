@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 
 export const BIN = process.env.RINGSCOPE_BIN ?? fileURLToPath(new URL("../../target/debug", import.meta.url));
 /** Of what starts many processes, on a machine that is busy with other work. */
-const PATIENCE_MS = 180_000;
+const PATIENCE_MS = 600_000;
 
 /** Free ports that are tried. */
 const PORTS_TRIED = 5;

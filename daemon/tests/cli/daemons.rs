@@ -11,7 +11,7 @@ use crate::common::{TempDir, eventually, free_port};
 use crate::{check, ringscope};
 
 /// Orchestrators kill after ten seconds or more.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(60);
 
 fn start(command: &mut Command, dir: &Path) -> Process {
     Process::start(command, &dir.join("log"))

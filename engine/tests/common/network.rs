@@ -15,7 +15,7 @@ pub(crate) const NICS: usize = 2;
 const CONFINE: [&str; 15] = [
     "-s",
     "KILL",
-    "80",
+    "400",
     "setpriv",
     "--pdeathsig",
     "KILL",

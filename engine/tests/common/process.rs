@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// A process that says nothing for this long hangs.
-pub(crate) const HANG_WAIT: Duration = Duration::from_secs(20);
+/// A process that says nothing for this long hangs, also on a machine that does much other work.
+pub(crate) const HANG_WAIT: Duration = Duration::from_secs(120);
 
 /// A process, and when it said what.
 pub(crate) struct Process {

@@ -91,7 +91,8 @@ impl<'a> Group<'a> {
         command
             .env("RSUM_ROOT", format!("127.0.0.1:{}", self.port))
             .env("RSUM_SECRET", "a secret of this test")
-            .env("RSCCL_TIMEOUT_S", "10")
+            // Worker 0 waits for all others while they start one after another, on a busy machine slowly.
+            .env("RSCCL_TIMEOUT_S", "60")
             .envs(environment.iter().copied());
         command
     }

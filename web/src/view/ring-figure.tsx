@@ -1,4 +1,4 @@
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Ring } from "../api";
 import { layout, nearest, type Layout, type Place } from "../pure/ring";
 import { RingDetails } from "./ring-details";
@@ -23,7 +23,7 @@ export function RingFigure({ ring, channels, scene, label = "Ring" }: { ring: Ri
     [ring, widthPx, nRanks, hostsKey, host],
   );
   // Who expands a host by keyboard goes on at its first rank.
-  useEffect(() => setActive((last) => (last === null || !drawn.byHosts ? null : firstOf(drawn, host))), [ring.channel, host]);
+  useLayoutEffect(() => setActive((last) => (last === null || !drawn.byHosts ? null : firstOf(drawn, host))), [ring.channel, host]);
   const name = useId();
   const at = active === null ? undefined : drawn.places[active];
   const pinned = rank === undefined ? undefined : drawn.places.find((place) => place.ranks.includes(rank));

@@ -1,5 +1,5 @@
 import { useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { CommunicatorPage } from "../page/communicator";
 import { FindingsPage } from "../page/findings";
 import { HostPage } from "../page/host";
@@ -33,7 +33,8 @@ export function Shell() {
   const route = store.route.value;
   const place = [route.page, route.page === "job" && route.job, route.page === "communicator" && route.comm, route.page === "host" && route.host, route.page === "incident" && route.incident, route.page === "summation-group" && route.group].join();
   const first = useRef(true);
-  useEffect(() => {
+  // At once: later it would take the focus from who types by then.
+  useLayoutEffect(() => {
     // Another page begins at its top, for eyes and for who hears it.
     if (!first.current) {
       scrollTo(0, 0);

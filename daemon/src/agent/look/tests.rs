@@ -26,7 +26,7 @@ fn until_answered(looker: &mut Looker) -> Look {
             assert_eq!(key, "h/1/2");
             return look;
         }
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(120));
         std::thread::yield_now();
     }
 }
@@ -59,7 +59,7 @@ fn one_that_hangs_is_given_up_and_what_it_said_is_told() {
     };
     let program = program(dir.path(), &seen, "exec sleep 1000");
     let mut looker = Looker::new(Some(program), Path::new("/sys"));
-    looker.limit = Duration::from_millis(300);
+    looker.limit = Duration::from_secs(3);
     looker.ask(asked("1", own()));
     looker.ask(asked("2", own()));
     let look = until_answered(&mut looker);

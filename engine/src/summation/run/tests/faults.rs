@@ -11,6 +11,9 @@ use crate::summation::run::group::Group;
 use crate::summation::run::members::Role;
 use crate::types::DataType;
 
+/// What a machine that does much other work may take; less than the silence from which ranks would learn of a loss.
+const LOAD_WAIT: Duration = Duration::from_secs(20);
+
 #[test]
 fn declarations_that_differ_are_refused_on_all_ranks() {
     for transport in TRANSPORTS {
@@ -86,7 +89,7 @@ fn who_gives_up_is_named_to_all_others() {
             assert_eq!(told.len(), 3);
             for (waited, error) in told {
                 assert!(error.contains(&format!("{name} (")), "{transport:?}: {error}");
-                assert!(waited < Duration::from_secs(1), "{waited:?}");
+                assert!(waited < LOAD_WAIT, "{waited:?}");
             }
         }
     }
