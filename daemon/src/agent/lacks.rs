@@ -1,6 +1,7 @@
 //! What a process's log lacks for a full picture, in words for an operator.
 
-use super::log_tail::{LogTail, Reached};
+use super::log_file::Reached;
+use super::log_tail::LogTail;
 
 /// What helps in every case.
 const REMEDY: &str = "start the job with `ringscope run`, or set NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV and \

@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use super::log_tail::Reached;
 use super::regular;
 
 /// Bytes read per interval and log: a big log is caught up with in some intervals, not in one long one.
@@ -21,6 +20,19 @@ pub(super) struct LogFile {
     owner: Option<u32>,
     open: Option<(PathBuf, u64)>,
     offset: u64,
+}
+
+/// How far the log has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// To its end.
+    End,
+    /// Not to its end: read on next time.
+    Middle,
+    /// There is no such file.
+    Missing,
+    /// Not known: its file system does not answer.
+    Silent,
 }
 
 /// What was added.

@@ -12,7 +12,8 @@ use ringscope_wire::batch;
 
 use super::account::Account;
 use super::liveness::{Life, is_silent, look};
-use super::log_tail::{LogTail, Reached};
+use super::log_file::Reached;
+use super::log_tail::LogTail;
 use super::loss::{Loss, Losses};
 use super::process::Now;
 use super::run_file::{LogName, RunFile};

@@ -7,7 +7,7 @@ use std::{io, mem};
 
 use ringscope_wire::segment::read::Identity;
 
-use super::log_file::{LogFile, Read};
+use super::log_file::{LogFile, Reached, Read};
 use super::log_readers::{Answer, LogReaders};
 use crate::nccl_log::NcclLog;
 
@@ -35,19 +35,6 @@ enum Place {
     Here(LogFile),
     /// With a reader that has not come back from it since then.
     Away(Receiver<Answer>, Instant),
-}
-
-/// How far the log has been read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reached {
-    /// To its end.
-    End,
-    /// Not to its end: read on next time.
-    Middle,
-    /// There is no such file.
-    Missing,
-    /// Not known: its file system does not answer.
-    Silent,
 }
 
 impl LogTail {

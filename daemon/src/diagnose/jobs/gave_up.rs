@@ -15,6 +15,8 @@ use crate::words::{self, plural};
 /// Those who have given up waiting because of one judgement.
 pub(super) struct GaveUp<'a> {
     processes: Vec<&'a Process>,
+    /// Host and pid of each.
+    ids: HashSet<(&'a str, u32)>,
     first: Timestamp,
     last: Timestamp,
     /// So many waited.
@@ -34,20 +36,19 @@ impl<'a> GaveUp<'a> {
         });
         let ended: Vec<(Timestamp, &Process)> = ended.collect();
         let at = || ended.iter().map(|(at, _)| *at);
+        let identities = ended.iter().filter_map(|(_, process)| process.identity());
         Some(Self {
             first: at().min()?,
             last: at().max()?,
             of: waited.len(),
+            ids: identities.map(|identity| (&*identity.host, identity.pid)).collect(),
             processes: ended.into_iter().map(|(_, process)| process).collect(),
         })
     }
 
     /// Whether a judgement blames nobody but them, for having ended, and nothing else explains that.
     pub(super) fn explains(&self, judgement: &Judgement) -> bool {
-        let is_one = |host: &str, pid: Option<u32>| {
-            let mut identities = self.processes.iter().filter_map(|process| process.identity());
-            identities.any(|identity| *identity.host == *host && Some(identity.pid) == pid)
-        };
+        let is_one = |host: &str, pid: Option<u32>| pid.is_some_and(|pid| self.ids.contains(&(host, pid)));
         let accused = &judgement.blame.accused;
         judgement.kind == FindingKind::RankDead
             && matches!(judgement.cause, "killed" | "exited")
