@@ -241,18 +241,28 @@ impl Stage {
         Ok(phases)
     }
 
-    /// Lasts for `duration`, and on a busy machine for longer, until the daemon shows what the phase is about.
+    /// Lasts for `duration`, and on a busy machine for longer, until the daemon shows what the phase is about. A busy
+    /// daemon may leave a request unanswered: the last one counts.
     async fn phase(&mut self, client: &Client, name: &str, duration: Duration) -> Result<Phase, DemoError> {
         let (started, clock) = (clock::now(), clock::monotonic());
         say(&format!("phase {name}, {} s", duration.as_secs_f64()));
         let mut firing = Vec::new();
         let mut said = String::new();
         let mut is_shown = false;
+        let mut failure = None;
         while clock.elapsed() < duration || !is_shown && clock.elapsed() < duration + SHOWN_WITHIN {
             tokio::time::sleep(Duration::from_millis(100)).await;
             self.training.check().and(self.min_channels.check()).map_err(DemoError::Job)?;
-            firing = report::firing(client).await?;
-            is_shown = is_at_work(client, started).await? && shows(name, &firing);
+            let (is_at_work, now_firing) = match look(client, started).await {
+                Ok(seen) => seen,
+                Err(error) => {
+                    failure = Some(error);
+                    continue;
+                }
+            };
+            firing = now_firing;
+            is_shown = is_at_work && shows(name, &firing);
+            failure = None;
             // Several communicators of the job say the same of one host.
             let words: BTreeSet<&str> = firing.iter().map(|finding| finding.message.as_str()).collect();
             let words = words.into_iter().collect::<Vec<_>>().join("; ");
@@ -261,7 +271,10 @@ impl Stage {
                 said = words;
             }
         }
-        Ok(Phase { phase: name.to_owned(), started, ended: clock::now(), firing })
+        match failure {
+            Some(error) => Err(error.into()),
+            None => Ok(Phase { phase: name.to_owned(), started, ended: clock::now(), firing }),
+        }
     }
 
     fn degrade(&mut self) -> Result<(), DemoError> {
@@ -289,11 +302,11 @@ impl Stage {
     }
 }
 
-/// Whether the training job's newest communicators have moved data since then.
-async fn is_at_work(client: &Client, since: Timestamp) -> Result<bool, DemoError> {
+/// Whether the training job's newest communicators have moved data since then, and what fires.
+async fn look(client: &Client, since: Timestamp) -> Result<(bool, Vec<Finding>), ClientError> {
     let communicators = client.communicators().await?;
     let mut of_job = communicators.iter().filter(|one| one.job == TRAINING_JOB && one.created >= since);
-    Ok(of_job.any(|one| one.completed_bytes > 0))
+    Ok((of_job.any(|one| one.completed_bytes > 0), report::firing(client).await?))
 }
 
 /// Whether what fires is what a phase is about.
@@ -310,14 +323,15 @@ async fn settle(client: &Client) -> Result<(), DemoError> {
     let clock = clock::monotonic();
     let patience = SHOWN_WITHIN;
     loop {
-        let jobs = client.jobs().await?;
         let over = |job: &crate::api::Job| {
             job.state == crate::api::JobState::Ended && job.issued_bytes == job.completed_bytes
         };
-        if !jobs.is_empty() && jobs.iter().all(over) {
+        let jobs = client.jobs().await;
+        if jobs.as_ref().is_ok_and(|jobs| !jobs.is_empty() && jobs.iter().all(over)) {
             return Ok(());
         }
         if clock.elapsed() > patience {
+            jobs?;
             return Err(DemoError::NotShown { what: "the end of every job", waited_s: patience.as_secs() });
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -96,7 +96,8 @@ async fn cut_off(store: &Store, now: Timestamp, whole: &[String]) {
     execute(store, "DELETE FROM rollups").await;
     execute(store, "DELETE FROM rollup_marks").await;
     let mut n_cut = 0;
-    for patience_ms in (1..).step_by(3) {
+    // Ever longer: on a slow machine it ends too.
+    for patience_ms in std::iter::successors(Some(1), |ms| Some(ms + 2 + ms / 8)) {
         match tokio::time::timeout(Duration::from_millis(patience_ms), store.roll_up(now)).await {
             Ok(done) if done.as_ref().is_ok_and(|is_all| *is_all) => break,
             Ok(done) => drop(done.unwrap()),
