@@ -44,6 +44,16 @@ fn another_thread_aborts_an_operation() {
 }
 
 #[test]
+fn an_abort_does_not_wait_for_what_is_before_it_on_a_stream() {
+    all_done("abort-behind", 2);
+}
+
+#[test]
+fn a_full_stream_holds_up_no_other_thread() {
+    all_done("full-stream", 1);
+}
+
+#[test]
 fn several_communicators_and_streams_in_any_order() {
     all_done("several", 3);
 }

@@ -189,8 +189,13 @@ fn submit(mut pending: Vec<Pending>) -> Result<()> {
         0 => Ok(()),
         1 => pending.pop().map_or(Ok(()), submit_one),
         _ => {
-            let _submitting = lock(&SUBMITTING);
-            batches(pending).into_iter().try_for_each(enqueue)
+            let mut streams: Vec<_> = pending.iter().map(|pending| Arc::clone(&pending.stream)).collect();
+            streams.dedup_by(|one, other| Arc::ptr_eq(one, other));
+            let submitting = lock(&SUBMITTING);
+            batches(pending).into_iter().try_for_each(enqueue)?;
+            drop(submitting);
+            streams.iter().for_each(|stream| stream.wait_for_room());
+            Ok(())
         }
     }
 }
@@ -205,7 +210,10 @@ fn submit_one(pending: Pending) -> Result<()> {
     let ticket = comm.turns.issue();
     if !here {
         let launch = Launch { comm, ticket, operations: vec![operation] };
-        return enqueue(Batch { stream, launches: vec![launch], joined: Vec::new() });
+        enqueue(Batch { stream: Arc::clone(&stream), launches: vec![launch], joined: Vec::new() })?;
+        drop(submitting);
+        stream.wait_for_room();
+        return Ok(());
     }
     drop(submitting);
     let turn = comm.turns.take(ticket);

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::net::control::lock;
 use crate::recent::{Place, Version};
 
-/// Operations that wait on one stream at most; a call that would enqueue one more waits.
+/// Operations that wait on one stream: a call that enqueues one more returns when there are so many again.
 const MAX_QUEUED: usize = 16 * 1024;
 
 /// A stream's unit of work.
@@ -92,14 +92,19 @@ impl Stream {
     /// Appends work, and starts the worker if there is none.
     pub(crate) fn enqueue(self: &Arc<Self>, work: Work) -> Result<()> {
         let mut queue = lock(&self.queue);
-        while queue.waiting.len() >= MAX_QUEUED {
-            queue = self.wait(queue);
-        }
         self.start_worker(&mut queue)?;
         queue.waiting.push_back(work);
         queue.enqueued += 1;
         self.tell(&queue);
         Ok(())
+    }
+
+    /// Waits while too much is enqueued: for who has enqueued, and holds nothing that others need.
+    pub(crate) fn wait_for_room(&self) {
+        let mut queue = lock(&self.queue);
+        while queue.waiting.len() > MAX_QUEUED {
+            queue = self.wait(queue);
+        }
     }
 
     /// Makes the caller the one who runs the stream's next work, if nothing is queued or running.

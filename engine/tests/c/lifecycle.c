@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -175,6 +176,59 @@ static void abort_operation(void) {
     while (settled(comm) == ncclSuccess) sched_yield();
     CHECK(ncclCommAbort(comm));
   }
+}
+
+/* On rank 1's stream an operation that rank 0 never joins is before another communicator's: whose abort does not wait for it. */
+static void abort_behind(void) {
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  ncclComm_t child;
+  CHECK(ncclCommSplit(comm, 0, rank, &child, NULL));
+  int value = 1, other = 1;
+  expect_sum(comm, stream, 1, n_ranks);
+  if (rank) {
+    CHECK(ncclRecv(&value, 1, ncclInt32, 0, comm, stream));
+    CHECK(rscclStreamSynchronize(stream));
+    CHECK(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, stream));
+    CHECK(ncclAllReduce(&other, &other, 1, ncclInt32, ncclSum, child, stream));
+    CHECK(ncclCommAbort(child));
+    EXPECT(rscclStreamQuery(stream) == ncclInProgress);
+    CHECK(ncclCommAbort(comm));
+    EXPECT(rscclStreamSynchronize(stream) == ncclRemoteError);
+    EXPECT(other == 1);
+  } else {
+    CHECK(ncclSend(&value, 1, ncclInt32, 1, comm, stream));
+    while (settled(comm) == ncclSuccess) sched_yield();
+    CHECK(ncclCommAbort(child));
+    CHECK(ncclCommAbort(comm));
+  }
+}
+
+/* More than a stream takes at once. */
+enum { FULL = 16384, MANY = FULL + 1000 };
+static ncclComm_t pair[2];
+static cudaStream_t pair_streams[2];
+static _Atomic int called[2];
+
+static void* call_many(void* argument) {
+  int which = *(int*)argument, value = 1;
+  for (; called[which] < MANY; called[which]++)
+    CHECK(ncclAllReduce(&value, &value, 1, ncclInt32, ncclMax, pair[which], pair_streams[which]));
+  CHECK(rscclStreamSynchronize(pair_streams[which]));
+  EXPECT(value == 1);
+  return NULL;
+}
+
+/* A thread whose stream is full waits for another thread's calls, which are taken meanwhile. */
+static void full_stream(void) {
+  CHECK(ncclCommInitAll(pair, 2, NULL));
+  for (int i = 0; i < 2; i++) CHECK(rscclStreamCreate(&pair_streams[i]));
+  int first = 0, second = 1;
+  pthread_t other;
+  EXPECT(!pthread_create(&other, NULL, call_many, &first));
+  while (called[0] < FULL) sched_yield();
+  call_many(&second);
+  pthread_join(other, NULL);
+  for (int i = 0; i < 2; i++) CHECK(ncclCommDestroy(pair[i]));
 }
 
 /* Each parity issues in another order, on a stream per communicator and then in groups on one stream. */
@@ -368,7 +422,7 @@ int main(int argc, char** argv) {
   static const struct { const char* name; void (*run)(void); } commands[] = {
       {"background", background}, {"abort-init", abort_init}, {"shrink-dead", shrink_dead}, {"revoke", revoke_it},
       {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes},
-      {"leaks", leaks}};
+      {"leaks", leaks}, {"abort-behind", abort_behind}, {"full-stream", full_stream}};
   parse_arguments(argv);
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (!strcmp(argv[4], commands[i].name)) {
