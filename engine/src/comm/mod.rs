@@ -265,7 +265,10 @@ impl Comm {
             let what = format!("{} aborted the communicator", self.names[self.rank]);
             self.health.fail(Failure { code: 6, what });
         }
-        self.flush();
+        // Whoever drives it lets go of it at once. What has not begun begins no more, and is not waited for: it may be
+        // behind another communicator's operation that hangs.
+        drop(lock(&self.engine));
+        self.host.iter().for_each(Host::take_back);
         self.close("Abort");
     }
 

@@ -283,6 +283,7 @@ impl<'a> Run<'a> {
         self.comm.health.activity.end();
         if let Err(error) = &outcome {
             self.comm.set_last_error(error);
+            self.comm.host.iter().for_each(Host::take_back);
         }
         self.engine.end();
         self.outcome = Some(outcome);

@@ -21,6 +21,7 @@ use crate::transport::shm::arena::{Arena, Layout};
 use crate::transport::shm::direct::{self, Nonce};
 use crate::transport::shm::doorbell::Doorbell;
 use crate::transport::shm::host::Host;
+use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::{Parts, Peer};
 use crate::transport::shm::{Tuning, unix};
 
@@ -45,6 +46,7 @@ pub(crate) struct Endpoint {
     listener: OwnedFd,
     announcement: Announcement,
     nonce: Box<Nonce>,
+    lender: Arc<Lender>,
     arena: Option<Arena>,
 }
 
@@ -72,7 +74,8 @@ impl Endpoint {
         let name = format!("rsccl-{:032x}", u128::from_le_bytes(secret));
         let listener = unix::listen(name.as_bytes())?;
         let announcement = Announcement { name, domain: domain() };
-        Ok(Self { listener, announcement, nonce: Box::new(new_secret()?), arena: None })
+        let nonce = Box::new(new_secret()?);
+        Ok(Self { listener, announcement, lender: Lender::new(*nonce), nonce, arena: None })
     }
 
     /// Takes the memory for a host of up to `n_members` and `n_rings` rings to them, while a rank that has none can still
@@ -230,6 +233,8 @@ impl Gathering<'_> {
         let pid = unix::credentials(&socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
         let can_be_read = pid != 0 && direct::can_read(pid, greeting.nonce_address, &greeting.nonce);
         self.arena.set_reads(member, can_be_read);
+        let is_own_process = i32::try_from(std::process::id()).is_ok_and(|own| own == pid);
+        let lender = Lender::find(&greeting.nonce).filter(|_| is_own_process);
         let place = (greeting.rank, member);
         let arena = Arena::of_peer(arena, self.layout)?;
         self.met.push(Arc::new(Peer::new(Parts {
@@ -239,6 +244,7 @@ impl Gathering<'_> {
             event,
             pid,
             can_be_read,
+            lender,
             socket,
         })));
         Ok(())
@@ -258,7 +264,8 @@ impl Gathering<'_> {
         let own_member = self.plan.members.iter().position(|member| *member == self.plan.rank);
         let own_member =
             own_member.ok_or_else(|| Error::Internal("not a member of its own host".to_owned()))?;
-        Ok(Host::new(self.arena, self.bell, self.met, own_member, self.plan.tuning, self.endpoint.nonce))
+        let Endpoint { nonce, lender, .. } = self.endpoint;
+        Ok(Host::new(self.arena, self.bell, self.met, own_member, self.plan.tuning, (nonce, lender)))
     }
 }
 

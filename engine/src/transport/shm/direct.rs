@@ -9,11 +9,12 @@ use std::io;
 pub(crate) type Nonce = [u8; 16];
 
 /// Hands over memory of this very process that a peer rank in it has lent: it leaves the bytes alone until the message
-/// that told of them has been taken.
+/// that told of them has been taken, or it has taken them back ([`super::lender`]).
 pub(crate) fn lend(address: u64, len: usize, take: impl FnOnce(&[u8])) {
     let Ok(address) = usize::try_from(address) else { return };
     let start: *const u8 = std::ptr::with_exposed_provenance(address);
-    // SAFETY: the sender exposed a live slice of this length, and keeps it until this message is taken.
+    // SAFETY: the sender exposed a live slice of this length, and keeps it until this message is taken. Before it gives
+    // it up sooner it takes it back, which waits for this call.
     take(unsafe { std::slice::from_raw_parts(start, len) });
 }
 

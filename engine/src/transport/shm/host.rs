@@ -9,6 +9,7 @@ use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::Nonce;
 use crate::transport::shm::doorbell::Doorbell;
 use crate::transport::shm::flat::{Flat, Seat};
+use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::Peer;
 use crate::transport::shm::recv::Receiver;
 use crate::transport::shm::ring::Producer;
@@ -23,6 +24,7 @@ pub(crate) struct Host {
     peers: Vec<Arc<Peer>>,
     own_member: usize,
     tuning: Tuning,
+    lender: Arc<Lender>,
     /// Peers read it while they connect.
     _nonce: Box<Nonce>,
 }
@@ -35,9 +37,9 @@ impl Host {
         peers: Vec<Arc<Peer>>,
         own_member: usize,
         tuning: Tuning,
-        nonce: Box<Nonce>,
+        (nonce, lender): (Box<Nonce>, Arc<Lender>),
     ) -> Self {
-        Self { arena, bell, peers, own_member, tuning, _nonce: nonce }
+        Self { arena, bell, peers, own_member, tuning, lender, _nonce: nonce }
     }
 
     /// Whether `rank` shares memory with this one.
@@ -88,6 +90,11 @@ impl Host {
         Flat::new(seats, self.own_member, self.arena.layout().flat())
     }
 
+    /// Lets no rank of this process read what this one has sent and they have not taken: its caller may free it now.
+    pub(crate) fn take_back(&self) {
+        self.lender.take_back();
+    }
+
     /// Tells the others that this rank is done with the communicator.
     pub(crate) fn hang_up(&self) {
         self.peers.iter().for_each(|peer| peer.hang_up());
@@ -95,7 +102,7 @@ impl Host {
 
     /// Waits until the other processes of the host are done with it too, or dead. Who stands still is waited for.
     pub(crate) fn wait_for_all(&self) {
-        let others = self.peers.iter().filter(|peer| !peer.is_own_process);
+        let others = self.peers.iter().filter(|peer| !peer.is_own_process());
         others.for_each(|peer| peer.wait_for_end());
     }
 

@@ -25,6 +25,7 @@ pub(crate) mod direct;
 pub(crate) mod doorbell;
 pub(crate) mod flat;
 pub(crate) mod host;
+pub(crate) mod lender;
 pub(crate) mod map;
 pub(crate) mod peer;
 pub(crate) mod recv;
@@ -59,7 +60,7 @@ impl Default for Tuning {
 impl Tuning {
     /// Whether payloads in any memory of `peer` and of this rank may go without a copy.
     pub(crate) fn is_direct(self, peer: &peer::Peer, readable: bool) -> bool {
-        let threshold = if peer.is_own_process { self.own_bytes } else { self.read_bytes };
-        threshold < usize::MAX && (peer.is_own_process || readable)
+        let threshold = if peer.is_own_process() { self.own_bytes } else { self.read_bytes };
+        threshold < usize::MAX && (peer.is_own_process() || readable)
     }
 }

@@ -14,6 +14,7 @@ use crate::net::wake;
 use crate::transport::Fault;
 use crate::transport::shm::arena::{Arena, Reads};
 use crate::transport::shm::doorbell::Ringer;
+use crate::transport::shm::lender::Lender;
 use crate::transport::shm::map::{self, Mapping};
 use crate::transport::shm::region::{self, Region};
 use crate::transport::shm::unix;
@@ -40,8 +41,8 @@ pub(crate) struct Peer {
     pub(crate) ringer: Ringer,
     /// Its process; 0 if that cannot be seen from here.
     pub(crate) pid: i32,
-    /// Whether it is a rank of this very process.
-    pub(crate) is_own_process: bool,
+    /// It lends its memory to this rank if it is a rank of this very process.
+    pub(crate) lender: Option<Arc<Lender>>,
     /// Whether this process can read that one's memory.
     pub(crate) can_be_read: bool,
     /// This rank's index among the host's ranks.
@@ -66,6 +67,8 @@ pub(crate) struct Parts {
     pub(crate) pid: i32,
     /// Whether that can be read.
     pub(crate) can_be_read: bool,
+    /// The peer, if it is a rank of this very process.
+    pub(crate) lender: Option<Arc<Lender>>,
     /// To the peer.
     pub(crate) socket: OwnedFd,
 }
@@ -73,20 +76,24 @@ pub(crate) struct Parts {
 impl Peer {
     /// A peer that has been greeted.
     pub(crate) fn new(parts: Parts) -> Self {
-        let own = i32::try_from(std::process::id()).is_ok_and(|own| own == parts.pid);
         Self {
             rank: parts.place.0,
             member: parts.place.1,
             ringer: Ringer::new(Arc::clone(parts.arena.head()), parts.event),
             arena: parts.arena,
             pid: parts.pid,
-            is_own_process: own,
+            lender: parts.lender,
             can_be_read: parts.can_be_read,
             own_member: parts.own_member,
             socket: parts.socket,
             shown: Mutex::default(),
             mapped: Mutex::default(),
         }
+    }
+
+    /// Whether it is a rank of this very process.
+    pub(crate) fn is_own_process(&self) -> bool {
+        self.lender.is_some()
     }
 
     /// Whether the peer has found that it can read this process's memory.

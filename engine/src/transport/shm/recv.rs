@@ -84,9 +84,9 @@ fn read(
             Err(fault) => return Err(fault),
         }
     }
-    if peer.is_own_process {
-        direct::lend(from.address, len, |bytes| sink.take(0, bytes));
-        return Ok(());
+    if let Some(lender) = &peer.lender {
+        let is_lent = lender.lend(from.address, len, |bytes| sink.take(0, bytes));
+        return if is_lent { Ok(()) } else { Err(Fault::Closed) };
     }
     read_process(peer, from.address, len, sink, staging)
 }

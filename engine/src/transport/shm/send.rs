@@ -33,7 +33,7 @@ impl Sender {
     fn direct(&self, payload: &[u8]) -> Option<Direct> {
         let (len, peer) = (payload.len(), &self.peer);
         let address = || payload.as_ptr().expose_provenance() as u64;
-        if peer.is_own_process {
+        if peer.is_own_process() {
             return (len >= self.tuning.own_bytes).then(|| Direct { address: address(), region: None });
         }
         if len >= self.tuning.map_bytes
