@@ -64,6 +64,18 @@ fn one_process_is_all_ranks() {
 }
 
 #[test]
+fn a_soft_limit_of_files_is_no_limit_of_communicators() {
+    all_done("many-files", 3);
+}
+
+#[test]
+fn a_rank_that_can_open_no_more_files_says_so() {
+    let said = said("too-many-files", 2);
+    assert!(said[0].starts_with("ERROR 2 ") && said[0].contains("Too many open files"), "{said:?}");
+    assert!(said[1].starts_with("ERROR "), "{said:?}");
+}
+
+#[test]
 fn nothing_stays_open() {
     all_done("leaks", 3);
 }

@@ -25,6 +25,7 @@ use crate::net::acceptor::Acceptor;
 use crate::net::bootstrap::Bootstrap;
 use crate::net::connect::{Plan, Target, connect};
 use crate::net::control::{Health, lock};
+use crate::net::descriptors;
 use crate::net::nic::{self, Nic};
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::watch::{self, ControlPeer, Watch};
@@ -89,6 +90,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     if request.rank >= request.n_ranks {
         return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
     }
+    descriptors::raise_limit();
     let silent = settings.silent_faults;
     let mut nics = nic::usable(&settings)?;
     let found = place::find(&settings, &mut nics);
@@ -116,7 +118,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     }
     birth.exclude(&readies);
     let profiler = birth.profiler();
-    let mut acceptors = acceptors(nics, &id)?;
+    let mut acceptors = acceptors(nics, &id, birth.identity.n_ranks)?;
     let mut connected = birth.connect(&mut acceptors, endpoint, &bootstrap);
     if silent {
         // Its connections close, and that is all that the others get to know.
@@ -173,8 +175,8 @@ fn own_info(
     })
 }
 
-fn acceptors(nics: Vec<Nic>, id: &UniqueId) -> Result<Vec<Acceptor>> {
-    nics.into_iter().map(|nic| Acceptor::new(nic.listener, id.secret)).collect()
+fn acceptors(nics: Vec<Nic>, id: &UniqueId, n_ranks: usize) -> Result<Vec<Acceptor>> {
+    nics.into_iter().map(|nic| Acceptor::new(nic.listener, id.secret, n_ranks)).collect()
 }
 
 /// What has been connected.

@@ -14,8 +14,8 @@ use crate::net::unique_id::Secret;
 
 /// A peer says hello with its first packet; only strangers take longer.
 const HELLO_WAIT: Duration = Duration::from_secs(5);
-/// Connections without a hello at most; the oldest gives way.
-const MAX_PENDING: usize = 256;
+/// Strangers without a hello at most, beside the ranks; the oldest gives way.
+const MAX_STRANGERS: usize = 256;
 
 /// A listener and the connections that have not said hello yet.
 #[derive(Debug)]
@@ -23,8 +23,12 @@ pub(crate) struct Acceptor {
     listener: TcpListener,
     secret: Secret,
     pending: Vec<Pending>,
+    /// Connections without a hello at most.
+    max_pending: usize,
     /// The protocol of a rank that speaks another one.
     other_protocol: Option<u8>,
+    /// Why no connection can be taken.
+    refusal: Option<Error>,
 }
 
 #[derive(Debug)]
@@ -36,12 +40,13 @@ struct Pending {
 }
 
 impl Acceptor {
-    /// Over `listener`, for callers that know `secret`.
-    pub(crate) fn new(listener: TcpListener, secret: Secret) -> Result<Self> {
+    /// Over `listener`, for callers that know `secret`, of whom there are about `n_ranks`.
+    pub(crate) fn new(listener: TcpListener, secret: Secret, n_ranks: usize) -> Result<Self> {
         listener
             .set_nonblocking(true)
             .map_err(|error| Error::system("setting a listener non-blocking", &error))?;
-        Ok(Self { listener, secret, pending: Vec::new(), other_protocol: None })
+        let max_pending = n_ranks + MAX_STRANGERS;
+        Ok(Self { listener, secret, pending: Vec::new(), max_pending, other_protocol: None, refusal: None })
     }
 
     /// What to poll for.
@@ -52,8 +57,23 @@ impl Acceptor {
 
     /// Takes what has come. The streams returned are non-blocking.
     pub(crate) fn step(&mut self) -> Vec<(Hello, TcpStream)> {
-        self.accept();
         let mut greeted = Vec::new();
+        while let Some(stream) = self.accept() {
+            if self.pending.len() >= self.max_pending {
+                self.listen(&mut greeted);
+            }
+            if self.pending.len() >= self.max_pending {
+                self.pending.remove(0);
+            }
+            let deadline = Deadline::after(HELLO_WAIT);
+            self.pending.push(Pending { stream, bytes: [0; HELLO_BYTES], filled: 0, deadline });
+        }
+        self.listen(&mut greeted);
+        greeted
+    }
+
+    /// Reads the hellos that have come.
+    fn listen(&mut self, greeted: &mut Vec<(Hello, TcpStream)>) {
         let mut waiting = Vec::new();
         for mut pending in self.pending.drain(..) {
             match pending.read() {
@@ -70,31 +90,35 @@ impl Acceptor {
             }
         }
         self.pending = waiting;
-        greeted
     }
 
-    /// An error if a rank has called that speaks another protocol.
+    /// An error if a rank has called that speaks another protocol, or this process can open no more files.
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |theirs| Err(Error::InvalidUsage(other_protocol("a rank of this communicator", theirs)));
-        self.other_protocol.map_or(Ok(()), wrong)
+        self.other_protocol.map_or(Ok(()), wrong)?;
+        self.refusal.clone().map_or(Ok(()), Err)
     }
 
-    /// The listener alone again.
+    /// Those that have not said hello.
     #[cfg(test)]
     pub(crate) fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_err() {
-                continue;
+    /// The next caller, if there is one. Who has hung up already is passed over.
+    fn accept(&mut self) -> Option<TcpStream> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => return Some(stream),
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) => {
+                    self.refusal.get_or_insert_with(|| Error::system("taking a rank's connection", &error));
+                    return None;
+                }
             }
-            if self.pending.len() >= MAX_PENDING {
-                self.pending.remove(0);
-            }
-            let deadline = Deadline::after(HELLO_WAIT);
-            self.pending.push(Pending { stream, bytes: [0; HELLO_BYTES], filled: 0, deadline });
         }
     }
 }
@@ -131,7 +155,7 @@ mod tests {
     fn strangers_are_passed_over() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut acceptor = Acceptor::new(listener, [3; 16]).unwrap();
+        let mut acceptor = Acceptor::new(listener, [3; 16], 2).unwrap();
         let silent = TcpStream::connect(address).unwrap();
         let mut wrong = TcpStream::connect(address).unwrap();
         wrong.write_all(&[0; HELLO_BYTES]).unwrap();
@@ -148,7 +172,7 @@ mod tests {
     fn a_rank_of_another_protocol_is_an_error_and_no_stranger() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut acceptor = Acceptor::new(listener, [3; 16]).unwrap();
+        let mut acceptor = Acceptor::new(listener, [3; 16], 2).unwrap();
         let mut bytes = Hello { purpose: Purpose::Control, rank: 1 }.to_bytes(&[3; 16]);
         bytes[7] = 1;
         TcpStream::connect(address).unwrap().write_all(&bytes).unwrap();
@@ -161,14 +185,32 @@ mod tests {
     fn many_silent_strangers_give_way() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut acceptor = Acceptor::new(listener, [3; 16]).unwrap();
+        let mut acceptor = Acceptor::new(listener, [3; 16], 2).unwrap();
         let mut strangers = Vec::new();
-        for _ in 0..MAX_PENDING + 50 {
+        for _ in 0..MAX_STRANGERS + 50 {
             strangers.push(TcpStream::connect(address).unwrap());
-            assert!(acceptor.step().is_empty() && acceptor.pending() <= MAX_PENDING);
+            assert!(acceptor.step().is_empty() && acceptor.pending() <= 2 + MAX_STRANGERS);
         }
         let mut peer = TcpStream::connect(address).unwrap();
         peer.write_all(&Hello { purpose: Purpose::Control, rank: 1 }.to_bytes(&[3; 16])).unwrap();
         assert_eq!(acceptor.step().len(), 1);
+    }
+
+    #[test]
+    fn more_ranks_than_strangers_are_let_in_at_once() {
+        let listener = crate::net::nic::listen(std::net::Ipv4Addr::LOCALHOST.into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let n_ranks = u32::try_from(MAX_STRANGERS).unwrap() + 20;
+        let mut acceptor = Acceptor::new(listener, [3; 16], 2).unwrap();
+        let call = |rank: u32| {
+            let mut peer = TcpStream::connect(address).unwrap();
+            let hello = Hello { purpose: Purpose::Control, rank: rank as usize };
+            peer.write_all(&hello.to_bytes(&[3; 16])).unwrap();
+            peer
+        };
+        let _peers: Vec<TcpStream> = (0..n_ranks).map(call).collect();
+        let mut ranks: Vec<usize> = acceptor.step().into_iter().map(|(hello, _)| hello.rank).collect();
+        ranks.sort_unstable();
+        assert_eq!(ranks, (0..n_ranks as usize).collect::<Vec<_>>());
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod account;
 pub(crate) mod bootstrap;
 pub(crate) mod connect;
 pub(crate) mod control;
+pub(crate) mod descriptors;
 pub(crate) mod frame;
 pub(crate) mod hello;
 pub(crate) mod interfaces;

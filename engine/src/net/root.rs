@@ -9,7 +9,9 @@ mod silent;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -21,10 +23,13 @@ use serde_json::value::RawValue;
 use crate::clock::Deadline;
 use crate::config::Settings;
 use crate::error::{Error, Result};
+use crate::log::{self, Level, subsystem};
+use crate::net::descriptors;
 use crate::net::frame;
 use crate::net::hello::{PROTOCOL, other_protocol};
+use crate::net::nic;
 use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId, is_secret, new_secret};
-use crate::net::{nic, wake};
+use crate::net::wake::{self, Wake};
 
 /// What a rank says first, after the secret.
 #[derive(Debug, Serialize, Deserialize)]
@@ -92,11 +97,17 @@ const MAX_GREETED: usize = 1024;
 const MAX_GREETING: usize = 512;
 /// While ranks join, those that have joined are looked at so often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Between two looks at nothing: what comes wakes the sleeper.
+const LONG_WAIT: Duration = Duration::from_secs(3600);
+/// The gate has been shut by a fault, which the log tells.
+const SHUT: &str =
+    "the bootstrap root takes no more ranks: see the log of the process that made the unique id";
 /// Ranks named in a message at most.
 const NAMED_RANKS: usize = 16;
 
 /// Starts a root on `address`; returns its id.
 pub(crate) fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Result<UniqueId> {
+    descriptors::raise_limit();
     let listener =
         nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))?;
     let root = listener.local_addr().map_err(|error| Error::system("getsockname", &error))?;
@@ -107,6 +118,9 @@ pub(crate) fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Res
 
 /// Starts a root on a listener that ranks know already. It takes connections until all ranks have joined.
 pub(crate) fn start_on(listener: TcpListener, secret: Secret, manner: Manner) -> Result<()> {
+    // Several roots may have the listener: who is woken for a caller that another one takes must not wait for the next.
+    let nonblocking = listener.set_nonblocking(true);
+    nonblocking.map_err(|error| Error::system("setting a listener non-blocking", &error))?;
     let server = move || serve(&listener, secret, manner);
     let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
     thread.map(drop).map_err(|error| Error::system("starting the bootstrap thread", &error))
@@ -115,10 +129,9 @@ pub(crate) fn start_on(listener: TcpListener, secret: Secret, manner: Manner) ->
 /// Waits for the first rank without limit (the id may travel long), for the others as its manner is.
 fn serve(listener: &TcpListener, secret: Secret, manner: Manner) {
     let (greeted, joined) = mpsc::sync_channel(MAX_GREETED);
-    let Ok(listener) = listener.try_clone() else { return };
-    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (Ok(listener), Ok(stop)) = (listener.try_clone(), Wake::new()) else { return };
+    let stop = Arc::new(stop);
     let stopped = Arc::clone(&stop);
-    let address = listener.local_addr();
     let gate = std::thread::Builder::new().name("rsccl-gate".to_owned());
     let gate = gate.spawn(move || greet_all(&listener, secret, &greeted, &stopped));
     let mut ranks = Vec::new();
@@ -126,13 +139,10 @@ fn serve(listener: &TcpListener, secret: Secret, manner: Manner) {
         Manner::Tells(timeout) => gather_ranks(&joined, &mut ranks, timeout).is_ok(),
         Manner::Silent => silent::gather_ranks(&joined, &mut ranks),
     };
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    // One last connection lets the gate's accept return. It is shut before any rank is answered, so that the next root
-    // on the same listener gets all of its own callers.
-    let woken = address.and_then(TcpStream::connect);
-    if let (Ok(_), Ok(gate)) = (woken, gate) {
-        let _ = gate.join();
-    }
+    // The gate is shut before any rank is answered, so that the next root on the same listener gets all of its own
+    // callers.
+    stop.set();
+    let _ = gate.map(JoinHandle::join);
     match manner {
         Manner::Tells(timeout) if gathered => serve_rounds(&mut ranks, timeout),
         Manner::Silent if gathered => silent::serve_rounds(&mut ranks),
@@ -143,17 +153,9 @@ fn serve(listener: &TcpListener, secret: Secret, manner: Manner) {
 type Joined = (Join, TcpStream);
 type Blobs = Vec<Box<RawValue>>;
 
-fn greet_all(
-    listener: &TcpListener,
-    secret: Secret,
-    greeted: &mpsc::SyncSender<Joined>,
-    stop: &std::sync::atomic::AtomicBool,
-) {
+fn greet_all(listener: &TcpListener, secret: Secret, greeted: &mpsc::SyncSender<Joined>, stop: &Wake) {
     let mut greeting: VecDeque<Weak<TcpStream>> = VecDeque::new();
-    while let Ok((stream, _)) = listener.accept() {
-        if stop.load(std::sync::atomic::Ordering::Relaxed) {
-            break;
-        }
+    while let Some(stream) = next_caller(listener, stop) {
         greeting.retain(|stream| stream.strong_count() > 0);
         if greeting.len() >= MAX_GREETING {
             greeting.pop_front().iter().for_each(shut);
@@ -171,6 +173,31 @@ fn greet_all(
     }
     // Whoever has not said who it is by now is a stranger, or another root's.
     greeting.iter().for_each(shut);
+}
+
+/// Nothing when the gate is to be shut, or this process can open no more files.
+fn next_caller(listener: &TcpListener, stop: &Wake) -> Option<TcpStream> {
+    loop {
+        let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        wake::sleep(&mut fds, LONG_WAIT).ok()?;
+        if !fds[1].revents().is_empty() {
+            return None;
+        }
+        // Another root on the same listener may have taken who was there, and who was there may have hung up.
+        match listener.accept() {
+            Ok((stream, _)) => return Some(stream),
+            Err(error) if passes(error.kind()) => {}
+            Err(error) => {
+                let text = format!("the bootstrap root takes no more ranks: {error}");
+                log::write(Level::Warn, subsystem::INIT, 0, &text);
+                return None;
+            }
+        }
+    }
+}
+
+fn passes(error: ErrorKind) -> bool {
+    matches!(error, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
 /// Ends the wait for what a caller may say.
@@ -211,7 +238,7 @@ fn gather(
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,
 ) -> std::result::Result<(), String> {
-    let Ok(first) = joined.recv() else { return Err("the bootstrap root could not accept".to_owned()) };
+    let Ok(first) = joined.recv() else { return Err(SHUT.to_owned()) };
     let deadline = Deadline::after(timeout);
     let n_ranks = first.0.n_ranks;
     ranks.resize_with(n_ranks, || None);
@@ -238,7 +265,11 @@ fn gather(
         }
         next = None;
         while next.is_none() && !deadline.passed() {
-            next = joined.recv_timeout(deadline.left().min(LOOK_INTERVAL)).ok();
+            next = match joined.recv_timeout(deadline.left().min(LOOK_INTERVAL)) {
+                Ok(joined) => Some(joined),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Err(SHUT.to_owned()),
+            };
             if next.is_none()
                 && let Some(rank) = first_gone(ranks)
             {

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -302,6 +303,37 @@ static void leaks(void) {
   CHECK(ncclCommDestroy(comm));
 }
 
+static void limit_files(rlim_t soft, rlim_t hard) {
+  struct rlimit limit = {soft, hard};
+  EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+/* More communicators than the soft limit of open files has room for. */
+static void many_files(void) {
+  struct rlimit limit;
+  EXPECT(!getrlimit(RLIMIT_NOFILE, &limit));
+  limit_files(64, limit.rlim_max);
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  enum { CHILDREN = 12 };
+  ncclComm_t children[CHILDREN];
+  for (int i = 0; i < CHILDREN; i++) CHECK(ncclCommSplit(comm, 0, rank, &children[i], NULL));
+  EXPECT(open_files() > 64);
+  for (int i = 0; i < CHILDREN; i++) CHECK(ncclCommDestroy(children[i]));
+  CHECK(ncclCommDestroy(comm));
+}
+
+/* Until a communicator has no room in the hard limit of rank 0: it says so, and the others that it has gone. */
+static void too_many_files(void) {
+  if (!rank) limit_files(96, 96);
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  ncclResult_t code = ncclSuccess;
+  while (code == ncclSuccess) {
+    ncclComm_t child;
+    code = ncclCommSplit(comm, 0, rank, &child, NULL);
+  }
+  printf("ERROR %d %s\n", code, ncclGetLastError(NULL));
+}
+
 /* One process is all ranks. */
 static void init_all(void) {
   enum { ALL = 3 };
@@ -422,7 +454,8 @@ int main(int argc, char** argv) {
   static const struct { const char* name; void (*run)(void); } commands[] = {
       {"background", background}, {"abort-init", abort_init}, {"shrink-dead", shrink_dead}, {"revoke", revoke_it},
       {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes},
-      {"leaks", leaks}, {"abort-behind", abort_behind}, {"full-stream", full_stream}};
+      {"leaks", leaks}, {"abort-behind", abort_behind}, {"full-stream", full_stream},
+      {"many-files", many_files}, {"too-many-files", too_many_files}};
   parse_arguments(argv);
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (!strcmp(argv[4], commands[i].name)) {

@@ -5,19 +5,16 @@
 
 use std::net::TcpStream;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use rustix::event::PollFd;
 
-use super::{Answer, Blobs, Hand, Join, Joined, answer};
+use super::{Answer, Blobs, Hand, Join, Joined, LONG_WAIT, answer};
 use crate::log::{self, Level, subsystem};
 use crate::net::hello::{PROTOCOL, other_protocol};
 use crate::net::wake;
 
 /// All that a rank gets to know.
 const CLOSED: &str = "a peer closed its connection";
-/// Between two looks at nothing: what comes wakes the sleeper.
-const WAIT: Duration = Duration::from_secs(3600);
 
 /// Waits for all ranks; whether they have come. Where two disagree, NCCL's root ends and says so in its log, and they wait
 /// for its answer for ever: this one keeps their connections as long as its process lives.
@@ -81,7 +78,7 @@ fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Blobs, bool)
             return None;
         }
         let mut fds: Vec<PollFd<'_>> = here.iter().map(|rank| hands[*rank].poll_fd()).collect();
-        wake::sleep(&mut fds, WAIT).ok()?;
+        wake::sleep(&mut fds, LONG_WAIT).ok()?;
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
         for rank in here.iter().zip(ready).filter(|(_, ready)| *ready).map(|(rank, _)| *rank) {
