@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::io::Write;
+
 use common::{Job, compile, folder, plain};
 
 /// What each rank says to `command`.
@@ -61,6 +63,21 @@ fn several_communicators_and_streams_in_any_order() {
 #[test]
 fn one_process_is_all_ranks() {
     all_done("init-all", 1);
+}
+
+#[test]
+fn a_death_after_rank_0_has_left_is_noticed_over_shared_memory() {
+    let program = folder("lifecycle-late-death").join("lifecycle");
+    compile("lifecycle.c", &program, &["-lrsccl", "-pthread"]);
+    let one_host = |_| vec![("RSCCL_HOST".to_owned(), "host-1".to_owned())];
+    let job = Job { program: &program, n_ranks: 3, command: &["late-death"], environment: &one_host };
+    let mut ranks = job.start().into_iter();
+    let (first, second, mut last) = (ranks.next().unwrap(), ranks.next().unwrap(), ranks.next().unwrap());
+    assert_eq!(first.rest(), "DONE\n");
+    last.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let said = second.rest();
+    assert!(said.starts_with("ERROR 6 ") && said.contains("rank 2 (host-1"), "{said}");
+    assert!(said.contains("closed the connection"), "{said}");
 }
 
 #[test]

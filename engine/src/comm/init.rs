@@ -28,7 +28,7 @@ use crate::net::control::{Health, lock};
 use crate::net::descriptors;
 use crate::net::nic::{self, Nic};
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
-use crate::net::watch::{self, ControlPeer, Watch};
+use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::engine::Engine;
 use crate::run::flat;
@@ -313,7 +313,8 @@ impl Birth {
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Vec<String> = self.peers.iter().map(name).collect();
         let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
-        let watcher = self.watch(control, acceptors, &names, &health)?;
+        let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
+        let watcher = self.watch((control, neighbours), acceptors, &names, &health)?;
         let comm = Arc::new(Comm {
             rank: self.identity.rank,
             n_ranks: self.identity.n_ranks,
@@ -353,7 +354,7 @@ impl Birth {
     /// With silent faults nobody judges.
     fn watch(
         &self,
-        peers: Vec<ControlPeer>,
+        (peers, neighbours): (Vec<ControlPeer>, Vec<Arc<dyn Neighbour>>),
         acceptors: Vec<Acceptor>,
         names: &[String],
         health: &Arc<Health>,
@@ -368,6 +369,7 @@ impl Birth {
             rank: self.identity.rank,
             names: names.to_vec(),
             peers,
+            neighbours: if self.settings.silent_faults { Vec::new() } else { neighbours },
             acceptors,
             timeout: self.settings.timeout,
             health: Arc::clone(health),

@@ -308,6 +308,9 @@ impl Comm {
     }
 
     fn dismiss_watcher(&self) {
+        if let Some(host) = self.host.as_ref().filter(|_| !self.health.has_failed()) {
+            host.leave();
+        }
         self.health.leave();
         if let Some(watcher) = lock(&self.watcher).take() {
             let _ = watcher.join();

@@ -33,6 +33,16 @@ const FAREWELL_WAIT: Duration = Duration::from_millis(300);
 /// Who has nobody to ask sleeps until a connection comes: any long time.
 const UNASKED_WAIT: Duration = Duration::from_secs(3600);
 
+/// A rank of this host, whose end the kernel tells without its help.
+pub(crate) trait Neighbour: Send + Sync + std::fmt::Debug {
+    /// Its rank.
+    fn rank(&self) -> usize;
+    /// Ready once its process has closed what it shares with this one.
+    fn end_fd(&self) -> PollFd<'_>;
+    /// Whether it had said before that it was done.
+    fn has_left(&self) -> bool;
+}
+
 /// A control connection.
 #[derive(Debug)]
 pub(crate) struct ControlPeer {
@@ -51,6 +61,8 @@ pub(crate) struct Watch {
     pub(crate) names: Vec<String>,
     /// On rank 0 all others, elsewhere rank 0; with silent faults nobody.
     pub(crate) peers: Vec<ControlPeer>,
+    /// The other ranks of this host. While rank 0 is there, it tells of their ends.
+    pub(crate) neighbours: Vec<Arc<dyn Neighbour>>,
     /// Where peers connect for their sends.
     pub(crate) acceptors: Vec<Acceptor>,
     /// Silence that counts as death, and stillness that counts as failure.
@@ -77,6 +89,7 @@ struct Watcher {
     rank: usize,
     names: Vec<String>,
     peers: Vec<Watched>,
+    neighbours: Vec<Arc<dyn Neighbour>>,
     acceptors: Vec<Acceptor>,
     strands: Strands,
     /// How long a peer may be silent.
@@ -98,6 +111,7 @@ impl Watcher {
             rank: watch.rank,
             names: watch.names,
             peers: watch.peers.into_iter().map(watched).collect(),
+            neighbours: watch.neighbours,
             acceptors: watch.acceptors,
             strands: Strands::default(),
             // A beat passes until it is noticed, and one more until an account of it has come.
@@ -121,6 +135,7 @@ impl Watcher {
             self.health.watcher.reset();
             self.accept();
             self.listen();
+            self.look_around();
             self.speak();
         }
         self.speak();
@@ -190,6 +205,9 @@ impl Watcher {
         fds.push(PollFd::new(&self.health.watcher, PollFlags::IN));
         let present = self.peers.iter().filter(|peer| !peer.gone);
         fds.extend(present.map(|peer| PollFd::new(&peer.peer.stream, PollFlags::IN)));
+        if self.health.is_judge_gone() {
+            fds.extend(self.neighbours.iter().map(|one| one.end_fd()));
+        }
         let _ = wake::sleep(&mut fds, wait);
     }
 
@@ -221,6 +239,26 @@ impl Watcher {
                 let what = format!("{} closed the connection", self.names[self.peers[index].peer.rank]);
                 self.health.fail(Failure { code: 6, what });
             }
+        }
+    }
+
+    /// Rank 0 has left: who dies beside this rank is noticed here, over whatever they are connected.
+    fn look_around(&mut self) {
+        if self.neighbours.is_empty() || !self.health.is_judge_gone() {
+            return;
+        }
+        let mut fds: Vec<PollFd<'_>> = self.neighbours.iter().map(|one| one.end_fd()).collect();
+        let Ok(()) = wake::sleep(&mut fds, Duration::ZERO) else { return };
+        let has_ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let mut ended = has_ended.into_iter();
+        let (over, here) = std::mem::take(&mut self.neighbours)
+            .into_iter()
+            .partition::<Vec<_>, _>(|_| ended.next().unwrap_or(false));
+        self.neighbours = here;
+        if let Some(dead) = over.iter().find(|one| !one.has_left()) {
+            let what = format!("{} closed the connection", self.names[dead.rank()]);
+            self.health.fail(Failure { code: 6, what });
         }
     }
 

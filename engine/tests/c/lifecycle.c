@@ -303,6 +303,23 @@ static void leaks(void) {
   CHECK(ncclCommDestroy(comm));
 }
 
+/* Rank 0 leaves. The last rank dies when it is told to, and rank 1, which waits for it, hears of that. */
+static void late_death(void) {
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  expect_sum(comm, stream, 1, n_ranks);
+  int value = 1, last = n_ranks - 1;
+  if (!rank) {
+    CHECK(ncclCommDestroy(comm));
+  } else if (rank == last) {
+    (void)getchar();
+    raise(SIGKILL);
+  } else {
+    CHECK(ncclRecv(&value, 1, ncclInt32, last, comm, stream));
+    ncclResult_t code = rscclStreamSynchronize(stream);
+    printf("ERROR %d %s\n", code, ncclGetLastError(comm));
+  }
+}
+
 static void limit_files(rlim_t soft, rlim_t hard) {
   struct rlimit limit = {soft, hard};
   EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
@@ -455,7 +472,7 @@ int main(int argc, char** argv) {
       {"background", background}, {"abort-init", abort_init}, {"shrink-dead", shrink_dead}, {"revoke", revoke_it},
       {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes},
       {"leaks", leaks}, {"abort-behind", abort_behind}, {"full-stream", full_stream},
-      {"many-files", many_files}, {"too-many-files", too_many_files}};
+      {"late-death", late_death}, {"many-files", many_files}, {"too-many-files", too_many_files}};
   parse_arguments(argv);
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (!strcmp(argv[4], commands[i].name)) {

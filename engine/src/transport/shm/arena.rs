@@ -23,6 +23,8 @@ pub(crate) const MAX_CHANNELS: usize = 128;
 pub(crate) const DOORBELL: usize = 0;
 /// Where the owner says which collective it is at.
 const CALL: usize = DOORBELL + 2 * LINE_BYTES;
+/// Where the owner says that it is done.
+const LEFT: usize = (CALL + 8 + HEADER_BYTES).next_multiple_of(LINE_BYTES);
 const READS: usize = PAGE_BYTES;
 
 /// What a reader has found out about the owner of some memory.
@@ -165,6 +167,16 @@ impl Arena {
         call.filter(|call| before == number.load(Ordering::Relaxed) && before == call.sequence + 1)
     }
 
+    /// Says that the owner is done with the communicator: its end from now on is no death.
+    pub(crate) fn set_left(&self) {
+        self.head.word(LEFT).store(1, Ordering::Release);
+    }
+
+    /// Whether the owner has said so.
+    pub(crate) fn has_left(&self) -> bool {
+        self.head.word(LEFT).load(Ordering::Acquire) != 0
+    }
+
     /// Tells `member` whether the owner can read its memory.
     pub(crate) fn set_reads(&self, member: usize, reads: bool) {
         self.head.word(READS + member * 4).store(if reads { 1 } else { 2 }, Ordering::Release);
@@ -206,6 +218,23 @@ mod tests {
             own.set_call(&call);
             assert_eq!(own.call(), Some(call));
         }
+    }
+
+    #[test]
+    fn the_owner_says_that_it_is_done() {
+        let layout = Layout::new(2);
+        let own = Arena::new(layout, 0).unwrap();
+        own.set_call(&Header {
+            function: 4,
+            sequence: u64::MAX - 1,
+            signature: u64::MAX,
+            part: u32::MAX,
+            len: u32::MAX,
+        });
+        let peer = Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), layout).unwrap();
+        assert!(!peer.has_left());
+        own.set_left();
+        assert!(peer.has_left());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::net::link::Header;
+use crate::net::watch::Neighbour;
 use crate::transport::shm::Tuning;
 use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::Nonce;
@@ -93,6 +94,16 @@ impl Host {
     /// Lets no rank of this process read what this one has sent and they have not taken: its caller may free it now.
     pub(crate) fn take_back(&self) {
         self.lender.take_back();
+    }
+
+    /// Says to the others of the host that this rank is done: its end from now on is no death.
+    pub(crate) fn leave(&self) {
+        self.arena.set_left();
+    }
+
+    /// The other ranks of the host, whose ends can be seen.
+    pub(crate) fn neighbours(&self) -> Vec<Arc<dyn Neighbour>> {
+        self.peers.iter().map(|peer| Arc::clone(peer) as Arc<dyn Neighbour>).collect()
     }
 
     /// Tells the others that this rank is done with the communicator.

@@ -11,6 +11,7 @@ use rustix::net::Shutdown;
 use crate::error::{Error, Result};
 use crate::net::control::lock;
 use crate::net::wake;
+use crate::net::watch::Neighbour;
 use crate::transport::Fault;
 use crate::transport::shm::arena::{Arena, Reads};
 use crate::transport::shm::doorbell::Ringer;
@@ -71,6 +72,20 @@ pub(crate) struct Parts {
     pub(crate) lender: Option<Arc<Lender>>,
     /// To the peer.
     pub(crate) socket: OwnedFd,
+}
+
+impl Neighbour for Peer {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn end_fd(&self) -> PollFd<'_> {
+        PollFd::new(&self.socket, PollFlags::RDHUP)
+    }
+
+    fn has_left(&self) -> bool {
+        self.arena.has_left()
+    }
 }
 
 impl Peer {
