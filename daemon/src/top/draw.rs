@@ -6,7 +6,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 
-use super::headline::headline;
+use super::headline::{SMALL_LINES, headline};
 use super::map::{self, Grid};
 use super::parts::{Palette, finding_line, line_style, pane, window};
 use super::state::{Open, Pane, State};
@@ -192,8 +192,6 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
 
 /// Lines of the throughput with its title.
 const SPEED_LINES: u16 = 3;
-/// Below, only the pane that is moved in is shown.
-pub(super) const SMALL_LINES: u16 = 16;
 const LEGEND: &str = "X hung or failed  ! degraded  ? unknown  · idle  ▁▄█ bytes completed";
 const HELP: &str = "q, ctrl-c   quit
 tab         next pane

@@ -4,7 +4,6 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::draw::SMALL_LINES;
 use super::parts::{Lines, Palette};
 use super::state::State;
 use crate::api::HealthLevel as Level;
@@ -70,6 +69,8 @@ fn n_wrapped(line: &Line<'_>, width: u16) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
+/// Below so many lines of the screen, only the pane that is moved in is shown.
+pub(super) const SMALL_LINES: u16 = 16;
 /// Lines that are kept free, so that the panes do not jump with each sentence.
 const LINES_MIN: u16 = 2;
 

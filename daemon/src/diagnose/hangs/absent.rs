@@ -9,7 +9,7 @@ use super::comers::{self, Lacking};
 use super::places::{self, Place};
 use super::scene::{Life, Member, MemberState, OPEN_TOLD, Pair, Process};
 use super::sight::{Head, Sight, is_over, lives};
-use super::{p2p, words};
+use super::words;
 use crate::clock::Timestamp;
 
 /// Adds the edges from places to those they wait for.
@@ -166,7 +166,7 @@ fn has_ended(
     });
     let knows = member.completion_known && member.open.len() < OPEN_TOLD && sight.queued(member).is_none();
     let is_even = |(sent, received): (Pair, Pair)| sent.calls == received.calls && sent.hash == received.hash;
-    knows && !has_open && p2p::both_sides(sight, communicator, from, to).is_some_and(is_even)
+    knows && !has_open && sight.both_sides(communicator, from, to).is_some_and(is_even)
 }
 
 /// An init waits for the ranks that have not come, and for those that cannot go on. Returns it where nobody knows which

@@ -1,7 +1,7 @@
 //! Called, and never started on the GPU: it is busy with something else, or the stream of the call waits.
 
 use super::case::Case;
-use super::{transfer, words};
+use super::{files, words};
 use crate::api::{FindingKind, Severity};
 
 /// Judges those in a full place who have not started, where that is known of all, and somebody else has started or
@@ -35,7 +35,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
         ("not_started", Severity::Warning)
     };
     judgement.cause = cause;
-    judgement.severity = transfer::unstarted(case, place, first);
+    judgement.severity = unstarted(case, place, first);
     judgement.key = format!("{}/device", at.key());
     let (has, does) = if culprits.len() == 1 { ("has", "its GPU is") } else { ("have", "their GPUs are") };
     judgement.message = format!(
@@ -49,4 +49,13 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) -> bool {
     case.warnings(at.communicator(), &mut judgement);
     case.tell(judgement, true).number = at.number();
     true
+}
+
+/// How bad it is that a call does not end which may not have begun: `first`, until it has lasted too long for what a GPU does
+/// before it. Files tell nothing more.
+pub(super) fn unstarted(case: &Case<'_, '_, '_>, place: u32, first: Severity) -> Severity {
+    let settings = case.sight.settings;
+    let critical = settings.unstarted_critical.max(case.memory.wait_critical(settings));
+    let is_critical = files::is_of(case, place) || case.age(place) >= critical;
+    if is_critical { Severity::Critical } else { first }
 }

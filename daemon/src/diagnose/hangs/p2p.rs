@@ -155,7 +155,7 @@ pub(super) fn detail(case: &mut Case<'_, '_, '_>, place: u32) -> Option<Detail> 
 /// Whether both sides have made as many calls, of other sizes: what was sent has ended, and the receive waits for more.
 pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
     let Place::Pair { communicator, from, to } = case.node(place).place else { return false };
-    let both = both_sides(case.sight, communicator, from, to);
+    let both = case.sight.both_sides(communicator, from, to);
     // Of a group that has not ended nothing is sent.
     let is_queued = |rank: u32| {
         let at = case.sight.by_rank(communicator, rank);
@@ -164,20 +164,6 @@ pub(super) fn unequal(case: &Case<'_, '_, '_>, place: u32) -> bool {
     both.is_some_and(|(sent, received)| sent.calls == received.calls && sent.hash != received.hash)
         && !is_queued(from)
         && !is_queued(to)
-}
-
-/// The calls that one rank has made to send to another, and that one to receive them. Absent: they are not told.
-pub(super) fn both_sides(
-    sight: &Sight<'_, '_>,
-    communicator: u32,
-    from: u32,
-    to: u32,
-) -> Option<(Pair, Pair)> {
-    let pair = |rank: u32, is_send: bool, peer: u32| {
-        let member = sight.member(communicator, sight.by_rank(communicator, rank)?);
-        member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
-    };
-    pair(from, true, to).zip(pair(to, false, from))
 }
 
 /// Pairs of ranks that have made as many calls, of which the sizes differed: NCCL lets some of these pass, with wrong data.
@@ -296,7 +282,7 @@ fn has_called(
 
 /// How many calls each side has made, side by side.
 fn pairs(case: &Case<'_, '_, '_>, communicator: u32, from: u32, to: u32) -> Option<Detail> {
-    let (sent, received) = both_sides(case.sight, communicator, from, to)?;
+    let (sent, received) = case.sight.both_sides(communicator, from, to)?;
     let line = |rank: u32, verb: &str, pair: Pair| {
         format!("rank {rank} has called {verb} {} times, {} bytes", pair.calls, pair.bytes)
     };

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::Settings;
 use super::scene::{
-    Collector, Communicator, Life, Member, MemberState, Operation, OperationState, Process, Queued, Scene,
+    Collector, Communicator, Life, Member, MemberState, Operation, OperationState, Pair, Process, Queued,
+    Scene,
 };
 use crate::clock::Timestamp;
 
@@ -260,6 +261,15 @@ impl<'s, 'a> Sight<'s, 'a> {
         }
         let place = members.binary_search_by_key(&rank, |member| member.rank).ok()?;
         u32::try_from(place).ok()
+    }
+
+    /// The calls that one rank has made to send to another, and that one to receive them. Absent: they are not told.
+    pub(super) fn both_sides(&self, communicator: u32, from: u32, to: u32) -> Option<(Pair, Pair)> {
+        let pair = |rank: u32, is_send: bool, peer: u32| {
+            let member = self.member(communicator, self.by_rank(communicator, rank)?);
+            member.pairs.iter().find(|pair| pair.is_send == is_send && pair.peer == peer).copied()
+        };
+        pair(from, true, to).zip(pair(to, false, from))
     }
 }
 

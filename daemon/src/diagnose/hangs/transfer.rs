@@ -32,15 +32,6 @@ fn limit(settings: &Settings, usual: Option<Duration>) -> Duration {
     p99.saturating_mul(settings.wait_times_p99).min(most).max(settings.stalled_after)
 }
 
-/// How bad it is that a call does not end which may not have begun: `first`, until it has lasted too long for what a GPU does
-/// before it. Files tell nothing more.
-pub(super) fn unstarted(case: &Case<'_, '_, '_>, place: u32, first: Severity) -> Severity {
-    let settings = case.sight.settings;
-    let critical = settings.unstarted_critical.max(case.memory.wait_critical(settings));
-    let is_critical = files::is_of(case, place) || case.age(place) >= critical;
-    if is_critical { Severity::Critical } else { first }
-}
-
 /// Whether the call is known to have begun: all who are in it have started it, or others have completed it.
 fn has_begun(case: &Case<'_, '_, '_>, place: u32) -> bool {
     let mut waiters = case.node(place).waiters.iter();
@@ -60,8 +51,11 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     let mut judgement = case.blank(FindingKind::TransferStalled, Some(communicator));
     judgement.began_at = case.began(place);
     judgement.key = format!("{}/stalled", at.key());
-    judgement.severity =
-        if has_begun(case, place) { Severity::Critical } else { unstarted(case, place, Severity::Info) };
+    judgement.severity = if has_begun(case, place) {
+        Severity::Critical
+    } else {
+        device::unstarted(case, place, Severity::Info)
+    };
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     let of = case.place_words(place);
     let n = waiters.len();

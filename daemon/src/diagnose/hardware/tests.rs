@@ -136,7 +136,7 @@ fn the_unused_second_port_of_a_card_is_no_trouble() {
 
 #[test]
 fn interfaces_count_where_there_is_nothing_better_or_a_ring_uses_them() {
-    let found = "warning [nic_down] eth0 of host-0 is down (down), and was up before";
+    let found = "warning [nic_down] eth0 of host-0 is down, and was up before";
     let (eth0, eth0_down, eth2) = (interface("eth0"), interface_down("eth0"), interface_down("eth2"));
     check(&[&[("host-0", &[eth0.clone(), eth2.clone()])]], &[]);
     check(&[&[("host-0", std::slice::from_ref(&eth0))], &[("host-0", &[eth0_down.clone(), eth2])]], &[found]);

@@ -15,9 +15,13 @@ pub(super) enum Why {
     Before,
 }
 
-/// "is down (DOWN, Polling), while it is up on 7 other hosts".
+/// "is down (DOWN, Polling), while it is up on 7 other hosts". Ethernet says no more than that it is down.
 pub(super) fn down(nic: &Nic, why: &Why) -> String {
-    let physical = if nic.physical_state.is_empty() { "" } else { ", " };
+    let state = match (&*nic.state, &*nic.physical_state) {
+        (state, "") if state.eq_ignore_ascii_case("down") => String::new(),
+        (state, "") => format!(" ({state})"),
+        (state, physical) => format!(" ({state}, {physical})"),
+    };
     let why = match why {
         Why::Others(1) => "while it is up on the other host".to_owned(),
         Why::Others(n) => format!("while it is up on {n} other hosts"),
@@ -25,7 +29,7 @@ pub(super) fn down(nic: &Nic, why: &Why) -> String {
         Why::Siblings(n) => format!("while {n} others of the host are up"),
         Why::Before => "and was up before".to_owned(),
     };
-    format!("is down ({}{physical}{}), {why}", nic.state, nic.physical_state)
+    format!("is down{state}, {why}")
 }
 
 /// "is missing: the host showed it before, at 0000:3b:00.0".
