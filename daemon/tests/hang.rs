@@ -7,6 +7,7 @@ mod common;
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -130,7 +131,10 @@ async fn a_stopped_rank_is_named_everywhere_in_one_sentence() {
     daemon.kill();
     let mut daemon = serve(&stage, &url);
     let again = eventually("it is known again", async || critical(&client).await).await;
-    assert_eq!((&again.id, again.began_at), (&incident.id, incident.began_at), "{again:?}");
+    assert_eq!(again.id, incident.id, "{again:?}");
+    // How far the host's clock is off is known the better the longer the agent is heard: the beginning may move by that.
+    let moved = incident.began_at.since(again.began_at);
+    assert!(again.began_at <= incident.began_at && moved < Duration::from_secs(5), "{moved:?} {again:?}");
 
     kill_process(stopped, Signal::CONT).unwrap();
     eventually(&format!("it is over; {}", stage.words()), async || {
