@@ -137,12 +137,17 @@ pub(super) fn all(max: usize) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(max).collect()
 }
 
-/// Threads of a process, ascending, at most `max`.
+/// Threads of a process, at most `max`: the main one, then the others, ascending.
 pub(super) fn threads(pid: u32, max: usize) -> Vec<u32> {
     let entries = std::fs::read_dir(path(pid, "task")).into_iter().flatten().flatten();
-    let mut threads: Vec<u32> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(max).collect();
-    threads.sort_unstable();
+    let threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(max);
+    main_first(pid, threads.collect())
+}
+
+/// The main thread has the number of the process. Where the kernel has begun anew with its numbers meanwhile, others have
+/// lower ones.
+fn main_first(pid: u32, mut threads: Vec<u32>) -> Vec<u32> {
+    threads.sort_unstable_by_key(|thread| (*thread != pid, *thread));
     threads
 }
 
@@ -191,6 +196,11 @@ mod tests {
         let old = "Pid:\t4711\nUid:\t0\t0\t0\t0\n";
         assert_eq!(Status::parse(old), Some(Status { own_pid: 4711, user: 0 }));
         assert_eq!(Status::parse("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_main_thread_is_first_where_numbers_began_anew() {
+        assert_eq!(main_first(32_557, vec![300, 32_763, 32_557]), [32_557, 300, 32_763]);
     }
 
     #[test]
