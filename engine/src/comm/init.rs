@@ -66,12 +66,6 @@ struct Ready {
     has_memory: bool,
 }
 
-/// The last round of bootstrap.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Verdict {
-    error: Option<(i32, String)>,
-}
-
 /// Makes the communicator; every rank calls it.
 #[cfg(test)]
 pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
@@ -119,22 +113,13 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     birth.exclude(&readies);
     let profiler = birth.profiler();
     let mut acceptors = acceptors(nics, &id, birth.identity.n_ranks)?;
-    let mut connected = birth.connect(&mut acceptors, endpoint, &bootstrap);
-    if silent {
+    let connected = match birth.connect(&mut acceptors, endpoint, &bootstrap) {
+        Ok(connected) => connected,
         // Its connections close, and that is all that the others get to know.
-        connected = Ok(connected?);
-    }
-    let error = connected.as_ref().err().map(|error| (error.code(), error.to_string()));
-    // What the root has found out, or its loss, is the cause of what went wrong here and not the other way around.
-    let verdicts = bootstrap
-        .all_gather_last(&Verdict { error })
-        .map_err(|error| bootstrap.failure().unwrap_or(error))?;
-    let connected = connected?;
-    if let Some((rank, (code, text))) =
-        verdicts.into_iter().enumerate().find_map(|(rank, verdict)| Some((rank, verdict.error?)))
-    {
-        return Err(Error::from_code(code, format!("rank {rank}: {text}")));
-    }
+        Err(error) if silent => return Err(error),
+        Err(error) => return Err(bootstrap.fail(error)),
+    };
+    bootstrap.all_gather_last(&())?;
     birth.finish(connected, acceptors, profiler, rendezvous, tuning)
 }
 

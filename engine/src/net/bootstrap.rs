@@ -93,8 +93,22 @@ impl Bootstrap {
         self.failed.get().map(|why| failure(why))
     }
 
+    /// Tells all that this rank cannot go on; returns the cause, which is `error` unless the root knows of an earlier one.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        if let Some(cause) = self.failure() {
+            return cause;
+        }
+        let why = error.to_string();
+        // A root that has failed has said why before it closed.
+        let _ = frame::send(&self.stream, &Offer { is_last: true, blob: (), failure: Some(why.clone()) });
+        match self.answer::<()>() {
+            Err(cause) if !cause.to_string().contains(&why) => cause,
+            _ => error,
+        }
+    }
+
     fn offer<T: Serialize + DeserializeOwned>(&self, own: &T, is_last: bool) -> Result<Vec<T>> {
-        let sent = frame::send(&self.stream, &Offer { is_last, blob: own });
+        let sent = frame::send(&self.stream, &Offer { is_last, blob: own, failure: None });
         // A root that has failed has said why before it closed.
         let answer = self.answer();
         if answer.is_ok() {
@@ -128,8 +142,12 @@ impl Bootstrap {
     }
 
     fn lost(&self, error: &std::io::Error) -> Error {
+        let why = match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => "it has not answered in time".to_owned(),
+            _ => error.to_string(),
+        };
         Error::Remote(format!(
-            "lost the bootstrap root at {}, in the process that made the unique id: {error}",
+            "lost the bootstrap root at {}, in the process that made the unique id: {why}",
             self.id.root
         ))
     }

@@ -4,14 +4,12 @@
 //! all of them. A rank that is missing, or that goes away, fails the round for all, with its number; with silent faults
 //! see [`silent`].
 
+mod gate;
 mod silent;
 
-use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::{ErrorKind, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -23,13 +21,13 @@ use serde_json::value::RawValue;
 use crate::clock::Deadline;
 use crate::config::Settings;
 use crate::error::{Error, Result};
-use crate::log::{self, Level, subsystem};
 use crate::net::descriptors;
 use crate::net::frame;
 use crate::net::hello::{PROTOCOL, other_protocol};
 use crate::net::nic;
-use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId, is_secret, new_secret};
-use crate::net::wake::{self, Wake};
+use crate::net::unique_id::{Secret, UniqueId, new_secret};
+use crate::net::wake;
+use gate::{Gate, Greeted};
 
 /// What a rank says first, after the secret.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,6 +52,8 @@ pub(crate) struct Offer<T> {
     pub(crate) is_last: bool,
     /// For all ranks.
     pub(crate) blob: T,
+    /// Why the rank cannot go on, which ends it for all.
+    pub(crate) failure: Option<String>,
 }
 
 /// What the root answers in each round.
@@ -87,14 +87,8 @@ impl From<Duration> for Manner {
     }
 }
 
-/// A stranger who connects and says nothing is dropped after this.
+/// A rank that is to be told that the root has failed is waited for this long.
 const JOIN_WAIT: Duration = Duration::from_secs(5);
-/// Tells a rank that it is known.
-const WELCOME: u8 = 1;
-/// Ranks that have been greeted and not been counted yet at most.
-const MAX_GREETED: usize = 1024;
-/// Connections being greeted at once at most; the oldest gives way. Below the usual limit of a process's open files, 1024.
-const MAX_GREETING: usize = 512;
 /// While ranks join, those that have joined are looked at so often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two looks at nothing: what comes wakes the sleeper.
@@ -118,31 +112,22 @@ pub(crate) fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Res
 
 /// Starts a root on a listener that ranks know already. It takes connections until all ranks have joined.
 pub(crate) fn start_on(listener: TcpListener, secret: Secret, manner: Manner) -> Result<()> {
-    // Several roots may have the listener: who is woken for a caller that another one takes must not wait for the next.
-    let nonblocking = listener.set_nonblocking(true);
-    nonblocking.map_err(|error| Error::system("setting a listener non-blocking", &error))?;
-    let server = move || serve(&listener, secret, manner);
+    let (gate, joined) = Gate::open(listener, secret)?;
+    let server = move || serve(gate, &joined, manner);
     let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
     thread.map(drop).map_err(|error| Error::system("starting the bootstrap thread", &error))
 }
 
 /// Waits for the first rank without limit (the id may travel long), for the others as its manner is.
-fn serve(listener: &TcpListener, secret: Secret, manner: Manner) {
-    let (greeted, joined) = mpsc::sync_channel(MAX_GREETED);
-    let (Ok(listener), Ok(stop)) = (listener.try_clone(), Wake::new()) else { return };
-    let stop = Arc::new(stop);
-    let stopped = Arc::clone(&stop);
-    let gate = std::thread::Builder::new().name("rsccl-gate".to_owned());
-    let gate = gate.spawn(move || greet_all(&listener, secret, &greeted, &stopped));
+fn serve(gate: Gate, joined: &mpsc::Receiver<Greeted>, manner: Manner) {
     let mut ranks = Vec::new();
     let gathered = match manner {
-        Manner::Tells(timeout) => gather_ranks(&joined, &mut ranks, timeout).is_ok(),
-        Manner::Silent => silent::gather_ranks(&joined, &mut ranks),
+        Manner::Tells(timeout) => gather_ranks(joined, &mut ranks, timeout).is_ok(),
+        Manner::Silent => silent::gather_ranks(joined, &mut ranks),
     };
     // The gate is shut before any rank is answered, so that the next root on the same listener gets all of its own
     // callers.
-    stop.set();
-    let _ = gate.map(JoinHandle::join);
+    gate.shut();
     match manner {
         Manner::Tells(timeout) if gathered => serve_rounds(&mut ranks, timeout),
         Manner::Silent if gathered => silent::serve_rounds(&mut ranks),
@@ -150,78 +135,10 @@ fn serve(listener: &TcpListener, secret: Secret, manner: Manner) {
     }
 }
 
-type Joined = (Join, TcpStream);
 type Blobs = Vec<Box<RawValue>>;
 
-fn greet_all(listener: &TcpListener, secret: Secret, greeted: &mpsc::SyncSender<Joined>, stop: &Wake) {
-    let mut greeting: VecDeque<Weak<TcpStream>> = VecDeque::new();
-    while let Some(stream) = next_caller(listener, stop) {
-        greeting.retain(|stream| stream.strong_count() > 0);
-        if greeting.len() >= MAX_GREETING {
-            greeting.pop_front().iter().for_each(shut);
-        }
-        let stream = Arc::new(stream);
-        greeting.push_back(Arc::downgrade(&stream));
-        let greeted = greeted.clone();
-        let greeter = std::thread::Builder::new().name("rsccl-greet".to_owned());
-        let greeter = greeter.spawn(move || {
-            if let Some(joined) = greet(stream, &secret) {
-                let _ = greeted.try_send(joined);
-            }
-        });
-        drop(greeter);
-    }
-    // Whoever has not said who it is by now is a stranger, or another root's.
-    greeting.iter().for_each(shut);
-}
-
-/// Nothing when the gate is to be shut, or this process can open no more files.
-fn next_caller(listener: &TcpListener, stop: &Wake) -> Option<TcpStream> {
-    loop {
-        let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-        wake::sleep(&mut fds, LONG_WAIT).ok()?;
-        if !fds[1].revents().is_empty() {
-            return None;
-        }
-        // Another root on the same listener may have taken who was there, and who was there may have hung up.
-        match listener.accept() {
-            Ok((stream, _)) => return Some(stream),
-            Err(error) if passes(error.kind()) => {}
-            Err(error) => {
-                let text = format!("the bootstrap root takes no more ranks: {error}");
-                log::write(Level::Warn, subsystem::INIT, 0, &text);
-                return None;
-            }
-        }
-    }
-}
-
-fn passes(error: ErrorKind) -> bool {
-    matches!(error, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
-}
-
-/// Ends the wait for what a caller may say.
-fn shut(stream: &Weak<TcpStream>) {
-    let _ = stream.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
-}
-
-fn greet(stream: Arc<TcpStream>, secret: &Secret) -> Option<Joined> {
-    let mut own = &*stream;
-    own.set_read_timeout(Some(JOIN_WAIT)).ok()?;
-    let mut shown = [0_u8; SECRET_BYTES];
-    own.read_exact(&mut shown).ok()?;
-    if !is_secret(&shown, secret) {
-        return None;
-    }
-    let join = frame::recv(own).ok()?;
-    own.set_nodelay(true).ok()?;
-    own.write_all(&[WELCOME]).ok()?;
-    // None if it has just given way.
-    Some((join, Arc::into_inner(stream)?))
-}
-
 fn gather_ranks(
-    joined: &mpsc::Receiver<Joined>,
+    joined: &mpsc::Receiver<Greeted>,
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,
 ) -> std::result::Result<(), String> {
@@ -234,11 +151,12 @@ fn gather_ranks(
 }
 
 fn gather(
-    joined: &mpsc::Receiver<Joined>,
+    joined: &mpsc::Receiver<Greeted>,
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,
 ) -> std::result::Result<(), String> {
     let Ok(first) = joined.recv() else { return Err(SHUT.to_owned()) };
+    let first = first?;
     let deadline = Deadline::after(timeout);
     let n_ranks = first.0.n_ranks;
     ranks.resize_with(n_ranks, || None);
@@ -266,7 +184,7 @@ fn gather(
         next = None;
         while next.is_none() && !deadline.passed() {
             next = match joined.recv_timeout(deadline.left().min(LOOK_INTERVAL)) {
-                Ok(joined) => Some(joined),
+                Ok(joined) => Some(joined?),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Err(SHUT.to_owned()),
             };
@@ -286,11 +204,23 @@ fn gather(
 }
 
 /// Tells the ranks that are still to join why there is no use in it.
-fn turn_away(joined: &mpsc::Receiver<Joined>, ranks: &[Option<TcpStream>], why: &str) {
+fn turn_away(joined: &mpsc::Receiver<Greeted>, ranks: &[Option<TcpStream>], why: &str) {
     let deadline = Deadline::after(JOIN_WAIT);
-    for _ in ranks.iter().filter(|rank| rank.is_none()) {
-        let Ok((_, stream)) = joined.recv_timeout(deadline.left()) else { return };
-        fail(&mut [Some(stream)], why);
+    // How many there are is known from the first that has joined.
+    let mut missing = ranks.iter().filter(|rank| rank.is_none()).count();
+    let mut is_known = !ranks.is_empty();
+    while missing > 0 || !is_known {
+        match joined.recv_timeout(deadline.left()) {
+            Ok(Ok((join, stream))) => {
+                if !is_known {
+                    (missing, is_known) = (join.n_ranks, true);
+                }
+                fail(&mut [Some(stream)], why);
+                missing = missing.saturating_sub(1);
+            }
+            Ok(Err(_)) => {}
+            Err(_) => return,
+        }
     }
 }
 
@@ -331,6 +261,9 @@ fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<
         drop(fds);
         for (rank, hand) in hands.iter_mut().enumerate().filter(|(rank, _)| ready[*rank]) {
             hand.read().map_err(|error| gone(rank, &error))?;
+            if let Some(why) = hand.offer.as_ref().and_then(|offer| offer.failure.as_ref()) {
+                return Err(format!("rank {rank}: {why}"));
+            }
         }
     }
     let is_last = hands.iter().filter_map(|hand| hand.offer.as_ref()).all(|offer| offer.is_last);

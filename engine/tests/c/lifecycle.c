@@ -339,9 +339,10 @@ static void many_files(void) {
   CHECK(ncclCommDestroy(comm));
 }
 
-/* Until a communicator has no room in the hard limit of rank 0: it says so, and the others that it has gone. */
+/* Until a communicator has no room in rank 0's hard limit (FILES): it says so, and the others that they cannot go on. */
 static void too_many_files(void) {
-  if (!rank) limit_files(96, 96);
+  rlim_t files = atoi(getenv("FILES"));
+  if (!rank) limit_files(files, files);
   CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
   ncclResult_t code = ncclSuccess;
   while (code == ncclSuccess) {

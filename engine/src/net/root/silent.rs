@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use rustix::event::PollFd;
 
-use super::{Answer, Blobs, Hand, Join, Joined, LONG_WAIT, answer};
+use super::{Answer, Blobs, Greeted, Hand, Join, LONG_WAIT, answer};
 use crate::log::{self, Level, subsystem};
 use crate::net::hello::{PROTOCOL, other_protocol};
 use crate::net::wake;
@@ -18,15 +18,15 @@ const CLOSED: &str = "a peer closed its connection";
 
 /// Waits for all ranks; whether they have come. Where two disagree, NCCL's root ends and says so in its log, and they wait
 /// for its answer for ever: this one keeps their connections as long as its process lives.
-pub(super) fn gather_ranks(joined: &mpsc::Receiver<Joined>, ranks: &mut Vec<Option<TcpStream>>) -> bool {
-    while let Ok((join, stream)) = joined.recv() {
+pub(super) fn gather_ranks(joined: &mpsc::Receiver<Greeted>, ranks: &mut Vec<Option<TcpStream>>) -> bool {
+    while let Ok(Ok((join, stream))) = joined.recv() {
         if ranks.is_empty() {
             ranks.resize_with(join.n_ranks, || None);
         }
         if let Some(text) = refusal(&join, ranks) {
             log::write(Level::Warn, subsystem::INIT, 0, &text);
             let mut kept = vec![stream];
-            kept.extend(joined.iter().map(|(_, stream)| stream));
+            kept.extend(joined.iter().flatten().map(|(_, stream)| stream));
             return false;
         }
         if let Some(place) = ranks.get_mut(join.rank) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Deadline;
@@ -122,7 +123,7 @@ pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&B
             return Err(gathering.missing());
         }
         gathering.wait(deadline.left())?;
-        gathering.accept();
+        gathering.accept()?;
         gathering.listen()?;
         gathering.check()?;
     }
@@ -153,7 +154,7 @@ impl Gathering<'_> {
         let announcement = self.plan.announcements.get(rank).and_then(Option::as_ref);
         let name = announcement.map(|announcement| announcement.name.as_bytes());
         let name = name.ok_or_else(|| Error::Internal(format!("rank {rank} shares no memory")))?;
-        let lost = |error: rustix::io::Errno| {
+        let lost = |error: Errno| {
             Error::Remote(format!("cannot share memory with rank {rank}: {}", std::io::Error::from(error)))
         };
         while !deadline.passed() {
@@ -175,7 +176,7 @@ impl Gathering<'_> {
         // The first message of a socket always finds room.
         match unix::send(socket, &greeting.to_bytes(&self.plan.secret), &fds)? {
             true => Ok(()),
-            false => Err(rustix::io::Errno::AGAIN),
+            false => Err(Errno::AGAIN),
         }
     }
 
@@ -190,9 +191,9 @@ impl Gathering<'_> {
         self.bootstrap.map_or(Ok(()), Bootstrap::check)
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self) -> Result<()> {
         let own = rustix::process::geteuid();
-        while let Some(socket) = unix::accept(&self.endpoint.listener) {
+        while let Some(socket) = unix::accept(&self.endpoint.listener).map_err(refused)? {
             if unix::credentials(&socket).is_some_and(|peer| peer.uid == own) {
                 if self.strangers.len() >= MAX_STRANGERS.max(self.plan.members.len()) {
                     self.strangers.remove(0);
@@ -200,6 +201,7 @@ impl Gathering<'_> {
                 self.strangers.push(socket);
             }
         }
+        Ok(())
     }
 
     fn listen(&mut self) -> Result<()> {
@@ -211,6 +213,9 @@ impl Gathering<'_> {
                     if let Some(greeting) = Greeting::from_bytes(&bytes, &self.plan.secret) {
                         self.meet(greeting, socket, fds)?;
                     }
+                }
+                Err(error @ Errno::MFILE) if Greeting::from_bytes(&bytes, &self.plan.secret).is_some() => {
+                    return Err(refused(error));
                 }
                 // Not one of ours: closed.
                 Ok(Some(_)) | Err(_) => {}
@@ -267,6 +272,10 @@ impl Gathering<'_> {
         let Endpoint { nonce, lender, .. } = self.endpoint;
         Ok(Host::new(self.arena, self.bell, self.met, own_member, self.plan.tuning, (nonce, lender)))
     }
+}
+
+fn refused(error: Errno) -> Error {
+    Error::system("sharing memory with a rank of this host", &error.into())
 }
 
 impl Greeting {

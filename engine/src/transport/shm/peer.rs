@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use crate::error::{Error, Result};
@@ -135,7 +136,7 @@ impl Peer {
         let mut mapped = lock(&self.mapped);
         while !mapped.contains_key(&id) {
             let mut bytes = [0; MESSAGE_BYTES];
-            let got = unix::recv(&self.socket, &mut bytes).map_err(|_| Fault::Closed)?;
+            let got = unix::recv(&self.socket, &mut bytes).map_err(|error| self.lost(error))?;
             let (len, fds) = got.ok_or_else(|| self.broken("speaks of memory that it has not shown"))?;
             self.hear(&mut mapped, &bytes[..len], fds).map_err(Fault::Broken)?;
         }
@@ -152,12 +153,25 @@ impl Peer {
     /// Waits until the peer has ended its side, or its process is dead.
     pub(crate) fn wait_for_end(&self) {
         // What it shows meanwhile is of no use any more.
-        while let Ok(got) = unix::recv(&self.socket, &mut [0; MESSAGE_BYTES]) {
-            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-            if got.is_none() && wake::sleep(&mut fds, END_WAIT).is_err() {
-                return;
+        loop {
+            match unix::recv(&self.socket, &mut [0; MESSAGE_BYTES]) {
+                Ok(Some(_)) | Err(Errno::MFILE) => {}
+                Ok(None) => {
+                    let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+                    if wake::sleep(&mut fds, END_WAIT).is_err() {
+                        return;
+                    }
+                }
+                Err(_) => return,
             }
         }
+    }
+
+    fn lost(&self, error: Errno) -> Fault {
+        if error != Errno::MFILE {
+            return Fault::Closed;
+        }
+        Fault::Broken(Error::system(format_args!("taking memory of rank {}", self.rank), &error.into()))
     }
 
     /// A fault of the peer's.

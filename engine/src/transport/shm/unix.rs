@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred,
 };
 
@@ -39,8 +39,12 @@ pub(crate) fn call(name: &[u8]) -> rustix::io::Result<Option<OwnedFd>> {
 }
 
 /// The next caller, if there is one.
-pub(crate) fn accept(listener: impl AsFd) -> Option<OwnedFd> {
-    rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()
+pub(crate) fn accept(listener: impl AsFd) -> rustix::io::Result<Option<OwnedFd>> {
+    match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whose process is at the other end.
@@ -62,13 +66,15 @@ pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> r
     }
 }
 
-/// The next message: its length and descriptors; none if there is none. The end of the connection is an error.
+/// The next message: its length and descriptors; none if there is none. The end of the connection is an error, and so are
+/// descriptors for which this process has no room (`EMFILE`).
 pub(crate) fn recv(socket: impl AsFd, bytes: &mut [u8]) -> rustix::io::Result<Option<(usize, Vec<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
     let got = match rustix::net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
         Ok(got) if got.bytes == 0 => return Err(Errno::CONNRESET),
+        Ok(got) if got.flags.contains(ReturnFlags::CTRUNC) => return Err(Errno::MFILE),
         Ok(got) => got.bytes,
         Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
         Err(error) => return Err(error),
@@ -94,9 +100,9 @@ mod tests {
     #[test]
     fn descriptors_travel_with_their_message() {
         let listener = listen(b"rsccl-unix-test").unwrap();
-        assert!(accept(&listener).is_none());
+        assert!(accept(&listener).unwrap().is_none());
         let caller = call(b"rsccl-unix-test").unwrap().unwrap();
-        let called = accept(&listener).unwrap();
+        let called = accept(&listener).unwrap().unwrap();
         assert!(recv(&called, &mut [0; 8]).unwrap().is_none());
         let sent = crate::transport::shm::map::memfd("a test").unwrap();
         assert!(send(&caller, b"take", &[sent.as_fd(), sent.as_fd()]).unwrap());
