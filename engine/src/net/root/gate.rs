@@ -27,6 +27,9 @@ const WELCOME: u8 = 1;
 const MAX_GREETED: usize = 1024;
 /// Connections being greeted at once at most; the oldest gives way. Below the usual limit of a process's open files, 1024.
 const MAX_GREETING: usize = 512;
+/// Descriptors that a gate keeps back: a rank of its own process may take two of them on its way to the gate, where it then
+/// waits to be taken.
+const N_SPARES: usize = 4;
 /// Between two attempts to take a caller where this process can open no more files.
 const FULL_WAIT: Duration = Duration::from_millis(10);
 
@@ -43,10 +46,11 @@ impl Gate {
         // Several roots may have the listener: who is woken for a caller that another one takes must not wait for the next.
         let nonblocking = listener.set_nonblocking(true);
         nonblocking.map_err(|error| Error::system("setting a listener non-blocking", &error))?;
-        let spare = listener.try_clone().map_err(|error| Error::system("dup of a listener", &error))?;
+        let spares = (0..N_SPARES).map(|_| listener.try_clone()).collect::<std::io::Result<_>>();
+        let spares = spares.map_err(|error| Error::system("dup of a listener", &error))?;
         let stop = Arc::new(Wake::new()?);
         let (greeted, joined) = mpsc::sync_channel(MAX_GREETED);
-        let mut callers = Callers { listener, spare: Some(spare), stop: Arc::clone(&stop), greeted };
+        let mut callers = Callers { listener, spares, is_full: false, stop: Arc::clone(&stop), greeted };
         let thread = std::thread::Builder::new().name("rsccl-gate".to_owned());
         let thread = thread.spawn(move || callers.greet_all(secret));
         let thread = thread.map_err(|error| Error::system("starting the bootstrap's gate", &error))?;
@@ -63,8 +67,10 @@ impl Gate {
 /// Those who call at a listener.
 struct Callers {
     listener: TcpListener,
-    /// Given up where this process can open no more files, so that those who call can be told.
-    spare: Option<TcpListener>,
+    /// Given up one by one where this process can open no more files, so that those who call can be told.
+    spares: Vec<TcpListener>,
+    /// Whether it has been said that no more can be taken.
+    is_full: bool,
     stop: Arc<Wake>,
     greeted: mpsc::SyncSender<Greeted>,
 }
@@ -105,13 +111,17 @@ impl Callers {
             match self.listener.accept() {
                 Ok((stream, _)) => return Some(stream),
                 Err(error) if passes(error.kind()) => {}
-                Err(error) if self.spare.take().is_some() => {
-                    let why = format!("the bootstrap root can take no more ranks: {error}");
-                    log::write(Level::Warn, subsystem::INIT, 0, &why);
-                    let _ = self.greeted.try_send(Err(why));
+                Err(error) => {
+                    // Who is turned away makes room.
+                    if self.spares.pop().is_none() {
+                        wake::sleep(&mut fds[..1], FULL_WAIT).ok()?;
+                    }
+                    if !std::mem::replace(&mut self.is_full, true) {
+                        let why = format!("the bootstrap root can take no more ranks: {error}");
+                        log::write(Level::Warn, subsystem::INIT, 0, &why);
+                        let _ = self.greeted.try_send(Err(why));
+                    }
                 }
-                // Who is turned away makes room.
-                Err(_) => wake::sleep(&mut fds[..1], FULL_WAIT).ok()?,
             }
         }
     }
