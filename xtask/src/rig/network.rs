@@ -56,7 +56,7 @@ impl Network {
                 tbf(host, index, end, rate_mbit, "add")?;
             }
         }
-        plug(&name, MANAGEMENT, &format!("{MANAGEMENT}{host}"), MANAGEMENT)?;
+        plug(&name, MANAGEMENT, &management_port(host), MANAGEMENT)?;
         ip(&["-n", &name, "addr", "add", &format!("10.200.9.{}/24", host + 1), "dev", MANAGEMENT])?;
         ip(&["-n", &name, "link", "set", MANAGEMENT, "up"])
     }
@@ -85,9 +85,14 @@ impl Network {
         command
     }
 
-    /// Takes hosts and switch away.
+    /// Takes hosts and switch away. The kernel takes a namespace's cables away when it has time, long after the namespace
+    /// perhaps; the next switch needs their names at once.
     pub(crate) fn clear(&self) -> Result<()> {
-        (0..self.n_hosts).try_for_each(|host| ip(&["netns", "del", &host_name(host)]))?;
+        for host in 0..self.n_hosts {
+            let ports = (0..NICS).map(|index| port(host, index)).chain([management_port(host)]);
+            ports.into_iter().try_for_each(|port| ip(&["link", "del", &port]))?;
+            ip(&["netns", "del", &host_name(host)])?;
+        }
         let bridges = (0..NICS).map(rail).chain([MANAGEMENT.to_owned()]);
         bridges.into_iter().try_for_each(|bridge| ip(&["link", "del", &bridge]))
     }
@@ -160,6 +165,10 @@ fn rail(index: usize) -> String {
 
 fn port(host: usize, index: usize) -> String {
     format!("h{host}r{index}")
+}
+
+fn management_port(host: usize) -> String {
+    format!("{MANAGEMENT}{host}")
 }
 
 fn ip(arguments: &[&str]) -> Result<()> {
