@@ -161,6 +161,9 @@ impl Serving {
         let Some(seat) = self.seats.get_mut(worker) else { return Ok(()) };
         let is_news = !std::mem::replace(&mut seat.has_left, true);
         seat.goes_on = !is_last;
+        // The link may not have heard yet that the last of them have come.
+        let kept = std::mem::take(&mut seat.kept);
+        kept.into_iter().try_for_each(|(_, sum)| self.answered(worker, sum))?;
         if self.service.is_store() {
             return if is_news { self.go_on_without(worker) } else { Ok(()) };
         }
