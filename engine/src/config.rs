@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::collective::algorithm::Algorithm;
 use crate::config::summation::{LocalSums, WaitLimits};
 use crate::error::{Error, Result};
+use crate::faithful::Version;
 use crate::topology::settings::TopologySettings;
 
 /// How long init waits for peers, how long a peer may be silent, and how long an operation may stand still, before that is an
@@ -66,7 +67,7 @@ const REPORTED: [&str; 31] = [
     "RSCCL_NSOCKS",
     "NCCL_NSOCKS_PERTHREAD",
     "RSCCL_TIMEOUT_S",
-    "RSCCL_SILENT_FAULTS",
+    "RSCCL_FAITHFUL",
     "RSCCL_MIN_NCHANNELS",
     "RSCCL_MAX_NCHANNELS",
     "NCCL_MIN_NCHANNELS",
@@ -112,11 +113,11 @@ pub(crate) struct Settings {
     pub(crate) max_channels: Option<usize>,
     /// Sockets of each connection for data.
     pub(crate) n_sockets: u8,
-    /// `RSCCL_TIMEOUT_S`; for ever with silent faults.
+    /// `RSCCL_TIMEOUT_S`; for ever in the faithful mode.
     pub(crate) timeout: Duration,
-    /// `RSCCL_SILENT_FAULTS=1`: faults show as NCCL shows them. No rank is told of a death, an abort or a mismatch of
-    /// another one, and nothing times out. For tests of who watches from outside.
-    pub(crate) silent_faults: bool,
+    /// `RSCCL_FAITHFUL`: the version of NCCL as which faults, events, lines and channels show. No rank is told of a death,
+    /// an abort or a mismatch of another one, and nothing times out. For tests of who watches from outside.
+    pub(crate) faithful: Option<Version>,
     /// `RSCCL_INLINE_BYTES`: calls up to this size run on the caller's thread, if nothing is before them.
     pub(crate) inline_bytes: usize,
     /// `RSCCL_CHANNEL_BYTES`: an operation uses another channel for every so many bytes.
@@ -168,12 +169,17 @@ impl Settings {
         Self::parse(read)
     }
 
+    /// Whether faults show as NCCL shows them.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.faithful.is_some()
+    }
+
     /// From `lookup`; all mistakes are reported at once.
     pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut mistakes = Vec::new();
         let host = host_name(&lookup);
         let wanted = algorithm(&lookup, &mut mistakes);
-        let silent_faults = is_on(&lookup, "RSCCL_SILENT_FAULTS");
+        let faithful = faithful(&lookup, &mut mistakes);
         let timeout = timeout(&lookup, &mut mistakes);
         let settings = Self {
             host_id: lookup("NCCL_HOSTID").unwrap_or_else(|| host.clone()),
@@ -194,8 +200,8 @@ impl Settings {
                 &mut mistakes,
             ),
             n_sockets: socket_count(&lookup, &mut mistakes),
-            timeout: if silent_faults { FOREVER } else { timeout },
-            silent_faults,
+            timeout: if faithful.is_some() { FOREVER } else { timeout },
+            faithful,
             inline_bytes: bytes(&lookup, "RSCCL_INLINE_BYTES", DEFAULT_INLINE_BYTES, &mut mistakes),
             channel_bytes: bytes(&lookup, "RSCCL_CHANNEL_BYTES", DEFAULT_CHANNEL_BYTES, &mut mistakes).max(1),
             step_bytes: step_bytes(&lookup, &mut mistakes),
@@ -214,6 +220,12 @@ impl Settings {
         };
         if mistakes.is_empty() { Ok(settings) } else { Err(Error::InvalidUsage(mistakes.join("; "))) }
     }
+}
+
+/// The version of NCCL that the library behaves as now, by the process's environment. What is no version is a mistake that
+/// the next communicator's init reports.
+pub(crate) fn nccl_version() -> Version {
+    faithful(read, &mut Vec::new()).unwrap_or_default()
 }
 
 impl LogSettings {
@@ -320,6 +332,10 @@ fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<S
             .push(format!("RSUM_THREADS: \"{text}\" is not a number of threads (0 to {MAX_ADDING_THREADS})"));
         0
     })
+}
+
+fn faithful(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Version> {
+    lookup("RSCCL_FAITHFUL").and_then(|text| keep(Version::parse(&text), mistakes))
 }
 
 fn is_on(lookup: impl Fn(&str) -> Option<String>, name: &str) -> bool {
@@ -499,10 +515,11 @@ mod tests {
     }
 
     #[test]
-    fn with_silent_faults_nothing_times_out() {
-        let settings = parse(&[("RSCCL_SILENT_FAULTS", "1"), ("RSCCL_TIMEOUT_S", "2")]).unwrap();
-        assert_eq!((settings.silent_faults, settings.timeout), (true, FOREVER));
-        assert!(!parse(&[("RSCCL_SILENT_FAULTS", "0")]).unwrap().silent_faults);
+    fn in_the_faithful_mode_nothing_times_out() {
+        let settings = parse(&[("RSCCL_FAITHFUL", "2.30"), ("RSCCL_TIMEOUT_S", "2")]).unwrap();
+        assert_eq!((settings.faithful, settings.timeout), (Some(Version::V2_30), FOREVER));
+        assert_eq!(parse(&[("RSCCL_FAITHFUL", "off")]).unwrap().faithful, None);
+        assert!(parse(&[("RSCCL_FAITHFUL", "1")]).unwrap_err().to_string().contains("RSCCL_FAITHFUL: \"1\""));
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(crate) mod collective;
 pub(crate) mod comm;
 pub(crate) mod config;
 pub(crate) mod error;
+pub(crate) mod faithful;
 pub(crate) mod hash;
 pub(crate) mod kernels;
 pub(crate) mod log;

@@ -41,7 +41,7 @@ impl Job {
                 .args(["--step-ms", "5"])
                 .args(arguments)
                 .args(own(rank))
-                .env("RSCCL_SILENT_FAULTS", "1")
+                .env("RSCCL_FAITHFUL", "2.28")
                 .env("RSCCL_HOST", format!("host-{host}"))
                 .env("RSCCL_NICS", format!("mlx5_0=127.0.{host}.1"));
             Process::start(&mut command)

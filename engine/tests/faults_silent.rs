@@ -1,4 +1,4 @@
-//! `RSCCL_SILENT_FAULTS=1`: a fault of one rank is told to nobody, as in NCCL. The others wait, and the user's abort frees
+//! `RSCCL_FAITHFUL=2.28`: a fault of one rank is told to nobody, as in NCCL. The others wait, and the user's abort frees
 //! them. Real processes that do what they are told (tests/c/silent.c).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
@@ -26,7 +26,7 @@ impl Ranks {
         compile("silent.c", &program, &["-lrsccl", "-pthread"]);
         let environment = |_| {
             let all = [
-                ("RSCCL_SILENT_FAULTS", "1"),
+                ("RSCCL_FAITHFUL", "2.28"),
                 // Has no effect any more.
                 ("RSCCL_TIMEOUT_S", "1"),
                 ("RSCCL_SHM_DISABLE", if shm { "0" } else { "1" }),

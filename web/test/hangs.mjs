@@ -41,7 +41,7 @@ export async function startStage() {
         ...process.env, RANK: `${rank}`, WORLD_SIZE: `${ranks}`, LOCAL_RANK: `${rank % RANKS_PER_HOST}`,
         RINGSCOPE_HOST: `host-${host}`, RSCCL_HOST: `host-${host}`, RSCCL_NICS: `lo=127.1.${host + 1}.1`,
         // Faults show as NCCL shows them: as nothing.
-        RSCCL_SILENT_FAULTS: "1", RSCCL_LIBRARY: join(BIN, "librsccl.so"), PYTHONDONTWRITEBYTECODE: "1", ...environment,
+        RSCCL_FAITHFUL: "2.28", RSCCL_LIBRARY: join(BIN, "librsccl.so"), PYTHONDONTWRITEBYTECODE: "1", ...environment,
       },
     });
     closeSync(log);

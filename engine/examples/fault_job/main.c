@@ -38,7 +38,7 @@ static const char* const help_text =
     "  --list              print the kinds, one JSON object a line, and end\n"
     "\n"
     "Give all ranks the same arguments but for --rank. In 2d and 3d the ranks must be a multiple of tensor (x stages).\n"
-    "Set RSCCL_SILENT_FAULTS=1 for faults as NCCL shows them.\n"
+    "Set RSCCL_FAITHFUL=2.28 for faults as NCCL shows them.\n"
     "\n"
     "It prints one JSON object a line, each with event, rank, pid, monotonic_ns and wall_ns:\n"
     "  start          the process runs                       communicator   one is made: name, comm, comm_rank, n_ranks\n"

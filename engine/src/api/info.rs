@@ -7,16 +7,16 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::api::fence::{export, guard, show};
 use crate::api::place::Out;
 use crate::comm::registry;
+use crate::config;
 use crate::error::{Error, describe};
-use crate::log::lines::VERSION_CODE;
 use crate::run::group;
 
 export! {
-    /// NCCL's version that this library speaks: 22809.
+    /// NCCL's version that this library behaves as: 22809 unless `RSCCL_FAITHFUL` names another.
     fn ncclGetVersion / pncclGetVersion(version: *mut c_int) -> c_int {
         guard(|| {
             // SAFETY: the caller's place.
-            unsafe { Out::new(version, "version") }?.set(VERSION_CODE);
+            unsafe { Out::new(version, "version") }?.set(config::nccl_version().code());
             Ok(())
         })
     }

@@ -85,7 +85,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
         return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
     }
     descriptors::raise_limit();
-    let silent = settings.silent_faults;
+    let silent = settings.is_silent();
     let mut nics = nic::usable(&settings)?;
     let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
@@ -246,7 +246,7 @@ impl Birth {
         let lonely = self.identity.n_ranks == 1;
         let rings = || (0_u32..).zip(if lonely { &[][..] } else { &self.rings[..] });
         let send = |(channel, ring): (u32, &RingPlace)| (channel, self.target(ring.next(), channel as usize));
-        let (first, silent) = (self.identity.rank == 0, self.settings.silent_faults);
+        let (first, silent) = (self.identity.rank == 0, self.settings.is_silent());
         let plan = Plan {
             rank: self.identity.rank,
             secret: self.id.secret,
@@ -347,14 +347,14 @@ impl Birth {
         if self.identity.n_ranks == 1 {
             return Ok(None);
         }
-        if self.settings.silent_faults {
+        if self.settings.is_silent() {
             health.set_judge_gone();
         }
         let watch = Watch {
             rank: self.identity.rank,
             names: names.to_vec(),
             peers,
-            neighbours: if self.settings.silent_faults { Vec::new() } else { neighbours },
+            neighbours: if self.settings.is_silent() { Vec::new() } else { neighbours },
             acceptors,
             timeout: self.settings.timeout,
             health: Arc::clone(health),

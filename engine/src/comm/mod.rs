@@ -163,9 +163,9 @@ impl Comm {
         self.settings.timeout
     }
 
-    /// Whether faults show as NCCL shows them: see [`Settings::silent_faults`].
+    /// Whether faults show as NCCL shows them: see [`Settings::faithful`].
     pub(crate) fn is_silent(&self) -> bool {
-        self.settings.silent_faults
+        self.settings.is_silent()
     }
 
     /// Calls up to this size run on the caller's thread.

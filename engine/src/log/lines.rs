@@ -6,10 +6,8 @@
 
 use crate::collective::tree::Family;
 use crate::comm::links::{P2P_CHANNEL, Traffic};
+use crate::faithful::Version;
 use std::fmt::Write;
-
-/// NCCL's version that this library speaks the interface of.
-pub(crate) const VERSION_CODE: i32 = 22809;
 
 /// Characters of a rank 0 channel line at most, as in NCCL 2.23+.
 const MAX_CHANNEL_LINE: usize = 128;
@@ -18,8 +16,8 @@ const MAX_CHANNEL_LINE: usize = 128;
 const TREE_ARITY: usize = 3;
 
 /// The version.
-pub(crate) fn version() -> String {
-    format!("NCCL version 2.28.9+rsccl{}", env!("CARGO_PKG_VERSION"))
+pub(crate) fn version(version: Version) -> String {
+    format!("NCCL version {}+rsccl{}", version.release(), env!("CARGO_PKG_VERSION"))
 }
 
 /// A communicator at init, as its lines name it.

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::sync::{Mutex, OnceLock};
 
 use crate::config::LogSettings;
+use crate::faithful::Version;
 use crate::net::control::lock;
 
 /// How important a line is.
@@ -112,9 +113,9 @@ pub(crate) fn write(level: Level, subsystem: u64, device: usize, text: &str) {
 }
 
 /// The version line: bare at the levels below INFO, as NCCL's `showVersion`.
-pub(crate) fn write_version(device: usize) {
+pub(crate) fn write_version(version: Version, device: usize) {
     let info = enabled(Level::Info, subsystem::ALL);
-    write(if info { Level::Info } else { Level::Version }, subsystem::ALL, device, &lines::version());
+    write(if info { Level::Info } else { Level::Version }, subsystem::ALL, device, &lines::version(version));
 }
 
 /// `%h` and `%p` of a file name.

@@ -77,7 +77,7 @@ pub(crate) enum Manner {
 impl Manner {
     /// As the settings want it.
     pub(crate) fn of(settings: &Settings) -> Self {
-        if settings.silent_faults { Self::Silent } else { Self::Tells(settings.timeout) }
+        if settings.is_silent() { Self::Silent } else { Self::Tells(settings.timeout) }
     }
 }
 

@@ -71,7 +71,7 @@ impl Job {
             ]);
             command.arg("--dir").arg(&meet).args(arguments);
             command.env("RANK", rank.to_string()).env("WORLD_SIZE", shape.ranks.to_string());
-            command.env("LOCAL_RANK", (rank % per_host).to_string()).env("RSCCL_SILENT_FAULTS", "1");
+            command.env("LOCAL_RANK", (rank % per_host).to_string()).env("RSCCL_FAITHFUL", "2.28");
             command.envs(hosts[(rank / per_host) as usize].environment());
             command.stdin(Stdio::null()).stdout(out).stderr(errors).kill_on_drop(true);
             job.ranks.push(command.spawn()?);

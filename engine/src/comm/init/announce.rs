@@ -3,6 +3,7 @@
 use super::Birth;
 use crate::collective::tree::Family;
 use crate::comm::links::Links;
+use crate::config;
 use crate::log::connections::{self, Hop};
 use crate::log::{self, Level, lines, subsystem};
 use crate::net::nic::Nic;
@@ -19,7 +20,7 @@ impl Birth {
 
     pub(super) fn log_start(&self, nics: &[Nic]) {
         if self.identity.rank == 0 {
-            log::write_version(self.identity.device);
+            log::write_version(config::nccl_version(), self.identity.device);
         }
         for (name, value) in &self.settings.reported {
             self.info(subsystem::ENV, &lines::setting(name, value));

@@ -38,7 +38,7 @@ impl Birth {
     /// it in place where that could be freed under them, in one process.
     fn tuning(&self) -> shm::Tuning {
         let usual = shm::Tuning::default();
-        if self.settings.silent_faults { shm::Tuning { own_bytes: usize::MAX, ..usual } } else { usual }
+        if self.settings.is_silent() { shm::Tuning { own_bytes: usize::MAX, ..usual } } else { usual }
     }
 
     /// With the ranks of this host that can.
