@@ -159,7 +159,9 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn of(comm: &'a Comm, first: Option<(Primitive, u64)>) -> Self {
-        Self { comm, engine: lock(&comm.engine), outcome: None, first, still_since_ns: None, stays: false }
+        // Of what could not begin, nothing is left to drive: who resumes it must not take that for its end.
+        let stays = comm.is_silent() && comm.health.has_error();
+        Self { comm, engine: lock(&comm.engine), outcome: None, first, still_since_ns: None, stays }
     }
 
     fn begin(comm: &'a Comm, operations: &[Operation]) -> Self {
