@@ -7,12 +7,12 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::process::{HANG_WAIT, Process, Random, now, setting, wait_until};
+use common::leftovers::Before;
+use common::process::{Process, Random, now, setting, wait_until};
 use common::{fault_program, folder};
 
 /// Time for the rounds where their number is not given.
@@ -120,42 +120,6 @@ fn judge(case: &str, line: &str, victim: usize, was_ready: bool) {
     assert!(!is_late, "{case}: {line}");
 }
 
-fn open_files() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// What could outlive a process and is not in use by one: names in /dev/shm, and abstract sockets.
-fn names() -> BTreeSet<String> {
-    let shm = std::fs::read_dir("/dev/shm").into_iter().flatten().filter_map(Result::ok);
-    let shm = shm.map(|entry| (entry.path().display().to_string(), entry.file_name().display().to_string()));
-    let table = std::fs::read_to_string("/proc/net/unix").unwrap();
-    let sockets = table.lines().filter_map(|line| {
-        let mut words = line.split_whitespace().skip(6);
-        Some((format!("socket:[{}]", words.next()?), words.next()?.to_owned()))
-    });
-    let found: Vec<(String, String)> =
-        shm.chain(sockets).filter(|(_, name)| name.contains("rsccl")).collect();
-    let in_use = in_use_elsewhere();
-    found.into_iter().filter(|(file, _)| !in_use.contains(file)).map(|(_, name)| name).collect()
-}
-
-/// Files and sockets that other processes have open or mapped: those of other jobs on this machine.
-fn in_use_elsewhere() -> BTreeSet<String> {
-    let own = std::process::id().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let others = processes.filter(|entry| entry.file_name().to_str() != Some(&own)).map(|entry| entry.path());
-    let of_one = |process: std::path::PathBuf| {
-        let open = std::fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(Result::ok);
-        let open =
-            open.filter_map(|entry| Some(std::fs::read_link(entry.path()).ok()?.display().to_string()));
-        let maps = std::fs::read_to_string(process.join("maps")).unwrap_or_default();
-        let mapped: Vec<String> =
-            maps.lines().filter_map(|line| line.split_whitespace().nth(5)).map(str::to_owned).collect();
-        open.chain(mapped).collect::<Vec<_>>()
-    };
-    others.flat_map(of_one).collect()
-}
-
 #[test]
 fn ranks_die_at_any_moment() {
     let program = fault_program(&folder("chaos"));
@@ -163,21 +127,11 @@ fn ranks_die_at_any_moment() {
     let rounds = setting("RSCCL_CHAOS_ROUNDS");
     println!("RSCCL_CHAOS_SEED={seed}");
     let mut random = Random::new(seed);
-    let (files, start, mut tally) = (open_files(), now(), Tally::default());
+    let (before, start, mut tally) = (Before::now(), now(), Tally::default());
     while rounds.map_or(start.elapsed() < BUDGET, |rounds| tally.rounds < rounds) {
         round(&program, &mut random, &mut tally);
     }
-    // Whoever listens to a rank lets go of it a moment after its last word.
-    let deadline = now() + HANG_WAIT;
-    while open_files() != files {
-        assert!(now() < deadline, "{} open files of this process, {files} before", open_files());
-    }
-    // Names of other jobs on this machine come and go; ours would stay.
-    let left = names();
-    let deadline = now() + HANG_WAIT;
-    while left.intersection(&names()).next().is_some() {
-        assert!(now() < deadline, "{left:?} stays");
-    }
+    before.nothing_is_left();
     let Tally { rounds, during_init, slowest, late, not_joined } = tally;
     println!(
         "{rounds} deaths, {during_init} of them during init: 0 hangs, 0 wrong results, 0 left files or sockets; \

@@ -6,7 +6,7 @@ use anyhow::Result;
 use crate::process::{self, cargo};
 
 /// What to kill, and how often.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Chaos {
     /// Deaths
     #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -17,6 +17,13 @@ pub(crate) struct Chaos {
     /// Kill workers and servers of summation groups that run under ringscope, which must name them too
     #[arg(long)]
     summation: bool,
+    /// Kill, stop, abort or end ranks that split, shrink and use communicators, several to a process, outside the faithful mode
+    /// and in it
+    #[arg(long, conflicts_with = "summation")]
+    churn: bool,
+    /// The version of NCCL that the faithful mode of --churn behaves as
+    #[arg(long, requires = "churn", value_name = "VERSION", default_value = "2.28")]
+    faithful: String,
     /// Build and run it optimized, for figures
     #[arg(long)]
     release: bool,
@@ -27,6 +34,8 @@ impl Chaos {
     pub(crate) fn run(self) -> Result<()> {
         let (package, name, prefix) = if self.summation {
             ("ringscope", "summation_chaos", "RSUM_CHAOS")
+        } else if self.churn {
+            ("ringscope-engine", "faults_churn", "RSCCL_CHAOS")
         } else {
             ("ringscope-engine", "faults_chaos", "RSCCL_CHAOS")
         };
@@ -37,7 +46,8 @@ impl Chaos {
         }
         process::run(build.args(profile))?;
         let mut test = cargo(["test", "-p", package, "--test", name]);
-        test.args(profile).args(["--", "--nocapture"]);
+        test.args(profile).args(["--", "--nocapture", "--test-threads=1"]);
+        test.env("RSCCL_CHAOS_FAITHFUL", &self.faithful);
         test.env(format!("{prefix}_ROUNDS"), self.rounds.to_string());
         if let Some(seed) = self.seed {
             test.env(format!("{prefix}_SEED"), seed.to_string());

@@ -105,3 +105,9 @@ pub(crate) fn wait_until(moment: Instant) {
 pub(crate) fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
+
+/// A text of the environment.
+#[expect(clippy::disallowed_methods, reason = "the settings of these tests")]
+pub(crate) fn text_setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
