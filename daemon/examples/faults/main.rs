@@ -1,9 +1,9 @@
 //! Does ringscope name who the others wait for? Faults of jobs, each with healthy twins, and a table of what was said.
 //!
-//! `cargo xtask faults [-- engine|fleet] [--seeds 3] [--only stop] [--ranks 1000] [--json FILE]`, and
+//! `cargo xtask faults [-- engine|fleet] [--seeds 3] [--only stop] [--ranks 1000] [--faithful 2.28] [--json FILE]`, and
 //! `cargo xtask faults -- engine --healthy 60` for an hour of healthy jobs
 //!
-//! `engine`: real processes on the engine with `RSCCL_FAITHFUL=2.28`, under `ringscope run`, seen by a real daemon and
+//! `engine`: real processes on the engine with `RSCCL_FAITHFUL`, under `ringscope run`, seen by a real daemon and
 //! its agent. `fleet`: a job of that many ranks that is not there, told to a real daemon as agents tell it.
 //!
 //! Each fault happens at a random moment that follows from the seed. Exit status 1 if a fault was not named, somebody

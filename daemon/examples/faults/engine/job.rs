@@ -21,6 +21,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) program: &'a Path,
     pub(crate) segment_dir: &'a Path,
     pub(crate) dir: &'a Path,
+    /// The version of NCCL that the engine behaves as.
+    pub(crate) faithful: &'a str,
 }
 
 /// Its processes are killed when it is dropped.
@@ -71,7 +73,7 @@ impl Job {
             ]);
             command.arg("--dir").arg(&meet).args(arguments);
             command.env("RANK", rank.to_string()).env("WORLD_SIZE", shape.ranks.to_string());
-            command.env("LOCAL_RANK", (rank % per_host).to_string()).env("RSCCL_FAITHFUL", "2.28");
+            command.env("LOCAL_RANK", (rank % per_host).to_string()).env("RSCCL_FAITHFUL", stage.faithful);
             command.envs(hosts[(rank / per_host) as usize].environment());
             command.stdin(Stdio::null()).stdout(out).stderr(errors).kill_on_drop(true);
             job.ranks.push(command.spawn()?);

@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Trials at a time
     #[arg(long, default_value_t = 2)]
     parallel: usize,
+    /// The version of NCCL that the engine behaves as: 2.27, 2.28, 2.30 or 2.32
+    #[arg(long, value_name = "VERSION", default_value = "2.28")]
+    faithful: String,
     /// Only healthy jobs, one after another for so many minutes
     #[arg(long, value_name = "MINUTES")]
     healthy: Option<u64>,
@@ -45,7 +48,9 @@ pub(crate) async fn run(
         program: &program,
         segment_dir: daemon.segment_dir(),
         dir: daemon.dir(),
+        faithful: &options.faithful,
     };
+    println!("the engine behaves as NCCL {}", options.faithful);
     let wanted = || CASES.iter().filter(|case| is_wanted(case.name));
     let twins = || wanted().filter(|case| case.expected.is_empty());
     let begun = clock::monotonic();
