@@ -96,7 +96,7 @@ fn start(stage: &Stage, program: &Program, data: &Path) -> Vec<Process> {
         command.env("LOCAL_RANK", (rank % RANKS_PER_HOST).to_string());
         command.env("RSCCL_LIBRARY", &installation.engine).env("PYTHONDONTWRITEBYTECODE", "1");
         // As NCCL does, the engine waits for ever.
-        command.env("RSCCL_FAITHFUL", "2.28");
+        command.env("RSCCL_FAITHFUL", &installation.faithful);
         command.envs(hosts[rank / RANKS_PER_HOST].environment()).envs(program.environment.iter().cloned());
         Process::start(&mut command, &jobs.join(format!("rank-{rank}.stderr")))
     };

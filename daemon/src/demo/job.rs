@@ -38,6 +38,8 @@ pub struct Installation {
     pub segment_dir: PathBuf,
     /// Folder to unpack the collector into.
     pub cache_dir: PathBuf,
+    /// The version of NCCL that the engine behaves as, or `off`: its `RSCCL_FAITHFUL`.
+    pub faithful: String,
 }
 
 /// A running job. Its processes are killed when it is dropped.
@@ -71,6 +73,7 @@ impl Job {
                 .env("LOCAL_RANK", (rank % spec.ranks_per_host).to_string())
                 .env("LOCAL_WORLD_SIZE", spec.ranks_per_host.to_string())
                 .env("RSCCL_CONNECTION_LOG", job.connection_log(rank))
+                .env("RSCCL_FAITHFUL", &installation.faithful)
                 // The page shows bytes per link, which only this level counts.
                 .env("RINGSCOPE_LEVEL", "steps")
                 .envs(spec.hosts[rank / spec.ranks_per_host].environment())

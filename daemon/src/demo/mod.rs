@@ -66,6 +66,9 @@ pub struct DemoArgs {
     /// Address of the page, the API and /metrics
     #[arg(long, default_value = "127.0.0.1:9440")]
     listen: std::net::SocketAddr,
+    /// The version of NCCL that the ranks' library behaves as: 2.27, 2.28, 2.30, 2.32, or off
+    #[arg(long, value_name = "VERSION", default_value = "2.28", env = "RSCCL_FAITHFUL")]
+    faithful: String,
     /// Keep the data here instead of in a fresh SQLite file, e.g. postgres://user@host/db
     #[arg(long)]
     database_url: Option<String>,
@@ -116,7 +119,7 @@ pub enum DemoError {
 /// [`DemoError`], which says what was wrong.
 pub async fn run(args: &DemoArgs, shutdown: CancellationToken) -> Result<(), DemoError> {
     let folder = Folder::open(args.work_dir.as_deref())?;
-    let installation = folder.installation()?;
+    let installation = folder.installation(&args.faithful)?;
     let hosts = folder.hosts()?;
     let config = ServeConfig {
         agent_hardware_interval: HARDWARE_INTERVAL,
@@ -365,9 +368,10 @@ impl Folder {
             .map_err(io_error("making the pretended hosts"))
     }
 
-    fn installation(&self) -> Result<Installation, DemoError> {
+    fn installation(&self, faithful: &str) -> Result<Installation, DemoError> {
         let cache_dir = self.path.join("libraries");
         Ok(Installation {
+            faithful: faithful.to_owned(),
             ringscope: std::env::current_exe().map_err(io_error("finding the ringscope executable"))?,
             engine: embedded::path_of(Library::Engine, &cache_dir)?,
             segment_dir: self.segment_dir.clone(),

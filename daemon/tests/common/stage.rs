@@ -20,6 +20,12 @@ pub const RINGSCOPE: &str = match option_env!("CARGO_BIN_EXE_ringscope") {
     None => "ringscope",
 };
 
+/// The version of NCCL that the engine behaves as under test: `RSCCL_FAITHFUL`, or what users have most.
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests")]
+pub fn faithful() -> String {
+    std::env::var("RSCCL_FAITHFUL").unwrap_or_else(|_| "2.28".to_owned())
+}
+
 /// A process that is killed with the value.
 pub struct Process {
     pub child: Child,
@@ -123,6 +129,7 @@ impl Stage {
             engine,
             segment_dir: self.segment_dir.0.clone(),
             cache_dir,
+            faithful: faithful(),
         }
     }
 

@@ -13,6 +13,7 @@ use ringscope_wire::segment::read::{Snapshot, Source, snapshot};
 
 use crate::build::Built;
 use crate::common::TempDir;
+use crate::common::stage::faithful;
 
 /// Two ranks that have trained and wait.
 pub(crate) struct Job {
@@ -50,7 +51,7 @@ impl Job {
             command
                 .env("LD_LIBRARY_PATH", &built.dir.0)
                 .env("RSCCL_NICS", "eth0=127.0.0.1")
-                .env("RSCCL_TIMEOUT_S", "20")
+                .env("RSCCL_FAITHFUL", faithful())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped());
             command.spawn().unwrap()

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::build::Built;
 use crate::common::TempDir;
+use crate::common::stage::faithful;
 use crate::job::pipe;
 
 /// What rank 0 of a job says on standard output, each line without what differs from run to run.
@@ -16,6 +17,7 @@ fn said(built: &Built, launcher: &dyn Fn() -> Command, settings: &[(&str, &str)]
         let mut command = launcher();
         command.arg(built.path("linked")).arg(rank.to_string()).arg(&pipes);
         command.env("LD_LIBRARY_PATH", &built.dir.0).env("RSCCL_NICS", "eth0=127.0.0.1");
+        command.env("RSCCL_FAITHFUL", faithful());
         command.envs(settings.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped());
         command.spawn().unwrap()
     };
