@@ -5,6 +5,7 @@
 //! `RSCCL_CHAOS_ROUNDS` is the number of faults of each mode (`cargo xtask chaos --churn` sets it); without it, as many as
 //! fit into the time budget. `RSCCL_CHAOS_SEED` repeats a run, `RSCCL_CHAOS_FAITHFUL` is the version of NCCL.
 
+#![allow(clippy::print_stdout, reason = "a run says what it came to")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;

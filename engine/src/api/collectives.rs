@@ -186,7 +186,7 @@ pub(crate) unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Resul
     let primitive = primitive(&comm)?;
     let data_type = DataType::from_c(args.data_type)?;
     let (op, pre_mul) = operator(args.op, data_type, &comm)?;
-    let fold = Fold { data_type, op, n_ranks: comm.n_ranks * args.n_virtual };
+    let fold = Fold::new(data_type, op, comm.n_ranks * args.n_virtual);
     let (sent, received) = region_bytes(primitive, args, data_type, &comm)?;
     check_overlap(args, primitive, (sent, received), &comm)?;
     // SAFETY: the caller's contract.

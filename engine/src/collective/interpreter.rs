@@ -85,7 +85,7 @@ impl World {
     }
 
     fn fold(&self) -> Fold {
-        Fold { data_type: self.data_type(), op: RedOp::Sum, n_ranks: self.n_ranks() }
+        Fold::new(self.data_type(), RedOp::Sum, self.n_ranks())
     }
 
     /// Calls `visit` with the schedule's scope on each channel.

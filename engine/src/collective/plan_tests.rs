@@ -10,7 +10,7 @@ use crate::types::{DataType, RedOp};
 const STEP_BYTES: usize = 512 * 1024;
 
 fn fold(data_type: DataType) -> Fold {
-    Fold { data_type, op: RedOp::Sum, n_ranks: 4 }
+    Fold::new(data_type, RedOp::Sum, 4)
 }
 
 /// What a part touches, in the order of compilation: bytes on the axis, and whether it writes them.

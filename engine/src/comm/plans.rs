@@ -34,6 +34,8 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// Of each queue, the index of its connection.
     pub(crate) slots: Vec<usize>,
+    /// How its elements are reduced.
+    pub(crate) fold: Fold,
     /// What all ranks must agree on, beside the primitive.
     pub(crate) signature: u64,
     /// Whether the input is copied first: the result would overwrite it too early, or it is multiplied.
@@ -89,7 +91,7 @@ impl Plans {
 fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Result<Planned> {
     let choice = comm.choose(operation);
     let memory = Memory {
-        fold: operation.moved_as(),
+        fold: operation.moved_as(choice.algorithm),
         step_bytes: comm.settings.step_bytes,
         partials_in_recv: partials_in_recv(choice.algorithm, operation.primitive),
         in_place: key.in_place,
@@ -103,7 +105,7 @@ fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Resu
     };
     let slots = slots(comm, links, &plan)?;
     let signature = comm.signature(operation, choice);
-    Ok(Planned { key, plan, slots, signature, keeps_input })
+    Ok(Planned { key, plan, slots, fold: memory.fold, signature, keeps_input })
 }
 
 fn slots(comm: &Comm, links: &mut Links, plan: &Plan) -> Result<Vec<usize>> {

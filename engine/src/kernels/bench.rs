@@ -60,17 +60,17 @@ fn of_variant(variant: Variant) -> Vec<Case> {
     use Form::{Element, Partial};
     let mut cases = Vec::new();
     for op in [RedOp::Sum, RedOp::Avg, RedOp::Max] {
-        let fold = |data_type| Fold { data_type, op, n_ranks: 3 };
+        let fold = |data_type| Fold::new(data_type, op, 3);
         cases.extend(DataType::ALL.map(|data_type| folding(variant, fold(data_type), [Element; 3], 2)));
     }
     for data_type in [DataType::F16, DataType::Bf16, DataType::F8e4m3, DataType::F8e5m2] {
-        let fold = Fold { data_type, op: RedOp::Sum, n_ranks: 3 };
+        let fold = Fold::new(data_type, RedOp::Sum, 3);
         for forms in [[Element, Element, Partial], [Partial, Element, Partial], [Partial, Element, Element]] {
             cases.push(folding(variant, fold, forms, 2));
         }
         cases.push(folding(variant, fold, [Element; 3], 4));
     }
-    let fold = Fold { data_type: DataType::F32, op: RedOp::Sum, n_ranks: 3 };
+    let fold = Fold::new(DataType::F32, RedOp::Sum, 3);
     cases.extend([4, 8].map(|n_sources| folding(variant, fold, [Element; 3], n_sources)));
     cases.push(Case { in_place: true, ..folding(variant, fold, [Element; 3], 2) });
     cases.push(one_by_one(variant, fold, 4));

@@ -53,7 +53,7 @@ impl Half {
             Self::F16 => DataType::F16,
             Self::Bf16 => DataType::Bf16,
         };
-        Fold { data_type, op: RedOp::Sum, n_ranks: 1 }
+        Fold::new(data_type, RedOp::Sum, 1)
     }
 }
 

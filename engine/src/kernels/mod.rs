@@ -1,7 +1,7 @@
 //! Element arithmetic and copies at memory speed, chosen at run time by what the processor has.
 //!
 //! The scalar kernels are the oracle: every other one gives the same bits. Sums, averages and products of floats of 16
-//! and 8 bits are accumulated in `f32` and rounded once, when they are finished. Integers wrap; an average divides once,
+//! and 8 bits are computed in `f32`, and rounded to the nearest even element where they are stored as one: see [`Width`]. Integers wrap; an average divides once,
 //! at the end, and integer averages truncate. Memory has no alignment of its own.
 
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
@@ -61,14 +61,35 @@ pub(crate) struct Fold {
     pub(crate) op: RedOp,
     /// Ranks, for an average.
     pub(crate) n_ranks: usize,
+    /// Of partial results of floats of 16 and 8 bits.
+    pub(crate) width: Width,
+}
+
+/// How wide partial results of floats of 16 and 8 bits are. All others have the width of their elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// As their elements: each is rounded.
+    Element,
+    /// As the `f32` in which they are computed, so that only the result is rounded.
+    F32,
 }
 
 impl Fold {
+    /// With partial results as precise as they are computed.
+    pub(crate) fn new(data_type: DataType, op: RedOp, n_ranks: usize) -> Self {
+        Self { data_type, op, n_ranks, width: Width::F32 }
+    }
+
     /// Whether partial results need accumulators wider than elements.
     pub(crate) fn is_wide(self) -> bool {
         let small =
             matches!(self.data_type, DataType::F16 | DataType::Bf16 | DataType::F8e4m3 | DataType::F8e5m2);
-        small && matches!(self.op, RedOp::Sum | RedOp::Avg | RedOp::Prod)
+        self.width == Width::F32 && small && matches!(self.op, RedOp::Sum | RedOp::Avg | RedOp::Prod)
+    }
+
+    /// Whether a sum can be beyond the type where its average is not. `bf16` reaches as far as `f32`.
+    pub(crate) fn may_overflow(self) -> bool {
+        self.op == RedOp::Avg && self.data_type != DataType::Bf16
     }
 
     /// Bytes of one element in a form.

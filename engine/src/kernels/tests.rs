@@ -53,7 +53,7 @@ fn shapes(fold: Fold) -> Vec<Shape> {
 }
 
 fn folds() -> impl Iterator<Item = Fold> {
-    let of_type = |data_type| OPS.into_iter().map(move |op| Fold { data_type, op, n_ranks: 3 });
+    let of_type = |data_type| OPS.into_iter().map(move |op| Fold::new(data_type, op, 3));
     DataType::ALL.into_iter().flat_map(of_type)
 }
 
@@ -247,7 +247,7 @@ fn streamed_folds_give_the_same_bits() {
 
 /// One source, only brought into another form.
 fn converted(variant: Variant, data_type: DataType, from: Form, into: Form, bytes: &[u8]) -> Vec<u8> {
-    let fold = Fold { data_type, op: RedOp::Sum, n_ranks: 1 };
+    let fold = Fold::new(data_type, RedOp::Sum, 1);
     let kernel = fold.kernel_of(variant, Shape { with: from, data: from, into, finish: false });
     fold_at(kernel, (fold.bytes(into), usize::MAX), &[bytes], bytes.len() / fold.bytes(from), 1)
 }
@@ -255,7 +255,7 @@ fn converted(variant: Variant, data_type: DataType, from: Form, into: Form, byte
 #[test]
 fn every_variant_widens_every_small_float_alike() {
     for data_type in SMALL {
-        let fold = Fold { data_type, op: RedOp::Sum, n_ranks: 1 };
+        let fold = Fold::new(data_type, RedOp::Sum, 1);
         let elements: Vec<u8> = match data_type.size_bytes() {
             1 => (0..=u8::MAX).collect(),
             _ => (0..=u16::MAX).flat_map(u16::to_ne_bytes).collect(),
@@ -278,7 +278,7 @@ fn every_variant_narrows_alike() {
         lower.into_iter().flat_map(|low| (0..=u16::MAX).map(move |high| (u32::from(high) << 16) | low));
     let partials: Vec<u8> = values.flat_map(u32::to_ne_bytes).collect();
     for data_type in SMALL {
-        let fold = Fold { data_type, op: RedOp::Sum, n_ranks: 1 };
+        let fold = Fold::new(data_type, RedOp::Sum, 1);
         let want = converted(Variant::Scalar, data_type, Form::Partial, Form::Element, &partials);
         for variant in Variant::available() {
             let got = converted(variant, data_type, Form::Partial, Form::Element, &partials);
@@ -296,7 +296,7 @@ fn small_floats_are_rounded_once_however_many_are_added() {
         .map(|value| f32_to_f16(value).to_ne_bytes().repeat(37))
         .collect();
     let views: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-    let fold = Fold { data_type: DataType::F16, op: RedOp::Sum, n_ranks: sources.len() };
+    let fold = Fold::new(DataType::F16, RedOp::Sum, sources.len());
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
     let want = f32_to_f16((half_unit * 2047.0) + 1.0).to_ne_bytes().repeat(37);
     for variant in Variant::available() {
@@ -311,7 +311,7 @@ fn small_floats_are_rounded_once_however_many_are_added() {
 #[test]
 fn an_average_of_f16_does_not_overflow_in_its_last_sum() {
     let max = f32_to_f16(65504.0).to_ne_bytes();
-    let fold = Fold { data_type: DataType::F16, op: RedOp::Avg, n_ranks: 2 };
+    let fold = Fold::new(DataType::F16, RedOp::Avg, 2);
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
     for variant in Variant::available() {
         assert_eq!(fold_at(fold.kernel_of(variant, shape), (2, 0), &[&max, &max], 1, 0), max);
@@ -322,7 +322,7 @@ fn an_average_of_f16_does_not_overflow_in_its_last_sum() {
 fn a_product_with_a_scalar_is_rounded_once() {
     for data_type in DataType::ALL {
         let size = data_type.size_bytes();
-        let fold = Fold { data_type, op: RedOp::Prod, n_ranks: 1 };
+        let fold = Fold::new(data_type, RedOp::Prod, 1);
         let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: false };
         let mut bits = Bits(3);
         for count in 0..100 {
@@ -354,7 +354,7 @@ proptest! {
         op in prop::sample::select(OPS.to_vec()),
         in_place: bool,
     ) {
-        let fold = Fold { data_type, op, n_ranks: n_sources };
+        let fold = Fold::new(data_type, op, n_sources);
         let (size, wide) = (data_type.size_bytes(), fold.bytes(Form::Partial));
         let mut bits = Bits(seed);
         let sources: Vec<Vec<u8>> = (0..n_sources).map(|_| bits.operand(size, count)).collect();

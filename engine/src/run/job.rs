@@ -73,7 +73,7 @@ impl Job {
         Ok(Self {
             primitive: operation.primitive,
             sequence: operation.sequence,
-            fold: operation.moved_as(),
+            fold: planned.fold,
             trace: Trace::new(&operation.events, &planned.plan),
             planned,
             header,

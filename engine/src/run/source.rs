@@ -22,7 +22,7 @@ pub(crate) fn multiply(elements: &mut [u8], operator: PreMul) -> Result<()> {
         Scalar::Immediate(bytes) => bytes[..size_bytes].to_vec(),
         Scalar::Later(region) => read(region, size_bytes)?,
     };
-    let fold = Fold { data_type: operator.data_type, op: RedOp::Sum, n_ranks: 1 };
+    let fold = Fold::new(operator.data_type, RedOp::Sum, 1);
     let (target, count) = (elements.as_mut_ptr(), elements.len() / size_bytes);
     // SAFETY: `count` elements are in the slice, which is the target and the source; the scalar is one element.
     unsafe { fold.scale(target, target, scalar.as_ptr(), count) };

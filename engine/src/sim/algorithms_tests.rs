@@ -150,7 +150,7 @@ fn sent_bytes(
     order: &[usize],
 ) -> BTreeMap<(usize, usize), usize> {
     let data_type = if experiment.wide { DataType::F16 } else { DataType::F32 };
-    let fold = Fold { data_type, op: RedOp::Sum, n_ranks: order.len() };
+    let fold = Fold::new(data_type, RedOp::Sum, order.len());
     let mut links = BTreeMap::new();
     for channel in 0..experiment.n_channels {
         let scope = experiment.scope(order, channel);

@@ -196,7 +196,7 @@ impl Case {
         Operation {
             primitive: self.primitive,
             count: self.count,
-            fold: Fold { data_type: self.data_type, op: self.op, n_ranks },
+            fold: Fold::new(self.data_type, self.op, n_ranks),
             n_virtual: self.n_virtual,
             pre_mul: self.pre_mul.then_some(pre_mul),
             send,

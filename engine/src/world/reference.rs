@@ -1,13 +1,14 @@
 //! What a reduction must give, by its definition, and how far rounding may take the engine from it.
 //!
 //! Whole numbers wrap and have one right result; so have maxima and minima. A sum of n floats in any order is off by at
-//! most γ(n−1)·Σ|x|, with γ(k) = ku/(1−ku) and u = 2^-24 (`f32`, and all narrower types, which are summed in `f32`) or
-//! 2^-53 (`f64`); a product by γ(n−1)·|Πx| (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, §3.1 and
-//! §4.2). An average is divided once: γ(n)·Σ|x|/n. The reference itself is computed in `f64`, so its own γ is added. A
-//! narrower type is rounded once at the end, by half of its unit in the last place at most. Where the order is fixed, so
-//! are the bits.
+//! most γ(n−1)·Σ|x|, with γ(k) = (1+u)^k − 1 and u = 2^-24 (`f32`, and what is accumulated in it) or 2^-53 (`f64`); a product
+//! by γ(n−1)·|Πx| (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, §3.1 and §4.2). An average is divided
+//! once: γ(n)·Σ|x|/n. The reference itself is computed in `f64`, so its own γ is added. A narrower type is rounded at the
+//! end, by half of its unit in the last place at most; where its partial results have its width, each is, so that u is
+//! its own and half of its least number is added for each (Higham, §2.1). Where the order is fixed, so are the bits.
 
 use crate::collective::algorithm::Algorithm;
+use crate::kernels::Fold;
 use crate::types::{DataType, RedOp};
 use crate::world::numbers::{accumulator, float, float_bytes, integer, integer_bytes, precision};
 
@@ -96,9 +97,17 @@ fn bounded(data_type: DataType, op: RedOp, values: &[f64]) -> Wanted {
         }
         _ => (values.iter().sum(), values.iter().map(|value| value.abs()).sum(), n - 1.0),
     };
-    let gamma = |unit: f64| roundings * unit / (1.0 - roundings * unit);
+    let gamma = |unit: f64| (roundings * unit.ln_1p()).exp_m1();
     let precision = precision(data_type);
-    let error = (gamma(precision.unit) + gamma((-53_f64).exp2())) * scale;
+    let has_own_width = !Fold::new(data_type, op, values.len()).may_overflow();
+    let narrow = precision.narrow.filter(|_| has_own_width);
+    let unit = precision.unit + narrow.map_or(0.0, |(mantissa, _)| f64::from(-mantissa - 1).exp2());
+    // What a product lost below the least number, later factors may enlarge.
+    let enlarged =
+        if op == RedOp::Prod { values.iter().map(|value| value.abs().max(1.0)).product() } else { 1.0 };
+    let lost =
+        narrow.map_or(0.0, |(mantissa, least)| roundings * f64::from(least - mantissa - 1).exp2() * enlarged);
+    let error = (gamma(unit) + gamma((-53_f64).exp2())) * scale + lost;
     let rounding = precision.narrow.map_or(0.0, |(mantissa, least)| {
         let exponent = (value.abs() + error).log2().floor().max(f64::from(least));
         (exponent - f64::from(mantissa) - 1.0).exp2()

@@ -125,12 +125,12 @@ impl Part {
             Reduction::Sum => RedOp::Sum,
             Reduction::Average => RedOp::Avg,
         };
-        Fold { data_type: self.data_type, op, n_ranks }
+        Fold::new(self.data_type, op, n_ranks)
     }
 
     /// Adds deltas to what is kept with the accumulator's precision.
     pub(super) fn sum(self) -> Fold {
-        Fold { data_type: self.data_type, op: RedOp::Sum, n_ranks: 1 }
+        Fold::new(self.data_type, RedOp::Sum, 1)
     }
 }
 
