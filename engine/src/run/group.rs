@@ -170,9 +170,9 @@ fn run_inits(mut inits: Vec<Init>) -> Result<()> {
     })
 }
 
-/// How long a call's own thread waits for its peers: longer than the other ranks of a crowded core need for their turns,
-/// shorter than what a caller would notice of a call that should return at once.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// How long a call's own thread waits for its peers: as long as other ranks of a crowded core need for their turns, and not so
+/// long that a caller would notice it of a call that should return at once.
+const PATIENCE: Duration = Duration::from_micros(200);
 
 struct Batch {
     stream: Arc<Stream>,
