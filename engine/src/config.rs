@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::topology::settings::TopologySettings;
 
-/// How long init waits for peers, how long a peer may be silent, and how long an operation may stand still, before that is an
-/// error. 30 s is longer than
-/// any scheduler hiccup and shorter than an engineer's patience.
+/// How long init waits for peers, and how long a peer may be silent, before that is an error. 30 s is longer than any
+/// scheduler hiccup and shorter than an engineer's patience. An operation may stand still for ever: a checkpoint of one rank
+/// takes longer than any limit would allow for a hang.
 const DEFAULT_TIMEOUT_S: u64 = 30;
 /// `RSCCL_TIMEOUT_S=0`: three years, which every clock and every system call can add and count.
 const FOREVER: Duration = Duration::from_secs(100_000_000);
@@ -47,7 +47,7 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 31] = [
+const REPORTED: [&str; 32] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -67,6 +67,7 @@ const REPORTED: [&str; 31] = [
     "RSCCL_NSOCKS",
     "NCCL_NSOCKS_PERTHREAD",
     "RSCCL_TIMEOUT_S",
+    "RSCCL_STALL_TIMEOUT_S",
     "RSCCL_FAITHFUL",
     "RSCCL_MIN_NCHANNELS",
     "RSCCL_MAX_NCHANNELS",
@@ -115,6 +116,8 @@ pub(crate) struct Settings {
     pub(crate) n_sockets: u8,
     /// `RSCCL_TIMEOUT_S`; for ever in the faithful mode.
     pub(crate) timeout: Duration,
+    /// `RSCCL_STALL_TIMEOUT_S`: how long an operation may stand still while its ranks live.
+    pub(crate) stall_timeout: Duration,
     /// `RSCCL_FAITHFUL`: the version of NCCL as which faults, events, lines and channels show. No rank is told of a death,
     /// an abort or a mismatch of another one, and nothing times out. For tests of who watches from outside.
     pub(crate) faithful: Option<Version>,
@@ -180,7 +183,9 @@ impl Settings {
         let host = host_name(&lookup);
         let wanted = algorithm(&lookup, &mut mistakes);
         let faithful = faithful(&lookup, &mut mistakes);
-        let timeout = timeout(&lookup, &mut mistakes);
+        let timeout =
+            limit(&lookup, "RSCCL_TIMEOUT_S", Duration::from_secs(DEFAULT_TIMEOUT_S), &mut mistakes);
+        let stall_timeout = limit(&lookup, "RSCCL_STALL_TIMEOUT_S", FOREVER, &mut mistakes);
         let settings = Self {
             host_id: lookup("NCCL_HOSTID").unwrap_or_else(|| host.clone()),
             host,
@@ -201,6 +206,7 @@ impl Settings {
             ),
             n_sockets: socket_count(&lookup, &mut mistakes),
             timeout: if faithful.is_some() { FOREVER } else { timeout },
+            stall_timeout: if faithful.is_some() { FOREVER } else { stall_timeout },
             faithful,
             inline_bytes: bytes(&lookup, "RSCCL_INLINE_BYTES", DEFAULT_INLINE_BYTES, &mut mistakes),
             channel_bytes: bytes(&lookup, "RSCCL_CHANNEL_BYTES", DEFAULT_CHANNEL_BYTES, &mut mistakes).max(1),
@@ -340,10 +346,6 @@ fn faithful(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>)
 
 fn is_on(lookup: impl Fn(&str) -> Option<String>, name: &str) -> bool {
     lookup(name).as_deref() == Some("1")
-}
-
-fn timeout(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Duration {
-    limit(lookup, "RSCCL_TIMEOUT_S", Duration::from_secs(DEFAULT_TIMEOUT_S), mistakes)
 }
 
 /// A limit in seconds.
@@ -511,13 +513,16 @@ mod tests {
     #[test]
     fn no_timeout_is_a_long_one() {
         assert_eq!(parse(&[("RSCCL_TIMEOUT_S", "0")]).unwrap().timeout, FOREVER);
-        assert_eq!(parse(&[]).unwrap().timeout, Duration::from_secs(30));
+        let usual = parse(&[]).unwrap();
+        assert_eq!((usual.timeout, usual.stall_timeout), (Duration::from_secs(30), FOREVER));
     }
 
     #[test]
     fn in_the_faithful_mode_nothing_times_out() {
-        let settings = parse(&[("RSCCL_FAITHFUL", "2.30"), ("RSCCL_TIMEOUT_S", "2")]).unwrap();
-        assert_eq!((settings.faithful, settings.timeout), (Some(Version::V2_30), FOREVER));
+        let limits = [("RSCCL_TIMEOUT_S", "2"), ("RSCCL_STALL_TIMEOUT_S", "2")];
+        let settings = parse(&[&limits[..], &[("RSCCL_FAITHFUL", "2.30")]].concat()).unwrap();
+        assert_eq!(settings.faithful, Some(Version::V2_30));
+        assert_eq!((settings.timeout, settings.stall_timeout), (FOREVER, FOREVER));
         assert_eq!(parse(&[("RSCCL_FAITHFUL", "off")]).unwrap().faithful, None);
         assert!(parse(&[("RSCCL_FAITHFUL", "1")]).unwrap_err().to_string().contains("RSCCL_FAITHFUL: \"1\""));
     }

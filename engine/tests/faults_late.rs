@@ -25,7 +25,8 @@ struct Late {
 fn start(program: &Path, scripts: &[&str], absent: &[usize], environment: &[(&str, &str)]) -> Late {
     let timeout = TIMEOUT.as_secs().to_string();
     let environment = |rank: usize| {
-        let own = [("SCRIPT", scripts[rank]), ("RSCCL_TIMEOUT_S", timeout.as_str())];
+        let limits = [("RSCCL_TIMEOUT_S", timeout.as_str()), ("RSCCL_STALL_TIMEOUT_S", timeout.as_str())];
+        let own = [limits[0], limits[1], ("SCRIPT", scripts[rank])];
         let all = own.iter().chain(environment);
         all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };

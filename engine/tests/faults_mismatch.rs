@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use common::{Job, Rank, fault_program, folder};
 
-/// What all ranks say; rank 1 has the other script.
-fn said(program: &Path, usual: &str, other: &str, n_ranks: usize, shm: bool) -> Vec<String> {
+/// What all ranks say; one of them has the other script.
+fn said(program: &Path, scripts: [&str; 2], odd: usize, n_ranks: usize, shm: bool) -> Vec<String> {
     let environment = |rank: usize| {
         vec![
-            ("SCRIPT".to_owned(), if rank == 1 { other } else { usual }.to_owned()),
+            ("SCRIPT".to_owned(), scripts[usize::from(rank == odd)].to_owned()),
             ("RSCCL_SHM_DISABLE".to_owned(), if shm { "0" } else { "1" }.to_owned()),
             ("RSCCL_TIMEOUT_S".to_owned(), "120".to_owned()),
         ]
@@ -38,12 +38,32 @@ fn check(usual: &str, other: &str, words: &[&str]) {
                 reason = "that nobody waits for the timeout is part of the test"
             )]
             let start = std::time::Instant::now();
-            for one in said(&program, usual, other, n_ranks, shm) {
+            for one in said(&program, [usual, other], 1, n_ranks, shm) {
                 let case = format!("{usual} and {other}, {n_ranks} ranks, shm {shm}: {one}");
                 assert!(one.starts_with("ERROR 5 "), "{case}");
                 assert!(words.iter().all(|word| one.contains(word)) && one.contains("rank "), "{case}");
             }
             assert!(start.elapsed() < Duration::from_secs(60), "{usual} and {other}: {:?}", start.elapsed());
+        }
+    }
+}
+
+/// Rank 0 hears from all, so no neighbour is taken for the one that called something else.
+#[test]
+fn the_rank_with_the_other_call_is_named_and_nobody_else() {
+    let program = fault_program(&folder("mismatch-odd"));
+    let scripts = [
+        ["all_reduce:10 all_reduce:100000", "all_reduce:10 all_reduce:99999"],
+        ["all_reduce:10 all_reduce:70", "all_reduce:10 all_gather:70"],
+    ];
+    for (n_ranks, shm) in [(3, true), (3, false), (4, true), (5, false)] {
+        for (odd, scripts) in (0..n_ranks).zip(scripts.into_iter().cycle()) {
+            let name = format!("rank {odd} (host-{}, ", odd / 2 + 1);
+            for one in said(&program, scripts, odd, n_ranks, shm) {
+                let case = format!("{scripts:?}, rank {odd} of {n_ranks}, shm {shm}: {one}");
+                let accused = one.split(" called ").next().unwrap();
+                assert!(accused.contains(&name) && !accused.contains(" and rank "), "{case}");
+            }
         }
     }
 }

@@ -41,6 +41,7 @@ fn started(settings: &[(&str, &str)]) -> Vec<Rank> {
         // All channels, and so both rails, for every size.
         child
             .env("RSCCL_TIMEOUT_S", TIMEOUT.as_secs().to_string())
+            .env("RSCCL_STALL_TIMEOUT_S", TIMEOUT.as_secs().to_string())
             .env("RSCCL_CHANNEL_BYTES", "1")
             .envs(settings.iter().copied());
         Rank::start(&mut child)

@@ -357,6 +357,7 @@ impl Birth {
             neighbours: if self.settings.is_silent() { Vec::new() } else { neighbours },
             acceptors,
             timeout: self.settings.timeout,
+            stall_timeout: self.settings.stall_timeout,
             health: Arc::clone(health),
         };
         let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));

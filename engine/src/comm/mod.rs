@@ -32,6 +32,7 @@ use crate::config::summation::{LocalSums, WaitLimits};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::log::{self, Level, lines, subsystem};
+use crate::net::account;
 use crate::net::control::{Failure, Health, lock};
 use crate::net::unique_id::Secret;
 use crate::profiler::emit::Call;
@@ -158,9 +159,14 @@ impl Comm {
         lock(&self.last_error).get_or_insert_with(|| error.to_string());
     }
 
-    /// How long a peer may be silent, and an operation may stand still.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.settings.timeout
+    /// How long an operation may stand still while its ranks live.
+    pub(crate) fn stall_timeout(&self) -> Duration {
+        self.settings.stall_timeout
+    }
+
+    /// Between two questions of rank 0 to everybody.
+    pub(crate) fn beat(&self) -> Duration {
+        account::beat(self.settings.timeout.min(self.settings.stall_timeout))
     }
 
     /// Whether faults show as NCCL shows them: see [`Settings::faithful`].
@@ -263,7 +269,7 @@ impl Comm {
     pub(crate) fn abort(&self) {
         if self.is_silent() || !self.turns.is_idle() {
             let what = format!("{} aborted the communicator", self.names[self.rank]);
-            self.health.fail(Failure { code: 6, what });
+            self.health.fail(Failure::new(6, what));
         }
         // Whoever drives it lets go of it at once. What has not begun begins no more, and is not waited for: it may be
         // behind another communicator's operation that hangs.
@@ -276,7 +282,7 @@ impl Comm {
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::Release);
         let what = format!("{} revoked the communicator", self.names[self.rank]);
-        self.health.fail(Failure { code: 6, what });
+        self.health.fail(Failure::new(6, what));
     }
 
     /// From now on an end of the process without [`Self::destroy`] is a death, for which the peers do not wait.

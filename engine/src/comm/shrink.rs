@@ -43,7 +43,7 @@ pub(crate) fn shrink(
 ) -> Result<Arc<Comm>> {
     if abort {
         let what = format!("{} shrank the communicator with NCCL_SHRINK_ABORT", parent.names[parent.rank]);
-        parent.health.fail(Failure { code: 6, what });
+        parent.health.fail(Failure::new(6, what));
     } else if !parent.is_revoked() {
         parent.check()?;
     }

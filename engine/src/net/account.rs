@@ -66,6 +66,10 @@ pub(crate) struct Activity {
     issued: AtomicU64,
     busy: AtomicBool,
     stuck: Mutex<Option<Stuck>>,
+    /// Rank 0 wants to know what this rank is in.
+    asked: AtomicBool,
+    /// And can.
+    answered: AtomicBool,
 }
 
 impl Activity {
@@ -87,6 +91,28 @@ impl Activity {
     /// Nothing moves, or something does again.
     pub(crate) fn set_stuck(&self, stuck: Option<Stuck>) {
         *lock(&self.stuck) = stuck;
+    }
+
+    /// Who runs operations is to tell, at its next pause, what it is in.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Release);
+    }
+
+    /// Whether that is still to be told.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// It has been.
+    pub(crate) fn answer(&self, stuck: Stuck) {
+        self.set_stuck(Some(stuck));
+        self.asked.store(false, Ordering::Release);
+        self.answered.store(true, Ordering::Release);
+    }
+
+    /// Whether there is an answer that rank 0 does not have yet.
+    pub(crate) fn take_answer(&self) -> bool {
+        self.answered.swap(false, Ordering::AcqRel)
     }
 
     /// As rank 0 is told.

@@ -19,6 +19,8 @@ use crate::transport::shm::doorbell::Ringer;
 
 /// How long a rank that noticed trouble waits for rank 0's word before it blames its neighbour.
 const VERDICT_WAIT: Duration = Duration::from_millis(1500);
+/// The same where rank 0 asks all ranks first, on a machine that does much else.
+const DISPUTE_WAIT: Duration = Duration::from_secs(10);
 
 /// Why a communicator is of no more use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,8 @@ pub(crate) struct Failure {
     pub(crate) code: c_int,
     /// What happened, with the rank's name.
     pub(crate) what: String,
+    /// That two ranks' calls do not fit together, and how: rank 0 asks all ranks whose call is another one than the others'.
+    pub(crate) mismatch: Option<String>,
 }
 
 /// Messages between rank 0 and the others.
@@ -34,6 +38,8 @@ pub(crate) struct Failure {
 pub(crate) enum Control {
     /// Are you there? Rank 0 asks.
     Ping,
+    /// What are you in, though it may have stood still for a moment only? Rank 0 asks, where calls do not fit together.
+    Ask,
     /// I am, and this far.
     Pong(Account),
     /// I am done with this communicator; my silence from now on is no failure.
@@ -77,6 +83,11 @@ pub(crate) struct Health {
 }
 
 impl Failure {
+    /// That ends the communicator as it is.
+    pub(crate) fn new(code: c_int, what: String) -> Self {
+        Self { code, what, mismatch: None }
+    }
+
     /// As an error of the call or operation that `context` names.
     pub(crate) fn error(&self, context: &str) -> Error {
         Error::from_code(self.code, format!("{context}: {}", self.what))
@@ -160,13 +171,17 @@ impl Health {
     pub(crate) fn suspect(&self, suspicion: Failure) -> Failure {
         *lock(&self.suspicion) = Some(suspicion.clone());
         self.watcher.set();
-        let wait = if self.is_judge_gone() { Duration::ZERO } else { VERDICT_WAIT };
+        let wait = match &suspicion.mismatch {
+            _ if self.is_judge_gone() => Duration::ZERO,
+            Some(_) => DISPUTE_WAIT,
+            None => VERDICT_WAIT,
+        };
         let undecided = |failure: &mut Option<Failure>| failure.is_none();
         let waited = self.failed.wait_timeout_while(lock(&self.failure), wait, undecided);
         let verdict = waited.unwrap_or_else(PoisonError::into_inner).0.clone();
         verdict.unwrap_or_else(|| {
             self.fail(suspicion);
-            self.failure().unwrap_or_else(|| Failure { code: 3, what: "unknown failure".to_owned() })
+            self.failure().unwrap_or_else(|| Failure::new(3, "unknown failure".to_owned()))
         })
     }
 
@@ -225,7 +240,7 @@ mod tests {
     use super::*;
 
     fn failure(what: &str) -> Failure {
-        Failure { code: 6, what: what.to_owned() }
+        Failure::new(6, what.to_owned())
     }
 
     #[test]

@@ -33,27 +33,56 @@ pub(crate) fn verdict(ranks: &[Known], names: &[String], timeout_ms: u64) -> Opt
     Some(case.broken_connection(&reached).unwrap_or_else(|| case.circle(&reached)))
 }
 
-/// Ranks that stand still in collectives of one number which are not the same: they cannot meet, so nobody needs to wait
-/// for the timeout. Where their messages meet, these tell it at once; different algorithms may use different connections.
-pub(crate) fn mismatch(ranks: &[Known], names: &[String]) -> Option<String> {
-    let stuck = |rank: &'_ usize| match &ranks[*rank] {
+/// How calls of one name can differ.
+pub(crate) const OTHER_CALL: &str = "with another count, data type, operator, root or algorithm";
+
+/// Ranks that stand in collectives of one number which are not the same: they cannot meet, so nobody needs to wait. Those
+/// who called what fewer ranks called are named; of as many, those that come later. `how` says how calls of the same name may
+/// differ.
+pub(crate) fn mismatch(ranks: &[Known], names: &[String], how: &str) -> Option<String> {
+    let mut calls: Vec<(&Stuck, Vec<usize>)> = Vec::new();
+    for (rank, stuck) in ranks.iter().enumerate().filter_map(|(rank, known)| Some((rank, collective(known)?)))
+    {
+        match calls.iter_mut().find(|(other, _)| is_same(other, stuck)) {
+            Some((_, callers)) => callers.push(rank),
+            None => calls.push((stuck, vec![rank])),
+        }
+    }
+    // Who is at another number has come from where all were alike, or will come to it.
+    let at =
+        |number| calls.iter().filter(|(stuck, _)| stuck.collective == number).map(|(_, who)| who.len()).sum();
+    let number =
+        calls.iter().map(|(stuck, _)| stuck.collective).max_by_key(|number| -> usize { at(*number) })?;
+    calls.retain(|(stuck, _)| stuck.collective == number);
+    calls.sort_by_key(|(_, callers)| (std::cmp::Reverse(callers.len()), callers.first().copied()));
+    let [(usual, most), (other, few), ..] = &calls[..] else { return None };
+    let all = |callers: &[usize]| name_all(names, callers);
+    let (few, theirs, most) = (all(few), &other.operation, all(most));
+    Some(if *theirs == usual.operation {
+        format!("{few} called {theirs} {how} than {most}")
+    } else {
+        format!("{few} called {theirs} instead of {} as {most}", usual.operation)
+    })
+}
+
+/// The collective that a rank stands in.
+fn collective(known: &Known) -> Option<&Stuck> {
+    match known {
         Known::Here(account) => account.stuck.as_ref().filter(|stuck| stuck.collective.is_some()),
         Known::Left => None,
-    };
-    let first = (0..ranks.len()).find(|rank| stuck(rank).is_some())?;
-    let one = stuck(&first)?;
-    let differs = |other: &Stuck| {
-        other.collective == one.collective
-            && (other.operation != one.operation || other.signature != one.signature)
-    };
-    let rank = (first + 1..ranks.len()).find(|rank| stuck(rank).is_some_and(differs))?;
-    let theirs = &stuck(&rank)?.operation;
-    let why = if *theirs == one.operation {
-        "with another count, data type, operator, root or algorithm than".to_owned()
-    } else {
-        format!("instead of {} as", one.operation)
-    };
-    Some(format!("{} called {theirs} {why} {}", names[rank], names[first]))
+    }
+}
+
+fn is_same(one: &Stuck, other: &Stuck) -> bool {
+    (one.collective, one.signature, &one.operation) == (other.collective, other.signature, &other.operation)
+}
+
+fn name_all(names: &[String], ranks: &[usize]) -> String {
+    let shown: Vec<&str> =
+        ranks.iter().take(NAMED_RANKS).filter_map(|rank| names.get(*rank)).map(String::as_str).collect();
+    let more = ranks.len().saturating_sub(shown.len());
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{others}", shown.join(" and "))
 }
 
 struct Case<'a> {
@@ -111,7 +140,7 @@ impl<'a> Case<'a> {
             (absent.to_vec(), "is in no operation that moves".to_owned())
         };
         let waiting = (0..self.ranks.len()).filter(|rank| self.stuck(*rank).is_some()).collect::<Vec<_>>();
-        format!("{} {what}: {} {}", self.name_all(&who), numbers(&waiting), waited(stuck))
+        format!("{} {what}: {} {}", name_all(self.names, &who), numbers(&waiting), waited(stuck))
     }
 
     /// A connection into which more went than came out, or at both of whose ends ranks wait.
@@ -145,11 +174,6 @@ impl<'a> Case<'a> {
         };
         let each: Vec<String> = reached.iter().filter_map(one).take(NAMED_RANKS).collect();
         format!("ranks wait for each other: {}", each.join("; "))
-    }
-
-    fn name_all(&self, ranks: &[usize]) -> String {
-        let names = ranks.iter().take(NAMED_RANKS).filter_map(|rank| self.names.get(*rank));
-        names.map(String::as_str).collect::<Vec<_>>().join(" and ")
     }
 }
 
@@ -254,7 +278,7 @@ mod tests {
             Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
         };
         let names = ["a".to_owned(), "b".to_owned()];
-        let said = |other| mismatch(&[with("all_reduce #7", 1), other], &names);
+        let said = |other| mismatch(&[with("all_reduce #7", 1), other], &names, OTHER_CALL);
         assert_eq!(
             said(with("all_gather #7", 2)).unwrap(),
             "b called all_gather #7 instead of all_reduce #7 as a"
@@ -262,6 +286,29 @@ mod tests {
         assert!(said(with("all_reduce #7", 2)).unwrap().contains("another count"));
         assert_eq!(said(with("all_reduce #7", 1)), None);
         assert_eq!(said(idle(7)), None);
+    }
+
+    #[test]
+    fn of_many_calls_the_rare_one_is_named() {
+        let at = |number, signature| {
+            let operation = format!("all_reduce #{number}");
+            let stuck = Stuck { operation, collective: Some(number), signature, ..Stuck::default() };
+            Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
+        };
+        let names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        let said = |ranks: [Known; 4]| mismatch(&ranks, &names, "otherwise").unwrap();
+        assert_eq!(
+            said([at(7, 2), at(7, 1), idle(7), at(7, 1)]),
+            "a called all_reduce #7 otherwise than b and d"
+        );
+        assert_eq!(
+            said([at(7, 1), at(7, 1), at(7, 2), at(6, 3)]),
+            "c called all_reduce #7 otherwise than a and b"
+        );
+        assert_eq!(
+            said([at(7, 1), at(7, 2), at(7, 2), at(7, 1)]),
+            "b and c called all_reduce #7 otherwise than a and d"
+        );
     }
 
     #[test]

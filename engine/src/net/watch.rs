@@ -2,8 +2,8 @@
 //!
 //! Rank 0 keeps a control connection to every rank. The end of one means that its process is gone; a peer whose watcher
 //! has been silent for the timeout is stopped or cut off. A slow caller is not silent: its watcher answers while
-//! its other threads compute, and says with each answer what operations wait for. When one has stood still for the timeout,
-//! rank 0 finds where the waiting begins (see `verdict`). Rank 0 tells all. The watcher also takes the connections that peers make for their sends.
+//! its other threads compute, and says with each answer what operations wait for. When one has stood still for as long as is
+//! allowed, if there is such a limit, rank 0 finds where the waiting begins (see `verdict`). Rank 0 tells all. The watcher also takes the connections that peers make for their sends.
 //! With silent faults it has no control connections, and these are all that it does.
 
 use std::io::{ErrorKind, Read, Write};
@@ -20,7 +20,7 @@ use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
 use crate::net::hello::Purpose;
 use crate::net::strands::Strands;
-use crate::net::verdict::{Known, mismatch, verdict};
+use crate::net::verdict::{Known, OTHER_CALL, mismatch, verdict};
 use crate::net::wake;
 use crate::transport::tcp::connect::tune;
 
@@ -30,6 +30,9 @@ pub(crate) const SILENT: &str = "has not answered for";
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 /// A peer answers a farewell in a round trip; one that is stopped must not hold up a destroy.
 const FAREWELL_WAIT: Duration = Duration::from_millis(300);
+/// So long rank 0 waits for all ranks to say what they are in, where calls do not fit together. Who does not say so is in no
+/// call, or computes; who has seen the mismatch waits longer for the verdict.
+const DISPUTE_WAIT: Duration = Duration::from_millis(600);
 /// Who has nobody to ask sleeps until a connection comes: any long time.
 const UNASKED_WAIT: Duration = Duration::from_secs(3600);
 
@@ -65,8 +68,10 @@ pub(crate) struct Watch {
     pub(crate) neighbours: Vec<Arc<dyn Neighbour>>,
     /// Where peers connect for their sends.
     pub(crate) acceptors: Vec<Acceptor>,
-    /// Silence that counts as death, and stillness that counts as failure.
+    /// Silence that counts as death.
     pub(crate) timeout: Duration,
+    /// Stillness that counts as failure.
+    pub(crate) stall_timeout: Duration,
     /// The communicator's.
     pub(crate) health: Arc<Health>,
 }
@@ -78,6 +83,14 @@ struct Watched {
     account: Option<Account>,
     gone: bool,
     left: bool,
+}
+
+/// Calls that do not fit together, until all ranks have said what they are in.
+struct Dispute {
+    /// As the rank has it that saw it.
+    seen: Failure,
+    how: String,
+    until: Instant,
 }
 
 /// Starts the watcher.
@@ -99,6 +112,7 @@ struct Watcher {
     beat: Duration,
     health: Arc<Health>,
     announced: bool,
+    dispute: Option<Dispute>,
 }
 
 impl Watcher {
@@ -106,7 +120,11 @@ impl Watcher {
         let heard = clock::now();
         let watched =
             |peer| Watched { peer, buffer: Vec::new(), heard, account: None, gone: false, left: false };
-        let beat = if watch.peers.is_empty() { UNASKED_WAIT } else { account::beat(watch.timeout) };
+        let beat = if watch.peers.is_empty() {
+            UNASKED_WAIT
+        } else {
+            account::beat(watch.timeout.min(watch.stall_timeout))
+        };
         Self {
             rank: watch.rank,
             names: watch.names,
@@ -116,10 +134,11 @@ impl Watcher {
             strands: Strands::default(),
             // A beat passes until it is noticed, and one more until an account of it has come.
             silence: watch.timeout.saturating_sub(beat),
-            stillness: watch.timeout.saturating_sub(2 * beat),
+            stillness: watch.stall_timeout.saturating_sub(2 * beat),
             beat,
             health: watch.health,
             announced: false,
+            dispute: None,
         }
     }
 
@@ -131,12 +150,14 @@ impl Watcher {
                 self.beat(now, next_beat);
                 next_beat = now + self.beat;
             }
-            self.sleep(next_beat.saturating_duration_since(now));
+            let due = self.dispute.iter().fold(next_beat, |due, dispute| due.min(dispute.until));
+            self.sleep(due.saturating_duration_since(now));
             self.health.watcher.reset();
             self.accept();
             self.listen();
             self.look_around();
             self.speak();
+            self.settle();
         }
         self.speak();
         self.tell_all(&Control::Leave);
@@ -175,7 +196,7 @@ impl Watcher {
         if let Some(peer) = self.peers.iter().find(silent) {
             let silence = now.saturating_duration_since(peer.heard).as_secs_f32();
             let what = format!("{} {SILENT} {silence:.1} s", self.names[peer.peer.rank]);
-            self.health.fail(Failure { code: 6, what });
+            self.health.fail(Failure::new(6, what));
         } else if self.rank == 0 {
             self.judge(now);
         }
@@ -193,10 +214,10 @@ impl Watcher {
             };
         }
         let stillness_ms = u64::try_from(self.stillness.as_millis()).unwrap_or(u64::MAX);
-        if let Some(what) = mismatch(&known, &self.names) {
-            self.health.fail(Failure { code: 5, what });
+        if let Some(what) = mismatch(&known, &self.names, OTHER_CALL) {
+            self.health.fail(Failure::new(5, what));
         } else if let Some(what) = verdict(&known, &self.names, stillness_ms) {
-            self.health.fail(Failure { code: 6, what });
+            self.health.fail(Failure::new(6, what));
         }
     }
 
@@ -237,7 +258,7 @@ impl Watcher {
             if !open && !self.peers[index].gone {
                 self.peers[index].gone = true;
                 let what = format!("{} closed the connection", self.names[self.peers[index].peer.rank]);
-                self.health.fail(Failure { code: 6, what });
+                self.health.fail(Failure::new(6, what));
             }
         }
     }
@@ -258,7 +279,7 @@ impl Watcher {
         self.neighbours = here;
         if let Some(dead) = over.iter().find(|one| !one.has_left()) {
             let what = format!("{} closed the connection", self.names[dead.rank()]);
-            self.health.fail(Failure { code: 6, what });
+            self.health.fail(Failure::new(6, what));
         }
     }
 
@@ -267,8 +288,14 @@ impl Watcher {
         peer.heard = clock::now();
         match message {
             Control::Ping => peer.tell(&Control::Pong(self.health.activity.account())),
+            Control::Ask => {
+                // Who has seen the mismatch waits for the verdict, and says no more.
+                peer.tell(&Control::Pong(self.health.activity.account()));
+                self.health.activity.ask();
+                self.health.wake_runner();
+            }
             Control::Pong(account) => peer.account = Some(account),
-            Control::Failed(failure) => self.health.fail(failure),
+            Control::Failed(failure) => self.adopt(failure, Some(index)),
             Control::Leave => {
                 (peer.gone, peer.left) = (true, true);
                 let _ = peer.peer.stream.shutdown(Shutdown::Write);
@@ -279,11 +306,50 @@ impl Watcher {
         }
     }
 
-    /// Passes on a failure or a suspicion. What rank 0 suspects itself is so.
+    /// A failure that `from`, or this rank itself, tells of. Of calls that do not fit together, rank 0 asks all first.
+    fn adopt(&mut self, failure: Failure, from: Option<usize>) {
+        let Some(how) = failure.mismatch.clone().filter(|_| self.rank == 0) else {
+            return self.health.fail(failure);
+        };
+        if self.dispute.is_some() || self.health.has_failed() {
+            return;
+        }
+        let others = self.peers.iter_mut().enumerate().filter(|(index, _)| Some(*index) != from);
+        others.for_each(|(_, peer)| peer.account = None);
+        self.tell_all(&Control::Ask);
+        if from.is_some() {
+            self.health.activity.ask();
+            self.health.wake_runner();
+        }
+        self.dispute = Some(Dispute { seen: failure, how, until: clock::now() + DISPUTE_WAIT });
+    }
+
+    /// Once all have said what they are in, or have had the time for it, who called what nobody else called is named.
+    fn settle(&mut self) {
+        let Some(dispute) = &self.dispute else { return };
+        let here = |account: &Option<Account>| Known::Here(account.clone().unwrap_or_default());
+        let mut known = vec![Known::Here(self.health.activity.account()); self.names.len()];
+        for peer in &self.peers {
+            known[peer.peer.rank] = if peer.gone { Known::Left } else { here(&peer.account) };
+        }
+        let is_told = |known: &Known| !matches!(known, Known::Here(Account { stuck: None, .. }));
+        if known.iter().all(is_told) || clock::now() >= dispute.until {
+            let what =
+                mismatch(&known, &self.names, &dispute.how).unwrap_or_else(|| dispute.seen.what.clone());
+            self.health.fail(Failure::new(dispute.seen.code, what));
+            self.dispute = None;
+            self.speak();
+        }
+    }
+
+    /// Passes on a failure, a suspicion, and what rank 0 has asked for. What rank 0 suspects itself is so.
     fn speak(&mut self) {
+        if self.health.activity.take_answer() && self.rank != 0 {
+            self.tell_all(&Control::Pong(self.health.activity.account()));
+        }
         if let Some(suspicion) = self.health.take_suspicion() {
             if self.rank == 0 {
-                self.health.fail(suspicion);
+                self.adopt(suspicion, None);
             } else {
                 self.tell_all(&Control::Failed(suspicion));
             }

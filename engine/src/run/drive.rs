@@ -16,9 +16,10 @@ use crate::collective::operation::{Operation, Primitive};
 use crate::comm::Comm;
 use crate::error::{Error, Result};
 use crate::log::{self, Level, subsystem};
-use crate::net::account::{self, Stuck};
+use crate::net::account::Stuck;
 use crate::net::control::{Failure, lock};
 use crate::net::link::Header;
+use crate::net::verdict::OTHER_CALL;
 use crate::net::wake;
 use crate::run::engine::{Engine, Trouble};
 use crate::run::home::Home;
@@ -235,12 +236,14 @@ impl<'a> Run<'a> {
         match trouble.fault {
             Fault::Closed => {
                 let what = format!("{} closed the connection", self.comm.names[trouble.peer]);
-                let failure = self.comm.health.suspect(Failure { code: 6, what });
+                let failure = self.comm.health.suspect(Failure::new(6, what));
                 self.end(Err(failure.error(&label)));
             }
             Fault::Mismatch(header) => {
-                let error = mismatch(&trouble, &header);
-                self.break_off(&error);
+                let (error, how) = mismatch(&trouble, &header);
+                // Rank 0 knows it with the suspicion, and asks the others for theirs.
+                self.comm.health.activity.answer(self.stuck(Duration::ZERO));
+                self.accuse(&error, Some(how));
             }
             Fault::Broken(error) => self.break_off(&error),
         }
@@ -265,17 +268,19 @@ impl<'a> Run<'a> {
     fn keep(&mut self, error: &Error) {
         self.stays = true;
         log::write(Level::Warn, subsystem::NET, self.comm.device(), &error.to_string());
-        self.comm.health.keep(Failure { code: error.code(), what: error.to_string() });
+        self.comm.health.keep(Failure::new(error.code(), error.to_string()));
     }
 
     fn break_off(&mut self, error: &Error) {
         if self.comm.is_silent() {
             return self.keep(error);
         }
-        let failure = self.comm.health.suspect(Failure {
-            code: error.code(),
-            what: format!("{error} (seen by {})", self.comm.names[self.comm.rank]),
-        });
+        self.accuse(error, None);
+    }
+
+    fn accuse(&mut self, error: &Error, mismatch: Option<String>) {
+        let what = format!("{error} (seen by {})", self.comm.names[self.comm.rank]);
+        let failure = self.comm.health.suspect(Failure { code: error.code(), what, mismatch });
         let label = self.current_label();
         self.end(Err(failure.error(&label)));
     }
@@ -302,14 +307,17 @@ impl<'a> Run<'a> {
         if self.comm.is_silent() {
             return Duration::MAX;
         }
-        let timeout = self.comm.timeout();
         let now = clock::monotonic_ns();
         let still = Duration::from_nanos(now - *self.still_since_ns.get_or_insert(now));
-        let beat = account::beat(timeout);
+        let beat = self.comm.beat();
+        if self.comm.health.activity.is_asked() {
+            self.comm.health.activity.answer(self.stuck(still));
+            self.comm.health.watcher.set();
+        }
         if still >= beat {
             self.comm.health.activity.set_stuck(Some(self.stuck(still)));
         }
-        if still >= timeout && self.comm.health.is_judge_gone() {
+        if still >= self.comm.stall_timeout() && self.comm.health.is_judge_gone() {
             self.give_up(still);
         }
         beat
@@ -355,17 +363,16 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A message that is not the one expected means that the ranks called different things.
-fn mismatch(trouble: &Trouble, got: &Header) -> Error {
+/// A message that is not the one expected means that the ranks called different things; which of the two is another one than
+/// the others' is for rank 0 to say. Also returns how calls of the same name may differ.
+fn mismatch(trouble: &Trouble, got: &Header) -> (Error, String) {
     let Trouble { peer, primitive, sequence, before, .. } = *trouble;
     let theirs = format!("{} #{}", Primitive::name_of(got.function), got.sequence);
-    let why = if (got.function, got.sequence) == (primitive.code(), sequence) {
-        let call = "with another count, data type, operator, root or algorithm";
-        before.map_or(call.to_owned(), |(before, number)| {
-            format!("{call}, or differed in a call before, the last of which was {} #{number}", before.name())
-        })
-    } else {
-        format!("instead of {} #{sequence}", Primitive::name_of(primitive.code()))
-    };
-    Error::InvalidUsage(format!("rank {peer} called {theirs} {why}"))
+    let how = before.map_or(OTHER_CALL.to_owned(), |(before, number)| {
+        format!("{OTHER_CALL}, or another call before it, the last of which was {} #{number},", before.name())
+    });
+    let is_alike = (got.function, got.sequence) == (primitive.code(), sequence);
+    let instead = || format!("instead of {} #{sequence}", Primitive::name_of(primitive.code()));
+    let why = if is_alike { how.trim_end_matches(',').to_owned() } else { instead() };
+    (Error::InvalidUsage(format!("rank {peer} called {theirs} {why}")), how)
 }

@@ -200,7 +200,8 @@ impl Engine {
     pub(crate) fn current_signature(&self) -> u64 {
         let open = self.lanes[..self.n_lanes].iter().filter_map(|lane| lane.work.front());
         let job = open.map(|(job, _)| *job).min().and_then(|job| self.jobs.get(job));
-        job.map_or(0, |job| job.planned().signature)
+        let of_flat = || self.flat.iter().find_map(flat::Lane::current_signature);
+        job.map(|job| job.planned().signature).or_else(of_flat).unwrap_or(0)
     }
 
     /// The state of each connection that the launch uses, and whether it waits for that.

@@ -130,6 +130,11 @@ impl Lane {
         self.jobs.front().map(|job| (job.primitive, job.sequence))
     }
 
+    /// What that operation says about itself, and about those before it.
+    pub(crate) fn current_signature(&self) -> Option<u64> {
+        self.jobs.front().map(|job| job.header().signature)
+    }
+
     /// Whom the operation waits for; nothing while it has not begun.
     pub(crate) fn ends(&self) -> impl Iterator<Item = EndState> {
         let waits = if self.is_over() { self.flat.n_members() } else { self.flat.arrived() };

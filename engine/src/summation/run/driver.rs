@@ -128,7 +128,7 @@ impl Driver {
         let words = late.tell(&self.comm.names, tensor);
         if late.is_final {
             let what = format!("{words} (RSUM_TIMEOUT_S)");
-            return Err(self.comm.health.suspect(Failure { code: 6, what }).error(&label(&self.comm)));
+            return Err(self.comm.health.suspect(Failure::new(6, what)).error(&label(&self.comm)));
         }
         let text = format!("{}: {words} (RSUM_WARN_S)", label(&self.comm));
         log::write(Level::Warn, subsystem::ALL, self.comm.rank, &text);
@@ -293,7 +293,7 @@ impl Driver {
         match fault {
             Fault::Closed => {
                 let what = format!("{} closed the connection", self.comm.names[peer]);
-                self.comm.health.suspect(Failure { code: 6, what }).error(&label(&self.comm))
+                self.comm.health.suspect(Failure::new(6, what)).error(&label(&self.comm))
             }
             Fault::Mismatch(header) => break_off(&self.comm, &strange(&header, peer)),
             Fault::Broken(error) => break_off(&self.comm, &error),
@@ -304,7 +304,7 @@ impl Driver {
 /// Ends the group for all its ranks. The error that this becomes, once rank 0 has said what happened first.
 pub(super) fn break_off(comm: &Comm, error: &Error) -> Error {
     let what = format!("{error} (seen by {})", comm.names[comm.rank]);
-    comm.health.suspect(Failure { code: error.code(), what }).error(&label(comm))
+    comm.health.suspect(Failure::new(error.code(), what)).error(&label(comm))
 }
 
 fn label(comm: &Comm) -> String {

@@ -387,7 +387,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if !self.has_left {
             let what = format!("{} gave up the summation group", self.comm.names[self.comm.rank]);
-            self.comm.health.fail(Failure { code: 6, what });
+            self.comm.health.fail(Failure::new(6, what));
             let _ = self.end_generation(true);
         }
         self.comm.destroy();

@@ -206,7 +206,7 @@ impl Stopper {
             let _ = line.shutdown(Shutdown::Both);
         }
         if let Some((health, what)) = lock(&self.0.group).as_ref() {
-            health.fail(Failure { code: 6, what: what.clone() });
+            health.fail(Failure::new(6, what.clone()));
         }
     }
 }
