@@ -1,10 +1,12 @@
-//! A profiler plugin, written in C against versions 5 and 6 of NCCL's interface: order, completeness and bytes of its events.
+//! A profiler plugin, written in C against all versions of NCCL's interface: order, completeness and bytes of its events.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use std::collections::HashMap;
+
+use std::path::{Path, PathBuf};
 
 use common::{Job, compile, folder, rank_program};
 
@@ -14,6 +16,8 @@ struct Event {
     kind: String,
     parent: u64,
     fields: Vec<String>,
+    /// The thread that told of it.
+    thread: String,
     stopped: bool,
     sent_bytes: u64,
     received_bytes: u64,
@@ -26,10 +30,12 @@ fn read(log: &str) -> HashMap<u64, Event> {
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0] {
             "start" => {
-                let fields = words[4..].iter().map(|word| (*word).to_owned()).collect();
-                let (kind, parent) = (words[2].to_owned(), number(3));
+                let end = words.len() - 2;
+                let fields = words[4..end].iter().map(|word| (*word).to_owned()).collect();
+                let (kind, parent, thread) = (words[2].to_owned(), number(3), words[end + 1].to_owned());
                 assert!(parent == 0 || events.contains_key(&parent), "{line}: its parent has begun");
-                let event = Event { kind, parent, fields, stopped: false, sent_bytes: 0, received_bytes: 0 };
+                let event =
+                    Event { kind, parent, fields, thread, stopped: false, sent_bytes: 0, received_bytes: 0 };
                 events.insert(number(1), event);
             }
             "stop" => {
@@ -86,6 +92,7 @@ fn a_plugin_hears_everything_and_the_bytes_are_right() {
 #[test]
 fn the_newest_version_that_a_plugin_offers_is_used() {
     Run { version: 6, ..RING }.check();
+    Run { version: 7, ..RING }.check();
 }
 
 #[test]
@@ -101,13 +108,182 @@ fn flat_rounds_are_told_too() {
 
 const COUNT: u64 = 64 * 1024;
 
+/// The plugin of a version, which also offers the one before.
+fn build(plugin: &Path, version: u32) {
+    let (own, older) = (format!("-DVERSION={version}"), format!("-DOLDER={}", version - 1));
+    let arguments = ["-shared", "-fPIC", &own, &older];
+    compile("plugin.c", plugin, &arguments[..if version > 1 { 4 } else { 3 }]);
+}
+
+/// A scripted job of four ranks on two hosts: what each rank's plugin wrote, and what its log says.
+fn script(name: &str, version: u32, settings: &[(&str, &str)]) -> Vec<(String, String)> {
+    let folder = folder(&format!("script-{name}-{version}"));
+    let program = folder.join("script");
+    compile("script.c", &program, &["-lrsccl"]);
+    let plugin = folder.join("plugin.so");
+    build(&plugin, version);
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (events, log) = (path("events"), path("log.%p"));
+    let environment = |_| {
+        let own = [
+            ("NCCL_PROFILER_PLUGIN", plugin.to_str().unwrap()),
+            ("PLUGIN_LOG", events.as_str()),
+            ("NCCL_DEBUG", "INFO"),
+            ("NCCL_DEBUG_FILE", log.as_str()),
+        ];
+        let all = own.iter().chain(settings);
+        all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let job = Job { program: &program, n_ranks: 4, command: &[], environment: &environment };
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let mut said = Vec::new();
+    for process in job.start() {
+        let pid = process.child.id();
+        assert_eq!(process.rest(), "DONE\n", "{name}, interface {version}");
+        said.push((read(format!("{events}.{pid}").into()), read(folder.join(format!("log.{pid}")))));
+    }
+    said
+}
+
+/// What is told of a scripted job in the faithful mode by an interface of this version.
+struct Told<'a> {
+    nccl: &'a str,
+    version: u32,
+    rank: usize,
+    events: HashMap<u64, Event>,
+}
+
+impl Told<'_> {
+    fn of_kind(&self, kind: &str) -> Vec<(u64, &Event)> {
+        let mut found: Vec<_> = self
+            .events
+            .iter()
+            .filter(|(_, event)| event.kind == kind)
+            .map(|(id, event)| (*id, event))
+            .collect();
+        found.sort_by_key(|(id, _)| *id);
+        found
+    }
+
+    fn names(&self, kind: &str) -> Vec<&str> {
+        self.of_kind(kind).iter().map(|(_, event)| event.fields[0].as_str()).collect()
+    }
+
+    fn children(&self, of: u64, kind: &str) -> Vec<&Event> {
+        self.of_kind(kind).into_iter().map(|(_, event)| event).filter(|event| event.parent == of).collect()
+    }
+
+    /// Returns the bytes that the first all-reduce sent over the network.
+    fn check(&self) -> u64 {
+        assert!(self.events.values().all(|event| event.stopped), "{}: all that began has ended", self.case());
+        assert!(self.of_kind("unknown").is_empty(), "{}", self.case());
+        self.calls_are_told();
+        self.tasks_are_told();
+        for (id, task) in self.of_kind("Coll") {
+            let channels: usize = task.fields[3].parse().unwrap();
+            let kernels = self.children(id, "KernelCh");
+            assert_eq!(kernels.len(), if self.version >= 3 { channels } else { 0 }, "{}", self.case());
+            assert!(kernels.iter().all(|kernel| kernel.thread != task.thread), "not by the caller");
+        }
+        self.only_networks_have_proxies()
+    }
+
+    fn case(&self) -> String {
+        format!("NCCL {}, interface {}, rank {}", self.nccl, self.version, self.rank)
+    }
+
+    /// From version 5 on.
+    fn calls_are_told(&self) {
+        let n_p2p = self.of_kind("P2p").len();
+        let wanted: &[&str] = &["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"];
+        let has_calls = self.version >= 5;
+        assert_eq!(self.names("CollApi"), if has_calls { wanted } else { &[] }, "{}", self.case());
+        assert_eq!(self.of_kind("P2pApi").len(), if has_calls { n_p2p } else { 0 }, "{}", self.case());
+        let (groups, launches) = (self.of_kind("GroupApi").len(), self.of_kind("KernelLaunch").len());
+        // The broadcast of 2.30 has no task whose launch could be told.
+        let lost = usize::from(self.nccl == "2.30");
+        assert_eq!((groups, launches), if has_calls { (9, 9) } else { (0, 0) }, "{}: {lost}", self.case());
+    }
+
+    /// A collective each, and the sends and receives of the rest.
+    fn tasks_are_told(&self) {
+        let numbers = ["4", "2", "3", "0", "1"];
+        let names = ["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"];
+        let wanted = if self.version == 1 { numbers } else { names };
+        let wanted: Vec<&str> =
+            (0..5).filter(|at| self.nccl != "2.30" || *at != 3).map(|at| wanted[at]).collect();
+        assert_eq!(self.names("Coll"), wanted, "{}", self.case());
+        let at_root = if self.rank == 0 { 5 } else { 1 };
+        assert_eq!(self.of_kind("P2p").len(), 2 * 4 + 2 * at_root + 2, "{}", self.case());
+        let parent = if self.version >= 5 { ["CollApi", "P2pApi"] } else { ["Group", "Group"] };
+        for (kind, parent) in ["Coll", "P2p"].into_iter().zip(parent) {
+            let parents = self.of_kind(kind).into_iter().map(|(_, event)| &self.events[&event.parent].kind);
+            assert!(parents.into_iter().all(|kind| kind == parent), "{}: {kind} in {parent}", self.case());
+        }
+    }
+
+    /// Ranks 0 and 1 share a host, and 2 and 3. Returns the bytes that the first all-reduce sent.
+    fn only_networks_have_proxies(&self) -> u64 {
+        for (_, op) in self.of_kind("ProxyOp") {
+            let peer: usize = op.fields[4].parse().unwrap();
+            assert_ne!(peer / 2, self.rank / 2, "{}: a proxy within the host", self.case());
+        }
+        let (first, _) = self.of_kind("Coll")[0];
+        let ops = self.of_kind("ProxyOp").into_iter().filter(|(_, op)| op.parent == first);
+        let steps: Vec<&Event> = ops.flat_map(|(id, _)| self.children(id, "ProxyStep")).collect();
+        steps.iter().map(|step| step.sent_bytes).sum()
+    }
+}
+
+#[test]
+fn as_each_version_of_nccl_all_interfaces_that_it_knows_hear_of_every_call() {
+    for (nccl, newest) in [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)] {
+        for version in 1..=newest {
+            let settings = [("RSCCL_FAITHFUL", nccl), ("RSCCL_ALGO", "ring"), ("RSCCL_CROSS_NIC", "0")];
+            let mut sent = 0;
+            for (rank, (events, log)) in script(nccl, version, &settings).into_iter().enumerate() {
+                let loaded = format!("PROFILER/Plugin: Loaded test (v{version})");
+                assert!(log.contains(&loaded), "NCCL {nccl}: {log}");
+                assert!(events.starts_with("init") && events.ends_with("finalize 1\n"), "{events}");
+                sent += Told { nccl, version, rank, events: read(&events) }.check();
+            }
+            // On each channel's ring one rank of each of two hosts sends to the other one. Before version 4 no bytes are told.
+            let ring = 2 * (2 * 3 * COUNT * 4 / 4);
+            assert_eq!(sent, if version >= 4 { ring } else { 0 }, "NCCL {nccl}, interface {version}");
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_nccl_does_not_know_is_passed_over_with_a_word() {
+    let settings = [("RSCCL_FAITHFUL", "2.27")];
+    for (events, log) in script("unknown", 6, &settings) {
+        assert!(
+            events.is_empty() && log.contains("External profiler plugin ") && log.contains(" is unsupported"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn a_plugin_whose_init_fails_is_told_nothing_more() {
+    let warned = [("2.27", "NCCL WARN Profiler init failed with error (3). Continue without profiler.")];
+    let said = [("2.28", "Profiler init failed with error '3': "), ("2.32", "Continue without profiler.")];
+    for (nccl, words) in warned.into_iter().chain(said) {
+        let settings = [("RSCCL_FAITHFUL", nccl), ("PLUGIN_FAILS", "1")];
+        for (events, log) in script(&format!("fails-{nccl}"), 4, &settings) {
+            assert!(events.ends_with("init fails\n") && log.contains(words), "{nccl}: {events}: {log}");
+        }
+    }
+}
+
 impl Run<'_> {
     fn check(&self) {
         let Self { version, n_ranks, memory, nodes, .. } = self;
         let folder = folder(&format!("plugin-{version}-{n_ranks}-{memory}-{nodes}"));
         let program = rank_program(&folder);
         let plugin = folder.join("plugin.so");
-        compile("plugin.c", &plugin, &["-shared", "-fPIC", &format!("-DVERSION={version}")]);
+        build(&plugin, *version);
         let log = folder.join("events").to_string_lossy().into_owned();
         let environment = |_| {
             let own = [("NCCL_PROFILER_PLUGIN", plugin.to_str().unwrap()), ("PLUGIN_LOG", log.as_str())];

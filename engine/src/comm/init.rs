@@ -208,7 +208,7 @@ impl Birth {
     }
 
     fn profiler(&self) -> Option<Context> {
-        let plugin = Plugin::load(self.settings.profiler_plugin.as_deref())?;
+        let plugin = Plugin::load(self.settings.profiler_plugin.as_deref(), self.settings.faithful)?;
         let name = plugin::comm_name(self.request.config.name.as_deref());
         let int = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
         let about = About {
@@ -218,10 +218,6 @@ impl Birth {
             n_ranks: int(self.identity.n_ranks),
             rank: int(self.identity.rank),
         };
-        self.info(
-            subsystem::INIT | subsystem::PROFILE,
-            &format!("PROFILER/Plugin: Using {} (v{})", plugin.name(), plugin.version()),
-        );
         plugin.init(about)
     }
 

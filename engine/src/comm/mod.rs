@@ -30,12 +30,13 @@ use crate::comm::turns::Turns;
 use crate::config::Settings;
 use crate::config::summation::{LocalSums, WaitLimits};
 use crate::error::{Error, Result};
+use crate::faithful::Version;
 use crate::hash;
 use crate::log::{self, Level, lines, subsystem};
 use crate::net::account;
 use crate::net::control::{Failure, Health, lock};
 use crate::net::unique_id::Secret;
-use crate::profiler::emit::Call;
+use crate::profiler::emit::{Call, PlanEvents};
 use crate::profiler::plugin::Context;
 use crate::run::engine::Engine;
 use crate::run::home::Home;
@@ -174,9 +175,14 @@ impl Comm {
         self.settings.is_silent()
     }
 
-    /// Calls up to this size run on the caller's thread.
-    pub(crate) fn inline_bytes(&self) -> usize {
-        self.settings.inline_bytes
+    /// Whether a call of so many bytes runs on its caller's thread. In the faithful mode none does: a GPU runs them.
+    pub(crate) fn runs_inline(&self, bytes: usize) -> bool {
+        bytes <= self.settings.inline_bytes && !self.is_silent()
+    }
+
+    /// The version of NCCL as which the library behaves, in the faithful mode.
+    pub(crate) fn faithful(&self) -> Option<Version> {
+        self.settings.faithful
     }
 
     /// `RSUM_THREADS`.
@@ -221,7 +227,7 @@ impl Comm {
     }
 
     /// Gives an operation its numbers, and tells a profiler that it is enqueued.
-    pub(crate) fn number(&self, operation: &mut Operation, call: &Call) {
+    pub(crate) fn number(&self, operation: &mut Operation, call: &Call, plan: &mut PlanEvents) {
         let mut counters = lock(&self.counters);
         operation.sequence = match operation.primitive {
             Primitive::Send { peer } => take(counters.sends.entry(peer).or_default()),
@@ -233,7 +239,8 @@ impl Comm {
         drop(counters);
         if operation.events.is_wanted() {
             let choice = self.choose(operation);
-            operation.events.enqueue(call, of_function, choice);
+            plan.join(&operation.events, call.stream);
+            operation.events.enqueue(call, of_function, choice, plan);
         }
     }
 

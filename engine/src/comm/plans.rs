@@ -34,6 +34,8 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// Of each queue, the index of its connection.
     pub(crate) slots: Vec<usize>,
+    /// Of each queue, whether it leaves the host.
+    pub(crate) is_network: Vec<bool>,
     /// How its elements are reduced.
     pub(crate) fold: Fold,
     /// What all ranks must agree on, beside the primitive.
@@ -105,7 +107,11 @@ fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Resu
     };
     let slots = slots(comm, links, &plan)?;
     let signature = comm.signature(operation, choice);
-    Ok(Planned { key, plan, slots, fold: memory.fold, signature, keeps_input })
+    let reaches = |peer| comm.host.as_ref().is_some_and(|host| host.reaches(peer));
+    let is_network =
+        plan.queues.iter().map(|queue| queue.direction != Direction::Local && !reaches(queue.peer));
+    let is_network = is_network.collect();
+    Ok(Planned { key, plan, slots, is_network, fold: memory.fold, signature, keeps_input })
 }
 
 fn slots(comm: &Comm, links: &mut Links, plan: &Plan) -> Result<Vec<usize>> {

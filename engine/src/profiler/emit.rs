@@ -1,8 +1,13 @@
 //! What a plugin is told of an operation, and when.
 //!
-//! API events, Coll and P2p begin and end while the call is enqueued, on the calling thread, as in NCCL. KernelCh, ProxyOp
-//! and ProxyStep come from the thread that runs the operation. A channel that did not finish is never stopped, so that
-//! nobody counts a failed operation as completed. Asking for a type of event brings its ancestors too.
+//! API events, plans and tasks begin and end while the call is enqueued, on the calling thread, as in NCCL. KernelCh, ProxyOp
+//! and ProxyStep come from the thread that runs the operation, which in the faithful mode is never the caller's. A channel
+//! that did not finish is never stopped, so that nobody counts a failed operation as completed. Asking for a type of event
+//! brings its ancestors too.
+//!
+//! In the faithful mode, what NCCL does not tell is not told: connections over shared memory have no proxy, an all-to-all,
+//! gather or scatter is its sends and receives (`ncclAlltoAll` and others in `src/collectives.cc`), and NCCL 2.30 loses the
+//! task of a broadcast (`src/enqueue.cc`, `ncclTaskBcast`).
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -11,16 +16,15 @@ use crate::clock;
 use crate::collective::algorithm::Choice;
 use crate::collective::operation::Primitive;
 use crate::comm::links::P2P_CHANNEL;
-use crate::profiler::abi::{
-    Coll, CollApi, Descriptor, Details, GroupApi, KernelCh, P2p, P2pApi, ProxyOp, ProxyStep, StateArgs,
-    event, state,
-};
+use crate::faithful::Version;
+use crate::profiler::event::{Coll, CollApi, Descriptor, Details, P2p, P2pApi, ProxyOp, State, kind};
 use crate::profiler::plugin::{Context, Handle};
 use crate::types::DataType;
 
-const TRANSFERS: u64 = event::PROXY_OP | event::PROXY_STEP | event::NET_PLUGIN;
-const TASKS: u64 = event::COLL | event::P2P | event::KERNEL_CH | TRANSFERS;
-const CALLS: u64 = event::GROUP_API | event::COLL_API | event::P2P_API | event::KERNEL_LAUNCH | TASKS;
+const TRANSFERS: u64 = kind::PROXY_OP | kind::PROXY_STEP | kind::NET_PLUGIN;
+const TASKS: u64 = kind::COLL | kind::P2P | kind::KERNEL_CH | TRANSFERS;
+const CALLS: u64 =
+    kind::GROUP_API | kind::COLL_API | kind::P2P_API | kind::KERNEL_LAUNCH | kind::GROUP | TASKS;
 
 /// What the API knows of a call.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +47,18 @@ pub(crate) struct Call {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperationEvents {
     context: Option<Arc<Context>>,
+    faithful: Option<Version>,
     mask: u64,
     rank: c_int,
+    group_api: Option<Handle>,
+    /// One, or one for each send and receive that the call is made of.
+    tasks: Vec<Task>,
+}
+
+/// What an operation is for a profiler: itself, or one of its sends and receives.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    primitive: Primitive,
     api: Option<Handle>,
     task: Option<Handle>,
 }
@@ -56,25 +70,31 @@ pub(crate) struct GroupEvents {
     handle: Option<Handle>,
 }
 
+/// The events of one plan: what a group asks of one communicator.
+#[derive(Debug, Default)]
+pub(crate) struct PlanEvents {
+    context: Option<Arc<Context>>,
+    group: Option<Handle>,
+    group_api: Option<Handle>,
+    mask: u64,
+    stream: usize,
+}
+
 impl GroupEvents {
     /// Begins, at the group's first call.
-    pub(crate) fn start(context: &Arc<Context>, rank: usize, depth: usize) -> Self {
+    pub(crate) fn start(context: &Arc<Context>, depth: usize) -> Self {
         if context.mask() & CALLS == 0 {
             return Self::default();
         }
-        let group_api = GroupApi { graph_captured: false, group_depth: int(depth) };
-        let details = Details { group_api };
-        let kind = event::GROUP_API;
-        let handle =
-            context.start(Descriptor { kind, parent: std::ptr::null_mut(), rank: int(rank), details });
-        context.record(handle, state::GROUP_START_API_STOP, None);
+        let handle = start(context, None, 0, Details::GroupApi { depth: int(depth) });
+        context.record(handle, State::GroupStartApiStop);
         Self { context: Some(Arc::clone(context)), handle: Some(handle) }
     }
 
     /// `ncclGroupEnd` begins.
     pub(crate) fn ending(&self) {
         if let (Some(context), Some(handle)) = (&self.context, self.handle) {
-            context.record(handle, state::GROUP_END_API_START, None);
+            context.record(handle, State::GroupEndApiStart);
         }
     }
 
@@ -84,42 +104,84 @@ impl GroupEvents {
             context.stop(handle);
         }
     }
+}
 
-    fn parent(&self) -> *mut c_void {
-        self.handle.unwrap_or(Handle::NONE).pointer()
+impl PlanEvents {
+    /// Begins with the first operation of the plan that a profiler asked for.
+    pub(crate) fn join(&mut self, events: &OperationEvents, stream: usize) {
+        let Some(context) = events.context.as_ref().filter(|_| self.context.is_none()) else { return };
+        *self = Self {
+            context: Some(Arc::clone(context)),
+            group_api: events.group_api,
+            mask: events.mask,
+            stream,
+            ..Self::default()
+        };
+        if self.mask & (kind::GROUP | TASKS) != 0 {
+            self.group = Some(start(context, None, 0, Details::Group));
+        }
+    }
+
+    /// All its operations are enqueued: it is over, and launched.
+    pub(crate) fn stop(self) {
+        let Some(context) = self.context else { return };
+        self.group.into_iter().for_each(|group| context.stop(group));
+        if self.mask & kind::KERNEL_LAUNCH != 0 {
+            let launch = Details::KernelLaunch { stream: self.stream as *mut c_void };
+            context.stop(start(&context, self.group_api, 0, launch));
+        }
     }
 }
 
 impl OperationEvents {
     /// The API call: begins and ends within it. The mask is latched here.
-    pub(crate) fn call(context: &Arc<Context>, rank: usize, call: &Call, group: &GroupEvents) -> Self {
+    pub(crate) fn call(
+        context: &Arc<Context>,
+        (rank, n_ranks): (usize, usize),
+        call: &Call,
+        group: &GroupEvents,
+        faithful: Option<Version>,
+    ) -> Self {
         let mask = context.mask();
-        let mut events =
-            Self { context: Some(Arc::clone(context)), mask, rank: int(rank), api: None, task: None };
-        let own = if call.primitive.peer().is_some() {
-            event::P2P_API | event::P2P
-        } else {
-            event::COLL_API | event::COLL
+        let tasks =
+            if faithful.is_some() { parts(call.primitive, rank, n_ranks) } else { vec![call.primitive] };
+        let group_api = group.handle;
+        let tell = |primitive: Primitive| {
+            let own = if primitive.peer().is_some() {
+                kind::P2P_API | kind::P2P
+            } else {
+                kind::COLL_API | kind::COLL
+            };
+            let wanted = mask & (own | kind::KERNEL_CH | TRANSFERS) != 0;
+            let api = wanted.then(|| {
+                let api = start(context, group_api, 0, api_details(primitive, call));
+                context.stop(api);
+                api
+            });
+            Task { primitive, api, task: None }
         };
-        if mask & (own | event::KERNEL_CH | TRANSFERS) != 0 {
-            let (kind, details) = api_details(call);
-            let handle = context.start(Descriptor { kind, parent: group.parent(), rank: int(rank), details });
-            context.stop(handle);
-            events.api = Some(handle);
-        }
-        events
+        let tasks = tasks.into_iter().map(tell).collect();
+        Self { context: Some(Arc::clone(context)), faithful, mask, rank: int(rank), group_api, tasks }
     }
 
     /// The task: begins and ends as the operation is enqueued. `sequence` counts per function.
-    pub(crate) fn enqueue(&mut self, call: &Call, sequence: u64, choice: Choice) {
-        let own = if call.primitive.peer().is_some() { event::P2P } else { event::COLL };
-        let Some(context) = &self.context else { return };
-        if self.mask & (own | event::KERNEL_CH | TRANSFERS) != 0 {
-            let (kind, details) = task_details(call, sequence, choice);
-            let parent = self.api.unwrap_or(Handle::NONE).pointer();
-            let handle = context.start(Descriptor { kind, parent, rank: self.rank, details });
-            context.stop(handle);
-            self.task = Some(handle);
+    pub(crate) fn enqueue(&mut self, call: &Call, sequence: u64, choice: Choice, plan: &PlanEvents) {
+        let Some(context) = self.context.clone() else { return };
+        let is_lost =
+            self.faithful == Some(Version::V2_30) && matches!(call.primitive, Primitive::Broadcast { .. });
+        if is_lost {
+            self.mask = 0;
+            return;
+        }
+        let (mask, rank) = (self.mask, self.rank);
+        for task in &mut self.tasks {
+            let own = if task.primitive.peer().is_some() { kind::P2P } else { kind::COLL };
+            if mask & (own | kind::KERNEL_CH | TRANSFERS) != 0 {
+                let details = task_details(task.primitive, call, sequence, choice, plan.group);
+                let handle = start(&context, task.api, rank, details);
+                context.stop(handle);
+                task.task = Some(handle);
+            }
         }
     }
 
@@ -128,51 +190,83 @@ impl OperationEvents {
         self.context.is_some()
     }
 
-    /// A channel begins its work.
-    pub(crate) fn kernel_start(&self, channel: u32) -> Option<Handle> {
-        let kernel_ch = KernelCh { channel_id: channel_id(channel), p_timer: clock::monotonic_ns() };
-        self.start(event::KERNEL_CH, event::KERNEL_CH, self.task, Details { kernel_ch })
+    /// Whether connections within a host have no proxy, as in NCCL.
+    pub(crate) fn has_proxies_of_networks_alone(&self) -> bool {
+        self.faithful.is_some()
+    }
+
+    /// A channel begins its work: one event for each task that is on it.
+    pub(crate) fn kernel_start(&self, channel: u32) -> Vec<Handle> {
+        let Some(context) = self.context.as_ref().filter(|_| self.mask & kind::KERNEL_CH != 0) else {
+            return Vec::new();
+        };
+        let kernel = Details::KernelCh { channel_id: channel_id(channel), p_timer: clock::monotonic_ns() };
+        self.tasks.iter().map(|task| start(context, task.task, 0, kernel)).collect()
     }
 
     /// A channel has done its work.
-    pub(crate) fn kernel_stop(&self, kernel: Option<Handle>) {
-        self.record(kernel, state::KERNEL_CH_STOP, StateArgs { p_timer: clock::monotonic_ns() });
-        self.stop(kernel);
+    pub(crate) fn kernel_stop(&self, kernels: &[Handle]) {
+        let Some(context) = &self.context else { return };
+        for kernel in kernels {
+            context.record(*kernel, State::KernelChStop(clock::monotonic_ns()));
+            context.stop(*kernel);
+        }
     }
 
     /// A connection begins to carry the operation in one direction.
     pub(crate) fn proxy_op(&self, channel: u32, transfers: Transfers, is_send: bool) -> Option<Handle> {
+        let context = self.context.as_ref().filter(|_| self.mask & TRANSFERS != 0)?;
         let proxy_op = ProxyOp {
             pid: int(std::process::id() as usize),
             channel_id: channel_id(channel),
             peer: int(transfers.peer),
             n_steps: int(transfers.n_steps),
             chunk_size: int(transfers.chunk_bytes),
-            is_send: c_int::from(is_send),
+            is_send,
         };
-        self.start(event::PROXY_OP, TRANSFERS, self.task, Details { proxy_op })
+        let with = if is_send {
+            Primitive::Send { peer: transfers.peer }
+        } else {
+            Primitive::Recv { peer: transfers.peer }
+        };
+        let task = self.tasks.iter().find(|task| task.primitive == with).or(self.tasks.first())?.task;
+        let op = start(context, task, self.rank, Details::ProxyOp(proxy_op));
+        self.in_faithful(op, State::ProxyOpInProgress);
+        Some(op)
     }
 
     /// A part begins.
     pub(crate) fn proxy_step(&self, op: Option<Handle>, index: u32) -> Option<Handle> {
-        let proxy_step = ProxyStep { step: int(index as usize) };
-        let wanted = event::PROXY_STEP | event::NET_PLUGIN;
-        self.start(event::PROXY_STEP, wanted, op, Details { proxy_step })
+        let wanted = self.mask & (kind::PROXY_STEP | kind::NET_PLUGIN) != 0;
+        let context = self.context.as_ref().filter(|_| wanted)?;
+        Some(start(context, op, self.rank, Details::ProxyStep { step: int(index as usize) }))
     }
 
     /// A part of `bytes` is being sent.
     pub(crate) fn sending(&self, step: Option<Handle>, bytes: usize) {
-        self.record(step, state::SEND_WAIT, StateArgs { trans_size: bytes });
+        if let (Some(context), Some(step)) = (&self.context, step) {
+            self.in_faithful(step, State::SendGpuWait);
+            self.in_faithful(step, State::SendPeerWait);
+            context.record(step, State::SendWait(bytes));
+        }
+    }
+
+    /// A part is waited for.
+    pub(crate) fn receiving(&self, step: Option<Handle>) {
+        step.into_iter().for_each(|step| self.in_faithful(step, State::RecvWait));
     }
 
     /// A part of `bytes` has been received.
     pub(crate) fn received(&self, step: Option<Handle>, bytes: usize) {
-        self.record(step, state::RECV_FLUSH_WAIT, StateArgs { trans_size: bytes });
+        if let (Some(context), Some(step)) = (&self.context, step) {
+            context.record(step, State::RecvFlushWait(bytes));
+            self.in_faithful(step, State::RecvGpuWait);
+        }
     }
 
-    fn record(&self, handle: Option<Handle>, state: c_int, args: StateArgs) {
-        if let (Some(context), Some(handle)) = (&self.context, handle) {
-            context.record(handle, state, Some(args));
+    fn in_faithful(&self, handle: Handle, state: State) {
+        if let Some(context) = self.context.as_ref().filter(|_| self.faithful.is_some()) {
+            context.record(handle, state);
         }
     }
 
@@ -181,12 +275,6 @@ impl OperationEvents {
         if let (Some(context), Some(handle)) = (&self.context, handle) {
             context.stop(handle);
         }
-    }
-
-    fn start(&self, kind: u64, wanted: u64, parent: Option<Handle>, details: Details) -> Option<Handle> {
-        let context = self.context.as_ref().filter(|_| self.mask & wanted != 0)?;
-        let parent = parent.unwrap_or(Handle::NONE).pointer();
-        Some(context.start(Descriptor { kind, parent, rank: self.rank, details }))
     }
 }
 
@@ -201,55 +289,77 @@ pub(crate) struct Transfers {
     pub(crate) chunk_bytes: usize,
 }
 
-fn api_details(call: &Call) -> (u64, Details) {
-    let (func, datatype) = (call.primitive.nccl_name().as_ptr(), call.data_type.profiler_name().as_ptr());
-    let (count, stream, graph_captured) = (call.count, call.stream as *mut c_void, false);
-    if call.primitive.peer().is_some() {
-        (event::P2P_API, Details { p2p_api: P2pApi { func, count, datatype, stream, graph_captured } })
-    } else {
-        let root = int(call.primitive.root());
-        (
-            event::COLL_API,
-            Details { coll_api: CollApi { func, count, datatype, root, stream, graph_captured } },
-        )
+fn start(context: &Context, parent: Option<Handle>, rank: c_int, details: Details) -> Handle {
+    let parent = parent.unwrap_or(Handle::NONE).pointer();
+    context.start(&Descriptor { parent, rank, details })
+}
+
+/// The sends and receives of which NCCL makes a primitive that it has no collective for, in its order
+/// (`src/collectives.cc`, `src/enqueue.cc` at 2.28); any other primitive is one itself.
+fn parts(primitive: Primitive, rank: usize, n_ranks: usize) -> Vec<Primitive> {
+    let both = |peer| [Primitive::Send { peer }, Primitive::Recv { peer }];
+    match primitive {
+        Primitive::AllToAll => (0..n_ranks).flat_map(both).collect(),
+        Primitive::Gather { root } => {
+            let received = (0..n_ranks).filter(|_| rank == root).map(|peer| Primitive::Recv { peer });
+            std::iter::once(Primitive::Send { peer: root }).chain(received).collect()
+        }
+        Primitive::Scatter { root } => {
+            let sent = (0..n_ranks).filter(|_| rank == root).map(|peer| Primitive::Send { peer });
+            std::iter::once(Primitive::Recv { peer: root }).chain(sent).collect()
+        }
+        other => vec![other],
     }
 }
 
-fn task_details(call: &Call, seq_number: u64, choice: Choice) -> (u64, Details) {
-    let func = call.primitive.nccl_name().as_ptr();
+fn api_details(primitive: Primitive, call: &Call) -> Details {
+    let (func, datatype) = (primitive.nccl_name(), call.data_type.profiler_name());
+    let (count, stream) = (call.count, call.stream as *mut c_void);
+    if primitive.peer().is_some() {
+        Details::P2pApi(P2pApi { func, count, datatype, stream })
+    } else {
+        Details::CollApi(CollApi { func, count, datatype, root: int(primitive.root()), stream })
+    }
+}
+
+fn task_details(
+    primitive: Primitive,
+    call: &Call,
+    seq_number: u64,
+    choice: Choice,
+    group: Option<Handle>,
+) -> Details {
+    let func = primitive.nccl_name();
     let n_channels = byte(choice.n_channels);
-    let parent_group = std::ptr::null_mut();
-    if let Some(peer) = call.primitive.peer() {
-        let buff = if call.send_buff == 0 { call.recv_buff } else { call.send_buff };
+    let parent_group = group.unwrap_or(Handle::NONE).pointer();
+    if let Some(peer) = primitive.peer() {
+        let is_send = matches!(primitive, Primitive::Send { .. }) && call.send_buff != 0;
+        let buff = if is_send { call.send_buff } else { call.recv_buff };
+        let (datatype, count) = (call.data_type.profiler_name(), call.count);
         let (buff, peer) = (buff as *mut c_void, int(peer));
-        let (datatype, count) = (call.data_type.profiler_name().as_ptr(), call.count);
-        return (
-            event::P2P,
-            Details { p2p: P2p { func, buff, datatype, count, peer, n_channels, parent_group } },
-        );
+        return Details::P2p(P2p { func, buff, datatype, count, peer, n_channels, parent_group });
     }
     // NCCL turns these two into copies of bytes before the profiler hears of them.
-    let as_bytes = matches!(call.primitive, Primitive::AllGather | Primitive::Broadcast { .. });
+    let as_bytes = matches!(primitive, Primitive::AllGather | Primitive::Broadcast { .. });
     let (count, data_type) = if as_bytes {
         (call.count * call.data_type.size_bytes(), DataType::I8)
     } else {
         (call.count, call.data_type)
     };
-    let coll = Coll {
+    Details::Coll(Coll {
         seq_number,
         func,
         send_buff: call.send_buff as *const c_void,
         recv_buff: call.recv_buff as *mut c_void,
         count,
-        root: int(call.primitive.root()),
-        datatype: data_type.profiler_name().as_ptr(),
+        root: int(primitive.root()),
+        datatype: data_type.profiler_name(),
         n_channels,
         n_warps: 1,
-        algo: choice.algorithm.profiler_name().as_ptr(),
-        proto: c"SIMPLE".as_ptr(),
+        algo: choice.algorithm.profiler_name(),
+        proto: c"SIMPLE",
         parent_group,
-    };
-    (event::COLL, Details { coll })
+    })
 }
 
 fn int(value: usize) -> c_int {

@@ -1,5 +1,6 @@
-//! NCCL's profiler plugin interface, versions 5 and 6 (NCCL 2.28 to 2.30): the layouts, the loader, and what is told when.
+//! NCCL's profiler plugin interface, versions 1 to 7: events, their layouts, the loader, and what is told when.
 
-pub(crate) mod abi;
 pub(crate) mod emit;
+pub(crate) mod event;
+pub(crate) mod layout;
 pub(crate) mod plugin;

@@ -1,4 +1,6 @@
 //! Fence: finds a profiler plugin and calls it.
+//!
+//! Lookup and words of the log as in NCCL (`src/plugin/plugin_open.cc`, `src/plugin/profiler.cc`).
 
 #![expect(unsafe_code, reason = "a plugin is foreign code behind a table of C functions")]
 
@@ -9,15 +11,64 @@ use std::sync::{Arc, Mutex, Weak};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::log;
+use crate::faithful::Version;
+use crate::log::{self, Level, subsystem};
 use crate::net::control::lock;
-use crate::profiler::abi::{Descriptor, Logger, StateArgs, Table};
+use crate::profiler::event::{Descriptor, State};
+use crate::profiler::layout::{Encoded, EncodedState, NEWEST};
 
 /// What NCCL calls a plugin that is linked into the process.
 const STATIC_PLUGIN: &str = "STATIC_PLUGIN";
-/// The tables that a plugin may offer, the newest first. Version 6 adds events of copy engines, of which a host library
-/// has none; the layouts are the same (`profiler_v5.h` and `profiler_v6.h`, NCCL 2.28 to 2.30).
-const SYMBOLS: [(&CStr, u32); 2] = [(c"ncclProfiler_v6", 6), (c"ncclProfiler_v5", 5)];
+/// The tables that a plugin may offer, the oldest first.
+const SYMBOLS: [&CStr; NEWEST as usize] = [
+    c"ncclProfiler_v1",
+    c"ncclProfiler_v2",
+    c"ncclProfiler_v3",
+    c"ncclProfiler_v4",
+    c"ncclProfiler_v5",
+    c"ncclProfiler_v6",
+    c"ncclProfiler_v7",
+];
+
+/// `ncclDebugLogger_t`, declared without its variable arguments, which stable Rust cannot define. On the ABIs of Linux
+/// a variadic call of a function with these fixed arguments is compatible; the format is logged as it is.
+type Logger = extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char);
+
+/// `ncclProfiler_vN_t`: six words in all versions. What `init` takes depends on the version.
+#[repr(C)]
+struct Table {
+    name: *const c_char,
+    init: *const c_void,
+    start_event: Option<unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut c_void) -> c_int>,
+    stop_event: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    record_event_state: Option<unsafe extern "C" fn(*mut c_void, c_int, *mut EncodedState) -> c_int>,
+    finalize: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+}
+
+/// `init` of versions 1 to 3.
+type InitV1 = unsafe extern "C" fn(*mut *mut c_void, *mut c_int) -> c_int;
+/// `init` of version 4.
+type InitV4 = unsafe extern "C" fn(
+    *mut *mut c_void,
+    *mut c_int,
+    *const c_char,
+    u64,
+    c_int,
+    c_int,
+    c_int,
+    Logger,
+) -> c_int;
+/// `init` of versions 5 to 7.
+type InitV5 = unsafe extern "C" fn(
+    *mut *mut c_void,
+    u64,
+    *mut c_int,
+    *const c_char,
+    c_int,
+    c_int,
+    c_int,
+    Logger,
+) -> c_int;
 
 /// The mask that every communicator's init hands to the plugin, which may write to it at any time: one for the process,
 /// as in NCCL.
@@ -30,7 +81,10 @@ static LOADED: Mutex<Weak<Plugin>> = Mutex::new(Weak::new());
 pub(crate) struct Plugin {
     table: *const Table,
     name: String,
-    version: u32,
+    /// The version of the interface that it is driven by.
+    interface: u32,
+    /// The version of NCCL whose words the log has.
+    nccl: Version,
     _library: Library,
 }
 
@@ -88,28 +142,19 @@ pub(crate) struct About<'a> {
 impl Plugin {
     /// The plugin that the setting names: a path, a soname, a suffix of `libnccl-profiler-…so`, a prefix of
     /// `STATIC_PLUGIN` (any case) for one that is in the process already, or `none`. Without a setting,
-    /// `libnccl-profiler.so` where the loader finds it.
-    pub(crate) fn load(setting: Option<&str>) -> Option<Arc<Self>> {
-        if setting.is_some_and(|value| value.eq_ignore_ascii_case("none")) {
+    /// `libnccl-profiler.so` where the loader finds it. Of the tables that it offers, the newest that `nccl` knows.
+    pub(crate) fn load(setting: Option<&str>, nccl: Option<Version>) -> Option<Arc<Self>> {
+        let knows_none = nccl.is_none_or(|version| version >= Version::V2_28);
+        if knows_none && setting.is_some_and(|value| value.eq_ignore_ascii_case("none")) {
             return None;
         }
         let mut loaded = lock(&LOADED);
         if let Some(plugin) = loaded.upgrade() {
             return Some(plugin);
         }
-        let plugin = Arc::new(candidates(setting).into_iter().find_map(open)?);
+        let plugin = Arc::new(open_any(setting, nccl)?);
         *loaded = Arc::downgrade(&plugin);
         Some(plugin)
-    }
-
-    /// The plugin's own name.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The version of the interface that it is driven by.
-    pub(crate) fn version(&self) -> u32 {
-        self.version
     }
 
     fn table(&self) -> &Table {
@@ -117,17 +162,63 @@ impl Plugin {
         unsafe { &*self.table }
     }
 
-    /// Begins a communicator; nothing if the plugin declines.
+    /// Begins a communicator; nothing if the plugin declines, which the log says.
     pub(crate) fn init(self: &Arc<Self>, about: About<'_>) -> Option<Context> {
-        let init = self.table().init?;
+        let init = self.table().init;
+        if init.is_null() {
+            return None;
+        }
         let mut pointer = std::ptr::null_mut();
         let name = about.name.map_or(std::ptr::null(), CStr::as_ptr);
         let mask = ACTIVATION_MASK.as_ptr();
         let About { comm_hash, n_nodes, n_ranks, rank, .. } = about;
-        // SAFETY: the arguments are what the interface asks for, and outlive the call; the mask is static.
-        let code = unsafe { init(&raw mut pointer, comm_hash, mask, name, n_nodes, n_ranks, rank, LOGGER) };
-        (code == 0).then(|| Context { plugin: Arc::clone(self), pointer })
+        let code = match self.interface {
+            1..=3 => {
+                // SAFETY: by NCCL's interface, tables of these versions have this function.
+                let init: InitV1 = unsafe { std::mem::transmute(init) };
+                // SAFETY: both places outlive the call; the mask is static.
+                unsafe { init(&raw mut pointer, mask) }
+            }
+            4 => {
+                // SAFETY: as above.
+                let init: InitV4 = unsafe { std::mem::transmute(init) };
+                // SAFETY: the arguments are what the interface asks for, and outlive the call; the mask is static.
+                unsafe { init(&raw mut pointer, mask, name, comm_hash, n_nodes, n_ranks, rank, LOGGER) }
+            }
+            _ => {
+                // SAFETY: as above.
+                let init: InitV5 = unsafe { std::mem::transmute(init) };
+                // SAFETY: as above.
+                unsafe { init(&raw mut pointer, comm_hash, mask, name, n_nodes, n_ranks, rank, LOGGER) }
+            }
+        };
+        if code != 0 {
+            self.say_refusal(code);
+            return None;
+        }
+        Some(Context { plugin: Arc::clone(self), pointer })
     }
+
+    /// In NCCL's words. NCCL 2.28 goes on to tell the plugin of events all the same; here nobody is told.
+    fn say_refusal(&self, code: c_int) {
+        if self.nccl == Version::V2_27 {
+            let text = format!("Profiler init failed with error ({code}). Continue without profiler.");
+            return log::write(Level::Warn, subsystem::ALL, 0, &text);
+        }
+        let why = std::io::Error::last_os_error().to_string();
+        let why = why.split(" (os error").next().unwrap_or_default();
+        info(&format!("Profiler init failed with error '{code}': {why}. Continue without profiler."));
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        info(&format!("PROFILER/Plugin: Closing profiler plugin {}", self.name));
+    }
+}
+
+fn info(text: &str) {
+    log::write(Level::Info, subsystem::INIT, 0, text);
 }
 
 impl Context {
@@ -136,12 +227,13 @@ impl Context {
         u64::from(ACTIVATION_MASK.load(Ordering::Relaxed).cast_unsigned())
     }
 
-    /// Begins an event.
-    pub(crate) fn start(&self, mut descriptor: Descriptor) -> Handle {
+    /// Begins an event; none where the plugin's version has no such event.
+    pub(crate) fn start(&self, descriptor: &Descriptor) -> Handle {
         let Some(start) = self.plugin.table().start_event else { return Handle::NONE };
+        let Some(mut encoded) = Encoded::new(self.plugin.interface, descriptor) else { return Handle::NONE };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context came from this plugin's init; descriptor and handle are valid for the call.
-        unsafe { start(self.pointer, &raw mut handle, &raw mut descriptor) };
+        unsafe { start(self.pointer, &raw mut handle, encoded.as_mut_ptr()) };
         Handle(handle)
     }
 
@@ -154,13 +246,14 @@ impl Context {
     }
 
     /// Tells of a state of an event.
-    pub(crate) fn record(&self, handle: Handle, state: c_int, args: Option<StateArgs>) {
-        if let (Some(record), false) = (self.plugin.table().record_event_state, handle.0.is_null()) {
-            let mut args = args;
-            let args = args.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
-            // SAFETY: the handle came from this plugin's startEvent; the arguments are null or valid for the call.
-            unsafe { record(handle.0, state, args) };
-        }
+    pub(crate) fn record(&self, handle: Handle, state: State) {
+        let Some(record) = self.plugin.table().record_event_state.filter(|_| !handle.0.is_null()) else {
+            return;
+        };
+        let Some((number, mut arguments)) = state.encode(self.plugin.interface) else { return };
+        let arguments = arguments.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        // SAFETY: the handle came from this plugin's startEvent; the arguments are null or valid for the call.
+        unsafe { record(handle.0, number, arguments) };
     }
 }
 
@@ -188,34 +281,70 @@ extern "C" fn log_for_plugin(
     }
     // SAFETY: a plugin's format is a NUL-terminated string.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    let level = if level <= 2 { log::Level::Warn } else { log::Level::Info };
-    log::write(level, log::subsystem::PROFILE, 0, &text);
+    let level = if level <= 2 { Level::Warn } else { Level::Info };
+    log::write(level, subsystem::PROFILE, 0, &text);
 }
 
+/// The first of the names under which the setting may be found, loaded.
+fn open_any(setting: Option<&str>, nccl: Option<Version>) -> Option<Plugin> {
+    let mut missing = String::new();
+    for file in candidates(setting) {
+        match open(file.as_deref()) {
+            Ok(library) => return plugin(library, file.as_deref(), nccl),
+            Err(why) if why.contains("No such file or directory") => {
+                missing = format!("{missing} {}", file.unwrap_or_default());
+            }
+            Err(why) => info(&format!("PROFILER/Plugin: {}: {why}", file.unwrap_or_default())),
+        }
+    }
+    if !missing.is_empty() {
+        info(&format!("PROFILER/Plugin: Could not find:{missing}"));
+    }
+    None
+}
+
+/// A path is taken as it is, and so is the name of a library; anything else may be a suffix too.
 fn candidates(setting: Option<&str>) -> Vec<Option<String>> {
     let Some(value) = setting else { return vec![Some("libnccl-profiler.so".to_owned())] };
     let is_static = STATIC_PLUGIN.get(..value.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(value));
     if is_static {
         return vec![None];
     }
-    let named = [value.to_owned(), format!("libnccl-profiler-{value}.so")];
-    named.into_iter().map(Some).collect()
+    let is_whole = value.contains('/') || (value.starts_with("lib") && value.ends_with(".so"));
+    let suffixed = (!is_whole).then(|| format!("libnccl-profiler-{value}.so"));
+    std::iter::once(value.to_owned()).chain(suffixed).map(Some).collect()
 }
 
-fn open(file: Option<String>) -> Option<Plugin> {
-    let library = match &file {
-        None => Library::this(),
-        // SAFETY: the user names this library to be loaded into the process; its initialisers run as for any dlopen.
-        Some(file) => unsafe { Library::open(Some(Path::new(file)), RTLD_NOW | RTLD_LOCAL) }.ok()?,
+fn open(file: Option<&str>) -> Result<Library, String> {
+    let Some(file) = file else { return Ok(Library::this()) };
+    // SAFETY: the user names this library to be loaded into the process; its initialisers run as for any dlopen.
+    let opened = unsafe { Library::open(Some(Path::new(file)), RTLD_NOW | RTLD_LOCAL) };
+    opened.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        cause.unwrap_or_else(|| error.to_string())
+    })
+}
+
+/// The newest table of the interface that NCCL of this version tries; without the faithful mode, all are.
+fn plugin(library: Library, file: Option<&str>, nccl: Option<Version>) -> Option<Plugin> {
+    let newest = match nccl {
+        Some(Version::V2_27) => 4,
+        Some(Version::V2_28) => 5,
+        Some(Version::V2_30) => 6,
+        Some(Version::V2_32) | None => NEWEST,
     };
-    let found = SYMBOLS.iter().find_map(|(symbol, version)| {
+    let known = (1..).zip(&SYMBOLS[..newest as usize]).collect::<Vec<_>>();
+    let found = known.into_iter().rev().find_map(|(interface, symbol)| {
         // SAFETY: by NCCL's interface, the symbol of this name is a table of this version.
         let symbol = unsafe { library.get::<*const Table>(symbol.to_bytes_with_nul()) }.ok()?;
-        Some((symbol, *version))
+        Some((symbol.as_raw_ptr(), interface))
     });
-    let (symbol, version) = found?;
+    let Some((symbol, interface)) = found else {
+        file.iter().for_each(|file| info(&format!("External profiler plugin {file} is unsupported")));
+        return None;
+    };
     // The address of the symbol is the table itself, not a pointer to it.
-    let table: *const Table = symbol.as_raw_ptr().cast();
+    let table: *const Table = symbol.cast();
     // SAFETY: as above; the library is loaded.
     let name = unsafe { (*table).name };
     let name = if name.is_null() {
@@ -224,7 +353,9 @@ fn open(file: Option<String>) -> Option<Plugin> {
         // SAFETY: by NCCL's interface, a NUL-terminated string.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     };
-    Some(Plugin { table, name, version, _library: library })
+    info(&format!("PROFILER/Plugin: Loaded {name} (v{interface})"));
+    file.iter().for_each(|file| info(&format!("Successfully loaded external profiler plugin {file}")));
+    Some(Plugin { table, name, interface, nccl: nccl.unwrap_or_default(), _library: library })
 }
 
 /// A communicator's name for the plugin.

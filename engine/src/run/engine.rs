@@ -294,6 +294,6 @@ fn copy_message(send: &Operation, recv: &Operation) -> Result<()> {
     let mut buffers = Buffers::new(send.send, recv.recv, Own::default(), 0, 0);
     let whole = |place| Span { place, offset: 0, len: send.bytes() };
     buffers.copy(whole(Place::Send), whole(Place::Recv))?;
-    kernels.iter().for_each(|(events, kernel)| events.kernel_stop(*kernel));
+    kernels.iter().for_each(|(events, kernels)| events.kernel_stop(kernels));
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::collective::operation::Operation;
 use crate::comm::Comm;
 use crate::error::{Error, Result};
 use crate::net::control::lock;
-use crate::profiler::emit::{Call, GroupEvents, OperationEvents};
+use crate::profiler::emit::{Call, GroupEvents, OperationEvents, PlanEvents};
 use crate::run::drive::{self, Launch};
 use crate::run::stream::{Moment, Stream};
 
@@ -109,9 +109,10 @@ pub(crate) fn add(mut pending: Pending) -> Result<()> {
         }
         if let Some(profiler) = pending.comm.profiler().filter(|_| pending.comm.n_ranks > 1) {
             let depth = group.depth;
-            let rank = pending.comm.rank;
-            let events = group.events.get_or_insert_with(|| GroupEvents::start(&profiler, rank, depth));
-            pending.operation.events = OperationEvents::call(&profiler, rank, &pending.call, events);
+            let (ranks, faithful) = ((pending.comm.rank, pending.comm.n_ranks), pending.comm.faithful());
+            let events = group.events.get_or_insert_with(|| GroupEvents::start(&profiler, depth));
+            pending.operation.events =
+                OperationEvents::call(&profiler, ranks, &pending.call, events, faithful);
         }
         group.pending.push(pending);
     });
@@ -205,8 +206,10 @@ fn submit(mut pending: Vec<Pending>) -> Result<()> {
 fn submit_one(pending: Pending) -> Result<()> {
     let Pending { comm, stream, mut operation, call } = pending;
     let submitting = lock(&SUBMITTING);
-    comm.number(&mut operation, &call);
-    let here = operation.bytes() <= comm.inline_bytes() && comm.turns.is_idle() && stream.try_begin();
+    let mut plan = PlanEvents::default();
+    comm.number(&mut operation, &call, &mut plan);
+    plan.stop();
+    let here = comm.runs_inline(operation.bytes()) && comm.turns.is_idle() && stream.try_begin();
     let ticket = comm.turns.issue();
     if !here {
         let launch = Launch { comm, ticket, operations: vec![operation] };
@@ -232,8 +235,14 @@ fn submit_one(pending: Pending) -> Result<()> {
 
 fn batches(pending: Vec<Pending>) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
+    let mut plans: Vec<(Arc<Comm>, PlanEvents)> = Vec::new();
     for Pending { comm, stream, mut operation, call } in pending {
-        comm.number(&mut operation, &call);
+        let of_comm = plans.iter().position(|(other, _)| Arc::ptr_eq(other, &comm));
+        let plan = of_comm.unwrap_or_else(|| {
+            plans.push((Arc::clone(&comm), PlanEvents::default()));
+            plans.len() - 1
+        });
+        comm.number(&mut operation, &call, &mut plans[plan].1);
         let of_comm = |batch: &Batch| batch.launches.iter().any(|launch| Arc::ptr_eq(&launch.comm, &comm));
         let at = batches.iter().position(of_comm).unwrap_or_else(|| {
             let launch =
@@ -250,6 +259,7 @@ fn batches(pending: Vec<Pending>) -> Vec<Batch> {
             launch.operations.push(operation);
         }
     }
+    plans.into_iter().for_each(|(_, plan)| plan.stop());
     batches
 }
 
@@ -276,6 +286,9 @@ fn enqueue(batch: Batch) -> Result<()> {
         }))?;
     }
     let launches = batch.launches;
+    if launches.iter().any(|launch| launch.comm.is_silent()) {
+        batch.stream.leave_to_worker();
+    }
     batch.stream.enqueue(Box::new(move || {
         arrivals.iter().for_each(|arrival| arrival.wait());
         let result = drive::run(&launches);

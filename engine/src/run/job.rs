@@ -74,7 +74,7 @@ impl Job {
             primitive: operation.primitive,
             sequence: operation.sequence,
             fold: planned.fold,
-            trace: Trace::new(&operation.events, &planned.plan),
+            trace: Trace::new(&operation.events, &planned.plan, &planned.is_network),
             planned,
             header,
             buffers,

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
@@ -26,6 +27,8 @@ pub(crate) struct Stream {
     changed: Condvar,
     /// Where the worker waits: what it cannot take must not wake it.
     takeable: Condvar,
+    /// Whether who waits for the stream leaves its work to the worker, as to a GPU.
+    is_device: AtomicBool,
 }
 
 #[derive(Default)]
@@ -135,13 +138,19 @@ impl Stream {
         started
     }
 
+    /// From now on nobody but the worker runs its work.
+    pub(crate) fn leave_to_worker(&self) {
+        self.is_device.store(true, Ordering::Relaxed);
+    }
+
     /// Waits for all that was enqueued before; returns the first error since the last call. Runs itself what the worker
-    /// has not begun.
+    /// has not begun, unless that is left to the worker.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let mut queue = lock(&self.queue);
         let target = queue.enqueued;
         while queue.finished < target {
-            queue = match queue.take() {
+            let work = if self.is_device.load(Ordering::Relaxed) { None } else { queue.take() };
+            queue = match work {
                 Some(work) => self.run_one(queue, work),
                 None => self.wait(queue),
             };

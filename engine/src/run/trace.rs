@@ -20,7 +20,7 @@ pub(crate) struct Trace {
 #[derive(Debug)]
 struct Channel {
     id: u32,
-    kernel: Option<Handle>,
+    kernels: Vec<Handle>,
     /// Parts that are not done.
     left: usize,
 }
@@ -30,11 +30,13 @@ struct Proxy {
     op: Option<Handle>,
     step: Option<Handle>,
     begun: bool,
+    /// Whether a profiler hears of it.
+    is_told: bool,
 }
 
 impl Trace {
-    /// For an operation that begins; nothing without a profiler.
-    pub(crate) fn new(events: &OperationEvents, plan: &Plan) -> Option<Box<Self>> {
+    /// For an operation that begins; nothing without a profiler. `is_network` says of each queue whether it leaves the host.
+    pub(crate) fn new(events: &OperationEvents, plan: &Plan, is_network: &[bool]) -> Option<Box<Self>> {
         if !events.is_wanted() {
             return None;
         }
@@ -44,13 +46,17 @@ impl Trace {
                 Some(channel) => channel.left += queue.parts.len(),
                 None => {
                     let left = queue.parts.len();
-                    let kernel = events.kernel_start(queue.channel);
-                    channels.push(Channel { id: queue.channel, kernel, left });
+                    let kernels = events.kernel_start(queue.channel);
+                    channels.push(Channel { id: queue.channel, kernels, left });
                 }
             }
         }
-        let proxy = |queue: &Queue| Proxy { op: proxy_op(events, queue), ..Proxy::default() };
-        let queues = plan.queues.iter().map(proxy).collect();
+        let proxy = |(queue, is_network): (&Queue, &bool)| {
+            let is_told = *is_network || !events.has_proxies_of_networks_alone();
+            let op = if is_told { proxy_op(events, queue) } else { None };
+            Proxy { op, is_told, ..Proxy::default() }
+        };
+        let queues = plan.queues.iter().zip(is_network).map(proxy).collect();
         Some(Box::new(Self { events: events.clone(), channels, queues }))
     }
 
@@ -71,6 +77,7 @@ impl Trace {
     pub(crate) fn recv_start(&mut self, queue: usize, index: u32) {
         if !self.queues[queue].begun {
             self.step_start(queue, index);
+            self.events.receiving(self.queues[queue].step);
         }
     }
 
@@ -88,7 +95,7 @@ impl Trace {
     fn step_start(&mut self, queue: usize, index: u32) {
         let proxy = &mut self.queues[queue];
         proxy.begun = true;
-        proxy.step = self.events.proxy_step(proxy.op, index);
+        proxy.step = if proxy.is_told { self.events.proxy_step(proxy.op, index) } else { None };
     }
 
     fn step_stop(&mut self, plan: &Plan, queue: usize, index: u32) {
@@ -106,7 +113,7 @@ impl Trace {
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id) {
             channel.left -= 1;
             if channel.left == 0 {
-                self.events.kernel_stop(channel.kernel);
+                self.events.kernel_stop(&channel.kernels);
             }
         }
     }

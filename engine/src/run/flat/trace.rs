@@ -14,7 +14,7 @@ pub(crate) struct Trace {
     events: OperationEvents,
     cut: Cut,
     own: usize,
-    kernel: Option<Handle>,
+    kernels: Vec<Handle>,
     /// Rounds that have begun.
     started: usize,
     /// Two per other rank: to it and from it.
@@ -39,7 +39,7 @@ impl Trace {
         let peers = (0..n_ranks).filter(|peer| *peer != own);
         let both = |peer| [true, false].map(|is_send| Flow { peer, is_send, op: None, steps: [None, None] });
         let flows = peers.flat_map(both).collect();
-        Some(Box::new(Self { events: events.clone(), cut, own, kernel: None, started: 0, flows }))
+        Some(Box::new(Self { events: events.clone(), cut, own, kernels: Vec::new(), started: 0, flows }))
     }
 
     /// The own block of `round` is about to be shown; perhaps again, because others could not read it in place.
@@ -49,7 +49,7 @@ impl Trace {
         }
         self.started = round + 1;
         if round == 0 {
-            self.kernel = self.events.kernel_start(CHANNEL);
+            self.kernels = self.events.kernel_start(CHANNEL);
         }
         let Self { events, cut, own, flows, .. } = self;
         for flow in flows {
@@ -81,7 +81,7 @@ impl Trace {
             }
         }
         if last {
-            self.events.kernel_stop(self.kernel.take());
+            self.events.kernel_stop(&std::mem::take(&mut self.kernels));
         }
     }
 }
