@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::log::{lines, subsystem};
 use crate::net::acceptor::Acceptor;
-use crate::net::bootstrap::Bootstrap;
+use crate::net::bootstrap::{Bootstrap, Told};
 use crate::net::connect::{Plan, Target, connect};
 use crate::net::control::{Health, lock};
 use crate::net::descriptors;
@@ -35,7 +35,7 @@ use crate::run::flat;
 use crate::run::home::{self, Home};
 use crate::topology::place;
 use crate::topology::ranks::{Placement, Way};
-use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
+use crate::topology::{HostFacts, PeerInfo, PeerNic, RingPlace, Topology, told};
 use crate::transport::shm::connect::Endpoint;
 use crate::transport::shm::host::Host;
 use crate::transport::tcp::recv::TcpRecv;
@@ -90,16 +90,17 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
     let rendezvous = rendezvous(&nics)?;
-    let mut endpoint = if settings.shm { Some(Endpoint::new()?) } else { None };
+    let mut endpoint =
+        if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
-    let mut info = own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?;
-    info.placement = found.placement;
-    let peers = bootstrap.all_gather(&info).inspect_err(|_| {
+    let info = own_info(request.rank, &settings, &nics, &rendezvous, (endpoint.as_ref(), found.placement))?;
+    let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
             making.wait_until_called_off();
         }
     })?;
+    let peers = peers(&told, &id)?;
     let mut birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(&found.notes);
@@ -130,34 +131,45 @@ fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
 }
 
 fn own_info(
-    request: &Request,
+    rank: usize,
     settings: &Settings,
     nics: &[Nic],
     rendezvous: &TcpListener,
-    endpoint: Option<&Endpoint>,
+    (endpoint, placement): (Option<&Endpoint>, Placement),
 ) -> Result<PeerInfo> {
-    let nic = |nic: &Nic| {
-        Ok(PeerNic {
-            name: nic.name.clone(),
-            address: nic.address,
-            listen: nic.listen_address()?,
-            speed_mbit: nic.speed_mbit,
-            port: nic.port,
-            seat: nic.seat.clone(),
-        })
+    let nic = |nic: &Nic| PeerNic {
+        name: nic.name.clone(),
+        address: nic.address,
+        speed_mbit: nic.speed_mbit,
+        port: nic.port,
+        seat: nic.seat.clone(),
     };
+    let shm = endpoint.map(Endpoint::announcement);
+    let ports = nics.iter().map(|nic| Ok(nic.listen_address()?.port()));
     Ok(PeerInfo {
-        rank: request.rank,
-        host: settings.host.clone(),
-        host_hash: hash::hash(settings.host_id.as_bytes()),
+        rank,
         pid: std::process::id(),
-        shm: endpoint.map(Endpoint::announcement),
-        machine: home::machine(),
-        cores: home::cores(),
         rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
-        nics: nics.iter().map(nic).collect::<Result<_>>()?,
-        placement: Placement::default(),
+        ports: ports.collect::<Result<_>>()?,
+        facts: Arc::new(HostFacts {
+            host: settings.host.clone(),
+            host_hash: hash::hash(settings.host_id.as_bytes()),
+            shm_domain: shm.as_ref().map(|shm| shm.domain),
+            machine: home::machine(),
+            cores: home::cores(),
+            nics: nics.iter().map(nic).collect(),
+            placement,
+        }),
+        shm,
     })
+}
+
+fn peers(told: &[Told<HostFacts>], id: &UniqueId) -> Result<Vec<PeerInfo>> {
+    let peer = |(rank, told): (usize, &Told<HostFacts>)| {
+        let malformed = || Error::Internal(format!("what rank {rank} tells of itself is malformed"));
+        PeerInfo::from_told(rank, told, &id.secret).ok_or_else(malformed)
+    };
+    told.iter().enumerate().map(peer).collect()
 }
 
 fn acceptors(nics: Vec<Nic>, id: &UniqueId, n_ranks: usize) -> Result<Vec<Acceptor>> {
@@ -228,11 +240,7 @@ impl Birth {
     fn target(&self, rank: usize, channel: usize) -> Target {
         let own = self.identity.rank;
         let from = self.peers[own].nics[self.topology.nic(own, channel, Way::Out)].address;
-        Target {
-            rank,
-            address: self.peers[rank].nics[self.topology.nic(rank, channel, Way::In)].listen,
-            from,
-        }
+        Target { rank, address: self.peers[rank].listens(self.topology.nic(rank, channel, Way::In)), from }
     }
 
     fn connect(

@@ -1,6 +1,8 @@
 //! Who is where, and the order of each ring: pure functions of what the ranks told each other.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +20,6 @@ pub(crate) struct PeerNic {
     pub(crate) name: String,
     /// Its address.
     pub(crate) address: IpAddr,
-    /// Where it listens for this communicator.
-    pub(crate) listen: SocketAddr,
     /// 10⁶ bits per second.
     pub(crate) speed_mbit: u32,
     /// The port of its card, from 1; 0 where it does not tell.
@@ -41,29 +41,62 @@ pub(crate) struct Placement {
     pub(crate) cross_nic: CrossNic,
 }
 
-/// What a rank tells the others about itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PeerInfo {
-    /// Its rank in the communicator.
-    pub(crate) rank: usize,
-    /// Its host's name.
+/// What a rank tells the others about its host, as a rule in the same words as the host's other ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostFacts {
+    /// The host's name.
     pub(crate) host: String,
     /// Ranks with the same hash are one node.
     pub(crate) host_hash: u64,
-    /// Its process.
-    pub(crate) pid: u32,
-    /// Where ranks of its host can share memory with it; nowhere, if that is switched off.
-    pub(crate) shm: Option<Announcement>,
+    /// Equal where ranks of the host can share memory; nothing, if that is switched off.
+    pub(crate) shm_domain: Option<u64>,
     /// The machine that it runs on; ranks of different pretended hosts may share one.
     pub(crate) machine: u64,
     /// The cores that it may use: bit i of word w is core 64 w + i.
     pub(crate) cores: Vec<u64>,
-    /// Where it waits for ranks that make another communicator of this one.
-    pub(crate) rendezvous: SocketAddr,
     /// The NICs it can use now; never empty.
     pub(crate) nics: Vec<PeerNic>,
     /// Its place in its host.
     pub(crate) placement: Placement,
+}
+
+/// What a rank tells the others about itself; of its host's facts, kept once for those that say the same, it can be asked
+/// as of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeerInfo {
+    /// Its rank in the communicator.
+    pub(crate) rank: usize,
+    /// Its process.
+    pub(crate) pid: u32,
+    /// Where ranks of its host can share memory with it; nowhere, if that is switched off.
+    pub(crate) shm: Option<Announcement>,
+    /// Where it waits for ranks that make another communicator of this one.
+    pub(crate) rendezvous: SocketAddr,
+    /// Where it listens for this communicator, on each of its NICs.
+    pub(crate) ports: Vec<u16>,
+    /// What it has in common with the ranks of its host.
+    pub(crate) facts: Arc<HostFacts>,
+}
+
+impl PeerInfo {
+    /// Where it listens on a NIC of its list.
+    pub(crate) fn listens(&self, nic: usize) -> SocketAddr {
+        SocketAddr::new(self.nics[nic].address, self.ports.get(nic).copied().unwrap_or(0))
+    }
+}
+
+impl Deref for PeerInfo {
+    type Target = HostFacts;
+
+    fn deref(&self) -> &HostFacts {
+        &self.facts
+    }
+}
+
+impl DerefMut for PeerInfo {
+    fn deref_mut(&mut self) -> &mut HostFacts {
+        Arc::make_mut(&mut self.facts)
+    }
 }
 
 /// Where a communicator's ranks are, and what the search found for each node.
