@@ -27,7 +27,7 @@ use crate::net::connect::{Plan, Target, connect};
 use crate::net::control::{Health, lock};
 use crate::net::descriptors;
 use crate::net::nic::{self, Nic};
-use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
+use crate::net::unique_id::{Secret, UNIQUE_ID_BYTES, UniqueId};
 use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::engine::Engine;
@@ -100,7 +100,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
             making.wait_until_called_off();
         }
     })?;
-    let peers = peers(&told, &id)?;
+    let peers = peers(&told, (&id.secret, info.host_hash))?;
     let mut birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(&found.notes);
@@ -148,7 +148,6 @@ fn own_info(
     let ports = nics.iter().map(|nic| Ok(nic.listen_address()?.port()));
     Ok(PeerInfo {
         rank,
-        pid: std::process::id(),
         rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
         ports: ports.collect::<Result<_>>()?,
         facts: Arc::new(HostFacts {
@@ -164,10 +163,10 @@ fn own_info(
     })
 }
 
-fn peers(told: &[Told<HostFacts>], id: &UniqueId) -> Result<Vec<PeerInfo>> {
+fn peers(told: &[Told<HostFacts>], own: (&Secret, u64)) -> Result<Vec<PeerInfo>> {
     let peer = |(rank, told): (usize, &Told<HostFacts>)| {
         let malformed = || Error::Internal(format!("what rank {rank} tells of itself is malformed"));
-        PeerInfo::from_told(rank, told, &id.secret).ok_or_else(malformed)
+        PeerInfo::from_told(rank, told, own).ok_or_else(malformed)
     };
     told.iter().enumerate().map(peer).collect()
 }
@@ -304,7 +303,7 @@ impl Birth {
         let all = host.as_ref().filter(|host| host.n_members() == self.identity.n_ranks);
         let engine = Engine::new(links, all.map(flat::Lane::new));
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
-        let names: Vec<String> = self.peers.iter().map(name).collect();
+        let names: Arc<[String]> = self.peers.iter().map(name).collect();
         let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
         let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
         let watcher = self.watch((control, neighbours), acceptors, &names, &health)?;
@@ -349,7 +348,7 @@ impl Birth {
         &self,
         (peers, neighbours): (Vec<ControlPeer>, Vec<Arc<dyn Neighbour>>),
         acceptors: Vec<Acceptor>,
-        names: &[String],
+        names: &Arc<[String]>,
         health: &Arc<Health>,
     ) -> Result<Option<std::thread::JoinHandle<()>>> {
         if self.identity.n_ranks == 1 {
@@ -360,7 +359,7 @@ impl Birth {
         }
         let watch = Watch {
             rank: self.identity.rank,
-            names: names.to_vec(),
+            names: Arc::clone(names),
             peers,
             neighbours: if self.settings.is_silent() { Vec::new() } else { neighbours },
             acceptors,

@@ -6,8 +6,8 @@
 //! pass anything on to others, who would have to be told of its death.
 //!
 //! Layout, numbers as LEB128: ranks; texts; of each text its difference ([`words`]); runs of ranks with one text, as text
-//! and length; bytes of each rank's own, plus one, where all have as many, else 0; the own bytes, each after its length
-//! where these differ.
+//! and length; bytes of each rank's own, plus one, where all have as many, else 0. Then, in the first case, of each byte
+//! whether it is the same for all ranks, and it, or that of each rank; else each rank's bytes after their length.
 
 pub(crate) mod words;
 
@@ -20,6 +20,9 @@ use words::Reader;
 const MAX_TEXT_BYTES: usize = 64 << 20;
 /// Earlier texts that one is compared with at most.
 const MAX_COMPARED: usize = 16;
+
+/// Own bytes of a rank at most that are told byte by byte: two of a message may stand for one of each rank there.
+const MAX_OWN_BYTES: usize = 1024;
 
 /// What one rank hands in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,16 +87,26 @@ impl Table {
             words::put(&mut bytes, run[0]);
             words::put(&mut bytes, run.len());
         }
-        let len = self.own.first().map_or(0, Vec::len);
-        let are_alike = self.own.iter().all(|own| own.len() == len);
-        words::put(&mut bytes, if are_alike { len + 1 } else { 0 });
-        for own in &self.own {
-            if !are_alike {
-                words::put(&mut bytes, own.len());
-            }
-            bytes.extend_from_slice(own);
-        }
+        self.put_own(&mut bytes);
         bytes
+    }
+
+    fn put_own(&self, bytes: &mut Vec<u8>) {
+        let first = self.own.first().map_or(&[][..], Vec::as_slice);
+        let fits = first.len() <= MAX_OWN_BYTES;
+        let are_alike = fits && self.own.iter().all(|own| own.len() == first.len());
+        if !are_alike {
+            words::put(bytes, 0);
+            self.own.iter().for_each(|own| words::put_bytes(bytes, own));
+            return;
+        }
+        words::put(bytes, first.len() + 1);
+        for (at, byte) in first.iter().enumerate() {
+            let is_same = self.own.iter().all(|own| own[at] == *byte);
+            bytes.push(u8::from(is_same));
+            let told = if is_same { 1 } else { self.own.len() };
+            bytes.extend(self.own[..told].iter().map(|own| own[at]));
+        }
     }
 
     /// Of `n_ranks` ranks, back from the bytes.
@@ -124,13 +137,26 @@ impl Table {
             }
             table.which.resize(table.which.len() + run, which);
         }
-        let alike = reader.number()?.checked_sub(1);
-        for _ in 0..n_ranks {
-            let len = alike.map_or_else(|| reader.number(), Some)?;
-            table.own.push(reader.take(len)?.to_vec());
-        }
+        table.own = own(reader, n_ranks)?;
         (reader.0.is_empty() && told == n_ranks).then_some(table)
     }
+}
+
+fn own(reader: &mut Reader<'_>, n_ranks: usize) -> Option<Vec<Vec<u8>>> {
+    let Some(len) = reader.number()?.checked_sub(1) else {
+        return (0..n_ranks).map(|_| reader.bytes().map(<[u8]>::to_vec)).collect();
+    };
+    if len > MAX_OWN_BYTES {
+        return None;
+    }
+    let mut all = vec![Vec::new(); n_ranks];
+    for _ in 0..len {
+        let [is_same] = *reader.take(1)?.first_chunk()?;
+        let told = reader.take(if is_same == 1 { n_ranks.min(1) } else { n_ranks })?;
+        let bytes = all.iter_mut().zip(told.iter().chain(std::iter::repeat(told.last()?)));
+        bytes.for_each(|(own, byte)| own.push(*byte));
+    }
+    Some(all)
 }
 
 #[cfg(test)]

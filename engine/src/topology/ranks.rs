@@ -1,5 +1,6 @@
 //! Who is where, and the order of each ring: pure functions of what the ranks told each other.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
-use crate::topology::graph::System;
+use crate::topology::graph::{NodeNic, System};
 use crate::topology::rails;
 use crate::topology::search::{Channel, CrossNic, Graph};
 use crate::topology::seat::Seat;
@@ -66,9 +67,7 @@ pub(crate) struct HostFacts {
 pub(crate) struct PeerInfo {
     /// Its rank in the communicator.
     pub(crate) rank: usize,
-    /// Its process.
-    pub(crate) pid: u32,
-    /// Where ranks of its host can share memory with it; nowhere, if that is switched off.
+    /// Where ranks of its host can share memory with it; nowhere, if that is switched off, or if it is another host.
     pub(crate) shm: Option<Announcement>,
     /// Where it waits for ranks that make another communicator of this one.
     pub(crate) rendezvous: SocketAddr,
@@ -113,7 +112,7 @@ pub(crate) struct Topology {
     /// The channels that all agree on.
     pub(crate) base: usize,
     /// By rank and channel, the rank's NICs that the channel comes in and leaves by.
-    nics: Vec<Vec<(usize, usize)>>,
+    nics: Vec<Arc<Vec<(usize, usize)>>>,
 }
 
 /// Which way data goes on a channel.
@@ -128,14 +127,11 @@ pub(crate) enum Way {
 impl Topology {
     /// From the host hash of each rank, without NICs: rings are the ranks in order.
     pub(crate) fn new(host_hashes: &[u64]) -> Self {
-        let mut seen: Vec<u64> = Vec::new();
+        let mut seen: HashMap<u64, usize> = HashMap::new();
         let mut nodes = Vec::with_capacity(host_hashes.len());
         for hash in host_hashes {
-            let node = seen.iter().position(|other| other == hash).unwrap_or_else(|| {
-                seen.push(*hash);
-                seen.len() - 1
-            });
-            nodes.push(node);
+            let next = seen.len();
+            nodes.push(*seen.entry(*hash).or_insert(next));
         }
         let mut members = vec![Vec::new(); seen.len()];
         for (rank, node) in nodes.iter().enumerate() {
@@ -156,7 +152,7 @@ impl Topology {
         };
         topology.init_channels = peers.iter().enumerate().map(init).collect();
         topology.base = channels::base(&topology.init_channels);
-        topology.nics = (0..peers.len()).map(|rank| topology.ends(peers, rank)).collect();
+        topology.nics = topology.all_ends(peers);
         topology
     }
 
@@ -210,9 +206,22 @@ impl Topology {
         graph.channels.get(if swap { channel ^ 1 } else { channel })
     }
 
-    fn ends(&self, peers: &[PeerInfo], rank: usize) -> Vec<(usize, usize)> {
+    /// Of all ranks: of those of a node that see the same NICs once.
+    fn all_ends(&self, peers: &[PeerInfo]) -> Vec<Arc<Vec<(usize, usize)>>> {
+        let mut all = vec![Arc::default(); peers.len()];
+        for members in &self.members {
+            let names = rails::nics(peers, members);
+            let same = |one: &usize, other: &usize| Arc::ptr_eq(&peers[*one].facts, &peers[*other].facts);
+            for alike in members.chunk_by(same) {
+                let ends = Arc::new(self.ends(peers, alike[0], &names));
+                alike.iter().for_each(|rank| all[*rank] = Arc::clone(&ends));
+            }
+        }
+        all
+    }
+
+    fn ends(&self, peers: &[PeerInfo], rank: usize, names: &[NodeNic]) -> Vec<(usize, usize)> {
         let node = self.nodes[rank];
-        let names = rails::nics(peers, &self.members[node]);
         let own = &peers[rank].nics;
         let find = |nic: usize| {
             let same = |other: &PeerNic| names.get(nic).is_some_and(|nic| nic.name == other.name);

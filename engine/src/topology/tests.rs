@@ -80,7 +80,6 @@ fn host(peers: &mut Vec<PeerInfo>, machine: &Machine, numas: &[Option<u32>], cro
         let seat = Seat { numa: *numa, pci: Vec::new() };
         peers.push(PeerInfo {
             rank: peers.len(),
-            pid: 1,
             shm: None,
             rendezvous: "127.0.0.1:1".parse().unwrap(),
             ports: Vec::new(),

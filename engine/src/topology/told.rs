@@ -1,7 +1,7 @@
 //! What a rank tells the others about itself, as it travels: the facts of its host as JSON, which the ranks of a host have
 //! in common, and a few bytes of its own.
 //!
-//! Own bytes, little-endian: process, port of the rendezvous, port of the first NIC; then, tagged, what is out of the
+//! Own bytes, little-endian: port of the rendezvous, port of the first NIC; then, tagged, what is out of the
 //! ordinary: NICs that listen on other ports than the first, and a name of shared memory that is not [`memory_name`].
 
 use std::net::SocketAddr;
@@ -30,9 +30,8 @@ pub(crate) fn memory_name(secret: &Secret, rank: usize) -> String {
 impl PeerInfo {
     /// What is this rank's own.
     pub(crate) fn own_bytes(&self, secret: &Secret) -> Vec<u8> {
-        let mut bytes = self.pid.to_le_bytes().to_vec();
         let first = self.ports.first().copied().unwrap_or(0);
-        bytes.extend([self.rendezvous.port(), first].iter().flat_map(|port| port.to_le_bytes()));
+        let mut bytes = [self.rendezvous.port(), first].map(u16::to_le_bytes).concat();
         if self.ports.iter().any(|port| *port != first) {
             bytes.push(PORTS);
             bytes.extend(self.ports.iter().flat_map(|port| port.to_le_bytes()));
@@ -47,10 +46,14 @@ impl PeerInfo {
         bytes
     }
 
-    /// Of `rank`, from what it has told; nothing if that makes no sense.
-    pub(crate) fn from_told(rank: usize, (facts, own): &Told<HostFacts>, secret: &Secret) -> Option<Self> {
-        let (pid, rest) = own.split_first_chunk()?;
-        let (rendezvous, rest) = rest.split_first_chunk()?;
+    /// Of `rank`, from what it has told; nothing if that makes no sense. Only to ranks of its host, whose hash is given, does it
+    /// matter where its memory is.
+    pub(crate) fn from_told(
+        rank: usize,
+        (facts, own): &Told<HostFacts>,
+        (secret, host_hash): (&Secret, u64),
+    ) -> Option<Self> {
+        let (rendezvous, rest) = own.split_first_chunk()?;
         let (first, mut rest) = rest.split_first_chunk()?;
         let mut ports = vec![u16::from_le_bytes(*first); facts.nics.len()];
         let mut name = None;
@@ -75,11 +78,11 @@ impl PeerInfo {
         }
         let shm = facts
             .shm_domain
+            .filter(|_| facts.host_hash == host_hash)
             .map(|domain| Announcement { name: name.unwrap_or_else(|| memory_name(secret, rank)), domain });
         let address = facts.nics.first()?.address;
         Some(Self {
             rank,
-            pid: u32::from_le_bytes(*pid),
             shm,
             rendezvous: SocketAddr::new(address, u16::from_le_bytes(*rendezvous)),
             ports,

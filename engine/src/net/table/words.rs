@@ -1,7 +1,8 @@
 //! Texts as words, and how one differs from another.
 //!
 //! A word is a run of letters and digits, or one other byte. A difference is, for each run of words that are not the
-//! same: the words before it that are, the words in it, and their bytes, each word with its length.
+//! same: the words before it that are, the words in it, and their bytes. Of each word, twice its length and its bytes; or of
+//! a number below 2^64, one more than twice the number of its bytes, and these, little-endian.
 
 /// What is still to be read.
 #[derive(Debug)]
@@ -70,10 +71,41 @@ pub(crate) fn difference(from: &[&[u8]], text: &[&[u8]]) -> Option<Vec<u8>> {
         }
         put(&mut bytes, same);
         put(&mut bytes, run.len());
-        run.iter().for_each(|(_, word)| put_bytes(&mut bytes, word));
+        run.iter().for_each(|(_, word)| put_word(&mut bytes, word));
         same = 0;
     }
     Some(bytes)
+}
+
+/// The number that a word writes, without zeros before it.
+fn number(word: &[u8]) -> Option<u64> {
+    let number: u64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == word).then_some(number)
+}
+
+fn put_word(bytes: &mut Vec<u8>, word: &[u8]) {
+    if let Some(number) = number(word) {
+        let number = number.to_le_bytes();
+        let len = number.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        put(bytes, 2 * len + 1);
+        bytes.extend_from_slice(&number[..len]);
+    } else {
+        put(bytes, 2 * word.len());
+        bytes.extend_from_slice(word);
+    }
+}
+
+fn read_word(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Option<()> {
+    let told = reader.number()?;
+    let word = reader.take(told / 2)?;
+    if told % 2 == 0 {
+        text.extend_from_slice(word);
+    } else {
+        let mut number = [0; 8];
+        number.get_mut(..word.len())?.copy_from_slice(word);
+        text.extend_from_slice(u64::from_le_bytes(number).to_string().as_bytes());
+    }
+    Some(())
 }
 
 /// The text that differs so from `from`.
@@ -87,7 +119,7 @@ pub(crate) fn apply(from: &[u8], difference: &[u8]) -> Option<Vec<u8>> {
         }
         for _ in 0..reader.number()? {
             from.next()?;
-            text.extend_from_slice(reader.bytes()?);
+            read_word(&mut reader, &mut text)?;
         }
     }
     text.extend(from.flatten());
