@@ -19,7 +19,7 @@ use crate::net::unique_id::{SECRET_BYTES, Secret, is_secret, new_secret};
 use crate::net::wake;
 use crate::transport::shm::arena::{Arena, Layout};
 use crate::transport::shm::direct::{self, Nonce};
-use crate::transport::shm::doorbell::Doorbell;
+use crate::transport::shm::doorbell::{Doorbell, Ringer};
 use crate::transport::shm::host::Host;
 use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::{Parts, Peer};
@@ -123,6 +123,7 @@ pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&B
     };
     let layout = arena.layout();
     let bell = Doorbell::new(Arc::clone(arena.head()))?;
+    endpoint.lender.show(&arena, bell.ringer());
     let mut gathering =
         Gathering { plan, layout, arena, bell, endpoint, bootstrap, met: Vec::new(), strangers: Vec::new() };
     for rank in plan.members.iter().copied().filter(|rank| *rank < plan.rank) {
@@ -251,12 +252,20 @@ impl Gathering<'_> {
         let is_own_process = i32::try_from(std::process::id()).is_ok_and(|own| own == pid);
         let lender = Lender::find(&greeting.nonce).filter(|_| is_own_process);
         let place = (greeting.rank, member);
-        let arena = Arena::of_peer(arena, self.layout)?;
+        let (arena, ringer) = match lender.as_ref().and_then(|lender| lender.shown(self.layout)) {
+            // The descriptors that have come are closed.
+            Some(shown) => shown,
+            None => {
+                let arena = Arena::of_peer(arena, self.layout)?;
+                let ringer = Ringer::new(Arc::clone(arena.head()), event);
+                (arena, ringer)
+            }
+        };
         self.met.push(Arc::new(Peer::new(Parts {
             place,
             own_member,
             arena,
-            event,
+            ringer,
             pid,
             can_be_read,
             lender,
