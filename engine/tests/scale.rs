@@ -73,6 +73,13 @@ fn hundreds_of_ranks_begin_sum_split_and_end() {
     }
 }
 
+/// Three for each other rank of the host, one control connection for each on rank 0, and five of its own; no listener of a NIC.
+#[test]
+fn ranks_of_one_host_need_few_descriptors() {
+    let said = run(&program("scale-descriptors"), "8/1");
+    assert!(said["fds"].parse::<usize>().unwrap() <= 7 * 4 + 5, "{said:?}");
+}
+
 #[test]
 fn ranks_may_be_threads_of_one_process() {
     let said = run(&program("scale-threads"), "48/6/threads");

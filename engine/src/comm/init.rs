@@ -3,6 +3,7 @@
 
 mod announce;
 mod share;
+mod tell;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -22,20 +23,20 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::log::{lines, subsystem};
 use crate::net::acceptor::Acceptor;
-use crate::net::bootstrap::{Bootstrap, Told};
+use crate::net::bootstrap::Bootstrap;
 use crate::net::connect::{Plan, Target, connect};
 use crate::net::control::{Health, lock};
 use crate::net::descriptors;
 use crate::net::nic::{self, Nic};
-use crate::net::unique_id::{Secret, UNIQUE_ID_BYTES, UniqueId};
+use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::engine::Engine;
 use crate::run::flat;
 use crate::run::home::{self, Home};
 use crate::topology::place;
-use crate::topology::ranks::{Placement, Way};
-use crate::topology::{HostFacts, PeerInfo, PeerNic, RingPlace, Topology, told};
+use crate::topology::ranks::Way;
+use crate::topology::{PeerInfo, RingPlace, Topology, told};
 use crate::transport::shm::connect::Endpoint;
 use crate::transport::shm::host::Host;
 use crate::transport::tcp::recv::TcpRecv;
@@ -93,14 +94,15 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let mut endpoint =
         if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
-    let info = own_info(request.rank, &settings, &nics, &rendezvous, (endpoint.as_ref(), found.placement))?;
+    let info =
+        tell::own_info(request.rank, &settings, &nics, &rendezvous, (endpoint.as_ref(), found.placement))?;
     let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
             making.wait_until_called_off();
         }
     })?;
-    let peers = peers(&told, (&id.secret, info.host_hash))?;
+    let peers = tell::peers(&told, (&id.secret, info.host_hash))?;
     let mut birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(&found.notes);
@@ -128,47 +130,6 @@ fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
     let address = nics.first().map(|nic| nic.address);
     let address = address.ok_or_else(|| Error::Internal("a rank without a NIC".to_owned()))?;
     nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))
-}
-
-fn own_info(
-    rank: usize,
-    settings: &Settings,
-    nics: &[Nic],
-    rendezvous: &TcpListener,
-    (endpoint, placement): (Option<&Endpoint>, Placement),
-) -> Result<PeerInfo> {
-    let nic = |nic: &Nic| PeerNic {
-        name: nic.name.clone(),
-        address: nic.address,
-        speed_mbit: nic.speed_mbit,
-        port: nic.port,
-        seat: nic.seat.clone(),
-    };
-    let shm = endpoint.map(Endpoint::announcement);
-    let ports = nics.iter().map(|nic| Ok(nic.listen_address()?.port()));
-    Ok(PeerInfo {
-        rank,
-        rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
-        ports: ports.collect::<Result<_>>()?,
-        facts: Arc::new(HostFacts {
-            host: settings.host.clone(),
-            host_hash: hash::hash(settings.host_id.as_bytes()),
-            shm_domain: shm.as_ref().map(|shm| shm.domain),
-            machine: home::machine(),
-            cores: home::cores(),
-            nics: nics.iter().map(nic).collect(),
-            placement,
-        }),
-        shm,
-    })
-}
-
-fn peers(told: &[Told<HostFacts>], own: (&Secret, u64)) -> Result<Vec<PeerInfo>> {
-    let peer = |(rank, told): (usize, &Told<HostFacts>)| {
-        let malformed = || Error::Internal(format!("what rank {rank} tells of itself is malformed"));
-        PeerInfo::from_told(rank, told, own).ok_or_else(malformed)
-    };
-    told.iter().enumerate().map(peer).collect()
 }
 
 fn acceptors(nics: Vec<Nic>, id: &UniqueId, n_ranks: usize) -> Result<Vec<Acceptor>> {
