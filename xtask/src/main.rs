@@ -14,6 +14,7 @@ mod peers;
 mod process;
 mod python;
 mod rig;
+mod scale;
 mod screens;
 mod soak;
 mod test;
@@ -92,6 +93,9 @@ enum Command {
     },
     /// Kill ranks of the engine at random moments, during init too: no hang, no wrong result, nothing left behind
     Chaos(chaos::Chaos),
+    /// Start up to 1024 ranks of the engine on this machine, as processes and as threads: they begin, sum, split into groups of
+    /// eight, sum in them and end. Prints what that takes
+    Scale(scale::Scale),
     /// Faults of jobs with several communicators, each with healthy twins, and whether ringscope names who is at fault: on the
     /// engine (`engine`, the default), or of a thousand or more simulated ranks (`fleet`); `-- --help` has options
     Faults {
@@ -151,6 +155,7 @@ fn main() -> ExitCode {
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
         Command::Chaos(chaos) => chaos.run(),
+        Command::Scale(scale) => scale.run(),
         Command::Faults { arguments } => faults::suite(&arguments),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),
         Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),

@@ -159,9 +159,9 @@ impl Comm {
             return Ok(Box::new(half));
         }
         let nic = self.topology.nic(self.rank, shown, Way::In);
-        let other = &self.peers[peer].nics[self.topology.nic(peer, shown, Way::In)];
+        let address = self.peers[peer].listens(self.topology.nic(peer, shown, Way::In));
         let own = &self.peers[self.rank].nics[nic];
-        let target = Target { rank: peer, address: other.listen, from: own.address };
+        let target = Target { rank: peer, address, from: own.address };
         let call = |strand| {
             let hello = Hello { purpose: Purpose::Data(strand), rank: self.rank };
             call_peer(&target, hello, &self.secret, self.settings.timeout)

@@ -3,6 +3,7 @@
 
 mod announce;
 mod share;
+mod tell;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -34,8 +35,8 @@ use crate::run::engine::Engine;
 use crate::run::flat;
 use crate::run::home::{self, Home};
 use crate::topology::place;
-use crate::topology::ranks::{Placement, Way};
-use crate::topology::{PeerInfo, PeerNic, RingPlace, Topology};
+use crate::topology::ranks::Way;
+use crate::topology::{PeerInfo, RingPlace, Topology, told};
 use crate::transport::shm::connect::Endpoint;
 use crate::transport::shm::host::Host;
 use crate::transport::tcp::recv::TcpRecv;
@@ -90,16 +91,18 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
     let rendezvous = rendezvous(&nics)?;
-    let mut endpoint = if settings.shm { Some(Endpoint::new()?) } else { None };
+    let mut endpoint =
+        if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
-    let mut info = own_info(&request, &settings, &nics, &rendezvous, endpoint.as_ref())?;
-    info.placement = found.placement;
-    let peers = bootstrap.all_gather(&info).inspect_err(|_| {
+    let info =
+        tell::own_info(request.rank, &settings, &nics, &rendezvous, (endpoint.as_ref(), found.placement))?;
+    let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
             making.wait_until_called_off();
         }
     })?;
+    let peers = tell::peers(&told, (&id.secret, info.host_hash))?;
     let mut birth = Birth::new(request, settings, id, peers, making);
     birth.log_start(&nics);
     birth.log_search(&found.notes);
@@ -127,37 +130,6 @@ fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
     let address = nics.first().map(|nic| nic.address);
     let address = address.ok_or_else(|| Error::Internal("a rank without a NIC".to_owned()))?;
     nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))
-}
-
-fn own_info(
-    request: &Request,
-    settings: &Settings,
-    nics: &[Nic],
-    rendezvous: &TcpListener,
-    endpoint: Option<&Endpoint>,
-) -> Result<PeerInfo> {
-    let nic = |nic: &Nic| {
-        Ok(PeerNic {
-            name: nic.name.clone(),
-            address: nic.address,
-            listen: nic.listen_address()?,
-            speed_mbit: nic.speed_mbit,
-            port: nic.port,
-            seat: nic.seat.clone(),
-        })
-    };
-    Ok(PeerInfo {
-        rank: request.rank,
-        host: settings.host.clone(),
-        host_hash: hash::hash(settings.host_id.as_bytes()),
-        pid: std::process::id(),
-        shm: endpoint.map(Endpoint::announcement),
-        machine: home::machine(),
-        cores: home::cores(),
-        rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
-        nics: nics.iter().map(nic).collect::<Result<_>>()?,
-        placement: Placement::default(),
-    })
 }
 
 fn acceptors(nics: Vec<Nic>, id: &UniqueId, n_ranks: usize) -> Result<Vec<Acceptor>> {
@@ -224,11 +196,7 @@ impl Birth {
     fn target(&self, rank: usize, channel: usize) -> Target {
         let own = self.identity.rank;
         let from = self.peers[own].nics[self.topology.nic(own, channel, Way::Out)].address;
-        Target {
-            rank,
-            address: self.peers[rank].nics[self.topology.nic(rank, channel, Way::In)].listen,
-            from,
-        }
+        Target { rank, address: self.peers[rank].listens(self.topology.nic(rank, channel, Way::In)), from }
     }
 
     fn connect(
@@ -290,9 +258,11 @@ impl Birth {
             let _ = health.bell.set(host.doorbell().ringer());
         }
         let all = host.as_ref().filter(|host| host.n_members() == self.identity.n_ranks);
+        // Nobody calls who shares memory with this rank.
+        let acceptors = if all.is_some() { Vec::new() } else { acceptors };
         let engine = Engine::new(links, all.map(flat::Lane::new));
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
-        let names: Vec<String> = self.peers.iter().map(name).collect();
+        let names: Arc<[String]> = self.peers.iter().map(name).collect();
         let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
         let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
         let watcher = self.watch((control, neighbours), acceptors, &names, &health)?;
@@ -337,7 +307,7 @@ impl Birth {
         &self,
         (peers, neighbours): (Vec<ControlPeer>, Vec<Arc<dyn Neighbour>>),
         acceptors: Vec<Acceptor>,
-        names: &[String],
+        names: &Arc<[String]>,
         health: &Arc<Health>,
     ) -> Result<Option<std::thread::JoinHandle<()>>> {
         if self.identity.n_ranks == 1 {
@@ -348,7 +318,7 @@ impl Birth {
         }
         let watch = Watch {
             rank: self.identity.rank,
-            names: names.to_vec(),
+            names: Arc::clone(names),
             peers,
             neighbours: if self.settings.is_silent() { Vec::new() } else { neighbours },
             acceptors,

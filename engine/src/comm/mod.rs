@@ -66,7 +66,7 @@ pub(crate) struct Comm {
     /// Ranks.
     pub(crate) n_ranks: usize,
     /// `rank 5 (host-2, 127.0.2.1)`, per rank.
-    pub(crate) names: Vec<String>,
+    pub(crate) names: Arc<[String]>,
     /// Who is where.
     pub(crate) topology: Topology,
     /// This rank's place on each final channel.

@@ -178,7 +178,7 @@ mod tests {
         TcpStream::connect(address).unwrap().write_all(&bytes).unwrap();
         assert!(acceptor.step().is_empty());
         let text = acceptor.check().unwrap_err().to_string();
-        assert!(text.contains("speaks protocol 1, this is 4"), "{text}");
+        assert!(text.contains("speaks protocol 1, this is 5"), "{text}");
     }
 
     #[test]

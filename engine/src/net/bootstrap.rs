@@ -2,20 +2,21 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use crate::clock::Deadline;
 use crate::comm::making::Making;
 use crate::error::{Error, Result};
 use crate::net::frame;
 use crate::net::hello::PROTOCOL;
-use crate::net::root::{Answer, Join, Offer};
+use crate::net::root::Join;
+use crate::net::root::message::{Answer, Offer};
+use crate::net::table::{Blob, Table};
 use crate::net::unique_id::UniqueId;
 use crate::net::wake;
 
@@ -26,11 +27,15 @@ const GRACE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
+/// What a rank has told: what it may have in common with others, kept once for all of them, and what is its own.
+pub(crate) type Told<T> = (Arc<T>, Vec<u8>);
+
 /// A connection to the root.
 #[derive(Debug)]
 pub(crate) struct Bootstrap {
     stream: TcpStream,
     id: UniqueId,
+    n_ranks: usize,
     /// Why the root has given up.
     failed: OnceLock<String>,
 }
@@ -51,7 +56,7 @@ impl Bootstrap {
             let stream = TcpStream::connect_timeout(&id.root, timeout).map_err(|error| {
                 Error::Remote(format!("cannot reach the bootstrap root at {}: {error}", id.root))
             })?;
-            let bootstrap = Self { stream, id, failed: OnceLock::new() };
+            let bootstrap = Self { stream, id, n_ranks, failed: OnceLock::new() };
             making.waits_on(bootstrap.line()?)?;
             match bootstrap.greet(rank, n_ranks, timeout) {
                 Ok(()) => return Ok(bootstrap),
@@ -66,14 +71,23 @@ impl Bootstrap {
         self.stream.try_clone().map_err(|error| Error::system("dup of the bootstrap connection", &error))
     }
 
+    /// Hands in `common`, which other ranks may say too, and `own`; returns everybody's, in rank order.
+    pub(crate) fn all_gather_told<T: Serialize + DeserializeOwned>(
+        &self,
+        common: &T,
+        own: Vec<u8>,
+    ) -> Result<Vec<Told<T>>> {
+        self.parse(self.offer(common, own, false)?)
+    }
+
     /// Hands in `own`; returns everybody's, in rank order.
-    pub(crate) fn all_gather<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>> {
-        self.offer(own, false)
+    pub(crate) fn all_gather<T: Serialize + DeserializeOwned + Clone>(&self, own: &T) -> Result<Vec<T>> {
+        self.parse_alone(self.offer(own, Vec::new(), false)?)
     }
 
     /// The last round: the root ends with it, and from then on does not care for who goes away.
-    pub(crate) fn all_gather_last<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>> {
-        self.offer(own, true)
+    pub(crate) fn all_gather_last<T: Serialize + DeserializeOwned + Clone>(&self, own: &T) -> Result<Vec<T>> {
+        self.parse_alone(self.offer(own, Vec::new(), true)?)
     }
 
     /// What to poll for while this rank waits for something else.
@@ -85,7 +99,7 @@ impl Bootstrap {
     pub(crate) fn check(&self) -> Result<()> {
         let mut fds = [self.poll_fd()];
         wake::sleep(&mut fds, Duration::ZERO)?;
-        if fds.iter().all(|fd| fd.revents().is_empty()) { Ok(()) } else { self.answer::<()>().map(drop) }
+        if fds.iter().all(|fd| fd.revents().is_empty()) { Ok(()) } else { self.answer().map(drop) }
     }
 
     /// Why the root has given up, if it has said so.
@@ -100,15 +114,17 @@ impl Bootstrap {
         }
         let why = error.to_string();
         // A root that has failed has said why before it closed.
-        let _ = frame::send(&self.stream, &Offer { is_last: true, blob: (), failure: Some(why.clone()) });
-        match self.answer::<()>() {
+        let offer = Offer { is_last: true, failure: Some(why.clone()), ..Offer::default() };
+        let _ = self.send(&offer);
+        match self.answer() {
             Err(cause) if !cause.to_string().contains(&why) => cause,
             _ => error,
         }
     }
 
-    fn offer<T: Serialize + DeserializeOwned>(&self, own: &T, is_last: bool) -> Result<Vec<T>> {
-        let sent = frame::send(&self.stream, &Offer { is_last, blob: own, failure: None });
+    fn offer<T: Serialize>(&self, common: &T, own: Vec<u8>, is_last: bool) -> Result<Table> {
+        let text = serde_json::to_vec(common).map_err(|error| Error::Internal(error.to_string()))?;
+        let sent = self.send(&Offer { is_last, blob: Blob { text, own }, failure: None });
         // A root that has failed has said why before it closed.
         let answer = self.answer();
         if answer.is_ok() {
@@ -117,9 +133,14 @@ impl Bootstrap {
         answer
     }
 
-    fn answer<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
-        match frame::recv(&self.stream).map_err(|error| self.lost(&error))? {
-            Answer::All(all) => all.iter().map(|blob| self.parse(blob)).collect(),
+    fn send(&self, offer: &Offer) -> std::io::Result<()> {
+        (&self.stream).write_all(&frame::encode_bytes(&offer.to_bytes())?)
+    }
+
+    fn answer(&self) -> Result<Table> {
+        let answer = frame::recv_bytes(&self.stream).map_err(|error| self.lost(&error))?;
+        match Answer::from_bytes(&answer, self.n_ranks).map_err(|error| self.lost(&error))? {
+            Answer::All(table) => Ok(table),
             Answer::Failed(why) => Err(failure(self.failed.get_or_init(|| why))),
         }
     }
@@ -132,13 +153,18 @@ impl Bootstrap {
         (&self.stream).read_exact(&mut [0])
     }
 
-    fn parse<T: DeserializeOwned>(&self, blob: &RawValue) -> Result<T> {
-        serde_json::from_str(blob.get()).map_err(|error| {
-            Error::Internal(format!(
-                "a peer's message through the root at {} is malformed: {error}",
-                self.id.root
-            ))
-        })
+    fn parse_alone<T: DeserializeOwned + Clone>(&self, table: Table) -> Result<Vec<T>> {
+        Ok(self.parse(table)?.into_iter().map(|(told, _)| T::clone(&told)).collect())
+    }
+
+    fn parse<T: DeserializeOwned>(&self, table: Table) -> Result<Vec<Told<T>>> {
+        let texts = table.texts.iter().map(|text| serde_json::from_slice(text).map(Arc::new));
+        let texts: Vec<Arc<T>> = texts.collect::<std::result::Result<_, _>>().map_err(|error| {
+            let root = self.id.root;
+            Error::Internal(format!("a peer's message through the root at {root} is malformed: {error}"))
+        })?;
+        // The table has no other texts than its own.
+        Ok(table.which.iter().map(|which| Arc::clone(&texts[*which])).zip(table.own).collect())
     }
 
     fn lost(&self, error: &std::io::Error) -> Error {

@@ -1,4 +1,4 @@
-//! Messages of bootstrap and control: a length in four bytes, little-endian, then JSON.
+//! Messages of bootstrap and control: a length in four bytes, little-endian, then JSON, or bytes of whoever sends them.
 
 use std::io::{self, Read, Write};
 
@@ -15,15 +15,24 @@ pub(crate) fn send<T: Serialize>(mut stream: impl Write, message: &T) -> io::Res
 
 /// One message's bytes.
 pub(crate) fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
-    let body = serde_json::to_vec(message)?;
+    encode_bytes(&serde_json::to_vec(message)?)
+}
+
+/// A message of bytes.
+pub(crate) fn encode_bytes(body: &[u8]) -> io::Result<Vec<u8>> {
     let len = u32::try_from(body.len()).map_err(|_| too_long())?;
     let mut bytes = len.to_le_bytes().to_vec();
-    bytes.extend_from_slice(&body);
+    bytes.extend_from_slice(body);
     Ok(bytes)
 }
 
 /// Receives one message.
-pub(crate) fn recv<T: DeserializeOwned>(mut stream: impl Read) -> io::Result<T> {
+pub(crate) fn recv<T: DeserializeOwned>(stream: impl Read) -> io::Result<T> {
+    Ok(serde_json::from_slice(&recv_bytes(stream)?)?)
+}
+
+/// Receives one message of bytes.
+pub(crate) fn recv_bytes(mut stream: impl Read) -> io::Result<Vec<u8>> {
     let mut len = [0_u8; 4];
     stream.read_exact(&mut len)?;
     let len = u32::from_le_bytes(len) as usize;
@@ -35,20 +44,26 @@ pub(crate) fn recv<T: DeserializeOwned>(mut stream: impl Read) -> io::Result<T> 
     if body.len() < len {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(serde_json::from_slice(&body)?)
+    Ok(body)
 }
 
 /// Takes the first whole message out of `buffer`, if there is one.
 pub(crate) fn take<T: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Option<T>> {
+    let message = take_bytes(buffer)?.map(|body| serde_json::from_slice(&body));
+    Ok(message.transpose()?)
+}
+
+/// The same, of bytes.
+pub(crate) fn take_bytes(buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     let Some(len) = buffer.first_chunk::<4>() else { return Ok(None) };
     let end = 4 + u32::from_le_bytes(*len) as usize;
     if end > MAX_FRAME_BYTES {
         return Err(too_long());
     }
     let Some(body) = buffer.get(4..end) else { return Ok(None) };
-    let message = serde_json::from_slice(body)?;
+    let body = body.to_vec();
     buffer.drain(..end);
-    Ok(Some(message))
+    Ok(Some(body))
 }
 
 fn too_long() -> io::Error {

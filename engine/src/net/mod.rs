@@ -13,6 +13,7 @@ pub(crate) mod link;
 pub(crate) mod nic;
 pub(crate) mod root;
 pub(crate) mod strands;
+pub(crate) mod table;
 pub(crate) mod unique_id;
 pub(crate) mod verdict;
 pub(crate) mod wake;

@@ -62,10 +62,15 @@ pub(crate) fn usable(settings: &Settings) -> Result<Vec<Nic>> {
     let listed = listed(settings)?;
     let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
     let mut refused = Vec::new();
-    let mut nics = Vec::new();
+    let mut nics: Vec<Nic> = Vec::new();
+    // Of one number on all NICs, others need to be told only once.
+    let mut port = 0;
     for spec in listed {
-        match open(&spec, &mut sysfs) {
-            Ok(nic) => nics.push(nic),
+        match open(&spec, &mut sysfs, port) {
+            Ok(nic) => {
+                port = nic.listen_address()?.port();
+                nics.push(nic);
+            }
             Err(why) => refused.push(format!("{}: {why}", spec.name)),
         }
     }
@@ -90,21 +95,25 @@ pub(crate) fn bootstrap_address(settings: &Settings) -> Result<IpAddr> {
 
 /// A listener on `address`, on a port that the kernel picks.
 pub(crate) fn listen(address: IpAddr) -> std::io::Result<std::net::TcpListener> {
+    listen_on(address, 0)
+}
+
+fn listen_on(address: IpAddr, port: u16) -> std::io::Result<std::net::TcpListener> {
     let socket =
         Socket::new(Domain::for_address(SocketAddr::new(address, 0)), Type::STREAM, Some(Protocol::TCP))?;
-    socket.bind(&SocketAddr::new(address, 0).into())?;
+    socket.bind(&SocketAddr::new(address, port).into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// A NIC of which the machine knows nothing can be used, as a pretended one.
-fn open(spec: &NicSpec, sysfs: &mut Sysfs) -> std::result::Result<Nic, String> {
+/// A NIC of which the machine knows nothing can be used, as a pretended one. It listens on `port` if that is free.
+fn open(spec: &NicSpec, sysfs: &mut Sysfs, port: u16) -> std::result::Result<Nic, String> {
     let facts = sysfs.nic(&spec.name);
     if let Some(state) = facts.down {
         return Err(format!("operstate is {state}"));
     }
-    let listener =
-        listen(spec.address).map_err(|error| format!("cannot listen on {}: {error}", spec.address))?;
+    let listener = listen_on(spec.address, port).or_else(|_| listen(spec.address));
+    let listener = listener.map_err(|error| format!("cannot listen on {}: {error}", spec.address))?;
     Ok(Nic {
         name: spec.name.clone(),
         address: spec.address,

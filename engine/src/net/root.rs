@@ -5,6 +5,7 @@
 //! see [`silent`].
 
 mod gate;
+pub(crate) mod message;
 mod silent;
 
 use std::io::{ErrorKind, Write};
@@ -16,7 +17,6 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::clock::Deadline;
 use crate::config::Settings;
@@ -25,9 +25,11 @@ use crate::net::descriptors;
 use crate::net::frame;
 use crate::net::hello::{PROTOCOL, other_protocol};
 use crate::net::nic;
+use crate::net::table::Table;
 use crate::net::unique_id::{Secret, UniqueId, new_secret};
 use crate::net::wake;
 use gate::{Gate, Greeted};
+use message::{Answer, Offer};
 
 /// What a rank says first, after the secret.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,26 +45,6 @@ pub(crate) struct Join {
 
 fn first_protocol() -> u8 {
     1
-}
-
-/// What a rank hands in in each round.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Offer<T> {
-    /// No round follows; all ranks say the same.
-    pub(crate) is_last: bool,
-    /// For all ranks.
-    pub(crate) blob: T,
-    /// Why the rank cannot go on, which ends it for all.
-    pub(crate) failure: Option<String>,
-}
-
-/// What the root answers in each round.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// All blobs, in rank order.
-    All(Vec<Box<RawValue>>),
-    /// Bootstrap has failed, and why.
-    Failed(String),
 }
 
 /// What a root makes of ranks that do not come, or go away.
@@ -134,8 +116,6 @@ fn serve(gate: Gate, joined: &mpsc::Receiver<Greeted>, manner: Manner) {
         _ => {}
     }
 }
-
-type Blobs = Vec<Box<RawValue>>;
 
 fn gather_ranks(
     joined: &mpsc::Receiver<Greeted>,
@@ -248,7 +228,7 @@ fn serve_rounds(ranks: &mut [Option<TcpStream>], timeout: Duration) {
 }
 
 /// One blob of each rank, and whether it was the last round.
-fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<(Blobs, bool), String> {
+fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<(Table, bool), String> {
     let deadline = Deadline::after(timeout);
     let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
     while let Some(missing) = hands.iter().position(|hand| hand.offer.is_none()) {
@@ -266,8 +246,14 @@ fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<
             }
         }
     }
-    let is_last = hands.iter().filter_map(|hand| hand.offer.as_ref()).all(|offer| offer.is_last);
-    Ok((hands.into_iter().filter_map(|hand| hand.offer).map(|offer| offer.blob).collect(), is_last))
+    Ok(gathered(hands))
+}
+
+/// What all have handed in, and whether it was the last round.
+fn gathered(hands: Vec<Hand<'_>>) -> (Table, bool) {
+    let offers: Vec<Offer> = hands.into_iter().filter_map(|hand| hand.offer).collect();
+    let is_last = offers.iter().all(|offer| offer.is_last);
+    (Table::new(offers.into_iter().map(|offer| offer.blob)), is_last)
 }
 
 fn gone(rank: usize, error: &std::io::Error) -> String {
@@ -278,7 +264,7 @@ fn gone(rank: usize, error: &std::io::Error) -> String {
 struct Hand<'a> {
     stream: &'a TcpStream,
     buffer: Vec<u8>,
-    offer: Option<Offer<Box<RawValue>>>,
+    offer: Option<Offer>,
 }
 
 impl<'a> Hand<'a> {
@@ -300,7 +286,8 @@ impl<'a> Hand<'a> {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        self.offer = frame::take(&mut self.buffer)?;
+        self.offer =
+            frame::take_bytes(&mut self.buffer)?.map(|bytes| Offer::from_bytes(&bytes)).transpose()?;
         Ok(())
     }
 }
@@ -310,7 +297,7 @@ fn fail(ranks: &mut [Option<TcpStream>], why: &str) {
 }
 
 fn answer(ranks: &mut [Option<TcpStream>], answer: &Answer) {
-    let Ok(bytes) = frame::encode(answer) else { return };
+    let Ok(bytes) = frame::encode_bytes(&answer.to_bytes()) else { return };
     // Rank 0 last: as a rule the root lives in its process, which may end as soon as it has its own answer.
     for stream in ranks.iter_mut().rev().flatten() {
         let _ = stream.set_write_timeout(Some(JOIN_WAIT));

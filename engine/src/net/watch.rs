@@ -61,7 +61,7 @@ pub(crate) struct Watch {
     /// This rank.
     pub(crate) rank: usize,
     /// A name for each rank: `rank 5 (host-2, 127.0.2.1)`.
-    pub(crate) names: Vec<String>,
+    pub(crate) names: Arc<[String]>,
     /// On rank 0 all others, elsewhere rank 0; with silent faults nobody.
     pub(crate) peers: Vec<ControlPeer>,
     /// The other ranks of this host. While rank 0 is there, it tells of their ends.
@@ -100,7 +100,7 @@ pub(crate) fn start(watch: Watch) -> std::io::Result<std::thread::JoinHandle<()>
 
 struct Watcher {
     rank: usize,
-    names: Vec<String>,
+    names: Arc<[String]>,
     peers: Vec<Watched>,
     neighbours: Vec<Arc<dyn Neighbour>>,
     acceptors: Vec<Acceptor>,

@@ -5,6 +5,8 @@
 //! thread that wakes on another rank's core moves to its own one. It is moved, not bound: its set of cores is the same
 //! afterwards, and a core that is no other rank's is left to the scheduler.
 
+use std::sync::OnceLock;
+
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use crate::hash;
@@ -23,8 +25,11 @@ pub(crate) struct Home {
 
 /// The running machine, whatever hosts are pretended on it: what its ranks share are its cores.
 pub(crate) fn machine() -> u64 {
-    let boot_id = std::fs::read("/proc/sys/kernel/random/boot_id");
-    hash::hash(&boot_id.unwrap_or_default())
+    static MACHINE: OnceLock<u64> = OnceLock::new();
+    *MACHINE.get_or_init(|| {
+        let boot_id = std::fs::read("/proc/sys/kernel/random/boot_id");
+        hash::hash(&boot_id.unwrap_or_default())
+    })
 }
 
 /// The cores that this thread may use, as [`PeerInfo::cores`].

@@ -16,6 +16,7 @@ pub(crate) mod settings;
 pub(crate) mod sysfs;
 #[cfg(test)]
 mod tests;
+pub(crate) mod told;
 pub(crate) mod xml;
 
-pub(crate) use ranks::{PeerInfo, PeerNic, RingPlace, Topology};
+pub(crate) use ranks::{HostFacts, PeerInfo, PeerNic, RingPlace, Topology};

@@ -4,6 +4,8 @@
 //! first; where the nodes have no name in common, a NIC's index is its rail. Nodes whose channels cross NICs in pairs do
 //! so only together, and only where their number is even: else a hop would change rails.
 
+use std::sync::Arc;
+
 use crate::topology::graph::{NodeNic, System};
 use crate::topology::ranks::PeerInfo;
 use crate::topology::search::{self, Channel, CrossNic, Graph};
@@ -11,43 +13,65 @@ use crate::topology::seat::Seat;
 
 /// The channels of each node.
 pub(crate) fn graphs(peers: &[PeerInfo], members: &[Vec<usize>]) -> Vec<Graph> {
-    let systems: Vec<System> = members.iter().map(|members| system(peers, members)).collect();
-    if let [system] = &systems[..] {
-        return vec![replaced(peers, &members[0], system, search::search_inside(system), false)];
+    let (kinds, which) = kinds(peers, members);
+    let systems: Vec<&System> = kinds.iter().map(|(system, _)| system).collect();
+    if let [members] = members {
+        return vec![replaced(peers, members, systems[0], search::search_inside(systems[0]), false)];
     }
-    let best: Vec<(f32, Vec<usize>)> = systems.iter().map(search::best_class).collect();
+    let best: Vec<(f32, Vec<usize>)> = systems.iter().map(|system| search::best_class(system)).collect();
     let orders = orders(&systems, &best);
     let found = |most: CrossNic| {
-        let node = |node: usize| {
-            let cross = peers[members[node][0]].placement.cross_nic;
+        let kind = |kind: usize| {
+            let cross = kinds[kind].1;
             let cross = if cross == CrossNic::IfBetter { most } else { cross };
-            search::search(&systems[node], best[node].0, &orders[node], cross)
+            search::search(systems[kind], best[kind].0, &orders[kind], cross)
         };
-        (0..systems.len()).map(node).collect::<Vec<Graph>>()
+        (0..kinds.len()).map(kind).collect::<Vec<Graph>>()
     };
     let mut graphs = found(CrossNic::IfBetter);
-    if !paired_alike(&systems, &graphs) {
+    if !paired_alike(&systems, &graphs, members.len()) {
         graphs = found(CrossNic::Never);
     }
-    let nodes = graphs.into_iter().enumerate();
-    nodes.map(|(node, graph)| replaced(peers, &members[node], &systems[node], graph, true)).collect()
+    let nodes = members.iter().zip(which);
+    nodes.map(|(members, kind)| replaced(peers, members, systems[kind], graphs[kind].clone(), true)).collect()
+}
+
+/// The kinds of nodes, each with what it was told of crossing NICs, and the kind of each node: a cluster has few, and each is
+/// searched once.
+fn kinds(peers: &[PeerInfo], members: &[Vec<usize>]) -> (Vec<(System, CrossNic)>, Vec<usize>) {
+    let mut known: Vec<(Vec<Seat>, Vec<NodeNic>, CrossNic)> = Vec::new();
+    let kind = |members: &Vec<usize>| {
+        let cross = peers[members[0]].placement.cross_nic;
+        let wanted = (seats(peers, members), nics(peers, members), cross);
+        known.iter().position(|kind| *kind == wanted).unwrap_or_else(|| {
+            known.push(wanted);
+            known.len() - 1
+        })
+    };
+    let which = members.iter().map(kind).collect();
+    (known.iter().map(|(seats, nics, cross)| (System::new(seats, nics), *cross)).collect(), which)
 }
 
 /// The graph of a node's ranks.
 pub(crate) fn system(peers: &[PeerInfo], members: &[usize]) -> System {
+    System::new(&seats(peers, members), &nics(peers, members))
+}
+
+fn seats(peers: &[PeerInfo], members: &[usize]) -> Vec<Seat> {
     let seat = |(index, rank): (usize, &usize)| -> Seat {
         let placement = &peers[*rank].placement;
         placement.seats.get(index).unwrap_or(&placement.seat).clone()
     };
-    let seats: Vec<Seat> = members.iter().enumerate().map(seat).collect();
-    System::new(&seats, &nics(peers, members))
+    members.iter().enumerate().map(seat).collect()
 }
 
 /// The NICs that all ranks of a node can use, by name; where they share none, as many as the poorest rank has.
 pub(crate) fn nics(peers: &[PeerInfo], members: &[usize]) -> Vec<NodeNic> {
     let Some(first) = members.first().map(|rank| &peers[*rank].nics) else { return Vec::new() };
     let has = |rank: &usize, name: &str| peers[*rank].nics.iter().any(|nic| nic.name == name);
-    let shared = first.iter().filter(|nic| members.iter().all(|rank| has(rank, &nic.name)));
+    let differ = |rank: &&usize| !Arc::ptr_eq(&peers[**rank].facts, &peers[members[0]].facts);
+    let others: Vec<&usize> = members.iter().filter(differ).collect();
+    let shared = first.iter().filter(|nic| others.iter().all(|rank| has(rank, &nic.name)));
     let mut nics: Vec<&_> = shared.collect();
     if nics.is_empty() {
         let fewest = members.iter().map(|rank| peers[*rank].nics.len()).min().unwrap_or(0);
@@ -90,7 +114,7 @@ fn replaced(peers: &[PeerInfo], members: &[usize], system: &System, found: Graph
 }
 
 /// Of each node, the NICs of its best class: those on rails that all nodes use first, in the first node's order.
-fn orders(systems: &[System], best: &[(f32, Vec<usize>)]) -> Vec<Vec<usize>> {
+fn orders(systems: &[&System], best: &[(f32, Vec<usize>)]) -> Vec<Vec<usize>> {
     let find = |node: usize, name: &str| {
         best[node]
             .1
@@ -110,8 +134,8 @@ fn orders(systems: &[System], best: &[(f32, Vec<usize>)]) -> Vec<Vec<usize>> {
     (0..systems.len()).map(order).collect()
 }
 
-/// Whether the nodes that cross NICs in pairs all do so, and on the same rails.
-fn paired_alike(systems: &[System], graphs: &[Graph]) -> bool {
+/// Whether the nodes that cross NICs in pairs all do so, and on the same rails. Of each kind of node, and the number of nodes.
+fn paired_alike(systems: &[&System], graphs: &[Graph], n_nodes: usize) -> bool {
     if graphs.iter().all(|graph| graph.cross_nic != 2) {
         return true;
     }
@@ -120,7 +144,7 @@ fn paired_alike(systems: &[System], graphs: &[Graph]) -> bool {
         graphs[node].channels.iter().map(|channel| [name(channel.enter), name(channel.exit)]).collect()
     };
     let first = rails(0);
-    graphs.len().is_multiple_of(2)
+    n_nodes.is_multiple_of(2)
         && graphs.iter().all(|graph| graph.cross_nic == 2)
         && (1..graphs.len()).all(|node| rails(node) == first)
 }

@@ -1,11 +1,14 @@
 //! Who is where, and the order of each ring: pure functions of what the ranks told each other.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
-use crate::topology::graph::System;
+use crate::topology::graph::{NodeNic, System};
 use crate::topology::rails;
 use crate::topology::search::{Channel, CrossNic, Graph};
 use crate::topology::seat::Seat;
@@ -18,8 +21,6 @@ pub(crate) struct PeerNic {
     pub(crate) name: String,
     /// Its address.
     pub(crate) address: IpAddr,
-    /// Where it listens for this communicator.
-    pub(crate) listen: SocketAddr,
     /// 10⁶ bits per second.
     pub(crate) speed_mbit: u32,
     /// The port of its card, from 1; 0 where it does not tell.
@@ -41,29 +42,60 @@ pub(crate) struct Placement {
     pub(crate) cross_nic: CrossNic,
 }
 
-/// What a rank tells the others about itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PeerInfo {
-    /// Its rank in the communicator.
-    pub(crate) rank: usize,
-    /// Its host's name.
+/// What a rank tells the others about its host, as a rule in the same words as the host's other ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostFacts {
+    /// The host's name.
     pub(crate) host: String,
     /// Ranks with the same hash are one node.
     pub(crate) host_hash: u64,
-    /// Its process.
-    pub(crate) pid: u32,
-    /// Where ranks of its host can share memory with it; nowhere, if that is switched off.
-    pub(crate) shm: Option<Announcement>,
+    /// Equal where ranks of the host can share memory; nothing, if that is switched off.
+    pub(crate) shm_domain: Option<u64>,
     /// The machine that it runs on; ranks of different pretended hosts may share one.
     pub(crate) machine: u64,
     /// The cores that it may use: bit i of word w is core 64 w + i.
     pub(crate) cores: Vec<u64>,
-    /// Where it waits for ranks that make another communicator of this one.
-    pub(crate) rendezvous: SocketAddr,
     /// The NICs it can use now; never empty.
     pub(crate) nics: Vec<PeerNic>,
     /// Its place in its host.
     pub(crate) placement: Placement,
+}
+
+/// What a rank tells the others about itself; of its host's facts, kept once for those that say the same, it can be asked
+/// as of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeerInfo {
+    /// Its rank in the communicator.
+    pub(crate) rank: usize,
+    /// Where ranks of its host can share memory with it; nowhere, if that is switched off, or if it is another host.
+    pub(crate) shm: Option<Announcement>,
+    /// Where it waits for ranks that make another communicator of this one.
+    pub(crate) rendezvous: SocketAddr,
+    /// Where it listens for this communicator, on each of its NICs.
+    pub(crate) ports: Vec<u16>,
+    /// What it has in common with the ranks of its host.
+    pub(crate) facts: Arc<HostFacts>,
+}
+
+impl PeerInfo {
+    /// Where it listens on a NIC of its list.
+    pub(crate) fn listens(&self, nic: usize) -> SocketAddr {
+        SocketAddr::new(self.nics[nic].address, self.ports.get(nic).copied().unwrap_or(0))
+    }
+}
+
+impl Deref for PeerInfo {
+    type Target = HostFacts;
+
+    fn deref(&self) -> &HostFacts {
+        &self.facts
+    }
+}
+
+impl DerefMut for PeerInfo {
+    fn deref_mut(&mut self) -> &mut HostFacts {
+        Arc::make_mut(&mut self.facts)
+    }
 }
 
 /// Where a communicator's ranks are, and what the search found for each node.
@@ -80,7 +112,7 @@ pub(crate) struct Topology {
     /// The channels that all agree on.
     pub(crate) base: usize,
     /// By rank and channel, the rank's NICs that the channel comes in and leaves by.
-    nics: Vec<Vec<(usize, usize)>>,
+    nics: Vec<Arc<Vec<(usize, usize)>>>,
 }
 
 /// Which way data goes on a channel.
@@ -95,14 +127,11 @@ pub(crate) enum Way {
 impl Topology {
     /// From the host hash of each rank, without NICs: rings are the ranks in order.
     pub(crate) fn new(host_hashes: &[u64]) -> Self {
-        let mut seen: Vec<u64> = Vec::new();
+        let mut seen: HashMap<u64, usize> = HashMap::new();
         let mut nodes = Vec::with_capacity(host_hashes.len());
         for hash in host_hashes {
-            let node = seen.iter().position(|other| other == hash).unwrap_or_else(|| {
-                seen.push(*hash);
-                seen.len() - 1
-            });
-            nodes.push(node);
+            let next = seen.len();
+            nodes.push(*seen.entry(*hash).or_insert(next));
         }
         let mut members = vec![Vec::new(); seen.len()];
         for (rank, node) in nodes.iter().enumerate() {
@@ -123,7 +152,7 @@ impl Topology {
         };
         topology.init_channels = peers.iter().enumerate().map(init).collect();
         topology.base = channels::base(&topology.init_channels);
-        topology.nics = (0..peers.len()).map(|rank| topology.ends(peers, rank)).collect();
+        topology.nics = topology.all_ends(peers);
         topology
     }
 
@@ -177,9 +206,22 @@ impl Topology {
         graph.channels.get(if swap { channel ^ 1 } else { channel })
     }
 
-    fn ends(&self, peers: &[PeerInfo], rank: usize) -> Vec<(usize, usize)> {
+    /// Of all ranks: of those of a node that see the same NICs once.
+    fn all_ends(&self, peers: &[PeerInfo]) -> Vec<Arc<Vec<(usize, usize)>>> {
+        let mut all = vec![Arc::default(); peers.len()];
+        for members in &self.members {
+            let names = rails::nics(peers, members);
+            let same = |one: &usize, other: &usize| Arc::ptr_eq(&peers[*one].facts, &peers[*other].facts);
+            for alike in members.chunk_by(same) {
+                let ends = Arc::new(self.ends(peers, alike[0], &names));
+                alike.iter().for_each(|rank| all[*rank] = Arc::clone(&ends));
+            }
+        }
+        all
+    }
+
+    fn ends(&self, peers: &[PeerInfo], rank: usize, names: &[NodeNic]) -> Vec<(usize, usize)> {
         let node = self.nodes[rank];
-        let names = rails::nics(peers, &self.members[node]);
         let own = &peers[rank].nics;
         let find = |nic: usize| {
             let same = |other: &PeerNic| names.get(nic).is_some_and(|nic| nic.name == other.name);

@@ -1,6 +1,7 @@
 //! The search over recorded and made-up machines, from the files of `/sys` to the rings.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::option;
@@ -12,7 +13,7 @@ use crate::topology::ranks::{Placement, Way};
 use crate::topology::search::{Channel, CrossNic};
 use crate::topology::seat::Seat;
 use crate::topology::sysfs::{self, NicFacts, Sysfs};
-use crate::topology::{PeerInfo, PeerNic, Topology};
+use crate::topology::{HostFacts, PeerInfo, PeerNic, Topology};
 
 /// A tree of `tests/sysfs`, unpacked: `[folder]`, `name<TAB>text`, `name -> target`, `< tree to start from`.
 struct Machine(PathBuf);
@@ -71,7 +72,6 @@ fn host(peers: &mut Vec<PeerInfo>, machine: &Machine, numas: &[Option<u32>], cro
     let nic = |(name, facts): (String, NicFacts)| PeerNic {
         name,
         address: "127.0.0.1".parse().unwrap(),
-        listen: "127.0.0.1:1".parse().unwrap(),
         speed_mbit: facts.speed_mbit.unwrap_or(10_000),
         port: facts.port,
         seat: facts.seat,
@@ -80,15 +80,17 @@ fn host(peers: &mut Vec<PeerInfo>, machine: &Machine, numas: &[Option<u32>], cro
         let seat = Seat { numa: *numa, pci: Vec::new() };
         peers.push(PeerInfo {
             rank: peers.len(),
-            host: format!("host-{hash}"),
-            host_hash: hash,
-            pid: 1,
             shm: None,
-            machine: 1,
-            cores: Vec::new(),
             rendezvous: "127.0.0.1:1".parse().unwrap(),
-            nics: machine.nics().into_iter().map(nic).collect(),
-            placement: Placement { seat, cross_nic, ..Placement::default() },
+            ports: Vec::new(),
+            facts: Arc::new(HostFacts {
+                host: format!("host-{hash}"),
+                host_hash: hash,
+                machine: 1,
+                nics: machine.nics().into_iter().map(nic).collect(),
+                placement: Placement { seat, cross_nic, ..Placement::default() },
+                ..HostFacts::default()
+            }),
         });
     }
 }

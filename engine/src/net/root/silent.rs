@@ -8,9 +8,12 @@ use std::sync::mpsc;
 
 use rustix::event::PollFd;
 
-use super::{Answer, Blobs, Greeted, Hand, Join, LONG_WAIT, answer};
+use super::message::Answer;
+use super::{Greeted, Hand, Join, LONG_WAIT, answer, gathered};
 use crate::log::{self, Level, subsystem};
+use crate::net::frame;
 use crate::net::hello::{PROTOCOL, other_protocol};
+use crate::net::table::Table;
 use crate::net::wake;
 
 /// All that a rank gets to know.
@@ -70,7 +73,7 @@ pub(super) fn serve_rounds(ranks: &mut [Option<TcpStream>]) {
 }
 
 /// One blob of each rank, and whether it was the last round; nothing once all ranks have gone.
-fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Blobs, bool)> {
+fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Table, bool)> {
     let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
     while gone.contains(&true) || hands.iter().any(|hand| hand.offer.is_none()) {
         let here: Vec<usize> = (0..hands.len()).filter(|rank| !gone[*rank]).collect();
@@ -88,13 +91,12 @@ fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Blobs, bool)
             }
         }
     }
-    let is_last = hands.iter().filter_map(|hand| hand.offer.as_ref()).all(|offer| offer.is_last);
-    Some((hands.into_iter().filter_map(|hand| hand.offer).map(|offer| offer.blob).collect(), is_last))
+    Some(gathered(hands))
 }
 
 fn close_to_neighbours(ranks: &[Option<TcpStream>], rank: usize) {
     let n = ranks.len();
-    let Ok(bytes) = crate::net::frame::encode(&Answer::Failed(CLOSED.to_owned())) else { return };
+    let Ok(bytes) = frame::encode_bytes(&Answer::Failed(CLOSED.to_owned()).to_bytes()) else { return };
     for neighbour in [(rank + 1) % n, (rank + n - 1) % n] {
         if let Some(mut stream) = ranks.get(neighbour).and_then(Option::as_ref) {
             let _ = std::io::Write::write_all(&mut stream, &bytes);

@@ -76,7 +76,7 @@ impl Layout {
 /// An arena, the own one or a peer's.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     layout: Layout,
     head: Arc<Mapping>,
     /// Bytes in use; only the owner's counts.
@@ -102,9 +102,15 @@ impl Arena {
         Self::mapped(fd, layout)
     }
 
+    /// The same as ranks of this very process see it.
+    pub(crate) fn to_neighbours(&self) -> Self {
+        let (fd, head) = (Arc::clone(&self.fd), Arc::clone(&self.head));
+        Self { fd, head, layout: self.layout, end: Mutex::new(self.layout.head_bytes()), reserved: 0 }
+    }
+
     fn mapped(fd: OwnedFd, layout: Layout) -> Result<Self> {
         let head = Arc::new(Mapping::new(&fd, 0, layout.head_bytes(), "an arena's head")?);
-        Ok(Self { fd, layout, head, end: Mutex::new(layout.head_bytes()), reserved: 0 })
+        Ok(Self { fd: Arc::new(fd), layout, head, end: Mutex::new(layout.head_bytes()), reserved: 0 })
     }
 
     /// Where things are in it.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
@@ -20,7 +19,7 @@ use crate::net::unique_id::{SECRET_BYTES, Secret, is_secret, new_secret};
 use crate::net::wake;
 use crate::transport::shm::arena::{Arena, Layout};
 use crate::transport::shm::direct::{self, Nonce};
-use crate::transport::shm::doorbell::Doorbell;
+use crate::transport::shm::doorbell::{Doorbell, Ringer};
 use crate::transport::shm::host::Host;
 use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::{Parts, Peer};
@@ -34,11 +33,12 @@ const GREETING_BYTES: usize = 8 + SECRET_BYTES + 8 + 8 + size_of::<Nonce>();
 const MAGIC: [u8; 8] = *b"rsccl\0m\x01";
 
 /// What a rank tells all others: where it can be called, and by whom.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Announcement {
-    name: String,
+    /// The abstract name that it listens on.
+    pub(crate) name: String,
     /// Equal where ranks can share memory: same boot, network namespace and user.
-    domain: u64,
+    pub(crate) domain: u64,
 }
 
 /// Where this rank is called.
@@ -71,9 +71,19 @@ pub(crate) struct Plan<'a> {
 impl Endpoint {
     /// A new one, with a name that nobody can guess.
     pub(crate) fn new() -> Result<Self> {
-        let secret = new_secret()?;
-        let name = format!("rsccl-{:032x}", u128::from_le_bytes(secret));
-        let listener = unix::listen(name.as_bytes())?;
+        let name = format!("rsccl-{:032x}", u128::from_le_bytes(new_secret()?));
+        Self::on(unix::listen(name.as_bytes())?, name)
+    }
+
+    /// One with a name that the others can tell, unless somebody has it: then with another one.
+    pub(crate) fn named(name: String) -> Result<Self> {
+        match unix::listen(name.as_bytes()) {
+            Ok(listener) => Self::on(listener, name),
+            Err(_) => Self::new(),
+        }
+    }
+
+    fn on(listener: OwnedFd, name: String) -> Result<Self> {
         let announcement = Announcement { name, domain: domain() };
         let nonce = Box::new(new_secret()?);
         Ok(Self { listener, announcement, lender: Lender::new(*nonce), nonce, arena: None })
@@ -113,6 +123,7 @@ pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&B
     };
     let layout = arena.layout();
     let bell = Doorbell::new(Arc::clone(arena.head()))?;
+    endpoint.lender.show(&arena, bell.ringer());
     let mut gathering =
         Gathering { plan, layout, arena, bell, endpoint, bootstrap, met: Vec::new(), strangers: Vec::new() };
     for rank in plan.members.iter().copied().filter(|rank| *rank < plan.rank) {
@@ -241,12 +252,20 @@ impl Gathering<'_> {
         let is_own_process = i32::try_from(std::process::id()).is_ok_and(|own| own == pid);
         let lender = Lender::find(&greeting.nonce).filter(|_| is_own_process);
         let place = (greeting.rank, member);
-        let arena = Arena::of_peer(arena, self.layout)?;
+        let (arena, ringer) = match lender.as_ref().and_then(|lender| lender.shown(self.layout)) {
+            // The descriptors that have come are closed.
+            Some(shown) => shown,
+            None => {
+                let arena = Arena::of_peer(arena, self.layout)?;
+                let ringer = Ringer::new(Arc::clone(arena.head()), event);
+                (arena, ringer)
+            }
+        };
         self.met.push(Arc::new(Peer::new(Parts {
             place,
             own_member,
             arena,
-            event,
+            ringer,
             pid,
             can_be_read,
             lender,

@@ -6,10 +6,12 @@
 //! begin.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use crate::net::control::lock;
+use crate::transport::shm::arena::{Arena, Layout};
 use crate::transport::shm::direct::{self, Nonce};
+use crate::transport::shm::doorbell::Ringer;
 
 /// Of this process's ranks, by the number that each shows its peers.
 static LENDERS: LazyLock<Mutex<HashMap<Nonce, Weak<Lender>>>> = LazyLock::new(Mutex::default);
@@ -20,12 +22,14 @@ pub(crate) struct Lender {
     nonce: Nonce,
     /// Whether all was taken back. Whoever reads holds it.
     is_over: RwLock<bool>,
+    /// What other processes are sent in descriptors of their own.
+    shown: OnceLock<(Arena, Ringer)>,
 }
 
 impl Lender {
     /// Of the rank that shows its peers this number.
     pub(crate) fn new(nonce: Nonce) -> Arc<Self> {
-        let lender = Arc::new(Self { nonce, is_over: RwLock::new(false) });
+        let lender = Arc::new(Self { nonce, is_over: RwLock::new(false), shown: OnceLock::new() });
         lock(&LENDERS).insert(nonce, Arc::downgrade(&lender));
         lender
     }
@@ -33,6 +37,17 @@ impl Lender {
     /// The rank of this process that shows this number; none if it is another process's.
     pub(crate) fn find(nonce: &Nonce) -> Option<Arc<Self>> {
         lock(&LENDERS).get(nonce)?.upgrade()
+    }
+
+    /// Shows the ranks of its process its arena and its bell, once, so that these need no descriptors and mappings of them.
+    pub(crate) fn show(&self, arena: &Arena, bell: Ringer) {
+        let _ = self.shown.set((arena.to_neighbours(), bell));
+    }
+
+    /// The arena and the bell, if they have been shown and are for a host of such a layout.
+    pub(crate) fn shown(&self, layout: Layout) -> Option<(Arena, Ringer)> {
+        let (arena, bell) = self.shown.get().filter(|(arena, _)| arena.layout() == layout)?;
+        Some((arena.to_neighbours(), bell.clone()))
     }
 
     /// Hands over `len` bytes at `address`, which a message of this rank speaks of. False if it has taken them back.

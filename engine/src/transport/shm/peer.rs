@@ -64,7 +64,7 @@ pub(crate) struct Parts {
     /// The peer's.
     pub(crate) arena: Arena,
     /// The peer's.
-    pub(crate) event: OwnedFd,
+    pub(crate) ringer: Ringer,
     /// The peer's process.
     pub(crate) pid: i32,
     /// Whether that can be read.
@@ -95,7 +95,7 @@ impl Peer {
         Self {
             rank: parts.place.0,
             member: parts.place.1,
-            ringer: Ringer::new(Arc::clone(parts.arena.head()), parts.event),
+            ringer: parts.ringer,
             arena: parts.arena,
             pid: parts.pid,
             lender: parts.lender,

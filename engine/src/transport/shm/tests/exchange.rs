@@ -156,7 +156,7 @@ fn strangers_and_absent_ranks_are_told_apart() {
 #[test]
 fn silent_and_garbled_callers_hold_up_nobody() {
     let (endpoints, announcements) = endpoints(2);
-    let name = serde_json::to_value(&announcements[0]).unwrap()["name"].as_str().unwrap().to_owned();
+    let name = announcements[0].as_ref().unwrap().name.clone();
     let silent = unix::call(name.as_bytes()).unwrap().unwrap();
     let garbled = unix::call(name.as_bytes()).unwrap().unwrap();
     assert!(unix::send(&garbled, &[0; 64], &[]).unwrap());

@@ -1,0 +1,58 @@
+//! What a rank that begins tells the others about itself, and what it makes of what they tell.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use crate::config::Settings;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::net::bootstrap::Told;
+use crate::net::nic::Nic;
+use crate::net::unique_id::Secret;
+use crate::run::home;
+use crate::topology::ranks::Placement;
+use crate::topology::{HostFacts, PeerInfo, PeerNic};
+use crate::transport::shm::connect::Endpoint;
+
+/// What this rank has to tell.
+pub(super) fn own_info(
+    rank: usize,
+    settings: &Settings,
+    nics: &[Nic],
+    rendezvous: &TcpListener,
+    (endpoint, placement): (Option<&Endpoint>, Placement),
+) -> Result<PeerInfo> {
+    let nic = |nic: &Nic| PeerNic {
+        name: nic.name.clone(),
+        address: nic.address,
+        speed_mbit: nic.speed_mbit,
+        port: nic.port,
+        seat: nic.seat.clone(),
+    };
+    let shm = endpoint.map(Endpoint::announcement);
+    let ports = nics.iter().map(|nic| Ok(nic.listen_address()?.port()));
+    Ok(PeerInfo {
+        rank,
+        rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
+        ports: ports.collect::<Result<_>>()?,
+        facts: Arc::new(HostFacts {
+            host: settings.host.clone(),
+            host_hash: hash::hash(settings.host_id.as_bytes()),
+            shm_domain: shm.as_ref().map(|shm| shm.domain),
+            machine: home::machine(),
+            cores: home::cores(),
+            nics: nics.iter().map(nic).collect(),
+            placement,
+        }),
+        shm,
+    })
+}
+
+/// The ranks as they have told of themselves, to one that knows the secret and its own host's hash.
+pub(super) fn peers(told: &[Told<HostFacts>], own: (&Secret, u64)) -> Result<Vec<PeerInfo>> {
+    let peer = |(rank, told): (usize, &Told<HostFacts>)| {
+        let malformed = || Error::Internal(format!("what rank {rank} tells of itself is malformed"));
+        PeerInfo::from_told(rank, told, own).ok_or_else(malformed)
+    };
+    told.iter().enumerate().map(peer).collect()
+}

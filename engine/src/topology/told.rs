@@ -1,0 +1,96 @@
+//! What a rank tells the others about itself, as it travels: the facts of its host as JSON, which the ranks of a host have
+//! in common, and a few bytes of its own.
+//!
+//! Own bytes, little-endian: port of the rendezvous, port of the first NIC; then, tagged, what is out of the
+//! ordinary: NICs that listen on other ports than the first, and a name of shared memory that is not [`memory_name`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::net::bootstrap::Told;
+use crate::net::unique_id::Secret;
+use crate::topology::ranks::{HostFacts, PeerInfo};
+use crate::transport::shm::connect::Announcement;
+
+/// Each NIC's port follows.
+const PORTS: u8 = 1;
+/// A name follows: its length and its bytes.
+const NAME: u8 = 2;
+
+/// Where a rank of a communicator is called that shares its memory: a name that only those who know the secret can tell.
+pub(crate) fn memory_name(secret: &Secret, rank: usize) -> String {
+    let digest = Sha256::new().chain_update(b"memory").chain_update(secret);
+    let digest = digest.chain_update((rank as u64).to_le_bytes()).finalize();
+    let name = digest.first_chunk().map_or(0, |half| u128::from_le_bytes(*half));
+    format!("rsccl-{name:032x}")
+}
+
+impl PeerInfo {
+    /// What is this rank's own.
+    pub(crate) fn own_bytes(&self, secret: &Secret) -> Vec<u8> {
+        let first = self.ports.first().copied().unwrap_or(0);
+        let mut bytes = [self.rendezvous.port(), first].map(u16::to_le_bytes).concat();
+        if self.ports.iter().any(|port| *port != first) {
+            bytes.push(PORTS);
+            bytes.extend(self.ports.iter().flat_map(|port| port.to_le_bytes()));
+        }
+        if let Some(announcement) = &self.shm
+            && announcement.name != memory_name(secret, self.rank)
+        {
+            bytes.push(NAME);
+            bytes.push(u8::try_from(announcement.name.len()).unwrap_or(0));
+            bytes.extend_from_slice(announcement.name.as_bytes());
+        }
+        bytes
+    }
+
+    /// Of `rank`, from what it has told; nothing if that makes no sense. Only to ranks of its host, whose hash is given, does it
+    /// matter where its memory is.
+    pub(crate) fn from_told(
+        rank: usize,
+        (facts, own): &Told<HostFacts>,
+        (secret, host_hash): (&Secret, u64),
+    ) -> Option<Self> {
+        let (rendezvous, rest) = own.split_first_chunk()?;
+        let (first, mut rest) = rest.split_first_chunk()?;
+        let mut ports = vec![u16::from_le_bytes(*first); facts.nics.len()];
+        let mut name = None;
+        while let Some((tag, more)) = rest.split_first() {
+            rest = more;
+            match *tag {
+                PORTS => {
+                    for port in &mut ports {
+                        let told;
+                        (told, rest) = rest.split_first_chunk()?;
+                        *port = u16::from_le_bytes(*told);
+                    }
+                }
+                NAME => {
+                    let (len, more) = rest.split_first()?;
+                    let (told, more) = more.split_at_checked(usize::from(*len))?;
+                    name = Some(std::str::from_utf8(told).ok()?.to_owned());
+                    rest = more;
+                }
+                _ => return None,
+            }
+        }
+        let shm = facts
+            .shm_domain
+            .filter(|_| facts.host_hash == host_hash)
+            .map(|domain| Announcement { name: name.unwrap_or_else(|| memory_name(secret, rank)), domain });
+        let address = facts.nics.first()?.address;
+        Some(Self {
+            rank,
+            shm,
+            rendezvous: SocketAddr::new(address, u16::from_le_bytes(*rendezvous)),
+            ports,
+            facts: Arc::clone(facts),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "told_tests.rs"]
+mod tests;

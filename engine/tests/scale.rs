@@ -1,0 +1,87 @@
+//! Hundreds of ranks, as processes or threads (tests/c/scale.c): they begin, sum, split into groups of eight, sum in them
+//! and end.
+//!
+//! `RSCCL_SCALE` is a list of RANKS/HOSTS, or RANKS/HOSTS/threads; without it there are 300 ranks. `cargo xtask scale`
+//! prints what they take.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "says what was measured")]
+
+mod common;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{compile, folder, library_folder};
+
+/// NICs of each host.
+const NICS: &str = "8";
+/// For a machine that does much other work: nobody is to be missed here who only comes late.
+const TIMEOUT_S: &str = "240";
+/// What the program says, under these heads.
+const COLUMNS: [(&str, &str); 12] = [
+    ("ranks", "ranks"),
+    ("hosts", "hosts"),
+    ("by", "by"),
+    ("init_ms", "init ms"),
+    ("sum_ms", "sum ms"),
+    ("split_ms", "split ms"),
+    ("sum2_ms", "sum in 8 ms"),
+    ("destroy_ms", "destroy ms"),
+    ("rss_kib", "KiB a rank"),
+    ("rss_max_kib", "KiB at most"),
+    ("fds", "descriptors"),
+    ("fds_split", "of a split"),
+];
+
+fn program(name: &str) -> PathBuf {
+    let program = folder(name).join("scale");
+    compile("scale.c", &program, &["-lrsccl", "-pthread"]);
+    program
+}
+
+/// What a job of RANKS/HOSTS or RANKS/HOSTS/threads says of itself.
+fn run(program: &Path, job: &str) -> HashMap<String, String> {
+    let parts: Vec<&str> = job.split('/').collect();
+    let by = parts.get(2).copied().unwrap_or("processes");
+    let output = Command::new(program)
+        .args([parts[0], parts[1], NICS, by])
+        .env("LD_LIBRARY_PATH", library_folder())
+        .env("RSCCL_TIMEOUT_S", TIMEOUT_S)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{job}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    let pairs = said.split_whitespace().filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test's own setting")]
+fn jobs() -> String {
+    std::env::var("RSCCL_SCALE").unwrap_or_else(|_| "300/30".to_owned())
+}
+
+#[test]
+fn hundreds_of_ranks_begin_sum_split_and_end() {
+    let program = program("scale");
+    let jobs = jobs();
+    println!("{}", COLUMNS.map(|(_, head)| head).join(" | "));
+    for job in jobs.split(',') {
+        let said = run(&program, job);
+        println!("{}", COLUMNS.map(|(name, _)| said[name].clone()).join(" | "));
+    }
+}
+
+/// Three for each other rank of the host, one control connection for each on rank 0, and five of its own; no listener of a NIC.
+#[test]
+fn ranks_of_one_host_need_few_descriptors() {
+    let said = run(&program("scale-descriptors"), "8/1");
+    assert!(said["fds"].parse::<usize>().unwrap() <= 7 * 4 + 5, "{said:?}");
+}
+
+#[test]
+fn ranks_may_be_threads_of_one_process() {
+    let said = run(&program("scale-threads"), "48/6/threads");
+    assert_eq!((said["ranks"].as_str(), said["by"].as_str()), ("48", "threads"));
+}
