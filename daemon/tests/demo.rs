@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ringscope_daemon::api::{Finding, FindingKind, FindingState, Hop, Severity};
-use ringscope_daemon::demo::job::{Job, JobSpec};
+use ringscope_daemon::demo::job::{Installation, Job, JobSpec};
 use ringscope_daemon::demo::report::{self, Report, ReportedCommunicator};
 use ringscope_daemon::demo::worker::{Called, WorkerLog};
 use ringscope_daemon::demo::{MIN_CHANNELS_JOB, TRAINING_JOB};
@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use common::closed_form::{Algorithm, each_rank_obeys_its_formula};
 use common::postgres::Postgres;
-use common::stage::{RINGSCOPE, Stage};
+use common::stage::{RINGSCOPE, Stage, faithful};
 use common::totals::{completed_bytes, has_ended, said, shown};
 use common::{PATIENCE, TempDir, eventually, free_port};
 
@@ -46,7 +46,7 @@ fn check(report: &Report, dir: &Path) {
     rings_agree_with_the_connections(report, dir);
     counters_agree_with_the_jobs_own_log(report, dir);
     bytes_obey_the_ring_formula(report);
-    each_rank_obeys_its_formula(report, |_, _, _| Algorithm::Ring);
+    each_rank_obeys_its_formula(report, tells_inside(), |_, _, _| Algorithm::Ring);
     assert!(report.dropped.is_empty(), "nothing may be lost: {:?}", report.dropped);
 }
 
@@ -255,7 +255,14 @@ fn job_log(dir: &Path) -> BTreeMap<(u32, String, String), Called> {
     said
 }
 
-/// Must show 4, second half, over all ranks: exact whatever the sizes.
+/// In the faithful mode the engine tells of its connections between hosts alone, as NCCL does, and the daemon computes what
+/// stays inside.
+fn tells_inside() -> bool {
+    faithful() == "off"
+}
+
+/// Must show 4, second half, over all ranks: exact whatever the sizes where the library tells all; a byte a rank off where
+/// the part inside hosts is computed, which of single messages and of a root it is not.
 fn bytes_obey_the_ring_formula(report: &Report) {
     for one in &report.communicators {
         let n = u64::from(one.n_ranks);
@@ -270,7 +277,13 @@ fn bytes_obey_the_ring_formula(report: &Report) {
                 "send" => bytes,
                 _ => 0,
             };
-            assert_eq!(sent, expected, "{:?} {totals:?}", one.name);
+            let is_ring =
+                ["send", "gather", "scatter", "broadcast"].iter().all(|message| totals.primitive != *message);
+            if tells_inside() {
+                assert_eq!(sent, expected, "{:?} {totals:?}", one.name);
+            } else if is_ring {
+                assert!(sent.abs_diff(expected) <= n, "{expected}: {:?} {totals:?}", one.name);
+            }
             let one_host = one.ranks.iter().all(|rank| rank.host == one.ranks[0].host);
             assert!(!one_host || totals.inter_bytes == Some(0), "{:?} {totals:?}", one.name);
         }
@@ -345,7 +358,9 @@ async fn each_algorithm_sends_what_its_formula_says_inside_hosts_and_between() {
         environment: vec![("RSCCL_TUNING", table.display().to_string())],
         step_ms: 5,
     };
-    let mut job = Job::start(&spec, &stage.installation(), &stage.dir.0.join("jobs")).unwrap();
+    // NCCL has no such algorithms, and would not tell what stays inside a host.
+    let installation = Installation { faithful: "off".to_owned(), ..stage.installation() };
+    let mut job = Job::start(&spec, &installation, &stage.dir.0.join("jobs")).unwrap();
     let client = stage.client();
     eventually("some steps of the job", async || {
         (completed_bytes(&client, &job.name).await > 50 << 20).then_some(())
@@ -357,6 +372,6 @@ async fn each_algorithm_sends_what_its_formula_says_inside_hosts_and_between() {
     let said = said(&job).unwrap();
     assert_eq!((&issued, &completed), (&said, &said), "{}", stage.words());
     let report = report::collect(&client, Vec::new()).await.unwrap();
-    each_rank_obeys_its_formula(&report, in_table);
+    each_rank_obeys_its_formula(&report, true, in_table);
     assert!(report.dropped.is_empty(), "{:?}", report.dropped);
 }

@@ -27,9 +27,11 @@ pub struct Split {
     pub inter_bytes: usize,
 }
 
-/// The same for each rank, inside its host and between hosts, to the byte.
+/// The same for each rank, inside its host and between hosts, to the byte. Of a library that does not tell what stays inside a
+/// host, that part is the daemon's to compute, and not looked at here.
 pub fn each_rank_obeys_its_formula(
     report: &Report,
+    tells_inside: bool,
     algorithm: impl Fn(&ReportedCommunicator, &str, usize) -> Algorithm,
 ) {
     let mut sums = Split::default();
@@ -43,6 +45,9 @@ pub fn each_rank_obeys_its_formula(
                     let sent = sender.sends(algorithm, &totals.primitive, elements, calls);
                     expected.intra_bytes += sent.intra_bytes;
                     expected.inter_bytes += sent.inter_bytes;
+                }
+                if !tells_inside {
+                    expected.intra_bytes = totals.intra_bytes.unwrap() as usize;
                 }
                 let shown = Split {
                     intra_bytes: totals.intra_bytes.unwrap() as usize,
