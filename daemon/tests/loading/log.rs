@@ -26,7 +26,11 @@ fn said(built: &Built, launcher: &dyn Fn() -> Command, settings: &[(&str, &str)]
     assert!(outputs.iter().all(|output| output.status.success()), "{settings:?}");
     let text = String::from_utf8(outputs[0].stdout.clone()).unwrap();
     // What ringscope sets is in the log as set, and so is that it is the plugin.
-    let is_own = |line: &&str| line.contains(" set by environment to ") || line.contains("Using ringscope");
+    let is_own = |line: &&str| {
+        line.contains(" set by environment to ")
+            || line.contains(" profiler plugin ")
+            || line.contains("PROFILER/Plugin: ")
+    };
     text.lines().filter(|line| !is_own(line)).map(plain).collect()
 }
 

@@ -15,9 +15,12 @@ const MAX_CHANNEL_LINE: usize = 128;
 /// Children that a line of trees shows at least, as in NCCL.
 const TREE_ARITY: usize = 3;
 
+/// The version line outside the faithful mode: whole, for those who look for it in the library's file.
+const VERSION_LINE: &str = concat!("NCCL version 2.28.9+rsccl", env!("CARGO_PKG_VERSION"));
+
 /// The version.
 pub(crate) fn version(version: Version) -> String {
-    format!("NCCL version {}+rsccl{}", version.release(), env!("CARGO_PKG_VERSION"))
+    VERSION_LINE.replace(&Version::default().release(), &version.release())
 }
 
 /// A communicator at init, as its lines name it.
