@@ -148,7 +148,10 @@ impl Comm {
         let place = |rank| (rank, self.topology.local_rank(rank));
         let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
         let log = |nic| {
-            let line = lines::hop(shown, 1, place(self.rank), place(peer), "send", nic);
+            // NCCL numbers connections of collectives 0, those of send and receive 1.
+            let index = u8::from(channel == P2P_CHANNEL || !self.is_silent());
+            let line =
+                lines::hop(shown, index, place(self.rank), place(peer), "send", nic, self.identity.version);
             self.info(subsystem::INIT, &line);
         };
         if let Some(host) = self.host.as_ref().filter(|host| host.reaches(peer)) {

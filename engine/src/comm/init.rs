@@ -201,6 +201,7 @@ impl Birth {
             rank: request.rank,
             n_ranks: request.n_ranks,
             device: topology.local_rank(request.rank),
+            version: settings.faithful.unwrap_or_default(),
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
         };
