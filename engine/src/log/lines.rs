@@ -57,7 +57,9 @@ pub(crate) fn init(identity: &Identity, stage: &str) -> String {
             let counted = if newer { "childCount" } else { "splitCount" };
             // So it is up to 2.30.
             let gap = if stage == "START" && *version < Version::V2_32 { "" } else { " " };
-            format!("{head}{id} parent {parent:#x} {counted} {count} color {color} key {key}{gap}- Init {stage}")
+            format!(
+                "{head}{id} parent {parent:#x} {counted} {count} color {color} key {key}{gap}- Init {stage}"
+            )
         }
         None => format!("{head} commId {comm_hash:#x} - Init {stage}"),
     }
