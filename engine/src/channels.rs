@@ -5,6 +5,8 @@
 //! Channel `c` at or above `base` is a copy of `c % base`. Every rank computes the final count alone, so settings that
 //! differ between ranks give counts that differ, which [`disagreement`] turns into an error that names them.
 
+pub(crate) mod rules;
+
 /// NCCL's MAXCHANNELS since 2.25.
 pub(crate) const MAX_CHANNELS: usize = 64;
 /// Init channels of a communicator that lies within one node, where no NIC limits the search: enough to see rings

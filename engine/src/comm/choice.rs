@@ -27,10 +27,23 @@ use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
 use crate::transport::{RecvHalf, SendHalf};
 
+/// Bytes of an all-reduce over several nodes up to which a tree is NCCL's choice, in the order of magnitude of its model
+/// for a few nodes (`src/graph/tuning.cc`).
+const TREE_MAX_BYTES: usize = 4 << 20;
+
+/// What NCCL has of the algorithms here: a tree for a small all-reduce over several nodes, else the ring; sends and
+/// receives for what has neither.
+fn nccl_algorithm(primitive: Primitive, bytes: usize, scope: &Scope<'_>, several: bool) -> Algorithm {
+    let is_tree = several && primitive == Primitive::AllReduce && bytes <= TREE_MAX_BYTES;
+    let wanted = if is_tree { Algorithm::Tree } else { Algorithm::Ring };
+    if supports(wanted, primitive, scope) { wanted } else { Algorithm::Direct }
+}
+
 impl Comm {
     /// Whether an operation goes by flat rounds, without connections: the same on all ranks.
     pub(crate) fn is_flat(&self, operation: &Operation) -> bool {
         operation.primitive == Primitive::AllReduce
+            && !self.is_silent()
             && operation.n_virtual == 1
             && operation.pre_mul.is_none()
             && (2..=MAX_SOURCES).contains(&self.n_ranks)
@@ -58,6 +71,11 @@ impl Comm {
             return Choice { algorithm, n_channels };
         }
         let blocks = if primitive.has_blocks() { self.n_ranks } else { 1 };
+        if self.is_silent() {
+            let whole = operation.bytes().saturating_mul(blocks);
+            let algorithm = nccl_algorithm(primitive, whole, &scope, self.topology.n_nodes() > 1);
+            return Choice { algorithm, n_channels };
+        }
         let pick = self.tuning.choose(primitive, operation.bytes().saturating_mul(blocks), &scope);
         let n_channels = pick.channels.map_or(n_channels, |most| most.min(n_channels));
         if let Some(wanted) = wanted {
@@ -150,7 +168,10 @@ impl Comm {
         let place = |rank| (rank, self.topology.local_rank(rank));
         let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
         let log = |nic| {
-            let line = lines::hop(shown, 1, place(self.rank), place(peer), "send", nic);
+            // NCCL numbers connections of collectives 0, those of send and receive 1.
+            let index = u8::from(channel == P2P_CHANNEL || !self.is_silent());
+            let line =
+                lines::hop(shown, index, place(self.rank), place(peer), "send", nic, self.identity.version);
             self.info(subsystem::INIT, &line);
         };
         if let Some(host) = self.host.as_ref().filter(|host| host.reaches(peer)) {

@@ -164,7 +164,14 @@ impl Birth {
         making: &Arc<Making>,
     ) -> Self {
         let topology = Topology::search(&peers);
-        let count = channels::final_channels(topology.base, Comm::limits(&settings, &request.config));
+        let limits = Comm::limits(&settings, &request.config);
+        let count = match settings.faithful {
+            Some(version) => {
+                let facts = Self::facts(&topology, &peers);
+                channels::rules::final_channels(version, topology.base, limits, &facts)
+            }
+            None => channels::final_channels(topology.base, limits),
+        };
         let place = |channel| RingPlace::new(topology.ring(channel), request.rank);
         let rings = (0..count).map(place).collect();
         let identity = lines::Identity {
@@ -173,10 +180,23 @@ impl Birth {
             rank: request.rank,
             n_ranks: request.n_ranks,
             device: topology.local_rank(request.rank),
+            version: settings.faithful.unwrap_or_default(),
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
         };
         Self { request, settings, id, peers, topology, rings, identity, making: Arc::clone(making) }
+    }
+
+    /// What NCCL's rules take into account: no CollNet, no unpacking network and no NVLS are pretended, and children share
+    /// no resources (`splitShare` is 0 by default).
+    fn facts(topology: &Topology, peers: &[PeerInfo]) -> channels::rules::Facts {
+        let capabilities = peers.iter().map(|peer| peer.placement.compute_capability);
+        channels::rules::Facts {
+            compute_capability: capabilities.min().unwrap_or(0),
+            n_nodes: topology.n_nodes(),
+            ring_intra: topology.graphs.iter().map(|graph| graph.bw_intra).fold(f32::INFINITY, f32::min),
+            ..channels::rules::Facts::default()
+        }
     }
 
     fn profiler(&self) -> Option<Context> {

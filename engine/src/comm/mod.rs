@@ -274,6 +274,7 @@ impl Comm {
     /// `ncclCommAbort`: what is in flight ends with an error, here and, through rank 0, on the peers; with silent faults
     /// here alone.
     pub(crate) fn abort(&self) {
+        self.note_ending("Abort");
         if self.is_silent() || !self.turns.is_idle() {
             let what = format!("{} aborted the communicator", self.names[self.rank]);
             self.health.fail(Failure::new(6, what));
@@ -287,6 +288,7 @@ impl Comm {
 
     /// `ncclCommRevoke`: what is in flight ends with an error, here and on the peers; no more can be issued.
     pub(crate) fn revoke(&self) {
+        self.note_ending("Revoke");
         self.revoked.store(true, Ordering::Release);
         let what = format!("{} revoked the communicator", self.names[self.rank]);
         self.health.fail(Failure::new(6, what));
@@ -337,11 +339,24 @@ impl Comm {
         }
         // The flush is over, so no operation holds the context: this is the plugin's finalize.
         drop(lock(&self.profiler).take());
-        for traffic in self.traffic() {
-            self.info(subsystem::NET, &lines::traffic(self.rank, &traffic));
+        // NCCL has no such line.
+        for traffic in self.traffic().iter().filter(|_| !self.is_silent()) {
+            self.info(subsystem::NET, &lines::traffic(self.rank, traffic));
         }
         *lock(&self.engine) = Engine::default();
-        self.info(subsystem::INIT, &lines::gone(&self.identity, how));
+        self.info(self.of_ends(), &lines::gone(&self.identity, how));
+    }
+
+    /// The subsystem of the lines on a communicator's end.
+    fn of_ends(&self) -> u64 {
+        if self.identity.version >= Version::V2_30 { subsystem::DESTROY } else { subsystem::INIT }
+    }
+
+    /// What 2.28 and later write before a communicator ends early.
+    fn note_ending(&self, how: &str) {
+        if self.is_silent() && self.identity.version >= Version::V2_28 {
+            self.info(self.of_ends(), &lines::ending(&self.identity, how));
+        }
     }
 
     fn info(&self, subsystem: u64, text: &str) {

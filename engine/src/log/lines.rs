@@ -38,19 +38,31 @@ pub(crate) struct Identity {
     pub(crate) device: usize,
     /// The communicator's hash.
     pub(crate) comm_hash: u64,
+    /// The version of NCCL as which the lines are worded.
+    pub(crate) version: Version,
     /// For a split: the parent's handle, the parent's count of splits, color and key.
     pub(crate) split: Option<(usize, i32, i32, i32)>,
 }
 
 /// `… - Init START` and `… - Init COMPLETE`.
 pub(crate) fn init(identity: &Identity, stage: &str) -> String {
-    let Identity { api, handle, rank, n_ranks, device, comm_hash, split } = identity;
+    let Identity { api, handle, rank, n_ranks, device, comm_hash, version, split } = identity;
+    let newer = *version >= Version::V2_30;
+    let before =
+        if newer && split.is_none() && stage == "START" { format!("[Rank {rank}] ") } else { String::new() };
     let head = format!(
-        "{api} comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} nvmlDev {device} busId 0"
+        "{before}{api} comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} nvmlDev {device} busId 0"
     );
     match split {
         Some((parent, count, color, key)) => {
-            format!("{head} parent {parent:#x} splitCount {count} color {color} key {key} - Init {stage}")
+            let id =
+                if *version >= Version::V2_32 { format!(" commId {comm_hash:#x}") } else { String::new() };
+            let counted = if newer { "childCount" } else { "splitCount" };
+            // So it is up to 2.30.
+            let gap = if stage == "START" && *version < Version::V2_32 { "" } else { " " };
+            format!(
+                "{head}{id} parent {parent:#x} {counted} {count} color {color} key {key}{gap}- Init {stage}"
+            )
         }
         None => format!("{head} commId {comm_hash:#x} - Init {stage}"),
     }
@@ -62,9 +74,27 @@ pub(crate) fn gone(identity: &Identity, how: &str) -> String {
     format!("comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} busId 0 - {how} COMPLETE")
 }
 
+/// `… - Abort START` and `… - Revoke START`, since 2.28.
+pub(crate) fn ending(identity: &Identity, how: &str) -> String {
+    let Identity { handle, rank, n_ranks, device, .. } = identity;
+    format!("comm {handle:#x} rank {rank} nRanks {n_ranks} cudaDev {device} busId 0 - {how} START")
+}
+
 /// A setting that is set.
 pub(crate) fn setting(name: &str, value: &str) -> String {
     format!("{name} set by environment to {value}.")
+}
+
+/// A setting as NCCL words it, with a full stop behind numbers only (`src/misc/param.cc`); none for what NCCL does not
+/// know. Limits of the channels are told by NCCL's name, since they do what NCCL's do.
+pub(crate) fn nccl_setting(name: &str, value: &str) -> Option<String> {
+    let name = match name {
+        "RSCCL_MIN_NCHANNELS" => "NCCL_MIN_NCHANNELS",
+        "RSCCL_MAX_NCHANNELS" => "NCCL_MAX_NCHANNELS",
+        other => Some(other).filter(|name| name.starts_with("NCCL_"))?,
+    };
+    let stop = if value.trim().parse::<i64>().is_ok() { "." } else { "" };
+    Some(format!("{name} set by environment to {value}{stop}"))
 }
 
 /// The NICs.
@@ -125,11 +155,13 @@ pub(crate) fn hop(
     to: (usize, usize),
     direction: &str,
     nic: Option<usize>,
+    version: Version,
 ) -> String {
     let ((sender, sender_device), (receiver, receiver_device)) = (from, to);
     let hop = format!("{sender}[{sender_device}] -> {receiver}[{receiver_device}]");
     match nic {
         Some(nic) => format!("Channel {channel:02}/{connection} : {hop} [{direction}] via NET/Socket/{nic}"),
+        None if version >= Version::V2_30 => format!("Channel {channel:02} : {hop} via SHM/direct"),
         None => format!("Channel {channel:02} : {hop} via SHM/direct/direct"),
     }
 }
@@ -156,7 +188,16 @@ mod tests {
 
     fn identity(split: Option<(usize, i32, i32, i32)>) -> Identity {
         let api = if split.is_some() { "ncclCommSplit" } else { "ncclCommInitRankConfig" };
-        Identity { api, handle: 0x55aa, rank: 1, n_ranks: 4, device: 1, comm_hash: 0xabc, split }
+        Identity {
+            api,
+            handle: 0x55aa,
+            rank: 1,
+            n_ranks: 4,
+            device: 1,
+            comm_hash: 0xabc,
+            version: Version::default(),
+            split,
+        }
     }
 
     #[test]
@@ -177,10 +218,13 @@ mod tests {
             (channel(0, 8, &[0, 1, 3, 2]), "Channel 00/08 : 0 1 3 2"),
             (ring(3, 0, 1, 2), "Ring 03 : 0 -> 1 -> 2"),
             (
-                hop(0, 0, (1, 1), (2, 0), "send", Some(1)),
+                hop(0, 0, (1, 1), (2, 0), "send", Some(1), Version::V2_28),
                 "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/1",
             ),
-            (hop(0, 0, (1, 1), (2, 2), "send", None), "Channel 00 : 1[1] -> 2[2] via SHM/direct/direct"),
+            (
+                hop(0, 0, (1, 1), (2, 2), "send", None, Version::V2_28),
+                "Channel 00 : 1[1] -> 2[2] via SHM/direct/direct",
+            ),
             (
                 counts(8),
                 "8 coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 1 p2p channels per peer",
@@ -194,6 +238,53 @@ mod tests {
         for (line, expected) in table {
             assert_eq!(line, expected);
         }
+    }
+
+    #[test]
+    fn each_version_words_its_lines() {
+        let of = |version, split| Identity { version, ..identity(split) };
+        let split = Some((0x77, 2, 1, 0));
+        let table = [
+            (
+                Version::V2_27,
+                "ncclCommInitRankConfig comm 0x55aa",
+                "busId 0 parent 0x77 splitCount 2 color",
+                "SHM/direct/direct",
+            ),
+            (
+                Version::V2_28,
+                "ncclCommInitRankConfig comm 0x55aa",
+                "busId 0 parent 0x77 splitCount 2 color",
+                "SHM/direct/direct",
+            ),
+            (
+                Version::V2_30,
+                "[Rank 1] ncclCommInitRankConfig comm 0x55aa",
+                "busId 0 parent 0x77 childCount 2 color",
+                "SHM/direct",
+            ),
+            (
+                Version::V2_32,
+                "[Rank 1] ncclCommInitRankConfig comm 0x55aa",
+                "busId 0 commId 0xabc parent 0x77 childCount 2 color",
+                "SHM/direct",
+            ),
+        ];
+        for (version, start, child, path) in table {
+            assert!(init(&of(version, None), "START").starts_with(start), "{version:?}");
+            assert!(
+                init(&of(version, None), "COMPLETE").starts_with("ncclCommInitRankConfig"),
+                "{version:?}"
+            );
+            assert!(init(&of(version, split), "COMPLETE").contains(child), "{version:?}");
+            assert!(hop(0, 0, (1, 1), (2, 2), "send", None, version).ends_with(&format!("via {path}")));
+        }
+        assert_eq!(nccl_setting("RSCCL_HOST", "a"), None);
+        assert_eq!(nccl_setting("NCCL_HOSTID", "a").unwrap(), "NCCL_HOSTID set by environment to a");
+        assert_eq!(
+            nccl_setting("RSCCL_MIN_NCHANNELS", "8").unwrap(),
+            "NCCL_MIN_NCHANNELS set by environment to 8."
+        );
     }
 
     #[test]

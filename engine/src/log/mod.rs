@@ -3,6 +3,7 @@
 pub(crate) mod connections;
 pub(crate) mod lines;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::sync::{Mutex, OnceLock};
@@ -38,12 +39,14 @@ pub(crate) mod subsystem {
     pub(crate) const ENV: u64 = 0x80;
     /// Profiler plugins.
     pub(crate) const PROFILE: u64 = 0x4000;
+    /// How communicators end, since 2.30.
+    pub(crate) const DESTROY: u64 = 0x10000;
     /// Every subsystem.
     pub(crate) const ALL: u64 = u64::MAX;
     /// What NCCL 2.28 logs where nothing is chosen: INIT, BOOTSTRAP, ENV.
     pub(crate) const DEFAULT: u64 = INIT | ENV | 0x1000;
 
-    const NAMES: [(&str, u64); 17] = [
+    const NAMES: [(&str, u64); 18] = [
         ("INIT", INIT),
         ("COLL", 0x2),
         ("P2P", 0x4),
@@ -60,6 +63,7 @@ pub(crate) mod subsystem {
         ("REG", 0x2000),
         ("PROFILE", PROFILE),
         ("RAS", 0x8000),
+        ("DESTROY", DESTROY),
         ("ALL", ALL),
     ];
 
@@ -83,12 +87,19 @@ struct Logger {
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
+/// What is written once per process, as NCCL writes its version and its settings.
+static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// The level where `NCCL_DEBUG` is not set.
 static DEFAULT_LEVEL: OnceLock<Level> = OnceLock::new();
 
 /// For a program of our own, before its first line.
 pub(crate) fn warn_by_default() {
     let _ = DEFAULT_LEVEL.set(Level::Warn);
+}
+
+/// Whether `text` is asked for the first time in this process.
+pub(crate) fn is_first(text: &str) -> bool {
+    lock(&WRITTEN).insert(text.to_owned())
 }
 
 /// Whether a line of this kind would be written.

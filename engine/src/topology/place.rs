@@ -35,6 +35,9 @@ pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Found {
             Ok(file) => {
                 found.notes.push(format!("Loading topology file {path}"));
                 place_nics(&file, nics);
+                if settings.is_silent() {
+                    found.placement.compute_capability = file.compute_capability;
+                }
                 found.placement.seats = file.gpus.into_iter().map(|(_, seat)| seat).collect();
             }
             Err(why) => found.notes.push(format!("Could not use topology file {path}: {why}")),

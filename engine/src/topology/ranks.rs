@@ -40,6 +40,8 @@ pub(crate) struct Placement {
     pub(crate) channels: Vec<Channel>,
     /// Whether channels may leave by another NIC.
     pub(crate) cross_nic: CrossNic,
+    /// The lowest compute capability of the GPUs in a topology file, in the faithful mode; else 0.
+    pub(crate) compute_capability: u32,
 }
 
 /// What a rank tells the others about its host, as a rule in the same words as the host's other ranks.
@@ -145,6 +147,13 @@ impl Topology {
         let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
         let mut topology = Self::new(&hashes);
         topology.graphs = rails::graphs(peers, &topology.members);
+        for (graph, members) in topology.graphs.iter_mut().zip(&topology.members) {
+            let placements = members.iter().map(|rank| &peers[*rank].placement);
+            let least = placements.clone().map(|placement| placement.compute_capability).min().unwrap_or(0);
+            if least > 0 && placements.clone().all(|placement| placement.channels.is_empty()) {
+                graph.duplicate(least);
+            }
+        }
         let init = |(rank, peer): (usize, &PeerInfo)| {
             let node = topology.nodes[rank];
             let told = rails::told(peer, topology.members[node].len());

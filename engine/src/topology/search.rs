@@ -13,7 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::channels::{MAX_CHANNELS, SINGLE_NODE_INIT_CHANNELS};
+use crate::channels::{MAX_CHANNELS, SINGLE_NODE_INIT_CHANNELS, rules};
 use crate::topology::graph::{Part, Path, PathType, System};
 
 /// GB/s of a channel between nodes that NCCL tries (`speedArrayInter`).
@@ -120,6 +120,16 @@ impl Graph {
             bw_inter: bandwidth,
             type_intra: PathType::Loc,
             type_inter: PathType::Pix,
+        }
+    }
+
+    /// Copies the channels, where NCCL's search does so for GPUs of this compute capability.
+    pub(crate) fn duplicate(&mut self, compute_capability: u32) {
+        let found = self.channels.len();
+        let (count, intra) = rules::duplicate(found, self.bw_intra, compute_capability);
+        if count > found {
+            self.channels.extend_from_within(..count - found);
+            (self.bw_intra, self.bw_inter) = (intra, self.bw_inter / 2.0);
         }
     }
 

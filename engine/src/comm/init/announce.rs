@@ -19,14 +19,22 @@ impl Birth {
     }
 
     pub(super) fn log_start(&self, nics: &[Nic]) {
-        if self.identity.rank == 0 {
+        let is_silent = self.settings.is_silent();
+        if if is_silent { log::is_first("version") } else { self.identity.rank == 0 } {
             log::write_version(config::nccl_version(), self.identity.device);
         }
         for (name, value) in &self.settings.reported {
-            self.info(subsystem::ENV, &lines::setting(name, value));
+            if !is_silent {
+                self.info(subsystem::ENV, &lines::setting(name, value));
+            } else if let Some(line) = lines::nccl_setting(name, value).filter(|line| log::is_first(line)) {
+                self.info(subsystem::ENV, &line);
+            }
         }
         let named = nics.iter().map(|nic| (nic.name.as_str(), nic.address));
-        self.info(subsystem::INIT | subsystem::NET, &lines::nics(named));
+        let nics = lines::nics(named);
+        if !is_silent || log::is_first(&nics) {
+            self.info(subsystem::INIT | subsystem::NET, &nics);
+        }
         self.info(subsystem::INIT | subsystem::NET, "Using network Socket");
         self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
     }
@@ -94,13 +102,13 @@ impl Birth {
             if from.is_some() {
                 self.info(
                     subsystem::INIT | subsystem::NET,
-                    &lines::hop(channel, 0, place(prev), place(own), "receive", from),
+                    &lines::hop(channel, 0, place(prev), place(own), "receive", from, self.identity.version),
                 );
             }
             let transport = if to.is_some() { subsystem::NET } else { subsystem::SHM };
             self.info(
                 subsystem::INIT | transport,
-                &lines::hop(channel, 0, place(own), place(next), "send", to),
+                &lines::hop(channel, 0, place(own), place(next), "send", to, self.identity.version),
             );
             let name = |nic: usize| self.peers[own].nics[nic].name.as_str();
             let hop = |direction, peer, nic| Hop {

@@ -10,6 +10,8 @@ use crate::topology::xml::{MAX_DEPTH, XmlError};
 pub(crate) struct TopologyFile {
     /// GPUs by device number, and their places.
     pub(crate) gpus: Vec<(u32, Seat)>,
+    /// The lowest compute capability of its GPUs, 90 for Hopper; 0 where it does not tell.
+    pub(crate) compute_capability: u32,
     /// NICs.
     pub(crate) nics: Vec<FileNic>,
 }
@@ -38,7 +40,12 @@ pub(crate) fn read_topology(text: &str) -> Result<TopologyFile, XmlError> {
             ("pci", true) if seat.pci.len() < MAX_DEPTH => seat.pci.push(element.pci()?),
             ("pci", true) => return Err(XmlError::TooLarge),
             ("pci", false) => drop(seat.pci.pop()),
-            ("gpu", true) => file.gpus.push((element.small("dev")?, seat.clone())),
+            ("gpu", true) => {
+                file.gpus.push((element.small("dev")?, seat.clone()));
+                let told = element.optional("sm")?.and_then(|sm| u32::try_from(sm).ok()).unwrap_or(0);
+                let lowest = if file.gpus.len() == 1 { told } else { file.compute_capability.min(told) };
+                file.compute_capability = lowest;
+            }
             ("net", true) => file.nics.push(FileNic {
                 name: element.text("name")?.to_owned(),
                 speed_mbit: element.optional("speed")?.and_then(|speed| u32::try_from(speed).ok()),
