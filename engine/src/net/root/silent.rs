@@ -4,12 +4,13 @@
 //! closed; they give up, and then their neighbours see that.
 
 use std::net::TcpStream;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
-use rustix::event::PollFd;
+use rustix::event::{PollFd, PollFlags};
 
 use super::message::Answer;
-use super::{Greeted, Hand, Join, LONG_WAIT, answer, gathered};
+use super::{Greeted, Hand, Join, LONG_WAIT, LOOK_INTERVAL, answer, gathered};
 use crate::log::{self, Level, subsystem};
 use crate::net::frame;
 use crate::net::hello::{PROTOCOL, other_protocol};
@@ -19,10 +20,15 @@ use crate::net::wake;
 /// All that a rank gets to know.
 const CLOSED: &str = "a peer closed its connection";
 
-/// Waits for all ranks; whether they have come. Where two disagree, NCCL's root ends and says so in its log, and they wait
+/// Waits for all ranks; whether they have come. Once all have gone that came, nobody waits for the rest any more. Where two disagree, NCCL's root ends and says so in its log, and they wait
 /// for its answer for ever: this one keeps their connections as long as its process lives.
 pub(super) fn gather_ranks(joined: &mpsc::Receiver<Greeted>, ranks: &mut Vec<Option<TcpStream>>) -> bool {
-    while let Ok(Ok((join, stream))) = joined.recv() {
+    loop {
+        let (join, stream) = match joined.recv_timeout(LOOK_INTERVAL) {
+            Ok(Ok(joined)) => joined,
+            Err(RecvTimeoutError::Timeout) if !all_have_gone(ranks) => continue,
+            _ => return false,
+        };
         if ranks.is_empty() {
             ranks.resize_with(join.n_ranks, || None);
         }
@@ -39,7 +45,14 @@ pub(super) fn gather_ranks(joined: &mpsc::Receiver<Greeted>, ranks: &mut Vec<Opt
             return true;
         }
     }
-    false
+}
+
+/// Whether some have joined, and each of them has closed its connection.
+fn all_have_gone(ranks: &[Option<TcpStream>]) -> bool {
+    let mut fds: Vec<PollFd<'_>> =
+        ranks.iter().flatten().map(|stream| PollFd::new(stream, PollFlags::RDHUP)).collect();
+    let has_looked = !fds.is_empty() && wake::sleep(&mut fds, Duration::ZERO).is_ok();
+    has_looked && fds.iter().all(|fd| !fd.revents().is_empty())
 }
 
 /// In NCCL's words (`bootstrapRoot` in `bootstrap.cc`), where it has some.
