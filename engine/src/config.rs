@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::collective::algorithm::Algorithm;
-use crate::config::summation::{LocalSums, WaitLimits};
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::topology::settings::TopologySettings;
@@ -34,20 +33,12 @@ const MIN_BUFFER_BYTES: usize = 8 << 10;
 const DEFAULT_SOCKETS: u8 = 1;
 /// NCCL's limit on the sockets of one connection (`MAX_SOCKETS` in `net_socket.cc`).
 const MAX_SOCKETS: u8 = 64;
-/// Threads that add in a summation service: one sums some ten times what a NIC of 10 Gbit/s brings, so a second one is for
-/// faster NICs, and all other cores are the training's.
-const DEFAULT_ADDING_THREADS: usize = 2;
-/// More threads than any machine has memory channels for.
-const MAX_ADDING_THREADS: usize = 256;
-/// A fingerprint reads a result once more, at 7 GB/s where it comes from memory on a busy core: of one in sixteen that takes
-/// less than a percent of a step even where parts come over loopback, and every part is looked at every few steps.
-const DEFAULT_FINGERPRINTS: u64 = 16;
 /// Where Linux shows the machine.
 const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 32] = [
+const REPORTED: [&str; 28] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "RSCCL_TUNING",
@@ -74,10 +65,6 @@ const REPORTED: [&str; 32] = [
     "NCCL_MIN_NCHANNELS",
     "NCCL_MAX_NCHANNELS",
     "RSCCL_CONNECTION_LOG",
-    "RSUM_THREADS",
-    "RSUM_LOCAL",
-    "RSUM_WARN_S",
-    "RSUM_TIMEOUT_S",
     "NCCL_PROFILER_PLUGIN",
     "NCCL_COMM_ID",
 ];
@@ -135,20 +122,10 @@ pub(crate) struct Settings {
     pub(crate) shm: bool,
     /// `RSCCL_TUNING`: a file of rules that come before the built-in ones.
     pub(crate) tuning: Option<PathBuf>,
-    /// `RSUM_THREADS`, else the lesser of two and the cores; with 0 a service adds on the thread that moves its bytes.
-    pub(crate) adding_threads: usize,
-    /// `RSUM_LOCAL`: whether the workers of a host sum their contributions first.
-    pub(crate) local_sums: LocalSums,
-    /// `RSUM_WARN_S`, `RSUM_TIMEOUT_S`.
-    pub(crate) wait_limits: WaitLimits,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
     pub(crate) profiler_plugin: Option<String>,
-    /// `RSUM_OBSERVER`: a library that watches summation groups.
-    pub(crate) summation_observer: Option<String>,
-    /// `RSUM_FINGERPRINTS`: where a group is watched, its workers look at one of so many results that they pull; 0: at none.
-    pub(crate) summation_fingerprints: u64,
     /// Name and value of each reported setting that is set.
     pub(crate) reported: Vec<(String, String)>,
 }
@@ -215,13 +192,8 @@ impl Settings {
             rank_order: rank_order(&lookup, wanted, &mut mistakes),
             shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"].iter().any(|name| is_on(&lookup, name)),
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
-            adding_threads: adding_threads(&lookup, &mut mistakes),
-            local_sums: LocalSums::parse(&lookup, &mut mistakes),
-            wait_limits: WaitLimits::parse(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
-            summation_observer: lookup("RSUM_OBSERVER"),
-            summation_fingerprints: fingerprints(&lookup, &mut mistakes),
             reported: reported(&lookup),
         };
         if mistakes.is_empty() { Ok(settings) } else { Err(Error::InvalidUsage(mistakes.join("; "))) }
@@ -279,12 +251,6 @@ fn host_name(lookup: impl Fn(&str) -> Option<String>) -> String {
     })
 }
 
-fn fingerprints(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> u64 {
-    let Some(text) = lookup("RSUM_FINGERPRINTS") else { return DEFAULT_FINGERPRINTS };
-    let wrong = |_| format!("RSUM_FINGERPRINTS: \"{text}\" is not a number of results, 0 or more");
-    keep(text.trim().parse().map_err(wrong), mistakes)
-}
-
 fn keep<T: Default>(parsed: std::result::Result<T, String>, mistakes: &mut Vec<String>) -> T {
     parsed.unwrap_or_else(|mistake| {
         mistakes.push(mistake);
@@ -326,17 +292,6 @@ fn socket_count(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<Str
     count.unwrap_or_else(|| {
         mistakes.push(format!("{name}: \"{text}\" is not a number of sockets (1 to {MAX_SOCKETS})"));
         DEFAULT_SOCKETS
-    })
-}
-
-fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let Some(text) = lookup("RSUM_THREADS") else { return DEFAULT_ADDING_THREADS.min(cores()) };
-    let count = text.trim().parse().ok().filter(|count| *count <= MAX_ADDING_THREADS);
-    count.unwrap_or_else(|| {
-        mistakes
-            .push(format!("RSUM_THREADS: \"{text}\" is not a number of threads (0 to {MAX_ADDING_THREADS})"));
-        0
     })
 }
 

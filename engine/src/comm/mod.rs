@@ -28,7 +28,6 @@ use crate::comm::making::Making;
 use crate::comm::operators::Operators;
 use crate::comm::turns::Turns;
 use crate::config::Settings;
-use crate::config::summation::{LocalSums, WaitLimits};
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::hash;
@@ -185,24 +184,9 @@ impl Comm {
         self.settings.faithful
     }
 
-    /// `RSUM_THREADS`.
-    pub(crate) fn adding_threads(&self) -> usize {
-        self.settings.adding_threads
-    }
-
-    /// `RSUM_LOCAL`.
-    pub(crate) fn local_sums(&self) -> LocalSums {
-        self.settings.local_sums
-    }
-
     /// By rank: its host, the same number for those of one host.
     pub(crate) fn hosts(&self) -> &[usize] {
         &self.topology.nodes
-    }
-
-    /// `RSUM_WARN_S`, `RSUM_TIMEOUT_S`.
-    pub(crate) fn wait_limits(&self) -> WaitLimits {
-        self.settings.wait_limits
     }
 
     /// Whether a profiler listens.

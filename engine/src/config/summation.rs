@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{FOREVER, limit, read};
+use super::{FOREVER, keep, limit, read};
 use crate::error::{Error, Result};
 use crate::summation::gpu::DEFAULT_STAGING_BYTES;
 use crate::summation::server::sums::Mode;
@@ -14,6 +14,16 @@ const ALONE: &str = "127.0.0.1:0";
 
 /// Half a minute is more than a slow step, and soon enough for who looks why nothing moves.
 const DEFAULT_WARNING: Duration = Duration::from_secs(30);
+/// Threads that add in a summation service: one sums some ten times what a NIC of 10 Gbit/s brings, so a second one is for
+/// faster NICs, and all other cores are the training's.
+const DEFAULT_ADDING_THREADS: usize = 2;
+/// More threads than any machine has memory channels for.
+const MAX_ADDING_THREADS: usize = 256;
+/// A fingerprint reads a result once more, at 7 GB/s where it comes from memory on a busy core: of one in sixteen that takes
+/// less than a percent of a step even where parts come over loopback, and every part is looked at every few steps.
+const DEFAULT_FINGERPRINTS: u64 = 16;
+/// Of a group's settings, those that the log shows where they are set.
+const REPORTED: [&str; 4] = ["RSUM_THREADS", "RSUM_LOCAL", "RSUM_WARN_S", "RSUM_TIMEOUT_S"];
 
 /// How long a round may wait for a worker. Only who wrote the training knows how long a worker may validate or save alone, so
 /// a group does not end by that unless it is told when.
@@ -27,7 +37,7 @@ pub(crate) struct WaitLimits {
 
 impl WaitLimits {
     /// From `lookup`.
-    pub(super) fn parse(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+    fn parse(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
         Self {
             warning: limit(lookup, "RSUM_WARN_S", DEFAULT_WARNING, mistakes),
             end: limit(lookup, "RSUM_TIMEOUT_S", FOREVER, mistakes),
@@ -58,6 +68,25 @@ pub(crate) struct SummationSettings {
     pub(crate) continues: bool,
     /// `RSUM_ASYNC` and `RSUM_STALENESS`, if they are set.
     pub(crate) mode: Option<Mode>,
+    /// Of every group that it is in.
+    pub(crate) group: GroupSettings,
+}
+
+/// How a process sums in a group, beside the settings of the group's communicator.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupSettings {
+    /// `RSUM_THREADS`, else the lesser of two and the cores; with 0 a service adds on the thread that moves its bytes.
+    pub(crate) adding_threads: usize,
+    /// `RSUM_LOCAL`: whether the workers of a host sum their contributions first.
+    pub(crate) local_sums: LocalSums,
+    /// `RSUM_WARN_S`, `RSUM_TIMEOUT_S`.
+    pub(crate) wait_limits: WaitLimits,
+    /// `RSUM_OBSERVER`: a library that watches summation groups.
+    pub(crate) observer: Option<String>,
+    /// `RSUM_FINGERPRINTS`: where a group is watched, its workers look at one of so many results that they pull; 0: at none.
+    pub(crate) fingerprints: u64,
+    /// Name and value of each that is set and that the log shows.
+    pub(crate) reported: Vec<(String, String)>,
 }
 
 /// Whether the workers of a host sum their contributions before the host's sum goes to the owner of a part.
@@ -103,7 +132,8 @@ impl SummationSettings {
         let root = reader.root(is_worker && n_workers == Some(1) && n_servers.unwrap_or(0) == 0);
         let secret = reader.secret(&root);
         let mode = reader.mode();
-        let Reader { mistakes, .. } = reader;
+        let Reader { lookup, mut mistakes } = reader;
+        let group = GroupSettings::read(&lookup, &mut mistakes);
         if !mistakes.is_empty() {
             return Err(Error::InvalidUsage(mistakes.join("; ")));
         }
@@ -119,13 +149,40 @@ impl SummationSettings {
             staging_bytes: staging_bytes.unwrap_or(DEFAULT_STAGING_BYTES),
             continues,
             mode,
+            group,
         })
+    }
+}
+
+impl GroupSettings {
+    /// From the process's environment.
+    pub(crate) fn from_env() -> Result<Self> {
+        Self::parse(read)
+    }
+
+    /// From `lookup`; all mistakes are reported at once.
+    pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut mistakes = Vec::new();
+        let settings = Self::read(&lookup, &mut mistakes);
+        if mistakes.is_empty() { Ok(settings) } else { Err(Error::InvalidUsage(mistakes.join("; "))) }
+    }
+
+    fn read(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+        let set = |name: &str| lookup(name).map(|value| (name.to_owned(), value));
+        Self {
+            adding_threads: adding_threads(lookup, mistakes),
+            local_sums: LocalSums::parse(lookup, mistakes),
+            wait_limits: WaitLimits::parse(lookup, mistakes),
+            observer: lookup("RSUM_OBSERVER"),
+            fingerprints: fingerprints(lookup, mistakes),
+            reported: REPORTED.into_iter().filter_map(set).collect(),
+        }
     }
 }
 
 impl LocalSums {
     /// From `lookup`.
-    pub(super) fn parse(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+    fn parse(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
         match lookup("RSUM_LOCAL").as_deref().map(str::trim) {
             None | Some("auto") => Self::Auto,
             Some("on") => Self::On,
@@ -136,6 +193,23 @@ impl LocalSums {
             }
         }
     }
+}
+
+fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let Some(text) = lookup("RSUM_THREADS") else { return DEFAULT_ADDING_THREADS.min(cores()) };
+    let count = text.trim().parse().ok().filter(|count| *count <= MAX_ADDING_THREADS);
+    count.unwrap_or_else(|| {
+        mistakes
+            .push(format!("RSUM_THREADS: \"{text}\" is not a number of threads (0 to {MAX_ADDING_THREADS})"));
+        0
+    })
+}
+
+fn fingerprints(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> u64 {
+    let Some(text) = lookup("RSUM_FINGERPRINTS") else { return DEFAULT_FINGERPRINTS };
+    let wrong = |_| format!("RSUM_FINGERPRINTS: \"{text}\" is not a number of results, 0 or more");
+    keep(text.trim().parse().map_err(wrong), mistakes)
 }
 
 struct Reader<L> {
@@ -280,9 +354,11 @@ mod tests {
             ("RSUM_ON_LOSS", "weep"),
             ("RSUM_ASYNC", "yes"),
             ("RSUM_STALENESS", "3"),
+            ("RSUM_THREADS", "many"),
+            ("RSUM_FINGERPRINTS", "-1"),
         ];
         let text = parse(&pairs, true).unwrap_err().to_string();
-        let last = ["RSUM_ON_LOSS", "RSUM_ASYNC", "RSUM_STALENESS"];
+        let last = ["RSUM_ON_LOSS", "RSUM_ASYNC", "RSUM_STALENESS", "RSUM_THREADS", "RSUM_FINGERPRINTS"];
         for name in ["RSUM_RANK", "RSUM_ROOT", "RSUM_SECRET", "RSUM_PARTITION_BYTES"].into_iter().chain(last)
         {
             assert!(text.contains(name), "{text}");

@@ -12,6 +12,7 @@ use super::server::sums::Mode;
 use super::tensor::{Declaration, Declarations, Options};
 use super::worker;
 use crate::config::Settings;
+use crate::config::summation::GroupSettings;
 use crate::error::Error;
 use crate::memory::Region;
 use crate::net::root;
@@ -79,6 +80,7 @@ impl Rank {
             nic_mbit: None,
             strategy: Strategy::Greedy,
             settings: Settings::from_env().map_err(text)?,
+            sums: GroupSettings::from_env().map_err(text)?,
             pipeline,
         };
         let mut group = Group::join(plan).map_err(text)?;

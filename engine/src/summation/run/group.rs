@@ -15,6 +15,7 @@ use crate::comm::init::{Request, init_as};
 use crate::comm::making::Making;
 use crate::comm::{Comm, CommConfig, registry};
 use crate::config::Settings;
+use crate::config::summation::GroupSettings;
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use crate::net::control::{Failure, Health};
@@ -51,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) strategy: Strategy,
     /// Of the communicator.
     pub(crate) settings: Settings,
+    /// How this process sums.
+    pub(crate) sums: GroupSettings,
     /// Of a worker's pipeline.
     pub(crate) pipeline: worker::Settings,
 }
@@ -70,6 +73,7 @@ pub(crate) struct Group {
     mode: Mode,
     nic_mbit: Option<Vec<u64>>,
     strategy: Strategy,
+    sums: GroupSettings,
     pipeline: worker::Settings,
     running: Option<Run>,
     watching: Option<Arc<Watching>>,
@@ -135,7 +139,8 @@ impl Group {
             partition_bytes,
             nic_mbit,
             strategy,
-            settings,
+            mut settings,
+            sums,
             pipeline,
         } = plan;
         if !members.has(role) {
@@ -151,7 +156,8 @@ impl Group {
         let (rank, n_ranks) = (members.rank(role), members.n_ranks());
         let request =
             Request { api: "summation", id, rank, n_ranks, config: CommConfig::default(), split: None };
-        let watching = Watching::new(&settings, session);
+        settings.reported.extend(sums.reported.iter().cloned());
+        let watching = Watching::new(&sums, session);
         let comm = init_as(request, settings, &Making::new())?;
         // Known to the process, so that it tells its peers of a failure when it exits. Who exits without leaving is lost.
         comm.stay_awaited();
@@ -167,6 +173,7 @@ impl Group {
             mode,
             nic_mbit,
             strategy,
+            sums,
             pipeline,
             running,
             watching,
@@ -208,7 +215,7 @@ impl Group {
         }
         let terms =
             Terms::new(self.members, self.comm.rank, (self.epochs, self.mode), self.nic_mbit.as_deref())?;
-        let terms = terms.with(self.strategy).on(self.comm.hosts(), self.comm.local_sums())?;
+        let terms = terms.with(self.strategy).on(self.comm.hosts(), self.sums.local_sums)?;
         let requests = Arc::new(Requests::new(Arc::clone(&self.comm.health)));
         let driver =
             self.driver(terms.clone(), &requests).map_err(|error| self.fail_start(&terms, &error))?;

@@ -15,6 +15,7 @@ use super::agree;
 use super::group::{Group, Plan};
 use super::members::{Members, Role};
 use crate::config::Settings;
+use crate::config::summation::GroupSettings;
 use crate::error::Result;
 use crate::kernels::float16::{f16_to_f32, f32_to_f16};
 use crate::memory::Region;
@@ -125,6 +126,7 @@ impl Shape {
                     nic_mbit: self.nic_mbit.map(Vec::from),
                     strategy: Strategy::Greedy,
                     settings,
+                    sums: self.sums(),
                     pipeline: self.pipeline,
                 };
                 scope.spawn(move || rank(Group::join(plan).unwrap(), role))
@@ -142,11 +144,14 @@ impl Shape {
             "RSCCL_NICS" => Some(format!("mlx5_0=127.0.{host}.1")),
             "RSCCL_MIN_NCHANNELS" | "RSCCL_MAX_NCHANNELS" => Some("1".to_owned()),
             "RSCCL_SHM_DISABLE" => (self.transport == Transport::Tcp).then(|| "1".to_owned()),
-            "RSUM_LOCAL" => Some(self.local.to_owned()),
             "NCCL_PROFILER_PLUGIN" => Some("none".to_owned()),
             _ => None,
         })
         .unwrap()
+    }
+
+    fn sums(self) -> GroupSettings {
+        GroupSettings::parse(|name| (name == "RSUM_LOCAL").then(|| self.local.to_owned())).unwrap()
     }
 }
 

@@ -10,6 +10,7 @@ use super::members::{Members, Role};
 use super::wire::PUSH_CHANNEL;
 use crate::clock;
 use crate::config::Settings;
+use crate::config::summation::GroupSettings;
 use crate::error::Error;
 use crate::memory::Region;
 use crate::net::control::lock;
@@ -109,7 +110,7 @@ impl Trial {
         let Setup { id, n_workers, n_servers, rank, partition_bytes, strategy, pipeline } = *setup;
         let role = rank.checked_sub(n_workers).map_or(Role::Worker(rank), Role::Server);
         let members = Members { n_workers, n_servers };
-        let settings = Settings::from_env()?;
+        let (settings, sums) = (Settings::from_env()?, GroupSettings::from_env()?);
         let (session, epoch, nic_mbit) = (1, 0, None);
         let plan = Plan {
             id,
@@ -122,6 +123,7 @@ impl Trial {
             nic_mbit,
             strategy,
             settings,
+            sums,
             pipeline,
         };
         let declared = Declarations::new(partition_bytes).map_err(|error| Failed(error.to_string()))?;

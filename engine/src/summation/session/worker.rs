@@ -8,7 +8,7 @@ use super::rendezvous::meeting::{Call, Meeting, Met};
 use super::rendezvous::message::{Membership, Seat, Wanted};
 use super::rendezvous::root::{self, Root};
 use crate::config::Settings;
-use crate::config::summation::SummationSettings;
+use crate::config::summation::{GroupSettings, SummationSettings};
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use crate::net::control::lock;
@@ -278,7 +278,8 @@ impl Session {
             Met::Group(membership) => *membership,
             Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
         };
-        let group = join(&membership, self.settings.partition_bytes, &self.comm)?;
+        let SummationSettings { partition_bytes, group, .. } = &self.settings;
+        let group = join(&membership, *partition_bytes, &self.comm, group)?;
         Ok(Place { membership, group, n_declared: 0 })
     }
 
@@ -362,7 +363,12 @@ pub(super) fn call(settings: &SummationSettings, comm: &Settings, root: Option<&
 }
 
 /// Joins a group.
-pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Settings) -> Result<Group> {
+pub(super) fn join(
+    membership: &Membership,
+    partition_bytes: u64,
+    comm: &Settings,
+    sums: &GroupSettings,
+) -> Result<Group> {
     let id: [u8; UNIQUE_ID_BYTES] = membership
         .id
         .as_slice()
@@ -381,6 +387,7 @@ pub(super) fn join(membership: &Membership, partition_bytes: u64, comm: &Setting
         nic_mbit,
         strategy: Strategy::Greedy,
         settings: comm.clone(),
+        sums: sums.clone(),
         pipeline: worker::Settings::of_link(own_mbit, partition_bytes),
     })
 }
@@ -407,6 +414,7 @@ mod tests {
             continues: false,
             mode: None,
             staging_bytes: 1 << 20,
+            group: GroupSettings::parse(|_| None).unwrap(),
         };
         let second = |name: &str| (name == "RSCCL_TIMEOUT_S").then(|| "1".to_owned());
         Session::join(settings, Settings::parse(second).unwrap()).unwrap()

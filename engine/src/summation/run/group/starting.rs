@@ -53,7 +53,7 @@ impl Group {
             comm.rank,
             to_workers,
         )
-        .with(Adders::start(comm.adding_threads(), &comm.health)?);
+        .with(Adders::start(self.sums.adding_threads, &comm.health)?);
         let mut known = None;
         let mut contributing = match self.role {
             Role::Server(_) => None,
@@ -91,7 +91,7 @@ impl Group {
             has_greeted: false,
             has_started: false,
             watch,
-            patience: Patience::new(comm.wait_limits()),
+            patience: Patience::new(self.sums.wait_limits),
         })
     }
 }

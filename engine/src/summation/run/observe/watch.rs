@@ -13,7 +13,7 @@ use super::heard::Heard;
 use super::moved::Moved;
 use super::plugin::{Context, Observer};
 use crate::comm::Comm;
-use crate::config::Settings;
+use crate::config::summation::GroupSettings;
 use crate::error::{Error, Result};
 use crate::net::control::lock;
 use crate::summation::run::contributing::Contributing;
@@ -108,9 +108,9 @@ impl Voice {
 
 impl Watching {
     /// If the settings name a watcher.
-    pub(in crate::summation::run) fn new(settings: &Settings, session: u64) -> Option<Arc<Self>> {
-        let observer = Observer::load(settings.summation_observer.as_deref()?)?;
-        Some(Self::by(observer, session, settings.summation_fingerprints))
+    pub(in crate::summation::run) fn new(settings: &GroupSettings, session: u64) -> Option<Arc<Self>> {
+        let observer = Observer::load(settings.observer.as_deref()?)?;
+        Some(Self::by(observer, session, settings.fingerprints))
     }
 
     pub(super) fn by(observer: Arc<Observer>, session: u64, one_of: u64) -> Arc<Self> {
