@@ -6,40 +6,40 @@ use rustix::time::ClockId;
 
 /// A moment of the monotonic clock after which waiting is over.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     end: Instant,
 }
 
 impl Deadline {
     /// The moment `wait` from now.
-    pub(crate) fn after(wait: Duration) -> Self {
+    pub fn after(wait: Duration) -> Self {
         Self { end: now() + wait }
     }
 
     /// What is left until then; zero once it has passed.
-    pub(crate) fn left(self) -> Duration {
+    pub fn left(self) -> Duration {
         self.end.saturating_duration_since(now())
     }
 
     /// Whether it has passed.
-    pub(crate) fn passed(self) -> bool {
+    pub fn passed(self) -> bool {
         self.left().is_zero()
     }
 }
 
 /// Monotonic time.
 #[expect(clippy::disallowed_methods, reason = "this module is the crate's clock")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`: the engine's stand-in for a GPU's global timer.
-pub(crate) fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     ns_of(ClockId::Monotonic)
 }
 
 /// Nanoseconds of processor time that this thread has had.
-pub(crate) fn thread_ns() -> u64 {
+pub fn thread_ns() -> u64 {
     ns_of(ClockId::ThreadCPUTime)
 }
 

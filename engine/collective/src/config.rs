@@ -3,8 +3,6 @@
 //! Read again at each communicator's init, so that a test or a launcher may change it between two; only the log's
 //! settings are latched at the first line, as NCCL does.
 
-pub(crate) mod summation;
-
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +17,7 @@ use crate::topology::settings::TopologySettings;
 /// takes longer than any limit would allow for a hang.
 const DEFAULT_TIMEOUT_S: u64 = 30;
 /// `RSCCL_TIMEOUT_S=0`: three years, which every clock and every system call can add and count.
-const FOREVER: Duration = Duration::from_secs(100_000_000);
+pub const FOREVER: Duration = Duration::from_secs(100_000_000);
 /// Up to 1 MiB the hand-over to another thread costs more than the caller gains by going on meanwhile.
 const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// One message of this size costs about as much as its system calls, so small operations do not pay for many channels.
@@ -80,11 +78,11 @@ pub(crate) struct NicSpec {
 
 /// The settings of one communicator's init.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// `RSCCL_HOST`, else the machine's host name.
-    pub(crate) host: String,
+    pub host: String,
     /// `NCCL_HOSTID`, else the host's name: ranks with the same one are one node.
-    pub(crate) host_id: String,
+    pub host_id: String,
     /// `RSCCL_NICS`; without it, the machine's interfaces.
     pub(crate) nics: Option<Vec<NicSpec>>,
     /// `RSCCL_SYSFS`, for tests with a made-up machine; else the folder that `RSCCL_SYSFS_NET` is `class/net` of.
@@ -102,7 +100,7 @@ pub(crate) struct Settings {
     /// Sockets of each connection for data.
     pub(crate) n_sockets: u8,
     /// `RSCCL_TIMEOUT_S`; for ever in the faithful mode.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// `RSCCL_STALL_TIMEOUT_S`: how long an operation may stand still while its ranks live.
     pub(crate) stall_timeout: Duration,
     /// `RSCCL_FAITHFUL`: the version of NCCL as which faults, events, lines and channels show. No rank is told of a death,
@@ -127,7 +125,7 @@ pub(crate) struct Settings {
     /// `NCCL_PROFILER_PLUGIN`.
     pub(crate) profiler_plugin: Option<String>,
     /// Name and value of each reported setting that is set.
-    pub(crate) reported: Vec<(String, String)>,
+    pub reported: Vec<(String, String)>,
 }
 
 /// The log's settings.
@@ -145,7 +143,7 @@ pub(crate) struct LogSettings {
 
 impl Settings {
     /// From the process's environment.
-    pub(crate) fn from_env() -> Result<Self> {
+    pub fn from_env() -> Result<Self> {
         Self::parse(read)
     }
 
@@ -155,7 +153,7 @@ impl Settings {
     }
 
     /// From `lookup`; all mistakes are reported at once.
-    pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
+    pub fn parse(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut mistakes = Vec::new();
         let host = host_name(&lookup);
         let wanted = algorithm(&lookup, &mut mistakes);
@@ -218,8 +216,9 @@ impl LogSettings {
     }
 }
 
+/// A setting, unless it is empty.
 #[expect(clippy::disallowed_methods, reason = "this module is where the environment is read")]
-fn read(name: &str) -> Option<String> {
+pub fn read(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -251,7 +250,8 @@ fn host_name(lookup: impl Fn(&str) -> Option<String>) -> String {
     })
 }
 
-fn keep<T: Default>(parsed: std::result::Result<T, String>, mistakes: &mut Vec<String>) -> T {
+/// What was set, or else the default and a mistake more.
+pub fn keep<T: Default>(parsed: std::result::Result<T, String>, mistakes: &mut Vec<String>) -> T {
     parsed.unwrap_or_else(|mistake| {
         mistakes.push(mistake);
         T::default()
@@ -304,7 +304,7 @@ fn is_on(lookup: impl Fn(&str) -> Option<String>, name: &str) -> bool {
 }
 
 /// A limit in seconds.
-fn limit(
+pub fn limit(
     lookup: impl Fn(&str) -> Option<String>,
     name: &str,
     default: Duration,

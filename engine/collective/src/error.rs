@@ -4,13 +4,13 @@ use std::ffi::c_int;
 use std::io;
 
 /// `ncclSuccess`.
-pub(crate) const SUCCESS: c_int = 0;
+pub const SUCCESS: c_int = 0;
 /// `ncclInProgress`: a stream still has work.
 pub(crate) const IN_PROGRESS: c_int = 7;
 
 /// An error, one variant per NCCL result code that a caller can act on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// `ncclSystemError`: the operating system refused something.
     #[error("{0}")]
     System(String),
@@ -30,12 +30,12 @@ pub(crate) enum Error {
 
 impl Error {
     /// An operating system error with what was being done.
-    pub(crate) fn system(what: impl std::fmt::Display, error: &io::Error) -> Self {
+    pub fn system(what: impl std::fmt::Display, error: &io::Error) -> Self {
         Self::System(format!("{what}: {error}"))
     }
 
     /// The `ncclResult_t` value.
-    pub(crate) fn code(&self) -> c_int {
+    pub fn code(&self) -> c_int {
         match self {
             Self::System(_) => 2,
             Self::Internal(_) => 3,
@@ -58,7 +58,7 @@ impl Error {
 }
 
 /// The engine's result.
-pub(crate) type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// NCCL's text for a result code.
 pub(crate) fn describe(code: c_int) -> &'static std::ffi::CStr {

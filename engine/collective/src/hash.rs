@@ -44,7 +44,7 @@ impl Accumulator {
 }
 
 /// `getHash`: of a unique id this is the communicator's hash.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
+pub fn hash(bytes: &[u8]) -> u64 {
     let mut accumulator = Accumulator::new();
     accumulator.eat(bytes);
     accumulator.digest()

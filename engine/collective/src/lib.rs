@@ -1,31 +1,33 @@
-//! The collective engine: NCCL's C API over host memory, as `librsccl.so`.
+//! The collective library: NCCL's C API over host memory. `librsccl.so` is this and the summation service.
 //!
 //! A map: [`api`] is the C fence; `comm` makes and keeps communicators; `run` queues and drives operations; `collective`
 //! has the ring algorithms as pure data; `net` the sockets; `channels` and `topology` NCCL's agreement on rings;
-//! [`sim`] runs schedules over a made-up fabric; [`summation`] is the summation service; `profiler` NCCL's plugin
+//! [`sim`] runs schedules over a made-up fabric; `profiler` NCCL's plugin
 //! interface; `log` NCCL's log lines.
+//!
+//! Public is what the summation service is built on (memory, transports, errors, the clock, the log, a communicator and its
+//! connections), and what the engine's examples measure; all else is the crate's own.
 
 pub mod api;
 pub(crate) mod channels;
-pub(crate) mod clock;
+pub mod clock;
 pub(crate) mod collective;
-pub(crate) mod comm;
-pub(crate) mod config;
-pub(crate) mod error;
+pub mod comm;
+pub mod config;
+pub mod error;
 pub(crate) mod faithful;
-pub(crate) mod hash;
-pub(crate) mod kernels;
-pub(crate) mod log;
-pub(crate) mod memory;
-pub(crate) mod net;
+pub mod hash;
+pub mod kernels;
+pub mod log;
+pub mod memory;
+pub mod net;
 pub(crate) mod profiler;
 pub(crate) mod recent;
-pub(crate) mod run;
+pub mod run;
 pub mod sim;
-pub mod summation;
 pub(crate) mod topology;
-pub(crate) mod transport;
-pub(crate) mod types;
+pub mod transport;
+pub mod types;
 #[cfg(test)]
 mod world;
 

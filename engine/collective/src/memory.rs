@@ -13,7 +13,7 @@ use crate::kernels::{Fold, Kernel, Shape, copy};
 
 /// Which buffer of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// The caller's send buffer.
     Send,
     /// The caller's receive buffer.
@@ -26,18 +26,18 @@ pub(crate) enum Place {
 
 /// A run of bytes in one of an operation's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     /// Which buffer.
-    pub(crate) place: Place,
+    pub place: Place,
     /// Bytes from its start.
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// Bytes.
-    pub(crate) len: usize,
+    pub len: usize,
 }
 
 /// A caller's buffer: an address and a length in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Region {
+pub struct Region {
     base: *mut u8,
     len: usize,
 }
@@ -51,7 +51,7 @@ impl Region {
     /// # Safety
     /// `base` is valid for reads and writes (reads alone, if used only as [`Place::Send`]) of `len` bytes until the
     /// operation that gets it has completed, and nothing else writes there until then.
-    pub(crate) unsafe fn new(base: *const c_void, len: usize, name: &str) -> Result<Self> {
+    pub unsafe fn new(base: *const c_void, len: usize, name: &str) -> Result<Self> {
         if len > 0 && base.is_null() {
             return Err(Error::InvalidArgument(format!("{name} is NULL")));
         }
@@ -59,12 +59,17 @@ impl Region {
     }
 
     /// Bytes.
-    pub(crate) fn len(self) -> usize {
+    pub fn len(self) -> usize {
         self.len
     }
 
+    /// Whether it has none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
     /// Where this begins relative to `other`, if they overlap.
-    pub(crate) fn offset_in(self, other: Self) -> Option<i64> {
+    pub fn offset_in(self, other: Self) -> Option<i64> {
         let (own, others) = (self.base.addr(), other.base.addr());
         let apart = own >= others.saturating_add(other.len) || others >= own.saturating_add(self.len);
         let offset = i64::try_from(own).ok()? - i64::try_from(others).ok()?;
@@ -72,7 +77,7 @@ impl Region {
     }
 
     /// The bytes of `range`.
-    pub(crate) fn read(self, range: Range<usize>) -> Result<&'static [u8]> {
+    pub fn read(self, range: Range<usize>) -> Result<&'static [u8]> {
         let start = self.address(&range)?;
         // SAFETY: inside the region, which by the contract of `new` stays until the operation has completed; who asks
         // drops the slice before it writes there.
@@ -130,7 +135,7 @@ impl Region {
     }
 
     /// A slice of the engine's own, to be written; the caller keeps it until the operation is over.
-    pub(crate) fn of_slice_mut(slice: &mut [u8]) -> Self {
+    pub fn of_slice_mut(slice: &mut [u8]) -> Self {
         Self { base: slice.as_mut_ptr(), len: slice.len() }
     }
 }
@@ -155,7 +160,7 @@ pub(crate) struct Folding<'a> {
 
 /// The buffers of one operation.
 #[derive(Debug)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     send: Region,
     recv: Region,
     scratch: Region,
@@ -165,7 +170,7 @@ pub(crate) struct Buffers {
 
 /// Memory of the engine's own, kept from operation to operation: fresh memory costs page faults.
 #[derive(Debug, Default)]
-pub(crate) struct Own {
+pub struct Own {
     scratch: Vec<u8>,
     partial: Vec<u8>,
     input: Vec<u8>,
@@ -195,13 +200,7 @@ fn grow(memory: &mut Vec<u8>, len: usize) {
 
 impl Buffers {
     /// The caller's buffers, and as much of the engine's own as the operation needs.
-    pub(crate) fn new(
-        send: Region,
-        recv: Region,
-        mut own: Own,
-        scratch_bytes: usize,
-        partial_bytes: usize,
-    ) -> Self {
+    pub fn new(send: Region, recv: Region, mut own: Own, scratch_bytes: usize, partial_bytes: usize) -> Self {
         grow(&mut own.scratch, scratch_bytes);
         grow(&mut own.partial, partial_bytes);
         let scratch = Region::of_slice_mut(&mut own.scratch);
@@ -234,7 +233,7 @@ impl Buffers {
     }
 
     /// The bytes of `span`, to be written.
-    pub(crate) fn write(&mut self, span: Span) -> Result<&mut [u8]> {
+    pub fn write(&mut self, span: Span) -> Result<&mut [u8]> {
         let start = self.address(span)?;
         // SAFETY: inside a region that `Region::new`'s caller vouched for, or of the engine's own; `&mut self` keeps
         // other slices away.

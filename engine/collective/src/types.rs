@@ -35,7 +35,7 @@ pub enum DataType {
 
 /// A reduction operator (`ncclRedOp_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RedOp {
+pub enum RedOp {
     /// `ncclSum`
     Sum,
     /// `ncclProd`
@@ -50,7 +50,7 @@ pub(crate) enum RedOp {
 
 impl DataType {
     /// Every type, in the order of its C value.
-    pub(crate) const ALL: [Self; 12] = [
+    pub const ALL: [Self; 12] = [
         Self::I8,
         Self::U8,
         Self::I32,
@@ -66,7 +66,7 @@ impl DataType {
     ];
 
     /// From the C value.
-    pub(crate) fn from_c(value: c_int) -> Result<Self> {
+    pub fn from_c(value: c_int) -> Result<Self> {
         usize::try_from(value)
             .ok()
             .and_then(|index| Self::ALL.get(index).copied())
@@ -74,7 +74,7 @@ impl DataType {
     }
 
     /// Bytes of one element.
-    pub(crate) fn size_bytes(self) -> usize {
+    pub fn size_bytes(self) -> usize {
         match self {
             Self::I8 | Self::U8 | Self::F8e4m3 | Self::F8e5m2 => 1,
             Self::F16 | Self::Bf16 => 2,

@@ -10,18 +10,18 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, RwLock};
 
-use crate::api::fence::export;
-use crate::error::{Error, Result, SUCCESS};
-use crate::log::{self, Level, subsystem};
-use crate::memory::Region;
-use crate::net::control::lock;
-use crate::summation::codec::{Choice, Fraction};
-use crate::summation::gpu::driver::{Stream, refuse_device};
-use crate::summation::gpu::{Buffer, Submission};
-use crate::summation::server::part::Reduction;
-use crate::summation::session::worker::{Numbers, Session};
-use crate::summation::tensor::{Declaration, Options};
-use crate::types::DataType;
+use crate::codec::{Choice, Fraction};
+use crate::gpu::driver::{Stream, refuse_device};
+use crate::gpu::{Buffer, Submission};
+use crate::server::part::Reduction;
+use crate::session::worker::{Numbers, Session};
+use crate::tensor::{Declaration, Options};
+use rsccl_collective::api::fence::export;
+use rsccl_collective::error::{Error, Result, SUCCESS};
+use rsccl_collective::log::{self, Level, subsystem};
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::lock;
+use rsccl_collective::types::DataType;
 
 /// The process's place in its job.
 static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);

@@ -11,13 +11,13 @@ use super::server::part::Reduction;
 use super::server::sums::Mode;
 use super::tensor::{Declaration, Declarations, Options};
 use super::worker;
-use crate::config::Settings;
-use crate::config::summation::GroupSettings;
-use crate::error::Error;
-use crate::memory::Region;
-use crate::net::root;
-use crate::net::unique_id::UNIQUE_ID_BYTES;
-use crate::summation::placement::strategy::Strategy;
+use crate::config::GroupSettings;
+use crate::placement::strategy::Strategy;
+use rsccl_collective::config::Settings;
+use rsccl_collective::error::Error;
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::root;
+use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
 
 /// How long ranks may take to start.
 const START: Duration = Duration::from_secs(20);

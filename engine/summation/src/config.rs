@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{FOREVER, keep, limit, read};
-use crate::error::{Error, Result};
-use crate::summation::gpu::DEFAULT_STAGING_BYTES;
-use crate::summation::server::sums::Mode;
-use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
+use crate::gpu::DEFAULT_STAGING_BYTES;
+use crate::server::sums::Mode;
+use crate::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
+use rsccl_collective::config::{FOREVER, keep, limit, read};
+use rsccl_collective::error::{Error, Result};
 
 /// Where a worker meets nobody: it is alone in its group.
 const ALONE: &str = "127.0.0.1:0";

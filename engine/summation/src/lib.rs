@@ -9,9 +9,11 @@
 //! Source: Jiang et al., "A unified architecture for accelerating distributed DNN training in heterogeneous GPU/CPU
 //! clusters" (BytePS), OSDI 2020.
 
+pub mod api;
 #[doc(hidden)]
 pub mod bench;
 pub mod codec;
+pub(crate) mod config;
 pub(crate) mod gpu;
 mod options;
 pub mod pcie;

@@ -6,11 +6,11 @@
 
 use std::collections::HashSet;
 
-pub use crate::types::DataType;
+pub use rsccl_collective::types::DataType;
 
 pub use super::options::Options;
 
-use crate::hash::hash;
+use rsccl_collective::hash::hash;
 
 /// Bytes of a part at most, unless set otherwise: BytePS's default, 1000 pages.
 pub const DEFAULT_PARTITION_BYTES: u64 = 4_096_000;

@@ -64,6 +64,7 @@ pub(crate) fn show(text: Option<String>) -> *const c_char {
 
 /// Both names of each function: `ncclX` or `rsum_x`, which a tool may interpose on, and the one with a `p` before it,
 /// which it then calls.
+#[macro_export]
 macro_rules! export {
     ($($(#[$doc:meta])* fn $name:ident / $profiled:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {$(
         $(#[$doc])*
@@ -82,4 +83,4 @@ macro_rules! export {
     )*};
 }
 
-pub(crate) use export;
+pub use export;

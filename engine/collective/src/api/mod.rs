@@ -1,4 +1,4 @@
-//! NCCL's C API, each function as `ncclX` and `pncclX`, and the summation service's (`include/rsum.h`). Every function catches panics; every pointer is checked for NULL;
+//! NCCL's C API, each function as `ncclX` and `pncclX`. Every function catches panics; every pointer is checked for NULL;
 //! enums come in as `c_int`.
 
 pub mod collectives;
@@ -11,5 +11,4 @@ pub mod memory;
 pub mod operators;
 pub(crate) mod place;
 pub mod streams;
-pub mod summation;
 pub mod virtual_ranks;

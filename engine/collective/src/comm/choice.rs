@@ -164,7 +164,7 @@ impl Comm {
     }
 
     /// A connection to `peer` for what this rank sends on `channel`.
-    pub(crate) fn open_send(&self, channel: u32, peer: usize) -> Result<Box<dyn SendHalf>> {
+    pub fn open_send(&self, channel: u32, peer: usize) -> Result<Box<dyn SendHalf>> {
         let place = |rank| (rank, self.topology.local_rank(rank));
         let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
         let log = |nic| {
@@ -198,12 +198,12 @@ impl Comm {
     }
 
     /// The receiving end of a connection that `peer` has made.
-    pub(crate) fn open_recv(&self, streams: Vec<TcpStream>, peer: usize) -> Box<dyn RecvHalf> {
+    pub fn open_recv(&self, streams: Vec<TcpStream>, peer: usize) -> Box<dyn RecvHalf> {
         Box::new(TcpRecv::new(streams, peer))
     }
 
     /// The receiving end for `peer`, if it shares memory with this rank: no call of the peer is needed.
-    pub(crate) fn open_shared_recv(&self, channel: u32, peer: usize) -> Result<Option<Box<dyn RecvHalf>>> {
+    pub fn open_shared_recv(&self, channel: u32, peer: usize) -> Result<Option<Box<dyn RecvHalf>>> {
         let Some(host) = self.host.as_ref().filter(|host| host.reaches(peer)) else { return Ok(None) };
         Ok(Some(Box::new(host.open_recv(channel, peer)?)))
     }

@@ -44,19 +44,19 @@ use crate::transport::tcp::send::TcpSend;
 
 /// What a communicator is made from.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// The API function.
-    pub(crate) api: &'static str,
+    pub api: &'static str,
     /// The unique id.
-    pub(crate) id: [u8; UNIQUE_ID_BYTES],
+    pub id: [u8; UNIQUE_ID_BYTES],
     /// This rank.
-    pub(crate) rank: usize,
+    pub rank: usize,
     /// Ranks.
-    pub(crate) n_ranks: usize,
+    pub n_ranks: usize,
     /// The caller's configuration.
-    pub(crate) config: CommConfig,
+    pub config: CommConfig,
     /// For a split: parent's handle, its count of splits, color, key, and the new communicator's hash.
-    pub(crate) split: Option<(usize, i32, i32, i32, u64)>,
+    pub split: Option<(usize, i32, i32, i32, u64)>,
 }
 
 /// The second round of bootstrap: what must be known before ranks connect.
@@ -74,7 +74,7 @@ pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
 }
 
 /// Makes the communicator under a handle that exists already.
-pub(crate) fn init_as(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
+pub fn init_as(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
     let outcome = make(request, settings, making);
     making.done();
     outcome

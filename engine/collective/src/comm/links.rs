@@ -4,47 +4,47 @@ use crate::transport::{RecvHalf, SendHalf};
 
 /// The channel of `ncclSend` and `ncclRecv`, whose order is that of each pair of ranks and not the collectives': the first after
 /// theirs ([`MAX_CHANNELS`](crate::channels::MAX_CHANNELS)).
-pub(crate) const P2P_CHANNEL: u32 = 64;
+pub const P2P_CHANNEL: u32 = 64;
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(crate) struct End<H: ?Sized> {
+pub struct End<H: ?Sized> {
     /// The channel.
     pub(crate) channel: u32,
     /// The rank at the other end.
     pub(crate) peer: usize,
     /// The end itself; of a receiving one, none until the sender has called.
-    pub(crate) half: Option<Box<H>>,
+    pub half: Option<Box<H>>,
     /// Parts that went through whole.
-    pub(crate) parts: u64,
+    pub parts: u64,
     /// Their payloads.
     pub(crate) payload_bytes: u64,
 }
 
 /// The ends of one direction. They stay where they are, so that an index names one for good.
 #[derive(Debug)]
-pub(crate) struct Ends<H: ?Sized>(Vec<End<H>>);
+pub struct Ends<H: ?Sized>(Vec<End<H>>);
 
 /// All connections.
 #[derive(Debug, Default)]
-pub(crate) struct Links {
+pub struct Links {
     /// To other ranks.
-    pub(crate) sends: Ends<dyn SendHalf>,
+    pub sends: Ends<dyn SendHalf>,
     /// From other ranks.
-    pub(crate) recvs: Ends<dyn RecvHalf>,
+    pub recvs: Ends<dyn RecvHalf>,
 }
 
 /// What one connection has carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Traffic {
+pub struct Traffic {
     /// The channel.
-    pub(crate) channel: u32,
+    pub channel: u32,
     /// The rank at the other end.
-    pub(crate) peer: usize,
+    pub peer: usize,
     /// Whether data leave this rank.
-    pub(crate) is_send: bool,
+    pub is_send: bool,
     /// Payloads, without headers.
-    pub(crate) payload_bytes: u64,
+    pub payload_bytes: u64,
     /// Parts, each with one header.
     pub(crate) parts: u64,
 }
@@ -57,7 +57,7 @@ impl<H: ?Sized> Default for Ends<H> {
 
 impl<H: ?Sized> Ends<H> {
     /// The index of an end, which may not be connected yet.
-    pub(crate) fn index(&mut self, channel: u32, peer: usize) -> usize {
+    pub fn index(&mut self, channel: u32, peer: usize) -> usize {
         let found = self.0.iter().position(|end| (end.channel, end.peer) == (channel, peer));
         found.unwrap_or_else(|| {
             self.0.push(End { channel, peer, half: None, parts: 0, payload_bytes: 0 });
@@ -66,17 +66,17 @@ impl<H: ?Sized> Ends<H> {
     }
 
     /// The end at an index.
-    pub(crate) fn get(&self, index: usize) -> Option<&End<H>> {
+    pub fn get(&self, index: usize) -> Option<&End<H>> {
         self.0.get(index)
     }
 
     /// The end at an index.
-    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut End<H>> {
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut End<H>> {
         self.0.get_mut(index)
     }
 
     /// Connects an end.
-    pub(crate) fn connect(&mut self, channel: u32, peer: usize, half: Box<H>) {
+    pub fn connect(&mut self, channel: u32, peer: usize, half: Box<H>) {
         let index = self.index(channel, peer);
         if let Some(end) = self.0.get_mut(index) {
             end.half = Some(half);
@@ -101,7 +101,7 @@ impl<H: ?Sized> Ends<H> {
 
 impl Links {
     /// What each connection has carried.
-    pub(crate) fn traffic(&self) -> Vec<Traffic> {
+    pub fn traffic(&self) -> Vec<Traffic> {
         self.sends.traffic(true).chain(self.recvs.traffic(false)).collect()
     }
 }
@@ -113,7 +113,7 @@ impl<H: ?Sized> End<H> {
     }
 
     /// A part went through.
-    pub(crate) fn count(&mut self, payload_bytes: usize) {
+    pub fn count(&mut self, payload_bytes: usize) {
         self.parts += 1;
         self.payload_bytes += payload_bytes as u64;
     }

@@ -8,7 +8,7 @@ use crate::net::control::lock;
 
 /// The making of a communicator. Its address is the `ncclComm_t`, so it lives as long as the handle is known.
 #[derive(Debug, Default)]
-pub(crate) struct Making {
+pub struct Making {
     bootstrap: Mutex<Line>,
     called_off: Condvar,
 }
@@ -22,7 +22,7 @@ struct Line {
 
 impl Making {
     /// A new handle.
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::default()
     }
 

@@ -2,12 +2,12 @@
 
 pub(crate) mod choice;
 pub(crate) mod exit;
-pub(crate) mod init;
-pub(crate) mod links;
-pub(crate) mod making;
+pub mod init;
+pub mod links;
+pub mod making;
 pub(crate) mod operators;
 pub(crate) mod plans;
-pub(crate) mod registry;
+pub mod registry;
 pub(crate) mod rendezvous;
 pub(crate) mod shrink;
 pub(crate) mod split;
@@ -44,7 +44,7 @@ use crate::transport::shm::host::Host;
 
 /// What the caller's `ncclConfig_t` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CommConfig {
+pub struct CommConfig {
     /// `commName`
     pub(crate) name: Option<String>,
     /// `minCTAs`
@@ -57,33 +57,33 @@ pub(crate) struct CommConfig {
 
 /// A communicator.
 #[derive(Debug)]
-pub(crate) struct Comm {
+pub struct Comm {
     /// Its lines' names.
-    pub(crate) identity: lines::Identity,
+    pub identity: lines::Identity,
     /// This rank.
-    pub(crate) rank: usize,
+    pub rank: usize,
     /// Ranks.
     pub(crate) n_ranks: usize,
     /// `rank 5 (host-2, 127.0.2.1)`, per rank.
-    pub(crate) names: Arc<[String]>,
+    pub names: Arc<[String]>,
     /// Who is where.
     pub(crate) topology: Topology,
     /// This rank's place on each final channel.
     pub(crate) rings: Vec<RingPlace>,
     /// Data connections, and what runs over them.
-    pub(crate) engine: Mutex<Engine>,
+    pub engine: Mutex<Engine>,
     /// Whether its ranks outnumber the cores of the machine that they share with this one.
-    pub(crate) crowded: bool,
+    pub crowded: bool,
     /// Its core of the machine, where ranks share one and have cores enough.
     pub(crate) home: Option<Home>,
     /// The ranks that share memory with this one.
-    pub(crate) host: Option<Host>,
+    pub host: Option<Host>,
     tuning: Table,
     /// By their codes, the primitives that the algorithm of the settings cannot carry out and that were called.
     replaced: AtomicU32,
     profiled: bool,
     /// Whether it has failed.
-    pub(crate) health: Arc<Health>,
+    pub health: Arc<Health>,
     /// The order of its launches.
     pub(crate) turns: Turns,
     peers: Vec<PeerInfo>,
@@ -123,7 +123,7 @@ impl Comm {
     }
 
     /// `comm 0x…`
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("comm {:#x}", self.identity.handle)
     }
 
@@ -185,7 +185,7 @@ impl Comm {
     }
 
     /// By rank: its host, the same number for those of one host.
-    pub(crate) fn hosts(&self) -> &[usize] {
+    pub fn hosts(&self) -> &[usize] {
         &self.topology.nodes
     }
 
@@ -206,7 +206,7 @@ impl Comm {
     }
 
     /// The name of a rank's host.
-    pub(crate) fn host_name(&self, rank: usize) -> &str {
+    pub fn host_name(&self, rank: usize) -> &str {
         self.peers.get(rank).map_or("", |peer| peer.host.as_str())
     }
 
@@ -246,7 +246,7 @@ impl Comm {
 
     /// `ncclCommDestroy`: all issued work first, then farewell. With silent faults it waits for the ranks of the host, as
     /// NCCL's thread of the proxy service does for its local peers (`ncclProxyService`).
-    pub(crate) fn destroy(&self) {
+    pub fn destroy(&self) {
         self.flush();
         if let Some(host) = self.host.as_ref().filter(|_| self.is_silent()) {
             host.hang_up();
@@ -279,7 +279,7 @@ impl Comm {
     }
 
     /// From now on an end of the process without [`Self::destroy`] is a death, for which the peers do not wait.
-    pub(crate) fn stay_awaited(&self) {
+    pub fn stay_awaited(&self) {
         self.awaited.store(true, Ordering::Release);
     }
 

@@ -48,7 +48,7 @@ enum Slot {
 pub(crate) struct Busy(usize);
 
 /// Makes a communicator known; returns its handle.
-pub(crate) fn insert(comm: Arc<Comm>) -> usize {
+pub fn insert(comm: Arc<Comm>) -> usize {
     exit::register();
     let handle = comm.identity.handle;
     changing().insert(handle, Slot::Ready { comm, busy: 0, finalized: false });
@@ -173,7 +173,7 @@ pub(crate) fn all() -> Vec<Arc<Comm>> {
 }
 
 /// Forgets a handle; returns its communicator. One that is being made is called off.
-pub(crate) fn remove(handle: usize) -> Result<Option<Arc<Comm>>> {
+pub fn remove(handle: usize) -> Result<Option<Arc<Comm>>> {
     let slot = changing().remove(&handle);
     match slot.ok_or_else(|| unknown(handle))? {
         Slot::Ready { comm, .. } => Ok(Some(comm)),

@@ -4,7 +4,7 @@
 
 /// `f16` bits to `f32`.
 #[inline]
-pub(crate) fn f16_to_f32(half: u16) -> f32 {
+pub fn f16_to_f32(half: u16) -> f32 {
     let half = u32::from(half);
     let magnitude = (half & 0x7fff) << 13;
     // 2^112 moves the exponent from bias 15 to bias 127, and makes subnormals normal.
@@ -15,7 +15,7 @@ pub(crate) fn f16_to_f32(half: u16) -> f32 {
 
 /// `f32` to `f16` bits.
 #[inline]
-pub(crate) fn f32_to_f16(value: f32) -> u16 {
+pub fn f32_to_f16(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 16) & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
@@ -31,13 +31,13 @@ pub(crate) fn f32_to_f16(value: f32) -> u16 {
 
 /// `bf16` bits to `f32`.
 #[inline]
-pub(crate) fn bf16_to_f32(half: u16) -> f32 {
+pub fn bf16_to_f32(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
 /// `f32` to `bf16` bits.
 #[inline]
-pub(crate) fn f32_to_bf16(value: f32) -> u16 {
+pub fn f32_to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
     let quiet_nan = (bits >> 16) | 0x40;

@@ -41,7 +41,7 @@ pub(super) const E5M2: Layout = Layout {
 
 /// E4M3 bits to `f32`.
 #[inline]
-pub(crate) fn e4m3_to_f32(bits: u8) -> f32 {
+pub fn e4m3_to_f32(bits: u8) -> f32 {
     let (sign, magnitude) = (u16::from(bits & 0x80) << 8, u16::from(bits & 0x7f));
     // In the place of an f16's exponent the bias is 8 too small, for subnormals as well.
     let half = if magnitude == 0x7f { 0x7e00 } else { magnitude << 7 };
@@ -50,19 +50,19 @@ pub(crate) fn e4m3_to_f32(bits: u8) -> f32 {
 
 /// E5M2 bits to `f32`.
 #[inline]
-pub(crate) fn e5m2_to_f32(bits: u8) -> f32 {
+pub fn e5m2_to_f32(bits: u8) -> f32 {
     f16_to_f32(u16::from(bits) << 8)
 }
 
 /// `f32` to E4M3 bits.
 #[inline]
-pub(crate) fn f32_to_e4m3(value: f32) -> u8 {
+pub fn f32_to_e4m3(value: f32) -> u8 {
     narrow(E4M3, value)
 }
 
 /// `f32` to E5M2 bits.
 #[inline]
-pub(crate) fn f32_to_e5m2(value: f32) -> u8 {
+pub fn f32_to_e5m2(value: f32) -> u8 {
     narrow(E5M2, value)
 }
 

@@ -10,7 +10,7 @@ use crate::types::{DataType, RedOp};
 
 /// A 16-bit float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
+pub enum Half {
     /// IEEE 754 binary16.
     F16,
     /// The upper half of an `f32`.
@@ -18,11 +18,11 @@ pub(crate) enum Half {
 }
 
 /// Bytes of one 16-bit float.
-pub(crate) const HALF_BYTES: usize = 2;
+pub const HALF_BYTES: usize = 2;
 
 impl Half {
     /// `into = from`, rounded; as many elements as both have.
-    pub(crate) fn narrow(self, from: &[f32], into: &mut [u8]) {
+    pub fn narrow(self, from: &[f32], into: &mut [u8]) {
         let count = from.len().min(into.len() / HALF_BYTES);
         let (source, into) = (from.as_ptr().cast(), into.as_mut_ptr());
         let shape = Shape { with: Form::Partial, data: Form::Element, into: Form::Element, finish: false };
@@ -31,7 +31,7 @@ impl Half {
     }
 
     /// `into = from`, exactly; as many elements as both have.
-    pub(crate) fn widen(self, from: &[u8], into: &mut [f32]) {
+    pub fn widen(self, from: &[u8], into: &mut [f32]) {
         let count = into.len().min(from.len() / HALF_BYTES);
         let (source, into) = (from.as_ptr(), into.as_mut_ptr().cast());
         let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Partial, finish: false };
@@ -40,7 +40,7 @@ impl Half {
     }
 
     /// `into = into + from` in `f32`; as many elements as both have.
-    pub(crate) fn add(self, from: &[u8], into: &mut [f32]) {
+    pub fn add(self, from: &[u8], into: &mut [f32]) {
         let count = into.len().min(from.len() / HALF_BYTES);
         let (source, into) = (from.as_ptr(), into.as_mut_ptr().cast::<u8>());
         let shape = Shape { with: Form::Partial, data: Form::Element, into: Form::Partial, finish: false };

@@ -8,17 +8,17 @@
 use super::Variant;
 
 /// Lanes there are.
-pub(crate) const N_LANES: usize = 64;
+pub const N_LANES: usize = 64;
 /// Bytes that all lanes take at once.
-pub(crate) const BLOCK_BYTES: usize = N_LANES * size_of::<u32>();
+pub const BLOCK_BYTES: usize = N_LANES * size_of::<u32>();
 /// 2^32/φ, made odd (Knuth, "The Art of Computer Programming" 3, §6.4).
 const GOLDEN_RATIO: u32 = 0x9e37_79b9;
 
 /// The state of a mixture.
-pub(crate) type Lanes = [u32; N_LANES];
+pub type Lanes = [u32; N_LANES];
 
 /// Mixes in whole blocks; how many bytes at the end make none.
-pub(crate) fn mix(lanes: &mut Lanes, bytes: &[u8]) -> usize {
+pub fn mix(lanes: &mut Lanes, bytes: &[u8]) -> usize {
     let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
     match Variant::best() {
         Variant::Scalar => mix_blocks(lanes, blocks),

@@ -13,11 +13,11 @@ mod avx512;
 pub mod bench;
 mod body;
 pub(crate) mod copy;
-pub(crate) mod float16;
-pub(crate) mod float8;
-pub(crate) mod halves;
+pub mod float16;
+pub mod float8;
+pub mod halves;
 mod isa;
-pub(crate) mod lanes;
+pub mod lanes;
 mod scalar;
 mod select;
 mod slices;
@@ -32,7 +32,7 @@ use crate::types::{DataType, RedOp};
 
 /// In which form an operand is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// Elements of the operation's type.
     Element,
     /// Accumulators: see [`Fold::partial_bytes`].
@@ -41,20 +41,20 @@ pub(crate) enum Form {
 
 /// The forms of one fold, and whether it is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Of the first operand.
-    pub(crate) with: Form,
+    pub with: Form,
     /// Of the second operand.
-    pub(crate) data: Form,
+    pub data: Form,
     /// Of the outcome.
-    pub(crate) into: Form,
+    pub into: Form,
     /// Whether an average is divided now. `into` is then [`Form::Element`].
-    pub(crate) finish: bool,
+    pub finish: bool,
 }
 
 /// How an operation's elements are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fold {
+pub struct Fold {
     /// Element type.
     pub(crate) data_type: DataType,
     /// Operator.
@@ -76,7 +76,7 @@ pub(crate) enum Width {
 
 impl Fold {
     /// With partial results as precise as they are computed.
-    pub(crate) fn new(data_type: DataType, op: RedOp, n_ranks: usize) -> Self {
+    pub fn new(data_type: DataType, op: RedOp, n_ranks: usize) -> Self {
         Self { data_type, op, n_ranks, width: Width::F32 }
     }
 
@@ -93,7 +93,7 @@ impl Fold {
     }
 
     /// Bytes of one element in a form.
-    pub(crate) fn bytes(self, form: Form) -> usize {
+    pub fn bytes(self, form: Form) -> usize {
         if form == Form::Partial && self.is_wide() { 4 } else { self.data_type.size_bytes() }
     }
 

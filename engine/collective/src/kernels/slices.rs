@@ -9,7 +9,7 @@ impl Fold {
     ///
     /// There is at least one source, and all slices hold equally many elements of their forms: a caller that passes
     /// others is at fault, and stopped.
-    pub(crate) fn run_slices(self, shape: Shape, into: &mut [u8], sources: &[&[u8]]) {
+    pub fn run_slices(self, shape: Shape, into: &mut [u8], sources: &[&[u8]]) {
         let count = into.len() / self.bytes(shape.into);
         let forms = std::iter::once(shape.with).chain(std::iter::repeat(shape.data));
         let fits = |slice: &[u8], form: Form| slice.len() == count * self.bytes(form);
@@ -24,7 +24,7 @@ impl Fold {
         unsafe { self.kernel(shape).run(into.as_mut_ptr(), &pointers, count) }
     }
     /// `into = into op sources[0] op …`: as [`Self::run_slices`], with the target for the first source. All are elements.
-    pub(crate) fn run_in_place(self, finish: bool, into: &mut [u8], sources: &[&[u8]]) {
+    pub fn run_in_place(self, finish: bool, into: &mut [u8], sources: &[&[u8]]) {
         let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish };
         let count = into.len() / self.bytes(Form::Element);
         assert!(

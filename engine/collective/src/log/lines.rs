@@ -25,11 +25,11 @@ pub(crate) fn version(version: Version) -> String {
 
 /// A communicator at init, as its lines name it.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// The API function.
     pub(crate) api: &'static str,
     /// The value of the `ncclComm_t`.
-    pub(crate) handle: usize,
+    pub handle: usize,
     /// This rank.
     pub(crate) rank: usize,
     /// Ranks.
@@ -37,7 +37,7 @@ pub(crate) struct Identity {
     /// This rank's index on its node.
     pub(crate) device: usize,
     /// The communicator's hash.
-    pub(crate) comm_hash: u64,
+    pub comm_hash: u64,
     /// The version of NCCL as which the lines are worded.
     pub(crate) version: Version,
     /// For a split: the parent's handle, the parent's count of splits, color and key.

@@ -14,7 +14,7 @@ use crate::net::control::lock;
 
 /// How important a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub enum Level {
     /// The version line alone.
     Version,
     /// Warnings.
@@ -24,9 +24,9 @@ pub(crate) enum Level {
 }
 
 /// Bits of NCCL's subsystems.
-pub(crate) mod subsystem {
+pub mod subsystem {
     /// Initialisation.
-    pub(crate) const INIT: u64 = 0x1;
+    pub const INIT: u64 = 0x1;
     /// Shared memory.
     pub(crate) const SHM: u64 = 0x8;
     /// Networks.
@@ -38,11 +38,11 @@ pub(crate) mod subsystem {
     /// Settings.
     pub(crate) const ENV: u64 = 0x80;
     /// Profiler plugins.
-    pub(crate) const PROFILE: u64 = 0x4000;
+    pub const PROFILE: u64 = 0x4000;
     /// How communicators end, since 2.30.
     pub(crate) const DESTROY: u64 = 0x10000;
     /// Every subsystem.
-    pub(crate) const ALL: u64 = u64::MAX;
+    pub const ALL: u64 = u64::MAX;
     /// What NCCL 2.28 logs where nothing is chosen: INIT, BOOTSTRAP, ENV.
     pub(crate) const DEFAULT: u64 = INIT | ENV | 0x1000;
 
@@ -93,7 +93,7 @@ static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static DEFAULT_LEVEL: OnceLock<Level> = OnceLock::new();
 
 /// For a program of our own, before its first line.
-pub(crate) fn warn_by_default() {
+pub fn warn_by_default() {
     let _ = DEFAULT_LEVEL.set(Level::Warn);
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn enabled(level: Level, subsystem: u64) -> bool {
 }
 
 /// Writes one line: `HOST:PID:TID [DEV] NCCL INFO text`.
-pub(crate) fn write(level: Level, subsystem: u64, device: usize, text: &str) {
+pub fn write(level: Level, subsystem: u64, device: usize, text: &str) {
     let logger = logger();
     if !logger.enabled(level, subsystem) {
         return;

@@ -62,7 +62,7 @@ pub(crate) struct EndState {
 
 /// The account as the threads of a rank keep it. Operations that move pay for two stores.
 #[derive(Debug, Default)]
-pub(crate) struct Activity {
+pub struct Activity {
     issued: AtomicU64,
     busy: AtomicBool,
     stuck: Mutex<Option<Stuck>>,
@@ -79,12 +79,12 @@ impl Activity {
     }
 
     /// An operation begins.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.busy.store(true, Ordering::Relaxed);
     }
 
     /// It is over.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.busy.store(false, Ordering::Relaxed);
     }
 

@@ -24,11 +24,11 @@ const DISPUTE_WAIT: Duration = Duration::from_secs(10);
 
 /// Why a communicator is of no more use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// NCCL's result code for the survivors.
     pub(crate) code: c_int,
     /// What happened, with the rank's name.
-    pub(crate) what: String,
+    pub what: String,
     /// That two ranks' calls do not fit together, and how: rank 0 asks all ranks whose call is another one than the others'.
     pub(crate) mismatch: Option<String>,
 }
@@ -50,18 +50,18 @@ pub(crate) enum Control {
 
 /// A connection that a peer has made for its sends.
 #[derive(Debug)]
-pub(crate) struct Inbound {
+pub struct Inbound {
     /// The channel.
-    pub(crate) channel: u32,
+    pub channel: u32,
     /// The rank at the other end.
-    pub(crate) peer: usize,
+    pub peer: usize,
     /// All its sockets, tuned.
-    pub(crate) streams: Vec<TcpStream>,
+    pub streams: Vec<TcpStream>,
 }
 
 /// What the threads of a communicator share.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub struct Health {
     failure: Mutex<Option<Failure>>,
     failed: Condvar,
     suspicion: Mutex<Option<Failure>>,
@@ -72,10 +72,10 @@ pub(crate) struct Health {
     children: Mutex<Vec<Weak<Making>>>,
     judge_gone: AtomicBool,
     /// What this rank is at.
-    pub(crate) activity: Activity,
+    pub activity: Activity,
     leaving: AtomicBool,
     /// Wakes the thread that runs operations.
-    pub(crate) runner: Wake,
+    pub runner: Wake,
     /// The same, where it sleeps on shared memory.
     pub(crate) bell: OnceLock<Ringer>,
     /// Wakes the thread that watches.
@@ -84,19 +84,19 @@ pub(crate) struct Health {
 
 impl Failure {
     /// That ends the communicator as it is.
-    pub(crate) fn new(code: c_int, what: String) -> Self {
+    pub fn new(code: c_int, what: String) -> Self {
         Self { code, what, mismatch: None }
     }
 
     /// As an error of the call or operation that `context` names.
-    pub(crate) fn error(&self, context: &str) -> Error {
+    pub fn error(&self, context: &str) -> Error {
         Error::from_code(self.code, format!("{context}: {}", self.what))
     }
 }
 
 impl Health {
     /// A healthy start.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         Ok(Self {
             failure: Mutex::new(None),
             failed: Condvar::new(),
@@ -116,13 +116,13 @@ impl Health {
     }
 
     /// Wakes the thread that runs operations, wherever it sleeps.
-    pub(crate) fn wake_runner(&self) {
+    pub fn wake_runner(&self) {
         self.runner.set();
         self.bell.get().into_iter().for_each(Ringer::ring);
     }
 
     /// Whether there is a failure: one load, for those who look often.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
 
@@ -132,12 +132,12 @@ impl Health {
     }
 
     /// The failure, if there is one.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<Failure> {
         lock(&self.failure).clone()
     }
 
     /// Adopts a failure, unless there is one already, and wakes everybody.
-    pub(crate) fn fail(&self, failure: Failure) {
+    pub fn fail(&self, failure: Failure) {
         self.keep(failure);
         self.has_failed.store(true, Ordering::Release);
         self.failed.notify_all();
@@ -168,7 +168,7 @@ impl Health {
 
     /// Tells rank 0 of a suspicion and waits for its word; without one, the suspicion stands. Returns the failure that
     /// the communicator has then.
-    pub(crate) fn suspect(&self, suspicion: Failure) -> Failure {
+    pub fn suspect(&self, suspicion: Failure) -> Failure {
         *lock(&self.suspicion) = Some(suspicion.clone());
         self.watcher.set();
         let wait = match &suspicion.mismatch {
@@ -219,19 +219,19 @@ impl Health {
     }
 
     /// Whether connections have come: one load.
-    pub(crate) fn has_inbound(&self) -> bool {
+    pub fn has_inbound(&self) -> bool {
         self.has_inbound.load(Ordering::Acquire)
     }
 
     /// Connections that have come since the last call.
-    pub(crate) fn take_inbound(&self) -> Vec<Inbound> {
+    pub fn take_inbound(&self) -> Vec<Inbound> {
         self.has_inbound.store(false, Ordering::Release);
         std::mem::take(&mut *lock(&self.inbound))
     }
 }
 
 /// Locks, also after a panic of another holder: what is guarded here is whole at every instant.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -9,12 +9,12 @@ use serde::de::DeserializeOwned;
 const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// Sends one message.
-pub(crate) fn send<T: Serialize>(mut stream: impl Write, message: &T) -> io::Result<()> {
+pub fn send<T: Serialize>(mut stream: impl Write, message: &T) -> io::Result<()> {
     stream.write_all(&encode(message)?)
 }
 
 /// One message's bytes.
-pub(crate) fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
+pub fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     encode_bytes(&serde_json::to_vec(message)?)
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn encode_bytes(body: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Receives one message.
-pub(crate) fn recv<T: DeserializeOwned>(stream: impl Read) -> io::Result<T> {
+pub fn recv<T: DeserializeOwned>(stream: impl Read) -> io::Result<T> {
     Ok(serde_json::from_slice(&recv_bytes(stream)?)?)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn recv_bytes(mut stream: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// Takes the first whole message out of `buffer`, if there is one.
-pub(crate) fn take<T: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Option<T>> {
+pub fn take<T: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Option<T>> {
     let message = take_bytes(buffer)?.map(|body| serde_json::from_slice(&body));
     Ok(message.transpose()?)
 }

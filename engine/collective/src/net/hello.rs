@@ -5,7 +5,7 @@ use crate::net::unique_id::{SECRET_BYTES, Secret, is_secret};
 /// Bytes of a hello: magic, protocol, secret, kind, strand, rank.
 pub(crate) const HELLO_BYTES: usize = 8 + SECRET_BYTES + 12;
 /// What is said over the connections of a job: every change of it counts one up.
-pub(crate) const PROTOCOL: u8 = 5;
+pub const PROTOCOL: u8 = 5;
 const MAGIC: [u8; 7] = *b"rsccl\0h";
 
 /// What a connection is for.

@@ -6,17 +6,17 @@ const MAGIC: u32 = 0x7273_6364;
 
 /// What a message says about itself, so that two ranks that call different things get an error and not garbage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub struct Header {
     /// The primitive's code.
-    pub(crate) function: u32,
+    pub function: u32,
     /// Which operation: counted per communicator for collectives, per pair for send and receive.
-    pub(crate) sequence: u64,
+    pub sequence: u64,
     /// A hash of count, type, operator and root.
-    pub(crate) signature: u64,
+    pub signature: u64,
     /// Index of the part.
-    pub(crate) part: u32,
+    pub part: u32,
     /// Payload bytes.
-    pub(crate) len: u32,
+    pub len: u32,
 }
 
 impl Header {

@@ -51,7 +51,7 @@ fn listed(settings: &Settings) -> Result<Vec<NicSpec>> {
 }
 
 /// 10⁶ bits per second of the first NIC that is up, if it tells.
-pub(crate) fn told_speed_mbit(settings: &Settings) -> Option<u32> {
+pub fn told_speed_mbit(settings: &Settings) -> Option<u32> {
     let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
     let facts = listed(settings).ok()?.into_iter().map(|spec| sysfs.nic(&spec.name));
     facts.into_iter().find(|facts| facts.down.is_none())?.speed_mbit
@@ -81,7 +81,7 @@ pub(crate) fn usable(settings: &Settings) -> Result<Vec<Nic>> {
 }
 
 /// The address for bootstrap: `RSCCL_SOCKET_IFNAME`'s, else the first NIC's.
-pub(crate) fn bootstrap_address(settings: &Settings) -> Result<IpAddr> {
+pub fn bootstrap_address(settings: &Settings) -> Result<IpAddr> {
     let nics = usable(settings)?;
     let chosen = match &settings.socket_ifname {
         Some(name) => nics.iter().find(|nic| nic.name == *name),

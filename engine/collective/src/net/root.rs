@@ -49,7 +49,7 @@ fn first_protocol() -> u8 {
 
 /// What a root makes of ranks that do not come, or go away.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Manner {
+pub enum Manner {
     /// It tells the others, of those that do not come after so long.
     Tells(Duration),
     /// As NCCL's, it tells nobody: see [`silent`].
@@ -82,7 +82,7 @@ const SHUT: &str =
 const NAMED_RANKS: usize = 16;
 
 /// Starts a root on `address`; returns its id.
-pub(crate) fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Result<UniqueId> {
+pub fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Result<UniqueId> {
     descriptors::raise_limit();
     let listener =
         nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))?;

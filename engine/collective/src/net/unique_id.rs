@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::net::hello::{PROTOCOL, other_protocol};
 
 /// `NCCL_UNIQUE_ID_BYTES`.
-pub(crate) const UNIQUE_ID_BYTES: usize = 128;
+pub const UNIQUE_ID_BYTES: usize = 128;
 /// Bytes of the secret.
 pub(crate) const SECRET_BYTES: usize = 16;
 const MAGIC: [u8; 7] = *b"rsccl\0\0";
@@ -20,7 +20,7 @@ pub(crate) type Secret = [u8; SECRET_BYTES];
 
 /// A communicator's birth certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UniqueId {
+pub struct UniqueId {
     /// Where the root listens.
     pub(crate) root: SocketAddr,
     /// The secret.
@@ -29,7 +29,7 @@ pub(crate) struct UniqueId {
 
 impl UniqueId {
     /// As the caller carries it about.
-    pub(crate) fn to_bytes(self) -> [u8; UNIQUE_ID_BYTES] {
+    pub fn to_bytes(self) -> [u8; UNIQUE_ID_BYTES] {
         let mut bytes = [0; UNIQUE_ID_BYTES];
         let address = self.root.to_string();
         bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
@@ -66,7 +66,7 @@ pub(crate) fn is_secret(shown: &[u8], secret: &Secret) -> bool {
 }
 
 /// A fresh secret.
-pub(crate) fn new_secret() -> Result<Secret> {
+pub fn new_secret() -> Result<Secret> {
     let mut secret = Secret::default();
     let mut filled = 0;
     while filled < secret.len() {

@@ -9,22 +9,22 @@ use crate::error::{Error, Result};
 
 /// An event that a poll can wait for.
 #[derive(Debug)]
-pub(crate) struct Wake(OwnedFd);
+pub struct Wake(OwnedFd);
 
 impl Wake {
     /// A new event, not set.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         fd.map(Self).map_err(|error| Error::system("eventfd", &error.into()))
     }
 
     /// Sets it. Cannot block: a full counter is set already.
-    pub(crate) fn set(&self) {
+    pub fn set(&self) {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Resets it.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
     }
 }
@@ -36,7 +36,7 @@ impl AsFd for Wake {
 }
 
 /// Sleeps until one of `fds` is ready or `wait` is over. An interrupted sleep counts as over.
-pub(crate) fn sleep(fds: &mut [PollFd<'_>], wait: Duration) -> Result<()> {
+pub fn sleep(fds: &mut [PollFd<'_>], wait: Duration) -> Result<()> {
     // Rounded up, so that a wait of less than a nanosecond's grain does not become a spin.
     let wait = Timespec::try_from(wait + Duration::from_micros(1)).ok();
     match poll(fds, wait.as_ref()) {

@@ -25,7 +25,7 @@ use crate::net::wake;
 use crate::transport::tcp::connect::tune;
 
 /// What is said of a rank whose connection is there and which does not answer.
-pub(crate) const SILENT: &str = "has not answered for";
+pub const SILENT: &str = "has not answered for";
 /// Bytes of an unfinished message at most.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 /// A peer answers a farewell in a round trip; one that is stopped must not hold up a destroy.

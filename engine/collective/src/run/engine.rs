@@ -26,9 +26,9 @@ const MAX_SPARES: usize = 16;
 
 /// A communicator's connections, and what runs over them.
 #[derive(Debug, Default)]
-pub(crate) struct Engine {
+pub struct Engine {
     /// Connections.
-    pub(crate) links: Links,
+    pub links: Links,
     plans: Plans,
     jobs: Vec<Job>,
     spares: Vec<Spare>,

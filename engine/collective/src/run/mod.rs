@@ -6,7 +6,7 @@ pub(crate) mod flat;
 pub(crate) mod group;
 pub(crate) mod home;
 pub(crate) mod job;
-pub(crate) mod pace;
+pub mod pace;
 pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod stream;

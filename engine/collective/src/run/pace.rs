@@ -15,7 +15,7 @@ const MAX_SLEEP_NS: u64 = 1_000_000_000;
 
 /// What to do after a look at which nothing had moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Look again.
     Spin,
     /// Let others run, then look again.
@@ -28,7 +28,7 @@ pub(crate) enum Next {
 
 /// The looks since something moved.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     crowded: bool,
     limit_ns: u64,
     looks: u32,
@@ -37,19 +37,20 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// `crowded`: ranks outnumber cores. `limit`: when to give up.
-    pub(crate) fn new(crowded: bool, limit: Option<Duration>) -> Self {
+    pub fn new(crowded: bool, limit: Option<Duration>) -> Self {
         let limit_ns = limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
         Self { crowded, limit_ns, looks: 0, since_ns: None }
     }
 
     /// Something moved.
-    pub(crate) fn moved(&mut self) {
+    pub fn moved(&mut self) {
         self.looks = 0;
         self.since_ns = None;
     }
 
     /// Nothing moved.
-    pub(crate) fn next(&mut self) -> Next {
+    #[expect(clippy::should_implement_trait, reason = "it is no sequence")]
+    pub fn next(&mut self) -> Next {
         self.looks = self.looks.saturating_add(1);
         if self.crowded && self.looks < YIELDS {
             return Next::Yield;

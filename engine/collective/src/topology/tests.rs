@@ -49,7 +49,7 @@ impl Drop for Machine {
 }
 
 fn unpack(tree: &str, root: &Path) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/sysfs/{tree}.tree"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/sysfs/{tree}.tree"));
     let mut folder = root.to_owned();
     for line in std::fs::read_to_string(&file).unwrap().lines().filter(|line| !line.starts_with('#')) {
         if let Some(base) = line.strip_prefix("< ") {

@@ -5,7 +5,7 @@
 //! a connection calls again, spins or sleeps. A part is a header and its payload; both ends cut transfers alike, so the
 //! receiver knows which header must come, and a different one means that the ranks called different things.
 
-pub(crate) mod shm;
+pub mod shm;
 #[cfg(test)]
 pub(crate) mod sim;
 pub(crate) mod tcp;
@@ -18,16 +18,16 @@ use crate::net::link::Header;
 
 /// A part to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub struct Part<'a> {
     /// What it says about itself; `header.len` is the payload's length.
-    pub(crate) header: Header,
+    pub header: Header,
     /// Stays where it is, unchanged, until it is released.
-    pub(crate) payload: &'a [u8],
+    pub payload: &'a [u8],
 }
 
 /// How far a part got in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// Nothing moved: wait for the other end.
     Idle,
     /// Something moved; call again with the same part.
@@ -38,7 +38,7 @@ pub(crate) enum Progress {
 
 /// A connection's trouble.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// The other end is gone.
     Closed,
     /// Another part came than the expected one.
@@ -49,7 +49,7 @@ pub(crate) enum Fault {
 
 /// Where received data goes. A transport hands over what it has as it has it: bytes of its own memory, or of the
 /// sender's; or it asks for the memory to read into.
-pub(crate) trait Sink {
+pub trait Sink {
     /// Takes the payload's bytes from `offset` on. Every byte is taken exactly once, in order within each run
     /// of bytes that travels by itself; a slice begins and ends at an element's end (see [`Sink::grain`]).
     fn take(&mut self, offset: usize, bytes: &[u8]);
@@ -63,7 +63,7 @@ pub(crate) trait Sink {
 }
 
 /// The sending end of a connection.
-pub(crate) trait SendHalf: Send + std::fmt::Debug {
+pub trait SendHalf: Send + std::fmt::Debug {
     /// Moves what can be moved of `part` now. Called with the same part until it is [`Progress::Done`].
     fn post(&mut self, part: Part<'_>) -> Result<Progress, Fault>;
     /// How many parts, of all that were ever posted, are released: their memory may be written again. Where the
@@ -80,7 +80,7 @@ pub(crate) trait SendHalf: Send + std::fmt::Debug {
 }
 
 /// The receiving end of a connection.
-pub(crate) trait RecvHalf: Send + std::fmt::Debug {
+pub trait RecvHalf: Send + std::fmt::Debug {
     /// What the part that comes next, or is being received, says of itself; nothing while that has not come. For who
     /// does not know what comes: the header is then what [`RecvHalf::pull`] expects.
     fn front(&mut self) -> Result<Option<Header>, Fault>;
@@ -96,7 +96,7 @@ pub(crate) trait RecvHalf: Send + std::fmt::Debug {
 
 /// The addresses of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SocketEnds {
+pub struct SocketEnds {
     /// This end.
     pub(crate) local: SocketAddr,
     /// The other end.
@@ -105,7 +105,7 @@ pub(crate) struct SocketEnds {
 
 /// What a connection is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Description {
+pub enum Description {
     /// Sockets, in the order of their stripes.
     Tcp {
         /// The addresses of each.

@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::summation::codec::Choice;
+    use crate::codec::Choice;
 
     const KEY: u64 = 7 << 16;
 

@@ -5,7 +5,7 @@
 
 use super::form::{Header, check_bytes};
 use super::{Codec, CodecError, HEADER_BYTES, Kind};
-use crate::kernels::halves::{self, HALF_BYTES};
+use rsccl_collective::kernels::halves::{self, HALF_BYTES};
 
 /// The codec of a 16-bit type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::summation::codec::tests::round_trip;
+    use crate::codec::tests::round_trip;
 
     const F16_MAX: f32 = 65_504.0;
 

@@ -114,7 +114,7 @@ fn visit(scale_bits: u32, signs: &[u8], into: &mut [f32], apply: impl Fn(&mut f3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::codec::tests::{encoded, round_trip};
+    use crate::codec::tests::{encoded, round_trip};
 
     #[test]
     fn decoded_elements_are_the_mean_magnitude_with_their_signs() {

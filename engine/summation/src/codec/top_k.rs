@@ -179,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::summation::codec::tests::{any_f32, encoded, round_trip};
+    use crate::codec::tests::{any_f32, encoded, round_trip};
 
     fn top(fraction: f64) -> TopK {
         TopK::new(Fraction::new(fraction).unwrap())

@@ -13,11 +13,11 @@ use super::driver::{self, Context, Driver, Place, Stream};
 use super::lanes::Lanes;
 use super::staging::Staging;
 use super::transfer::{Contribute, Look, Means, Side, Transfer};
-use crate::error::{Error, Result};
-use crate::memory::Region;
-use crate::net::control::lock;
-use crate::summation::run::group::Handle;
-use crate::summation::run::promise::Promise;
+use crate::run::group::Handle;
+use crate::run::promise::Promise;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::lock;
 
 /// Between looks while calls move on: far below the time of a copy of a part.
 const SHORTEST: Duration = Duration::from_micros(20);

@@ -17,8 +17,8 @@ use cudarc::driver::sys::{
 use libloading::os::unix::{Library, RTLD_NOW};
 
 use super::functions::{Code, Functions};
-use crate::error::{Error, Result};
-use crate::memory::Region;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::memory::Region;
 
 /// The driver, by the name under which every program finds it.
 pub(crate) const LIBRARY: &str = "libcuda.so.1";

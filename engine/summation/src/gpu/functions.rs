@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUstream};
 use libloading::os::unix::Library;
 
-use crate::error::{Error, Result};
+use rsccl_collective::error::{Error, Result};
 
 /// What every function returns: a `CUresult`.
 pub(super) type Code = c_uint;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::driver::{Context, Driver, Event, Stream};
-use crate::error::Result;
-use crate::net::control::lock;
+use rsccl_collective::error::Result;
+use rsccl_collective::net::control::lock;
 
 /// By context.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use super::driver::Pinned;
-use crate::error::{Error, Result};
-use crate::net::control::lock;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::net::control::lock;
 
 /// Bytes in all, unless set otherwise: the gradients of a model of a billion parameters at once.
 pub(crate) const DEFAULT_STAGING_BYTES: u64 = 4 << 30;

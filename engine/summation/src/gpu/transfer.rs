@@ -5,10 +5,10 @@ use std::fmt;
 use super::driver::{Context, DevicePointer, Driver, Event, Pinned, Stream};
 use super::lanes::Lanes;
 use super::staging::Staging;
-use crate::error::{Error, Result};
-use crate::memory::Region;
-use crate::summation::run::group::Handle;
-use crate::summation::run::promise::Promise;
+use crate::run::group::Handle;
+use crate::run::promise::Promise;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::memory::Region;
 
 /// Contributes the first region, and gets the sum in the second.
 pub(crate) type Contribute = Box<dyn FnOnce(Region, Region) -> Result<Handle> + Send>;

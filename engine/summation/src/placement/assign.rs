@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use super::machines::Machine;
 use super::shares::Shares;
-use crate::summation::tensor::{Class, Declarations, Part};
+use crate::tensor::{Class, Declarations, Part};
 
 /// The owner of every part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,8 +186,8 @@ mod tests {
     use super::super::models::Model;
     use super::super::predict::predict;
     use super::*;
-    use crate::hash::hash;
-    use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, DataType, Declaration};
+    use crate::tensor::{DEFAULT_PARTITION_BYTES, DataType, Declaration};
+    use rsccl_collective::hash::hash;
 
     const RATE: u64 = 12_500_000_000;
 

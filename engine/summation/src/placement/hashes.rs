@@ -9,7 +9,7 @@
 //! `Hash_Mixed_Mode`) and `operations.cc` (`InitTensor`).
 
 use super::machines::{Machines, Refused};
-use crate::summation::tensor::Part;
+use crate::tensor::Part;
 
 /// Slots of BytePS's mixed mode unless set otherwise (`BYTEPS_MIXED_MODE_BOUND`).
 pub const MIXED_MODE_BOUND: usize = 101;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::assign::Placement;
 use super::machines::{MAX_BYTES_PER_S, Machines, Refused};
-use crate::summation::tensor::{Class, Declarations, Part};
+use crate::tensor::{Class, Declarations, Part};
 
 /// The hosts of the workers, numbered in the order of their first workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +123,8 @@ impl Dealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::placement::shares::Shares;
-    use crate::summation::tensor::{DataType, Declaration};
+    use crate::placement::shares::Shares;
+    use crate::tensor::{DataType, Declaration};
 
     #[test]
     fn hosts_are_numbered_by_their_first_workers() {

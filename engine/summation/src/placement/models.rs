@@ -8,7 +8,7 @@
 //!
 //! Tensors are declared in the order of layers, as `named_parameters` lists them.
 
-use crate::summation::tensor::{DataType, Declaration};
+use crate::tensor::{DataType, Declaration};
 
 /// A model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ fn bert_large(tensors: &mut Vec<Declaration>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, Declarations};
+    use crate::tensor::{DEFAULT_PARTITION_BYTES, Declarations};
 
     #[test]
     fn models_have_the_published_sizes_and_these_parts() {

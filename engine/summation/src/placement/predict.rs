@@ -90,7 +90,7 @@ impl Prediction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::tensor::{DataType, Declaration, Declarations};
+    use crate::tensor::{DataType, Declaration, Declarations};
 
     const RATE: u64 = 1_000_000;
 

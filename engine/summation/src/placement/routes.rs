@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::assign::Placement;
 use super::hosts::{Dealer, Hosts};
-use crate::summation::tensor::Declarations;
+use crate::tensor::Declarations;
 
 /// The ways of all parts, the same on all machines.
 #[derive(Clone, Debug)]
@@ -145,10 +145,10 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::placement::machines::Machines;
-    use crate::summation::placement::predict::predict;
-    use crate::summation::placement::shares::Shares;
-    use crate::summation::tensor::{DataType, Declaration};
+    use crate::placement::machines::Machines;
+    use crate::placement::predict::predict;
+    use crate::placement::shares::Shares;
+    use crate::tensor::{DataType, Declaration};
 
     fn declarations(elements: u64) -> Declarations {
         let tensor = Declaration { name: "gradient".to_owned(), elements, data_type: DataType::F32 };

@@ -257,7 +257,7 @@ mod tests {
     fn the_widest_job_fits_into_the_numbers() {
         let machines = Machines::even(50_000, 15_536, super::super::machines::MAX_BYTES_PER_S).unwrap();
         let shares = Shares::optimal(&machines);
-        let total = crate::summation::tensor::MAX_TOTAL_BYTES;
+        let total = crate::tensor::MAX_TOTAL_BYTES;
         let owned: u64 = shares.target_bytes(total).iter().sum();
         assert!((total - 65_536..=total).contains(&owned));
     }

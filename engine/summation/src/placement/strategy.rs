@@ -4,8 +4,8 @@ use super::assign::Placement;
 use super::hashes::{by_slots, byteps_key, check_mixed_mode, check_slots, djb2, mixed_mode};
 use super::machines::{Machines, Refused};
 use super::shares::Shares;
-use crate::hash::hash;
-use crate::summation::tensor::{Declarations, Part};
+use crate::tensor::{Declarations, Part};
+use rsccl_collective::hash::hash;
 
 /// A way to place parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ mod tests {
     use super::super::models::Model;
     use super::super::predict::predict;
     use super::*;
-    use crate::summation::tensor::DEFAULT_PARTITION_BYTES;
+    use crate::tensor::DEFAULT_PARTITION_BYTES;
 
     fn over_optimal(strategy: Strategy, model: Model, n: usize, k: usize) -> f64 {
         let declarations = Declarations::of(DEFAULT_PARTITION_BYTES, model.tensors()).unwrap();

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::error::{Error, Result};
-use crate::net::control::{Health, lock};
-use crate::summation::server::addition::Addition;
+use crate::server::addition::Addition;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::net::control::{Health, lock};
 
 /// Below this an addition takes less time than the hand-over to another thread and back.
 const INLINE_BYTES: usize = 128 * 1024;
@@ -125,10 +125,10 @@ impl Drop for Adders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
-    use crate::summation::server::part::{Association, Part, Reduction};
-    use crate::summation::server::service::Service;
-    use crate::types::DataType;
+    use crate::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
+    use crate::server::part::{Association, Part, Reduction};
+    use crate::server::service::Service;
+    use rsccl_collective::types::DataType;
 
     const KEYS: u32 = 6;
 

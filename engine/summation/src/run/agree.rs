@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::members::Members;
 use super::patience::{Wait, What};
 use super::wire::Message;
-use crate::error::{Error, Result};
-use crate::summation::options;
-use crate::summation::tensor::{Declaration, Declarations, Difference, Options};
-use crate::types::DataType;
+use crate::options;
+use crate::tensor::{Declaration, Declarations, Difference, Options};
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::types::DataType;
 
 /// What a process has declared, and how many others have not said yet whether they have declared the same.
 #[derive(Debug)]

@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::summation::codec::{Choice, Codec, Feedback, FeedbackError, Settings};
-use crate::summation::server::part::Part;
-use crate::summation::tensor::{self, Declarations};
-use crate::types::DataType;
+use crate::codec::{Choice, Codec, Feedback, FeedbackError, Settings};
+use crate::server::part::Part;
+use crate::tensor::{self, Declarations};
+use rsccl_collective::types::DataType;
 
 /// What a worker keeps of the parts that it has encoded.
 #[derive(Debug, Default)]

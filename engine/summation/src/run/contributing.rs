@@ -24,15 +24,15 @@ use super::requests::{Ending, Request};
 use super::serving::Serving;
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
-use crate::comm::links::Links;
-use crate::error::Error;
-use crate::memory::{Buffers, Own, Region};
-use crate::summation::placement::routes::Routes;
-use crate::summation::server::part::Reduction;
-use crate::summation::server::tier::Partial;
-use crate::summation::tensor::{Declarations, Part};
-use crate::summation::worker::{self, Pipeline, Refusal, Send, Stage, TensorId};
+use crate::placement::routes::Routes;
+use crate::server::part::Reduction;
+use crate::server::tier::Partial;
+use crate::tensor::{Declarations, Part};
+use crate::worker::{self, Pipeline, Refusal, Send, Stage, TensorId};
 use relaying::{Relayed, relayed_key};
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::error::Error;
+use rsccl_collective::memory::{Buffers, Own, Region};
 
 /// Frames that are taken from one connection before the next one is looked at.
 const FRAMES_PER_LOOK: usize = 16;

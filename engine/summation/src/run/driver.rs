@@ -19,16 +19,16 @@ use super::requests::Requests;
 use super::serving::Serving;
 use super::terms::Terms;
 use super::wire::strange;
-use crate::clock;
-use crate::comm::Comm;
-use crate::comm::links::Links;
-use crate::error::{Error, Result};
-use crate::log::{self, Level, subsystem};
-use crate::net::control::{Failure, lock};
-use crate::net::wake;
-use crate::run::pace::{Next, Pace};
-use crate::transport::Fault;
-use crate::transport::shm::doorbell::Mode;
+use rsccl_collective::clock;
+use rsccl_collective::comm::Comm;
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::log::{self, Level, subsystem};
+use rsccl_collective::net::control::{Failure, lock};
+use rsccl_collective::net::wake;
+use rsccl_collective::run::pace::{Next, Pace};
+use rsccl_collective::transport::Fault;
+use rsccl_collective::transport::shm::doorbell::Mode;
 
 /// Frames of each kind that go out before what has come is looked at again.
 const FRAMES_PER_LOOK: usize = 16;

@@ -6,10 +6,10 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::agree::Agreement;
 use super::wire::{Message, Wire, strange};
-use crate::comm::links::Links;
-use crate::error::Error;
-use crate::net::link::Header;
-use crate::transport::{Fault, Part, Progress, RecvHalf, SendHalf, Sink};
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::error::Error;
+use rsccl_collective::net::link::Header;
+use rsccl_collective::transport::{Fault, Part, Progress, RecvHalf, SendHalf, Sink};
 
 /// Bytes of a list of declarations in one message: few enough to be copied by every transport.
 const LIST_BYTES: usize = 16 * 1024;

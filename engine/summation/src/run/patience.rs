@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::report::{Report, Waiting};
-use crate::config::summation::WaitLimits;
-use crate::net::watch::SILENT;
-use crate::summation::server::service::{Pending, Phase};
+use crate::config::WaitLimits;
+use crate::server::service::{Pending, Phase};
+use rsccl_collective::net::watch::SILENT;
 
 /// Between two looks: who waits for minutes does not mind a second, and a look costs as much as the rounds that are open.
 const LOOK_NS: u64 = 1_000_000_000;

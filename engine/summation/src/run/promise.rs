@@ -2,7 +2,7 @@
 
 use super::group::Handle;
 use super::requests::Ending;
-use crate::error::{Error, Result};
+use rsccl_collective::error::{Error, Result};
 
 /// The other end of a [`Handle`].
 #[derive(Debug)]

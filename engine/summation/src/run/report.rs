@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::requests::Requests;
-use crate::net::control::lock;
-use crate::summation::server::sums::Spread;
+use crate::server::sums::Spread;
+use rsccl_collective::net::control::lock;
 
 /// A service, as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::report::Asked;
-use crate::clock;
-use crate::error::{Error, Result};
-use crate::memory::Region;
-use crate::net::control::{Health, lock};
-use crate::summation::placement::assign::Placement;
-use crate::summation::server::part::Reduction;
+use crate::placement::assign::Placement;
+use crate::server::part::Reduction;
+use rsccl_collective::clock;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::{Health, lock};
 
 /// Pushes that are not over, at most; a call that would submit one more waits. More than a model has tensors.
 const MAX_OPEN: usize = 16 * 1024;

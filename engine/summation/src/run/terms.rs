@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use super::coding;
 use super::members::Members;
-use crate::config::summation::LocalSums;
-use crate::error::{Error, Result};
-use crate::summation::placement::hosts::Hosts;
-use crate::summation::placement::machines::{Machines, Refused};
-use crate::summation::placement::routes::Routes;
-use crate::summation::placement::shares::Shares;
-use crate::summation::placement::strategy::Strategy;
-use crate::summation::server::message::Epochs;
-use crate::summation::server::sums::{Mode, Sums};
-use crate::summation::server::tier::Tier;
-use crate::summation::tensor::{self, Declarations};
+use crate::config::LocalSums;
+use crate::placement::hosts::Hosts;
+use crate::placement::machines::{Machines, Refused};
+use crate::placement::routes::Routes;
+use crate::placement::shares::Shares;
+use crate::placement::strategy::Strategy;
+use crate::server::message::Epochs;
+use crate::server::sums::{Mode, Sums};
+use crate::server::tier::Tier;
+use crate::tensor::{self, Declarations};
+use rsccl_collective::error::{Error, Result};
 
 /// The rate that NICs count as having where not all are told, in bytes per second: only their proportions matter to a placement.
 const NIC_BYTES_PER_S: u64 = 1 << 30;

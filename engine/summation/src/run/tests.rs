@@ -14,22 +14,22 @@ use std::time::Duration;
 use super::agree;
 use super::group::{Group, Plan};
 use super::members::{Members, Role};
-use crate::config::Settings;
-use crate::config::summation::GroupSettings;
-use crate::error::Result;
-use crate::kernels::float16::{f16_to_f32, f32_to_f16};
-use crate::memory::Region;
-use crate::net::control::lock;
-use crate::net::root;
-use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
-use crate::summation::placement::machines::Machines;
-use crate::summation::placement::predict::predict;
-use crate::summation::placement::strategy::Strategy;
-use crate::summation::server::part::Reduction;
-use crate::summation::server::sums::Mode;
-use crate::summation::tensor::{Declaration, Declarations, Options};
-use crate::summation::worker;
-use crate::types::DataType;
+use crate::config::GroupSettings;
+use crate::placement::machines::Machines;
+use crate::placement::predict::predict;
+use crate::placement::strategy::Strategy;
+use crate::server::part::Reduction;
+use crate::server::sums::Mode;
+use crate::tensor::{Declaration, Declarations, Options};
+use crate::worker;
+use rsccl_collective::config::Settings;
+use rsccl_collective::error::Result;
+use rsccl_collective::kernels::float16::{f16_to_f32, f32_to_f16};
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::lock;
+use rsccl_collective::net::root;
+use rsccl_collective::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
+use rsccl_collective::types::DataType;
 
 /// How the ranks reach each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -380,7 +380,7 @@ fn what_does_not_fit_is_refused() {
         group.start().unwrap();
         assert_eq!(declare_one(&mut group, "b", 2, DataType::F32), Ok(1));
         assert!(group.push(1, region, Reduction::Sum).is_err());
-        let short = Region::of_slice(&[0; 4]);
+        let short = Region::of_slice_mut(&mut [0; 4]);
         assert!(group.push(0, short, Reduction::Sum).is_err());
         assert!(group.push_pull(0, region, region, Reduction::Sum).unwrap().wait().is_ok());
         group.leave().unwrap();

@@ -1,6 +1,6 @@
 //! Which tensors go first, the same in all processes: those of a lower priority, and of equals those declared earlier.
 
-use crate::summation::tensor::Declarations;
+use crate::tensor::Declarations;
 
 /// By tensor: its place in that order.
 pub(super) fn urgencies(declarations: &Declarations) -> Vec<u32> {
@@ -16,8 +16,8 @@ pub(super) fn urgencies(declarations: &Declarations) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::tensor::{Declaration, Options};
-    use crate::types::DataType;
+    use crate::tensor::{Declaration, Options};
+    use rsccl_collective::types::DataType;
 
     #[test]
     fn a_lower_priority_goes_first_and_then_an_earlier_declaration() {

@@ -17,12 +17,12 @@
 //! Pushes, pulls and farewells go from a worker to a service on one channel, answers back on another, so that a push which
 //! must wait holds up no answer. A refusal has no message: it ends the group, and the communicator tells all ranks why.
 
-use crate::comm::links::P2P_CHANNEL;
-use crate::error::{Error, Result};
-use crate::hash::hash;
-use crate::net::link::Header;
-use crate::summation::server::message::Epochs;
-use crate::summation::server::part::Reduction;
+use crate::server::message::Epochs;
+use crate::server::part::Reduction;
+use rsccl_collective::comm::links::P2P_CHANNEL;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::hash::hash;
+use rsccl_collective::net::link::Header;
 
 /// From a worker to a service.
 pub(super) const PUSH_CHANNEL: u32 = P2P_CHANNEL + 1;

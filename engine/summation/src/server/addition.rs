@@ -3,7 +3,7 @@
 
 use super::fingerprint::fingerprint;
 use super::part::{Association, Part, Reduction};
-use crate::summation::codec::{Choice, CodecError};
+use crate::codec::{Choice, CodecError};
 
 /// One addition. One that is dropped takes its round with it: nobody is ever answered.
 #[derive(Debug, PartialEq, Eq)]

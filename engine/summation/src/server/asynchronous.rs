@@ -19,7 +19,7 @@ use super::members::Members;
 use super::message::{Admission, Epochs, Landing, Push};
 use super::part::Part;
 use super::refusal::Refusal;
-use crate::kernels::{Form, Shape};
+use rsccl_collective::kernels::{Form, Shape};
 
 /// A store without its sockets.
 #[derive(Debug)]

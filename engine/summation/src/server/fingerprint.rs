@@ -1,11 +1,11 @@
 //! A fingerprint of a result, which workers and services compare: torn, stale or reordered sums show as others.
 //!
-//! The kernels' [lanes](crate::kernels::lanes) take the words by turns, so that it costs little beside the sum itself;
+//! The kernels' [lanes](rsccl_collective::kernels::lanes) take the words by turns, so that it costs little beside the sum itself;
 //! NCCL's hash joins the lanes and the length. Each step is a bijection, so one changed word always changes its lane. It
 //! guards against faults, not against forgers.
 
-use crate::hash::hash;
-use crate::kernels::lanes::{BLOCK_BYTES, Lanes, N_LANES, mix};
+use rsccl_collective::hash::hash;
+use rsccl_collective::kernels::lanes::{BLOCK_BYTES, Lanes, N_LANES, mix};
 
 /// The fingerprint of a part's bytes.
 #[must_use]

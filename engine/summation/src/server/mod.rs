@@ -22,4 +22,4 @@ pub mod sums;
 mod tests;
 pub mod tier;
 
-pub use crate::types::DataType;
+pub use rsccl_collective::types::DataType;

@@ -5,9 +5,9 @@
 //! divided before that rounding. Integers wrap, and their averages truncate.
 
 use super::fingerprint::Fingerprint;
-use crate::kernels::{Fold, Form, Shape};
-use crate::summation::codec::{Choice, CodecError};
-use crate::types::{DataType, RedOp};
+use crate::codec::{Choice, CodecError};
+use rsccl_collective::kernels::{Fold, Form, Shape};
+use rsccl_collective::types::{DataType, RedOp};
 
 /// A part of a tensor: what one key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ const TREE_PIECE: usize = 4096;
 mod tests {
     use super::super::fingerprint::fingerprint;
     use super::*;
-    use crate::kernels::float16::{f16_to_f32, f32_to_f16};
+    use rsccl_collective::kernels::float16::{f16_to_f32, f32_to_f16};
 
     fn f16s(values: &[f32]) -> Vec<u8> {
         values.iter().flat_map(|value| f32_to_f16(*value).to_le_bytes()).collect()

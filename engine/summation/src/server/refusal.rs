@@ -1,7 +1,7 @@
 //! Why a message was refused. Nothing has changed then.
 
 use super::message::Epochs;
-use crate::summation::codec::CodecError;
+use crate::codec::CodecError;
 
 /// A message that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,8 +11,8 @@ use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, P
 use super::part::{Association, Part, Reduction};
 use super::refusal::Refusal;
 use super::service::{Pending, Phase, Service};
-use crate::kernels::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use crate::summation::codec::Choice;
+use crate::codec::Choice;
+use rsccl_collective::kernels::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
 /// Reproducible numbers (Steele, Lea and Flood, "splitmix", 2014).
 fn mix(input: u64) -> u64 {

@@ -109,9 +109,9 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
-    use crate::summation::server::part::{Association, Part};
-    use crate::types::DataType;
+    use crate::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
+    use crate::server::part::{Association, Part};
+    use rsccl_collective::types::DataType;
 
     const PART: Part = Part { count: 1, data_type: DataType::F32, codec: None };
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crate::error::{Error, Result};
-use crate::net::control::lock;
-use crate::summation::run::group::{Handle, Pushed};
+use crate::run::group::{Handle, Pushed};
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::net::control::lock;
 
 /// What was submitted and is not given back.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::status::Status;
-use crate::clock::Deadline;
-use crate::error::{Error, Result};
+use rsccl_collective::clock::Deadline;
+use rsccl_collective::error::{Error, Result};
 
 /// Who has not asked after this is cut off.
 const ASK_WAIT: Duration = Duration::from_secs(2);

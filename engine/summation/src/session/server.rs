@@ -9,13 +9,13 @@ use super::rendezvous::message::{Membership, Wanted};
 use super::rendezvous::root::Root;
 use super::status::{Present, Status};
 use super::{health, worker};
-use crate::config::Settings;
-use crate::config::summation::SummationSettings;
-use crate::error::{Error, Result};
-use crate::log;
-use crate::net::control::{Failure, Health, lock};
-use crate::summation::run::group::Group;
-use crate::summation::tensor::DEFAULT_PARTITION_BYTES;
+use crate::config::SummationSettings;
+use crate::run::group::Group;
+use crate::tensor::DEFAULT_PARTITION_BYTES;
+use rsccl_collective::config::Settings;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::log;
+use rsccl_collective::net::control::{Failure, Health, lock};
 
 /// How a server is to live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,19 +7,19 @@ use super::handles::Handles;
 use super::rendezvous::meeting::{Call, Meeting, Met};
 use super::rendezvous::message::{Membership, Seat, Wanted};
 use super::rendezvous::root::{self, Root};
-use crate::config::Settings;
-use crate::config::summation::{GroupSettings, SummationSettings};
-use crate::error::{Error, Result};
-use crate::memory::Region;
-use crate::net::control::lock;
-use crate::net::nic;
-use crate::net::unique_id::UNIQUE_ID_BYTES;
-use crate::summation::gpu::{Carrier, Submission};
-use crate::summation::placement::strategy::Strategy;
-use crate::summation::run::group::{Group, Handle, Plan};
-use crate::summation::server::part::Reduction;
-use crate::summation::tensor::{Declaration, Declarations, Options};
-use crate::summation::worker;
+use crate::config::{GroupSettings, SummationSettings};
+use crate::gpu::{Carrier, Submission};
+use crate::placement::strategy::Strategy;
+use crate::run::group::{Group, Handle, Plan};
+use crate::server::part::Reduction;
+use crate::tensor::{Declaration, Declarations, Options};
+use crate::worker;
+use rsccl_collective::config::Settings;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::lock;
+use rsccl_collective::net::nic;
+use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
 
 /// A worker in its job.
 #[derive(Debug)]
@@ -399,7 +399,7 @@ fn no_group() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summation::tensor::DEFAULT_PARTITION_BYTES;
+    use crate::tensor::DEFAULT_PARTITION_BYTES;
 
     /// A worker that is alone, and waits for a second for others.
     fn alone() -> Session {

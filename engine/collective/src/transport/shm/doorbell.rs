@@ -23,7 +23,7 @@ const IN_POLL: u32 = 2;
 
 /// What a sleeper waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// The bell alone: a futex.
     Bell,
     /// The bell and descriptors: an eventfd among them.
@@ -39,13 +39,13 @@ pub(crate) struct Ringer {
 
 /// This rank's own bell.
 #[derive(Debug)]
-pub(crate) struct Doorbell {
+pub struct Doorbell {
     ringer: Ringer,
 }
 
 /// A rank that is about to sleep. Dropping it is waking up.
 #[derive(Debug)]
-pub(crate) struct Nap<'a> {
+pub struct Nap<'a> {
     ringer: &'a Ringer,
     mode: Mode,
 }
@@ -101,7 +101,7 @@ impl Doorbell {
     }
 
     /// Says that the rank sleeps. One thread at a time; after this, look again before [`Nap::sleep`].
-    pub(crate) fn prepare(&self, mode: Mode) -> Nap<'_> {
+    pub fn prepare(&self, mode: Mode) -> Nap<'_> {
         let word = if mode == Mode::Bell { IN_FUTEX } else { IN_POLL };
         self.ringer.word().store(word, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -111,7 +111,7 @@ impl Doorbell {
 
 impl Nap<'_> {
     /// Sleeps until the bell rings, one of `fds` is ready or `wait` is over; sooner, now and then, for no reason.
-    pub(crate) fn sleep(self, fds: &[PollFd<'_>], wait: Duration) -> Result<()> {
+    pub fn sleep(self, fds: &[PollFd<'_>], wait: Duration) -> Result<()> {
         match self.mode {
             Mode::Bell => self.sleep_in_futex(wait),
             Mode::BellAndFds => self.sleep_in_poll(fds, wait),

@@ -19,7 +19,7 @@ use crate::transport::shm::send::Sender;
 /// A rank's arena and its peers on the host. All of it is gone when this and what was opened from it are dropped, also
 /// when the process is killed.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub struct Host {
     arena: Arena,
     bell: Doorbell,
     peers: Vec<Arc<Peer>>,
@@ -44,7 +44,7 @@ impl Host {
     }
 
     /// Whether `rank` shares memory with this one.
-    pub(crate) fn reaches(&self, rank: usize) -> bool {
+    pub fn reaches(&self, rank: usize) -> bool {
         self.peers.iter().any(|peer| peer.rank == rank)
     }
 
@@ -54,7 +54,7 @@ impl Host {
     }
 
     /// What this rank sleeps on.
-    pub(crate) fn doorbell(&self) -> &Doorbell {
+    pub fn doorbell(&self) -> &Doorbell {
         &self.bell
     }
 

@@ -22,7 +22,7 @@ pub(crate) mod arena;
 pub(crate) mod available;
 pub(crate) mod connect;
 pub(crate) mod direct;
-pub(crate) mod doorbell;
+pub mod doorbell;
 pub(crate) mod flat;
 pub(crate) mod host;
 pub(crate) mod lender;

@@ -5,16 +5,16 @@ use super::super::line::{Line, Outcome, Trouble};
 use super::super::serving::{Ready, Serving};
 use super::super::wire::{Message, strange};
 use super::{Contributing, FRAMES_PER_LOOK};
-use crate::comm::links::Links;
-use crate::error::Error;
-use crate::memory::{Place, Span};
-use crate::summation::tensor::Part;
-use crate::summation::worker::Stage;
-use crate::transport::Progress;
+use crate::tensor::Part;
+use crate::worker::Stage;
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::error::Error;
+use rsccl_collective::memory::{Place, Span};
+use rsccl_collective::transport::Progress;
 
 impl Contributing {
     /// Takes in what has come. Whether anything has.
-    pub(in crate::summation::run) fn take_in(
+    pub(in crate::run) fn take_in(
         &mut self,
         links: &mut Links,
         agreement: &mut Agreement,
@@ -34,11 +34,7 @@ impl Contributing {
     }
 
     /// Takes the results of the service of this process. Whether there were any.
-    pub(in crate::summation::run) fn take_own(
-        &mut self,
-        serving: &mut Serving,
-        now_ns: u64,
-    ) -> Outcome<bool> {
+    pub(in crate::run) fn take_own(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
         let mut moved = false;
         while let Some(Ready { key, round, sum }) = serving.next_own(self.worker) {
             moved = true;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::super::line::{Outcome, Trouble};
 use super::super::serving::{Frame, Ready, Serving};
 use super::Contributing;
-use crate::error::Error;
-use crate::summation::server::part::Reduction;
-use crate::summation::server::tier::Partial;
-use crate::summation::worker::{self, Send};
+use crate::server::part::Reduction;
+use crate::server::tier::Partial;
+use crate::worker::{self, Send};
+use rsccl_collective::error::Error;
 
 /// Set in the pipeline's keys of a host's sums.
 const HOST_SUM: u32 = 1 << 31;
@@ -33,7 +33,7 @@ pub(super) fn relayed_key(key: u32) -> Option<u32> {
 
 impl Contributing {
     /// Takes the sums of its host that are to go on, and hands results back. Whether there were any.
-    pub(in crate::summation::run) fn relay(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
+    pub(in crate::run) fn relay(&mut self, serving: &mut Serving, now_ns: u64) -> Outcome<bool> {
         let mut moved = self.take_own_results(serving, now_ns)?;
         for partial in std::mem::take(&mut self.returned) {
             moved = true;

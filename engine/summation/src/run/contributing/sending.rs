@@ -9,10 +9,10 @@ use super::super::serving::{Frame, Serving};
 use super::super::wire::Message;
 use super::relaying::relayed_key;
 use super::{Contributing, Target};
-use crate::comm::links::Links;
-use crate::summation::tensor::Part;
-use crate::summation::worker::{Send, Stage};
-use crate::transport::Progress;
+use crate::tensor::Part;
+use crate::worker::{Send, Stage};
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::transport::Progress;
 
 /// Bytes that go out.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Payload {
 
 impl Contributing {
     /// Sends one frame. Whether anything moved.
-    pub(in crate::summation::run) fn push(
+    pub(in crate::run) fn push(
         &mut self,
         links: &mut Links,
         serving: &mut Serving,

@@ -15,11 +15,11 @@ use super::super::serving::Serving;
 use super::super::terms::Terms;
 use super::super::wire::{ANSWER_CHANNEL, PUSH_CHANNEL, Wire};
 use super::Group;
-use crate::comm::Comm;
-use crate::comm::links::Links;
-use crate::error::{Error, Result};
-use crate::net::control::lock;
-use crate::summation::worker::{self, Pipeline};
+use crate::worker::{self, Pipeline};
+use rsccl_collective::comm::Comm;
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::net::control::lock;
 
 impl Group {
     /// Ends the group, which could not start. The error to report.

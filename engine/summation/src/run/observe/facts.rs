@@ -3,21 +3,21 @@
 use std::ffi::{CString, c_char};
 
 use super::abi::{self, ROLE_SERVER, ROLE_WORKER};
-use crate::comm::Comm;
-use crate::summation::run::members::Members;
-use crate::summation::run::terms::Terms;
-use crate::summation::server::sums::Mode;
-use crate::summation::tensor::Declarations;
+use crate::run::members::Members;
+use crate::run::terms::Terms;
+use crate::server::sums::Mode;
+use crate::tensor::Declarations;
+use rsccl_collective::comm::Comm;
 
 /// Millionths.
 const PPM: f64 = 1e6;
 
 /// A group that begins.
 #[derive(Clone, Copy)]
-pub(in crate::summation::run) struct Facts<'a> {
-    pub(in crate::summation::run) comm: &'a Comm,
-    pub(in crate::summation::run) terms: &'a Terms,
-    pub(in crate::summation::run) declarations: &'a Declarations,
+pub(in crate::run) struct Facts<'a> {
+    pub(in crate::run) comm: &'a Comm,
+    pub(in crate::run) terms: &'a Terms,
+    pub(in crate::run) declarations: &'a Declarations,
 }
 
 impl Facts<'_> {

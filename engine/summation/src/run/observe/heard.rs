@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::abi::{Contributor, Round};
 use super::watch::Voice;
-use crate::clock;
-use crate::summation::server::message::Finished;
+use crate::server::message::Finished;
+use rsccl_collective::clock;
 
 /// Rounds of a key that are open at once, in a service.
 const N_OPEN: usize = 2;
 
 /// Counted since the group was joined.
 #[derive(Debug)]
-pub(in crate::summation::run) struct Heard {
+pub(in crate::run) struct Heard {
     voice: Arc<Voice>,
     /// By worker; without what is unanswered.
     contributors: Vec<Contributor>,
@@ -47,7 +47,7 @@ impl Heard {
     }
 
     /// A worker's contribution is complete.
-    pub(in crate::summation::run) fn contributed(&mut self, worker: usize, bytes: usize) {
+    pub(in crate::run) fn contributed(&mut self, worker: usize, bytes: usize) {
         if let Some(contributor) = self.contributors.get_mut(worker) {
             contributor.contributions += 1;
             contributor.bytes += bytes as u64;
@@ -56,7 +56,7 @@ impl Heard {
     }
 
     /// A contribution to a round is complete: a worker's, or that of a host whose last worker this was.
-    pub(in crate::summation::run) fn arrived(&mut self, worker: usize, key: u32, round: u64) {
+    pub(in crate::run) fn arrived(&mut self, worker: usize, key: u32, round: u64) {
         let now_ns = clock::monotonic_ns();
         if let Some(arrivals) = self.arrivals(key, round) {
             if arrivals.round != round || arrivals.first_ns == 0 {
@@ -67,13 +67,13 @@ impl Heard {
     }
 
     /// A host's sum is there, which is no result.
-    pub(in crate::summation::run) fn summed(&mut self, key: u32, round: u64) {
+    pub(in crate::run) fn summed(&mut self, key: u32, round: u64) {
         let arrived_ns = self.arrivals(key, round).map_or(u64::MAX, |arrivals| arrivals.last_ns);
         self.summing_ns += clock::monotonic_ns().saturating_sub(arrived_ns);
     }
 
     /// A round has its result.
-    pub(in crate::summation::run) fn made(&mut self, finished: &Finished) {
+    pub(in crate::run) fn made(&mut self, finished: &Finished) {
         let now_ns = clock::monotonic_ns();
         let Finished { key, round, n_contributors, fingerprint, .. } = *finished;
         let arrivals = self.arrivals(key, round).copied().unwrap_or_default();

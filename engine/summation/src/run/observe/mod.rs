@@ -17,5 +17,5 @@ pub(super) use facts::Facts;
 pub(super) use heard::Heard;
 pub(super) use moved::{Ended, Moved};
 pub use watch::Event;
-pub(in crate::summation) use watch::{SAMPLE_NS, Watched};
+pub(crate) use watch::{SAMPLE_NS, Watched};
 pub(super) use watch::{Watch, Watching};

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::abi::{Finished, N_CLASSES, Round, Traffic};
 use super::watch::Voice;
-use crate::clock;
-use crate::hash::hash;
-use crate::summation::server::fingerprint::fingerprint;
-use crate::summation::tensor::{Class, Declarations};
+use crate::server::fingerprint::fingerprint;
+use crate::tensor::{Class, Declarations};
+use rsccl_collective::clock;
+use rsccl_collective::hash::hash;
 
 /// Counted since the group was joined.
 #[derive(Debug)]
-pub(in crate::summation::run) struct Moved {
+pub(in crate::run) struct Moved {
     voice: Arc<Voice>,
     /// By service, then by class.
     traffic: Vec<[Traffic; N_CLASSES]>,
@@ -25,13 +25,13 @@ pub(in crate::summation::run) struct Moved {
 
 /// A round of a tensor, as its caller sees it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::summation::run) struct Ended {
-    pub(in crate::summation::run) tensor: usize,
-    pub(in crate::summation::run) round: u64,
-    pub(in crate::summation::run) bytes: u64,
-    /// Of [`crate::error::Error`], 0 if it is none.
-    pub(in crate::summation::run) result: i32,
-    pub(in crate::summation::run) submitted_ns: u64,
+pub(in crate::run) struct Ended {
+    pub(in crate::run) tensor: usize,
+    pub(in crate::run) round: u64,
+    pub(in crate::run) bytes: u64,
+    /// Of [`rsccl_collective::error::Error`], 0 if it is none.
+    pub(in crate::run) result: i32,
+    pub(in crate::run) submitted_ns: u64,
 }
 
 impl Moved {
@@ -49,19 +49,14 @@ impl Moved {
     }
 
     /// A part was submitted.
-    pub(in crate::summation::run) fn push_issued(&mut self, service: usize, key: u32, bytes: u64) {
+    pub(in crate::run) fn push_issued(&mut self, service: usize, key: u32, bytes: u64) {
         if let Some((traffic, _)) = self.traffic_to(service, service, key) {
             traffic.push_issued_bytes += bytes;
         }
     }
 
     /// Bytes of a part are out, for the service that owns it, to that of the next process.
-    pub(in crate::summation::run) fn pushed(
-        &mut self,
-        (service, next): (usize, usize),
-        key: u32,
-        bytes: u64,
-    ) {
+    pub(in crate::run) fn pushed(&mut self, (service, next): (usize, usize), key: u32, bytes: u64) {
         if let Some((traffic, is_local)) = self.traffic_to(service, next, key) {
             traffic.push_completed_bytes += bytes;
             traffic.local_bytes += if is_local { bytes } else { 0 };
@@ -69,19 +64,14 @@ impl Moved {
     }
 
     /// A sum was asked for.
-    pub(in crate::summation::run) fn pull_issued(&mut self, service: usize, key: u32, bytes: u64) {
+    pub(in crate::run) fn pull_issued(&mut self, service: usize, key: u32, bytes: u64) {
         if let Some((traffic, _)) = self.traffic_to(service, service, key) {
             traffic.pull_issued_bytes += bytes;
         }
     }
 
     /// Bytes of a sum have come, of the service that owns it, from that of the next process.
-    pub(in crate::summation::run) fn pulled(
-        &mut self,
-        (service, next): (usize, usize),
-        key: u32,
-        bytes: u64,
-    ) {
+    pub(in crate::run) fn pulled(&mut self, (service, next): (usize, usize), key: u32, bytes: u64) {
         if let Some((traffic, is_local)) = self.traffic_to(service, next, key) {
             traffic.pull_completed_bytes += bytes;
             traffic.local_bytes += if is_local { bytes } else { 0 };
@@ -89,7 +79,7 @@ impl Moved {
     }
 
     /// Whether the bytes of a result are to be looked at. The same results on all workers; of each key other rounds.
-    pub(in crate::summation::run) fn wants_result(&self, key: u32, round: u64) -> bool {
+    pub(in crate::run) fn wants_result(&self, key: u32, round: u64) -> bool {
         match self.one_of {
             0 => false,
             1 => true,
@@ -98,7 +88,7 @@ impl Moved {
     }
 
     /// A result is here, whole.
-    pub(in crate::summation::run) fn result(&self, key: u32, round: u64, bytes: &[u8], begun_ns: u64) {
+    pub(in crate::run) fn result(&self, key: u32, round: u64, bytes: &[u8], begun_ns: u64) {
         let fingerprint = fingerprint(bytes);
         let now_ns = clock::monotonic_ns();
         let took_ns = now_ns.saturating_sub(begun_ns);
@@ -107,7 +97,7 @@ impl Moved {
     }
 
     /// A round of a tensor is over.
-    pub(in crate::summation::run) fn finished(&self, ended: Ended) {
+    pub(in crate::run) fn finished(&self, ended: Ended) {
         let Ended { tensor, round, bytes, result, submitted_ns } = ended;
         self.voice.finished(&Finished {
             size: size_of::<Finished>(),

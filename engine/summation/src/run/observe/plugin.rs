@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::abi::{Finished, Group, Round, Sample, Table};
-use crate::log::{self, Level, subsystem};
-use crate::net::control::lock;
+use rsccl_collective::log::{self, Level, subsystem};
+use rsccl_collective::net::control::lock;
 
 const SYMBOL: &CStr = c"rsumObserver_v1";
 
@@ -19,7 +19,7 @@ static LOADED: Mutex<Option<(String, Option<Arc<Observer>>)>> = Mutex::new(None)
 
 /// A watcher.
 #[derive(Debug)]
-pub(in crate::summation::run) struct Observer {
+pub(in crate::run) struct Observer {
     table: *const Table,
     /// It has the table.
     _library: Option<Library>,
@@ -44,7 +44,7 @@ unsafe impl Sync for Context {}
 
 impl Observer {
     /// The watcher that `RSUM_OBSERVER` names: of a process the first one that is named.
-    pub(in crate::summation::run) fn load(path: &str) -> Option<Arc<Self>> {
+    pub(in crate::run) fn load(path: &str) -> Option<Arc<Self>> {
         let mut loaded = lock(&LOADED);
         let (_, observer) = loaded.get_or_insert_with(|| (path.to_owned(), Self::open(path).map(Arc::new)));
         observer.clone()

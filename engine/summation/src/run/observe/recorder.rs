@@ -8,46 +8,46 @@ use std::sync::{Arc, Mutex};
 use super::abi::{Finished, Group, Round, Sample, Table};
 use super::plugin::Observer;
 use super::watch::Watching;
-use crate::net::control::lock;
+use rsccl_collective::net::control::lock;
 
 /// What one process of a group told.
 #[derive(Debug, Default)]
-pub(in crate::summation::run) struct Told {
-    pub(in crate::summation::run) group: u64,
+pub(in crate::run) struct Told {
+    pub(in crate::run) group: u64,
     /// Each beginning: role, number, workers, servers, tensors.
-    pub(in crate::summation::run) began: Vec<(i32, u32, u32, u32, u64)>,
+    pub(in crate::run) began: Vec<(i32, u32, u32, u32, u64)>,
     /// By service: rank, bytes that it owns, host.
-    pub(in crate::summation::run) services: Vec<(u32, u64, String)>,
-    pub(in crate::summation::run) samples: Vec<Seen>,
+    pub(in crate::run) services: Vec<(u32, u64, String)>,
+    pub(in crate::run) samples: Vec<Seen>,
     /// Key, round, fingerprint, contributors.
-    pub(in crate::summation::run) made: Vec<(u32, u64, u64, u32)>,
+    pub(in crate::run) made: Vec<(u32, u64, u64, u32)>,
     /// Key, round, fingerprint.
-    pub(in crate::summation::run) pulled: Vec<(u32, u64, u64)>,
+    pub(in crate::run) pulled: Vec<(u32, u64, u64)>,
     /// Tensor, round, bytes, result.
-    pub(in crate::summation::run) finished: Vec<(u32, u64, u64, i32)>,
+    pub(in crate::run) finished: Vec<(u32, u64, u64, i32)>,
     /// How, lost rank, why.
-    pub(in crate::summation::run) ended: Vec<(i32, i32, String)>,
+    pub(in crate::run) ended: Vec<(i32, i32, String)>,
 }
 
 /// One sample.
 #[derive(Clone, Debug, Default)]
-pub(in crate::summation::run) struct Seen {
+pub(in crate::run) struct Seen {
     /// By stage: name, entered, left.
-    pub(in crate::summation::run) stages: Vec<(String, u64, u64)>,
+    pub(in crate::run) stages: Vec<(String, u64, u64)>,
     /// Over services, by class: push issued, push completed, pull issued, pull completed, local.
-    pub(in crate::summation::run) traffic: Vec<[u64; 5]>,
+    pub(in crate::run) traffic: Vec<[u64; 5]>,
     /// By worker: contributions, bytes, last arrivals, unanswered.
-    pub(in crate::summation::run) contributors: Vec<[u64; 4]>,
+    pub(in crate::run) contributors: Vec<[u64; 4]>,
     /// Tensor, round, whether for pushes, workers.
-    pub(in crate::summation::run) waits: Vec<(String, u64, bool, Vec<u32>)>,
-    pub(in crate::summation::run) finished_rounds: u64,
-    pub(in crate::summation::run) summed_bytes: u64,
+    pub(in crate::run) waits: Vec<(String, u64, bool, Vec<u32>)>,
+    pub(in crate::run) finished_rounds: u64,
+    pub(in crate::run) summed_bytes: u64,
     /// Pulls by rounds that the slowest worker was behind.
-    pub(in crate::summation::run) staleness: Vec<u64>,
+    pub(in crate::run) staleness: Vec<u64>,
 }
 
 /// Where it is written.
-pub(in crate::summation::run) type Page = Arc<Mutex<Told>>;
+pub(in crate::run) type Page = Arc<Mutex<Told>>;
 
 static TABLE: Table = Table {
     name: c"recorder".as_ptr(),
@@ -62,7 +62,7 @@ static TABLE: Table = Table {
 unsafe impl Sync for Table {}
 
 /// Of a group of which every `one_of`th result is looked at.
-pub(in crate::summation::run) fn watching(one_of: u64) -> (Arc<Watching>, Page) {
+pub(in crate::run) fn watching(one_of: u64) -> (Arc<Watching>, Page) {
     let page = Page::default();
     let context = Arc::as_ptr(&page).cast_mut().cast();
     (Watching::by(Observer::of_table(&TABLE), 1, one_of).with_context(context), page)

@@ -12,23 +12,23 @@ use super::facts::{Facts, to_u32};
 use super::heard::Heard;
 use super::moved::Moved;
 use super::plugin::{Context, Observer};
-use crate::comm::Comm;
-use crate::config::summation::GroupSettings;
-use crate::error::{Error, Result};
-use crate::net::control::lock;
-use crate::summation::run::contributing::Contributing;
-use crate::summation::run::members::Members;
-use crate::summation::run::serving::{Serving, View};
-use crate::summation::run::terms::Terms;
-use crate::summation::server::service::{Counters, Phase};
-use crate::summation::tensor::{DEFAULT_PARTITION_BYTES, Declarations};
-use crate::summation::worker::{Snapshot, Stage};
+use crate::config::GroupSettings;
+use crate::run::contributing::Contributing;
+use crate::run::members::Members;
+use crate::run::serving::{Serving, View};
+use crate::run::terms::Terms;
+use crate::server::service::{Counters, Phase};
+use crate::tensor::{DEFAULT_PARTITION_BYTES, Declarations};
+use crate::worker::{Snapshot, Stage};
+use rsccl_collective::comm::Comm;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::net::control::lock;
 
 pub use cost::Event;
-pub(in crate::summation) use cost::Watched;
+pub(crate) use cost::Watched;
 
 /// Between two samples: ten a second are enough for eyes and cost nothing.
-pub(in crate::summation) const SAMPLE_NS: u64 = 100_000_000;
+pub(crate) const SAMPLE_NS: u64 = 100_000_000;
 /// Waiting rounds that are told of.
 const MAX_WAITS: usize = 64;
 const N_STAGES: usize = Stage::ALL.len();
@@ -43,7 +43,7 @@ pub(super) struct Voice {
 
 /// What lasts as long as a process is in a group, however often the group begins anew.
 #[derive(Debug)]
-pub(in crate::summation::run) struct Watching {
+pub(in crate::run) struct Watching {
     voice: Arc<Voice>,
     session: u64,
     one_of: u64,
@@ -72,7 +72,7 @@ struct Base {
 
 /// Of a driver.
 #[derive(Debug)]
-pub(in crate::summation::run) struct Watch {
+pub(in crate::run) struct Watch {
     watching: Arc<Watching>,
     base: Base,
     /// When the next sample is to be taken; none while nothing has moved since the last one.
@@ -108,7 +108,7 @@ impl Voice {
 
 impl Watching {
     /// If the settings name a watcher.
-    pub(in crate::summation::run) fn new(settings: &GroupSettings, session: u64) -> Option<Arc<Self>> {
+    pub(in crate::run) fn new(settings: &GroupSettings, session: u64) -> Option<Arc<Self>> {
         let observer = Observer::load(settings.observer.as_deref()?)?;
         Some(Self::by(observer, session, settings.fingerprints))
     }
@@ -127,7 +127,7 @@ impl Watching {
     }
 
     /// The group has failed before its tensors were agreed: with none of them it begins, and ends.
-    pub(in crate::summation::run) fn fail_early(&self, comm: &Comm, terms: &Terms, error: &Error) {
+    pub(in crate::run) fn fail_early(&self, comm: &Comm, terms: &Terms, error: &Error) {
         if let Ok(none) = Declarations::new(DEFAULT_PARTITION_BYTES) {
             self.voice.begin(&Facts { comm, terms, declarations: &none }, self.session);
             self.voice.fail(comm, error);
@@ -135,14 +135,14 @@ impl Watching {
     }
 
     /// The group ends because another one with other members follows.
-    pub(in crate::summation::run) fn suspend(&self) {
+    pub(in crate::run) fn suspend(&self) {
         self.is_suspending.store(true, Ordering::Release);
     }
 }
 
 impl Watch {
     /// For a driver that begins; what is counted goes into its two sides.
-    pub(in crate::summation::run) fn new(
+    pub(in crate::run) fn new(
         watching: &Arc<Watching>,
         comm: &Comm,
         members: Members,
@@ -170,7 +170,7 @@ impl Watch {
     }
 
     /// It is known what is declared: rounds begin anew.
-    pub(in crate::summation::run) fn place(
+    pub(in crate::run) fn place(
         declarations: &Declarations,
         serving: &mut Serving,
         contributing: Option<&mut Contributing>,
@@ -181,18 +181,18 @@ impl Watch {
     }
 
     /// See [`Watching::fail_early`].
-    pub(in crate::summation::run) fn fail_early(self, comm: &Comm, terms: &Terms, error: &Error) {
+    pub(in crate::run) fn fail_early(self, comm: &Comm, terms: &Terms, error: &Error) {
         self.watching.fail_early(comm, terms, error);
     }
 
     /// The tensors are agreed.
-    pub(in crate::summation::run) fn begin(&mut self, facts: &Facts<'_>) {
+    pub(in crate::run) fn begin(&mut self, facts: &Facts<'_>) {
         self.watching.voice.begin(facts, self.watching.session);
         self.due_ns = Some(0);
     }
 
     /// Takes a sample if one is due. Whatever moves makes one due in a tenth of a second.
-    pub(in crate::summation::run) fn look(
+    pub(in crate::run) fn look(
         &mut self,
         moved: bool,
         now_ns: u64,
@@ -210,13 +210,13 @@ impl Watch {
     }
 
     /// How long the driver may sleep.
-    pub(in crate::summation::run) fn bound(&self, most: Duration, now_ns: u64) -> Duration {
+    pub(in crate::run) fn bound(&self, most: Duration, now_ns: u64) -> Duration {
         let left = self.due_ns.map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(now_ns)));
         left.map_or(most, |left| left.min(most))
     }
 
     /// The driver ends: the group too, unless it goes on with more tensors.
-    pub(in crate::summation::run) fn end(
+    pub(in crate::run) fn end(
         mut self,
         outcome: &Result<()>,
         goes_on: bool,
@@ -304,7 +304,7 @@ impl Base {
 
 fn stages(pipeline: Option<&Snapshot>, totals: &Base) -> Vec<abi::Stage> {
     let Some(pipeline) = pipeline else { return Vec::new() };
-    let stage = |(view, total): (&crate::summation::worker::StageView, &[u64; 5])| {
+    let stage = |(view, total): (&crate::worker::StageView, &[u64; 5])| {
         let [entered_parts, left_parts, waited_ns, worked_ns, longest_wait_ns] = *total;
         abi::Stage {
             name: name(view.stage).as_ptr(),
@@ -360,7 +360,7 @@ impl Waits {
         let mut longest: Vec<_> = begun.collect();
         longest.sort_by_key(|(first_ns, pending)| (*first_ns, pending.key));
         longest.truncate(MAX_WAITS);
-        let waiting = |(first_arrival_ns, pending): (u64, &crate::summation::server::service::Pending)| {
+        let waiting = |(first_arrival_ns, pending): (u64, &crate::server::service::Pending)| {
             let tensor = view.declarations.part(pending.key);
             let tensor = tensor.and_then(|part| view.declarations.tensors().get(part.tensor));
             let tensor = tensor.map_or("", |tensor| tensor.name.as_str());

@@ -6,19 +6,15 @@ use super::super::line::{Outcome, Trouble};
 use super::super::wire::Message;
 use super::seat::Filling;
 use super::{FRAMES_PER_LOOK, Frame, Level, Serving};
-use crate::comm::links::Links;
-use crate::error::Error;
-use crate::net::link::Header;
-use crate::summation::server::message::{Admission, Push, Pushed};
-use crate::transport::Progress;
+use crate::server::message::{Admission, Push, Pushed};
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::error::Error;
+use rsccl_collective::net::link::Header;
+use rsccl_collective::transport::Progress;
 
 impl Serving {
     /// Takes in what has come. Whether anything has.
-    pub(in crate::summation::run) fn take_in(
-        &mut self,
-        links: &mut Links,
-        agreement: &mut Agreement,
-    ) -> Outcome<bool> {
+    pub(in crate::run) fn take_in(&mut self, links: &mut Links, agreement: &mut Agreement) -> Outcome<bool> {
         let mut moved = self.take_sums()?;
         for worker in 0..self.n_workers() {
             for _ in 0..FRAMES_PER_LOOK {
@@ -33,11 +29,7 @@ impl Serving {
     }
 
     /// Where bytes of a contribution go; nothing if there is no room for the contribution yet.
-    pub(in crate::summation::run) fn land(
-        &mut self,
-        seat: usize,
-        frame: &Frame,
-    ) -> Outcome<Option<&mut [u8]>> {
+    pub(in crate::run) fn land(&mut self, seat: usize, frame: &Frame) -> Outcome<Option<&mut [u8]>> {
         let worker = self.worker(seat);
         if self.seats[seat].landing.is_none() {
             let part = self.declarations.part(frame.key);
@@ -72,7 +64,7 @@ impl Serving {
     }
 
     /// The bytes of a frame have landed.
-    pub(in crate::summation::run) fn landed(&mut self, seat: usize, frame: &Frame) -> Outcome<()> {
+    pub(in crate::run) fn landed(&mut self, seat: usize, frame: &Frame) -> Outcome<()> {
         let Some(mut filling) = self.seats[seat].landing.take() else { return Ok(()) };
         filling.filled += frame.len;
         if filling.filled < filling.landing.bytes_mut().len() {

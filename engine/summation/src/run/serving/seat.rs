@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::super::line::{Line, Outcome};
 use super::super::wire::{Message, Wire};
-use crate::comm::links::Links;
-use crate::summation::server::message::{Landing, Sum};
-use crate::summation::server::part::Reduction;
-use crate::transport::Progress;
+use crate::server::message::{Landing, Sum};
+use crate::server::part::Reduction;
+use rsccl_collective::comm::links::Links;
+use rsccl_collective::transport::Progress;
 
 /// What there is of one worker, or of the sums that this process makes for its host.
 #[derive(Debug, Default)]
@@ -42,22 +42,22 @@ pub(super) struct Filling {
 
 /// A result on its way out.
 #[derive(Debug)]
-pub(in crate::summation::run) struct Ready {
-    pub(in crate::summation::run) key: u32,
-    pub(in crate::summation::run) round: u64,
-    pub(in crate::summation::run) sum: Sum,
+pub(in crate::run) struct Ready {
+    pub(in crate::run) key: u32,
+    pub(in crate::run) round: u64,
+    pub(in crate::run) sum: Sum,
 }
 
 /// Bytes of a contribution.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::summation::run) struct Frame {
-    pub(in crate::summation::run) key: u32,
-    pub(in crate::summation::run) round: u64,
-    pub(in crate::summation::run) offset: usize,
-    pub(in crate::summation::run) len: usize,
-    pub(in crate::summation::run) reduction: Reduction,
+pub(in crate::run) struct Frame {
+    pub(in crate::run) key: u32,
+    pub(in crate::run) round: u64,
+    pub(in crate::run) offset: usize,
+    pub(in crate::run) len: usize,
+    pub(in crate::run) reduction: Reduction,
     /// Of a host's sum: the worker whose contribution to it was complete last.
-    pub(in crate::summation::run) last: Option<usize>,
+    pub(in crate::run) last: Option<usize>,
 }
 
 impl Seat {

@@ -3,15 +3,15 @@
 use super::super::adders::Adders;
 use super::super::line::{Outcome, Trouble};
 use super::{Level, Ready, Serving};
-use crate::error::Error;
-use crate::summation::server::addition::Addition;
-use crate::summation::server::message::{Answer, Pull, Sum};
-use crate::summation::server::refusal::Refusal;
-use crate::summation::server::tier::Partial;
+use crate::server::addition::Addition;
+use crate::server::message::{Answer, Pull, Sum};
+use crate::server::refusal::Refusal;
+use crate::server::tier::Partial;
+use rsccl_collective::error::Error;
 
 impl Serving {
     /// Who has this seat wants a result.
-    pub(in crate::summation::run) fn pull(&mut self, seat: usize, key: u32, round: u64) -> Outcome<()> {
+    pub(in crate::run) fn pull(&mut self, seat: usize, key: u32, round: u64) -> Outcome<()> {
         let (worker, level) = (self.worker(seat), self.level(seat, key));
         let pull = Pull { key, round, worker, epochs: self.sums(level).epochs() };
         let answer = self.sums_mut(level).pull(&pull).map_err(|refusal| self.refused(worker, &refusal))?;
@@ -43,12 +43,12 @@ impl Serving {
     }
 
     /// The next result for a seat of this process, which gives it back by [`Self::answered`].
-    pub(in crate::summation::run) fn next_own(&mut self, seat: usize) -> Option<Ready> {
+    pub(in crate::run) fn next_own(&mut self, seat: usize) -> Option<Ready> {
         self.seats.get_mut(seat)?.answers.pop_first().map(|(_, ready)| ready)
     }
 
     /// Who has this seat has a result.
-    pub(in crate::summation::run) fn answered(&mut self, seat: usize, sum: Sum) -> Outcome<()> {
+    pub(in crate::run) fn answered(&mut self, seat: usize, sum: Sum) -> Outcome<()> {
         let (worker, level) = (self.worker(seat), self.level(seat, sum.key()));
         let answered = self.sums_mut(level).answered(sum);
         if answered.map_err(|refusal| self.refused(worker, &refusal))? {
@@ -58,12 +58,12 @@ impl Serving {
     }
 
     /// The next sum of this process's host that is to go on.
-    pub(in crate::summation::run) fn next_partial(&mut self) -> Option<Partial> {
+    pub(in crate::run) fn next_partial(&mut self) -> Option<Partial> {
         self.host_sums.next_partial()
     }
 
     /// The result that came of a host's sum: the host's workers are answered.
-    pub(in crate::summation::run) fn returned(&mut self, partial: Partial) -> Outcome<()> {
+    pub(in crate::run) fn returned(&mut self, partial: Partial) -> Outcome<()> {
         let (key, round) = (partial.key, partial.round);
         self.host_sums.returned(partial).map_err(|refusal| self.own(&refusal))?;
         self.answer_round(key, round)

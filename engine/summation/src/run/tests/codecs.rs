@@ -1,13 +1,13 @@
 //! Groups whose tensors travel in fewer bytes.
 
 use super::{Shape, TRANSPORTS, float, mix, payload_bytes};
-use crate::memory::Region;
-use crate::summation::codec::{Choice, Feedback};
-use crate::summation::run::agree::list;
-use crate::summation::run::members::Role;
-use crate::summation::server::part::Reduction;
-use crate::summation::tensor::{Declaration, Declarations, Options};
-use crate::types::DataType;
+use crate::codec::{Choice, Feedback};
+use crate::run::agree::list;
+use crate::run::members::Role;
+use crate::server::part::Reduction;
+use crate::tensor::{Declaration, Declarations, Options};
+use rsccl_collective::memory::Region;
+use rsccl_collective::types::DataType;
 
 /// Two parts of which one is long enough to be encoded, and the other is not.
 const ELEMENTS: usize = 30_000;

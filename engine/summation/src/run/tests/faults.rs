@@ -4,12 +4,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::{Shape, TRANSPORTS, Transport, contribution, declare, declare_one, reduction};
-use crate::clock;
-use crate::error::Result;
-use crate::memory::Region;
-use crate::summation::run::group::Group;
-use crate::summation::run::members::Role;
-use crate::types::DataType;
+use crate::run::group::Group;
+use crate::run::members::Role;
+use rsccl_collective::clock;
+use rsccl_collective::error::Result;
+use rsccl_collective::memory::Region;
+use rsccl_collective::types::DataType;
 
 /// What a machine that does much other work may take; less than the silence from which ranks would learn of a loss.
 const LOAD_WAIT: Duration = Duration::from_secs(20);

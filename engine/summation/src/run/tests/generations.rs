@@ -1,9 +1,9 @@
 //! Groups whose workers declare more after the start.
 
 use super::{Shape, TENSORS, TRANSPORTS, contribution, declare_one, reduction, wanted};
-use crate::memory::Region;
-use crate::summation::run::group::Group;
-use crate::summation::run::members::Role;
+use crate::run::group::Group;
+use crate::run::members::Role;
+use rsccl_collective::memory::Region;
 
 /// Sums the first so many tensors a few times.
 fn sum_first(group: &Group, worker: usize, n_workers: usize, n_tensors: usize) {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::kernels::float8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};
-use crate::kernels::float16::{bf16_to_f32, f32_to_bf16};
-use crate::summation::placement::hosts::Hosts;
-use crate::summation::run::observe::recorder::{Page, Told, watching};
+use crate::placement::hosts::Hosts;
+use crate::run::observe::recorder::{Page, Told, watching};
+use rsccl_collective::kernels::float8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};
+use rsccl_collective::kernels::float16::{bf16_to_f32, f32_to_bf16};
 
 const ELEMENTS: u64 = 700;
 /// Parts of a few frames, several for each tensor.

@@ -1,7 +1,7 @@
 //! Groups whose machines have NICs of different rates.
 
 use super::{PARTITION_BYTES, Shape, Transport, declare, rounds, sum_all, wanted};
-use crate::summation::run::members::Role;
+use crate::run::members::Role;
 
 #[test]
 fn slow_machines_own_less_and_all_processes_place_alike() {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
-use crate::clock::Deadline;
-use crate::summation::run::observe::recorder::{Page, Seen, Told, watching};
+use crate::run::observe::recorder::{Page, Seen, Told, watching};
+use rsccl_collective::clock::Deadline;
 
 /// A worker's class of keys for each of [`NAMED`].
 const NAMED: [(&str, u64); 4] =

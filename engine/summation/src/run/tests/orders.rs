@@ -1,9 +1,9 @@
 //! Groups whose workers submit in orders of their own, and tensors that go before others.
 
 use super::{Shape, TENSORS, Transport, contribution, declare, mix, reduction, rounds, wanted};
-use crate::memory::Region;
-use crate::summation::run::members::Role;
-use crate::summation::worker;
+use crate::run::members::Role;
+use crate::worker;
+use rsccl_collective::memory::Region;
 
 const N_ROUNDS: u64 = 3;
 

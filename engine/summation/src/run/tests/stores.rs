@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use super::{Shape, TRANSPORTS, Transport, declare_one, mix};
-use crate::error::Error;
-use crate::memory::Region;
-use crate::summation::run::group::Group;
-use crate::summation::run::members::Role;
-use crate::summation::server::part::Reduction;
-use crate::summation::server::sums::Mode;
-use crate::types::DataType;
+use crate::run::group::Group;
+use crate::run::members::Role;
+use crate::server::part::Reduction;
+use crate::server::sums::Mode;
+use rsccl_collective::error::Error;
+use rsccl_collective::memory::Region;
+use rsccl_collective::types::DataType;
 
 const N_WORKERS: usize = 3;
 /// The counts, and as many weights: a tensor is one part.

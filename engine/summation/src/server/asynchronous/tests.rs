@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::summation::server::part::Reduction;
-use crate::types::DataType;
+use crate::server::part::Reduction;
+use rsccl_collective::types::DataType;
 
 const SUM: Reduction = Reduction::Sum;
 const F32: Part = Part { count: 1, data_type: DataType::F32, codec: None };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::types::DataType;
+use rsccl_collective::types::DataType;
 
 const N_WORKERS: usize = 3;
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::message::{Seat, Wanted};
-use crate::summation::server::sums::Mode;
+use crate::server::sums::Mode;
 
 /// A process, by its connection; in the order in which they came.
 pub(super) type Id = u64;

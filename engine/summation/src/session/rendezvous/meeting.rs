@@ -9,9 +9,9 @@ use socket2::{SockRef, TcpKeepalive};
 
 use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
-use crate::clock::Deadline;
-use crate::error::{Error, Result};
-use crate::net::frame;
+use rsccl_collective::clock::Deadline;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::net::frame;
 
 /// How long one attempt to connect, and each step of the greeting, may take.
 const STEP_WAIT: Duration = Duration::from_secs(5);

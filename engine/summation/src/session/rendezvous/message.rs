@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::net::hello::PROTOCOL;
-use crate::summation::run::members::{Members, Role};
-use crate::summation::server::sums::Mode;
+use crate::run::members::{Members, Role};
+use crate::server::sums::Mode;
+use rsccl_collective::net::hello::PROTOCOL;
 
 /// What is said here, beside the protocol of the connections: every change of it counts one up.
 const VERSION: u32 = 2;

@@ -11,7 +11,7 @@
 //! over                                ──►                                          to servers, once all workers have left
 //! ```
 //!
-//! Frames are those of bootstrap ([`crate::net::frame`]). The secret is never sent: both show that they know it
+//! Frames are those of bootstrap ([`rsccl_collective::net::frame`]). The secret is never sent: both show that they know it
 //! ([`proof`]). A connection stays open for the whole job, and its end says who died. [`book`] decides, without I/O, who is
 //! let in and when a group begins; [`root`] listens; [`meeting`] is a process's side; [`message`] has the messages.
 

@@ -14,12 +14,12 @@ use rustix::net::RecvFlags;
 use super::book::{Book, Formed, Id};
 use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
-use crate::clock::Deadline;
-use crate::error::{Error, Result};
-use crate::log::{self, Level, subsystem};
-use crate::net::control::lock;
-use crate::net::wake::{self, Wake};
-use crate::net::{frame, root};
+use rsccl_collective::clock::Deadline;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::log::{self, Level, subsystem};
+use rsccl_collective::net::control::lock;
+use rsccl_collective::net::wake::{self, Wake};
+use rsccl_collective::net::{frame, root};
 
 /// Who connects and does not show that it knows the secret is dropped after this.
 const HELLO_WAIT: Duration = Duration::from_secs(5);
@@ -354,7 +354,7 @@ impl Caller {
 }
 
 fn new_session() -> Result<u64> {
-    let [a, b, c, d, e, f, g, h, ..] = crate::net::unique_id::new_secret()?;
+    let [a, b, c, d, e, f, g, h, ..] = rsccl_collective::net::unique_id::new_secret()?;
     Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
 }
 

@@ -7,25 +7,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Heard, Moved, Voice, Watch, Watching};
-use crate::clock;
-use crate::error::{Error, Result};
-use crate::summation::placement::assign::Placement;
-use crate::summation::placement::routes::Routes;
-use crate::summation::run::contributing::Contributing;
-use crate::summation::run::line::Outcome;
-use crate::summation::run::members::{Members, Role};
-use crate::summation::run::observe::abi::{self, END_LEFT, ROLE_SERVER, ROLE_WORKER};
-use crate::summation::run::observe::facts::to_u32;
-use crate::summation::run::observe::moved::Ended;
-use crate::summation::run::observe::plugin::Observer;
-use crate::summation::run::serving::{Frame, Serving};
-use crate::summation::run::terms::Terms;
-use crate::summation::run::wire::Wire;
-use crate::summation::server::message::{Epochs, Finished};
-use crate::summation::server::part::Reduction;
-use crate::summation::server::sums::Mode;
-use crate::summation::tensor::{Declarations, Part};
-use crate::summation::worker::{self, Pipeline};
+use crate::placement::assign::Placement;
+use crate::placement::routes::Routes;
+use crate::run::contributing::Contributing;
+use crate::run::line::Outcome;
+use crate::run::members::{Members, Role};
+use crate::run::observe::abi::{self, END_LEFT, ROLE_SERVER, ROLE_WORKER};
+use crate::run::observe::facts::to_u32;
+use crate::run::observe::moved::Ended;
+use crate::run::observe::plugin::Observer;
+use crate::run::serving::{Frame, Serving};
+use crate::run::terms::Terms;
+use crate::run::wire::Wire;
+use crate::server::message::{Epochs, Finished};
+use crate::server::part::Reduction;
+use crate::server::sums::Mode;
+use crate::tensor::{Declarations, Part};
+use crate::worker::{self, Pipeline};
+use rsccl_collective::clock;
+use rsccl_collective::error::{Error, Result};
 
 /// What a watched member counts or tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum Event {
 
 /// See the module.
 #[derive(Debug)]
-pub(in crate::summation) struct Watched {
+pub(crate) struct Watched {
     serving: Serving,
     contributing: Option<Contributing>,
     watch: Watch,
@@ -74,7 +74,7 @@ impl Watched {
     ///
     /// # Errors
     /// The library is no watcher, or follows no group; the tensors have no placement.
-    pub(in crate::summation) fn new(
+    pub(crate) fn new(
         library: &Path,
         (members, role): (Members, Role),
         declarations: Declarations,
@@ -113,12 +113,12 @@ impl Watched {
     }
 
     /// Parts that its service owns.
-    pub(in crate::summation) fn n_owned(&self) -> usize {
+    pub(crate) fn n_owned(&self) -> usize {
         self.owned.len()
     }
 
     /// Counts and tells from now on, or does not.
-    pub(in crate::summation) fn watch(&mut self, is_watched: bool) {
+    pub(crate) fn watch(&mut self, is_watched: bool) {
         if std::mem::replace(&mut self.is_watched, is_watched) != is_watched {
             std::mem::swap(&mut self.serving.heard, &mut self.idle.0);
             let moved = self.contributing.as_mut().map(|contributing| &mut contributing.moved);
@@ -127,7 +127,7 @@ impl Watched {
     }
 
     /// Nanoseconds of this thread's processor time in which so many of these happen.
-    pub(in crate::summation) fn time_ns(&mut self, event: Event, n: usize) -> u64 {
+    pub(crate) fn time_ns(&mut self, event: Event, n: usize) -> u64 {
         let begun_ns = clock::thread_ns();
         for _ in 0..n {
             self.n_happened += 1;
