@@ -1,7 +1,8 @@
 //! What a summation service does with pushes and pulls; sockets, threads and clocks are its driver's.
 //!
 //! [`service`] holds the rounds of the keys that a service owns; [`asynchronous`] the store of asynchronous training;
-//! [`sums`] is either, the same for all keys of a group; [`tier`] has sums of sums.
+//! [`sums`] is either, the same for all keys of a group; [`tier`] says who adds sums of sums, and [`partials`] what a
+//! service does with them.
 //! Both refuse what does not fit ([`refusal`]), and a refusal changes nothing. A service runs on one thread; its
 //! [`addition`]s may run on others meanwhile.
 
@@ -14,6 +15,7 @@ mod keys;
 mod members;
 pub mod message;
 pub mod part;
+mod partials;
 pub mod refusal;
 mod rounds;
 pub mod service;
