@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::abi::{Contributor, Round};
-use super::watch::Voice;
+use super::voice::Voice;
 use crate::server::message::Finished;
 use rsccl_collective::clock;
 

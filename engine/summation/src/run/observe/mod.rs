@@ -1,6 +1,6 @@
 //! What a watcher is told of a group: the interface of `rsum_observer.h`.
 //!
-//! [`abi`] has its structures and [`plugin`] finds the watcher and calls it. [`heard`] counts what a service hears of its
+//! [`abi`] has its structures, [`plugin`] finds the watcher and calls it, [`voice`] calls it for one group. [`heard`] counts what a service hears of its
 //! workers, [`moved`] what a worker moves, both as it happens and without allocating; [`watch`] tells of the whole, ten
 //! times a second while anything is under way. Where nobody watches there is none of them.
 
@@ -11,6 +11,7 @@ mod moved;
 mod plugin;
 #[cfg(test)]
 pub(super) mod recorder;
+mod voice;
 mod watch;
 
 pub(super) use facts::Facts;

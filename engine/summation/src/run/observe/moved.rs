@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::abi::{Finished, N_CLASSES, Round, Traffic};
-use super::watch::Voice;
+use super::voice::Voice;
 use crate::server::fingerprint::fingerprint;
 use crate::tensor::{Class, Declarations};
 use rsccl_collective::clock;

@@ -4,14 +4,15 @@ mod cost;
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::abi::{self, Contributor, END_FAILED, END_LEFT, END_SUSPENDED, Sample};
+use super::abi::{self, Contributor, END_LEFT, END_SUSPENDED, Sample};
 use super::facts::{Facts, to_u32};
 use super::heard::Heard;
 use super::moved::Moved;
-use super::plugin::{Context, Observer};
+use super::plugin::Observer;
+use super::voice::Voice;
 use crate::config::GroupSettings;
 use crate::run::contributing::Contributing;
 use crate::run::members::Members;
@@ -32,14 +33,6 @@ pub(crate) const SAMPLE_NS: u64 = 100_000_000;
 /// Waiting rounds that are told of.
 const MAX_WAITS: usize = 64;
 const N_STAGES: usize = Stage::ALL.len();
-
-/// The watcher's ear for one group.
-#[derive(Debug)]
-pub(super) struct Voice {
-    observer: Arc<Observer>,
-    /// Empty before the group begins, and if the watcher declines it.
-    context: OnceLock<Context>,
-}
 
 /// What lasts as long as a process is in a group, however often the group begins anew.
 #[derive(Debug)]
@@ -79,33 +72,6 @@ pub(in crate::run) struct Watch {
     due_ns: Option<u64>,
 }
 
-impl Voice {
-    pub(super) fn round(&self, round: &abi::Round) {
-        self.context.get().inspect(|context| context.round(round));
-    }
-
-    pub(super) fn finished(&self, finished: &abi::Finished) {
-        self.context.get().inspect(|context| context.finished(finished));
-    }
-
-    fn begin(&self, facts: &Facts<'_>, session: u64) {
-        facts.tell(session, |group| {
-            let context = self.observer.begin(self.context.get(), group);
-            if let Some(context) = context {
-                let _ = self.context.set(context);
-            }
-        });
-    }
-
-    fn fail(&self, comm: &Comm, error: &Error) {
-        let Some(context) = self.context.get() else { return };
-        let failure = comm.health.failure();
-        let is_of =
-            |name: &String| failure.as_ref().is_some_and(|failure| failure.what.starts_with(name.as_str()));
-        context.end(END_FAILED, comm.names.iter().position(is_of), &error.to_string());
-    }
-}
-
 impl Watching {
     /// If the settings name a watcher.
     pub(in crate::run) fn new(settings: &GroupSettings, session: u64) -> Option<Arc<Self>> {
@@ -114,7 +80,7 @@ impl Watching {
     }
 
     pub(super) fn by(observer: Arc<Observer>, session: u64, one_of: u64) -> Arc<Self> {
-        let voice = Arc::new(Voice { observer, context: OnceLock::new() });
+        let voice = Arc::new(Voice::new(observer));
         let (is_suspending, carried) = (AtomicBool::new(false), Mutex::new(None));
         Arc::new(Self { voice, session, one_of, is_suspending, carried })
     }
