@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use super::members::{Members, Role};
 use super::observe::Watching;
-use super::report::Probe;
+use super::probe::Probe;
 use super::requests::{Ending, Requests};
 use super::terms::Terms;
 use super::wire::MAX_PART_BYTES;

@@ -6,7 +6,7 @@
 //! exchange without a connection; [`adders`] are the threads that add. [`wire`] has the messages, [`line`] the connections,
 //! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
 //! first, [`coding`] what is sent in fewer bytes, [`requests`] what callers and the driver tell each other, [`report`] what
-//! the driver says when it is asked, [`members`] who is who, [`observe`] what a watcher is told, [`patience`] who is late;
+//! the driver says when it is asked by a [`probe`], [`members`] who is who, [`observe`] what a watcher is told, [`patience`] who is late;
 //! [`trial`] is a process of a group for experiments.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
@@ -33,6 +33,7 @@ mod line;
 pub(crate) mod members;
 pub(super) mod observe;
 mod patience;
+pub(crate) mod probe;
 pub(crate) mod promise;
 pub(crate) mod report;
 mod requests;

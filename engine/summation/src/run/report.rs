@@ -1,12 +1,11 @@
 //! What a group's thread says of itself when it is asked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::requests::Requests;
 use crate::server::sums::Spread;
 use rsccl_collective::net::control::lock;
 
@@ -49,10 +48,6 @@ impl Waiting {
     pub(crate) const PULL: &str = "pull";
 }
 
-/// Asks a group's thread, from any other.
-#[derive(Clone, Debug)]
-pub(crate) struct Probe(pub(super) Arc<Requests>);
-
 /// The question, and the answer.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
@@ -61,20 +56,17 @@ pub(super) struct Asked {
     changed: Condvar,
 }
 
-impl Probe {
-    /// What the thread says; nothing if it says nothing for this long.
-    pub(crate) fn ask(&self, most: Duration) -> Option<Report> {
-        let asked = self.0.asked();
-        *lock(&asked.answer) = None;
-        asked.is_asked.store(true, Ordering::Release);
-        self.0.wake_driver();
+impl Asked {
+    /// Asks, and `wake`s who is to answer; nothing if it says nothing for this long.
+    pub(super) fn ask(&self, wake: impl FnOnce(), most: Duration) -> Option<Report> {
+        *lock(&self.answer) = None;
+        self.is_asked.store(true, Ordering::Release);
+        wake();
         let silent = |answer: &mut Option<Report>| answer.is_none();
-        let answer = asked.changed.wait_timeout_while(lock(&asked.answer), most, silent);
+        let answer = self.changed.wait_timeout_while(lock(&self.answer), most, silent);
         answer.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
-}
 
-impl Asked {
     /// For the driver: answers if it was asked. Costs one load where it was not.
     pub(super) fn answer(&self, report: impl FnOnce() -> Report) {
         if self.is_asked.load(Ordering::Acquire) && self.is_asked.swap(false, Ordering::AcqRel) {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::rendezvous::message::Membership;
-use crate::run::report::{Probe, Report};
+use crate::run::probe::Probe;
+use crate::run::report::Report;
 use rsccl_collective::net::control::lock;
 
 /// A group's thread that says nothing for this long is stuck: its sleeps end when it is asked.
