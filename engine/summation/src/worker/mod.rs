@@ -33,6 +33,7 @@ mod interleave;
 mod pipeline;
 mod push;
 mod queue;
+mod server;
 mod settings;
 #[cfg(test)]
 mod simulated;
