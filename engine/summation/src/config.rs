@@ -345,6 +345,19 @@ mod tests {
     }
 
     #[test]
+    fn a_group_shows_what_was_set_and_a_communicator_without_one_does_not_look() {
+        let set = |name: &str| match name {
+            "RSUM_THREADS" => Some("many".to_owned()),
+            "RSUM_LOCAL" => Some("off".to_owned()),
+            _ => None,
+        };
+        assert!(GroupSettings::parse(set).unwrap_err().to_string().contains("RSUM_THREADS: \"many\""));
+        assert_eq!(rsccl_collective::config::Settings::parse(set).unwrap().reported, []);
+        let group = GroupSettings::parse(|name| set(name).filter(|_| name == "RSUM_LOCAL")).unwrap();
+        assert_eq!(group.reported, [("RSUM_LOCAL".to_owned(), "off".to_owned())]);
+    }
+
+    #[test]
     fn all_mistakes_are_named_at_once() {
         let pairs = [
             ("RSUM_WORKERS", "2"),
