@@ -54,7 +54,9 @@ fn crates_depend_only_in_the_allowed_direction() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("ringscope-wire", [].as_slice()),
         ("ringscope-collector", &["ringscope-wire"]),
-        ("ringscope-engine", &[]),
+        ("ringscope-collective", &[]),
+        ("ringscope-summation", &["ringscope-collective"]),
+        ("ringscope-engine", &["ringscope-collective", "ringscope-summation"]),
         ("ringscope", &["ringscope-wire"]),
         ("xtask", &[]),
     ]);
@@ -78,7 +80,15 @@ fn crates_depend_only_in_the_allowed_direction() {
 
 #[test]
 fn unsafe_code_stands_only_in_fences_that_say_why() {
-    for folder in ["wire/src", "collector/src", "engine/src", "daemon/src", "xtask/src"] {
+    for folder in [
+        "wire/src",
+        "collector/src",
+        "engine/src",
+        "engine/collective/src",
+        "engine/summation/src",
+        "daemon/src",
+        "xtask/src",
+    ] {
         for (name, text) in sources(folder) {
             let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
             let uses_unsafe = code.clone().any(|line| {
@@ -89,7 +99,7 @@ fn unsafe_code_stands_only_in_fences_that_say_why() {
                     || item.starts_with("unsafe extern") && !item.contains("fn(")
             });
             // A macro of exports expands only inside fences.
-            let is_fence = name == "engine/src/api/fence.rs"
+            let is_fence = name == "engine/collective/src/api/fence.rs"
                 || text.contains("#![expect(") && text.contains("unsafe_code");
             assert!(!uses_unsafe || is_fence, "{name} has unsafe code and is no fence module");
         }
@@ -131,9 +141,19 @@ fn sql_stands_only_in_the_store_and_routes_only_in_http() {
 
 #[test]
 fn the_environment_is_read_only_in_config() {
-    for folder in ["collector/src", "engine/src", "daemon/src"] {
+    for folder in
+        ["collector/src", "engine/src", "engine/collective/src", "engine/summation/src", "daemon/src"]
+    {
         assert_eq!(offenders(folder, &["env::var"], &["config.rs"]), Vec::<String>::new());
     }
+}
+
+#[test]
+fn the_collective_library_knows_nothing_of_the_summation() {
+    assert_eq!(
+        offenders("engine/collective/src", &["RSUM_", "rsum", "summation"], &[]),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -144,7 +164,15 @@ fn the_collector_writes_nothing_and_takes_no_lock() {
 
 #[test]
 fn a_room_has_one_purpose_and_says_it() {
-    for folder in ["wire/src", "collector/src", "engine/src", "daemon/src", "xtask/src"] {
+    for folder in [
+        "wire/src",
+        "collector/src",
+        "engine/src",
+        "engine/collective/src",
+        "engine/summation/src",
+        "daemon/src",
+        "xtask/src",
+    ] {
         for (name, text) in sources(folder) {
             assert!(
                 text.starts_with("//!") || name.ends_with("tests.rs"),

@@ -1,4 +1,4 @@
-//! Files that ringscope's own engine writes are read as NCCL's are. The texts are what `engine/src/topology/xml/tests.rs`
+//! Files that ringscope's own engine writes are read as NCCL's are. The texts are what `engine/collective/src/topology/xml/tests.rs`
 //! expects the engine to write.
 
 use super::{Graph, GraphKind, Graphs, Place, Topology};

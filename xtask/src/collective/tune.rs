@@ -55,7 +55,7 @@ pub(crate) struct Tune {
     out: Option<PathBuf>,
 }
 
-/// A rule of the engine's table: see engine/src/collective/choose.rs.
+/// A rule of the engine's table: see engine/collective/src/collective/choose.rs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Row {
     primitive: String,

@@ -1,0 +1,352 @@
+//! The birth of a communicator, in NCCL's order: gather the peers, search, agree on channels, connect, agree that all
+//! have connected.
+
+mod announce;
+mod share;
+mod tell;
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+
+use crate::channels;
+use crate::collective::choose::Table;
+use crate::comm::links::Links;
+use crate::comm::making::Making;
+use crate::comm::operators::Operators;
+use crate::comm::turns::Turns;
+use crate::comm::{Comm, CommConfig, Counters};
+use crate::config::Settings;
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::log::{lines, subsystem};
+use crate::net::acceptor::Acceptor;
+use crate::net::bootstrap::Bootstrap;
+use crate::net::connect::{Plan, Target, connect};
+use crate::net::control::{Health, lock};
+use crate::net::descriptors;
+use crate::net::nic::{self, Nic};
+use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
+use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
+use crate::profiler::plugin::{self, About, Context, Plugin};
+use crate::run::engine::Engine;
+use crate::run::flat;
+use crate::run::home::{self, Home};
+use crate::topology::place;
+use crate::topology::ranks::Way;
+use crate::topology::{PeerInfo, RingPlace, Topology, told};
+use crate::transport::shm::connect::Endpoint;
+use crate::transport::shm::host::Host;
+use crate::transport::tcp::recv::TcpRecv;
+use crate::transport::tcp::send::TcpSend;
+
+/// What a communicator is made from.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The API function.
+    pub api: &'static str,
+    /// The unique id.
+    pub id: [u8; UNIQUE_ID_BYTES],
+    /// This rank.
+    pub rank: usize,
+    /// Ranks.
+    pub n_ranks: usize,
+    /// The caller's configuration.
+    pub config: CommConfig,
+    /// For a split: parent's handle, its count of splits, color, key, and the new communicator's hash.
+    pub split: Option<(usize, i32, i32, i32, u64)>,
+}
+
+/// The second round of bootstrap: what must be known before ranks connect.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Ready {
+    n_channels: usize,
+    /// For what it would share with the ranks of its host.
+    has_memory: bool,
+}
+
+/// Makes the communicator; every rank calls it.
+#[cfg(test)]
+pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
+    init_as(request, settings, &Making::new())
+}
+
+/// Makes the communicator under a handle that exists already.
+pub fn init_as(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
+    let outcome = make(request, settings, making);
+    making.done();
+    outcome
+}
+
+fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
+    let id = UniqueId::from_bytes(&request.id)?;
+    if request.rank >= request.n_ranks {
+        return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
+    }
+    descriptors::raise_limit();
+    let silent = settings.is_silent();
+    let mut nics = nic::usable(&settings)?;
+    let found = place::find(&settings, &mut nics);
+    let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
+    let rendezvous = rendezvous(&nics)?;
+    let mut endpoint =
+        if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
+    let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
+    let info =
+        tell::own_info(request.rank, &settings, &nics, &rendezvous, (endpoint.as_ref(), found.placement))?;
+    let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
+        // NCCL's ranks do not hear of a root that ends before all have come.
+        if silent && bootstrap.failure().is_none() {
+            making.wait_until_called_off();
+        }
+    })?;
+    let peers = tell::peers(&told, (&id.secret, info.host_hash))?;
+    let mut birth = Birth::new(request, settings, id, peers, making);
+    birth.log_start(&nics);
+    birth.log_search(&found.notes);
+    birth.log_rings();
+    let has_memory = birth.reserve_memory(endpoint.as_mut());
+    let readies = bootstrap.all_gather(&Ready { n_channels: birth.rings.len(), has_memory })?;
+    let finals: Vec<usize> = readies.iter().map(|ready| ready.n_channels).collect();
+    if let Some(text) = channels::disagreement(&finals) {
+        return Err(Error::InvalidUsage(text));
+    }
+    birth.exclude(&readies);
+    let profiler = birth.profiler();
+    let mut acceptors = acceptors(nics, &id, birth.identity.n_ranks)?;
+    let connected = match birth.connect(&mut acceptors, endpoint, &bootstrap) {
+        Ok(connected) => connected,
+        // Its connections close, and that is all that the others get to know.
+        Err(error) if silent => return Err(error),
+        Err(error) => return Err(bootstrap.fail(error)),
+    };
+    bootstrap.all_gather_last(&())?;
+    birth.finish(connected, acceptors, profiler, rendezvous, tuning)
+}
+
+fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
+    let address = nics.first().map(|nic| nic.address);
+    let address = address.ok_or_else(|| Error::Internal("a rank without a NIC".to_owned()))?;
+    nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))
+}
+
+fn acceptors(nics: Vec<Nic>, id: &UniqueId, n_ranks: usize) -> Result<Vec<Acceptor>> {
+    nics.into_iter().map(|nic| Acceptor::new(nic.listener, id.secret, n_ranks)).collect()
+}
+
+/// What has been connected.
+struct Connections {
+    links: Links,
+    control: Vec<ControlPeer>,
+    host: Option<Host>,
+}
+
+/// A communicator that is being made.
+struct Birth {
+    request: Request,
+    settings: Settings,
+    id: UniqueId,
+    peers: Vec<PeerInfo>,
+    topology: Topology,
+    rings: Vec<RingPlace>,
+    identity: lines::Identity,
+    making: Arc<Making>,
+}
+
+impl Birth {
+    fn new(
+        request: Request,
+        settings: Settings,
+        id: UniqueId,
+        peers: Vec<PeerInfo>,
+        making: &Arc<Making>,
+    ) -> Self {
+        let topology = Topology::search(&peers);
+        let limits = Comm::limits(&settings, &request.config);
+        let count = match settings.faithful {
+            Some(version) => {
+                let facts = Self::facts(&topology, &peers);
+                channels::rules::final_channels(version, topology.base, limits, &facts)
+            }
+            None => channels::final_channels(topology.base, limits),
+        };
+        let place = |channel| RingPlace::new(topology.ring(channel), request.rank);
+        let rings = (0..count).map(place).collect();
+        let identity = lines::Identity {
+            api: request.api,
+            handle: making.handle(),
+            rank: request.rank,
+            n_ranks: request.n_ranks,
+            device: topology.local_rank(request.rank),
+            version: settings.faithful.unwrap_or_default(),
+            comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
+            split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
+        };
+        Self { request, settings, id, peers, topology, rings, identity, making: Arc::clone(making) }
+    }
+
+    /// What NCCL's rules take into account: no CollNet, no unpacking network and no NVLS are pretended, and children share
+    /// no resources (`splitShare` is 0 by default).
+    fn facts(topology: &Topology, peers: &[PeerInfo]) -> channels::rules::Facts {
+        let capabilities = peers.iter().map(|peer| peer.placement.compute_capability);
+        channels::rules::Facts {
+            compute_capability: capabilities.min().unwrap_or(0),
+            n_nodes: topology.n_nodes(),
+            ring_intra: topology.graphs.iter().map(|graph| graph.bw_intra).fold(f32::INFINITY, f32::min),
+            ..channels::rules::Facts::default()
+        }
+    }
+
+    fn profiler(&self) -> Option<Context> {
+        let plugin = Plugin::load(self.settings.profiler_plugin.as_deref(), self.settings.faithful)?;
+        let name = plugin::comm_name(self.request.config.name.as_deref());
+        let int = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
+        let about = About {
+            comm_hash: self.identity.comm_hash,
+            name: name.as_deref(),
+            n_nodes: int(self.topology.n_nodes()),
+            n_ranks: int(self.identity.n_ranks),
+            rank: int(self.identity.rank),
+        };
+        plugin.init(about)
+    }
+
+    fn target(&self, rank: usize, channel: usize) -> Target {
+        let own = self.identity.rank;
+        let from = self.peers[own].nics[self.topology.nic(own, channel, Way::Out)].address;
+        Target { rank, address: self.peers[rank].listens(self.topology.nic(rank, channel, Way::In)), from }
+    }
+
+    fn connect(
+        &self,
+        acceptors: &mut [Acceptor],
+        endpoint: Option<Endpoint>,
+        bootstrap: &Bootstrap,
+    ) -> Result<Connections> {
+        let host = self.share_memory(endpoint, bootstrap)?;
+        let reaches = |rank: usize| host.as_ref().is_some_and(|host| host.reaches(rank));
+        let lonely = self.identity.n_ranks == 1;
+        let rings = || (0_u32..).zip(if lonely { &[][..] } else { &self.rings[..] });
+        let send = |(channel, ring): (u32, &RingPlace)| (channel, self.target(ring.next(), channel as usize));
+        let (first, silent) = (self.identity.rank == 0, self.settings.is_silent());
+        let plan = Plan {
+            rank: self.identity.rank,
+            secret: self.id.secret,
+            sends: rings().filter(|(_, ring)| !reaches(ring.next())).map(send).collect(),
+            recvs: rings()
+                .filter(|(_, ring)| !reaches(ring.prev()))
+                .map(|(channel, ring)| (channel, ring.prev()))
+                .collect(),
+            judge: (!first && !silent).then(|| self.target(0, 0)),
+            control_callers: if first && !silent { self.identity.n_ranks - 1 } else { 0 },
+            n_sockets: self.settings.n_sockets,
+            timeout: self.settings.timeout,
+        };
+        let connected = connect(&plan, acceptors, bootstrap)?;
+        let mut links = Links::default();
+        for ((channel, target), streams) in plan.sends.iter().zip(connected.sends) {
+            links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(streams)));
+        }
+        for ((channel, peer), streams) in plan.recvs.iter().zip(connected.recvs) {
+            links.recvs.connect(*channel, *peer, Box::new(TcpRecv::new(streams, *peer)));
+        }
+        if let Some(host) = &host {
+            for (channel, ring) in rings().filter(|(_, ring)| reaches(ring.next())) {
+                links.sends.connect(channel, ring.next(), Box::new(host.open_send(channel, ring.next())?));
+            }
+            for (channel, ring) in rings().filter(|(_, ring)| reaches(ring.prev())) {
+                links.recvs.connect(channel, ring.prev(), Box::new(host.open_recv(channel, ring.prev())?));
+            }
+        }
+        self.log_hops(&links);
+        Ok(Connections { links, control: connected.control, host })
+    }
+
+    fn finish(
+        self,
+        connections: Connections,
+        acceptors: Vec<Acceptor>,
+        profiler: Option<Context>,
+        rendezvous: TcpListener,
+        tuning: Table,
+    ) -> Result<Arc<Comm>> {
+        let Connections { links, control, host } = connections;
+        let health = Arc::new(Health::new()?);
+        if let Some(host) = &host {
+            let _ = health.bell.set(host.doorbell().ringer());
+        }
+        let all = host.as_ref().filter(|host| host.n_members() == self.identity.n_ranks);
+        // Nobody calls who shares memory with this rank.
+        let acceptors = if all.is_some() { Vec::new() } else { acceptors };
+        let engine = Engine::new(links, all.map(flat::Lane::new));
+        let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
+        let names: Arc<[String]> = self.peers.iter().map(name).collect();
+        let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
+        let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
+        let watcher = self.watch((control, neighbours), acceptors, &names, &health)?;
+        let comm = Arc::new(Comm {
+            rank: self.identity.rank,
+            n_ranks: self.identity.n_ranks,
+            identity: self.identity,
+            names,
+            topology: self.topology,
+            rings: self.rings,
+            engine: Mutex::new(engine),
+            crowded: home::is_crowded(&self.peers),
+            home: home.filter(|_| self.request.split.is_none()),
+            host,
+            tuning,
+            replaced: AtomicU32::new(0),
+            profiled: profiler.is_some(),
+            health,
+            turns: Turns::default(),
+            peers: self.peers,
+            settings: self.settings,
+            config: self.request.config,
+            secret: self.id.secret,
+            counters: Mutex::new(Counters::default()),
+            profiler: Mutex::new(profiler.map(Arc::new)),
+            watcher: Mutex::new(None),
+            last_error: Mutex::new(None),
+            operators: Operators::default(),
+            rendezvous,
+            revoked: AtomicBool::new(false),
+            awaited: AtomicBool::new(false),
+            _making: self.making,
+        });
+        *lock(&comm.watcher) = watcher;
+        comm.info(subsystem::INIT, &lines::init(&comm.identity, "COMPLETE"));
+        Ok(comm)
+    }
+
+    /// A communicator of one rank has nobody to watch. The listeners stay, for peers' later connections.
+    /// With silent faults nobody judges.
+    fn watch(
+        &self,
+        (peers, neighbours): (Vec<ControlPeer>, Vec<Arc<dyn Neighbour>>),
+        acceptors: Vec<Acceptor>,
+        names: &Arc<[String]>,
+        health: &Arc<Health>,
+    ) -> Result<Option<std::thread::JoinHandle<()>>> {
+        if self.identity.n_ranks == 1 {
+            return Ok(None);
+        }
+        if self.settings.is_silent() {
+            health.set_judge_gone();
+        }
+        let watch = Watch {
+            rank: self.identity.rank,
+            names: Arc::clone(names),
+            peers,
+            neighbours: if self.settings.is_silent() { Vec::new() } else { neighbours },
+            acceptors,
+            timeout: self.settings.timeout,
+            stall_timeout: self.settings.stall_timeout,
+            health: Arc::clone(health),
+        };
+        let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
+        started.map(Some)
+    }
+}

@@ -1,0 +1,364 @@
+//! A communicator: its ranks, rings and connections, and the handle that the API knows it by.
+
+pub(crate) mod choice;
+pub(crate) mod exit;
+pub mod init;
+pub mod links;
+pub mod making;
+pub(crate) mod operators;
+pub(crate) mod plans;
+pub mod registry;
+pub(crate) mod rendezvous;
+pub(crate) mod shrink;
+pub(crate) mod split;
+pub(crate) mod turns;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::channels::Limits;
+use crate::collective::choose::Table;
+use crate::collective::operation::{N_FUNCTIONS, Operation, Primitive};
+use crate::comm::links::Traffic;
+use crate::comm::making::Making;
+use crate::comm::operators::Operators;
+use crate::comm::turns::Turns;
+use crate::config::Settings;
+use crate::error::{Error, Result};
+use crate::faithful::Version;
+use crate::hash;
+use crate::log::{self, Level, lines, subsystem};
+use crate::net::account;
+use crate::net::control::{Failure, Health, lock};
+use crate::net::unique_id::Secret;
+use crate::profiler::emit::{Call, PlanEvents};
+use crate::profiler::plugin::Context;
+use crate::run::engine::Engine;
+use crate::run::home::Home;
+use crate::topology::{PeerInfo, RingPlace, Topology};
+use crate::transport::shm::host::Host;
+
+/// What the caller's `ncclConfig_t` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommConfig {
+    /// `commName`
+    pub(crate) name: Option<String>,
+    /// `minCTAs`
+    pub(crate) min_ctas: Option<usize>,
+    /// `maxCTAs`
+    pub(crate) max_ctas: Option<usize>,
+    /// `blocking`; calls that need the peers return `ncclInProgress` if false.
+    pub(crate) blocking: Option<bool>,
+}
+
+/// A communicator.
+#[derive(Debug)]
+pub struct Comm {
+    /// Its lines' names.
+    pub identity: lines::Identity,
+    /// This rank.
+    pub rank: usize,
+    /// Ranks.
+    pub(crate) n_ranks: usize,
+    /// `rank 5 (host-2, 127.0.2.1)`, per rank.
+    pub names: Arc<[String]>,
+    /// Who is where.
+    pub(crate) topology: Topology,
+    /// This rank's place on each final channel.
+    pub(crate) rings: Vec<RingPlace>,
+    /// Data connections, and what runs over them.
+    pub engine: Mutex<Engine>,
+    /// Whether its ranks outnumber the cores of the machine that they share with this one.
+    pub crowded: bool,
+    /// Its core of the machine, where ranks share one and have cores enough.
+    pub(crate) home: Option<Home>,
+    /// The ranks that share memory with this one.
+    pub host: Option<Host>,
+    tuning: Table,
+    /// By their codes, the primitives that the algorithm of the settings cannot carry out and that were called.
+    replaced: AtomicU32,
+    profiled: bool,
+    /// Whether it has failed.
+    pub health: Arc<Health>,
+    /// The order of its launches.
+    pub(crate) turns: Turns,
+    peers: Vec<PeerInfo>,
+    settings: Settings,
+    config: CommConfig,
+    secret: Secret,
+    counters: Mutex<Counters>,
+    profiler: Mutex<Option<Arc<Context>>>,
+    watcher: Mutex<Option<JoinHandle<()>>>,
+    last_error: Mutex<Option<String>>,
+    /// Operators that its caller has made.
+    pub(crate) operators: Operators,
+    rendezvous: TcpListener,
+    revoked: AtomicBool,
+    /// Whether peers wait for more from this rank until it says that it leaves, though nothing is in flight.
+    awaited: AtomicBool,
+    /// Its address is the `ncclComm_t`.
+    _making: Arc<Making>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    collectives: u64,
+    per_function: [u64; N_FUNCTIONS],
+    sends: HashMap<usize, u64>,
+    recvs: HashMap<usize, u64>,
+    splits: i32,
+    /// By the ranks that stay: ranks that have left do not count.
+    shrinks: HashMap<Vec<usize>, i32>,
+}
+
+impl Comm {
+    /// What a communicator made from this one is told of its origin: see [`init::Request::split`].
+    fn lineage(&self, count: i32, color: i32, key: i32) -> (usize, i32, i32, i32, u64) {
+        let hash = hash::split_hash(self.identity.comm_hash, count, color);
+        (self.identity.handle, count, color, key, hash)
+    }
+
+    /// `comm 0x…`
+    pub fn name(&self) -> String {
+        format!("comm {:#x}", self.identity.handle)
+    }
+
+    /// `all_reduce #17 on comm 0x…`
+    pub(crate) fn label(&self, primitive: Primitive, sequence: u64) -> String {
+        format!("{} #{sequence} on {}", primitive.name(), self.name())
+    }
+
+    /// This rank's index on its node, which stands for its CUDA device.
+    pub(crate) fn device(&self) -> usize {
+        self.identity.device
+    }
+
+    /// The failure, as the error of a call.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.health.has_error() {
+            return Ok(());
+        }
+        let Some(failure) = self.health.failure() else { return Ok(()) };
+        let error = failure.error(&self.name());
+        lock(&self.last_error).get_or_insert_with(|| error.to_string());
+        Err(error)
+    }
+
+    /// The text for `ncclGetLastError`.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let _ = self.check();
+        lock(&self.last_error).clone()
+    }
+
+    /// Keeps the first error.
+    pub(crate) fn set_last_error(&self, error: &Error) {
+        lock(&self.last_error).get_or_insert_with(|| error.to_string());
+    }
+
+    /// How long an operation may stand still while its ranks live.
+    pub(crate) fn stall_timeout(&self) -> Duration {
+        self.settings.stall_timeout
+    }
+
+    /// Between two questions of rank 0 to everybody.
+    pub(crate) fn beat(&self) -> Duration {
+        account::beat(self.settings.timeout.min(self.settings.stall_timeout))
+    }
+
+    /// Whether faults show as NCCL shows them: see [`Settings::faithful`].
+    pub(crate) fn is_silent(&self) -> bool {
+        self.settings.is_silent()
+    }
+
+    /// Whether a call of so many bytes runs on its caller's thread. In the faithful mode none does: a GPU runs them.
+    pub(crate) fn runs_inline(&self, bytes: usize) -> bool {
+        bytes <= self.settings.inline_bytes && !self.is_silent()
+    }
+
+    /// The version of NCCL as which the library behaves, in the faithful mode.
+    pub(crate) fn faithful(&self) -> Option<Version> {
+        self.settings.faithful
+    }
+
+    /// By rank: its host, the same number for those of one host.
+    pub fn hosts(&self) -> &[usize] {
+        &self.topology.nodes
+    }
+
+    /// Whether a profiler listens.
+    pub(crate) fn is_profiled(&self) -> bool {
+        self.profiled
+    }
+
+    /// The profiler's context, while the communicator lives.
+    pub(crate) fn profiler(&self) -> Option<Arc<Context>> {
+        lock(&self.profiler).clone()
+    }
+
+    /// Of a peer whose socket says `remote`, or nothing any more.
+    pub(crate) fn address(&self, peer: usize, remote: IpAddr) -> IpAddr {
+        let nic = self.peers.get(peer).and_then(|peer| peer.nics.first());
+        nic.filter(|_| remote.is_unspecified()).map_or(remote, |nic| nic.address)
+    }
+
+    /// The name of a rank's host.
+    pub fn host_name(&self, rank: usize) -> &str {
+        self.peers.get(rank).map_or("", |peer| peer.host.as_str())
+    }
+
+    /// Gives an operation its numbers, and tells a profiler that it is enqueued.
+    pub(crate) fn number(&self, operation: &mut Operation, call: &Call, plan: &mut PlanEvents) {
+        let mut counters = lock(&self.counters);
+        operation.sequence = match operation.primitive {
+            Primitive::Send { peer } => take(counters.sends.entry(peer).or_default()),
+            Primitive::Recv { peer } => take(counters.recvs.entry(peer).or_default()),
+            _ => take(&mut counters.collectives),
+        };
+        self.health.activity.set_issued(counters.collectives);
+        let of_function = counters.per_function.get_mut(operation.primitive.code() as usize).map_or(0, take);
+        drop(counters);
+        if operation.events.is_wanted() {
+            let choice = self.choose(operation);
+            plan.join(&operation.events, call.stream);
+            operation.events.enqueue(call, of_function, choice, plan);
+        }
+    }
+
+    /// The number of a collective that profilers do not see.
+    #[cfg(test)]
+    pub(crate) fn next_collective(&self) -> u64 {
+        take(&mut lock(&self.counters).collectives)
+    }
+
+    /// What each connection has carried. Waits for whoever drives the communicator.
+    pub(crate) fn traffic(&self) -> Vec<Traffic> {
+        lock(&self.engine).traffic()
+    }
+
+    /// Waits until all that was issued is over.
+    pub(crate) fn flush(&self) {
+        self.turns.wait_for_all();
+    }
+
+    /// `ncclCommDestroy`: all issued work first, then farewell. With silent faults it waits for the ranks of the host, as
+    /// NCCL's thread of the proxy service does for its local peers (`ncclProxyService`).
+    pub fn destroy(&self) {
+        self.flush();
+        if let Some(host) = self.host.as_ref().filter(|_| self.is_silent()) {
+            host.hang_up();
+            host.wait_for_all();
+        }
+        self.close("Destroy");
+    }
+
+    /// `ncclCommAbort`: what is in flight ends with an error, here and, through rank 0, on the peers; with silent faults
+    /// here alone.
+    pub(crate) fn abort(&self) {
+        self.note_ending("Abort");
+        if self.is_silent() || !self.turns.is_idle() {
+            let what = format!("{} aborted the communicator", self.names[self.rank]);
+            self.health.fail(Failure::new(6, what));
+        }
+        // Whoever drives it lets go of it at once. What has not begun begins no more, and is not waited for: it may be
+        // behind another communicator's operation that hangs.
+        drop(lock(&self.engine));
+        self.host.iter().for_each(Host::take_back);
+        self.close("Abort");
+    }
+
+    /// `ncclCommRevoke`: what is in flight ends with an error, here and on the peers; no more can be issued.
+    pub(crate) fn revoke(&self) {
+        self.note_ending("Revoke");
+        self.revoked.store(true, Ordering::Release);
+        let what = format!("{} revoked the communicator", self.names[self.rank]);
+        self.health.fail(Failure::new(6, what));
+    }
+
+    /// From now on an end of the process without [`Self::destroy`] is a death, for which the peers do not wait.
+    pub fn stay_awaited(&self) {
+        self.awaited.store(true, Ordering::Release);
+    }
+
+    /// Whether this rank has revoked it.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// Whether calls on it wait for the peers.
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.config.blocking.unwrap_or(true)
+    }
+
+    /// What a child inherits where the caller gives no configuration of its own.
+    pub(crate) fn config(&self) -> &CommConfig {
+        &self.config
+    }
+
+    /// At the process's exit: leaves, and tells of a failure, unless something is still in flight or the peers wait for more.
+    pub(crate) fn farewell(&self) {
+        let is_awaited = self.awaited.load(Ordering::Acquire) && !self.health.has_failed();
+        if self.turns.is_idle() && !is_awaited {
+            self.dismiss_watcher();
+        }
+    }
+
+    fn dismiss_watcher(&self) {
+        if let Some(host) = self.host.as_ref().filter(|_| !self.health.has_failed()) {
+            host.leave();
+        }
+        self.health.leave();
+        if let Some(watcher) = lock(&self.watcher).take() {
+            let _ = watcher.join();
+        }
+    }
+
+    fn close(&self, how: &str) {
+        self.dismiss_watcher();
+        if let Some(host) = self.host.as_ref().filter(|_| self.is_silent()) {
+            host.hang_up();
+        }
+        // The flush is over, so no operation holds the context: this is the plugin's finalize.
+        drop(lock(&self.profiler).take());
+        // NCCL has no such line.
+        for traffic in self.traffic().iter().filter(|_| !self.is_silent()) {
+            self.info(subsystem::NET, &lines::traffic(self.rank, traffic));
+        }
+        *lock(&self.engine) = Engine::default();
+        self.info(self.of_ends(), &lines::gone(&self.identity, how));
+    }
+
+    /// The subsystem of the lines on a communicator's end.
+    fn of_ends(&self) -> u64 {
+        if self.identity.version >= Version::V2_30 { subsystem::DESTROY } else { subsystem::INIT }
+    }
+
+    /// What 2.28 and later write before a communicator ends early.
+    fn note_ending(&self, how: &str) {
+        if self.is_silent() && self.identity.version >= Version::V2_28 {
+            self.info(self.of_ends(), &lines::ending(&self.identity, how));
+        }
+    }
+
+    fn info(&self, subsystem: u64, text: &str) {
+        log::write(Level::Info, subsystem, self.device(), text);
+    }
+
+    fn limits(settings: &Settings, config: &CommConfig) -> Limits {
+        Limits {
+            min_channels: settings.min_channels,
+            max_channels: settings.max_channels,
+            min_ctas: config.min_ctas,
+            max_ctas: config.max_ctas,
+        }
+    }
+}
+
+fn take(counter: &mut u64) -> u64 {
+    let value = *counter;
+    *counter += 1;
+    value
+}

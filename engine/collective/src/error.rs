@@ -1,0 +1,76 @@
+//! What can go wrong, and the NCCL result code each of it becomes.
+
+use std::ffi::c_int;
+use std::io;
+
+/// `ncclSuccess`.
+pub const SUCCESS: c_int = 0;
+/// `ncclInProgress`: a stream still has work.
+pub(crate) const IN_PROGRESS: c_int = 7;
+
+/// An error, one variant per NCCL result code that a caller can act on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// `ncclSystemError`: the operating system refused something.
+    #[error("{0}")]
+    System(String),
+    /// `ncclInternalError`: a broken invariant of the engine.
+    #[error("{0}")]
+    Internal(String),
+    /// `ncclInvalidArgument`: an argument that can never be right.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// `ncclInvalidUsage`: arguments or settings that do not fit each other, or not the peers'.
+    #[error("{0}")]
+    InvalidUsage(String),
+    /// `ncclRemoteError`: a peer died, left, or stopped answering.
+    #[error("{0}")]
+    Remote(String),
+}
+
+impl Error {
+    /// An operating system error with what was being done.
+    pub fn system(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        Self::System(format!("{what}: {error}"))
+    }
+
+    /// The `ncclResult_t` value.
+    pub fn code(&self) -> c_int {
+        match self {
+            Self::System(_) => 2,
+            Self::Internal(_) => 3,
+            Self::InvalidArgument(_) => 4,
+            Self::InvalidUsage(_) => 5,
+            Self::Remote(_) => 6,
+        }
+    }
+
+    /// The error that a peer's code and text stand for.
+    pub(crate) fn from_code(code: c_int, text: String) -> Self {
+        match code {
+            2 => Self::System(text),
+            4 => Self::InvalidArgument(text),
+            5 => Self::InvalidUsage(text),
+            6 => Self::Remote(text),
+            _ => Self::Internal(text),
+        }
+    }
+}
+
+/// The engine's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// NCCL's text for a result code.
+pub(crate) fn describe(code: c_int) -> &'static std::ffi::CStr {
+    match code {
+        0 => c"no error",
+        1 => c"unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+        2 => c"unhandled system error (run with NCCL_DEBUG=INFO for details)",
+        3 => c"internal error - please report this issue to the NCCL developers",
+        4 => c"invalid argument (run with NCCL_DEBUG=WARN for details)",
+        5 => c"invalid usage (run with NCCL_DEBUG=WARN for details)",
+        6 => c"remote process exited or there was a network error",
+        7 => c"NCCL operation in progress",
+        _ => c"unknown result code",
+    }
+}

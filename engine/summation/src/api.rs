@@ -1,0 +1,335 @@
+//! The summation service's C API: `include/rsum.h`.
+//!
+//! A process has one session at a time, which all threads share. Its lock is held for as long as it takes to find it, so a
+//! thread that waits holds up no other.
+
+#![expect(unsafe_code, reason = "exported C functions")]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, RwLock};
+
+use crate::codec::{Choice, Fraction};
+use crate::gpu::driver::{Stream, refuse_device};
+use crate::gpu::{Buffer, Submission};
+use crate::server::part::Reduction;
+use crate::session::worker::{Numbers, Session};
+use crate::tensor::{Declaration, Options};
+use rsccl_collective::api::fence::export;
+use rsccl_collective::error::{Error, Result, SUCCESS};
+use rsccl_collective::log::{self, Level, subsystem};
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::lock;
+use rsccl_collective::types::DataType;
+
+/// The process's place in its job.
+static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);
+/// Held while one is made.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// What is kept of `top-k` where the caller does not say.
+const DEFAULT_KEPT: f64 = 0.01;
+
+thread_local! {
+    /// The thread's last error.
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// `rsum_options_t`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RsumOptions {
+    size: usize,
+    priority: c_int,
+    codec: c_int,
+    kept: f64,
+}
+
+export! {
+    /// Joins the group; waits for all processes.
+    fn rsum_init / prsum_init() -> c_int {
+        code(|| {
+            let _making = lock(&MAKING);
+            if session().is_ok() {
+                return Err(Error::InvalidUsage("this process is in a summation group already".to_owned()));
+            }
+            let session = Arc::new(Session::from_env()?);
+            *SESSION.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(session);
+            Ok(())
+        })
+    }
+
+    /// Leaves the group: waits until all sums are there and nobody needs this process.
+    fn rsum_shutdown / prsum_shutdown() -> c_int {
+        code(|| {
+            let session = session()?;
+            session.check_pulled("shut down")?;
+            let outcome = session.shutdown();
+            *SESSION.write().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+            outcome
+        })
+    }
+
+    /// Number of this worker, or -1.
+    fn rsum_rank / prsum_rank() -> c_int {
+        number(|numbers| numbers.rank)
+    }
+
+    /// Workers, or -1.
+    fn rsum_size / prsum_size() -> c_int {
+        number(|numbers| numbers.size)
+    }
+
+    /// Number of this worker among those of its host, or -1.
+    fn rsum_local_rank / prsum_local_rank() -> c_int {
+        number(|numbers| numbers.local_rank)
+    }
+
+    /// Workers of this host, or -1.
+    fn rsum_local_size / prsum_local_size() -> c_int {
+        number(|numbers| numbers.local_size)
+    }
+
+    /// Servers, or -1.
+    fn rsum_servers / prsum_servers() -> c_int {
+        number(|numbers| numbers.servers)
+    }
+
+    /// How often the members have changed, or -1.
+    fn rsum_epoch / prsum_epoch() -> c_int {
+        number(|numbers| numbers.epoch as usize)
+    }
+
+    /// Declares a tensor; its number, or -1 - error.
+    fn rsum_declare / prsum_declare(
+        name: *const c_char, count: u64, datatype: c_int, options: *const RsumOptions,
+    ) -> c_int {
+        handle(|| {
+            if name.is_null() {
+                return Err(Error::InvalidArgument("name is NULL".to_owned()));
+            }
+            // SAFETY: the caller's text, which ends in NUL.
+            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+            // SAFETY: NULL, or the caller's structure with its size in the first field.
+            let options = unsafe { read_options(options) };
+            let data_type = DataType::from_c(datatype)?;
+            let options = checked_options(&options, data_type)?;
+            let declared = session()?.declare(Declaration { name, elements: count, data_type }, options)?;
+            c_int::try_from(declared).map_err(|_| Error::InvalidArgument("too many tensors".to_owned()))
+        })
+    }
+
+    /// Contributes, and waits for the result.
+    fn rsum_push_pull / prsum_push_pull(
+        tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int,
+    ) -> c_int {
+        code(|| {
+            let session = session()?;
+            // SAFETY: the caller's buffers of the tensor's size, until the wait is over.
+            let number = unsafe { push_pull(&session, tensor, send, recv, operation) }?;
+            session.handles.wait(number)
+        })
+    }
+
+    /// Contributes; a handle, or -1 - error.
+    fn rsum_push_pull_async / prsum_push_pull_async(
+        tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int,
+    ) -> c_int {
+        // SAFETY: the caller's buffers of the tensor's size, until `rsum_wait`.
+        handle(|| session().and_then(|session| unsafe { push_pull(&session, tensor, send, recv, operation) }))
+    }
+
+    /// Contributes what a CUDA stream leaves in a GPU's memory; a handle, or -1 - error.
+    fn rsum_push_pull_on_stream / prsum_push_pull_on_stream(
+        tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int, stream: *mut c_void,
+    ) -> c_int {
+        handle(|| {
+            let session = session()?;
+            let (tensor, reduction) = (index(tensor)?, reduction(operation)?);
+            // SAFETY: the caller's buffers of the tensor's size, until `rsum_wait`; used only where they are this machine's.
+            let (send_region, recv_region) = unsafe { regions(&session, tensor, send, recv) }?;
+            let send = Buffer { address: send, region: send_region };
+            let recv = Buffer { address: recv, region: recv_region };
+            // SAFETY: the caller's stream, which is used only here.
+            let stream = unsafe { Stream::of_caller(stream) };
+            session.push_pull_on_stream(&Submission { tensor, send, recv, stream }, reduction)
+        })
+    }
+
+    /// The first half; a handle, or -1 - error.
+    fn rsum_push_async / prsum_push_async(tensor: c_int, send: *const c_void, operation: c_int) -> c_int {
+        handle(|| {
+            let session = session()?;
+            let (tensor, reduction) = (index(tensor)?, reduction(operation)?);
+            refuse_device(send, "send")?;
+            // SAFETY: the caller's buffer of the tensor's size, until `rsum_wait`.
+            let send = unsafe { Region::new(send, session.size_bytes(tensor)?, "send") }?;
+            session.push(tensor, send, reduction)
+        })
+    }
+
+    /// The second half.
+    fn rsum_pull_async / prsum_pull_async(push: c_int, recv: *mut c_void) -> c_int {
+        code(|| {
+            refuse_device(recv, "recv")?;
+            // SAFETY: the caller's buffer of the tensor's size, until `rsum_wait`.
+            session()?.pull(push, |size_bytes| unsafe { Region::new(recv, size_bytes, "recv") })
+        })
+    }
+
+    /// 1: over. 0: not yet. -1: no such handle.
+    fn rsum_poll / prsum_poll(handle: c_int) -> c_int {
+        let found = catch_unwind(|| session().ok().and_then(|session| session.handles.poll(handle)));
+        found.ok().flatten().map_or(-1, c_int::from)
+    }
+
+    /// Waits until the work is over; how it ended.
+    fn rsum_wait / prsum_wait(handle: c_int) -> c_int {
+        code(|| session()?.handles.wait(handle))
+    }
+
+    /// Waits for the open rounds and leaves the group.
+    fn rsum_suspend / prsum_suspend() -> c_int {
+        code(|| session()?.suspend())
+    }
+
+    /// Goes on with so many workers and servers; -1: with those that are left.
+    fn rsum_resume / prsum_resume(n_workers: c_int, n_servers: c_int) -> c_int {
+        code(|| {
+            let count = |number: c_int, least: c_int, what: &str| match number {
+                -1 => Ok(None),
+                number if number >= least => Ok(usize::try_from(number).ok()),
+                _ => Err(Error::InvalidArgument(format!("{number} is no number of {what}"))),
+            };
+            session()?.resume(count(n_workers, 1, "workers")?, count(n_servers, 0, "servers")?)
+        })
+    }
+
+    /// What the thread's last error was about.
+    fn rsum_last_error / prsum_last_error() -> *const c_char {
+        LAST_ERROR.try_with(|text| text.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    }
+}
+
+/// Contributes from the caller's buffers.
+///
+/// # Safety
+/// `send` and `recv` are NULL, or stay valid for the tensor's bytes until the handle is waited for.
+unsafe fn push_pull(
+    session: &Session,
+    tensor: c_int,
+    send: *const c_void,
+    recv: *mut c_void,
+    operation: c_int,
+) -> Result<c_int> {
+    let (tensor, reduction) = (index(tensor)?, reduction(operation)?);
+    refuse_device(send, "send")?;
+    refuse_device(recv, "recv")?;
+    // SAFETY: by this function's contract.
+    let (from, to) = unsafe { regions(session, tensor, send, recv) }?;
+    session.push_pull(tensor, from, to, reduction)
+}
+
+/// The caller's buffers as regions.
+///
+/// # Safety
+/// `send` and `recv` are NULL, or stay valid for the tensor's bytes until the handle is waited for; or nothing looks inside.
+unsafe fn regions(
+    session: &Session,
+    tensor: usize,
+    send: *const c_void,
+    recv: *mut c_void,
+) -> Result<(Region, Region)> {
+    let size_bytes = session.size_bytes(tensor)?;
+    // SAFETY: by this function's contract.
+    let from = unsafe { Region::new(send, size_bytes, "send") }?;
+    // SAFETY: by this function's contract.
+    let to = unsafe { Region::new(recv, size_bytes, "recv") }?;
+    if to.offset_in(from).is_some_and(|offset| offset != 0) {
+        let text = "send and recv overlap; they must be the same memory, or apart";
+        return Err(Error::InvalidArgument(text.to_owned()));
+    }
+    Ok((from, to))
+}
+
+/// # Safety
+/// NULL, or an `rsum_options_t` of the size that its first field says.
+unsafe fn read_options(options: *const RsumOptions) -> RsumOptions {
+    let mut read = RsumOptions { size: size_of::<RsumOptions>(), priority: 0, codec: 0, kept: 0.0 };
+    if options.is_null() {
+        return read;
+    }
+    // SAFETY: the first field is there whatever the size.
+    let size = unsafe { options.cast::<usize>().read_unaligned() }.min(size_of::<RsumOptions>());
+    // SAFETY: as many bytes as both have, and any of them make fields.
+    unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut read).cast::<u8>(), size) };
+    read
+}
+
+fn checked_options(options: &RsumOptions, data_type: DataType) -> Result<Options> {
+    let kept = if options.kept == 0.0 { DEFAULT_KEPT } else { options.kept };
+    let wrong = |text: String| Err(Error::InvalidArgument(text));
+    let codec = match options.codec {
+        0 => None,
+        1 => Some(Choice::F16),
+        2 => Some(Choice::Bf16),
+        3 => Some(Choice::OneBit),
+        4 => match Fraction::new(kept) {
+            Some(fraction) => Some(Choice::TopK(fraction)),
+            None => return wrong(format!("kept {kept}: a fraction above 0 and at most 1 makes sense")),
+        },
+        codec => return wrong(format!("{codec} is no codec: use rsumCodecNone to rsumCodecTopK")),
+    };
+    if codec.is_some() && data_type != DataType::F32 {
+        return wrong(format!("codecs are for f32, this tensor is {}", data_type.name()));
+    }
+    Ok(Options { priority: options.priority, codec })
+}
+
+fn reduction(operation: c_int) -> Result<Reduction> {
+    match operation {
+        0 => Ok(Reduction::Sum),
+        1 => Ok(Reduction::Average),
+        _ => {
+            Err(Error::InvalidArgument(format!("operation {operation}: use rsumSum (0) or rsumAverage (1)")))
+        }
+    }
+}
+
+fn index(tensor: c_int) -> Result<usize> {
+    usize::try_from(tensor).map_err(|_| Error::InvalidArgument(format!("there is no tensor {tensor}")))
+}
+
+fn session() -> Result<Arc<Session>> {
+    let session = SESSION.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    session.ok_or_else(|| Error::InvalidUsage("call rsum_init first".to_owned()))
+}
+
+fn number(of: impl Fn(Numbers) -> usize) -> c_int {
+    let found = catch_unwind(|| session().ok().and_then(|session| session.numbers()));
+    let found = found.ok().flatten().map(of);
+    found.and_then(|number| c_int::try_from(number).ok()).unwrap_or(-1)
+}
+
+/// Runs a call that returns a code.
+fn code(call: impl FnOnce() -> Result<()>) -> c_int {
+    run(call).map_or_else(|code| code, |()| SUCCESS)
+}
+
+/// Runs a call that returns a number.
+fn handle(call: impl FnOnce() -> Result<c_int>) -> c_int {
+    run(call).unwrap_or_else(|code| -1 - code)
+}
+
+fn run<T>(call: impl FnOnce() -> Result<T>) -> std::result::Result<T, c_int> {
+    let result = catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(Error::Internal("the library panicked".to_owned())));
+    result.map_err(|error| {
+        let text = error.to_string();
+        log::write(Level::Warn, subsystem::ALL, 0, &text);
+        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text);
+        error.code()
+    })
+}

@@ -1,0 +1,236 @@
+//! Top-k: the k elements of the largest magnitude, as indices and values.
+//!
+//! Of equal magnitudes the lower index goes first, so the same gradient gives the same bytes. NaNs are larger than
+//! infinities, and those larger than numbers. Source: Aji and Heafield, "Sparse communication for distributed gradient
+//! descent", 2017; Stich, Cordonnier and Jaggi, "Sparsified SGD with memory", 2018 (convergence with feedback).
+//!
+//! After the header: k, then k indices in ascending order, 4 bytes each, then k values as `f32`. Above a fraction of 1/2
+//! that is more than the gradient itself.
+//!
+//! The k-th magnitude is found digit by digit: one pass over the gradient counts each value of the leading bits, and two
+//! more refine the one where the k-th falls. Time grows with n alone, and memory not at all.
+
+use super::form::{Header, check_bytes};
+use super::{Codec, CodecError, Fraction, HEADER_BYTES, Kind};
+
+/// Bytes of k.
+const COUNT_BYTES: usize = 4;
+/// Bytes of an index, and of a value.
+const WORD_BYTES: usize = 4;
+/// Of each digit of a magnitude: how far above the lowest bit it is, and its bits. Together 31.
+const DIGITS: [(u32, u32); 3] = [(20, 11), (10, 10), (0, 10)];
+/// Values of the longest digit.
+const BUCKETS: usize = 1 << 11;
+
+/// The codec.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TopK {
+    fraction: Fraction,
+}
+
+/// Which elements are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bar {
+    /// All of a larger magnitude, in bits without the sign.
+    magnitude: u32,
+    /// And so many of this one.
+    equal: usize,
+}
+
+impl TopK {
+    /// Keeps a fraction of the elements.
+    #[must_use]
+    pub fn new(fraction: Fraction) -> Self {
+        Self { fraction }
+    }
+
+    fn bytes_of(values: usize) -> usize {
+        HEADER_BYTES + COUNT_BYTES + 2 * WORD_BYTES * values
+    }
+
+    /// Indices and values, checked; however many there are.
+    fn parts(encoded: &[u8], elements: usize) -> Result<impl Iterator<Item = (usize, f32)>, CodecError> {
+        let payload = Header { kind: Kind::TopK, elements }.strip(encoded)?;
+        let Some((count, words)) = payload.split_first_chunk::<COUNT_BYTES>() else {
+            return Err(CodecError::Truncated { expected: Self::bytes_of(0), found: encoded.len() });
+        };
+        let values = u32::from_le_bytes(*count) as usize;
+        if values > elements {
+            return Err(CodecError::TooManyValues { values, elements });
+        }
+        check_bytes(Self::bytes_of(values), encoded.len())?;
+        let (indices, values) = words.as_chunks::<WORD_BYTES>().0.split_at(values);
+        let indices = indices.iter().map(|word| u32::from_le_bytes(*word) as usize);
+        check_indices(indices.clone(), elements)?;
+        Ok(indices.zip(values.iter().map(|word| f32::from_le_bytes(*word))))
+    }
+}
+
+impl Codec for TopK {
+    fn kind(&self) -> Kind {
+        Kind::TopK
+    }
+
+    fn encoded_bytes(&self, elements: usize) -> usize {
+        Self::bytes_of(self.fraction.of(elements))
+    }
+
+    fn encode(&self, gradient: &[f32], into: &mut Vec<u8>) -> Result<(), CodecError> {
+        let values = self.fraction.of(gradient.len());
+        let header = Header { kind: Kind::TopK, elements: gradient.len() };
+        header.write(Self::bytes_of(values), into)?;
+        into.extend_from_slice(&narrow(values).to_le_bytes());
+        let mut bar = bar(gradient, values);
+        let words = into.len();
+        into.resize(words + 2 * WORD_BYTES * values, 0);
+        let (words, _) = into.get_mut(words..).unwrap_or_default().as_chunks_mut::<WORD_BYTES>();
+        let (indices, values) = words.split_at_mut(values);
+        let kept = gradient.iter().enumerate().filter(|(_, value)| bar.keeps(**value));
+        for ((place, value_place), (index, value)) in indices.iter_mut().zip(values).zip(kept) {
+            *place = narrow(index).to_le_bytes();
+            *value_place = value.to_le_bytes();
+        }
+        Ok(())
+    }
+
+    fn decode(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError> {
+        let parts = Self::parts(encoded, into.len())?;
+        into.fill(0.0);
+        for (index, value) in parts {
+            if let Some(element) = into.get_mut(index) {
+                *element = value;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError> {
+        for (index, value) in Self::parts(encoded, into.len())? {
+            if let Some(element) = into.get_mut(index) {
+                *element += value;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Bar {
+    /// Whether the next element is kept, asked in the order of indices.
+    fn keeps(&mut self, value: f32) -> bool {
+        let magnitude = magnitude(value);
+        let equal = magnitude == self.magnitude && self.equal > 0;
+        self.equal -= usize::from(equal);
+        equal || magnitude > self.magnitude
+    }
+}
+
+/// The bar that `values` elements pass, of which there are as many.
+fn bar(gradient: &[f32], values: usize) -> Bar {
+    let (mut prefix, mut wanted) = (0, values);
+    for (shift, bits) in DIGITS {
+        let mut counts = [0_usize; BUCKETS];
+        let mask = (1_u32 << bits) - 1;
+        for magnitude in gradient.iter().map(|value| magnitude(*value)) {
+            // The prefix is all of the digits before this one.
+            if magnitude >> (shift + bits) == prefix {
+                counts[((magnitude >> shift) & mask) as usize] += 1;
+            }
+        }
+        let mut digit = mask;
+        while digit > 0 && counts[digit as usize] < wanted {
+            wanted -= counts[digit as usize];
+            digit -= 1;
+        }
+        prefix = (prefix << bits) | digit;
+    }
+    Bar { magnitude: prefix, equal: wanted }
+}
+
+/// In the order of magnitudes, NaNs last.
+fn magnitude(value: f32) -> u32 {
+    value.to_bits() & !(1 << 31)
+}
+
+/// An index or count below that of the elements, which the header holds in as many bits.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the header is written first, and refuses longer gradients"
+)]
+fn narrow(index: usize) -> u32 {
+    index as u32
+}
+
+fn check_indices(indices: impl Iterator<Item = usize>, elements: usize) -> Result<(), CodecError> {
+    let mut before = None;
+    for (position, index) in indices.enumerate() {
+        if index >= elements {
+            return Err(CodecError::IndexOutOfRange { position, index, elements });
+        }
+        if let Some(before) = before.filter(|before| *before >= index) {
+            return Err(CodecError::IndexOrder { position, index, before });
+        }
+        before = Some(index);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::tests::{any_f32, encoded, round_trip};
+
+    fn top(fraction: f64) -> TopK {
+        TopK::new(Fraction::new(fraction).unwrap())
+    }
+
+    #[test]
+    fn the_largest_magnitudes_stay_and_the_lower_index_wins_a_tie() {
+        assert_eq!(round_trip(&top(0.5), &[1.0, -4.0, 2.0, 3.0]), [0.0, -4.0, 0.0, 3.0]);
+        assert_eq!(round_trip(&top(0.5), &[2.0, -2.0, 2.0, -2.0]), [2.0, -2.0, 0.0, 0.0]);
+        assert_eq!(round_trip(&top(0.5), &[2.0, -2.0, 2.0, -3.0]), [2.0, 0.0, 0.0, -3.0]);
+        assert_eq!(round_trip(&top(0.01), &[0.0, 0.0, 1.0e-44]), [0.0, 0.0, 1.0e-44]);
+    }
+
+    #[test]
+    fn nans_and_infinities_go_first() {
+        let got = round_trip(&top(0.5), &[f32::MAX, f32::INFINITY, -f32::NAN, 1.0]);
+        assert!(got[2].is_nan() && got[1].is_infinite() && got[0] == 0.0);
+        assert!(round_trip(&top(0.01), &[f32::INFINITY, 1.0, f32::NAN])[2].is_nan());
+    }
+
+    #[test]
+    fn a_part_that_no_encoder_made_is_refused() {
+        let good = encoded(&top(0.5), &[1.0, 0.0, 2.0, 0.0]);
+        let with = |at: usize, byte: u8| {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            top(0.5).decode(&bad, &mut [0.0; 4]).unwrap_err()
+        };
+        assert_eq!(with(8, 5), CodecError::TooManyValues { values: 5, elements: 4 });
+        assert_eq!(with(8, 3), CodecError::Truncated { expected: 36, found: 28 });
+        assert_eq!(with(8, 1), CodecError::Trailing { expected: 20, found: 28 });
+        assert_eq!(with(16, 4), CodecError::IndexOutOfRange { position: 1, index: 4, elements: 4 });
+        assert_eq!(with(16, 0), CodecError::IndexOrder { position: 1, index: 0, before: 0 });
+        assert_eq!(with(12, 3), CodecError::IndexOrder { position: 1, index: 2, before: 3 });
+    }
+
+    proptest! {
+        #[test]
+        fn the_choice_is_that_of_a_stable_sort(
+            gradient in prop::collection::vec(prop_oneof![any_f32(), (-3_i8..3).prop_map(f32::from)], 1..200),
+            fraction in 0.001..=1.0,
+        ) {
+            let top = top(fraction);
+            let mut order: Vec<usize> = (0..gradient.len()).collect();
+            order.sort_by_key(|index| std::cmp::Reverse(magnitude(gradient[*index])));
+            order.truncate(top.fraction.of(gradient.len()));
+            order.sort_unstable();
+            let want: Vec<(usize, u32)> = order.iter().map(|index| (*index, gradient[*index].to_bits())).collect();
+            let bytes = encoded(&top, &gradient);
+            let got: Vec<_> = TopK::parts(&bytes, gradient.len()).unwrap().map(|(at, x)| (at, x.to_bits())).collect();
+            prop_assert_eq!(got, want);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The settings of a summation group.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::gpu::DEFAULT_STAGING_BYTES;
+use crate::server::sums::Mode;
+use crate::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
+use rsccl_collective::config::{FOREVER, keep, limit, read};
+use rsccl_collective::error::{Error, Result};
+
+/// Where a worker meets nobody: it is alone in its group.
+const ALONE: &str = "127.0.0.1:0";
+
+/// Half a minute is more than a slow step, and soon enough for who looks why nothing moves.
+const DEFAULT_WARNING: Duration = Duration::from_secs(30);
+/// Threads that add in a summation service: one sums some ten times what a NIC of 10 Gbit/s brings, so a second one is for
+/// faster NICs, and all other cores are the training's.
+const DEFAULT_ADDING_THREADS: usize = 2;
+/// More threads than any machine has memory channels for.
+const MAX_ADDING_THREADS: usize = 256;
+/// A fingerprint reads a result once more, at 7 GB/s where it comes from memory on a busy core: of one in sixteen that takes
+/// less than a percent of a step even where parts come over loopback, and every part is looked at every few steps.
+const DEFAULT_FINGERPRINTS: u64 = 16;
+/// Of a group's settings, those that the log shows where they are set.
+const REPORTED: [&str; 4] = ["RSUM_THREADS", "RSUM_LOCAL", "RSUM_WARN_S", "RSUM_TIMEOUT_S"];
+
+/// How long a round may wait for a worker. Only who wrote the training knows how long a worker may validate or save alone, so
+/// a group does not end by that unless it is told when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitLimits {
+    /// `RSUM_WARN_S`: after so long the log says for whom.
+    pub(crate) warning: Duration,
+    /// `RSUM_TIMEOUT_S`: after so long the group fails.
+    pub(crate) end: Duration,
+}
+
+impl WaitLimits {
+    /// From `lookup`.
+    fn parse(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+        Self {
+            warning: limit(lookup, "RSUM_WARN_S", DEFAULT_WARNING, mistakes),
+            end: limit(lookup, "RSUM_TIMEOUT_S", FOREVER, mistakes),
+        }
+    }
+}
+
+/// What a process is told of its group.
+#[derive(Clone, Debug)]
+pub(crate) struct SummationSettings {
+    /// `RSUM_ROOT`: host and port at which the processes meet.
+    pub(crate) root: String,
+    /// `RSUM_SECRET`. May be empty where the root is on loopback.
+    pub(crate) secret: String,
+    /// `RSUM_WORKERS`, else `WORLD_SIZE`.
+    pub(crate) n_workers: Option<usize>,
+    /// `RSUM_SERVERS`.
+    pub(crate) n_servers: Option<usize>,
+    /// `RSUM_RANK`, else `RANK`.
+    pub(crate) worker: Option<usize>,
+    /// `RSUM_PARTITION_BYTES`
+    pub(crate) partition_bytes: u64,
+    /// `RSUM_NIC_MBIT_S`
+    pub(crate) nic_mbit: Option<u64>,
+    /// `RSUM_STAGING_BYTES`
+    pub(crate) staging_bytes: u64,
+    /// `RSUM_ON_LOSS`: whether the others may go on.
+    pub(crate) continues: bool,
+    /// `RSUM_ASYNC` and `RSUM_STALENESS`, if they are set.
+    pub(crate) mode: Option<Mode>,
+    /// Of every group that it is in.
+    pub(crate) group: GroupSettings,
+}
+
+/// How a process sums in a group, beside the settings of the group's communicator.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupSettings {
+    /// `RSUM_THREADS`, else the lesser of two and the cores; with 0 a service adds on the thread that moves its bytes.
+    pub(crate) adding_threads: usize,
+    /// `RSUM_LOCAL`: whether the workers of a host sum their contributions first.
+    pub(crate) local_sums: LocalSums,
+    /// `RSUM_WARN_S`, `RSUM_TIMEOUT_S`.
+    pub(crate) wait_limits: WaitLimits,
+    /// `RSUM_OBSERVER`: a library that watches summation groups.
+    pub(crate) observer: Option<String>,
+    /// `RSUM_FINGERPRINTS`: where a group is watched, its workers look at one of so many results that they pull; 0: at none.
+    pub(crate) fingerprints: u64,
+    /// Name and value of each that is set and that the log shows.
+    pub(crate) reported: Vec<(String, String)>,
+}
+
+/// Whether the workers of a host sum their contributions before the host's sum goes to the owner of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LocalSums {
+    /// Where that saves bytes between hosts: there are several, and one of them has several workers.
+    #[default]
+    Auto,
+    /// Always; on one host alone its workers then own all parts.
+    On,
+    /// Never.
+    Off,
+}
+
+impl SummationSettings {
+    /// A worker's, from the process's environment.
+    pub(crate) fn worker_from_env() -> Result<Self> {
+        Self::parse(read, true)
+    }
+
+    /// A server's, from the process's environment.
+    pub(crate) fn server_from_env() -> Result<Self> {
+        Self::parse(read, false)
+    }
+
+    /// From `lookup`; all mistakes are reported at once.
+    fn parse(lookup: impl Fn(&str) -> Option<String>, is_worker: bool) -> Result<Self> {
+        let mut reader = Reader { lookup, mistakes: Vec::new() };
+        let launched =
+            |own: &'static str, launcher: &'static str| if is_worker { [own, launcher] } else { [own, own] };
+        let n_workers = reader.number(launched("RSUM_WORKERS", "WORLD_SIZE"), 1, "a number of workers");
+        let worker = reader.number(launched("RSUM_RANK", "RANK"), 0, "the number of a worker");
+        let n_servers = reader.number(["RSUM_SERVERS"; 2], 0, "a number of servers");
+        let bytes =
+            reader.number(["RSUM_PARTITION_BYTES"; 2], MIN_PARTITION_BYTES, "bytes of a part, 8 at least");
+        let nic_mbit = reader.number(["RSUM_NIC_MBIT_S"; 2], 1, "a rate in Mbit/s");
+        let staging = ["RSUM_STAGING_BYTES"; 2];
+        let staging_bytes = reader.number(staging, 1 << 16, "bytes of pinned memory, 65536 at least");
+        let continues = reader.continues();
+        if is_worker {
+            reader.check_worker(n_workers, worker);
+        }
+        let root = reader.root(is_worker && n_workers == Some(1) && n_servers.unwrap_or(0) == 0);
+        let secret = reader.secret(&root);
+        let mode = reader.mode();
+        let Reader { lookup, mut mistakes } = reader;
+        let group = GroupSettings::read(&lookup, &mut mistakes);
+        if !mistakes.is_empty() {
+            return Err(Error::InvalidUsage(mistakes.join("; ")));
+        }
+        let to_usize = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+        Ok(Self {
+            root,
+            secret,
+            n_workers: to_usize(n_workers),
+            n_servers: to_usize(n_servers),
+            worker: to_usize(worker),
+            partition_bytes: bytes.unwrap_or(DEFAULT_PARTITION_BYTES),
+            nic_mbit,
+            staging_bytes: staging_bytes.unwrap_or(DEFAULT_STAGING_BYTES),
+            continues,
+            mode,
+            group,
+        })
+    }
+}
+
+impl GroupSettings {
+    /// From the process's environment.
+    pub(crate) fn from_env() -> Result<Self> {
+        Self::parse(read)
+    }
+
+    /// From `lookup`; all mistakes are reported at once.
+    pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut mistakes = Vec::new();
+        let settings = Self::read(&lookup, &mut mistakes);
+        if mistakes.is_empty() { Ok(settings) } else { Err(Error::InvalidUsage(mistakes.join("; "))) }
+    }
+
+    fn read(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+        let set = |name: &str| lookup(name).map(|value| (name.to_owned(), value));
+        Self {
+            adding_threads: adding_threads(lookup, mistakes),
+            local_sums: LocalSums::parse(lookup, mistakes),
+            wait_limits: WaitLimits::parse(lookup, mistakes),
+            observer: lookup("RSUM_OBSERVER"),
+            fingerprints: fingerprints(lookup, mistakes),
+            reported: REPORTED.into_iter().filter_map(set).collect(),
+        }
+    }
+}
+
+impl LocalSums {
+    /// From `lookup`.
+    fn parse(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
+        match lookup("RSUM_LOCAL").as_deref().map(str::trim) {
+            None | Some("auto") => Self::Auto,
+            Some("on") => Self::On,
+            Some("off") => Self::Off,
+            Some(text) => {
+                mistakes.push(format!("RSUM_LOCAL: \"{text}\" is neither auto nor on nor off"));
+                Self::Auto
+            }
+        }
+    }
+}
+
+fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let Some(text) = lookup("RSUM_THREADS") else { return DEFAULT_ADDING_THREADS.min(cores()) };
+    let count = text.trim().parse().ok().filter(|count| *count <= MAX_ADDING_THREADS);
+    count.unwrap_or_else(|| {
+        mistakes
+            .push(format!("RSUM_THREADS: \"{text}\" is not a number of threads (0 to {MAX_ADDING_THREADS})"));
+        0
+    })
+}
+
+fn fingerprints(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> u64 {
+    let Some(text) = lookup("RSUM_FINGERPRINTS") else { return DEFAULT_FINGERPRINTS };
+    let wrong = |_| format!("RSUM_FINGERPRINTS: \"{text}\" is not a number of results, 0 or more");
+    keep(text.trim().parse().map_err(wrong), mistakes)
+}
+
+struct Reader<L> {
+    lookup: L,
+    mistakes: Vec<String>,
+}
+
+impl<L: Fn(&str) -> Option<String>> Reader<L> {
+    fn number(&mut self, names: [&'static str; 2], least: u64, what: &str) -> Option<u64> {
+        let (name, text) = names.into_iter().find_map(|name| (self.lookup)(name).map(|text| (name, text)))?;
+        let number = text.trim().parse().ok().filter(|number| *number >= least);
+        if number.is_none() {
+            self.mistakes.push(format!("{name}: \"{text}\" is not {what}"));
+        }
+        number
+    }
+
+    fn check_worker(&mut self, n_workers: Option<u64>, worker: Option<u64>) {
+        match (n_workers, worker) {
+            (Some(n_workers), Some(worker)) if worker < n_workers => {}
+            (Some(n_workers), Some(worker)) => {
+                let text = format!("RSUM_RANK: there is no worker {worker} among {n_workers} (RSUM_WORKERS)");
+                self.mistakes.push(text);
+            }
+            _ if self.mistakes.is_empty() => {
+                let text = "RSUM_WORKERS and RSUM_RANK, or WORLD_SIZE and RANK: set how many workers there are, and which this is";
+                self.mistakes.push(text.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn root(&mut self, is_alone: bool) -> String {
+        let root = (self.lookup)("RSUM_ROOT").or_else(|| is_alone.then(|| ALONE.to_owned()));
+        let root = root.unwrap_or_default();
+        let port = root.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_none() {
+            let text = format!(
+                "RSUM_ROOT: \"{root}\" is not HOST:PORT, where the processes meet, such as 10.0.0.1:4700"
+            );
+            self.mistakes.push(text);
+        }
+        root
+    }
+
+    fn secret(&mut self, root: &str) -> String {
+        let host = root.rsplit_once(':').map_or(root, |(host, _)| host).trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        let secret = (self.lookup)("RSUM_SECRET");
+        if secret.is_none() && !is_here {
+            let text = "RSUM_SECRET: set a text that only the processes of the job know";
+            self.mistakes.push(text.to_owned());
+        }
+        secret.unwrap_or_default()
+    }
+
+    fn continues(&mut self) -> bool {
+        match (self.lookup)("RSUM_ON_LOSS").as_deref() {
+            None | Some("stop") => false,
+            Some("continue") => true,
+            Some(text) => {
+                self.mistakes.push(format!("RSUM_ON_LOSS: \"{text}\" is neither stop nor continue"));
+                false
+            }
+        }
+    }
+
+    fn mode(&mut self) -> Option<Mode> {
+        let max_ahead = self.number(["RSUM_STALENESS"; 2], 0, "a number of rounds");
+        let mode = (self.lookup)("RSUM_ASYNC").map(|text| match text.trim() {
+            "0" => Mode::Rounds,
+            "1" => Mode::Store { max_ahead },
+            _ => {
+                self.mistakes.push(format!("RSUM_ASYNC: \"{text}\" is neither 0 nor 1"));
+                Mode::Rounds
+            }
+        });
+        if max_ahead.is_some() && mode.unwrap_or_default() == Mode::Rounds {
+            self.mistakes.push("RSUM_STALENESS: that is for RSUM_ASYNC=1 alone".to_owned());
+        }
+        mode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)], is_worker: bool) -> Result<SummationSettings> {
+        let lookup =
+            |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        SummationSettings::parse(lookup, is_worker)
+    }
+
+    #[test]
+    fn a_launchers_names_stand_in() {
+        let settings =
+            parse(&[("WORLD_SIZE", "4"), ("RANK", "3"), ("RSUM_ROOT", "127.0.0.1:47")], true).unwrap();
+        assert_eq!((settings.n_workers, settings.worker), (Some(4), Some(3)));
+        let settings = parse(&[("WORLD_SIZE", "4"), ("RANK", "7"), ("RSUM_ROOT", "127.0.0.1:47")], false);
+        assert_eq!(settings.unwrap().n_workers, None);
+    }
+
+    #[test]
+    fn who_is_alone_needs_no_root() {
+        let settings = parse(&[("RSUM_WORKERS", "1"), ("RSUM_RANK", "0")], true).unwrap();
+        assert_eq!(settings.root, ALONE);
+        assert!(parse(&[("RSUM_WORKERS", "1"), ("RSUM_RANK", "0"), ("RSUM_SERVERS", "1")], true).is_err());
+    }
+
+    #[test]
+    fn sums_are_synchronous_unless_that_is_set() {
+        let mode = |pairs: &[(&str, &str)]| {
+            let alone = [("RSUM_WORKERS", "1"), ("RSUM_RANK", "0")];
+            parse(&[&alone, pairs].concat(), true).unwrap().mode
+        };
+        assert_eq!((mode(&[]), mode(&[("RSUM_ASYNC", "0")])), (None, Some(Mode::Rounds)));
+        assert_eq!(mode(&[("RSUM_ASYNC", "1")]), Some(Mode::Store { max_ahead: None }));
+        let bounded = mode(&[("RSUM_ASYNC", "1"), ("RSUM_STALENESS", "0")]);
+        assert_eq!(bounded, Some(Mode::Store { max_ahead: Some(0) }));
+    }
+
+    #[test]
+    fn hosts_sum_first_where_that_saves_bytes_unless_it_is_set() {
+        let local = |text: &str| {
+            let mut mistakes = Vec::new();
+            let set = Some(text.to_owned()).filter(|text| !text.is_empty());
+            (LocalSums::parse(|_| set.clone(), &mut mistakes), mistakes.len())
+        };
+        assert_eq!((local(""), local("auto")), ((LocalSums::Auto, 0), (LocalSums::Auto, 0)));
+        assert_eq!((local("on"), local("off")), ((LocalSums::On, 0), (LocalSums::Off, 0)));
+        assert_eq!(local("1").1, 1);
+    }
+
+    #[test]
+    fn a_group_shows_what_was_set_and_a_communicator_without_one_does_not_look() {
+        let set = |name: &str| match name {
+            "RSUM_THREADS" => Some("many".to_owned()),
+            "RSUM_LOCAL" => Some("off".to_owned()),
+            _ => None,
+        };
+        assert!(GroupSettings::parse(set).unwrap_err().to_string().contains("RSUM_THREADS: \"many\""));
+        assert_eq!(rsccl_collective::config::Settings::parse(set).unwrap().reported, []);
+        let group = GroupSettings::parse(|name| set(name).filter(|_| name == "RSUM_LOCAL")).unwrap();
+        assert_eq!(group.reported, [("RSUM_LOCAL".to_owned(), "off".to_owned())]);
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_once() {
+        let pairs = [
+            ("RSUM_WORKERS", "2"),
+            ("RSUM_RANK", "2"),
+            ("RSUM_ROOT", "10.0.0.1"),
+            ("RSUM_PARTITION_BYTES", "7"),
+            ("RSUM_ON_LOSS", "weep"),
+            ("RSUM_ASYNC", "yes"),
+            ("RSUM_STALENESS", "3"),
+            ("RSUM_THREADS", "many"),
+            ("RSUM_FINGERPRINTS", "-1"),
+        ];
+        let text = parse(&pairs, true).unwrap_err().to_string();
+        let last = ["RSUM_ON_LOSS", "RSUM_ASYNC", "RSUM_STALENESS", "RSUM_THREADS", "RSUM_FINGERPRINTS"];
+        for name in ["RSUM_RANK", "RSUM_ROOT", "RSUM_SECRET", "RSUM_PARTITION_BYTES"].into_iter().chain(last)
+        {
+            assert!(text.contains(name), "{text}");
+        }
+        let text = parse(&[], true).unwrap_err().to_string();
+        assert!(text.contains("RSUM_WORKERS") && text.contains("RSUM_ROOT"), "{text}");
+    }
+}

@@ -1,0 +1,207 @@
+//! One call on its way: out of the GPU behind what its stream had to do, through the group, and back.
+
+use std::fmt;
+
+use super::driver::{Context, DevicePointer, Driver, Event, Pinned, Stream};
+use super::lanes::Lanes;
+use super::staging::Staging;
+use crate::run::group::Handle;
+use crate::run::promise::Promise;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::memory::Region;
+
+/// Contributes the first region, and gets the sum in the second.
+pub(crate) type Contribute = Box<dyn FnOnce(Region, Region) -> Result<Handle> + Send>;
+
+/// One of a call's buffers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Side {
+    /// In this machine's memory.
+    Host(Region),
+    /// In the GPU's.
+    Device(DevicePointer),
+}
+
+/// What calls share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Means<'a> {
+    pub(super) driver: &'static Driver,
+    pub(super) staging: &'a Staging,
+    pub(super) lanes: &'a Lanes,
+}
+
+/// A call. Its promise is kept when it is dropped at the latest.
+pub(super) struct Transfer {
+    /// Rounds of a tensor go in the order of their calls.
+    pub(super) tensor: usize,
+    context: Context,
+    size_bytes: usize,
+    send: Side,
+    recv: Side,
+    pinned: Pinned,
+    event: Event,
+    stage: Stage,
+    promise: Promise,
+}
+
+enum Stage {
+    /// The event stands behind the copy out of the GPU.
+    Leaves(Contribute),
+    /// The group has it.
+    Sums(Handle),
+    /// The event stands behind the copy back.
+    Returns,
+}
+
+/// What a look at a call has found.
+pub(super) enum Look {
+    /// Nothing new.
+    Waits(Transfer),
+    /// It has come one stage further.
+    Moved(Transfer),
+    /// It is over, and its caller knows.
+    Over,
+}
+
+impl Side {
+    /// Where the group reads or writes: in the caller's memory, or in pinned memory in its place.
+    fn region(self, pinned: &Pinned, size_bytes: usize) -> Result<Region> {
+        match self {
+            Self::Host(region) => Ok(region),
+            Self::Device(_) => pinned.region(size_bytes),
+        }
+    }
+}
+
+impl Means<'_> {
+    fn pinned(&self, context: Context, size_bytes: usize) -> Result<Pinned> {
+        let pin = |size_bytes| self.driver.pin(context, size_bytes);
+        self.staging.take(size_bytes, pin, |memory| self.driver.unpin(context, memory))
+    }
+}
+
+impl Transfer {
+    /// Puts the copy out of the GPU on the caller's stream.
+    ///
+    /// # Errors
+    /// There is no pinned memory for it, or the driver refuses: nothing has been contributed then.
+    pub(super) fn begin(
+        means: &Means<'_>,
+        (tensor, size_bytes): (usize, usize),
+        (context, stream): (Context, Stream),
+        (send, recv): (Side, Side),
+        (contribute, promise): (Contribute, Promise),
+    ) -> Result<Self> {
+        let pinned = means.pinned(context, size_bytes)?;
+        let event = match means.lanes.event(means.driver, context) {
+            Ok(event) => event,
+            Err(error) => {
+                means.staging.give(pinned);
+                return Err(error);
+            }
+        };
+        let stage = Stage::Leaves(contribute);
+        let transfer = Self { tensor, context, size_bytes, send, recv, pinned, event, stage, promise };
+        match transfer.copy_out(means.driver, stream) {
+            Ok(()) => Ok(transfer),
+            Err(error) => {
+                transfer.end_on(means, stream, Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether its contribution has still to leave the GPU.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.stage, Stage::Leaves(_))
+    }
+
+    /// Looks whether it can go on. Unless it `may_leave`, its contribution waits.
+    pub(super) fn look(self, means: &Means<'_>, may_leave: bool) -> Look {
+        match &self.stage {
+            Stage::Leaves(_) if !may_leave => Look::Waits(self),
+            Stage::Leaves(_) | Stage::Returns => match means.driver.is_over(self.context, self.event) {
+                Ok(false) => Look::Waits(self),
+                Ok(true) if self.is_leaving() => self.contribute(means),
+                Ok(true) => self.end(means, Ok(())),
+                Err(error) => self.fail(means, &error),
+            },
+            Stage::Sums(handle) => match (handle.poll(), self.recv) {
+                (None, _) => Look::Waits(self),
+                (Some(Ok(())), Side::Device(to)) if self.size_bytes > 0 => self.bring_back(means, to),
+                (Some(outcome), _) => self.end(means, outcome),
+            },
+        }
+    }
+
+    fn copy_out(&self, driver: &Driver, stream: Stream) -> Result<()> {
+        if let Side::Device(from) = self.send
+            && self.size_bytes > 0
+        {
+            driver.copy_out((self.context, stream), from, &self.pinned, self.size_bytes)?;
+        }
+        driver.record(self.context, self.event, stream)
+    }
+
+    fn contribute(mut self, means: &Means<'_>) -> Look {
+        let regions = self
+            .send
+            .region(&self.pinned, self.size_bytes)
+            .and_then(|from| Ok((from, self.recv.region(&self.pinned, self.size_bytes)?)));
+        let Stage::Leaves(contribute) = std::mem::replace(&mut self.stage, Stage::Returns) else {
+            return Look::Moved(self);
+        };
+        match regions.and_then(|(from, to)| contribute(from, to)) {
+            Ok(handle) => {
+                self.stage = Stage::Sums(handle);
+                Look::Moved(self)
+            }
+            Err(error) => self.end(means, Err(error)),
+        }
+    }
+
+    /// Puts the copy of the sum on a stream of ours: on the caller's it would wait for all that came there since.
+    fn bring_back(mut self, means: &Means<'_>, to: DevicePointer) -> Look {
+        let stream = match means.lanes.stream(means.driver, self.context) {
+            Ok(stream) => stream,
+            Err(error) => return self.end(means, Err(error)),
+        };
+        let lane = (self.context, stream);
+        let copied = means.driver.copy_in(lane, &self.pinned, to, self.size_bytes);
+        match copied.and_then(|()| means.driver.record(self.context, self.event, stream)) {
+            Ok(()) => {
+                self.stage = Stage::Returns;
+                Look::Moved(self)
+            }
+            Err(error) => self.end_on(means, stream, Err(error)),
+        }
+    }
+
+    fn fail(self, means: &Means<'_>, error: &Error) -> Look {
+        let way =
+            if self.is_leaving() { "out of the GPU: nothing was contributed" } else { "back to the GPU" };
+        let text = format!("tensor {}, on its way {way}: {error}", self.tensor);
+        self.end(means, Err(Error::System(text)))
+    }
+
+    /// It is over, and copies that were put on the stream may still run.
+    fn end_on(self, means: &Means<'_>, stream: Stream, outcome: Result<()>) -> Look {
+        // A stream that cannot say so has failed, and runs nothing any more.
+        let _ = means.driver.synchronize(self.context, stream);
+        self.end(means, outcome)
+    }
+
+    fn end(self, means: &Means<'_>, outcome: Result<()>) -> Look {
+        means.staging.give(self.pinned);
+        means.lanes.give(self.context, self.event);
+        self.promise.keep(outcome);
+        Look::Over
+    }
+}
+
+impl fmt::Debug for Transfer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tensor, size_bytes) = (self.tensor, self.size_bytes);
+        formatter.debug_struct("Transfer").field("tensor", &tensor).field("size_bytes", &size_bytes).finish()
+    }
+}

@@ -1,0 +1,113 @@
+//! Gradients in fewer bytes: what travels of a part, and a worker's side of it.
+//!
+//! A part of `f32` whose tensor has a codec is encoded before it is pushed, with what the last round left out where the codec
+//! loses much. Halves are answered as halves, rounded once. One-bit and top-k are answered as `f32`: the sum of n sparse or
+//! signed gradients is neither, and a service that encoded it again would have to keep what it left out, which would end with
+//! it when services come and go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::codec::{Choice, Codec, Feedback, FeedbackError, Settings};
+use crate::server::part::Part;
+use crate::tensor::{self, Declarations};
+use rsccl_collective::types::DataType;
+
+/// What a worker keeps of the parts that it has encoded.
+#[derive(Debug, Default)]
+pub(super) struct Coding {
+    /// By tensor.
+    coders: BTreeMap<usize, Coder>,
+    parts: BTreeMap<u32, Coded>,
+    /// Of one part, kept for its memory.
+    elements: Vec<f32>,
+}
+
+#[derive(Debug)]
+enum Coder {
+    Plain(Box<dyn Codec>),
+    Fed(Feedback),
+}
+
+/// A part under way.
+#[derive(Debug)]
+struct Coded {
+    tensor: usize,
+    pushed: Arc<Vec<u8>>,
+    /// Empty if it is answered as `f32`.
+    answer: Vec<u8>,
+}
+
+/// What services sum of a part, in which form.
+pub(super) fn summed(declarations: &Declarations, part: &tensor::Part) -> Part {
+    let data_type = declarations.tensors()[part.tensor].data_type;
+    let count = usize::try_from(part.elements).unwrap_or(usize::MAX);
+    let choice = declarations.options(part.tensor).codec.filter(|_| data_type == DataType::F32);
+    let settings = Settings { choice, ..Settings::default() };
+    Part { count, data_type, codec: settings.choice_for(count) }
+}
+
+impl Coding {
+    /// Encodes a part's contribution; how many bytes go there and come back.
+    ///
+    /// # Errors
+    /// The part is too long for its codec.
+    pub(super) fn encode(
+        &mut self,
+        part: &tensor::Part,
+        summed: Part,
+        contribution: &[u8],
+    ) -> Result<(u64, u64), FeedbackError> {
+        let Some(choice) = summed.codec else { return Ok((part.size_bytes, part.size_bytes)) };
+        let (floats, _) = contribution.as_chunks();
+        self.elements.clear();
+        self.elements.extend(floats.iter().map(|float| f32::from_ne_bytes(*float)));
+        let coder = self.coders.entry(part.tensor).or_insert_with(|| Coder::new(choice));
+        let mut pushed = Vec::new();
+        match coder {
+            Coder::Plain(codec) => codec.encode(&self.elements, &mut pushed)?,
+            Coder::Fed(feedback) => feedback.encode(u64::from(part.key), &self.elements, &mut pushed)?,
+        }
+        let answer = if choice.answers_alike() { vec![0; summed.answered_bytes()] } else { Vec::new() };
+        let bytes = (pushed.len() as u64, summed.answered_bytes() as u64);
+        self.parts.insert(part.key, Coded { tensor: part.tensor, pushed: Arc::new(pushed), answer });
+        Ok(bytes)
+    }
+
+    /// What is pushed of a part, if it is encoded.
+    pub(super) fn pushed(&self, key: u32) -> Option<Arc<Vec<u8>>> {
+        self.parts.get(&key).map(|coded| Arc::clone(&coded.pushed))
+    }
+
+    /// Where the answer of a part goes that comes back encoded.
+    pub(super) fn answer(&mut self, key: u32) -> Option<&mut [u8]> {
+        self.parts.get_mut(&key).map(|coded| coded.answer.as_mut_slice()).filter(|answer| !answer.is_empty())
+    }
+
+    /// A part is back: if it came encoded, its elements.
+    ///
+    /// # Errors
+    /// What came is no such part.
+    pub(super) fn finish(&mut self, key: u32, count: usize) -> Result<Option<Vec<u8>>, FeedbackError> {
+        let Some(Coded { tensor, answer, .. }) = self.parts.remove(&key) else { return Ok(None) };
+        let Some(coder) = self.coders.get(&tensor).filter(|_| !answer.is_empty()) else { return Ok(None) };
+        self.elements.resize(count, 0.0);
+        coder.codec().decode(&answer, &mut self.elements)?;
+        Ok(Some(self.elements.iter().flat_map(|element| element.to_ne_bytes()).collect()))
+    }
+}
+
+impl Coder {
+    fn new(choice: Choice) -> Self {
+        // The residuals of a tensor are as long as the tensor: what bounds them is what is declared.
+        let codec = choice.codec();
+        if choice.wants_feedback() { Self::Fed(Feedback::new(codec, usize::MAX)) } else { Self::Plain(codec) }
+    }
+
+    fn codec(&self) -> &dyn Codec {
+        match self {
+            Self::Plain(codec) => codec.as_ref(),
+            Self::Fed(feedback) => feedback.codec(),
+        }
+    }
+}

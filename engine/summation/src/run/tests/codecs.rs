@@ -1,0 +1,111 @@
+//! Groups whose tensors travel in fewer bytes.
+
+use super::{Shape, TRANSPORTS, float, mix, payload_bytes};
+use crate::codec::{Choice, Feedback};
+use crate::run::agree::list;
+use crate::run::members::Role;
+use crate::server::part::Reduction;
+use crate::tensor::{Declaration, Declarations, Options};
+use rsccl_collective::memory::Region;
+use rsccl_collective::types::DataType;
+
+/// Two parts of which one is long enough to be encoded, and the other is not.
+const ELEMENTS: usize = 30_000;
+const PART_ELEMENTS: usize = 25_000;
+const N_ROUNDS: u64 = 3;
+
+fn tensor() -> Declaration {
+    Declaration { name: "w".to_owned(), elements: ELEMENTS as u64, data_type: DataType::F32 }
+}
+
+fn gradient(round: u64, worker: usize) -> Vec<f32> {
+    let seed = mix(mix(round) ^ worker as u64);
+    (0..ELEMENTS as u64).map(|index| float(seed ^ index) / 1000.0).collect()
+}
+
+/// What all workers have after each round, and the bytes of a push and of an answer.
+fn wanted(choice: Choice, n_workers: usize) -> (Vec<Vec<f32>>, usize, usize) {
+    let codec = choice.codec();
+    let mut senders: Vec<Feedback> =
+        (0..n_workers).map(|_| Feedback::new(choice.codec(), PART_ELEMENTS)).collect();
+    let (mut sums, mut pushed_bytes) = (Vec::new(), 0);
+    for round in 0..N_ROUNDS {
+        let mut sum = vec![0.0; ELEMENTS];
+        for (worker, sender) in senders.iter_mut().enumerate() {
+            let gradient = gradient(round, worker);
+            let (long, short) = gradient.split_at(PART_ELEMENTS);
+            let mut encoded = Vec::new();
+            if choice.wants_feedback() {
+                sender.encode(0, long, &mut encoded).unwrap();
+            } else {
+                codec.encode(long, &mut encoded).unwrap();
+            }
+            pushed_bytes = encoded.len();
+            let (long_sum, short_sum) = sum.split_at_mut(PART_ELEMENTS);
+            if worker == 0 {
+                codec.decode(&encoded, long_sum).unwrap();
+                short_sum.copy_from_slice(short);
+            } else {
+                codec.add(&encoded, long_sum).unwrap();
+                short_sum.iter_mut().zip(short).for_each(|(sum, element)| *sum += element);
+            }
+        }
+        if choice.answers_alike() {
+            let mut encoded = Vec::new();
+            codec.encode(&sum[..PART_ELEMENTS], &mut encoded).unwrap();
+            codec.decode(&encoded, &mut sum[..PART_ELEMENTS]).unwrap();
+        }
+        sums.push(sum);
+    }
+    let answered_bytes = if choice.answers_alike() { pushed_bytes } else { 4 * PART_ELEMENTS };
+    (sums, pushed_bytes, answered_bytes)
+}
+
+fn sums_are_right(shape: Shape, choice: Choice) {
+    let (wanted, pushed_bytes, answered_bytes) = wanted(choice, shape.n_workers);
+    let ranks = shape.run(|mut group, role| {
+        if let Role::Worker(worker) = role {
+            group.declare(tensor(), Options { priority: 0, codec: Some(choice) }).unwrap();
+            group.start().unwrap();
+            for (round, wanted) in (0..N_ROUNDS).zip(&wanted) {
+                let mut bytes: Vec<u8> =
+                    gradient(round, worker).iter().flat_map(|element| element.to_ne_bytes()).collect();
+                let region = Region::of_slice_mut(&mut bytes);
+                group.push_pull(0, region, region, Reduction::Sum).unwrap().wait().unwrap();
+                let wanted: Vec<u8> = wanted.iter().flat_map(|element| element.to_ne_bytes()).collect();
+                assert!(bytes == wanted, "{choice}: round {round} on {worker} of {shape:?}");
+            }
+        }
+        group.finish().unwrap();
+        let owners = group.placement().unwrap().owners().to_vec();
+        let sent_bytes = payload_bytes(&group).0;
+        group.leave().unwrap();
+        (owners, sent_bytes)
+    });
+    let n_crossings = |owner: u16| {
+        let is_server = usize::from(owner) < shape.n_servers;
+        (if is_server { shape.n_workers } else { shape.n_workers - 1 }) as u64
+    };
+    let rest_bytes = 4 * (ELEMENTS - PART_ELEMENTS);
+    let both_ways = [pushed_bytes + answered_bytes, 2 * rest_bytes];
+    let crossing =
+        both_ways.iter().zip(&ranks[0].0).map(|(bytes, owner)| *bytes as u64 * n_crossings(*owner));
+    // Worker 0 tells each server what is declared.
+    let mut declarations = Declarations::new(shape.partition_bytes).unwrap();
+    declarations.declare_with(tensor(), Options { priority: 0, codec: Some(choice) }).unwrap();
+    let list_bytes = shape.n_servers * list(&declarations).unwrap().len();
+    let sent_bytes = ranks.iter().map(|rank| rank.1).sum::<u64>() - list_bytes as u64;
+    assert_eq!(sent_bytes, N_ROUNDS * crossing.sum::<u64>(), "{choice} of {shape:?}");
+}
+
+#[test]
+fn encoded_gradients_give_the_sums_that_their_codecs_say() {
+    for choice in ["f16", "bf16", "one-bit", "top-k:0.02"] {
+        for transport in TRANSPORTS {
+            for (n_workers, n_servers) in [(1, 1), (3, 1)] {
+                let shape = Shape::new(transport, n_workers, n_servers, 4 * PART_ELEMENTS as u64);
+                sums_are_right(shape, choice.parse().unwrap());
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The addition of a round whose contributions are all there: handed out by the service, for any thread to do, and taken
+//! back with the result.
+
+use super::fingerprint::fingerprint;
+use super::part::{Association, Part, Reduction};
+use crate::codec::{Choice, CodecError};
+
+/// One addition. One that is dropped takes its round with it: nobody is ever answered.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Addition {
+    pub(super) key: u32,
+    pub(super) round: u64,
+    /// Whose contribution was complete last.
+    pub(super) last_arriver: usize,
+    pub(super) part: Part,
+    pub(super) reduction: Reduction,
+    pub(super) association: Association,
+    /// Of an average.
+    pub(super) divisor: usize,
+    /// Whether the result is a host's sum, which is not divided.
+    pub(super) is_host: bool,
+    /// In the order in which they are added: of the ranks, or of the hosts.
+    pub(super) contributions: Vec<Vec<u8>>,
+    /// Who contributed, in the same order.
+    pub(super) contributors: Vec<usize>,
+    /// Where the result goes of contributions that are encoded; else it takes the place of the first one.
+    pub(super) result: Vec<u8>,
+    /// Whose contribution was none, once that was found out.
+    pub(super) malformed: Option<(usize, CodecError)>,
+    /// Of the result, once it is there.
+    pub(super) fingerprint: Option<u64>,
+}
+
+impl Addition {
+    /// Of which part.
+    #[must_use]
+    pub fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// Whether it makes a host's sum, and no result.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.is_host
+    }
+
+    /// Bytes of all contributions, decoded.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.part.size_bytes().saturating_mul(self.contributors.len())
+    }
+
+    /// Adds the contributions up.
+    pub fn run(&mut self) {
+        match self.part.codec {
+            _ if self.fingerprint.is_some() => {}
+            Some(choice) => self.run_coded(choice),
+            None => self.run_plain(),
+        }
+    }
+
+    fn run_coded(&mut self, choice: Choice) {
+        match self.part.reduce_coded(choice, self.reduction, &self.contributions, &mut self.result) {
+            Ok(()) => self.fingerprint = Some(fingerprint(&self.result)),
+            Err((index, error)) => {
+                let worker = self.contributors.get(index).copied().unwrap_or(self.last_arriver);
+                self.malformed = Some((worker, error));
+            }
+        }
+    }
+
+    fn run_plain(&mut self) {
+        let Some((first, others)) = self.contributions.split_first_mut() else { return };
+        let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
+        let how = (if self.is_host { Reduction::Sum } else { self.reduction }, self.divisor);
+        self.fingerprint = Some(match self.association {
+            Association::Left => self.part.reduce_left(how, first, &others),
+            Association::Tree => {
+                let mut result = vec![0; first.len()];
+                let all: Vec<&[u8]> = std::iter::once(first.as_slice()).chain(others).collect();
+                self.part.reduce_along_tree(how, &all, &mut result);
+                *first = result;
+                fingerprint(first)
+            }
+        });
+    }
+}

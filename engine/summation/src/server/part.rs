@@ -1,0 +1,265 @@
+//! What a key stands for, and how the contributions to it are added up.
+//!
+//! The order of addition is fixed by the ranks of the contributors, whatever the order of arrival, so equal
+//! contributions give equal bits. Floats of 16 and 8 bits are accumulated in `f32` and rounded once; an average is
+//! divided before that rounding. Integers wrap, and their averages truncate.
+
+use super::fingerprint::Fingerprint;
+use crate::codec::{Choice, CodecError};
+use rsccl_collective::kernels::{Fold, Form, Shape};
+use rsccl_collective::types::{DataType, RedOp};
+
+/// A part of a tensor: what one key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Elements; none is allowed.
+    pub count: usize,
+    /// Of an element.
+    pub data_type: DataType,
+    /// How contributions are encoded, if they are; only `f32` is.
+    pub codec: Option<Choice>,
+}
+
+/// What contributions become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Their sum.
+    Sum,
+    /// Their sum, divided by how many there are.
+    Average,
+}
+
+/// Which additions are done, over the contributors in the order of their ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Association {
+    /// ((c₀ + c₁) + c₂) + …
+    #[default]
+    Left,
+    /// A binary tree whose left half is the largest power of two of contributors that leaves something, as in
+    /// `RSCCL_DETERMINISTIC=rank-order:fixed-tree`.
+    Tree,
+}
+
+impl Part {
+    /// Bytes of the elements.
+    #[must_use]
+    pub fn size_bytes(self) -> usize {
+        self.count.saturating_mul(self.data_type.size_bytes())
+    }
+
+    /// Bytes of one contribution.
+    #[must_use]
+    pub fn pushed_bytes(self) -> usize {
+        self.codec.map_or(self.size_bytes(), |choice| choice.codec().encoded_bytes(self.count))
+    }
+
+    /// Bytes of the result.
+    #[must_use]
+    pub fn answered_bytes(self) -> usize {
+        let is_alike = self.codec.is_some_and(Choice::answers_alike);
+        if is_alike { self.pushed_bytes() } else { self.size_bytes() }
+    }
+
+    /// Decodes contributions and adds them up in `f32`, in the order of their ranks from left to right, whatever the
+    /// association is; then replaces `into` by the result. An average is divided before it is rounded.
+    ///
+    /// # Errors
+    /// The index of a contribution that is none, and what is wrong with it.
+    pub(super) fn reduce_coded(
+        self,
+        choice: Choice,
+        reduction: Reduction,
+        contributions: &[Vec<u8>],
+        into: &mut Vec<u8>,
+    ) -> Result<(), (usize, CodecError)> {
+        let codec = choice.codec();
+        let mut sums = vec![0.0; self.count];
+        for (index, contribution) in contributions.iter().enumerate() {
+            let added = if index == 0 {
+                codec.decode(contribution, &mut sums)
+            } else {
+                codec.add(contribution, &mut sums)
+            };
+            added.map_err(|error| (index, error))?;
+        }
+        if reduction == Reduction::Average {
+            let n_contributors = contributions.len() as f32;
+            sums.iter_mut().for_each(|sum| *sum /= n_contributors);
+        }
+        into.clear();
+        if choice.answers_alike() {
+            return codec.encode(&sums, into).map_err(|error| (0, error));
+        }
+        into.extend(sums.iter().flat_map(|sum| sum.to_ne_bytes()));
+        Ok(())
+    }
+
+    /// Reduces contributions from left to right, averages over the divisor; the first one becomes the result, whose
+    /// fingerprint is returned. All slices are of [`Self::size_bytes`].
+    ///
+    /// In place, so that memory is read twice and written once; piece by piece, so that the fingerprint finds the result in
+    /// a cache.
+    pub(super) fn reduce_left(self, how: (Reduction, usize), first: &mut [u8], others: &[&[u8]]) -> u64 {
+        let fold = self.fold(how);
+        let mut print = Fingerprint::default();
+        let mut rest = others.to_vec();
+        for piece in first.chunks_mut(PIECE_BYTES) {
+            let (these, left) =
+                rest.iter().map(|other| other.split_at(piece.len())).unzip::<_, _, Vec<_>, _>();
+            rest = left;
+            fold.run_in_place(true, piece, &these);
+            print.eat(piece);
+        }
+        print.finish()
+    }
+
+    /// Reduces contributions along the tree, averages over the divisor. All slices are of [`Self::size_bytes`], and there
+    /// is at least one.
+    pub(super) fn reduce_along_tree(self, how: (Reduction, usize), contributions: &[&[u8]], into: &mut [u8]) {
+        let fold = self.fold(how);
+        reduce_along_tree(fold, contributions, into);
+    }
+
+    fn fold(self, (reduction, n_ranks): (Reduction, usize)) -> Fold {
+        let op = match reduction {
+            Reduction::Sum => RedOp::Sum,
+            Reduction::Average => RedOp::Avg,
+        };
+        Fold::new(self.data_type, op, n_ranks)
+    }
+
+    /// Adds deltas to what is kept with the accumulator's precision.
+    pub(super) fn sum(self) -> Fold {
+        Fold::new(self.data_type, RedOp::Sum, 1)
+    }
+}
+
+fn reduce_along_tree(fold: Fold, contributions: &[&[u8]], into: &mut [u8]) {
+    let n_levels = contributions.len().next_power_of_two().trailing_zeros() as usize;
+    let mut scratch = vec![0; 2 * n_levels * TREE_PIECE * fold.bytes(Form::Partial)];
+    let piece_bytes = TREE_PIECE * fold.bytes(Form::Element);
+    let mut rest = contributions.to_vec();
+    for piece in into.chunks_mut(piece_bytes) {
+        let (leaves, left) = rest.iter().map(|leaf| leaf.split_at(piece.len())).unzip::<_, _, Vec<_>, _>();
+        rest = left;
+        reduce_node(fold, RESULT, &leaves, piece, &mut scratch);
+    }
+}
+
+/// The value of the node over these leaves, in the form and with the finish of `shape`. The scratch has two
+/// accumulators of the piece for each level.
+fn reduce_node(fold: Fold, shape: Shape, leaves: &[&[u8]], into: &mut [u8], scratch: &mut [u8]) {
+    if leaves.len() == 1 {
+        return fold.run_slices(shape, into, leaves);
+    }
+    let half_bytes = into.len() / fold.bytes(shape.into) * fold.bytes(Form::Partial);
+    let (halves, scratch) = scratch.split_at_mut(2 * half_bytes);
+    let (left, right) = halves.split_at_mut(half_bytes);
+    let (left_leaves, right_leaves) = leaves.split_at(leaves.len().next_power_of_two() / 2);
+    let (with, left) = operand(fold, left_leaves, left, scratch);
+    let (data, right) = operand(fold, right_leaves, right, scratch);
+    fold.run_slices(Shape { with, data, ..shape }, into, &[left, right]);
+}
+
+fn operand<'a>(fold: Fold, leaves: &[&'a [u8]], into: &'a mut [u8], scratch: &mut [u8]) -> (Form, &'a [u8]) {
+    if let [leaf] = leaves {
+        return (Form::Element, leaf);
+    }
+    reduce_node(fold, PARTIAL, leaves, into, scratch);
+    (Form::Partial, into)
+}
+
+/// From contributions to a result.
+const RESULT: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
+/// From contributions to accumulators.
+const PARTIAL: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Partial, finish: false };
+/// Bytes of a result that are folded at once: whole elements, and blocks of a fingerprint. The pieces of the result and of
+/// a few contributions fit into a first-level cache.
+const PIECE_BYTES: usize = 8 << 10;
+/// Elements that the tree is folded over at once: the accumulators of 64 contributors then fit into a second-level cache.
+const TREE_PIECE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::super::fingerprint::fingerprint;
+    use super::*;
+    use rsccl_collective::kernels::float16::{f16_to_f32, f32_to_f16};
+
+    fn f16s(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| f32_to_f16(*value).to_le_bytes()).collect()
+    }
+
+    fn reduced(part: Part, how: (Reduction, Association), contributions: &[Vec<u8>]) -> Vec<u8> {
+        let mut into = vec![0xa5; part.size_bytes()];
+        let contributions: Vec<&[u8]> = contributions.iter().map(Vec::as_slice).collect();
+        match how.1 {
+            Association::Left => {
+                into.copy_from_slice(contributions[0]);
+                let print = part.reduce_left((how.0, contributions.len()), &mut into, &contributions[1..]);
+                assert_eq!(print, fingerprint(&into));
+            }
+            Association::Tree => {
+                part.reduce_along_tree((how.0, contributions.len()), &contributions, &mut into);
+            }
+        }
+        into
+    }
+
+    #[test]
+    fn the_average_of_large_halves_does_not_overflow() {
+        let part = Part { count: 3, data_type: DataType::F16, codec: None };
+        let contribution = f16s(&[40_000.0, -40_000.0, 1.0]);
+        for association in [Association::Left, Association::Tree] {
+            let how = (Reduction::Average, association);
+            let got = reduced(part, how, &vec![contribution.clone(); 4]);
+            assert_eq!(got, contribution, "{association:?}");
+        }
+        let sum = reduced(part, (Reduction::Sum, Association::Left), &vec![contribution; 4]);
+        assert!(f16_to_f32(u16::from_le_bytes([sum[0], sum[1]])).is_infinite());
+    }
+
+    #[test]
+    fn halves_are_rounded_once() {
+        let part = Part { count: 1, data_type: DataType::F16, codec: None };
+        let contributions: Vec<Vec<u8>> =
+            [2048.0, 1.0, 1.0, 1.0, 1.0].iter().map(|value| f16s(&[*value])).collect();
+        for association in [Association::Left, Association::Tree] {
+            let got = reduced(part, (Reduction::Sum, association), &contributions);
+            assert_eq!(got, f16s(&[2052.0]), "{association:?}");
+        }
+    }
+
+    #[test]
+    fn the_two_associations_are_what_they_say() {
+        let part = Part { count: 1, data_type: DataType::F32, codec: None };
+        let values = [1.0_f32, 1e8, -1e8, 3.0, 0.5];
+        let contributions: Vec<Vec<u8>> = values.iter().map(|value| value.to_le_bytes().to_vec()).collect();
+        let [a, b, c, d, e] = values;
+        let left = (((a + b) + c) + d) + e;
+        let tree = ((a + b) + (c + d)) + e;
+        assert!((left - tree).abs() > 0.1, "the values tell them apart");
+        let sum = |association| reduced(part, (Reduction::Sum, association), &contributions);
+        assert_eq!(sum(Association::Left), left.to_le_bytes());
+        assert_eq!(sum(Association::Tree), tree.to_le_bytes());
+    }
+
+    #[test]
+    fn a_tree_over_many_pieces_is_that_over_each() {
+        let count = 2 * TREE_PIECE + 5;
+        let part = Part { count, data_type: DataType::Bf16, codec: None };
+        let contribution = |rank: usize| -> Vec<u8> {
+            let element = |index: usize| (0x3f80 + (index * 7 + rank * 13) % 500).to_le_bytes();
+            (0..count).flat_map(|index| [element(index)[0], element(index)[1]]).collect()
+        };
+        let contributions: Vec<Vec<u8>> = (0..7).map(contribution).collect();
+        let how = (Reduction::Average, Association::Tree);
+        let whole = reduced(part, how, &contributions);
+        let one = Part { count: 1, ..part };
+        for index in [0, TREE_PIECE - 1, TREE_PIECE, 2 * TREE_PIECE + 4] {
+            let element = 2 * index..2 * index + 2;
+            let single: Vec<Vec<u8>> =
+                contributions.iter().map(|bytes| bytes[element.clone()].to_vec()).collect();
+            assert_eq!(whole[element], reduced(one, how, &single), "{index}");
+        }
+    }
+}

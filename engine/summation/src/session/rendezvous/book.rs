@@ -1,0 +1,414 @@
+//! Who is at the rendezvous, who is let in, and when a group begins. No I/O.
+//!
+//! The first group has the workers with the numbers 0 to n - 1. A later one has the members of the last group that are
+//! ready, in their old order, and behind them who has come since, in the order of the numbers that they wish. Servers that
+//! are not needed wait.
+
+use std::collections::BTreeMap;
+
+use super::message::{Seat, Wanted};
+use crate::server::sums::Mode;
+
+/// A process, by its connection; in the order in which they came.
+pub(super) type Id = u64;
+
+/// Workers named in a message at most.
+const NAMED_WORKERS: usize = 16;
+
+/// The processes of a job that are there.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    /// Of the last group.
+    epoch: Option<u32>,
+    entries: BTreeMap<Id, Entry>,
+    /// The worker that was lost last, since the last group began.
+    lost: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    seat: Seat,
+    /// In the last group.
+    rank: Option<usize>,
+    /// Whether it is ready for the next one.
+    wanted: Option<Wanted>,
+}
+
+/// A group that begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Formed {
+    pub(super) epoch: u32,
+    pub(super) n_workers: usize,
+    /// By rank.
+    pub(super) members: Vec<(Id, Seat)>,
+}
+
+impl Book {
+    /// A process comes. Why it cannot be let in.
+    pub(super) fn admit(&mut self, id: Id, seat: Seat) -> Result<(), String> {
+        if self.epoch.is_none() {
+            self.check_first(&seat)?;
+        }
+        self.check_mode(&seat)?;
+        self.entries.insert(id, Entry { seat, rank: None, wanted: None });
+        Ok(())
+    }
+
+    /// A process wants to be in the next group.
+    pub(super) fn ready(&mut self, id: Id, wanted: Wanted) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.wanted = Some(wanted);
+        }
+    }
+
+    /// A process has gone: it has left, or died.
+    pub(super) fn remove(&mut self, id: Id, has_died: bool) {
+        let Some(entry) = self.entries.remove(&id) else { return };
+        if has_died && entry.seat.worker.is_some() {
+            self.lost = Some(entry.seat.to_string());
+        }
+    }
+
+    /// Who had a rank in the last group.
+    pub(super) fn of_rank(&self, rank: usize) -> Option<Id> {
+        self.entries.iter().find(|(_, entry)| entry.rank == Some(rank)).map(|(id, _)| *id)
+    }
+
+    /// Workers that wait for a group.
+    pub(super) fn waiting_workers(&self) -> Vec<Id> {
+        let waits = |entry: &Entry| entry.seat.worker.is_some() && entry.wanted.is_some();
+        self.entries.iter().filter(|(_, entry)| waits(entry)).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether all workers have gone, after there was a group; with it, the one that was lost last.
+    pub(super) fn is_over(&self) -> Option<Option<String>> {
+        let is_over = self.epoch.is_some() && self.entries.values().all(|entry| entry.seat.worker.is_none());
+        is_over.then(|| self.lost.clone())
+    }
+
+    /// The next group, once all that it needs are ready; or why there will be none.
+    pub(super) fn form(&mut self) -> Result<Option<Formed>, String> {
+        let Some((wanted, n_workers, n_servers)) = self.wanted()? else { return Ok(None) };
+        let mut workers = self.deciders();
+        if workers.len() > n_workers {
+            let n_ready = workers.len();
+            return Err(format!("{n_ready} workers want to be in a group of {n_workers}"));
+        }
+        workers.extend(self.newcomers().into_iter().take(n_workers - workers.len()));
+        let mut servers = self.ready_servers(wanted.n_servers.is_none());
+        if workers.len() < n_workers || servers.len() < n_servers {
+            return Ok(None);
+        }
+        servers.truncate(n_servers);
+        let ids: Vec<Id> = workers.into_iter().chain(servers).collect();
+        Ok(Some(self.begin(n_workers, &ids)))
+    }
+
+    /// Who is missing for the next group, in words.
+    pub(super) fn missing(&self) -> String {
+        let Ok(Some((_, n_workers, n_servers))) = self.wanted() else { return "nobody is ready".to_owned() };
+        let numbers: Vec<usize> = self.workers().filter_map(|(_, entry)| entry.seat.worker).collect();
+        let missing = (0..n_workers).filter(|number| self.epoch.is_none() && !numbers.contains(number));
+        let missing: Vec<String> = missing.take(NAMED_WORKERS).map(|number| number.to_string()).collect();
+        let n_ready = self.deciders().len() + self.newcomers().len();
+        let n_ready_servers = self.ready_servers(false).len().min(n_servers);
+        let named = if missing.is_empty() {
+            String::new()
+        } else {
+            format!("worker {} is missing; ", missing.join(", "))
+        };
+        format!(
+            "{named}{n_ready} of {n_workers} workers and {n_ready_servers} of {n_servers} servers are there"
+        )
+    }
+
+    fn check_first(&self, seat: &Seat) -> Result<(), String> {
+        let told = |seat: &Seat| (seat.n_workers, seat.n_servers.unwrap_or(0));
+        for other in self.workers().map(|(_, entry)| &entry.seat) {
+            if seat.worker.is_some() && seat.worker == other.worker {
+                return Err(format!(
+                    "{seat} calls itself as {other} does: give each worker its own RSUM_RANK"
+                ));
+            }
+            let differs = match seat.worker {
+                Some(_) => told(seat) != told(other) || seat.continues != other.continues,
+                None => {
+                    seat.n_workers.is_some_and(|n_workers| Some(n_workers) != other.n_workers)
+                        || seat.n_servers.is_some_and(|n_servers| n_servers != told(other).1)
+                }
+            };
+            if differs {
+                let text = [seat, other].map(words);
+                return Err(format!(
+                    "{seat} was told {}, {other} {}: RSUM_WORKERS, RSUM_SERVERS and RSUM_ON_LOSS must be the same",
+                    text[0], text[1]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes that come later are to do the same as those that are there.
+    fn check_mode(&self, seat: &Seat) -> Result<(), String> {
+        let Some(mode) = seat.mode else { return Ok(()) };
+        let differs = |other: &&Entry| other.seat.mode.is_some_and(|other| other != mode);
+        let Some(other) = self.entries.values().find(differs).map(|entry| &entry.seat) else { return Ok(()) };
+        let [here, there] = [mode, other.mode.unwrap_or_default()].map(mode_words);
+        Err(format!(
+            "{seat} is set to {here}, {other} to {there}: RSUM_ASYNC and RSUM_STALENESS must be the same"
+        ))
+    }
+
+    /// The group that is wanted, if anybody who decides is ready, with the numbers that this comes to.
+    fn wanted(&self) -> Result<Option<(Wanted, usize, usize)>, String> {
+        let n_left = self.members(true).count();
+        let k_left = self.members(false).count();
+        let deciders = self.deciders();
+        let sizes = |id: &Id| {
+            let entry = self.entries.get(id)?;
+            let wanted = entry.wanted?;
+            let sizes = (wanted.n_workers.unwrap_or(n_left), wanted.n_servers.unwrap_or(k_left));
+            Some((entry, wanted, sizes))
+        };
+        let Some((first, wanted, (n_workers, n_servers))) = deciders.first().and_then(sizes) else {
+            return Ok(None);
+        };
+        if let Some((other, _, (n, k))) =
+            deciders.iter().filter_map(sizes).find(|(_, _, sizes)| *sizes != (n_workers, n_servers))
+        {
+            return Err(format!(
+                "{} wants a group of {n_workers} workers and {n_servers} servers, {} one of {n} and {k}",
+                first.seat, other.seat
+            ));
+        }
+        // Where the rest goes on, it is not known who that is before all of it is ready.
+        let is_whole = wanted.n_workers.is_some() || deciders.len() == n_left;
+        Ok(is_whole.then_some((wanted, n_workers, n_servers)))
+    }
+
+    /// Those of the last group that are here, by their ranks.
+    fn members(&self, workers: bool) -> impl Iterator<Item = (Id, &Entry)> {
+        let mut members: Vec<(Id, &Entry)> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.rank.is_some() && entry.seat.worker.is_some() == workers)
+            .map(|(id, entry)| (*id, entry))
+            .collect();
+        members.sort_by_key(|(_, entry)| entry.rank);
+        members.into_iter()
+    }
+
+    fn workers(&self) -> impl Iterator<Item = (Id, &Entry)> {
+        self.entries.iter().filter(|(_, entry)| entry.seat.worker.is_some()).map(|(id, entry)| (*id, entry))
+    }
+
+    /// Workers whose wish counts, in the order of their next numbers: of the last group, or all if there was none.
+    fn deciders(&self) -> Vec<Id> {
+        if self.epoch.is_none() {
+            return self.unplaced_workers();
+        }
+        self.members(true).filter(|(_, entry)| entry.wanted.is_some()).map(|(id, _)| id).collect()
+    }
+
+    /// Workers that came after the last group began.
+    fn newcomers(&self) -> Vec<Id> {
+        if self.epoch.is_none() { Vec::new() } else { self.unplaced_workers() }
+    }
+
+    fn unplaced_workers(&self) -> Vec<Id> {
+        let ready = |entry: &Entry| entry.rank.is_none() && entry.wanted.is_some();
+        let mut workers: Vec<(Id, &Entry)> = self.workers().filter(|(_, entry)| ready(entry)).collect();
+        workers.sort_by_key(|(_, entry)| entry.seat.worker);
+        workers.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// Servers that are ready, those of the last group first, or alone.
+    fn ready_servers(&self, members_alone: bool) -> Vec<Id> {
+        let is_ready = |entry: &Entry| entry.wanted.is_some();
+        let members = self.members(false).filter(|(_, entry)| is_ready(entry)).map(|(id, _)| id);
+        let others = self.entries.iter().filter(|(_, entry)| {
+            !members_alone && entry.seat.worker.is_none() && entry.rank.is_none() && is_ready(entry)
+        });
+        members.chain(others.map(|(id, _)| *id)).collect()
+    }
+
+    fn begin(&mut self, n_workers: usize, ids: &[Id]) -> Formed {
+        let epoch = self.epoch.map_or(0, |epoch| epoch.saturating_add(1));
+        (self.epoch, self.lost) = (Some(epoch), None);
+        self.entries.values_mut().for_each(|entry| entry.rank = None);
+        let mut members = Vec::new();
+        for (rank, id) in ids.iter().enumerate() {
+            if let Some(entry) = self.entries.get_mut(id) {
+                (entry.rank, entry.wanted) = (Some(rank), None);
+                members.push((*id, entry.seat.clone()));
+            }
+        }
+        Formed { epoch, n_workers, members }
+    }
+}
+
+/// What a process was told of the group.
+fn words(seat: &Seat) -> String {
+    let number = |number: Option<usize>| number.map_or("?".to_owned(), |number| number.to_string());
+    let n_servers = if seat.worker.is_some() { Some(seat.n_servers.unwrap_or(0)) } else { seat.n_servers };
+    let on_loss = match seat.worker {
+        Some(_) if seat.continues => ", continue on a loss",
+        _ => "",
+    };
+    format!("{} workers and {} servers{on_loss}", number(seat.n_workers), number(n_servers))
+}
+
+fn mode_words(mode: Mode) -> String {
+    match mode {
+        Mode::Rounds => "synchronous sums".to_owned(),
+        Mode::Store { max_ahead: None } => "asynchronous sums".to_owned(),
+        Mode::Store { max_ahead: Some(max) } => format!("asynchronous sums with a staleness of {max}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seat(worker: Option<usize>, n_workers: Option<usize>, n_servers: Option<usize>) -> Seat {
+        let host = "host".to_owned();
+        Seat {
+            worker,
+            n_workers,
+            n_servers,
+            host: host.clone(),
+            host_id: host,
+            pid: 7,
+            nic_mbit: None,
+            continues: false,
+            mode: None,
+        }
+    }
+
+    fn worker(number: usize, n_workers: usize, n_servers: usize) -> Seat {
+        seat(Some(number), Some(n_workers), Some(n_servers))
+    }
+
+    fn want(n_workers: usize, n_servers: usize) -> Wanted {
+        Wanted { n_workers: Some(n_workers), n_servers: Some(n_servers), lost: None }
+    }
+
+    /// Ids by rank, if a group begins.
+    fn formed(book: &mut Book) -> Option<Vec<Id>> {
+        book.form().unwrap().map(|formed| formed.members.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Workers 2, 1, 0 have ids 1, 2, 3; servers 4 and 5.
+    fn three_and_two() -> Book {
+        let mut book = Book::default();
+        for id in 1..4 {
+            book.admit(id, worker(3 - usize::try_from(id).unwrap(), 3, 2)).unwrap();
+            book.ready(id, want(3, 2));
+        }
+        for id in 4..6 {
+            assert_eq!(formed(&mut book), None);
+            book.admit(id, seat(None, None, None)).unwrap();
+            book.ready(id, Wanted::default());
+        }
+        assert_eq!(formed(&mut book), Some(vec![3, 2, 1, 4, 5]));
+        book
+    }
+
+    #[test]
+    fn workers_have_the_ranks_that_they_wish() {
+        let mut book = three_and_two();
+        assert_eq!((book.form(), book.is_over()), (Ok(None), None));
+    }
+
+    #[test]
+    fn who_does_not_fit_is_named() {
+        let mut book = Book::default();
+        book.admit(0, worker(0, 2, 1)).unwrap();
+        let refused = |book: &mut Book, seat| book.admit(1, seat).unwrap_err();
+        assert_eq!(
+            refused(&mut book, worker(0, 2, 1)),
+            "worker 0 (host, process 7) calls itself as worker 0 (host, process 7) does: give each worker its own RSUM_RANK"
+        );
+        assert!(
+            refused(&mut book, worker(1, 3, 1))
+                .contains("worker 1 (host, process 7) was told 3 workers and 1 servers")
+        );
+        assert!(
+            refused(&mut book, seat(None, None, Some(2)))
+                .starts_with("a server (host, process 7) was told ? workers and 2")
+        );
+        book.admit(1, seat(None, None, Some(1))).unwrap();
+        book.ready(0, want(2, 1));
+        assert_eq!(book.missing(), "worker 1 is missing; 1 of 2 workers and 0 of 1 servers are there");
+    }
+
+    #[test]
+    fn whoever_sums_otherwise_is_turned_away() {
+        let with = |mode, seat| Seat { mode, ..seat };
+        let store = Some(Mode::Store { max_ahead: Some(2) });
+        let mut book = Book::default();
+        book.admit(0, with(store, worker(0, 2, 1))).unwrap();
+        book.admit(1, seat(None, None, None)).unwrap();
+        assert_eq!(
+            book.admit(2, with(Some(Mode::Rounds), seat(None, None, None))).unwrap_err(),
+            "a server (host, process 7) is set to synchronous sums, worker 0 (host, process 7) to asynchronous sums with a staleness of 2: RSUM_ASYNC and RSUM_STALENESS must be the same"
+        );
+        assert!(book.admit(2, with(Some(Mode::Store { max_ahead: None }), worker(1, 2, 1))).is_err());
+        book.admit(2, with(store, worker(1, 2, 1))).unwrap();
+    }
+
+    #[test]
+    fn the_rest_goes_on_in_its_old_order() {
+        let mut book = three_and_two();
+        book.remove(2, true);
+        book.remove(4, true);
+        for id in [1, 5] {
+            book.ready(id, Wanted::default());
+            assert_eq!(formed(&mut book), None);
+        }
+        book.ready(3, Wanted::default());
+        assert_eq!(formed(&mut book), Some(vec![3, 1, 5]));
+    }
+
+    #[test]
+    fn servers_come_and_go() {
+        let mut book = three_and_two();
+        for (n_servers, members) in [(0, vec![3, 2, 1]), (1, vec![3, 2, 1, 4]), (2, vec![3, 2, 1, 4, 5])] {
+            (1..4).for_each(|id| book.ready(id, want(3, n_servers)));
+            (4..6).for_each(|id| book.ready(id, Wanted::default()));
+            assert_eq!(formed(&mut book), Some(members));
+        }
+    }
+
+    #[test]
+    fn newcomers_stand_behind_and_who_is_left_out_waits() {
+        let mut book = three_and_two();
+        book.remove(3, false);
+        book.admit(9, worker(0, 3, 0)).unwrap();
+        book.ready(9, want(3, 0));
+        assert_eq!(formed(&mut book), None);
+        (1..3).for_each(|id| book.ready(id, want(3, 0)));
+        assert_eq!(formed(&mut book), Some(vec![2, 1, 9]));
+        book.ready(2, want(1, 0));
+        assert_eq!(formed(&mut book), Some(vec![2]));
+    }
+
+    #[test]
+    fn wishes_that_differ_make_no_group() {
+        let mut book = three_and_two();
+        book.ready(1, want(2, 0));
+        book.ready(2, want(2, 1));
+        assert!(book.form().unwrap_err().contains("one of 2 and 0"));
+        (1..4).for_each(|id| book.ready(id, want(2, 0)));
+        assert_eq!(book.form(), Err("3 workers want to be in a group of 2".to_owned()));
+    }
+
+    #[test]
+    fn without_workers_it_is_over() {
+        let mut book = three_and_two();
+        (1..3).for_each(|id| book.remove(id, false));
+        assert_eq!(book.is_over(), None);
+        book.remove(3, true);
+        assert_eq!(book.is_over(), Some(Some("worker 0 (host, process 7)".to_owned())));
+    }
+}

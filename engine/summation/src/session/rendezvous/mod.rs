@@ -1,0 +1,22 @@
+//! Where the processes of a job meet: one of them listens, and tells the others who is who in each group.
+//!
+//! ```text
+//! root                                     process
+//! challenge {protocol, nonce}         ──►
+//!                                     ◄──  hello {protocol, nonce, proof, seat}
+//! welcome {proof} | refused {why}     ──►
+//!                                     ◄──  ready {n, k}                            for every group
+//! membership {id, rank, …}            ──►                                          once n workers and k servers are ready
+//!                                     ◄──  leave                                   at the end
+//! over                                ──►                                          to servers, once all workers have left
+//! ```
+//!
+//! Frames are those of bootstrap ([`rsccl_collective::net::frame`]). The secret is never sent: both show that they know it
+//! ([`proof`]). A connection stays open for the whole job, and its end says who died. [`book`] decides, without I/O, who is
+//! let in and when a group begins; [`root`] listens; [`meeting`] is a process's side; [`message`] has the messages.
+
+mod book;
+pub(crate) mod meeting;
+pub(crate) mod message;
+mod proof;
+pub(crate) mod root;

@@ -1,0 +1,364 @@
+//! The process at which the others meet: a thread that lets them in and tells them of each group.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::book::{Book, Formed, Id};
+use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
+use super::proof::{self, Prover};
+use rsccl_collective::clock::Deadline;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::log::{self, Level, subsystem};
+use rsccl_collective::net::control::lock;
+use rsccl_collective::net::wake::{self, Wake};
+use rsccl_collective::net::{frame, root};
+
+/// Who connects and does not show that it knows the secret is dropped after this.
+const HELLO_WAIT: Duration = Duration::from_secs(5);
+/// Connections that have not shown it yet at most; the oldest gives way.
+const MAX_STRANGERS: usize = 64;
+/// Processes at most; with their connections a process stays below the usual limit of its open files, 1024.
+const MAX_CALLERS: usize = 900;
+/// What the next message of a process may have at most before it is whole.
+const MAX_BUFFERED_BYTES: usize = 64 * 1024;
+/// The longest sleep: nothing is lost with it, since all that matters ends a sleep.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+
+/// A rendezvous that this process gives.
+#[derive(Debug)]
+pub(crate) struct Root {
+    address: SocketAddr,
+    stop: Arc<Stop>,
+    /// Closed by the end of the thread.
+    ended: Mutex<mpsc::Receiver<()>>,
+}
+
+/// What a rendezvous needs.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    /// Of the job.
+    pub(crate) secret: String,
+    /// Where the ranks of each communicator meet, unless processes meet on an address of their own.
+    pub(crate) bootstrap: IpAddr,
+    /// How long workers wait for the others.
+    pub(crate) timeout: Duration,
+    /// Whether another job may follow.
+    pub(crate) stays: bool,
+}
+
+#[derive(Debug)]
+struct Stop {
+    is_set: AtomicBool,
+    wake: Wake,
+}
+
+impl Root {
+    /// Listens at `address`; nothing if another process does, or if it is no address of this machine.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn listen(address: &str) -> Result<Option<TcpListener>> {
+        match TcpListener::bind(address) {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if is_anothers(&error) => Ok(None),
+            Err(error) => Err(Error::system(format_args!("listen on {address} (RSUM_ROOT)"), &error)),
+        }
+    }
+
+    /// Starts.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn start(listener: TcpListener, mut terms: Terms) -> Result<Self> {
+        let mut address = listener.local_addr().map_err(|error| Error::system("getsockname", &error))?;
+        if address.ip().is_unspecified() {
+            address.set_ip(IpAddr::from([127, 0, 0, 1]));
+        } else {
+            terms.bootstrap = address.ip();
+        }
+        listener.set_nonblocking(true).map_err(|error| Error::system("a listener's mode", &error))?;
+        let stop = Arc::new(Stop { is_set: AtomicBool::new(false), wake: Wake::new()? });
+        let (end, ended) = mpsc::channel();
+        let gate = Gate::new(listener, terms, Arc::clone(&stop))?;
+        let thread = std::thread::Builder::new().name("rsccl-meeting".to_owned());
+        let thread = thread.spawn(move || {
+            gate.run();
+            drop(end);
+        });
+        thread.map_err(|error| Error::system("starting the rendezvous' thread", &error))?;
+        Ok(Self { address, stop, ended: Mutex::new(ended) })
+    }
+
+    /// Where it is reached from this machine.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until all workers have gone, but not longer than this.
+    pub(crate) fn wait(&self, most: Duration) {
+        let _ = lock(&self.ended).recv_timeout(most);
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        self.stop.is_set.store(true, Ordering::Release);
+        self.stop.wake.set();
+        let _ = lock(&self.ended).recv();
+    }
+}
+
+/// The thread's own.
+struct Gate {
+    listener: TcpListener,
+    terms: Terms,
+    stop: Arc<Stop>,
+    session: u64,
+    book: Book,
+    callers: BTreeMap<Id, Caller>,
+    next_id: Id,
+    /// When workers have waited long enough for a group.
+    patience: Option<Deadline>,
+}
+
+struct Caller {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    nonce: String,
+    /// Until it has shown that it knows the secret.
+    stranger: Option<Deadline>,
+}
+
+impl Gate {
+    fn new(listener: TcpListener, terms: Terms, stop: Arc<Stop>) -> Result<Self> {
+        let (book, callers) = (Book::default(), BTreeMap::new());
+        let session = new_session()?;
+        Ok(Self { listener, terms, stop, session, book, callers, next_id: 0, patience: None })
+    }
+
+    fn run(mut self) {
+        loop {
+            if self.sleep().is_err() || self.stop.is_set.load(Ordering::Acquire) {
+                return;
+            }
+            self.stop.wake.reset();
+            self.accept();
+            let ids: Vec<Id> = self.callers.keys().copied().collect();
+            ids.into_iter().for_each(|id| self.listen(id));
+            self.callers.retain(|_, caller| caller.stranger.is_none_or(|deadline| !deadline.passed()));
+            self.form();
+            if let Some(lost) = self.book.is_over() {
+                self.callers.values().for_each(|caller| caller.tell(&FromRoot::Over { lost: lost.clone() }));
+                let Ok(session) = new_session() else { return };
+                if !self.terms.stays {
+                    return;
+                }
+                (self.session, self.book) = (session, Book::default());
+                self.callers.clear();
+            }
+        }
+    }
+
+    fn sleep(&self) -> Result<()> {
+        let deadlines = self.callers.values().filter_map(|caller| caller.stranger).chain(self.patience);
+        let wait = deadlines.map(Deadline::left).min().unwrap_or(MAX_SLEEP).min(MAX_SLEEP);
+        let callers = self.callers.values().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
+        let own = [PollFd::new(&self.stop.wake, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+        wake::sleep(&mut own.into_iter().chain(callers).collect::<Vec<_>>(), wait)
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let is_stranger =
+                |caller: &&Id| self.callers.get(*caller).is_some_and(|caller| caller.stranger.is_some());
+            let strangers: Vec<Id> = self.callers.keys().filter(is_stranger).copied().collect();
+            if strangers.len() >= MAX_STRANGERS {
+                self.callers.remove(&strangers[0]);
+            }
+            if self.callers.len() >= MAX_CALLERS {
+                continue;
+            }
+            if let Ok(caller) = Caller::new(stream) {
+                self.callers.insert(self.next_id, caller);
+                self.next_id += 1;
+            }
+        }
+    }
+
+    fn listen(&mut self, id: Id) {
+        let Some(caller) = self.callers.get_mut(&id) else { return };
+        let is_open = caller.read();
+        loop {
+            let Some(caller) = self.callers.get_mut(&id) else { return };
+            match frame::take::<ToRoot>(&mut caller.buffer) {
+                Ok(Some(message)) => self.hear(id, message),
+                Ok(None) => break,
+                Err(_) => return self.drop_caller(id, true),
+            }
+        }
+        if !is_open {
+            self.drop_caller(id, true);
+        }
+    }
+
+    fn hear(&mut self, id: Id, message: ToRoot) {
+        let Some(caller) = self.callers.get_mut(&id) else { return };
+        match (message, caller.stranger.is_some()) {
+            (ToRoot::Hello { protocol, nonce, proof, seat }, true) => {
+                let shown = (protocol, nonce.as_str(), proof.as_str());
+                let who = seat.to_string();
+                match caller.check(&self.terms.secret, shown, &seat).and_then(|()| self.book.admit(id, seat))
+                {
+                    Ok(()) => {
+                        let proof = proof::prove(&self.terms.secret, Prover::Root, &caller.nonce, &nonce);
+                        caller.stranger = None;
+                        let text = format!("summation: {who} has come to the rendezvous");
+                        log::write(Level::Info, subsystem::INIT, 0, &text);
+                        caller.tell(&FromRoot::Welcome { proof });
+                    }
+                    Err(why) => self.refuse(id, &why),
+                }
+            }
+            (ToRoot::Ready(wanted), false) => self.ready(id, wanted),
+            (ToRoot::Leave, false) => self.drop_caller(id, false),
+            _ => self.drop_caller(id, true),
+        }
+    }
+
+    /// A process that is silent is lost though its connection is there.
+    fn ready(&mut self, id: Id, wanted: Wanted) {
+        if let Some(lost) = wanted.lost.and_then(|rank| self.book.of_rank(rank)).filter(|lost| *lost != id) {
+            self.refuse(lost, "the others have gone on without it, since it did not answer");
+        }
+        self.book.ready(id, wanted);
+    }
+
+    fn form(&mut self) {
+        let waiting = self.book.waiting_workers();
+        match self.book.form() {
+            Ok(Some(formed)) => {
+                self.patience = None;
+                self.begin(&formed);
+            }
+            Ok(None) if waiting.is_empty() => self.patience = None,
+            Ok(None) => {
+                let timeout = self.terms.timeout;
+                if self.patience.get_or_insert_with(|| Deadline::after(timeout)).passed() {
+                    let why = format!("{}, after {} s", self.book.missing(), timeout.as_secs());
+                    waiting.into_iter().for_each(|id| self.refuse(id, &why));
+                    self.patience = None;
+                }
+            }
+            Err(why) => waiting.into_iter().for_each(|id| self.refuse(id, &why)),
+        }
+    }
+
+    fn begin(&mut self, formed: &Formed) {
+        let id = match root::start(self.terms.bootstrap, self.terms.timeout) {
+            Ok(id) => id.to_bytes().to_vec(),
+            Err(error) => {
+                let why = error.to_string();
+                return formed.members.iter().for_each(|(id, _)| self.refuse(*id, &why));
+            }
+        };
+        let seats: Vec<Seat> = formed.members.iter().map(|(_, seat)| seat.clone()).collect();
+        for (rank, (caller, _)) in formed.members.iter().enumerate() {
+            let membership = Membership {
+                session: self.session,
+                epoch: formed.epoch,
+                id: id.clone(),
+                rank,
+                n_workers: formed.n_workers,
+                seats: seats.clone(),
+            };
+            if let Some(caller) = self.callers.get(caller) {
+                caller.tell(&FromRoot::Membership(Box::new(membership)));
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: Id, why: &str) {
+        if let Some(caller) = self.callers.get(&id) {
+            caller.tell(&FromRoot::Refused { why: why.to_owned() });
+        }
+        self.drop_caller(id, true);
+    }
+
+    fn drop_caller(&mut self, id: Id, has_died: bool) {
+        self.callers.remove(&id);
+        self.book.remove(id, has_died);
+    }
+}
+
+impl Caller {
+    fn new(stream: TcpStream) -> Result<Self> {
+        let nonce = proof::nonce()?;
+        let set =
+            |result: std::io::Result<()>| result.map_err(|error| Error::system("a caller's socket", &error));
+        set(stream.set_nodelay(true))?;
+        set(stream.set_nonblocking(false))?;
+        set(stream.set_write_timeout(Some(HELLO_WAIT)))?;
+        let caller = Self { stream, buffer: Vec::new(), nonce, stranger: Some(Deadline::after(HELLO_WAIT)) };
+        caller.tell(&FromRoot::Challenge { protocol: Protocol::OURS, nonce: caller.nonce.clone() });
+        Ok(caller)
+    }
+
+    /// Whether it may be let in.
+    fn check(
+        &self,
+        secret: &str,
+        (protocol, nonce, shown): (Protocol, &str, &str),
+        seat: &Seat,
+    ) -> std::result::Result<(), String> {
+        if !proof::is_right(shown, &proof::prove(secret, Prover::Caller, &self.nonce, nonce)) {
+            return Err("RSUM_SECRET is another one there".to_owned());
+        }
+        if protocol != Protocol::OURS {
+            let ours = Protocol::OURS;
+            return Err(format!(
+                "{seat} speaks protocol {protocol}, the rendezvous {ours}: all processes need the same librsccl.so"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Reads what is there; false at the end of the connection.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        while self.buffer.len() < MAX_BUFFERED_BYTES {
+            match rustix::net::recv(&self.stream, &mut bytes, RecvFlags::DONTWAIT).map(|(count, _)| count) {
+                Ok(0) => return false,
+                Ok(count) => self.buffer.extend_from_slice(&bytes[..count]),
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Who takes nothing is found out by its silence in the group.
+    fn tell(&self, message: &FromRoot) {
+        if let Ok(bytes) = frame::encode(message) {
+            let _ = (&self.stream).write_all(&bytes);
+        }
+    }
+}
+
+fn new_session() -> Result<u64> {
+    let [a, b, c, d, e, f, g, h, ..] = rsccl_collective::net::unique_id::new_secret()?;
+    Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
+}
+
+/// Whether it is for another process to listen there.
+fn is_anothers(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::AddrInUse | std::io::ErrorKind::AddrNotAvailable)
+}

@@ -1,0 +1,227 @@
+//! The life of a process that does nothing but sum: it waits for a job, is in its groups, and waits again.
+
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::rendezvous::meeting::{Call, Meeting, Met};
+use super::rendezvous::message::{Membership, Wanted};
+use super::rendezvous::root::Root;
+use super::status::{Present, Status};
+use super::{health, worker};
+use crate::config::SummationSettings;
+use crate::run::group::Group;
+use crate::tensor::DEFAULT_PARTITION_BYTES;
+use rsccl_collective::config::Settings;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::log;
+use rsccl_collective::net::control::{Failure, Health, lock};
+
+/// How a server is to live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Whether it gives the rendezvous.
+    pub root: bool,
+    /// Whether it waits for another job after one.
+    pub stay: bool,
+}
+
+/// Why a server has ended before its job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(String);
+
+impl Failed {
+    /// With this text.
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    options: Options,
+    settings: SummationSettings,
+    comm: Settings,
+    ends: Arc<Ends>,
+    status: Arc<Status>,
+}
+
+/// What ends a server from outside.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Ends>);
+
+#[derive(Debug, Default)]
+struct Ends {
+    is_stopped: AtomicBool,
+    /// What a server waits on.
+    line: Mutex<Option<TcpStream>>,
+    /// Of the present group, with this process's name in it.
+    group: Mutex<Option<(Arc<Health>, String)>>,
+}
+
+/// How a job has ended for a server.
+enum Job {
+    Over,
+    Lost,
+}
+
+impl Server {
+    /// As the environment says.
+    ///
+    /// # Errors
+    /// The settings are wrong.
+    pub fn from_env(options: Options) -> std::result::Result<Self, Failed> {
+        let settings = SummationSettings::server_from_env().map_err(failed)?;
+        let settings = SummationSettings { worker: None, ..settings };
+        let comm = Settings::from_env().map_err(failed)?;
+        log::warn_by_default();
+        Ok(Self { options, settings, comm, ends: Arc::default(), status: Arc::default() })
+    }
+
+    /// What ends it from another thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.ends))
+    }
+
+    /// Answers at an address how the server is, as long as the process lives: `/healthz`, `/readyz`, `/status`. Where it
+    /// listens.
+    ///
+    /// # Errors
+    /// It cannot listen there.
+    pub fn answer_health(&self, address: &str) -> std::result::Result<SocketAddr, Failed> {
+        health::answer(address, Arc::clone(&self.status)).map_err(failed)
+    }
+
+    /// Lives. `tell` gets a line about each thing that happens.
+    ///
+    /// # Errors
+    /// The job ended otherwise than by its workers' leave, and this server does not stay: why.
+    pub fn run(&self, mut tell: impl FnMut(&str)) -> std::result::Result<(), Failed> {
+        let root = self.host(&mut tell).map_err(failed)?;
+        loop {
+            let outcome = self.job(root.as_ref(), &mut tell);
+            if self.ends.is_stopped.load(Ordering::Acquire) {
+                tell("stopped");
+                return Ok(());
+            }
+            match outcome {
+                Ok(Job::Over) => tell("the job is over"),
+                Ok(Job::Lost) if self.options.stay => {}
+                Ok(Job::Lost) => return Err(Failed("the job has ended by a loss".to_owned())),
+                Err(error) if self.options.stay => tell(&error.to_string()),
+                Err(error) => return Err(failed(error)),
+            }
+            if !self.options.stay {
+                return Ok(());
+            }
+        }
+    }
+
+    fn host(&self, tell: &mut impl FnMut(&str)) -> Result<Option<Root>> {
+        if !self.options.root {
+            return Ok(None);
+        }
+        let root = worker::host(&self.settings, &self.comm, self.options.stay)?;
+        match &root {
+            Some(root) => tell(&format!("the rendezvous is at {}", root.address())),
+            None => tell(&format!("another process gives the rendezvous at {}", self.settings.root)),
+        }
+        Ok(root)
+    }
+
+    fn job(&self, root: Option<&Root>, tell: &mut impl FnMut(&str)) -> Result<Job> {
+        let call = Call { patience: None, ..worker::call(&self.settings, &self.comm, root) };
+        tell(&format!("waiting for a job at {}", call.address));
+        let meeting = Meeting::join(&call, &self.ends.is_stopped)?;
+        *lock(&self.ends.line) = Some(meeting.line()?);
+        let mut lost = None;
+        loop {
+            if self.ends.is_stopped.load(Ordering::Acquire) {
+                meeting.leave();
+                return Ok(Job::Over);
+            }
+            match meeting.meet(Wanted { lost: lost.take(), ..Wanted::default() })? {
+                Met::Group(membership) => match self.group(&membership, tell) {
+                    Ok(()) => {
+                        self.status.leave(None);
+                        tell("the workers have left the group");
+                    }
+                    Err((error, silent)) => {
+                        self.status.leave(Some(error.to_string()));
+                        tell(&format!("the group has failed: {error}"));
+                        if !membership.continues() {
+                            return Ok(Job::Lost);
+                        }
+                        lost = silent;
+                    }
+                },
+                Met::Over(None) => return Ok(Job::Over),
+                Met::Over(Some(who)) => {
+                    tell(&format!("the job has lost its last worker: {who}"));
+                    return Ok(Job::Lost);
+                }
+            }
+        }
+    }
+
+    /// Is in a group until its end; with an error, the rank that was silent.
+    fn group(
+        &self,
+        membership: &Membership,
+        tell: &mut impl FnMut(&str),
+    ) -> std::result::Result<(), (Error, Option<usize>)> {
+        let (rank, members) = (membership.rank, membership.members());
+        tell(&format!(
+            "joined as rank {rank} of {} workers and {} servers, epoch {}",
+            members.n_workers, members.n_servers, membership.epoch
+        ));
+        let joined = worker::join(membership, DEFAULT_PARTITION_BYTES, &self.comm, &self.settings.group);
+        let mut group = joined.map_err(|error| (error, None))?;
+        let name = format!("rank {rank} ({}) was told to stop", self.comm.host);
+        *lock(&self.ends.group) = Some((group.health(), name));
+        if self.ends.is_stopped.load(Ordering::Acquire) {
+            self.stopper().stop();
+        }
+        let service = members.service_of_rank(rank);
+        self.status.join(Present::of(membership));
+        let served = group.serve(|group, has_agreed| {
+            self.status.begin(has_agreed.then(|| group.placement_epoch()), group.probe());
+            if has_agreed {
+                tell(&generation(group, service));
+            }
+        });
+        *lock(&self.ends.group) = None;
+        served.map_err(|error| (error, group.silent()))
+    }
+}
+
+impl Stopper {
+    /// Ends the server. A group that it is in fails for all, with this server's name.
+    pub fn stop(&self) {
+        self.0.is_stopped.store(true, Ordering::Release);
+        if let Some(line) = lock(&self.0.line).as_ref() {
+            let _ = line.shutdown(Shutdown::Both);
+        }
+        if let Some((health, what)) = lock(&self.0.group).as_ref() {
+            health.fail(Failure::new(6, what.clone()));
+        }
+    }
+}
+
+fn generation(group: &Group, service: usize) -> String {
+    let placement = group.placement();
+    let owned = placement.as_ref().and_then(|placement| placement.owned_bytes().get(service).copied());
+    let n_parts = placement.as_ref().map_or(0, |placement| placement.owners().len());
+    format!(
+        "generation {} of {n_parts} parts, {} bytes of them here",
+        group.placement_epoch(),
+        owned.unwrap_or(0)
+    )
+}
+
+fn failed(error: Error) -> Failed {
+    Failed(error.to_string())
+}

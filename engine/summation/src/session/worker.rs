@@ -1,0 +1,438 @@
+//! A worker's place in the groups of its job, one after the other, and what it has declared for all of them.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::handles::Handles;
+use super::rendezvous::meeting::{Call, Meeting, Met};
+use super::rendezvous::message::{Membership, Seat, Wanted};
+use super::rendezvous::root::{self, Root};
+use crate::config::{GroupSettings, SummationSettings};
+use crate::gpu::{Carrier, Submission};
+use crate::placement::strategy::Strategy;
+use crate::run::group::{Group, Handle, Plan};
+use crate::server::part::Reduction;
+use crate::tensor::{Declaration, Declarations, Options};
+use crate::worker;
+use rsccl_collective::config::Settings;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::lock;
+use rsccl_collective::net::nic;
+use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
+
+/// A worker in its job.
+#[derive(Debug)]
+pub(crate) struct Session {
+    settings: SummationSettings,
+    comm: Settings,
+    declared: Mutex<Declarations>,
+    /// None between two groups.
+    place: RwLock<Option<Place>>,
+    /// Of the place, for who asks while another thread waits for the next one.
+    numbers: Mutex<Option<Numbers>>,
+    meeting: Mutex<Option<Meeting>>,
+    root: Option<Root>,
+    /// What callers have submitted.
+    pub(crate) handles: Handles,
+    /// Calls whose memory is a GPU's.
+    carrier: Carrier,
+}
+
+/// A place in the present group.
+#[derive(Debug)]
+struct Place {
+    membership: Membership,
+    group: Group,
+    /// Tensors that the group knows.
+    n_declared: usize,
+}
+
+/// What is asked of the present group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    /// Of this worker.
+    pub(crate) rank: usize,
+    /// Workers.
+    pub(crate) size: usize,
+    /// Of this worker, among those of its host.
+    pub(crate) local_rank: usize,
+    /// Workers of its host.
+    pub(crate) local_size: usize,
+    /// Servers.
+    pub(crate) servers: usize,
+    /// How often the members have changed.
+    pub(crate) epoch: u32,
+}
+
+impl Session {
+    /// Joins the first group, as the environment says.
+    ///
+    /// # Errors
+    /// The settings are wrong, nobody is at the rendezvous, one is not let in, or there is no group: why.
+    pub(crate) fn from_env() -> Result<Self> {
+        Self::join(SummationSettings::worker_from_env()?, Settings::from_env()?)
+    }
+
+    /// The same, as the settings say.
+    pub(crate) fn join(settings: SummationSettings, comm: Settings) -> Result<Self> {
+        let root = if settings.worker == Some(0) { host(&settings, &comm, false)? } else { None };
+        let meeting = Meeting::join(&call(&settings, &comm, root.as_ref()), &AtomicBool::new(false))?;
+        let declarations = Declarations::new(settings.partition_bytes);
+        let declarations = declarations.map_err(|error| Error::InvalidArgument(error.to_string()))?;
+        let carrier = Carrier::new(usize::try_from(settings.staging_bytes).unwrap_or(usize::MAX));
+        let (n_workers, n_servers) = (settings.n_workers, Some(settings.n_servers.unwrap_or(0)));
+        let session = Self {
+            settings,
+            comm,
+            declared: Mutex::new(declarations),
+            place: RwLock::new(None),
+            numbers: Mutex::new(None),
+            meeting: Mutex::new(Some(meeting)),
+            root,
+            handles: Handles::default(),
+            carrier,
+        };
+        let place = session.meet(Wanted { n_workers, n_servers, lost: None })?;
+        session.take(&mut session.write(), Some(place));
+        Ok(session)
+    }
+
+    /// The present group's numbers; none between two groups.
+    pub(crate) fn numbers(&self) -> Option<Numbers> {
+        *lock(&self.numbers)
+    }
+
+    /// Declares a tensor; its number. One that is declared already keeps its own.
+    ///
+    /// # Errors
+    /// The name is taken by another length or type, the codec is for other types, or there are too many parts or bytes.
+    pub(crate) fn declare(&self, tensor: Declaration, options: Options) -> Result<usize> {
+        let mut declared = lock(&self.declared);
+        if let Some(index) = declared.index(&tensor.name) {
+            let before = &declared.tensors()[index];
+            if *before == tensor {
+                return Ok(index);
+            }
+            let text = format!(
+                "tensor {:?} of {} {} is declared already, with {} {}",
+                tensor.name,
+                tensor.elements,
+                tensor.data_type.name(),
+                before.elements,
+                before.data_type.name()
+            );
+            return Err(Error::InvalidArgument(text));
+        }
+        if let Some(Place { group, .. }) = self.read().as_ref() {
+            group.check_mode(&tensor.name, &options)?;
+        }
+        declared.declare_with(tensor, options).map_err(|error| Error::InvalidArgument(error.to_string()))
+    }
+
+    /// Bytes of a tensor.
+    ///
+    /// # Errors
+    /// There is no such tensor.
+    pub(crate) fn size_bytes(&self, tensor: usize) -> Result<usize> {
+        let declared = lock(&self.declared);
+        let found = declared.tensors().get(tensor);
+        let found = found.ok_or_else(|| Error::InvalidArgument(format!("there is no tensor {tensor}")))?;
+        let bytes = found.elements.saturating_mul(found.data_type.size_bytes() as u64);
+        usize::try_from(bytes).map_err(|_| Error::InvalidArgument(format!("tensor {tensor} is too large")))
+    }
+
+    /// Contributes to a tensor's next round; the number of the push. Waits for the others where more was declared.
+    ///
+    /// # Errors
+    /// There is no such tensor, the group has failed, or the others have declared something else.
+    pub(crate) fn push(&self, tensor: usize, send: Region, reduction: Reduction) -> Result<i32> {
+        self.catch_up()?;
+        self.carrier.wait_until_left();
+        let place = self.read();
+        let Place { group, membership, .. } = place.as_ref().ok_or_else(no_group)?;
+        let pushed = group.push(tensor, send, reduction)?;
+        Ok(self.handles.pushed(pushed, membership.epoch))
+    }
+
+    /// Asks for the sum of the round that a push went to.
+    ///
+    /// # Errors
+    /// There is no such push, its sum is asked for already, or its group has ended.
+    pub(crate) fn pull(&self, push: i32, recv: impl FnOnce(usize) -> Result<Region>) -> Result<()> {
+        let place = self.read();
+        let epoch = place.as_ref().map(|place| place.membership.epoch);
+        self.handles.pull(push, epoch, |pushed| {
+            let Place { group, .. } = place.as_ref().ok_or_else(no_group)?;
+            let recv = recv(pushed.size_bytes())?;
+            group.pull(pushed, recv)
+        })
+    }
+
+    /// Both; the number of the work.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub(crate) fn push_pull(
+        &self,
+        tensor: usize,
+        send: Region,
+        recv: Region,
+        reduction: Reduction,
+    ) -> Result<i32> {
+        self.catch_up()?;
+        self.carrier.wait_until_left();
+        Ok(self.handles.pulled(self.contribute(tensor, send, recv, reduction)?))
+    }
+
+    /// The same with buffers in the memory of a GPU, behind what the caller's stream has to do.
+    ///
+    /// # Errors
+    /// As [`Self::push`] and [`Carrier::push_pull`].
+    pub(crate) fn push_pull_on_stream(
+        self: &Arc<Self>,
+        call: &Submission,
+        reduction: Reduction,
+    ) -> Result<i32> {
+        self.catch_up()?;
+        let (session, tensor) = (Arc::clone(self), call.tensor);
+        let contribute = move |send, recv| session.contribute(tensor, send, recv, reduction);
+        Ok(self.handles.pulled(self.carrier.push_pull(call, Box::new(contribute))?))
+    }
+
+    fn contribute(&self, tensor: usize, send: Region, recv: Region, reduction: Reduction) -> Result<Handle> {
+        let place = self.read();
+        let Place { group, .. } = place.as_ref().ok_or_else(no_group)?;
+        group.push_pull(tensor, send, recv, reduction)
+    }
+
+    /// Waits for the open rounds and leaves the group. Servers wait for the next one.
+    ///
+    /// # Errors
+    /// The sum of a push was never asked for, or the group has failed.
+    pub(crate) fn suspend(&self) -> Result<()> {
+        self.check_pulled("suspend")?;
+        self.carrier.wait_until_left();
+        let mut place = self.write();
+        place.as_mut().ok_or_else(no_group)?.group.suspend()?;
+        self.take(&mut place, None);
+        Ok(())
+    }
+
+    /// Goes on with so many workers and servers; none: with those that are left.
+    ///
+    /// # Errors
+    /// The present group has neither ended nor failed, a loss is to stop the job, or there is no next group: why.
+    pub(crate) fn resume(&self, n_workers: Option<usize>, n_servers: Option<usize>) -> Result<()> {
+        self.carrier.wait_until_left();
+        let mut place = self.write();
+        let lost = match place.as_ref().map(|place| &place.group) {
+            Some(group) if !group.has_failed() => {
+                return Err(Error::InvalidUsage("the group is at work: suspend it first".to_owned()));
+            }
+            Some(_) if !self.settings.continues => {
+                let text = "a loss ends this job: set RSUM_ON_LOSS=continue to go on after one";
+                return Err(Error::InvalidUsage(text.to_owned()));
+            }
+            Some(group) => group.silent(),
+            None => None,
+        };
+        self.take(&mut place, None);
+        self.handles.forget_unpulled();
+        let next = self.meet(Wanted { n_workers, n_servers, lost })?;
+        self.take(&mut place, Some(next));
+        Ok(())
+    }
+
+    /// Leaves the job: waits until all sums are there and nobody needs this process.
+    ///
+    /// # Errors
+    /// The sum of a push was never asked for: nothing has happened then. Or the group has failed, and is left.
+    pub(crate) fn shutdown(&self) -> Result<()> {
+        self.check_pulled("shut down")?;
+        self.carrier.wait_until_left();
+        let place = self.write().take();
+        *lock(&self.numbers) = None;
+        let outcome = place.map_or(Ok(()), |place| place.group.leave());
+        self.carrier.close();
+        if let Some(meeting) = lock(&self.meeting).take() {
+            meeting.leave();
+        }
+        if let Some(root) = self.root.as_ref().filter(|_| outcome.is_ok()) {
+            root.wait(self.comm.timeout);
+        }
+        outcome
+    }
+
+    /// Puts this in the place's place.
+    fn take(&self, place: &mut Option<Place>, next: Option<Place>) {
+        *lock(&self.numbers) = next.as_ref().map(|next| next.membership.numbers());
+        *place = next;
+    }
+
+    /// Waits for a group, and joins it.
+    fn meet(&self, wanted: Wanted) -> Result<Place> {
+        let meeting = lock(&self.meeting);
+        let meeting = meeting.as_ref().ok_or_else(no_group)?;
+        let membership = match meeting.meet(wanted)? {
+            Met::Group(membership) => *membership,
+            Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
+        };
+        let SummationSettings { partition_bytes, group, .. } = &self.settings;
+        let group = join(&membership, *partition_bytes, &self.comm, group)?;
+        Ok(Place { membership, group, n_declared: 0 })
+    }
+
+    /// Makes the group know all that is declared.
+    fn catch_up(&self) -> Result<()> {
+        let n_declared = lock(&self.declared).tensors().len();
+        let knows_all = |place: &Place| place.n_declared == n_declared && !place.group.is_behind();
+        if knows_all(self.read().as_ref().ok_or_else(no_group)?) {
+            return Ok(());
+        }
+        self.check_pulled("contribute after more was declared")?;
+        self.carrier.wait_until_left();
+        let mut place = self.write();
+        let place = place.as_mut().ok_or_else(no_group)?;
+        let declared = lock(&self.declared).clone();
+        for (index, tensor) in declared.tensors().iter().enumerate().skip(place.n_declared) {
+            place.group.declare(tensor.clone(), declared.options(index))?;
+            place.n_declared = index + 1;
+        }
+        if place.group.is_behind() { place.group.start() } else { Ok(()) }
+    }
+
+    /// What was pushed must be pulled before the group can end.
+    pub(crate) fn check_pulled(&self, what: &str) -> Result<()> {
+        match self.handles.n_unpulled() {
+            0 => Ok(()),
+            n => Err(Error::InvalidUsage(format!("cannot {what}: the sums of {n} pushes are not pulled"))),
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Option<Place>> {
+        self.place.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Option<Place>> {
+        self.place.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Membership {
+    fn numbers(&self) -> Numbers {
+        let ((local_rank, local_size), members) = (self.local(), self.members());
+        Numbers {
+            rank: self.rank,
+            size: members.n_workers,
+            local_rank,
+            local_size,
+            servers: members.n_servers,
+            epoch: self.epoch,
+        }
+    }
+}
+
+/// Gives the rendezvous, unless another process does.
+pub(super) fn host(settings: &SummationSettings, comm: &Settings, stays: bool) -> Result<Option<Root>> {
+    let Some(listener) = Root::listen(&settings.root)? else { return Ok(None) };
+    let terms = root::Terms {
+        secret: settings.secret.clone(),
+        bootstrap: nic::bootstrap_address(comm)?,
+        timeout: comm.timeout,
+        stays,
+    };
+    Root::start(listener, terms).map(Some)
+}
+
+/// How to come to the rendezvous.
+pub(super) fn call(settings: &SummationSettings, comm: &Settings, root: Option<&Root>) -> Call {
+    let seat = Seat {
+        worker: settings.worker,
+        n_workers: settings.n_workers,
+        n_servers: settings.n_servers,
+        host: comm.host.clone(),
+        host_id: comm.host_id.clone(),
+        pid: std::process::id(),
+        nic_mbit: settings.nic_mbit.or_else(|| nic::told_speed_mbit(comm).map(u64::from)),
+        continues: settings.continues,
+        mode: settings.worker.map(|_| settings.mode.unwrap_or_default()).or(settings.mode),
+    };
+    let address = root.map_or_else(|| settings.root.clone(), |root| root.address().to_string());
+    Call { address, secret: settings.secret.clone(), seat, patience: Some(comm.timeout) }
+}
+
+/// Joins a group.
+pub(super) fn join(
+    membership: &Membership,
+    partition_bytes: u64,
+    comm: &Settings,
+    sums: &GroupSettings,
+) -> Result<Group> {
+    let id: [u8; UNIQUE_ID_BYTES] = membership
+        .id
+        .as_slice()
+        .try_into()
+        .map_err(|_| Error::Internal("the rendezvous gave no unique id".to_owned()))?;
+    let nic_mbit = membership.nic_mbit();
+    let own_mbit = nic_mbit.as_ref().and_then(|rates| rates.get(membership.rank)).copied();
+    Group::join(Plan {
+        id,
+        members: membership.members(),
+        role: membership.role(),
+        session: membership.session,
+        epoch: membership.epoch,
+        mode: membership.mode(),
+        partition_bytes,
+        nic_mbit,
+        strategy: Strategy::Greedy,
+        settings: comm.clone(),
+        sums: sums.clone(),
+        pipeline: worker::Settings::of_link(own_mbit, partition_bytes),
+    })
+}
+
+fn no_group() -> Error {
+    Error::InvalidUsage("this process is in no summation group".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::DEFAULT_PARTITION_BYTES;
+
+    /// A worker that is alone, and waits for a second for others.
+    fn alone() -> Session {
+        let settings = SummationSettings {
+            root: "127.0.0.1:0".to_owned(),
+            secret: String::new(),
+            n_workers: Some(1),
+            n_servers: None,
+            worker: Some(0),
+            partition_bytes: DEFAULT_PARTITION_BYTES,
+            nic_mbit: None,
+            continues: false,
+            mode: None,
+            staging_bytes: 1 << 20,
+            group: GroupSettings::parse(|_| None).unwrap(),
+        };
+        let second = |name: &str| (name == "RSCCL_TIMEOUT_S").then(|| "1".to_owned());
+        Session::join(settings, Settings::parse(second).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn who_asks_for_numbers_does_not_wait_for_the_next_group() {
+        let session = alone();
+        assert_eq!(session.numbers().map(|numbers| (numbers.rank, numbers.size)), Some((0, 1)));
+        session.suspend().unwrap();
+        std::thread::scope(|scope| {
+            let resumed = scope.spawn(|| session.resume(None, Some(1)));
+            while session.meeting.try_lock().is_ok() {
+                std::thread::yield_now();
+            }
+            assert_eq!(session.numbers(), None);
+            assert!(!resumed.is_finished(), "it waits for a server");
+            assert!(resumed.join().unwrap().unwrap_err().to_string().contains("0 of 1 servers"));
+        });
+    }
+}
