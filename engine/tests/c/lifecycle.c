@@ -456,7 +456,13 @@ static void mistakes(void) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   CHECK(ncclGroupStart());
   CHECK(ncclAllReduce(v, v, 1, ncclInt32, ncclSum, comm, stream));
-  MISTAKE(ncclGroupSimulateEnd(&info), usage, "no prediction");
+  CHECK(ncclGroupSimulateEnd(&info));
+  EXPECT(n == 1 ? info.estimatedTime == NCCL_UNDEF_FLOAT : info.estimatedTime > 0);
+  info.magic = 0;
+  CHECK(ncclGroupStart());
+  CHECK(ncclAllReduce(v, v, 1, ncclInt32, ncclSum, comm, stream));
+  MISTAKE(ncclGroupSimulateEnd(&info), argument, "NCCL_SIM_INFO_INITIALIZER");
+  MISTAKE(ncclGroupSimulateEnd(&info), usage, "without ncclGroupStart");
   CHECK(rscclStreamSynchronize(stream));
   EXPECT(v[0] == 5);
   expect_sum(comm, stream, rank, sum_of_ranks(1));

@@ -8,7 +8,7 @@ use crate::api::fence::{export, guard, show};
 use crate::api::place::Out;
 use crate::comm::registry;
 use crate::config;
-use crate::error::{Error, describe};
+use crate::error::describe;
 use crate::run::group;
 
 export! {
@@ -39,16 +39,5 @@ export! {
     /// Ends a group; the outermost one submits.
     fn ncclGroupEnd / pncclGroupEnd() -> c_int {
         guard(group::end)
-    }
-
-    /// Not offered: what an operation would take is not predicted yet. The group ends, and nothing of it is done.
-    fn ncclGroupSimulateEnd / pncclGroupSimulateEnd(_info: *mut c_void) -> c_int {
-        guard(|| {
-            group::cancel()?;
-            Err::<(), _>(Error::InvalidUsage(
-                "ncclGroupSimulateEnd: no prediction; the group's calls were dropped, use ncclGroupEnd to run them"
-                    .to_owned(),
-            ))
-        })
     }
 }

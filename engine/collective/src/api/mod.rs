@@ -10,5 +10,6 @@ pub mod members;
 pub mod memory;
 pub mod operators;
 pub(crate) mod place;
+pub mod simulation;
 pub mod streams;
 pub mod virtual_ranks;

@@ -1,6 +1,7 @@
 //! A communicator: its ranks, rings and connections, and the handle that the API knows it by.
 
 pub(crate) mod choice;
+mod estimate;
 pub(crate) mod exit;
 pub mod init;
 pub mod links;

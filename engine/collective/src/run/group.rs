@@ -33,8 +33,9 @@ pub(crate) struct Pending {
 /// A communicator's init that waits for its group's end.
 pub(crate) type Init = Box<dyn FnOnce() -> Result<()> + Send>;
 
+/// What the calls of a thread's group ask for.
 #[derive(Default)]
-struct Group {
+pub(crate) struct Group {
     depth: usize,
     pending: Vec<Pending>,
     inits: Vec<Init>,
@@ -56,16 +57,20 @@ pub(crate) fn start() {
     GROUP.with_borrow_mut(|group| group.depth += 1);
 }
 
-/// `ncclGroupEnd`; submits at the outermost one.
-pub(crate) fn end() -> Result<Progress> {
-    let group = GROUP.with_borrow_mut(|group| {
+/// Ends one level of the thread's group; all that is in it, if that was the outermost one.
+pub(crate) fn take() -> Result<Option<Group>> {
+    GROUP.with_borrow_mut(|group| {
         if group.depth == 0 {
             return Err(Error::InvalidUsage("ncclGroupEnd without ncclGroupStart".to_owned()));
         }
         group.depth -= 1;
         Ok((group.depth == 0).then(|| std::mem::take(group)))
-    })?;
-    let Some(group) = group else { return Ok(Progress::Done) };
+    })
+}
+
+/// `ncclGroupEnd`; submits at the outermost one.
+pub(crate) fn end() -> Result<Progress> {
+    let Some(group) = take()? else { return Ok(Progress::Done) };
     let events = group.events.unwrap_or_default();
     events.ending();
     let result = match group.error {
@@ -82,18 +87,24 @@ fn run_all(background: Vec<Init>, inits: Vec<Init>, pending: Vec<Pending>) -> Re
     run_inits(inits).and_then(|()| submit(pending)).map(|()| progress)
 }
 
-/// Ends the thread's group and drops what is in it.
-pub(crate) fn cancel() -> Result<()> {
-    GROUP.with_borrow_mut(|group| {
-        if group.depth == 0 {
-            return Err(Error::InvalidUsage("ncclGroupSimulateEnd without ncclGroupStart".to_owned()));
+impl Group {
+    /// As its end would: inits are begun, and calls are checked. They are not done; the last collective's time is estimated, in
+    /// microseconds.
+    pub(crate) fn simulate(self) -> Result<(Progress, Option<f32>)> {
+        let events = self.events.unwrap_or_default();
+        events.ending();
+        let result = match self.error {
+            Some(error) => Err(error),
+            None => run_all(self.background, self.inits, Vec::new()),
+        };
+        events.stop();
+        let mut estimate = None;
+        for Pending { comm, operation, .. } in &self.pending {
+            comm.check()?;
+            estimate = comm.estimate_us(operation).or(estimate);
         }
-        group.depth -= 1;
-        if group.depth == 0 {
-            *group = Group::default();
-        }
-        Ok(())
-    })
+        result.map(|progress| (progress, estimate))
+    }
 }
 
 /// Adds a call to the thread's group. Calls without effect, or of one rank, are not told to a profiler, as in NCCL.
