@@ -36,9 +36,10 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 28] = [
+const REPORTED: [&str; 29] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
+    "NCCL_RUNTIME_CONNECT",
     "RSCCL_TUNING",
     "RSCCL_ALGO",
     "NCCL_ALGO",
@@ -116,6 +117,8 @@ pub struct Settings {
     pub(crate) algorithm: Option<Algorithm>,
     /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks, in the form that this has.
     pub(crate) rank_order: Option<Algorithm>,
+    /// `NCCL_RUNTIME_CONNECT=1` in the faithful mode: the lines of connections come with the first collective.
+    pub(crate) runtime_connect: bool,
     /// Whether ranks of one host share memory: unless `RSCCL_SHM_DISABLE` or `NCCL_SHM_DISABLE` is 1.
     pub(crate) shm: bool,
     /// `RSCCL_TUNING`: a file of rules that come before the built-in ones.
@@ -188,6 +191,7 @@ impl Settings {
             step_bytes: step_bytes(&lookup, &mut mistakes),
             algorithm: wanted,
             rank_order: rank_order(&lookup, wanted, &mut mistakes),
+            runtime_connect: faithful.is_some() && is_on(&lookup, "NCCL_RUNTIME_CONNECT"),
             shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"].iter().any(|name| is_on(&lookup, name)),
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),

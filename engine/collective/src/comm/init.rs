@@ -141,6 +141,8 @@ struct Connections {
     links: Links,
     control: Vec<ControlPeer>,
     host: Option<Host>,
+    /// What the log is to say of them with the first collective.
+    late_lines: Vec<(u64, String)>,
 }
 
 /// A communicator that is being made.
@@ -260,8 +262,8 @@ impl Birth {
                 links.recvs.connect(channel, ring.prev(), Box::new(host.open_recv(channel, ring.prev())?));
             }
         }
-        self.log_hops(&links);
-        Ok(Connections { links, control: connected.control, host })
+        let late_lines = self.log_hops(&links);
+        Ok(Connections { links, control: connected.control, host, late_lines })
     }
 
     fn finish(
@@ -272,7 +274,7 @@ impl Birth {
         rendezvous: TcpListener,
         tuning: Table,
     ) -> Result<Arc<Comm>> {
-        let Connections { links, control, host } = connections;
+        let Connections { links, control, host, late_lines } = connections;
         let health = Arc::new(Health::new()?);
         if let Some(host) = &host {
             let _ = health.bell.set(host.doorbell().ringer());
@@ -314,6 +316,7 @@ impl Birth {
             rendezvous,
             revoked: AtomicBool::new(false),
             awaited: AtomicBool::new(false),
+            late_lines: Mutex::new(late_lines),
             _making: self.making,
         });
         *lock(&comm.watcher) = watcher;

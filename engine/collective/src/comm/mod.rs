@@ -101,6 +101,8 @@ pub struct Comm {
     revoked: AtomicBool,
     /// Whether peers wait for more from this rank until it says that it leaves, though nothing is in flight.
     awaited: AtomicBool,
+    /// Subsystem and text of what the log says of connections once the first collective runs.
+    late_lines: Mutex<Vec<(u64, String)>>,
     /// Its address is the `ncclComm_t`.
     _making: Arc<Making>,
 }
@@ -209,6 +211,14 @@ impl Comm {
     /// The name of a rank's host.
     pub fn host_name(&self, rank: usize) -> &str {
         self.peers.get(rank).map_or("", |peer| peer.host.as_str())
+    }
+
+    /// An operation begins, on this thread: with runtime connect, the log says now what init has connected.
+    pub(crate) fn connect_at_runtime(&self) {
+        if self.settings.runtime_connect {
+            let lines = std::mem::take(&mut *lock(&self.late_lines));
+            lines.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
+        }
     }
 
     /// Gives an operation its numbers, and tells a profiler that it is enqueued.

@@ -80,7 +80,9 @@ impl Birth {
         self.info(subsystem::INIT, &lines::counts(count));
     }
 
-    pub(super) fn log_hops(&self, links: &Links) {
+    /// The connections; with runtime connect, what the first collective is to say of them.
+    pub(super) fn log_hops(&self, links: &Links) -> Vec<(u64, String)> {
+        let mut said = Vec::new();
         let own = self.identity.rank;
         let place = |rank| (rank, self.topology.local_rank(rank));
         let mut hops = Vec::new();
@@ -100,16 +102,13 @@ impl Birth {
             let to = over(send.half.as_ref().map(|half| half.describe()), out);
             // Of shared memory, only the sender writes a line, as in NCCL.
             if from.is_some() {
-                self.info(
-                    subsystem::INIT | subsystem::NET,
-                    &lines::hop(channel, 0, place(prev), place(own), "receive", from, self.identity.version),
-                );
+                let line =
+                    lines::hop(channel, 0, place(prev), place(own), "receive", from, self.identity.version);
+                said.push((subsystem::INIT | subsystem::NET, line));
             }
             let transport = if to.is_some() { subsystem::NET } else { subsystem::SHM };
-            self.info(
-                subsystem::INIT | transport,
-                &lines::hop(channel, 0, place(own), place(next), "send", to, self.identity.version),
-            );
+            let line = lines::hop(channel, 0, place(own), place(next), "send", to, self.identity.version);
+            said.push((subsystem::INIT | transport, line));
             let name = |nic: usize| self.peers[own].nics[nic].name.as_str();
             let hop = |direction, peer, nic| Hop {
                 comm_hash: self.identity.comm_hash,
@@ -123,11 +122,15 @@ impl Birth {
             hops.extend(halves.0.map(|half| (hop("send", next, out), half.describe())));
             hops.extend(halves.1.map(|half| (hop("recv", prev, into), half.describe())));
         }
-        self.info(subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0");
+        said.push((subsystem::INIT, "Connected all rings, use ring PXN 0 GDR 0".to_owned()));
         let path = self.settings.connection_log.as_deref().map(|path| log::expand(path, &self.settings.host));
         if let Some(Err(error)) = path.map(|path| connections::append(&path, &hops)) {
             // A job goes on without its logs.
             log::write(Level::Warn, subsystem::INIT, self.identity.device, &error.to_string());
         }
+        if !self.settings.runtime_connect {
+            said.drain(..).for_each(|(subsystem, line)| self.info(subsystem, &line));
+        }
+        said
     }
 }
