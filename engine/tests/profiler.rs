@@ -202,7 +202,8 @@ impl Told<'_> {
         let (groups, launches) = (self.of_kind("GroupApi").len(), self.of_kind("KernelLaunch").len());
         // The broadcast of 2.30 has no task whose launch could be told.
         let lost = usize::from(self.nccl == "2.30");
-        assert_eq!((groups, launches), if has_calls { (9, 9) } else { (0, 0) }, "{}: {lost}", self.case());
+        assert_eq!((groups, launches), if has_calls { (9, 9 - lost) } else { (0, 0) }, "{}", self.case());
+        assert_eq!(self.of_kind("Group").len(), 9 - lost, "{}", self.case());
     }
 
     /// A collective each, and the sends and receives of the rest.

@@ -234,7 +234,7 @@ impl Comm {
         drop(counters);
         if operation.events.is_wanted() {
             let choice = self.choose(operation);
-            plan.join(&operation.events, call.stream);
+            plan.join(&operation.events, call);
             operation.events.enqueue(call, of_function, choice, plan);
         }
     }

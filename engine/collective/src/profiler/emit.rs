@@ -75,9 +75,6 @@ pub(crate) struct GroupEvents {
 pub(crate) struct PlanEvents {
     context: Option<Arc<Context>>,
     group: Option<Handle>,
-    group_api: Option<Handle>,
-    mask: u64,
-    stream: usize,
 }
 
 impl GroupEvents {
@@ -107,28 +104,23 @@ impl GroupEvents {
 }
 
 impl PlanEvents {
-    /// Begins with the first operation of the plan that a profiler asked for.
-    pub(crate) fn join(&mut self, events: &OperationEvents, stream: usize) {
-        let Some(context) = events.context.as_ref().filter(|_| self.context.is_none()) else { return };
-        *self = Self {
-            context: Some(Arc::clone(context)),
-            group_api: events.group_api,
-            mask: events.mask,
-            stream,
-            ..Self::default()
-        };
-        if self.mask & (kind::GROUP | TASKS) != 0 {
-            self.group = Some(start(context, None, 0, Details::Group));
+    /// Begins with the first operation of the plan that a profiler asked for: it is launched, and handed over.
+    pub(crate) fn join(&mut self, events: &OperationEvents, call: &Call) {
+        let is_new = self.context.is_none() && !events.loses_its_task(call.primitive);
+        let Some(context) = events.context.as_ref().filter(|_| is_new) else { return };
+        let mask = events.mask;
+        if mask & kind::KERNEL_LAUNCH != 0 {
+            let launch = Details::KernelLaunch { stream: call.stream as *mut c_void };
+            context.stop(start(context, events.group_api, 0, launch));
         }
+        let group = (mask & (kind::GROUP | TASKS) != 0).then(|| start(context, None, 0, Details::Group));
+        *self = Self { context: Some(Arc::clone(context)), group };
     }
 
-    /// All its operations are enqueued: it is over, and launched.
+    /// All its operations are enqueued.
     pub(crate) fn stop(self) {
-        let Some(context) = self.context else { return };
-        self.group.into_iter().for_each(|group| context.stop(group));
-        if self.mask & kind::KERNEL_LAUNCH != 0 {
-            let launch = Details::KernelLaunch { stream: self.stream as *mut c_void };
-            context.stop(start(&context, self.group_api, 0, launch));
+        if let (Some(context), Some(group)) = (&self.context, self.group) {
+            context.stop(group);
         }
     }
 }
@@ -167,9 +159,7 @@ impl OperationEvents {
     /// The task: begins and ends as the operation is enqueued. `sequence` counts per function.
     pub(crate) fn enqueue(&mut self, call: &Call, sequence: u64, choice: Choice, plan: &PlanEvents) {
         let Some(context) = self.context.clone() else { return };
-        let is_lost =
-            self.faithful == Some(Version::V2_30) && matches!(call.primitive, Primitive::Broadcast { .. });
-        if is_lost {
+        if self.loses_its_task(call.primitive) {
             self.mask = 0;
             return;
         }
@@ -183,6 +173,11 @@ impl OperationEvents {
                 task.task = Some(handle);
             }
         }
+    }
+
+    /// Whether NCCL tells nothing of it but the call.
+    fn loses_its_task(&self, primitive: Primitive) -> bool {
+        self.faithful == Some(Version::V2_30) && matches!(primitive, Primitive::Broadcast { .. })
     }
 
     /// Whether a profiler asked for any event of the operation.
@@ -306,7 +301,7 @@ fn parts(primitive: Primitive, rank: usize, n_ranks: usize) -> Vec<Primitive> {
         }
         Primitive::Scatter { root } => {
             let sent = (0..n_ranks).filter(|_| rank == root).map(|peer| Primitive::Send { peer });
-            std::iter::once(Primitive::Recv { peer: root }).chain(sent).collect()
+            sent.chain(std::iter::once(Primitive::Recv { peer: root })).collect()
         }
         other => vec![other],
     }
@@ -333,10 +328,8 @@ fn task_details(
     let n_channels = byte(choice.n_channels);
     let parent_group = group.unwrap_or(Handle::NONE).pointer();
     if let Some(peer) = primitive.peer() {
-        let is_send = matches!(primitive, Primitive::Send { .. }) && call.send_buff != 0;
-        let buff = if is_send { call.send_buff } else { call.recv_buff };
         let (datatype, count) = (call.data_type.profiler_name(), call.count);
-        let (buff, peer) = (buff as *mut c_void, int(peer));
+        let (buff, peer) = (buffer(primitive, peer, call) as *mut c_void, int(peer));
         return Details::P2p(P2p { func, buff, datatype, count, peer, n_channels, parent_group });
     }
     // NCCL turns these two into copies of bytes before the profiler hears of them.
@@ -360,6 +353,20 @@ fn task_details(
         proto: c"SIMPLE",
         parent_group,
     })
+}
+
+/// The buffer of a send or receive; of a part, its block.
+fn buffer(primitive: Primitive, peer: usize, call: &Call) -> usize {
+    let is_send = matches!(primitive, Primitive::Send { .. });
+    let whole = if is_send && call.send_buff != 0 { call.send_buff } else { call.recv_buff };
+    let has_blocks = match call.primitive {
+        Primitive::AllToAll => true,
+        Primitive::Gather { .. } => !is_send,
+        Primitive::Scatter { .. } => is_send,
+        _ => false,
+    };
+    let block = if has_blocks { peer * call.count * call.data_type.size_bytes() } else { 0 };
+    whole.wrapping_add(block)
 }
 
 fn int(value: usize) -> c_int {

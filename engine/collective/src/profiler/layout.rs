@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use crate::faithful::Version;
 use crate::profiler::event::{Coll, CollApi, Descriptor, Details, P2p, P2pApi, ProxyOp, State};
 
 /// The newest version.
@@ -91,14 +92,14 @@ fn p2p_at(version: u32) -> P2pAt {
         datatype: base + 16,
         count: base + 24,
         peer: base + 32,
-        n_channels: if version >= 5 { 60 } else { 0 },
+        n_channels: if version >= 4 { 60 } else { 0 },
         parent_group: if version >= 5 { 64 } else { 0 },
     }
 }
 
 impl Encoded {
     /// For a plugin of `version`; nothing if that has no such event.
-    pub(crate) fn new(version: u32, descriptor: &Descriptor) -> Option<Self> {
+    pub(crate) fn new(version: u32, nccl: Version, descriptor: &Descriptor) -> Option<Self> {
         let kind = descriptor.details.kind();
         let newest_kind: u64 = match version {
             1 | 2 => 0x20,
@@ -121,7 +122,7 @@ impl Encoded {
             Details::P2pApi(api) => own.p2p_api(api),
             Details::KernelLaunch { stream } => own.pointer(UNION, *stream),
             Details::Coll(coll) => own.coll(version, coll),
-            Details::P2p(p2p) => own.p2p(version, p2p),
+            Details::P2p(p2p) => own.p2p(version, nccl, p2p),
             Details::ProxyOp(op) => own.proxy_op(op),
             Details::ProxyStep { step } => own.int(UNION, *step),
             Details::KernelCh { channel_id, p_timer } => {
@@ -179,7 +180,7 @@ impl Encoded {
         }
     }
 
-    fn p2p(&mut self, version: u32, p2p: &P2p) {
+    fn p2p(&mut self, version: u32, nccl: Version, p2p: &P2p) {
         let at = p2p_at(version);
         self.pointer(at.buff, p2p.buff);
         self.size(at.count, p2p.count);
@@ -191,8 +192,11 @@ impl Encoded {
             self.text(at.func, p2p.func);
             self.text(at.datatype, p2p.datatype);
         }
-        if at.parent_group != 0 {
+        // NCCL 2.27 fills it in for version 4, of which the shims of later ones know nothing.
+        if at.n_channels != 0 && (version >= 5 || nccl == Version::V2_27) {
             self.put(at.n_channels, [p2p.n_channels]);
+        }
+        if at.parent_group != 0 {
             self.pointer(at.parent_group, p2p.parent_group);
         }
     }

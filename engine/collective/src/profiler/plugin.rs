@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -73,6 +73,8 @@ type InitV5 = unsafe extern "C" fn(
 /// The mask that every communicator's init hands to the plugin, which may write to it at any time: one for the process,
 /// as in NCCL.
 static ACTIVATION_MASK: AtomicI32 = AtomicI32::new(0);
+/// Whether NCCL would not look for a plugin again in this process.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 /// The plugin that is loaded now; unloaded with its last communicator.
 static LOADED: Mutex<Weak<Plugin>> = Mutex::new(Weak::new());
 
@@ -152,7 +154,12 @@ impl Plugin {
         if let Some(plugin) = loaded.upgrade() {
             return Some(plugin);
         }
-        let plugin = Arc::new(open_any(setting, nccl)?);
+        if nccl.is_some() && HAS_FAILED.load(Ordering::Relaxed) {
+            return None;
+        }
+        let found = open_any(setting, nccl);
+        HAS_FAILED.store(found.is_none(), Ordering::Relaxed);
+        let plugin = Arc::new(found?);
         *loaded = Arc::downgrade(&plugin);
         Some(plugin)
     }
@@ -230,7 +237,8 @@ impl Context {
     /// Begins an event; none where the plugin's version has no such event.
     pub(crate) fn start(&self, descriptor: &Descriptor) -> Handle {
         let Some(start) = self.plugin.table().start_event else { return Handle::NONE };
-        let Some(mut encoded) = Encoded::new(self.plugin.interface, descriptor) else { return Handle::NONE };
+        let Plugin { interface, nccl, .. } = &*self.plugin;
+        let Some(mut encoded) = Encoded::new(*interface, *nccl, descriptor) else { return Handle::NONE };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context came from this plugin's init; descriptor and handle are valid for the call.
         unsafe { start(self.pointer, &raw mut handle, encoded.as_mut_ptr()) };
