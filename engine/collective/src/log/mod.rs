@@ -87,6 +87,18 @@ struct Logger {
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
+/// The NICs that were told of last.
+static NICS: Mutex<String> = Mutex::new(String::new());
+
+/// Whether a line of the process's NICs says anything new. NCCL looks for them once in a process; here they are judged anew by
+/// each communicator, and what a number means must be known.
+pub(crate) fn are_other_nics(line: &str) -> bool {
+    let mut last = lock(&NICS);
+    let is_other = *last != line;
+    line.clone_into(&mut last);
+    is_other
+}
+
 /// What is written once per process, as NCCL writes its version and its settings.
 static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// The level where `NCCL_DEBUG` is not set.

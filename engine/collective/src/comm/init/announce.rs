@@ -32,7 +32,7 @@ impl Birth {
         }
         let named = nics.iter().map(|nic| (nic.name.as_str(), nic.address));
         let nics = lines::nics(named);
-        if !is_silent || log::is_first(&nics) {
+        if !is_silent || log::are_other_nics(&nics) {
             self.info(subsystem::INIT | subsystem::NET, &nics);
         }
         self.info(subsystem::INIT | subsystem::NET, "Using network Socket");
