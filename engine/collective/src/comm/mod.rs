@@ -162,9 +162,9 @@ impl Comm {
         lock(&self.last_error).get_or_insert_with(|| error.to_string());
     }
 
-    /// How long an operation may stand still while its ranks live.
-    pub(crate) fn stall_timeout(&self) -> Duration {
-        self.settings.stall_timeout
+    /// How long a peer may be silent, and an operation may stand still where rank 0 has left, so that nobody knows more.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.settings.timeout
     }
 
     /// Between two questions of rank 0 to everybody.

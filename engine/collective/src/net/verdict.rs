@@ -85,6 +85,15 @@ fn name_all(names: &[String], ranks: &[usize]) -> String {
     format!("{}{others}", shown.join(" and "))
 }
 
+/// Ranks have waited so long for one that has left, which will not come: no limit on stalls is needed to say so.
+pub(crate) fn abandoned(ranks: &[Known], names: &[String], still_ms: u64) -> Option<String> {
+    let case = Case { ranks, names, timeout_ms: still_ms };
+    let waits = |rank: &usize| case.stuck(*rank).is_some();
+    let first = (0..ranks.len()).find(waits)?;
+    let is_left = |rank: &usize| ranks.get(*rank) == Some(&Known::Left);
+    case.reached(first).iter().any(is_left).then(|| verdict(ranks, names, still_ms)).flatten()
+}
+
 struct Case<'a> {
     ranks: &'a [Known],
     names: &'a [String],
@@ -309,6 +318,15 @@ mod tests {
             said([at(7, 1), at(7, 2), at(7, 2), at(7, 1)]),
             "b and c called all_reduce #7 otherwise than a and d"
         );
+    }
+
+    #[test]
+    fn who_has_left_is_not_waited_for() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        let waits = || stuck(2000, vec![end(1, false, true, 8)]);
+        assert!(abandoned(&[waits(), Known::Left], &names, 2000).unwrap().starts_with("b has left"));
+        assert_eq!(abandoned(&[waits(), Known::Left], &names, 2001), None);
+        assert_eq!(abandoned(&[waits(), idle(7)], &names, 2000), None, "who may still come is waited for");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
 use crate::net::hello::Purpose;
 use crate::net::strands::Strands;
-use crate::net::verdict::{Known, OTHER_CALL, mismatch, verdict};
+use crate::net::verdict::{Known, OTHER_CALL, abandoned, mismatch, verdict};
 use crate::net::wake;
 use crate::transport::tcp::connect::tune;
 
@@ -216,7 +216,9 @@ impl Watcher {
         let stillness_ms = u64::try_from(self.stillness.as_millis()).unwrap_or(u64::MAX);
         if let Some(what) = mismatch(&known, &self.names, OTHER_CALL) {
             self.health.fail(Failure::new(5, what));
-        } else if let Some(what) = verdict(&known, &self.names, stillness_ms) {
+        } else if let Some(what) = verdict(&known, &self.names, stillness_ms).or_else(|| {
+            abandoned(&known, &self.names, u64::try_from(2 * self.beat.as_millis()).unwrap_or(u64::MAX))
+        }) {
             self.health.fail(Failure::new(6, what));
         }
     }

@@ -318,7 +318,7 @@ impl<'a> Run<'a> {
         if still >= beat {
             self.comm.health.activity.set_stuck(Some(self.stuck(still)));
         }
-        if still >= self.comm.stall_timeout() && self.comm.health.is_judge_gone() {
+        if still >= self.comm.timeout() && self.comm.health.is_judge_gone() {
             self.give_up(still);
         }
         beat
