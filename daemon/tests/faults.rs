@@ -98,7 +98,8 @@ async fn in_flight(client: &Client) -> Result<Vec<(u32, String, u64)>, ClientErr
 async fn a_killed_rank_is_named_and_every_rank_shows_its_operation() {
     let stage = Stage::new("killed-rank");
     let _serve = stage.serve(true);
-    let mut job = stage.job("killed", &stage.hosts(2), 2);
+    // Outside the faithful mode: its ranks are told.
+    let mut job = stage.job_as("off", "killed", &stage.hosts(2), 2);
     moves_on(&stage, &job, 0).await;
     let client = stage.client();
 

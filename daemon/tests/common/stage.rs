@@ -139,6 +139,11 @@ impl Stage {
 
     /// A job of `hosts` × `ranks_per_host` ranks that steps as fast as it can.
     pub fn job(&self, name: &str, hosts: &[PretendedHost], ranks_per_host: usize) -> Job {
+        self.job_as(&faithful(), name, hosts, ranks_per_host)
+    }
+
+    /// The same on an engine that behaves as this version of NCCL, or as none: `off`.
+    pub fn job_as(&self, faithful: &str, name: &str, hosts: &[PretendedHost], ranks_per_host: usize) -> Job {
         let spec = JobSpec {
             name: name.to_owned(),
             hosts: hosts.to_vec(),
@@ -146,7 +151,8 @@ impl Stage {
             environment: Vec::new(),
             step_ms: 5,
         };
-        Job::start(&spec, &self.installation(), &self.dir.0.join("jobs")).unwrap()
+        let installation = Installation { faithful: faithful.to_owned(), ..self.installation() };
+        Job::start(&spec, &installation, &self.dir.0.join("jobs")).unwrap()
     }
 
     /// What the daemon and the ranks wrote to stderr, for the message of a failed test.
