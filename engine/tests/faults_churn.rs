@@ -353,13 +353,10 @@ impl Tally {
     }
 }
 
+/// One after the other, since both look at the open files of this process.
 #[test]
-fn every_survivor_has_an_error() {
+fn survivors_have_an_error_or_are_freed_by_the_users_abort() {
     churn("off", None);
-}
-
-#[test]
-fn in_the_faithful_mode_the_users_abort_frees_every_survivor() {
     let version = text_setting("RSCCL_CHAOS_FAITHFUL").unwrap_or_else(|| "2.28".to_owned());
     churn(&format!("faithful-{version}"), Some(version));
 }
