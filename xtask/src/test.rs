@@ -37,8 +37,8 @@ pub(crate) fn run_all() -> Result<()> {
     run(other.env("RSCCL_FAITHFUL", OTHER_VERSION))
 }
 
-/// A version of NCCL with other lines, another interface of profilers and fewer events than 2.28.
-const OTHER_VERSION: &str = "2.30";
+/// A version of NCCL with other lines and another interface of profilers than 2.28.
+const OTHER_VERSION: &str = "2.32";
 
 /// The page: a build that must give what is committed, types, tests, and a browser.
 fn web() -> Result<()> {
