@@ -69,8 +69,8 @@ fn check(built: &Built, settings: &[(&str, &str)], parts: &[&str], absent: &[&st
 /// The same lines with and without, and the private log has the rings all the same.
 pub(crate) fn is_what_it_would_be_without_ringscope(built: &Built) {
     check(built, &[], &["TRAINED"], &["NCCL"]);
-    check(built, &[("NCCL_DEBUG", "VERSION")], &["NCCL version 2.28.9"], &["INFO"]);
-    check(built, &[("NCCL_DEBUG", "WARN")], &["NCCL version 2.28.9"], &["INFO"]);
+    check(built, &[("NCCL_DEBUG", "VERSION")], &["NCCL version 2."], &["INFO"]);
+    check(built, &[("NCCL_DEBUG", "WARN")], &["NCCL version 2."], &["INFO"]);
     check(built, &[("NCCL_DEBUG", "INFO")], &["Init COMPLETE", "INFO NCCL version"], &["Ring 00", "Pattern"]);
     let graph = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "GRAPH")];
     check(built, &graph, &["Ring 00", "Pattern 4"], &["Init COMPLETE"]);
