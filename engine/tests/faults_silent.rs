@@ -116,21 +116,26 @@ fn only_the_neighbours_of_a_dead_rank_see_a_closed_socket() {
     let mut ranks = Ranks::at_work("kill-tcp", 6, false);
     ranks.all_say(&[0, 1, 2, 3, 5], "all_reduce 1000", "CALLED 0");
     ranks.kill(4);
-    let all = ranks.answers(&[0, 1, 2, 3, 5], &format!("asks {ASKS}"));
-    // Of the ring, the rank that receives from the dead one; that one sends on nothing, so the others learn nothing.
-    let errors: Vec<&String> = all.iter().filter(|said| said.ends_with(" 6")).collect();
-    assert!(errors.len() == 1 && all.iter().all(|said| said.starts_with("STATE waits ")), "{all:?}");
-    let at = [0, 1, 2, 3, 5][all.iter().position(|said| said.ends_with(" 6")).unwrap()];
-    let said = ranks.answers(&[at], &format!("error {MOST_ASKS}"));
-    let closed = "socketProgress: Connection closed by remote peer 127.0.3.";
-    assert!(said[0].starts_with("ERROR 6 ") && said[0].contains(closed), "{said:?}");
-    // Its calls are answered with the error, and what is in flight is in flight until its user aborts. Then its own
-    // sockets close, and the next rank knows.
-    ranks.all_say(&[at], "all_reduce 10", "CALLED 6");
-    ranks.are_freed(&[at]);
-    let rest: Vec<usize> = [0, 1, 2, 3, 5].into_iter().filter(|rank| *rank != at).collect();
+    let alive = [0, 1, 2, 3, 5];
+    let all = ranks.answers(&alive, &format!("asks {ASKS}"));
+    // Of the ring, the rank that receives from the dead one, and the rank that sends to it if it had something left to
+    // send. Neither sends anything on, so the others learn nothing.
+    assert!(all.iter().all(|said| said.starts_with("STATE waits ")), "{all:?}");
+    let of = |said: &[String], ranks: &[usize]| -> Vec<usize> {
+        ranks.iter().zip(said).filter(|(_, said)| said.ends_with(" 6")).map(|(rank, _)| *rank).collect()
+    };
+    let told = of(&all, &alive);
+    assert!(matches!(told.len(), 1 | 2), "{all:?}");
+    for said in ranks.answers(&told, &format!("error {MOST_ASKS}")) {
+        assert!(said.starts_with("ERROR 6 ") && said.contains("127.0.3."), "{said:?}");
+    }
+    // Their calls are answered with the error, and what is in flight is in flight until their user aborts. Then their
+    // own sockets close, and the ranks next to them know.
+    ranks.all_say(&told, "all_reduce 10", "CALLED 6");
+    ranks.are_freed(&told);
+    let rest: Vec<usize> = alive.into_iter().filter(|rank| !told.contains(rank)).collect();
     let next = ranks.answers(&rest, &format!("asks {ASKS}"));
-    assert_eq!(next.iter().filter(|said| *said == "STATE waits 6").count(), 1, "{next:?}");
+    assert!(matches!(of(&next, &rest).len(), 1 | 2), "{next:?}");
     ranks.are_freed(&rest);
 }
 
