@@ -68,6 +68,28 @@ fn the_rank_with_the_other_call_is_named_and_nobody_else() {
     }
 }
 
+/// Who only sends is past its own call, and in the next one, before anybody finds that it was another.
+#[test]
+fn the_rank_that_has_gone_on_from_its_other_call_is_named() {
+    let program = fault_program(&folder("mismatch-past"));
+    for (n_ranks, shm) in [(3, false), (4, true), (8, true), (4, false)] {
+        for (odd, count) in [(0, 16), (0, 100_000), (1, 16), (n_ranks - 2, 100_000)] {
+            let usual = format!("all_reduce:10 all_reduce:{count} all_reduce:10");
+            // A root's broadcast, or what reaches a root that is another rank.
+            let other = match odd {
+                0 => format!("all_reduce:10 broadcast:{count}:f32:0 all_reduce:10"),
+                _ => format!("all_reduce:10 reduce:{count}:f32:sum:{} all_reduce:10", n_ranks - 1),
+            };
+            let name = format!("rank {odd} (host-{}, ", odd / 2 + 1);
+            for one in said(&program, [&usual, &other], odd, n_ranks, shm) {
+                let case = format!("{other}, rank {odd} of {n_ranks}, shm {shm}: {one}");
+                let accused = one.split(" called ").next().unwrap();
+                assert!(accused.contains(&name) && !accused.contains(" and rank "), "{case}");
+            }
+        }
+    }
+}
+
 #[test]
 fn another_count() {
     for (one, other) in [("100", "101"), ("1", "1000"), ("100000", "99999"), ("10", "100000")] {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::channels;
 use crate::collective::choose::Table;
+use crate::collective::operation::Primitive;
 use crate::comm::links::Links;
 use crate::comm::making::Making;
 use crate::comm::operators::Operators;
@@ -348,6 +349,7 @@ impl Birth {
             timeout: self.settings.timeout,
             stall_timeout: self.settings.stall_timeout,
             health: Arc::clone(health),
+            name_of: Primitive::name_of,
         };
         let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
         started.map(Some)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::net::calls::{Call, LastCalls};
 use crate::net::control::lock;
 
 /// A silent peer is asked four times within the timeout; more than once per second would only wake idle processes.
@@ -28,6 +29,9 @@ pub(crate) struct Account {
     pub(crate) stuck: Option<Stuck>,
     /// Whether it has begun an operation that is not over.
     pub(crate) busy: bool,
+    /// The collectives that it has begun last, where rank 0 has asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<Call>,
 }
 
 /// An operation in which nothing moves.
@@ -60,12 +64,13 @@ pub(crate) struct EndState {
     pub(crate) parts: u64,
 }
 
-/// The account as the threads of a rank keep it. Operations that move pay for two stores.
+/// The account as the threads of a rank keep it. Operations that move pay for a few stores.
 #[derive(Debug, Default)]
 pub struct Activity {
     issued: AtomicU64,
     busy: AtomicBool,
     stuck: Mutex<Option<Stuck>>,
+    calls: LastCalls,
     /// Rank 0 wants to know what this rank is in.
     asked: AtomicBool,
     /// And can.
@@ -86,6 +91,11 @@ impl Activity {
     /// It is over.
     pub fn end(&self) {
         self.busy.store(false, Ordering::Relaxed);
+    }
+
+    /// A collective begins.
+    pub(crate) fn note(&self, call: Call) {
+        self.calls.note(call);
     }
 
     /// Nothing moves, or something does again.
@@ -121,6 +131,12 @@ impl Activity {
             issued: self.issued.load(Ordering::Relaxed),
             stuck: lock(&self.stuck).clone(),
             busy: self.busy.load(Ordering::Relaxed),
+            calls: Vec::new(),
         }
+    }
+
+    /// The same, with the last calls: for a dispute.
+    pub(crate) fn account_with_calls(&self) -> Account {
+        Account { calls: self.calls.all(), ..self.account() }
     }
 }

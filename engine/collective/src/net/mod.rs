@@ -3,6 +3,7 @@
 pub(crate) mod acceptor;
 pub(crate) mod account;
 pub(crate) mod bootstrap;
+pub(crate) mod calls;
 pub(crate) mod connect;
 pub mod control;
 pub(crate) mod descriptors;

@@ -1,12 +1,16 @@
 //! Who is to blame when nothing moves: rank 0 follows what each rank waits for to the rank or the connection at which
 //! the waiting begins. Pure: accounts in, a sentence out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::net::account::{Account, EndState, Stuck};
+use crate::net::calls::Call;
 
 /// Ranks named in a message at most.
 const NAMED_RANKS: usize = 16;
+
+/// What a function is called, by NCCL's number of it.
+pub(crate) type NameOf = fn(u32) -> &'static str;
 
 /// What rank 0 knows of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,15 +58,60 @@ pub(crate) fn mismatch(ranks: &[Known], names: &[String], how: &str) -> Option<S
     let number =
         calls.iter().map(|(stuck, _)| stuck.collective).max_by_key(|number| -> usize { at(*number) })?;
     calls.retain(|(stuck, _)| stuck.collective == number);
+    rare_one(calls.into_iter().map(|(stuck, who)| (stuck.operation.clone(), who)).collect(), names, how)
+}
+
+/// The same by what ranks have called last, where they have told that: the first number at which their calls differ, though
+/// some of them may be past it. All that comes after follows from that.
+pub(crate) fn first_mismatch(ranks: &[Known], names: &[String], name_of: NameOf) -> Option<String> {
+    let mut by_number: BTreeMap<u64, Vec<(Call, Vec<usize>)>> = BTreeMap::new();
+    for (rank, call) in
+        ranks.iter().enumerate().flat_map(|(rank, one)| one.calls().map(move |call| (rank, call)))
+    {
+        let calls = by_number.entry(call.number).or_default();
+        match calls.iter_mut().find(|(other, _)| other == call) {
+            Some((_, callers)) => callers.push(rank),
+            None => calls.push((*call, vec![rank])),
+        }
+    }
+    let (number, calls) = by_number.into_iter().find(|(_, calls)| calls.len() > 1)?;
+    let label = |call: Call| format!("{} #{number}", name_of(call.function));
+    rare_one(calls.into_iter().map(|(call, who)| (label(call), who)).collect(), names, OTHER_CALL)
+}
+
+/// Whether nothing more is to come from anybody: each rank has said in what it stands, or that it has called what is
+/// disputed.
+pub(crate) fn is_told(ranks: &[Known]) -> bool {
+    let disputed = ranks.iter().filter_map(|known| collective(known)?.collective).min();
+    ranks.iter().all(|known| match known {
+        Known::Here(account) if account.stuck.is_none() => {
+            disputed.is_some_and(|number| known.calls().any(|call| call.number >= number))
+        }
+        _ => true,
+    })
+}
+
+/// Of calls with one number, and who made them: the one that is named.
+fn rare_one(mut calls: Vec<(String, Vec<usize>)>, names: &[String], how: &str) -> Option<String> {
     calls.sort_by_key(|(_, callers)| (std::cmp::Reverse(callers.len()), callers.first().copied()));
-    let [(usual, most), (other, few), ..] = &calls[..] else { return None };
+    let [(usual, most), (theirs, few), ..] = &calls[..] else { return None };
     let all = |callers: &[usize]| name_all(names, callers);
-    let (few, theirs, most) = (all(few), &other.operation, all(most));
-    Some(if *theirs == usual.operation {
+    let (few, most) = (all(few), all(most));
+    Some(if theirs == usual {
         format!("{few} called {theirs} {how} than {most}")
     } else {
-        format!("{few} called {theirs} instead of {} as {most}", usual.operation)
+        format!("{few} called {theirs} instead of {usual} as {most}")
     })
+}
+
+impl Known {
+    fn calls(&self) -> impl Iterator<Item = &Call> {
+        let calls = match self {
+            Self::Here(account) => &account.calls[..],
+            Self::Left => &[],
+        };
+        calls.iter()
+    }
 }
 
 /// The collective that a rank stands in.
@@ -213,11 +262,11 @@ mod tests {
             still_ms,
             ends,
         };
-        Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
+        Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true, ..Account::default() })
     }
 
     fn idle(issued: u64) -> Known {
-        Known::Here(Account { issued, stuck: None, busy: false })
+        Known::Here(Account { issued, ..Account::default() })
     }
 
     fn say(ranks: &[Known]) -> Option<String> {
@@ -241,7 +290,7 @@ mod tests {
     fn who_moves_is_waited_for() {
         let waiting = stuck(3000, vec![end(1, false, true, 3)]);
         assert_eq!(say(&[waiting.clone(), stuck(100, vec![end(0, true, true, 3)])]), None);
-        let moving = Known::Here(Account { issued: 8, stuck: None, busy: true });
+        let moving = Known::Here(Account { issued: 8, busy: true, ..Account::default() });
         assert_eq!(say(&[waiting, moving]), None);
     }
 
@@ -284,7 +333,7 @@ mod tests {
         let with = |operation: &str, signature| {
             let stuck =
                 Stuck { operation: operation.to_owned(), collective: Some(7), signature, ..Stuck::default() };
-            Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
+            Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true, ..Account::default() })
         };
         let names = ["a".to_owned(), "b".to_owned()];
         let said = |other| mismatch(&[with("all_reduce #7", 1), other], &names, OTHER_CALL);
@@ -302,7 +351,7 @@ mod tests {
         let at = |number, signature| {
             let operation = format!("all_reduce #{number}");
             let stuck = Stuck { operation, collective: Some(number), signature, ..Stuck::default() };
-            Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true })
+            Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true, ..Account::default() })
         };
         let names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
         let said = |ranks: [Known; 4]| mismatch(&ranks, &names, "otherwise").unwrap();
@@ -327,6 +376,37 @@ mod tests {
         assert!(abandoned(&[waits(), Known::Left], &names, 2000).unwrap().starts_with("b has left"));
         assert_eq!(abandoned(&[waits(), Known::Left], &names, 2001), None);
         assert_eq!(abandoned(&[waits(), idle(7)], &names, 2000), None, "who may still come is waited for");
+    }
+
+    #[test]
+    fn who_is_past_its_other_call_is_named() {
+        let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let call = |number, function| Call { number, function, signature: 1 };
+        let name_of = |code| if code == 0 { "broadcast" } else { "all_reduce" };
+        let past = |calls: &[Call]| Known::Here(Account { calls: calls.to_vec(), ..Account::default() });
+        // "a" was the root of a broadcast, and has gone on to the call after it.
+        let ranks = [
+            past(&[call(6, 4), call(7, 0), call(8, 4)]),
+            past(&[call(6, 4), call(7, 4)]),
+            past(&[call(6, 4), call(7, 4)]),
+        ];
+        let said = first_mismatch(&ranks, &names, name_of);
+        assert_eq!(said.unwrap(), "a called broadcast #7 instead of all_reduce #7 as b and c");
+        assert_eq!(
+            first_mismatch(&[past(&[call(7, 4)]), past(&[call(8, 4)]), Known::Left], &names, name_of),
+            None
+        );
+    }
+
+    #[test]
+    fn who_is_past_what_is_disputed_has_told() {
+        let past = |number| {
+            let calls = vec![Call { number, function: 4, signature: 1 }];
+            Known::Here(Account { calls, ..Account::default() })
+        };
+        assert!(is_told(&[stuck(0, vec![]), past(7), Known::Left]));
+        assert!(!is_told(&[stuck(0, vec![]), past(6)]));
+        assert!(!is_told(&[past(7), past(7)]));
     }
 
     #[test]

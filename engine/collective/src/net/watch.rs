@@ -20,7 +20,7 @@ use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
 use crate::net::hello::Purpose;
 use crate::net::strands::Strands;
-use crate::net::verdict::{Known, OTHER_CALL, abandoned, mismatch, verdict};
+use crate::net::verdict::{Known, NameOf, OTHER_CALL, abandoned, first_mismatch, is_told, mismatch, verdict};
 use crate::net::wake;
 use crate::transport::tcp::connect::tune;
 
@@ -74,6 +74,8 @@ pub(crate) struct Watch {
     pub(crate) stall_timeout: Duration,
     /// The communicator's.
     pub(crate) health: Arc<Health>,
+    /// What collectives are called.
+    pub(crate) name_of: NameOf,
 }
 
 struct Watched {
@@ -111,6 +113,7 @@ struct Watcher {
     stillness: Duration,
     beat: Duration,
     health: Arc<Health>,
+    name_of: NameOf,
     announced: bool,
     dispute: Option<Dispute>,
 }
@@ -137,6 +140,7 @@ impl Watcher {
             stillness: watch.stall_timeout.saturating_sub(2 * beat),
             beat,
             health: watch.health,
+            name_of: watch.name_of,
             announced: false,
             dispute: None,
         }
@@ -292,11 +296,11 @@ impl Watcher {
             Control::Ping => peer.tell(&Control::Pong(self.health.activity.account())),
             Control::Ask => {
                 // Who has seen the mismatch waits for the verdict, and says no more.
-                peer.tell(&Control::Pong(self.health.activity.account()));
+                peer.tell(&Control::Pong(self.health.activity.account_with_calls()));
                 self.health.activity.ask();
                 self.health.wake_runner();
             }
-            Control::Pong(account) => peer.account = Some(account),
+            Control::Pong(account) => peer.keep(account),
             Control::Failed(failure) => self.adopt(failure, Some(index)),
             Control::Leave => {
                 (peer.gone, peer.left) = (true, true);
@@ -330,14 +334,14 @@ impl Watcher {
     fn settle(&mut self) {
         let Some(dispute) = &self.dispute else { return };
         let here = |account: &Option<Account>| Known::Here(account.clone().unwrap_or_default());
-        let mut known = vec![Known::Here(self.health.activity.account()); self.names.len()];
+        let mut known = vec![Known::Here(self.health.activity.account_with_calls()); self.names.len()];
         for peer in &self.peers {
             known[peer.peer.rank] = if peer.gone { Known::Left } else { here(&peer.account) };
         }
-        let is_told = |known: &Known| !matches!(known, Known::Here(Account { stuck: None, .. }));
-        if known.iter().all(is_told) || clock::now() >= dispute.until {
-            let what =
-                mismatch(&known, &self.names, &dispute.how).unwrap_or_else(|| dispute.seen.what.clone());
+        if is_told(&known) || clock::now() >= dispute.until {
+            let what = first_mismatch(&known, &self.names, self.name_of)
+                .or_else(|| mismatch(&known, &self.names, &dispute.how))
+                .unwrap_or_else(|| dispute.seen.what.clone());
             self.health.fail(Failure::new(dispute.seen.code, what));
             self.dispute = None;
             self.speak();
@@ -347,7 +351,7 @@ impl Watcher {
     /// Passes on a failure, a suspicion, and what rank 0 has asked for. What rank 0 suspects itself is so.
     fn speak(&mut self) {
         if self.health.activity.take_answer() && self.rank != 0 {
-            self.tell_all(&Control::Pong(self.health.activity.account()));
+            self.tell_all(&Control::Pong(self.health.activity.account_with_calls()));
         }
         if let Some(suspicion) = self.health.take_suspicion() {
             if self.rank == 0 {
@@ -370,6 +374,16 @@ impl Watcher {
 }
 
 impl Watched {
+    /// What it tells of itself; an answer to a ping does not take back the calls that it has told of.
+    fn keep(&mut self, mut account: Account) {
+        if account.calls.is_empty()
+            && let Some(old) = &mut self.account
+        {
+            account.calls = std::mem::take(&mut old.calls);
+        }
+        self.account = Some(account);
+    }
+
     /// Reads what has come; false at the end of the connection.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];

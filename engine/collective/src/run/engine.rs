@@ -124,7 +124,7 @@ impl Engine {
         let job = Job::new(operation, planned, spare)?;
         if operation.primitive.peer().is_none() {
             self.call.get_or_insert(*job.header());
-            self.history.note(operation, job.planned().signature);
+            self.history.note(comm, operation, job.planned().signature);
         }
         self.jobs.push(job);
         Ok(())

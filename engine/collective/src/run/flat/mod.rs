@@ -16,6 +16,7 @@ use crate::comm::Comm;
 use crate::comm::links::Traffic;
 use crate::kernels::{Fold, Form, Kernel, Shape};
 use crate::net::account::EndState;
+use crate::net::calls::Call;
 use crate::net::link::Header;
 use crate::run::engine::Trouble;
 use crate::run::flat::cut::Cut;
@@ -45,9 +46,11 @@ pub(crate) struct History {
 
 impl History {
     /// Adds a collective and the signature of its call.
-    pub(crate) fn note(&mut self, operation: &Operation, signature: u64) {
+    pub(crate) fn note(&mut self, comm: &Comm, operation: &Operation, signature: u64) {
         self.digest = self.digest.rotate_left(7).wrapping_add(signature);
         self.last = Some((operation.primitive, operation.sequence));
+        let (number, function) = (operation.sequence, operation.primitive.code());
+        comm.health.activity.note(Call { number, function, signature });
     }
 }
 
@@ -87,7 +90,7 @@ impl Lane {
         let signature = last.signature ^ history.digest;
         let mut job = Exchange::new(operation, last.cut, signature, last.kernel, comm.rank);
         job.before = history.last;
-        history.note(operation, last.signature);
+        history.note(comm, operation, last.signature);
         let header = *job.header();
         self.jobs.push_back(job);
         header
