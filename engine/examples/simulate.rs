@@ -47,7 +47,7 @@ struct Cli {
     /// Bytes of a piece, where an algorithm passes a buffer along piece by piece
     #[arg(long, default_value_t = 512 << 10, value_name = "N")]
     piece: usize,
-    /// Elements are f16, accumulated in f32, instead of f32
+    /// Elements are f16 instead of f32
     #[arg(long)]
     f16: bool,
     /// Latency between hosts, in microseconds
@@ -105,7 +105,7 @@ impl Cli {
             size_bytes: self.bytes,
             n_channels: self.channels,
             piece_bytes: self.piece,
-            wide: self.f16,
+            f16: self.f16,
             fabric,
             lose: self.lose,
         }

@@ -20,7 +20,7 @@ pub enum Place {
     Recv,
     /// The operation's own memory.
     Scratch,
-    /// The operation's own memory for partial results, in accumulators.
+    /// The operation's own memory for partial results, which may be wider than elements.
     Partial,
 }
 

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernels::Width;
+
 /// How a collective is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -41,6 +43,12 @@ impl Algorithm {
     /// Whether contributions are folded in an order that depends on nothing but the (virtual) ranks.
     pub(crate) fn keeps_rank_order(self) -> bool {
         matches!(self, Self::Direct | Self::FixedTree)
+    }
+
+    /// Of partial results of small floats. In the order of the ranks they are accumulated in `f32`, for the same bits on any
+    /// number of processes; of those only a fixed tree's travel.
+    pub(crate) fn width(self) -> Width {
+        if self.keeps_rank_order() { Width::F32 } else { Width::Element }
     }
 
     /// Its name in `RSCCL_ALGO`, in messages and, in capitals, for a profiler.

@@ -49,7 +49,7 @@ pub(crate) fn schedule<'a>(
 }
 
 /// Whether the schedule's partial results have the indices of the results that they become, so that the receive buffer may
-/// hold them where accumulators are no wider than elements.
+/// hold them where they are no wider than elements.
 pub(crate) fn partials_in_recv(algorithm: Algorithm, primitive: Primitive) -> bool {
     let elsewhere = matches!(algorithm, Algorithm::FixedTree | Algorithm::RecursiveDoubling);
     primitive == Primitive::AllReduce && !elsewhere

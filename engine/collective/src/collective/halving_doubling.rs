@@ -14,7 +14,7 @@
 //!
 //! An all-reduce pairs the nearest ranks first, when halves are largest, so that what crosses hosts is small. The block
 //! of a reduce-scatter must end at its rank, so there the farthest are first. Only the first step sends elements, later
-//! ones accumulators. The least latency with full bandwidth for powers of two (Rabenseifner, 2004; Thakur, Rabenseifner
+//! ones partial results. The least latency with full bandwidth for powers of two (Rabenseifner, 2004; Thakur, Rabenseifner
 //! and Gropp, 2005).
 
 use std::ops::Range;

@@ -25,7 +25,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) channel: usize,
     /// Channels that share the operation.
     pub(crate) n_channels: usize,
-    /// Whether accumulators are wider than elements, so that no partial result fits into the caller's memory.
+    /// Whether partial results are wider than elements, so that none fits into the caller's memory.
     pub(crate) wide: bool,
     /// Virtual ranks of each process, usually 1. With more, the send buffer holds their contributions one after another.
     pub(crate) n_virtual: usize,

@@ -7,7 +7,7 @@ use crate::collective::partition::channels_used;
 use crate::collective::schedule::{Action, Chunk, Step};
 use crate::comm::operators::PreMul;
 use crate::hash;
-use crate::kernels::{Fold, Width};
+use crate::kernels::Fold;
 use crate::memory::{Place, Region};
 use crate::profiler::emit::OperationEvents;
 use crate::types::{DataType, RedOp};
@@ -189,14 +189,12 @@ impl Operation {
 
     /// Element type and operator as an algorithm moves the data: what is not reduced is moved as bytes, as NCCL does, so that
     /// ranks may call it by different types of the same bytes. Partial results have the width of their elements, as NCCL's
-    /// (`reduce_kernel.h`: sums of halves are halves), but where the order of the ranks is kept, for the same bits on any
-    /// number of processes, and where the sum of an average may overflow.
+    /// (`reduce_kernel.h`: sums of halves are halves), but where the order of the ranks is kept.
     pub(crate) fn moved_as(&self, algorithm: Algorithm) -> Fold {
         if !self.primitive.reduces() {
             return Fold { data_type: DataType::U8, op: RedOp::Max, ..self.fold };
         }
-        let is_wide = algorithm.keeps_rank_order() || self.fold.may_overflow();
-        Fold { width: if is_wide { Width::F32 } else { Width::Element }, ..self.fold }
+        Fold { width: algorithm.width(), ..self.fold }
     }
 
     /// [`Operation::count`] in elements as they are moved.

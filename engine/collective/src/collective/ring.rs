@@ -10,9 +10,8 @@
 //! | `broadcast` | n−1 hops, pipelined | S; the last rank before the root nothing |
 //! | `reduce` | n−1 hops, pipelined | S; the root nothing |
 //!
-//! The partial sum of block b starts at the rank after b and ends at b, which folds in its own contribution last. On its
-//! first hop travel elements, later accumulators: where those are w times as wide, a rank of a reduce-scatter sends the
-//! previous rank's block, and w times all others but that and its own.
+//! The partial sum of block b starts at the rank after b and ends at b, which folds in its own contribution last. Partial
+//! sums of small floats are rounded at each hop: n−1 times in all, to half a unit in the last place each.
 //!
 //! The order in which an element is folded is that of its channel's ring. On one host all channels have the same ring, so
 //! results do not depend on their number; on several hosts rings differ, and results may.

@@ -4,8 +4,8 @@
 //! that touch the same memory, and transfers of one direction with one peer, stay in program order; all else may
 //! overlap. So an algorithm says what moves where, and never what waits for what.
 //!
-//! Chunks are in elements. What is not yet the result of all contributions lives in [`Place::Partial`], whose elements
-//! are accumulators: `f32` for the floats of 16 and 8 bits, so that a result is rounded once; else the element type.
+//! Chunks are in elements. What is not yet the result of all contributions lives in [`Place::Partial`], in the width that
+//! the algorithm asks for ([`Width`](crate::kernels::Width)).
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub(crate) enum Action {
     Reduce {
         /// The other operand, as long as the data; may be the same chunk as `into`.
         with: Chunk,
-        /// Whether this was the last contribution: an average is divided, an accumulator becomes an element. `into` is
+        /// Whether this was the last contribution: an average is divided, a partial result becomes an element. `into` is
         /// then not in [`Place::Partial`].
         finish: bool,
     },
@@ -51,7 +51,7 @@ pub(crate) enum Step {
     Recv {
         /// From which rank.
         peer: usize,
-        /// Whether accumulators arrive (the sender sends from [`Place::Partial`]).
+        /// Whether partial results arrive (the sender sends from [`Place::Partial`]).
         partial: bool,
         /// Where the outcome goes.
         into: Chunk,

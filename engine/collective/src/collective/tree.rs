@@ -13,7 +13,7 @@
 //! | `reduce` | S; the root nothing |
 //!
 //! All together 2(n−1)·S for an all-reduce, as with a ring, in about 2·log2(n) steps of latency. Leaves send elements,
-//! others accumulators. On several hosts the trees join the hosts, with a tree inside each host below its leader, so each
+//! others partial results. On several hosts the trees join the hosts, with a tree inside each host below its leader, so each
 //! half crosses into a host once.
 //!
 //! In program order the pieces of both trees take turns, first all on their way up and then all on their way down. Where a

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
 
-use super::{Fold, Form, Shape, Variant, copy};
+use super::{Fold, Form, Shape, Variant, Width, copy};
 use crate::types::{DataType, RedOp};
 
 /// One kernel, with what it reads and writes per element.
@@ -69,6 +69,8 @@ fn of_variant(variant: Variant) -> Vec<Case> {
             cases.push(folding(variant, fold, forms, 2));
         }
         cases.push(folding(variant, fold, [Element; 3], 4));
+        let average = Fold { op: RedOp::Avg, width: Width::Element, ..fold };
+        cases.push(folding(variant, average, [Element, Partial, Partial], 2));
     }
     let fold = Fold::new(DataType::F32, RedOp::Sum, 3);
     cases.extend([4, 8].map(|n_sources| folding(variant, fold, [Element; 3], n_sources)));
@@ -81,7 +83,9 @@ fn of_variant(variant: Variant) -> Vec<Case> {
 fn folding(variant: Variant, fold: Fold, forms: [Form; 3], n_sources: usize) -> Case {
     let [with, data, into] = forms;
     let kernel = fold.kernel_of(variant, Shape { with, data, into, finish: into == Form::Element });
-    let letters: String = forms.map(|form| if form == Form::Element { 'e' } else { 'p' }).iter().collect();
+    let partial = if fold.width == Width::Element { 'r' } else { 'p' };
+    let letter = |form| if form == Form::Element { 'e' } else { partial };
+    let letters: String = forms.map(letter).iter().collect();
     let mut source_bytes = vec![fold.bytes(data); n_sources];
     source_bytes[0] = fold.bytes(with);
     Case {

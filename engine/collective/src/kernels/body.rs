@@ -39,10 +39,19 @@ pub(super) trait Body<V> {
 /// Vectors that one step of a loop takes: enough to hide the latency of an addition.
 const UNROLL: usize = 4;
 
-/// `into = first op rest[0] op rest[1] …` in `f32`, left to right; with `DIVIDE`, over the divisor.
-pub(super) struct Folded<First, Rest, Into, O, const DIVIDE: bool>(PhantomData<(First, Rest, Into, O)>);
+/// No division.
+pub(super) const NEVER: u8 = 0;
+/// The outcome is divided.
+pub(super) const LAST: u8 = 1;
+/// The first source is divided before it is folded.
+pub(super) const FIRST: u8 = 2;
+/// All sources but the first are divided before they are folded.
+pub(super) const REST: u8 = 4;
 
-impl<V, First, Rest, Into, O, const DIVIDE: bool> Body<V> for Folded<First, Rest, Into, O, DIVIDE>
+/// `into = first op rest[0] op rest[1] …` in `f32`, left to right; `DIVIDE` says what is divided by the divisor.
+pub(super) struct Folded<First, Rest, Into, O, const DIVIDE: u8>(PhantomData<(First, Rest, Into, O)>);
+
+impl<V, First, Rest, Into, O, const DIVIDE: u8> Body<V> for Folded<First, Rest, Into, O, DIVIDE>
 where
     V: Vector,
     First: Codec<V> + Codec<f32>,
@@ -78,7 +87,7 @@ where
     }
 }
 
-impl<First, Rest, Into, O: Operator, const DIVIDE: bool> Folded<First, Rest, Into, O, DIVIDE> {
+impl<First, Rest, Into, O: Operator, const DIVIDE: u8> Folded<First, Rest, Into, O, DIVIDE> {
     /// `N` vectors from element `at` on.
     #[inline(always)]
     unsafe fn step<V: Vector, const N: usize>(job: &Job, at: usize)
@@ -92,17 +101,25 @@ impl<First, Rest, Into, O: Operator, const DIVIDE: bool> Folded<First, Rest, Int
         unsafe {
             // Loops, not closures: those are not always inlined into code of this instruction set.
             let mut sums = [V::splat(0.0); N];
+            // A product costs a fraction of a quotient, and is off by one more half unit of an `f32`.
+            let inverse = V::splat(1.0 / job.divisor as f32);
             for (lane, sum) in sums.iter_mut().enumerate() {
                 *sum = First::load(first.add((at + lane * V::LANES) * First::SIZE_BYTES));
+                if DIVIDE & FIRST != 0 {
+                    *sum = sum.mul(inverse);
+                }
             }
             for source in rest {
                 for (lane, sum) in sums.iter_mut().enumerate() {
-                    let other = Rest::load(source.add((at + lane * V::LANES) * Rest::SIZE_BYTES));
+                    let mut other = Rest::load(source.add((at + lane * V::LANES) * Rest::SIZE_BYTES));
+                    if DIVIDE & REST != 0 {
+                        other = other.mul(inverse);
+                    }
                     *sum = O::vector(*sum, other);
                 }
             }
             for (lane, mut sum) in sums.into_iter().enumerate() {
-                if DIVIDE {
+                if DIVIDE & LAST != 0 {
                     sum = sum.div(V::splat(job.divisor as f32));
                 }
                 Into::store(job.into.add((at + lane * V::LANES) * Into::SIZE_BYTES), sum);

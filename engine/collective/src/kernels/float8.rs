@@ -4,7 +4,7 @@
 //! bias 15 and is the upper half of an f16. Narrowing rounds to nearest, ties to even, and saturates: what is beyond the
 //! largest finite value, infinities too, becomes that value; a NaN stays one. So do `__nv_fp8_e4m3(float)` and
 //! `__nv_fp8_e5m2(float)` (CUDA's `cuda_fp8.hpp`: `__NV_SATFINITE`), with which NCCL stores each result
-//! (`src/device/reduce_kernel.h`, `SPECIALIZE_REDUCE`). NCCL adds in `half` and rounds at each step; here sums stay in `f32`.
+//! (`src/device/reduce_kernel.h`, `SPECIALIZE_REDUCE`). NCCL adds in `half`; a sum of two in `f32` is rounded to the same bits.
 
 use crate::kernels::float16::f16_to_f32;
 

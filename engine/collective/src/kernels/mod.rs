@@ -1,8 +1,9 @@
 //! Element arithmetic and copies at memory speed, chosen at run time by what the processor has.
 //!
 //! The scalar kernels are the oracle: every other one gives the same bits. Sums, averages and products of floats of 16
-//! and 8 bits are computed in `f32`, and rounded to the nearest even element where they are stored as one: see [`Width`]. Integers wrap; an average divides once,
-//! at the end, and integer averages truncate. Memory has no alignment of its own.
+//! and 8 bits are computed in `f32`, and rounded to the nearest even element where they are stored as one: see [`Width`].
+//! Integers wrap; an average divides once, at the end but for those partial results, and integer averages truncate. Memory
+//! has no alignment of its own.
 
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
 
@@ -35,7 +36,7 @@ use crate::types::{DataType, RedOp};
 pub enum Form {
     /// Elements of the operation's type.
     Element,
-    /// Accumulators: see [`Fold::partial_bytes`].
+    /// Partial results: see [`Fold::is_wide`].
     Partial,
 }
 
@@ -48,7 +49,7 @@ pub struct Shape {
     pub data: Form,
     /// Of the outcome.
     pub into: Form,
-    /// Whether an average is divided now. `into` is then [`Form::Element`].
+    /// Whether an average is divided now, if it was not before. `into` is then [`Form::Element`].
     pub finish: bool,
 }
 
@@ -68,7 +69,9 @@ pub struct Fold {
 /// How wide partial results of floats of 16 and 8 bits are. All others have the width of their elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// As their elements: each is rounded.
+    /// As their elements: each is rounded. Those of an average are sums of contributions that were divided before, so that
+    /// no sum is beyond the type where the average is not: NCCL multiplies by 1/n first too (`src/enqueue.cc`,
+    /// `hostToDevRedOp`), rounded to the type, which the factor is not here.
     Element,
     /// As the `f32` in which they are computed, so that only the result is rounded.
     F32,
@@ -82,14 +85,20 @@ impl Fold {
 
     /// Whether partial results need accumulators wider than elements.
     pub(crate) fn is_wide(self) -> bool {
-        let small =
-            matches!(self.data_type, DataType::F16 | DataType::Bf16 | DataType::F8e4m3 | DataType::F8e5m2);
-        self.width == Width::F32 && small && matches!(self.op, RedOp::Sum | RedOp::Avg | RedOp::Prod)
+        self.width == Width::F32
+            && self.is_small()
+            && matches!(self.op, RedOp::Sum | RedOp::Avg | RedOp::Prod)
     }
 
-    /// Whether a sum can be beyond the type where its average is not. `bf16` reaches as far as `f32`.
-    pub(crate) fn may_overflow(self) -> bool {
-        self.op == RedOp::Avg && self.data_type != DataType::Bf16
+    fn is_small(self) -> bool {
+        matches!(self.data_type, DataType::F16 | DataType::Bf16 | DataType::F8e4m3 | DataType::F8e5m2)
+    }
+
+    /// Whether elements are divided before they are folded, as partial results in this fold were. A fold of elements alone is
+    /// not: what is finished at once is divided once.
+    fn divides_first(self, shape: Shape) -> bool {
+        let has_partials = [shape.with, shape.data, shape.into].contains(&Form::Partial);
+        self.op == RedOp::Avg && self.width == Width::Element && self.is_small() && has_partials
     }
 
     /// Bytes of one element in a form.

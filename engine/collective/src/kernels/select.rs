@@ -1,6 +1,6 @@
 //! From a fold and its forms to the one function that does it.
 
-use crate::kernels::body::{Folded, FoldedNumbers, Job, Scaled, ScaledNumbers};
+use crate::kernels::body::{FIRST, Folded, FoldedNumbers, Job, LAST, NEVER, REST, Scaled, ScaledNumbers};
 use crate::kernels::isa::{Isa, Variant};
 use crate::kernels::scalar::Scalar;
 use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Max, Min, Number, Prod, StreamedF32, Sum};
@@ -42,11 +42,11 @@ where
     StreamedF32: Codec<I::Lanes>,
 {
     match op {
-        RedOp::Avg if divide => I::enter::<Folded<F32, F32, StreamedF32, Sum, true>>,
-        RedOp::Sum | RedOp::Avg => I::enter::<Folded<F32, F32, StreamedF32, Sum, false>>,
-        RedOp::Prod => I::enter::<Folded<F32, F32, StreamedF32, Prod, false>>,
-        RedOp::Min => I::enter::<Folded<F32, F32, StreamedF32, Min, false>>,
-        RedOp::Max => I::enter::<Folded<F32, F32, StreamedF32, Max, false>>,
+        RedOp::Avg if divide => I::enter::<Folded<F32, F32, StreamedF32, Sum, LAST>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<Folded<F32, F32, StreamedF32, Sum, NEVER>>,
+        RedOp::Prod => I::enter::<Folded<F32, F32, StreamedF32, Prod, NEVER>>,
+        RedOp::Min => I::enter::<Folded<F32, F32, StreamedF32, Min, NEVER>>,
+        RedOp::Max => I::enter::<Folded<F32, F32, StreamedF32, Max, NEVER>>,
     }
 }
 
@@ -123,11 +123,11 @@ fn numbers<I: Isa, T: Number>(op: RedOp, divide: bool) -> Function {
 /// Elements in, elements out.
 fn elements<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(op: RedOp, divide: bool) -> Function {
     match op {
-        RedOp::Avg if divide => I::enter::<Folded<E, E, E, Sum, true>>,
-        RedOp::Sum | RedOp::Avg => I::enter::<Folded<E, E, E, Sum, false>>,
-        RedOp::Prod => I::enter::<Folded<E, E, E, Prod, false>>,
-        RedOp::Min => I::enter::<Folded<E, E, E, Min, false>>,
-        RedOp::Max => I::enter::<Folded<E, E, E, Max, false>>,
+        RedOp::Avg if divide => I::enter::<Folded<E, E, E, Sum, LAST>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<Folded<E, E, E, Sum, NEVER>>,
+        RedOp::Prod => I::enter::<Folded<E, E, E, Prod, NEVER>>,
+        RedOp::Min => I::enter::<Folded<E, E, E, Min, NEVER>>,
+        RedOp::Max => I::enter::<Folded<E, E, E, Max, NEVER>>,
     }
 }
 
@@ -137,6 +137,9 @@ where
     F32: Codec<I::Lanes>,
 {
     let op = fold.op;
+    if fold.divides_first(shape) {
+        return averaged::<I, E>(shape);
+    }
     if !fold.is_wide() {
         return elements::<I, E>(op, divide);
     }
@@ -152,6 +155,16 @@ where
     }
 }
 
+/// An average with partial results of the elements' width, which are sums of what was divided before.
+fn averaged<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(shape: Shape) -> Function {
+    match (shape.with, shape.data) {
+        (Form::Element, Form::Element) => I::enter::<Folded<E, E, E, Sum, { FIRST | REST }>>,
+        (Form::Element, Form::Partial) => I::enter::<Folded<E, E, E, Sum, FIRST>>,
+        (Form::Partial, Form::Element) => I::enter::<Folded<E, E, E, Sum, REST>>,
+        (Form::Partial, Form::Partial) => I::enter::<Folded<E, E, E, Sum, NEVER>>,
+    }
+}
+
 fn partials<I: Isa, First, Rest>(op: RedOp) -> Function
 where
     First: Codec<I::Lanes> + Codec<f32>,
@@ -159,8 +172,8 @@ where
     F32: Codec<I::Lanes>,
 {
     match op {
-        RedOp::Prod => I::enter::<Folded<First, Rest, F32, Prod, false>>,
-        _ => I::enter::<Folded<First, Rest, F32, Sum, false>>,
+        RedOp::Prod => I::enter::<Folded<First, Rest, F32, Prod, NEVER>>,
+        _ => I::enter::<Folded<First, Rest, F32, Sum, NEVER>>,
     }
 }
 
@@ -171,8 +184,8 @@ where
     E: Codec<I::Lanes> + Codec<f32>,
 {
     match op {
-        RedOp::Prod => I::enter::<Folded<First, Rest, E, Prod, false>>,
-        _ if divide => I::enter::<Folded<First, Rest, E, Sum, true>>,
-        _ => I::enter::<Folded<First, Rest, E, Sum, false>>,
+        RedOp::Prod => I::enter::<Folded<First, Rest, E, Prod, NEVER>>,
+        _ if divide => I::enter::<Folded<First, Rest, E, Sum, LAST>>,
+        _ => I::enter::<Folded<First, Rest, E, Sum, NEVER>>,
     }
 }

@@ -49,12 +49,15 @@ fn shapes(fold: Fold) -> Vec<Shape> {
             ]
         })
     });
-    all.filter(|shape| fold.is_wide() || (shape.with, shape.data) == (Form::Element, Form::Element)).collect()
+    let is_small = SMALL.contains(&fold.data_type);
+    all.filter(|shape| is_small || (shape.with, shape.data) == (Form::Element, Form::Element)).collect()
 }
 
+/// All types and operators; small floats with partial results of both widths.
 fn folds() -> impl Iterator<Item = Fold> {
     let of_type = |data_type| OPS.into_iter().map(move |op| Fold::new(data_type, op, 3));
-    DataType::ALL.into_iter().flat_map(of_type)
+    let narrow = move |data_type| of_type(data_type).map(|fold| Fold { width: Width::Element, ..fold });
+    DataType::ALL.into_iter().flat_map(of_type).chain(SMALL.into_iter().flat_map(narrow))
 }
 
 /// The memory of one target and its sources, at the same odd offset, and the guards around the target.
@@ -128,8 +131,20 @@ fn number_of(left: f64, right: f64, least: bool) -> f64 {
 }
 
 fn float_reference(fold: Fold, shape: Shape, left: &[u8], right: &[u8]) -> Vec<u8> {
-    let (left, right) = (to_f64(fold, shape.with, left), to_f64(fold, shape.data, right));
-    let divisor = if shape.finish && fold.op == RedOp::Avg { fold.n_ranks as f64 } else { 1.0 };
+    let forms = [shape.with, shape.data];
+    let has_partials = [forms[0], forms[1], shape.into].contains(&Form::Partial);
+    let divides_first = has_partials && fold.width == Width::Element && fold.op == RedOp::Avg;
+    let operand = |form, bytes| {
+        let value = to_f64(fold, form, bytes);
+        if divides_first && form == Form::Element {
+            f64::from((value * f64::from(1.0 / fold.n_ranks as f32)) as f32)
+        } else {
+            value
+        }
+    };
+    let (left, right) = (operand(forms[0], left), operand(forms[1], right));
+    let divides = shape.finish && fold.op == RedOp::Avg && !divides_first;
+    let divisor = if divides { fold.n_ranks as f64 } else { 1.0 };
     let double = match fold.op {
         RedOp::Sum | RedOp::Avg => (left + right) / divisor,
         RedOp::Prod => left * right,
@@ -315,6 +330,24 @@ fn an_average_of_f16_does_not_overflow_in_its_last_sum() {
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
     for variant in Variant::available() {
         assert_eq!(fold_at(fold.kernel_of(variant, shape), (2, 0), &[&max, &max], 1, 0), max);
+    }
+}
+
+/// Of more ranks than a sum of theirs would fit for, hop by hop.
+#[test]
+fn an_average_of_rounded_sums_does_not_overflow_on_its_way() {
+    let fold = Fold { width: Width::Element, ..Fold::new(DataType::F16, RedOp::Avg, 4) };
+    let max = f32_to_f16(65504.0).to_ne_bytes();
+    let (element, rounded) = (Form::Element, Form::Partial);
+    let first = Shape { with: element, data: element, into: rounded, finish: false };
+    let next = Shape { data: rounded, ..first };
+    let last = Shape { into: element, finish: true, ..next };
+    for variant in Variant::available() {
+        let mut sum = max.to_vec();
+        for shape in [first, next, last] {
+            sum = fold_at(fold.kernel_of(variant, shape), (2, usize::MAX), &[&max, &sum], 1, 0);
+        }
+        assert_eq!(sum, max);
     }
 }
 

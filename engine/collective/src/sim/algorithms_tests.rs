@@ -10,8 +10,6 @@ use super::ordered;
 use super::outcome::{Fate, LinkUse, Outcome};
 use crate::collective::algorithm::Algorithm;
 use crate::collective::bytes::sent;
-use crate::kernels::Fold;
-use crate::types::{DataType, RedOp};
 
 const NIC: Link = Link { latency: Duration::from_nanos(5000), bytes_per_s: 12.5e9 };
 const INTRA: Link = Link { latency: Duration::from_nanos(1000), bytes_per_s: 50e9 };
@@ -28,7 +26,7 @@ fn experiment(algorithm: &str, n_ranks: usize, n_hosts: usize, size_bytes: usize
         size_bytes,
         n_channels: 1,
         piece_bytes: PIECE_BYTES,
-        wide: false,
+        f16: false,
         fabric,
         lose: None,
     }
@@ -144,20 +142,18 @@ fn link_bytes(outcome: &Outcome) -> BTreeMap<(usize, usize), usize> {
 }
 
 /// The same in closed form.
-fn sent_bytes(
-    planned: &Planned<'_>,
+fn sent_bytes<'a>(
+    planned: &Planned<'a>,
     experiment: &Experiment,
-    order: &[usize],
+    order: &'a [usize],
 ) -> BTreeMap<(usize, usize), usize> {
-    let data_type = if experiment.wide { DataType::F16 } else { DataType::F32 };
-    let fold = Fold::new(data_type, RedOp::Sum, order.len());
     let mut links = BTreeMap::new();
     for channel in 0..experiment.n_channels {
-        let scope = experiment.scope(order, channel);
+        let scope = planned.scope(order, channel);
         for rank in order {
             for (peer, of_channel) in sent(planned.algorithm, planned.primitive, planned.count, &scope, *rank)
             {
-                *links.entry((*rank, peer)).or_insert(0) += of_channel.bytes(fold);
+                *links.entry((*rank, peer)).or_insert(0) += of_channel.bytes(planned.fold);
             }
         }
     }
@@ -170,13 +166,13 @@ fn every_primitive_of_every_algorithm_is_right_and_sends_the_bytes_of_its_formul
     for algorithm in Algorithm::ALL.map(Algorithm::name) {
         for primitive in PRIMITIVES {
             for (n_ranks, n_hosts, count) in [(4, 2, 64), (6, 3, 101), (7, 1, 3), (8, 8, 40)] {
-                for (n_channels, wide) in [(1, false), (1, true), (3, true)] {
+                for (n_channels, f16) in [(1, false), (1, true), (3, true)] {
                     let experiment = Experiment {
                         primitive: primitive.to_owned(),
                         n_channels,
-                        wide,
+                        f16,
                         piece_bytes: 64,
-                        ..experiment(algorithm, n_ranks, n_hosts, if wide { 2 * count } else { 4 * count })
+                        ..experiment(algorithm, n_ranks, n_hosts, if f16 { 2 * count } else { 4 * count })
                     };
                     let order: Vec<usize> = (0..n_ranks).collect();
                     let planned = match Planned::new(&experiment, &order) {
@@ -219,19 +215,25 @@ fn a_ring_gathers_and_scatters_in_half_the_time_of_an_all_reduce() {
 }
 
 #[test]
-fn wide_accumulators_cost_their_own_bytes() {
-    let experiment =
-        |wide| Experiment { primitive: "reduce".to_owned(), wide, ..experiment("ring", 4, 4, 1 << 20) };
-    let bytes = |wide| {
-        run(&experiment(wide)).unwrap().outcome.links.iter().map(|link| link.bytes).collect::<Vec<_>>()
+fn small_floats_travel_in_their_own_width_but_along_a_fixed_tree() {
+    let experiment = |algorithm, f16| Experiment {
+        primitive: "reduce".to_owned(),
+        f16,
+        ..experiment(algorithm, 4, 4, 1 << 20)
     };
-    assert_eq!(bytes(false), [1 << 20; 3]);
-    // The first hop carries elements, the others accumulators, which are twice as wide.
-    assert_eq!(bytes(true), [1 << 20, 2 << 20, 2 << 20]);
-    // Four pieces, half as long on the first hop as on the second, which none leaves idle, and the last one's third hop.
-    let piece = PIECE_BYTES as f64 / NIC.bytes_per_s;
-    let expected = 3.0 * NIC.latency.as_secs_f64() + (0.5 + 4.0 + 1.0) * piece;
-    assert!((seconds(&experiment(true)) / expected - 1.0).abs() < 1e-5);
+    let bytes = |algorithm, f16| {
+        let outcome = run(&experiment(algorithm, f16)).unwrap().outcome;
+        outcome.links.iter().map(|link| link.bytes).collect::<Vec<_>>()
+    };
+    for f16 in [false, true] {
+        assert_eq!(bytes("ring", f16), [1 << 20; 3]);
+        let equal = Experiment { f16, ..self::experiment("ring", 8, 8, 1 << 20) };
+        assert!((ratio(&equal) - 1.0).abs() < 0.01, "the formula has the same bytes");
+    }
+    assert!((seconds(&experiment("ring", true)) / seconds(&experiment("ring", false)) - 1.0).abs() < 1e-9);
+    // Rank 1 sends its contribution, 3 too, and 2 the sum of both, in accumulators twice as wide.
+    assert_eq!(bytes("fixed-tree", false), [1 << 20; 3]);
+    assert_eq!(bytes("fixed-tree", true), [1 << 20, 2 << 20, 1 << 20]);
 }
 
 /// How both passes see an experiment: whether the first one's times hold, then the fates and bytes of each.

@@ -28,49 +28,59 @@ use std::time::Duration;
 use super::fabric::{Fabric, Link};
 use crate::collective::algorithm::Algorithm;
 
-/// What the formula says of `count` elements of 4 bytes, where there is one.
-pub(crate) fn all_reduce(
-    algorithm: Algorithm,
-    fabric: &Fabric,
-    count: usize,
-    piece: usize,
-) -> Option<Duration> {
+/// What is reduced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elements {
+    /// Elements.
+    pub(crate) count: usize,
+    /// Elements of a piece.
+    pub(crate) piece: usize,
+    /// Bytes of one, whether partial or not.
+    pub(crate) size_bytes: usize,
+}
+
+/// What the formula says, where there is one.
+pub(crate) fn all_reduce(algorithm: Algorithm, fabric: &Fabric, elements: Elements) -> Option<Duration> {
     let seconds = match algorithm {
-        Algorithm::Ring => ring(fabric.n_ranks(), count, uniform_link(fabric)?, fabric.reduced_bytes_per_s),
-        Algorithm::Hierarchical => hierarchical(fabric, count)?,
-        Algorithm::Tree => tree(fabric, count, piece)?,
+        Algorithm::Ring => {
+            ring(fabric.n_ranks(), elements, uniform_link(fabric)?, fabric.reduced_bytes_per_s)
+        }
+        Algorithm::Hierarchical => hierarchical(fabric, elements)?,
+        Algorithm::Tree => tree(fabric, elements)?,
         _ => return None,
     };
     Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// Each step moves one of n blocks over every hop at once; the first n−1 steps reduce.
-fn ring(n_ranks: usize, count: usize, link: Link, reduced_bytes_per_s: f64) -> f64 {
+fn ring(n_ranks: usize, elements: Elements, link: Link, reduced_bytes_per_s: f64) -> f64 {
     let n = n_ranks as f64;
-    let block = bytes(count.div_ceil(n_ranks));
+    let block = elements.bytes(elements.count.div_ceil(n_ranks));
     2.0 * (n - 1.0) * step(link, block) + (n - 1.0) * block / reduced_bytes_per_s
 }
 
 /// A ring inside each host over all, a ring between hosts over each rank's shard, a ring inside each host.
-fn hierarchical(fabric: &Fabric, count: usize) -> Option<f64> {
+fn hierarchical(fabric: &Fabric, elements: Elements) -> Option<f64> {
     let (n_ranks, n_hosts) = (fabric.n_ranks(), fabric.n_hosts());
     let per_host = n_ranks / n_hosts;
     let is_even =
         per_host * n_hosts == n_ranks && fabric.nics_per_host == per_host && fabric.odd_nics.is_empty();
     let rate = fabric.reduced_bytes_per_s;
-    let between = ring(n_hosts, count.div_ceil(per_host), fabric.nic, rate);
-    is_even.then_some(ring(per_host, count, fabric.intra, rate) + between)
+    let shard = Elements { count: elements.count.div_ceil(per_host), ..elements };
+    let between = ring(n_hosts, shard, fabric.nic, rate);
+    is_even.then_some(ring(per_host, elements, fabric.intra, rate) + between)
 }
 
 /// The way of one piece up and down, and what the ports carry beside it.
-fn tree(fabric: &Fabric, count: usize, piece: usize) -> Option<f64> {
+fn tree(fabric: &Fabric, elements: Elements) -> Option<f64> {
+    let count = elements.count;
     let n = fabric.n_ranks();
     let is_plain = n > 1 && n.is_power_of_two() && n == fabric.n_hosts();
     let (link, height) = (uniform_link(fabric)?, f64::from(n.checked_ilog2()?));
     let reducing_is_free = fabric.reduced_bytes_per_s.is_infinite();
-    let piece = bytes(piece.min(count.div_ceil(2)));
+    let piece = elements.bytes(elements.piece.min(count.div_ceil(2)));
     let meeting = if count > 1 { piece } else { 0.0 };
-    let beside = 2.0 * (bytes(count) - 2.0 * piece).max(0.0) + meeting;
+    let beside = 2.0 * (elements.bytes(count) - 2.0 * piece).max(0.0) + meeting;
     let carried = 2.0 * (2.0 * height - 1.0) * piece + beside;
     (is_plain && reducing_is_free)
         .then_some(2.0 * height * link.latency.as_secs_f64() + carried / link.bytes_per_s)
@@ -90,6 +100,8 @@ fn uniform_link(fabric: &Fabric) -> Option<Link> {
     }
 }
 
-fn bytes(count: usize) -> f64 {
-    4.0 * count as f64
+impl Elements {
+    fn bytes(self, count: usize) -> f64 {
+        (self.size_bytes * count) as f64
+    }
 }

@@ -213,7 +213,7 @@ impl Run<'_> {
             self.spare.push(std::mem::take(&mut flow.queue));
         }
         if (message.partial, message.data.len()) != (partial, len) {
-            let sent = if message.partial { "accumulators" } else { "elements" };
+            let sent = if message.partial { "partial results" } else { "elements" };
             return Err(format!("rank {peer} sent {} {sent} instead", message.data.len()));
         }
         Ok(Some((message.data, message.came_at.max(flow.received_until))))

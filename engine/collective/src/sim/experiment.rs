@@ -10,6 +10,8 @@ use crate::collective::catalog::{schedule, supports};
 use crate::collective::layout::Scope;
 use crate::collective::operation::Primitive;
 use crate::collective::schedule::Schedule;
+use crate::kernels::{Fold, Form};
+use crate::types::{DataType, RedOp};
 
 /// What is to be simulated; roots are rank 0.
 #[derive(Clone, Debug)]
@@ -24,8 +26,8 @@ pub struct Experiment {
     pub n_channels: usize,
     /// Bytes of a piece, where an algorithm passes a buffer along piece by piece.
     pub piece_bytes: usize,
-    /// Whether elements are `f16`, which are accumulated in `f32` and travel so where they are partial sums; else `f32`.
-    pub wide: bool,
+    /// Whether elements are `f16`, whose partial sums travel as `f32` where the order of the ranks is kept; else `f32`.
+    pub f16: bool,
     /// Hosts and links.
     pub fabric: Fabric,
     /// A rank that is lost, and when.
@@ -75,6 +77,8 @@ pub(super) struct Planned<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) primitive: Primitive,
     pub(super) count: usize,
+    /// Of the sum.
+    pub(super) fold: Fold,
     schedules: Vec<Box<dyn Schedule + 'a>>,
 }
 
@@ -94,24 +98,24 @@ impl<'a> Planned<'a> {
         check(experiment)?;
         let algorithm = algorithm(&experiment.algorithm)?;
         let primitive = primitive(&experiment.primitive)?;
-        let scope = |channel| experiment.scope(order, channel);
+        let data_type = if experiment.f16 { DataType::F16 } else { DataType::F32 };
+        let fold = Fold { width: algorithm.width(), ..Fold::new(data_type, RedOp::Sum, order.len()) };
+        let scope = |channel| scope(experiment, fold, order, channel);
         if !supports(algorithm, primitive, &scope(0)) {
             let (algorithm, primitive) = (experiment.algorithm.clone(), experiment.primitive.clone());
             return Err(Refused::Unsupported { algorithm, primitive });
         }
-        let count = experiment.size_bytes / experiment.element_bytes();
+        let count = experiment.size_bytes / fold.bytes(Form::Element);
         let schedules = (0..experiment.n_channels)
             .map(|channel| schedule(algorithm, primitive, count, &scope(channel)))
             .collect();
-        Ok(Self { experiment, algorithm, primitive, count, schedules })
+        Ok(Self { experiment, algorithm, primitive, count, fold, schedules })
     }
 
     /// What is simulated.
     pub(super) fn job(&self) -> Job<'_> {
-        let mut job = Job::new(&self.experiment.fabric, &self.schedules, self.primitive, self.count);
-        if self.experiment.wide {
-            job = job.wide();
-        }
+        let job = Job::new(&self.experiment.fabric, &self.schedules, self.primitive, self.count)
+            .of_bytes(self.fold.bytes(Form::Element), self.fold.bytes(Form::Partial));
         match self.experiment.lose {
             Some((rank, at)) => job.losing(rank, at),
             None => job,
@@ -120,32 +124,37 @@ impl<'a> Planned<'a> {
 
     fn closed_form(&self) -> Option<Duration> {
         let is_plain = self.primitive == Primitive::AllReduce && self.experiment.n_channels == 1;
+        let element_bytes = self.fold.bytes(Form::Element);
         let formula = || {
-            let piece = self.experiment.piece_bytes / ELEMENT_BYTES;
-            closed_form::all_reduce(self.algorithm, &self.experiment.fabric, self.count, piece)
+            let elements = closed_form::Elements {
+                count: self.count,
+                piece: self.experiment.piece_bytes / element_bytes,
+                size_bytes: element_bytes,
+            };
+            closed_form::all_reduce(self.algorithm, &self.experiment.fabric, elements)
         };
-        (is_plain && !self.experiment.wide).then(formula).flatten()
-    }
-}
-
-impl Experiment {
-    fn element_bytes(&self) -> usize {
-        if self.wide { WIDE_ELEMENT_BYTES } else { ELEMENT_BYTES }
+        (is_plain && !self.fold.is_wide()).then(formula).flatten()
     }
 
     /// What the algorithms are told.
-    pub(super) fn scope<'a>(&'a self, order: &'a [usize], channel: usize) -> Scope<'a> {
-        Scope {
-            n_ranks: order.len(),
-            nodes: &self.fabric.node_of,
-            order,
-            channel,
-            n_channels: self.n_channels,
-            wide: self.wide,
-            n_virtual: 1,
-            // Accumulators are 4 bytes in either case, and no piece is longer in its wider form.
-            piece: self.piece_bytes / ELEMENT_BYTES,
-        }
+    #[cfg(test)]
+    pub(super) fn scope(&self, order: &'a [usize], channel: usize) -> Scope<'a> {
+        scope(self.experiment, self.fold, order, channel)
+    }
+}
+
+/// What the algorithms are told.
+fn scope<'a>(experiment: &'a Experiment, fold: Fold, order: &'a [usize], channel: usize) -> Scope<'a> {
+    Scope {
+        n_ranks: order.len(),
+        nodes: &experiment.fabric.node_of,
+        order,
+        channel,
+        n_channels: experiment.n_channels,
+        wide: fold.is_wide(),
+        n_virtual: 1,
+        // No piece is longer in its wider form.
+        piece: experiment.piece_bytes / fold.bytes(Form::Partial).max(fold.bytes(Form::Element)),
     }
 }
 
@@ -157,7 +166,7 @@ fn check(experiment: &Experiment) -> Result<(), Refused> {
         (n_ranks == 0, "there must be at least one rank"),
         (experiment.n_channels == 0, "there must be at least one channel"),
         (experiment.fabric.nics_per_host == 0, "a host must have at least one NIC"),
-        (experiment.piece_bytes < ELEMENT_BYTES, "a piece must hold at least one element of 4 bytes"),
+        (experiment.piece_bytes < LARGEST_ELEMENT_BYTES, "a piece must hold at least one element of 4 bytes"),
         (experiment.lose.is_some_and(|(rank, _)| rank >= n_ranks), "the rank to be lost does not exist"),
         (
             rates.into_iter().chain(odd_rates).any(|rate| rate <= 0.0 || rate.is_nan()),
@@ -185,9 +194,8 @@ fn names() -> String {
     Algorithm::ALL.map(Algorithm::name).join(", ")
 }
 
-const ELEMENT_BYTES: usize = 4;
-/// Of an `f16`.
-pub(super) const WIDE_ELEMENT_BYTES: usize = 2;
+/// Of an `f32`, whether element or partial sum.
+const LARGEST_ELEMENT_BYTES: usize = 4;
 
 const PRIMITIVES: [Primitive; 8] = [
     Primitive::AllReduce,

@@ -37,7 +37,7 @@ pub(crate) struct Job<'a> {
     /// One for each channel.
     schedules: &'a [Box<dyn Schedule + 'a>],
     meaning: Meaning,
-    /// Bytes of an element, and of an accumulator.
+    /// Bytes of an element, and of a partial result.
     element_bytes: usize,
     partial_bytes: usize,
     reduce_picos_per_byte: f64,
@@ -69,9 +69,9 @@ impl<'a> Job<'a> {
         self
     }
 
-    /// The same with elements of half the size, whose accumulators are as wide as before.
-    pub(crate) fn wide(mut self) -> Self {
-        self.element_bytes = experiment::WIDE_ELEMENT_BYTES;
+    /// The same with elements and partial results of other sizes.
+    pub(crate) fn of_bytes(mut self, element_bytes: usize, partial_bytes: usize) -> Self {
+        (self.element_bytes, self.partial_bytes) = (element_bytes, partial_bytes);
         self
     }
 

@@ -135,7 +135,7 @@ fn a_wrong_data_flow_is_named() {
     let twice =
         |rank: usize| vec![doubled, send(1 - rank, all(Place::Partial)), reduce(1 - rank, all(Place::Recv))];
     let cases: [(Vec<Vec<Step>>, &str); 6] = [
-        (vec![once[0].clone(), twice(1)], "sent 10 accumulators instead"),
+        (vec![once[0].clone(), twice(1)], "sent 10 partial results instead"),
         (vec![once[0].clone(), vec![send(0, all(Place::Partial))]], "nothing that is remembered"),
         (
             vec![once[0].clone(), vec![send(0, all(Place::Send))]],

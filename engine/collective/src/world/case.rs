@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::collective::algorithm::Choice;
 use crate::collective::operation::{Operation, Primitive};
+use crate::collective::schedule::Step;
 use crate::comm::Comm;
 use crate::comm::operators::{PreMul, Scalar};
 use crate::error::Error;
-use crate::kernels::Fold;
+use crate::kernels::{Fold, Width};
 use crate::memory::Region;
 use crate::profiler::emit::OperationEvents;
 use crate::run::drive::{self, Launch};
@@ -16,7 +17,7 @@ use crate::run::flat::cut::Cut;
 use crate::run::flat::placed;
 use crate::transport::shm::region;
 use crate::types::{DataType, RedOp};
-use crate::world::numbers::{float_bytes, integer_bytes, mix, normal, uniform};
+use crate::world::numbers::{float_bytes, integer_bytes, largest, mix, normal, uniform};
 use crate::world::reference::{Order, Wanted, reduced, scaled};
 
 /// A call.
@@ -108,11 +109,17 @@ impl Case {
         (0..len).flat_map(|index| self.element(random(index))).collect()
     }
 
-    /// Normally distributed, all bits of a whole number, or, as a factor, near to 1 either way.
+    /// Normally distributed, all bits of a whole number, or, as a factor, near to 1 either way. What is averaged is so large
+    /// that the type could not hold the sum.
     fn element(&self, random: u64) -> Vec<u8> {
         let sign = if random & 1 == 0 { 1.0 } else { -1.0 };
         match (self.data_type.is_float(), self.op) {
             (true, RedOp::Prod) => float_bytes(self.data_type, sign * (0.5 + uniform(random))),
+            (true, RedOp::Avg) => {
+                let largest = largest(self.data_type);
+                let value = normal(random) * largest / 3.0;
+                float_bytes(self.data_type, value.clamp(-largest, largest))
+            }
             (true, _) => float_bytes(self.data_type, normal(random)),
             (false, _) => integer_bytes(self.data_type, i128::from(mix(random))),
         }
@@ -219,16 +226,31 @@ impl Case {
         comm.closed_form(&operation, &cut, rank)
     }
 
-    /// What every rank must get, element by element.
-    pub(super) fn wanted(&self, n_ranks: usize, order: Order) -> Vec<Vec<Wanted>> {
+    /// What is reduced: the contribution of each (virtual) rank, multiplied.
+    pub(super) fn inputs(&self, n_ranks: usize) -> Vec<Vec<u8>> {
         let n = n_ranks * self.n_virtual;
         let mut inputs: Vec<Vec<u8>> = (0..n).map(|rank| self.contribution(rank, n_ranks)).collect();
-        let size = self.data_type.size_bytes();
         if self.pre_mul {
-            let scalar = self.scalar();
+            let (scalar, size) = (self.scalar(), self.data_type.size_bytes());
             let times = |element: &[u8]| scaled(self.data_type, element, &scalar);
             inputs.iter_mut().for_each(|input| *input = input.chunks(size).flat_map(times).collect());
         }
+        inputs
+    }
+
+    /// The steps of this rank where partial results are rounded on their way, else none.
+    pub(super) fn rounded_steps(&self, comm: &Comm) -> Vec<(u32, Step)> {
+        let operation = self.operation(comm, Region::of_slice(&[]), Region::of_slice(&[]));
+        let choice = comm.choose(&operation);
+        let fold = operation.moved_as(choice.algorithm);
+        let is_rounded = !fold.is_wide() && Fold { width: Width::F32, ..fold }.is_wide();
+        if is_rounded { comm.steps(&operation, choice) } else { Vec::new() }
+    }
+
+    /// What every rank must get, element by element.
+    pub(super) fn wanted(&self, n_ranks: usize, order: Order) -> Vec<Vec<Wanted>> {
+        let inputs = self.inputs(n_ranks);
+        let size = self.data_type.size_bytes();
         let reduced: Vec<Wanted> = if self.primitive.reduces() {
             let at =
                 |index: usize| inputs.iter().map(|input| &input[index..index + size]).collect::<Vec<_>>();

@@ -7,11 +7,14 @@ use proptest::prelude::*;
 
 use crate::collective::algorithm::Algorithm;
 use crate::collective::operation::Primitive;
+use crate::collective::schedule::Step;
+use crate::kernels::Fold;
 use crate::types::{DataType, RedOp};
 use crate::world::case::{Case, Memory, Outcome, Traffic};
 use crate::world::numbers::mix;
 use crate::world::ranks::{Shape, Transport};
-use crate::world::reference::Order;
+use crate::world::reference::{Order, Wanted};
+use crate::world::replay;
 
 /// Pairs of a primitive and an algorithm that can carry it out.
 const SUPPORTED: usize = 5 + 3 + 3 + 1 + 1 + 8 + 3;
@@ -30,8 +33,8 @@ const OPS: [(RedOp, bool); 6] = [
 /// Something that was shown.
 type Cell = (&'static str, Algorithm, &'static str);
 
-/// What one rank did, and what the formula says that it sends and receives.
-type Report = Vec<(Outcome, Traffic)>;
+/// What one rank did, what the formula says that it sends and receives, and its steps where they decide about the bits.
+type Report = Vec<(Outcome, Traffic, Vec<(u32, Step)>)>;
 
 fn report(shape: &Shape, cases: &[Case]) -> Vec<Report> {
     shape.run(|comm| {
@@ -44,7 +47,7 @@ fn report(shape: &Shape, cases: &[Case]) -> Vec<Report> {
                 let to_me = case.formula(comm, peer).into_iter().filter(|((_, to), _)| *to == comm.rank);
                 traffic.extend(to_me.map(|((channel, _), bytes)| ((false, channel, peer), bytes)));
             }
-            (outcome, traffic)
+            (outcome, traffic, case.rounded_steps(comm))
         };
         cases.iter().map(of_case).collect()
     })
@@ -58,7 +61,7 @@ fn check(shape: &Shape, cases: &[Case]) -> BTreeSet<Cell> {
         let choice = reports[0][index].0.choice;
         let wanted = case.wanted(shape.n_ranks, Order::of(choice.algorithm));
         for (rank, wanted) in wanted.iter().enumerate() {
-            let (outcome, formula) = &reports[rank][index];
+            let (outcome, formula, _) = &reports[rank][index];
             let place = format!("rank {rank} of {shape:?}, {case:?}, {choice:?}");
             assert_eq!(outcome.choice, choice, "{place}");
             assert_eq!(&outcome.traffic, formula, "bytes at {place}");
@@ -69,11 +72,33 @@ fn check(shape: &Shape, cases: &[Case]) -> BTreeSet<Cell> {
                 assert!(right, "element {at} at {place}: {got:?}, not {wanted:?}");
             }
         }
+        if reports[0][index].2.iter().any(|(_, step)| !step.is_empty()) {
+            check_hops(shape, case, &reports, index);
+        }
         if shape.n_ranks > 1 {
             cells.insert((case.primitive.name(), choice.algorithm, name(case.data_type)));
         }
     }
     cells
+}
+
+/// Holds the bits of a case to those of its steps, and what went into them to the definition.
+fn check_hops(shape: &Shape, case: &Case, reports: &[Report], index: usize) {
+    let steps: Vec<Vec<(u32, Step)>> = reports.iter().map(|report| report[index].2.clone()).collect();
+    let fold = Fold::new(case.data_type, case.op, shape.n_ranks);
+    let values = replay::run(fold, &case.inputs(shape.n_ranks), &steps);
+    let wanted = case.wanted(shape.n_ranks, Order::Free);
+    let divisor = if case.op == RedOp::Avg { shape.n_ranks as f64 } else { 1.0 };
+    for (rank, values) in values.iter().enumerate() {
+        let place = format!("rank {rank} of {shape:?}, {case:?}");
+        let bits: Vec<u8> = values.iter().flat_map(|value| value.bytes(case.data_type)).collect();
+        assert!(bits == reports[rank][index].0.recv, "other bits than those of its hops at {place}");
+        assert_eq!(values.len(), wanted[rank].len(), "{place}");
+        for (value, wanted) in values.iter().zip(&wanted[rank]) {
+            let Wanted::Near(defined, _) = wanted else { panic!("{wanted:?} at {place}") };
+            assert!((value.exact / divisor - defined).abs() < 1e-9, "{value:?}, not {wanted:?} at {place}");
+        }
+    }
 }
 
 fn name(data_type: DataType) -> &'static str {

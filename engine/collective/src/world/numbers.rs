@@ -26,6 +26,16 @@ pub(super) fn precision(data_type: DataType) -> Precision {
     Precision { unit: (-f64::from(bits)).exp2(), narrow }
 }
 
+/// The largest finite number of a type of 16 or 8 bits whose sums leave its range; 3 for one with the range of its sums.
+pub(super) fn largest(data_type: DataType) -> f64 {
+    match data_type {
+        DataType::F16 => 65_504.0,
+        DataType::F8e4m3 => 448.0,
+        DataType::F8e5m2 => 57_344.0,
+        _ => 3.0,
+    }
+}
+
 /// One element.
 pub(super) fn float(data_type: DataType, bytes: &[u8]) -> f64 {
     let two = || u16::from_ne_bytes(bytes.try_into().unwrap());

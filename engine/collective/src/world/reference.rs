@@ -5,10 +5,10 @@
 //! by γ(n−1)·|Πx| (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, §3.1 and §4.2). An average is divided
 //! once: γ(n)·Σ|x|/n. The reference itself is computed in `f64`, so its own γ is added. A narrower type is rounded at the
 //! end, by half of its unit in the last place at most; where its partial results have its width, each is, so that u is
-//! its own and half of its least number is added for each (Higham, §2.1). Where the order is fixed, so are the bits.
+//! its own and half of its least number is added for each (Higham, §2.1). That notices little, so
+//! [`replay`](crate::world::replay) says which bits are right. Where the order is fixed, so are the bits.
 
 use crate::collective::algorithm::Algorithm;
-use crate::kernels::Fold;
 use crate::types::{DataType, RedOp};
 use crate::world::numbers::{accumulator, float, float_bytes, integer, integer_bytes, precision};
 
@@ -99,8 +99,7 @@ fn bounded(data_type: DataType, op: RedOp, values: &[f64]) -> Wanted {
     };
     let gamma = |unit: f64| (roundings * unit.ln_1p()).exp_m1();
     let precision = precision(data_type);
-    let has_own_width = !Fold::new(data_type, op, values.len()).may_overflow();
-    let narrow = precision.narrow.filter(|_| has_own_width);
+    let narrow = precision.narrow;
     let unit = precision.unit + narrow.map_or(0.0, |(mantissa, _)| f64::from(-mantissa - 1).exp2());
     // What a product lost below the least number, later factors may enlarge.
     let enlarged =
