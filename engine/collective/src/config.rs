@@ -115,7 +115,7 @@ pub struct Settings {
     pub(crate) step_bytes: usize,
     /// `RSCCL_ALGO`, else what `NCCL_ALGO` leaves, for what it can carry out.
     pub(crate) algorithm: Option<Algorithm>,
-    /// `RSCCL_DETERMINISTIC=rank-order`: reductions fold in the order of the (virtual) ranks, in the form that this has.
+    /// `RSCCL_DETERMINISTIC=rank-order`: reductions reduce in the order of the (virtual) ranks, in the form that this has.
     pub(crate) rank_order: Option<Algorithm>,
     /// `NCCL_RUNTIME_CONNECT=1` in the faithful mode: the lines of connections come with the first collective.
     pub(crate) runtime_connect: bool,

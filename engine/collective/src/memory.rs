@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::kernels::{Fold, Kernel, Shape, copy};
+use crate::kernels::{Kernel, Reducer, Shape, copy};
 
 /// Which buffer of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,24 +93,24 @@ impl Region {
         Ok(())
     }
 
-    /// Folds the same `range` of this contribution, which stands at index `own`, and of the others into `into`.
-    pub(crate) fn fold_into(self, into: Self, range: Range<usize>, folding: &Folding<'_>) -> Result<()> {
+    /// Reduces the same `range` of this contribution, which stands at index `own`, and of the others into `into`.
+    pub(crate) fn reduce_into(self, into: Self, range: Range<usize>, reducing: &Reducing<'_>) -> Result<()> {
         let mut sources = [std::ptr::null(); MAX_SOURCES];
-        let n = folding.others.len();
-        for (index, (source, other)) in sources.iter_mut().zip(folding.others).enumerate() {
-            if index != folding.own && other.len() != range.len() {
-                return Err(Error::Internal(format!("{} bytes are folded with {range:?}", other.len())));
+        let n = reducing.others.len();
+        for (index, (source, other)) in sources.iter_mut().zip(reducing.others).enumerate() {
+            if index != reducing.own && other.len() != range.len() {
+                return Err(Error::Internal(format!("{} bytes are reduced with {range:?}", other.len())));
             }
             *source = other.as_ptr();
         }
         let (target, own) = (into.address(&range)?, self.address(&range)?);
-        if n > MAX_SOURCES || folding.own >= n {
-            return Err(Error::Internal(format!("a fold of {n} contributions")));
+        if n > MAX_SOURCES || reducing.own >= n {
+            return Err(Error::Internal(format!("a reducer of {n} contributions")));
         }
-        sources[folding.own] = own;
-        let count = range.len() / folding.element_bytes;
-        let kernel = folding.kernel;
-        let run = if folding.streamed { Kernel::run_streamed } else { Kernel::run };
+        sources[reducing.own] = own;
+        let count = range.len() / reducing.element_bytes;
+        let kernel = reducing.kernel;
+        let run = if reducing.streamed { Kernel::run_streamed } else { Kernel::run };
         // SAFETY: target and sources hold `count` elements, as just checked. The own contribution is the target or apart
         // from it, as the API's check of the buffers has it, and the others lie in other ranks' memory.
         unsafe { run(kernel, target, &sources[..n], count) };
@@ -140,12 +140,12 @@ impl Region {
     }
 }
 
-/// Contributions that are folded at once at most.
+/// Contributions that are reduced at once at most.
 pub(crate) const MAX_SOURCES: usize = 16;
 
-/// A fold of several ranks' contributions, in their order.
+/// A reduction of several ranks' contributions, in their order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Folding<'a> {
+pub(crate) struct Reducing<'a> {
     /// Elements in, elements out.
     pub(crate) kernel: &'a Kernel,
     /// Bytes of an element.
@@ -251,40 +251,40 @@ impl Buffers {
     }
 
     /// `into = with op data`, for as many elements as `into` has; spans are the same memory or do not overlap.
-    pub(crate) fn fold(
+    pub(crate) fn reduce(
         &mut self,
-        fold: Fold,
+        reducer: Reducer,
         shape: Shape,
         into: Span,
         with: Span,
         data: &[u8],
     ) -> Result<()> {
-        let count = into.len / fold.bytes(shape.into);
-        if with.len != count * fold.bytes(shape.with) || data.len() != count * fold.bytes(shape.data) {
+        let count = into.len / reducer.bytes(shape.into);
+        if with.len != count * reducer.bytes(shape.with) || data.len() != count * reducer.bytes(shape.data) {
             return Err(Error::Internal(format!("{into:?}, {with:?} and {} bytes do not match", data.len())));
         }
         let (target, operand) = (self.address(into)?, self.address(with)?);
         // SAFETY: all three hold `count` elements of their form, as just checked.
-        unsafe { fold.run(shape, target, operand, data.as_ptr(), count) };
+        unsafe { reducer.run(shape, target, operand, data.as_ptr(), count) };
         Ok(())
     }
 
     /// The same with data that are in these buffers themselves.
-    pub(crate) fn fold_own(
+    pub(crate) fn reduce_own(
         &mut self,
-        fold: Fold,
+        reducer: Reducer,
         shape: Shape,
         into: Span,
         with: Span,
         data: Span,
     ) -> Result<()> {
-        let count = into.len / fold.bytes(shape.into);
-        if with.len != count * fold.bytes(shape.with) || data.len != count * fold.bytes(shape.data) {
+        let count = into.len / reducer.bytes(shape.into);
+        if with.len != count * reducer.bytes(shape.with) || data.len != count * reducer.bytes(shape.data) {
             return Err(Error::Internal(format!("{into:?}, {with:?} and {data:?} do not match")));
         }
         let (target, operand, data) = (self.address(into)?, self.address(with)?, self.address(data)?);
         // SAFETY: all three hold `count` elements of their form, as just checked.
-        unsafe { fold.run(shape, target, operand, data, count) };
+        unsafe { reducer.run(shape, target, operand, data, count) };
         Ok(())
     }
 

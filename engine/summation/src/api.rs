@@ -50,7 +50,7 @@ export! {
     /// Joins the group; waits for all processes.
     fn rsum_init / prsum_init() -> c_int {
         code(|| {
-            let _making = lock(&MAKING);
+            let _pending = lock(&MAKING);
             if session().is_ok() {
                 return Err(Error::InvalidUsage("this process is in a summation group already".to_owned()));
             }

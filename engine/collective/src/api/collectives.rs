@@ -9,7 +9,7 @@ use crate::collective::operation::{Operation, Primitive};
 use crate::comm::operators::PreMul;
 use crate::comm::{Comm, registry};
 use crate::error::{Error, Result};
-use crate::kernels::Fold;
+use crate::kernels::Reducer;
 use crate::memory::Region;
 use crate::profiler::emit::{Call, OperationEvents};
 use crate::run::group::{self, Pending};
@@ -186,7 +186,7 @@ pub(crate) unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Resul
     let primitive = primitive(&comm)?;
     let data_type = DataType::from_c(args.data_type)?;
     let (op, pre_mul) = operator(args.op, data_type, &comm)?;
-    let fold = Fold::new(data_type, op, comm.n_ranks * args.n_virtual);
+    let reducer = Reducer::new(data_type, op, comm.n_ranks * args.n_virtual);
     let (sent, received) = region_bytes(primitive, args, data_type, &comm)?;
     check_overlap(args, primitive, (sent, received), &comm)?;
     // SAFETY: the caller's contract.
@@ -198,7 +198,7 @@ pub(crate) unsafe fn enqueue(args: &Args, primitive: impl FnOnce(&Comm) -> Resul
         primitive,
         count,
         n_virtual: args.n_virtual,
-        fold,
+        reducer,
         pre_mul,
         send,
         recv,

@@ -9,7 +9,7 @@ use crate::api::config::{self, Config};
 use crate::api::fence::{Progress, export, guard};
 use crate::api::place::{self, Out};
 use crate::comm::init::{self, Request};
-use crate::comm::making::Making;
+use crate::comm::pending::Pending;
 use crate::comm::split::{self, Choice, NO_COLOR};
 use crate::comm::{Comm, CommConfig, registry, shrink};
 use crate::config::Settings;
@@ -148,7 +148,7 @@ export! {
             let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
             let (choice, settings) = (Choice::new(color, key)?, Settings::from_env()?);
             let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: color == NO_COLOR };
-            child.make(move |making| split::split(&parent, choice, config, settings, making))
+            child.make(move |pending| split::split(&parent, choice, config, settings, pending))
         })
     }
 
@@ -175,7 +175,7 @@ export! {
             let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
             let (settings, abort) = (Settings::from_env()?, flags == SHRINK_ABORT);
             let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: false };
-            child.make(move |making| shrink::shrink(&parent, &members, abort, config, settings, making).map(Some))
+            child.make(move |pending| shrink::shrink(&parent, &members, abort, config, settings, pending).map(Some))
         })
     }
 }
@@ -208,7 +208,7 @@ fn init_rank(
     let settings = Settings::from_env()?;
     let child = Child { place, parent: None, blocking: config.blocking, none: false };
     let request = Request { api, id: id.internal, rank, n_ranks, config, split: None };
-    child.make(move |making| init::init_as(request, settings, making).map(Some))
+    child.make(move |pending| init::init_as(request, settings, pending).map(Some))
 }
 
 /// # Safety
@@ -253,25 +253,25 @@ impl Child {
     /// Makes it now, or at the end of the thread's group, or in the background.
     fn make(
         self,
-        make: impl FnOnce(&Arc<Making>) -> Result<Option<Arc<Comm>>> + Send + 'static,
+        make: impl FnOnce(&Arc<Pending>) -> Result<Option<Arc<Comm>>> + Send + 'static,
     ) -> Result<Progress> {
-        let making = Making::new();
+        let pending = Pending::new();
         if self.blocking.unwrap_or(true) {
             let made = move || {
-                let child = make(&making)?;
+                let child = make(&pending)?;
                 self.place.set(std::ptr::without_provenance_mut(child.map_or(0, registry::insert)));
                 Ok(())
             };
             return group::init(Box::new(made)).map(|()| Progress::Done);
         }
         let busy = self.parent.map(registry::busy);
-        let handle = if self.none { 0 } else { registry::reserve(Arc::clone(&making)) };
+        let handle = if self.none { 0 } else { registry::reserve(Arc::clone(&pending)) };
         self.place.set(std::ptr::without_provenance_mut(handle));
         group::init_in_background(Box::new(move || {
-            match make(&making) {
-                Ok(Some(comm)) => registry::settle(&making, Ok(comm)),
+            match make(&pending) {
+                Ok(Some(comm)) => registry::settle(&pending, Ok(comm)),
                 Ok(None) => {}
-                Err(error) => registry::settle(&making, Err(error)),
+                Err(error) => registry::settle(&pending, Err(error)),
             }
             drop(busy);
             Ok(())

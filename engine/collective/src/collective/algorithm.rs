@@ -20,7 +20,7 @@ pub(crate) enum Algorithm {
     RecursiveDoubling,
     /// Inside each host first, then between hosts, then inside again.
     Hierarchical,
-    /// Every rank talks to every other one: pairwise exchange; for reductions, each chunk has an owner that folds all
+    /// Every rank talks to every other one: pairwise exchange; for reductions, each chunk has an owner that reduces all
     /// contributions in the order of the ranks.
     Direct,
     /// A fixed binary tree over (virtual) ranks: the same association of the same contributions on any number of
@@ -40,7 +40,7 @@ impl Algorithm {
         Self::FixedTree,
     ];
 
-    /// Whether contributions are folded in an order that depends on nothing but the (virtual) ranks.
+    /// Whether contributions are reduced in an order that depends on nothing but the (virtual) ranks.
     pub(crate) fn keeps_rank_order(self) -> bool {
         matches!(self, Self::Direct | Self::FixedTree)
     }

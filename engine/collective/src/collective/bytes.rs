@@ -17,7 +17,7 @@ use crate::collective::layout::{Layout, Scope};
 use crate::collective::operation::Primitive;
 use crate::collective::partition::part;
 use crate::collective::tree::{Family, half};
-use crate::kernels::{Fold, Form};
+use crate::kernels::{Form, Reducer};
 use crate::memory::Place;
 
 /// Elements sent.
@@ -61,8 +61,8 @@ pub(crate) fn sent(
 
 impl Sent {
     /// Bytes on the wire.
-    pub(crate) fn bytes(self, fold: Fold) -> usize {
-        self.elements * fold.bytes(Form::Element) + self.partials * fold.bytes(Form::Partial)
+    pub(crate) fn bytes(self, reducer: Reducer) -> usize {
+        self.elements * reducer.bytes(Form::Element) + self.partials * reducer.bytes(Form::Partial)
     }
 }
 
@@ -107,7 +107,7 @@ impl Account<'_> {
         (0..self.scope.n_ranks).filter(move |peer| *peer != rank)
     }
 
-    /// Reduce-scatter in a circle: the previous one's block as contributed, all others but the own one folded.
+    /// Reduce-scatter in a circle: the previous one's block as contributed, all others but the own one reduced.
     fn circle_scatter(&mut self, next: usize, [all, prev, own]: [usize; 3], contributed: Place) {
         match contributed {
             Place::Send => self.elements(next, prev),

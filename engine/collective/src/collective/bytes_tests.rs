@@ -139,7 +139,7 @@ fn two_hosts_of_two_exchange_one_buffer_hierarchically_and_one_and_a_half_in_a_r
 fn bytes_count_accumulators_at_their_own_width() {
     use crate::types::{DataType, RedOp};
     let sent = Sent { elements: 10, partials: 7 };
-    let fold = |data_type| Fold::new(data_type, RedOp::Sum, 2);
-    assert_eq!(sent.bytes(fold(DataType::F16)), 10 * 2 + 7 * 4);
-    assert_eq!(sent.bytes(fold(DataType::F64)), 17 * 8);
+    let reducer = |data_type| Reducer::new(data_type, RedOp::Sum, 2);
+    assert_eq!(sent.bytes(reducer(DataType::F16)), 10 * 2 + 7 * 4);
+    assert_eq!(sent.bytes(reducer(DataType::F64)), 17 * 8);
 }

@@ -58,18 +58,18 @@ pub(crate) fn partials_in_recv(algorithm: Algorithm, primitive: Primitive) -> bo
 /// Whether `algorithm` can carry out `primitive`.
 pub(crate) fn supports(algorithm: Algorithm, primitive: Primitive, scope: &Scope<'_>) -> bool {
     use Primitive::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
-    let folds = matches!(primitive, AllReduce | ReduceScatter | Reduce { .. });
+    let reducers = matches!(primitive, AllReduce | ReduceScatter | Reduce { .. });
     let one_each = scope.n_virtual == 1;
     match algorithm {
-        Algorithm::Ring => one_each && (folds || matches!(primitive, AllGather | Broadcast { .. })),
+        Algorithm::Ring => one_each && (reducers || matches!(primitive, AllGather | Broadcast { .. })),
         Algorithm::Tree => one_each && matches!(primitive, AllReduce | Broadcast { .. } | Reduce { .. }),
         Algorithm::HalvingDoubling => {
             let by_blocks = matches!(primitive, ReduceScatter | AllGather) && scope.n_ranks.is_power_of_two();
             one_each && (primitive == AllReduce || by_blocks)
         }
         Algorithm::RecursiveDoubling | Algorithm::Hierarchical => one_each && primitive == AllReduce,
-        Algorithm::Direct => primitive.peer().is_none() && (one_each || folds),
-        Algorithm::FixedTree => folds,
+        Algorithm::Direct => primitive.peer().is_none() && (one_each || reducers),
+        Algorithm::FixedTree => reducers,
     }
 }
 

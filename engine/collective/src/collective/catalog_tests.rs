@@ -87,26 +87,26 @@ fn a_fixed_order_has_the_same_bits_on_any_number_of_processes_and_channels() {
 }
 
 #[test]
-fn the_owner_sum_folds_from_left_to_right() {
-    let folded = |element| (1..8).fold(token(0, element), |sum, rank| digest(sum, token(rank, element)));
-    let expected: Vec<_> = (0..29).map(|element| Some(folded(element))).collect();
+fn the_owner_sum_reduces_from_left_to_right() {
+    let reduced = |element| (1..8).fold(token(0, element), |sum, rank| digest(sum, token(rank, element)));
+    let expected: Vec<_> = (0..29).map(|element| Some(reduced(element))).collect();
     assert_eq!(fixed_order(Algorithm::Direct, 4, 2, 2), expected);
 }
 
 #[test]
-fn the_fixed_tree_folds_halves_of_halves() {
+fn the_fixed_tree_reduces_halves_of_halves() {
     let pair = |first, element| digest(token(first, element), token(first + 1, element));
     let four = |first, element| digest(pair(first, element), pair(first + 2, element));
-    let folded = |element| digest(four(0, element), pair(4, element));
-    let expected: Vec<_> = (0..29).map(|element| Some(folded(element))).collect();
+    let reduced = |element| digest(four(0, element), pair(4, element));
+    let expected: Vec<_> = (0..29).map(|element| Some(reduced(element))).collect();
     assert_eq!(fixed_order(Algorithm::FixedTree, 3, 2, 1), expected);
 }
 
 #[test]
-fn recursive_doubling_folds_neighbours_first_and_alike_on_every_rank() {
+fn recursive_doubling_reduces_neighbours_first_and_alike_on_every_rank() {
     let pair = |first, element| digest(token(first, element), token(first + 1, element));
-    let folded = |element| digest(pair(0, element), pair(2, element));
-    let expected: Vec<_> = (0..29).map(|element| Some(folded(element))).collect();
+    let reduced = |element| digest(pair(0, element), pair(2, element));
+    let expected: Vec<_> = (0..29).map(|element| Some(reduced(element))).collect();
     assert_eq!(fixed_order(Algorithm::RecursiveDoubling, 4, 1, 2), expected);
     for n_ranks in 1..10 {
         let reference = fixed_order(Algorithm::RecursiveDoubling, n_ranks, 1, 1);
@@ -115,7 +115,7 @@ fn recursive_doubling_folds_neighbours_first_and_alike_on_every_rank() {
 }
 
 #[test]
-fn rings_and_trees_of_one_host_fold_alike_on_any_number_of_channels() {
+fn rings_and_trees_of_one_host_reduce_alike_on_any_number_of_channels() {
     for algorithm in [Algorithm::Ring, Algorithm::Tree] {
         let reference = fixed_order(algorithm, 5, 1, 1);
         for n_channels in 2..5 {

@@ -190,7 +190,7 @@ const TUNED: &str =
 const CROSSINGS: &str =
     "derived: 2(k-1)/k S leave a host of m ranks instead of 2(km-1)/(km) S, in m + 2k steps";
 const PAIR: &str =
-    "derived: with two ranks every algorithm sends the same; a ring has no copy before its fold";
+    "derived: with two ranks every algorithm sends the same; a ring has no copy before its reducer";
 
 /// What was measured where few ranks share a host or each has its own; elsewhere limits that others publish, and what
 /// follows from bytes and steps alone. An all-reduce of one host takes flat rounds where it can, and no row.

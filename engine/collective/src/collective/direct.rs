@@ -11,7 +11,7 @@
 //! | `broadcast`, `scatter` | the root n−1 blocks, others nothing |
 //! | `reduce`, `gather` | the root nothing, others one block |
 //!
-//! In a reduction each block has an owner that folds all contributions from left to right by rank: the owner-sum form
+//! In a reduction each block has an owner that reduces all contributions from left to right by rank: the owner-sum form
 //! (S) of a fixed order. With v virtual ranks a process each of them contributes by itself, so a process sends v times
 //! as much, and the result has the same bits on any number of processes. Only elements travel, never accumulators.
 //!
@@ -89,7 +89,7 @@ impl Direct {
         of_root.into_iter().flatten().chain((rank != root).then(|| Step::send(root, from)))
     }
 
-    /// All contributions of `rank` to what `owner` folds.
+    /// All contributions of `rank` to what `owner` reduces.
     fn contribute(&self, rank: usize, owner: usize, range: Range<usize>) -> impl Iterator<Item = Step> + '_ {
         pieces(range, self.piece).flat_map(move |piece| {
             (0..self.n_virtual)
@@ -97,15 +97,15 @@ impl Direct {
         })
     }
 
-    /// The fold of all contributions to `range`, by its owner.
-    fn fold(&self, owner: usize, range: Range<usize>) -> impl Iterator<Item = Step> + '_ {
+    /// The reduction of all contributions to `range`, by its owner.
+    fn reduce(&self, owner: usize, range: Range<usize>) -> impl Iterator<Item = Step> + '_ {
         pieces(range, self.piece).flat_map(move |piece| {
-            (0..self.n_ranks * self.n_virtual).filter_map(move |index| self.fold_one(owner, &piece, index))
+            (0..self.n_ranks * self.n_virtual).filter_map(move |index| self.reduce_one(owner, &piece, index))
         })
     }
 
-    /// Folds the contribution of virtual rank `index` into what the ones before it gave.
-    fn fold_one(&self, owner: usize, range: &Range<usize>, index: usize) -> Option<Step> {
+    /// Reduces the contribution of virtual rank `index` into what the ones before it gave.
+    fn reduce_one(&self, owner: usize, range: &Range<usize>, index: usize) -> Option<Step> {
         let rank = index / self.n_virtual;
         let own = self.layout.virtual_contribution(owner, index % self.n_virtual, range);
         let first = if owner == 0 {
@@ -121,13 +121,13 @@ impl Direct {
         let last = index + 1 == self.n_ranks * self.n_virtual;
         let into = if last { self.layout.result(owner, range) } else { sum };
         Some(if rank == owner {
-            Step::fold(with, own, into, last)
+            Step::reduce_local(with, own, into, last)
         } else {
             Step::reduce(rank, false, into, with, last)
         })
     }
 
-    /// Where the owner keeps what it folds: at the result's indices.
+    /// Where the owner keeps what it reduces: at the result's indices.
     fn kept(&self, place: Place, owner: usize, range: &Range<usize>) -> Chunk {
         Chunk { place, ..self.layout.result(owner, range) }
     }
@@ -135,7 +135,7 @@ impl Direct {
     fn reduce_scatter(&self, rank: usize) -> impl Iterator<Item = Step> + '_ {
         let given = partners(self.n_ranks, rank)
             .flat_map(move |(to, _)| self.contribute(rank, to, self.layout.block(to)));
-        given.chain(self.fold(rank, self.layout.block(rank)))
+        given.chain(self.reduce(rank, self.layout.block(rank)))
     }
 
     fn all_reduce(&self, rank: usize) -> impl Iterator<Item = Step> + '_ {
@@ -153,7 +153,7 @@ impl Schedule for Direct {
             Primitive::Broadcast { root } => Box::new(self.spread(root, rank, |_| self.layout.share())),
             Primitive::Scatter { root } => Box::new(self.spread(root, rank, |peer| self.layout.block(peer))),
             Primitive::Gather { root } => Box::new(self.gather(root, rank)),
-            Primitive::Reduce { root } if rank == root => Box::new(self.fold(root, self.layout.share())),
+            Primitive::Reduce { root } if rank == root => Box::new(self.reduce(root, self.layout.share())),
             Primitive::Reduce { root } => Box::new(self.contribute(rank, root, self.layout.share())),
             _ => Box::new(self.all_to_all(rank)),
         }

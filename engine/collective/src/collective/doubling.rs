@@ -1,5 +1,5 @@
-//! Recursive doubling: in each step a rank exchanges all that it has folded so far with a partner that has folded as
-//! much, and both fold both.
+//! Recursive doubling: in each step a rank exchanges all that it has reduced so far with a partner that has reduced as
+//! much, and both reduce both.
 //!
 //! With n ranks, p the largest power of two up to n, S the bytes of the whole buffer:
 //!
@@ -12,8 +12,8 @@
 //! gets the result (S) after. Nobody needs fewer steps, so it is the algorithm of small buffers (Thakur, Rabenseifner and
 //! Gropp, 2005); its bytes exceed a ring's as soon as n > 2.
 //!
-//! Every rank folds every element itself. All fold the same two operands in the same order, that of the participants, so
-//! that all have the same bits: what the lower partner sends is kept, and then the own part is folded into it.
+//! Every rank reduces every element itself. All reduce the same two operands in the same order, that of the participants, so
+//! that all have the same bits: what the lower partner sends is kept, and then the own part is reduced into it.
 
 use crate::collective::halving_doubling::{Pairing, Role};
 use crate::collective::layout::{Layout, Scope};
@@ -55,7 +55,7 @@ impl Doubling {
             } else {
                 let inbox = if partial { self.partial_inbox() } else { inbox };
                 steps.push(Step::Recv { peer, partial, into: inbox, action: Action::Store });
-                steps.push(Step::fold(inbox, held, into, last));
+                steps.push(Step::reduce_local(inbox, held, into, last));
             }
             held = sum;
         }

@@ -1,12 +1,12 @@
-//! Fixed tree: every element is folded by one binary tree over the virtual ranks, whatever the number of processes.
+//! Fixed tree: every element is reduced by one binary tree over the virtual ranks, whatever the number of processes.
 //!
 //! The tree over N virtual ranks: a node of level l covers the 2^l virtual ranks from a multiple of 2^l on, as far as they
-//! exist; its value is the value of its left half folded with that of its right half, in this order; where the right half
-//! does not exist, it is that of the left. Form (T) of a fixed order. A process hosts consecutive virtual ranks and folds
+//! exist; its value is the value of its left half reduced with that of its right half, in this order; where the right half
+//! does not exist, it is that of the left. Form (T) of a fixed order. A process hosts consecutive virtual ranks and reduces
 //! the nodes whose virtual ranks are all its own; for others one of the two holders sends its value to the other one.
 //!
 //! Each block has a target process, and a value travels towards it by the bits of the target's first virtual rank, so
-//! that all ranks fold equally much. With n processes that host equal powers of two of virtual ranks each, n a power of
+//! that all ranks reduce equally much. With n processes that host equal powers of two of virtual ranks each, n a power of
 //! two, S the bytes of the whole buffer:
 //!
 //! | primitive | steps | sent by each rank |
@@ -16,7 +16,7 @@
 //! | `reduce` | log2(n) | S; the root nothing |
 //!
 //! These are the bounds for any reduction, so a fixed order costs no bytes. Other placements send more, since a process
-//! may then not fold all it hosts. Single virtual ranks send elements, folds accumulators.
+//! may then not reduce all it hosts. Single virtual ranks send elements, reductions accumulators.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ use crate::collective::operation::Primitive;
 use crate::collective::schedule::{Action, Chunk, Schedule, Step};
 use crate::memory::Place;
 
-/// Sets of slots that take turns, so that a piece is folded while the one before is sent.
+/// Sets of slots that take turns, so that a piece is reduced while the one before is sent.
 const TURNS: usize = 2;
 
 /// The fixed-tree algorithm on one channel.
@@ -47,8 +47,8 @@ pub(super) struct Node {
     level: u32,
 }
 
-/// The fold of one piece of a block, as one rank takes part in it.
-struct Fold<'a> {
+/// The reduction of one piece of a block, as one rank takes part in it.
+struct Reducer<'a> {
     tree: &'a FixedTree,
     rank: usize,
     target: usize,
@@ -71,7 +71,7 @@ impl FixedTree {
         }
     }
 
-    /// What is folded, and for whom.
+    /// What is reduced, and for whom.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let root = if let Primitive::Reduce { root } = self.primitive { Some(root) } else { None };
         let targets = root.map_or(0..self.n_ranks, |root| root..root + 1);
@@ -124,10 +124,10 @@ impl FixedTree {
         }
     }
 
-    fn fold(&self, rank: usize, target: usize, range: Range<usize>, turn: usize) -> Vec<Step> {
-        let mut fold = Fold { tree: self, rank, target, range, turn, steps: Vec::new() };
-        fold.value(self.root(), 0);
-        fold.steps
+    fn reduce(&self, rank: usize, target: usize, range: Range<usize>, turn: usize) -> Vec<Step> {
+        let mut reducer = Reducer { tree: self, rank, target, range, turn, steps: Vec::new() };
+        reducer.value(self.root(), 0);
+        reducer.steps
     }
 }
 
@@ -136,17 +136,18 @@ impl Schedule for FixedTree {
         let pieces = self
             .blocks()
             .flat_map(|(target, range)| pieces(range, self.piece).map(move |piece| (target, piece)));
-        let folded =
-            pieces.enumerate().flat_map(move |(turn, (target, piece))| self.fold(rank, target, piece, turn));
+        let reduced = pieces
+            .enumerate()
+            .flat_map(move |(turn, (target, piece))| self.reduce(rank, target, piece, turn));
         if self.primitive != Primitive::AllReduce {
-            return Box::new(folded);
+            return Box::new(reduced);
         }
         let own = self.layout.result(rank, &self.layout.block(rank));
-        Box::new(folded.chain(gather_results(self.layout, self.n_ranks, rank, own)))
+        Box::new(reduced.chain(gather_results(self.layout, self.n_ranks, rank, own)))
     }
 }
 
-impl Fold<'_> {
+impl Reducer<'_> {
     /// Steps until the value of `node` is at its holder; where it is, if this rank is that. Slots from `slot` on are free.
     fn value(&mut self, node: Node, slot: usize) -> Option<Chunk> {
         if !self.tree.hosts(node).contains(&self.rank) {
@@ -182,14 +183,14 @@ impl Fold<'_> {
             self.slot(Place::Partial, slot)
         };
         match values {
-            (Some(left), Some(right)) => self.steps.push(Step::fold(left, right, into, finish)),
+            (Some(left), Some(right)) => self.steps.push(Step::reduce_local(left, right, into, finish)),
             (Some(left), None) => {
                 let partial = !self.tree.is_single(right);
                 self.steps.push(Step::reduce(holders[1], partial, into, left, finish));
             }
             (None, Some(right)) => {
                 let arrived = self.arrive(left, holders[0], slot);
-                self.steps.push(Step::fold(arrived, right, into, finish));
+                self.steps.push(Step::reduce_local(arrived, right, into, finish));
             }
             (None, None) => {}
         }

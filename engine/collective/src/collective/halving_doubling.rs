@@ -73,13 +73,13 @@ impl HalvingDoubling {
         }
     }
 
-    fn halve_and_double(&self, index: usize, folded: bool, share: Range<usize>, steps: &mut Vec<Step>) {
+    fn halve_and_double(&self, index: usize, reduced: bool, share: Range<usize>, steps: &mut Vec<Step>) {
         let n_steps = self.pairing.n_participants.trailing_zeros() as usize;
         let mut ranges = vec![share];
         for step in 0..n_steps {
             let (kept, given) = halves(&ranges[step], index >> step & 1);
             let partner = index ^ (1 << step);
-            let own = if step == 0 && !folded { Place::Send } else { Place::Partial };
+            let own = if step == 0 && !reduced { Place::Send } else { Place::Partial };
             let partial = step > 0 || self.pairing.is_pair(partner);
             let last = step + 1 == n_steps;
             let into = if last { Place::Recv } else { Place::Partial };

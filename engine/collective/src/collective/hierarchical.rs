@@ -13,14 +13,14 @@
 //! So two hosts of two ranks send 1.0·S each to the other, where a flat ring sends 1.5·S; and latency grows with m + 2k
 //! instead of 2mk. Hosts of one rank skip the inner stages, a single host the one between.
 //!
-//! The shards are cut from a channel's share, so which rank folds an element depends on the number of channels.
+//! The shards are cut from a channel's share, so which rank reduces an element depends on the number of channels.
 
 use std::ops::Range;
 
 use crate::collective::layout::{Layout, Partials, Scope};
 use crate::collective::operation::Primitive;
 use crate::collective::partition::part;
-use crate::collective::ring::{Circle, Folding, all_gather, reduce_scatter};
+use crate::collective::ring::{Circle, Operands, all_gather, reduce_scatter};
 use crate::collective::schedule::{Chunk, Schedule, Step};
 use crate::memory::Place;
 
@@ -53,12 +53,12 @@ impl Hierarchical {
         self.hosts.shard(&self.share, index)
     }
 
-    /// Inside the host: this rank's shard, folded; the result if there is no other host.
+    /// Inside the host: this rank's shard, reduced; the result if there is no other host.
     fn scatter<'a>(&'a self, circle: Circle<'a>) -> impl Iterator<Item = Step> + 'a {
         let result_origin = (self.hosts.members.len() == 1).then_some(0);
-        let folding =
-            Folding { own: Place::Send, prev: Place::Send, partials: Partials::InPlace, result_origin };
-        reduce_scatter(circle, |member| self.shard(member), folding)
+        let operands =
+            Operands { own: Place::Send, prev: Place::Send, partials: Partials::InPlace, result_origin };
+        reduce_scatter(circle, |member| self.shard(member), operands)
     }
 
     /// Between hosts: this rank's shard, reduced over all its owners.
@@ -71,13 +71,13 @@ impl Hierarchical {
             shard.start + block.start..shard.start + block.end
         };
         let own = Chunk::new(Place::Recv, &block(circle.position()));
-        let folding = Folding {
+        let operands = Operands {
             own: self.hosts.scattered_in(rank),
             prev: self.hosts.scattered_in(circle.prev()),
             partials: Partials::InPlace,
             result_origin: Some(0),
         };
-        reduce_scatter(circle, block.clone(), folding).chain(all_gather(circle, own, block))
+        reduce_scatter(circle, block.clone(), operands).chain(all_gather(circle, own, block))
     }
 }
 

@@ -2,7 +2,7 @@
 //! between the ranks that holds data. A transfer happens when both ends are ready for it, so what finishes here finishes
 //! over any transport, however little that buffers.
 //!
-//! Elements are tokens. A fold of tokens may be a sum, or a digest of both operands in their order, which shows the
+//! Elements are tokens. A reduction of tokens may be a sum, or a digest of both operands in their order, which shows the
 //! association of every result.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::collective::catalog::{partials_in_recv, schedule};
 use crate::collective::layout::Scope;
 use crate::collective::operation::Primitive;
 use crate::collective::plan::{Direction, Memory, Outcome, Part, Plan};
-use crate::kernels::{Fold, Form};
+use crate::kernels::{Form, Reducer};
 use crate::memory::{Place, Span};
 use crate::types::{DataType, RedOp};
 
@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) in_place: bool,
 }
 
-/// A token's fold.
+/// A token's reduction.
 pub(super) type Combine = fn(u64, u64) -> u64;
 
 /// A digest of both operands, their order and the shape of the expression.
@@ -84,8 +84,8 @@ impl World {
         if self.wide { DataType::F16 } else { DataType::U64 }
     }
 
-    fn fold(&self) -> Fold {
-        Fold::new(self.data_type(), RedOp::Sum, self.n_ranks())
+    fn reduce(&self) -> Reducer {
+        Reducer::new(self.data_type(), RedOp::Sum, self.n_ranks())
     }
 
     /// Calls `visit` with the schedule's scope on each channel.
@@ -112,11 +112,11 @@ impl World {
             let channel = u32::try_from(scope.channel).unwrap();
             schedule.steps(rank).map(|step| (channel, step)).collect::<Vec<_>>()
         });
-        let fold = self.fold();
-        let bytes = fold.bytes(Form::Element);
+        let reducer = self.reduce();
+        let bytes = reducer.bytes(Form::Element);
         let in_place = self.send_offset(rank).map(|offset| offset * i64::try_from(bytes).unwrap());
         let memory = Memory {
-            fold,
+            reducer,
             step_bytes: 512 * 1024,
             partials_in_recv: partials_in_recv(self.algorithm, self.primitive),
             in_place,
@@ -163,14 +163,14 @@ impl Random {
 /// One rank's memory, in tokens.
 struct Rank {
     cells: HashMap<(u8, i64), u64>,
-    fold: Fold,
+    reducer: Reducer,
     send_offset: Option<i64>,
 }
 
 impl Rank {
     fn new(world: &World, rank: usize) -> Self {
         let mut own =
-            Self { cells: HashMap::new(), fold: world.fold(), send_offset: world.send_offset(rank) };
+            Self { cells: HashMap::new(), reducer: world.reduce(), send_offset: world.send_offset(rank) };
         let (send, _) = world.lengths();
         let one = send / world.n_virtual;
         let origin = if world.primitive == Primitive::AllGather { rank * world.count } else { 0 };
@@ -196,7 +196,7 @@ impl Rank {
 
     fn cells_of(&self, span: Span) -> Vec<(u8, i64)> {
         let form = if span.place == Place::Partial { Form::Partial } else { Form::Element };
-        let bytes = self.fold.bytes(form);
+        let bytes = self.reducer.bytes(form);
         (span.offset / bytes..(span.offset + span.len) / bytes)
             .map(|index| self.cell(span.place, index))
             .collect()

@@ -3,7 +3,7 @@
 //!
 //! A *range* counts elements of the whole: the buffer of an all-reduce, or all ranks' blocks one after another. The cut
 //! into blocks does not depend on the number of channels: a channel carries the same slice of every block. So which
-//! rank folds an element, and in which order, is the same for any number of channels with the same ring.
+//! rank reduces an element, and in which order, is the same for any number of channels with the same ring.
 
 use std::ops::Range;
 

@@ -7,7 +7,7 @@ use crate::collective::partition::channels_used;
 use crate::collective::schedule::{Action, Chunk, Step};
 use crate::comm::operators::PreMul;
 use crate::hash;
-use crate::kernels::Fold;
+use crate::kernels::Reducer;
 use crate::memory::{Place, Region};
 use crate::profiler::emit::OperationEvents;
 use crate::types::{DataType, RedOp};
@@ -65,7 +65,7 @@ pub(crate) struct Operation {
     /// Contributions in the send buffer, one after another; 1 but for `rscclAllReduceVirtual`.
     pub(crate) n_virtual: usize,
     /// Element type, operator and number of (virtual) ranks.
-    pub(crate) fold: Fold,
+    pub(crate) reducer: Reducer,
     /// What the contribution is multiplied by first.
     pub(crate) pre_mul: Option<PreMul>,
     /// What is sent.
@@ -184,17 +184,17 @@ const FUNCTION_NAMES: [&str; N_FUNCTIONS] = [
 impl Operation {
     /// Bytes of `count` elements.
     pub(crate) fn bytes(&self) -> usize {
-        self.count * self.fold.data_type.size_bytes()
+        self.count * self.reducer.data_type.size_bytes()
     }
 
     /// Element type and operator as an algorithm moves the data: what is not reduced is moved as bytes, as NCCL does, so that
     /// ranks may call it by different types of the same bytes. Partial results have the width of their elements, as NCCL's
     /// (`reduce_kernel.h`: sums of halves are halves), but where the order of the ranks is kept.
-    pub(crate) fn moved_as(&self, algorithm: Algorithm) -> Fold {
+    pub(crate) fn moved_as(&self, algorithm: Algorithm) -> Reducer {
         if !self.primitive.reduces() {
-            return Fold { data_type: DataType::U8, op: RedOp::Max, ..self.fold };
+            return Reducer { data_type: DataType::U8, op: RedOp::Max, ..self.reducer };
         }
-        Fold { width: algorithm.width(), ..self.fold }
+        Reducer { width: algorithm.width(), ..self.reducer }
     }
 
     /// [`Operation::count`] in elements as they are moved.
@@ -208,7 +208,7 @@ impl Operation {
         match self.primitive {
             primitive if primitive.peer().is_some() || primitive.is_pairwise() => 1,
             Primitive::AllGather | Primitive::ReduceScatter => {
-                used(self.bytes().saturating_mul(self.fold.n_ranks))
+                used(self.bytes().saturating_mul(self.reducer.n_ranks))
             }
             _ => used(self.bytes()),
         }
@@ -233,7 +233,7 @@ impl Operation {
             // A send and its receive agree on bytes alone, as in NCCL.
             Primitive::Send { .. } | Primitive::Recv { .. } => format!("{}", self.bytes()),
             primitive if primitive.reduces() => {
-                format!("{} {:?} {} {choice:?}", self.count, self.fold, primitive.root())
+                format!("{} {:?} {} {choice:?}", self.count, self.reducer, primitive.root())
             }
             primitive => format!("{} {} {choice:?}", self.bytes(), primitive.root()),
         };

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::collective::hazards::{Access, Clobbered, Hazards, Waits};
 use crate::collective::schedule::{Action, Chunk, Step};
-use crate::kernels::{Fold, Form, Shape};
+use crate::kernels::{Form, Reducer, Shape};
 use crate::memory::{Place, Span};
 
 /// Which way a queue's data go.
@@ -79,7 +79,7 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// Element arithmetic.
-    pub(crate) fold: Fold,
+    pub(crate) reducer: Reducer,
     /// Payload of one part at most; room for one element at least.
     pub(crate) step_bytes: usize,
     /// Whether the schedule's partial results have the indices of the results that they become, so that the receive
@@ -104,7 +104,7 @@ impl Plan {
             steps().try_for_each(|(channel, step)| compiler.step(channel, step))?;
             Ok(compiler.plan)
         };
-        let may = memory.partials_in_recv && !memory.fold.is_wide();
+        let may = memory.partials_in_recv && !memory.reducer.is_wide();
         if may { run(true).or_else(|_| run(false)) } else { run(false) }
     }
 
@@ -216,13 +216,13 @@ impl Compiler {
     }
 
     fn elements_per_part(&self) -> usize {
-        let fold = self.memory.fold;
-        self.memory.step_bytes / fold.bytes(Form::Partial).max(fold.bytes(Form::Element))
+        let reducer = self.memory.reducer;
+        self.memory.step_bytes / reducer.bytes(Form::Partial).max(reducer.bytes(Form::Element))
     }
 
     fn element_bytes(&self, place: Place) -> usize {
         let form = if place == Place::Partial { Form::Partial } else { Form::Element };
-        self.memory.fold.bytes(form)
+        self.memory.reducer.bytes(form)
     }
 
     /// Keeps account of the operation's own memory.

@@ -9,8 +9,8 @@ use crate::types::{DataType, RedOp};
 
 const STEP_BYTES: usize = 512 * 1024;
 
-fn fold(data_type: DataType) -> Fold {
-    Fold::new(data_type, RedOp::Sum, 4)
+fn reducer(data_type: DataType) -> Reducer {
+    Reducer::new(data_type, RedOp::Sum, 4)
 }
 
 /// What a part touches, in the order of compilation: bytes on the axis, and whether it writes them.
@@ -110,7 +110,7 @@ proptest! {
         steps in prop::collection::vec((0..2_u32, step()), 1..14),
         in_place in prop::option::of(-64_i64..64),
     ) {
-        let memory = Memory { fold: fold(DataType::I32), step_bytes: STEP_BYTES, partials_in_recv: true, in_place };
+        let memory = Memory { reducer: reducer(DataType::I32), step_bytes: STEP_BYTES, partials_in_recv: true, in_place };
         let Ok((plan, order)) = compile_in_order(memory, &steps) else { return Ok(()) };
         let touches = touches(&plan, memory, &order);
         for (at, later) in touches.iter().enumerate() {
@@ -135,8 +135,12 @@ fn chunk(place: Place, start: usize, len: usize) -> Chunk {
 
 #[test]
 fn wide_partials_and_elements_are_cut_at_the_same_elements() {
-    let memory =
-        Memory { fold: fold(DataType::F16), step_bytes: STEP_BYTES, partials_in_recv: true, in_place: None };
+    let memory = Memory {
+        reducer: reducer(DataType::F16),
+        step_bytes: STEP_BYTES,
+        partials_in_recv: true,
+        in_place: None,
+    };
     let len = 1_000_000;
     let recv = |partial| Step::Recv {
         peer: 1,
@@ -159,7 +163,8 @@ fn partials_share_the_receive_buffer_only_where_nothing_is_lost() {
     let first = Step::Recv { peer: 1, partial: false, into: partial, action: reduce };
     let again = Step::Send { peer: 2, from: send };
     let partial_bytes = |steps: &[Step], in_place, partials_in_recv| {
-        let memory = Memory { fold: fold(DataType::I32), step_bytes: STEP_BYTES, partials_in_recv, in_place };
+        let memory =
+            Memory { reducer: reducer(DataType::I32), step_bytes: STEP_BYTES, partials_in_recv, in_place };
         Plan::compile(memory, || steps.iter().map(|step| (0, *step))).map(|plan| plan.partial_bytes)
     };
     assert_eq!(partial_bytes(&[first], None, true), Ok(0));
@@ -174,7 +179,7 @@ fn partials_share_the_receive_buffer_only_where_nothing_is_lost() {
 #[test]
 fn a_copy_onto_itself_is_no_work() {
     let memory = Memory {
-        fold: fold(DataType::U8),
+        reducer: reducer(DataType::U8),
         step_bytes: STEP_BYTES,
         partials_in_recv: true,
         in_place: Some(16),

@@ -10,10 +10,10 @@
 //! | `broadcast` | n−1 hops, pipelined | S; the last rank before the root nothing |
 //! | `reduce` | n−1 hops, pipelined | S; the root nothing |
 //!
-//! The partial sum of block b starts at the rank after b and ends at b, which folds in its own contribution last. Partial
+//! The partial sum of block b starts at the rank after b and ends at b, which reduces its own contribution last. Partial
 //! sums of small floats are rounded at each hop: n−1 times in all, to half a unit in the last place each.
 //!
-//! The order in which an element is folded is that of its channel's ring. On one host all channels have the same ring, so
+//! The order in which an element is reduced is that of its channel's ring. On one host all channels have the same ring, so
 //! results do not depend on their number; on several hosts rings differ, and results may.
 //!
 //! No rank can send less than (n−1)/n·S in either half of an all-reduce, since that much of the result depends on the
@@ -48,9 +48,9 @@ pub(super) struct Circle<'a> {
     position: usize,
 }
 
-/// What a reduce-scatter in a circle folds, and into what.
+/// What a reduce-scatter in a circle reduces, and into what.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Folding {
+pub(super) struct Operands {
     /// Where the own contribution is: [`Place::Send`], or [`Place::Partial`] at its own indices.
     pub(super) own: Place,
     /// Where that of the member before is.
@@ -78,9 +78,10 @@ impl<'a> Ring<'a> {
         let has_room = !scatters && !self.wide;
         let partials = if has_room { Partials::InPlace } else { self.layout.block_slots(BLOCK_SLOTS) };
         let origin = if scatters { self.layout.whole_start(rank) } else { 0 };
-        let folding = Folding { own: Place::Send, prev: Place::Send, partials, result_origin: Some(origin) };
+        let operands =
+            Operands { own: Place::Send, prev: Place::Send, partials, result_origin: Some(origin) };
         let (layout, order) = (self.layout, self.order);
-        reduce_scatter(circle, move |member| layout.block(order[member]), folding)
+        reduce_scatter(circle, move |member| layout.block(order[member]), operands)
     }
 
     fn gather_own(&self, circle: Circle<'a>, rank: usize) -> impl Iterator<Item = Step> + 'a {
@@ -228,22 +229,22 @@ impl<F: Fn(usize) -> Received> Iterator for Rounds<F> {
     }
 }
 
-/// Ring reduce-scatter: in step j a member sends the sum of the block of the member j+1 behind it, and folds its
+/// Ring reduce-scatter: in step j a member sends the sum of the block of the member j+1 behind it, and reduces its
 /// contribution into that of the one before; its own block is last.
 pub(super) fn reduce_scatter<'a>(
     circle: Circle<'a>,
     block: impl Fn(usize) -> Range<usize> + 'a,
-    folding: Folding,
+    operands: Operands,
 ) -> impl Iterator<Item = Step> + 'a {
     let n_steps = circle.members.len() - 1;
-    let first = folding.own(&block(circle.behind(1)));
+    let first = operands.own(&block(circle.behind(1)));
     Rounds::new(circle, first, move |step| {
         let kept = block(circle.behind(step + 2));
         let last = step + 1 == n_steps;
-        let into = if last { folding.outcome(&kept) } else { folding.partials.chunk(&kept, step) };
-        let partial = step > 0 || folding.prev == Place::Partial;
-        let finish = last && folding.result_origin.is_some();
-        Received { partial, into, action: Action::Reduce { with: folding.own(&kept), finish } }
+        let into = if last { operands.outcome(&kept) } else { operands.partials.chunk(&kept, step) };
+        let partial = step > 0 || operands.prev == Place::Partial;
+        let finish = last && operands.result_origin.is_some();
+        Received { partial, into, action: Action::Reduce { with: operands.own(&kept), finish } }
     })
 }
 
@@ -260,7 +261,7 @@ pub(super) fn all_gather<'a>(
     })
 }
 
-impl Folding {
+impl Operands {
     fn own(&self, range: &Range<usize>) -> Chunk {
         Chunk::new(self.own, range)
     }

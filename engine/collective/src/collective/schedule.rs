@@ -93,7 +93,7 @@ impl Step {
         Self::Recv { peer, partial: false, into, action: Action::Store }
     }
 
-    /// Receives from `peer`, and stores the fold of `with` and that.
+    /// Receives from `peer`, and stores the reduction of `with` and that.
     pub(crate) fn reduce(peer: usize, partial: bool, into: Chunk, with: Chunk, finish: bool) -> Self {
         Self::Recv { peer, partial, into, action: Action::Reduce { with, finish } }
     }
@@ -103,8 +103,8 @@ impl Step {
         Self::Local { from, into, action: Action::Store }
     }
 
-    /// Stores the fold of `with` and `from`, both of this rank.
-    pub(crate) fn fold(with: Chunk, from: Chunk, into: Chunk, finish: bool) -> Self {
+    /// Stores the reduction of `with` and `from`, both of this rank.
+    pub(crate) fn reduce_local(with: Chunk, from: Chunk, into: Chunk, finish: bool) -> Self {
         Self::Local { from, into, action: Action::Reduce { with, finish } }
     }
 

@@ -71,7 +71,7 @@ impl Tree {
         }
     }
 
-    /// Folds what the children send, and passes it on.
+    /// Reduces what the children send, and passes it on.
     fn up(&self, tree: usize, rank: usize, piece: &Range<usize>, turn: usize) -> Vec<Step> {
         let family = &self.halves[tree];
         let own = self.layout.contribution(rank, piece);

@@ -15,7 +15,7 @@ use crate::collective::schedule::Step;
 use crate::comm::Comm;
 use crate::comm::links::P2P_CHANNEL;
 use crate::error::{Error, Result};
-use crate::kernels::{Fold, Form};
+use crate::kernels::{Form, Reducer};
 use crate::log::{lines, subsystem};
 use crate::memory::MAX_SOURCES;
 use crate::net::connect::{Target, call_peer, strands};
@@ -59,7 +59,7 @@ impl Comm {
         }
         let n_channels = operation.n_channels(self.rings.len(), self.settings.channel_bytes);
         let order = self.rings.first().map_or(&[][..], |ring| &ring.order);
-        let scope = self.scope(operation, operation.fold, order, 0, n_channels);
+        let scope = self.scope(operation, operation.reducer, order, 0, n_channels);
         let primitive = operation.primitive;
         let wanted = self.settings.algorithm;
         if operation.n_virtual > 1 || primitive.reduces() && self.settings.rank_order.is_some() {
@@ -106,9 +106,9 @@ impl Comm {
             return vec![(P2P_CHANNEL, message)];
         }
         let mut steps = Vec::new();
-        let fold = operation.moved_as(choice.algorithm);
+        let reducer = operation.moved_as(choice.algorithm);
         for (channel, ring) in (0_u32..).zip(&self.rings).take(choice.n_channels) {
-            let scope = self.scope(operation, fold, &ring.order, channel as usize, choice.n_channels);
+            let scope = self.scope(operation, reducer, &ring.order, channel as usize, choice.n_channels);
             let count = operation.moved_count();
             let schedule = schedule(choice.algorithm, operation.primitive, count, &scope);
             steps.extend(schedule.steps(self.rank).map(|step| (channel, step)));
@@ -133,11 +133,11 @@ impl Comm {
         let choice = self.choose(operation);
         let (count, primitive) = (operation.moved_count(), operation.primitive);
         let mut links = BTreeMap::new();
-        let fold = operation.moved_as(choice.algorithm);
+        let reducer = operation.moved_as(choice.algorithm);
         for (channel, ring) in (0_u32..).zip(&self.rings).take(choice.n_channels) {
-            let scope = self.scope(operation, fold, &ring.order, channel as usize, choice.n_channels);
+            let scope = self.scope(operation, reducer, &ring.order, channel as usize, choice.n_channels);
             for (peer, sent) in sent(choice.algorithm, primitive, count, &scope, rank) {
-                links.insert((channel, peer), sent.bytes(fold) as u64);
+                links.insert((channel, peer), sent.bytes(reducer) as u64);
             }
         }
         links
@@ -146,7 +146,7 @@ impl Comm {
     fn scope<'a>(
         &'a self,
         operation: &Operation,
-        fold: Fold,
+        reducer: Reducer,
         order: &'a [usize],
         channel: usize,
         n_channels: usize,
@@ -157,9 +157,9 @@ impl Comm {
             order,
             channel,
             n_channels,
-            wide: fold.is_wide(),
+            wide: reducer.is_wide(),
             n_virtual: operation.n_virtual,
-            piece: self.settings.step_bytes / fold.bytes(Form::Partial).max(fold.bytes(Form::Element)),
+            piece: self.settings.step_bytes / reducer.bytes(Form::Partial).max(reducer.bytes(Form::Element)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The birth of a communicator, in NCCL's order: gather the peers, search, agree on channels, connect, agree that all
+//! The init of a communicator, in NCCL's order: gather the peers, search, agree on channels, connect, agree that all
 //! have connected.
 
 mod announce;
@@ -15,8 +15,8 @@ use crate::channels;
 use crate::collective::choose::Table;
 use crate::collective::operation::Primitive;
 use crate::comm::links::Links;
-use crate::comm::making::Making;
 use crate::comm::operators::Operators;
+use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
 use crate::comm::{Comm, CommConfig, Counters};
 use crate::config::Settings;
@@ -32,9 +32,9 @@ use crate::net::nic::{self, Nic};
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
+use crate::run::affinity::{self, Affinity};
 use crate::run::engine::Engine;
 use crate::run::flat;
-use crate::run::home::{self, Home};
 use crate::topology::place;
 use crate::topology::ranks::Way;
 use crate::topology::{PeerInfo, RingPlace, Topology, told};
@@ -71,17 +71,17 @@ struct Ready {
 /// Makes the communicator; every rank calls it.
 #[cfg(test)]
 pub(crate) fn init(request: Request, settings: Settings) -> Result<Arc<Comm>> {
-    init_as(request, settings, &Making::new())
+    init_as(request, settings, &Pending::new())
 }
 
 /// Makes the communicator under a handle that exists already.
-pub fn init_as(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
-    let outcome = make(request, settings, making);
-    making.done();
+pub fn init_as(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<Arc<Comm>> {
+    let outcome = make(request, settings, pending);
+    pending.done();
     outcome
 }
 
-fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Arc<Comm>> {
+fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<Arc<Comm>> {
     let id = UniqueId::from_bytes(&request.id)?;
     if request.rank >= request.n_ranks {
         return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
@@ -90,7 +90,7 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let silent = settings.is_silent();
     let mut nics = nic::usable(&settings)?;
     let found = place::find(&settings, &mut nics);
-    let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, making)?;
+    let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, pending)?;
     let rendezvous = rendezvous(&nics)?;
     let mut endpoint =
         if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
@@ -100,31 +100,31 @@ fn make(request: Request, settings: Settings, making: &Arc<Making>) -> Result<Ar
     let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
-            making.wait_until_called_off();
+            pending.wait_until_called_off();
         }
     })?;
     let peers = tell::peers(&told, (&id.secret, info.host_hash))?;
-    let mut birth = Birth::new(request, settings, id, peers, making);
-    birth.log_start(&nics);
-    birth.log_search(&found.notes);
-    birth.log_rings();
-    let has_memory = birth.reserve_memory(endpoint.as_mut());
-    let readies = bootstrap.all_gather(&Ready { n_channels: birth.rings.len(), has_memory })?;
+    let mut init = Init::new(request, settings, id, peers, pending);
+    init.log_start(&nics);
+    init.log_search(&found.notes);
+    init.log_rings();
+    let has_memory = init.reserve_memory(endpoint.as_mut());
+    let readies = bootstrap.all_gather(&Ready { n_channels: init.rings.len(), has_memory })?;
     let finals: Vec<usize> = readies.iter().map(|ready| ready.n_channels).collect();
     if let Some(text) = channels::disagreement(&finals) {
         return Err(Error::InvalidUsage(text));
     }
-    birth.exclude(&readies);
-    let profiler = birth.profiler();
-    let mut acceptors = acceptors(nics, &id, birth.identity.n_ranks)?;
-    let connected = match birth.connect(&mut acceptors, endpoint, &bootstrap) {
+    init.exclude(&readies);
+    let profiler = init.profiler();
+    let mut acceptors = acceptors(nics, &id, init.identity.n_ranks)?;
+    let connected = match init.connect(&mut acceptors, endpoint, &bootstrap) {
         Ok(connected) => connected,
         // Its connections close, and that is all that the others get to know.
         Err(error) if silent => return Err(error),
         Err(error) => return Err(bootstrap.fail(error)),
     };
     bootstrap.all_gather_last(&())?;
-    birth.finish(connected, acceptors, profiler, rendezvous, tuning)
+    init.finish(connected, acceptors, profiler, rendezvous, tuning)
 }
 
 fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
@@ -147,7 +147,7 @@ struct Connections {
 }
 
 /// A communicator that is being made.
-struct Birth {
+struct Init {
     request: Request,
     settings: Settings,
     id: UniqueId,
@@ -155,16 +155,16 @@ struct Birth {
     topology: Topology,
     rings: Vec<RingPlace>,
     identity: lines::Identity,
-    making: Arc<Making>,
+    pending: Arc<Pending>,
 }
 
-impl Birth {
+impl Init {
     fn new(
         request: Request,
         settings: Settings,
         id: UniqueId,
         peers: Vec<PeerInfo>,
-        making: &Arc<Making>,
+        pending: &Arc<Pending>,
     ) -> Self {
         let topology = Topology::search(&peers);
         let limits = Comm::limits(&settings, &request.config);
@@ -179,7 +179,7 @@ impl Birth {
         let rings = (0..count).map(place).collect();
         let identity = lines::Identity {
             api: request.api,
-            handle: making.handle(),
+            handle: pending.handle(),
             rank: request.rank,
             n_ranks: request.n_ranks,
             device: topology.local_rank(request.rank),
@@ -187,7 +187,7 @@ impl Birth {
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
         };
-        Self { request, settings, id, peers, topology, rings, identity, making: Arc::clone(making) }
+        Self { request, settings, id, peers, topology, rings, identity, pending: Arc::clone(pending) }
     }
 
     /// What NCCL's rules take into account: no CollNet, no unpacking network and no NVLS are pretended, and children share
@@ -242,7 +242,7 @@ impl Birth {
                 .filter(|(_, ring)| !reaches(ring.prev()))
                 .map(|(channel, ring)| (channel, ring.prev()))
                 .collect(),
-            judge: (!first && !silent).then(|| self.target(0, 0)),
+            coordinator: (!first && !silent).then(|| self.target(0, 0)),
             control_callers: if first && !silent { self.identity.n_ranks - 1 } else { 0 },
             n_sockets: self.settings.n_sockets,
             timeout: self.settings.timeout,
@@ -286,7 +286,7 @@ impl Birth {
         let engine = Engine::new(links, all.map(flat::Lane::new));
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Arc<[String]> = self.peers.iter().map(name).collect();
-        let home = Home::of(self.identity.rank, &self.peers, self.identity.comm_hash);
+        let affinity = Affinity::of(self.identity.rank, &self.peers, self.identity.comm_hash);
         let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
         let watcher = self.watch((control, neighbours), acceptors, &names, &health)?;
         let comm = Arc::new(Comm {
@@ -297,8 +297,8 @@ impl Birth {
             topology: self.topology,
             rings: self.rings,
             engine: Mutex::new(engine),
-            crowded: home::is_crowded(&self.peers),
-            home: home.filter(|_| self.request.split.is_none()),
+            crowded: affinity::is_crowded(&self.peers),
+            affinity: affinity.filter(|_| self.request.split.is_none()),
             host,
             tuning,
             replaced: AtomicU32::new(0),
@@ -318,7 +318,7 @@ impl Birth {
             revoked: AtomicBool::new(false),
             awaited: AtomicBool::new(false),
             late_lines: Mutex::new(late_lines),
-            _making: self.making,
+            _pending: self.pending,
         });
         *lock(&comm.watcher) = watcher;
         comm.info(subsystem::INIT, &lines::init(&comm.identity, "COMPLETE"));
@@ -338,7 +338,7 @@ impl Birth {
             return Ok(None);
         }
         if self.settings.is_silent() {
-            health.set_judge_gone();
+            health.set_coordinator_gone();
         }
         let watch = Watch {
             rank: self.identity.rank,

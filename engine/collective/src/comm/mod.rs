@@ -5,8 +5,8 @@ mod estimate;
 pub(crate) mod exit;
 pub mod init;
 pub mod links;
-pub mod making;
 pub(crate) mod operators;
+pub mod pending;
 pub(crate) mod plans;
 pub mod registry;
 pub(crate) mod rendezvous;
@@ -25,8 +25,8 @@ use crate::channels::Limits;
 use crate::collective::choose::Table;
 use crate::collective::operation::{N_FUNCTIONS, Operation, Primitive};
 use crate::comm::links::Traffic;
-use crate::comm::making::Making;
 use crate::comm::operators::Operators;
+use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
 use crate::config::Settings;
 use crate::error::{Error, Result};
@@ -38,8 +38,8 @@ use crate::net::control::{Failure, Health, lock};
 use crate::net::unique_id::Secret;
 use crate::profiler::emit::{Call, PlanEvents};
 use crate::profiler::plugin::Context;
+use crate::run::affinity::Affinity;
 use crate::run::engine::Engine;
-use crate::run::home::Home;
 use crate::topology::{PeerInfo, RingPlace, Topology};
 use crate::transport::shm::host::Host;
 
@@ -76,7 +76,7 @@ pub struct Comm {
     /// Whether its ranks outnumber the cores of the machine that they share with this one.
     pub crowded: bool,
     /// Its core of the machine, where ranks share one and have cores enough.
-    pub(crate) home: Option<Home>,
+    pub(crate) affinity: Option<Affinity>,
     /// The ranks that share memory with this one.
     pub host: Option<Host>,
     tuning: Table,
@@ -104,7 +104,7 @@ pub struct Comm {
     /// Subsystem and text of what the log says of connections once the first collective runs.
     late_lines: Mutex<Vec<(u64, String)>>,
     /// Its address is the `ncclComm_t`.
-    _making: Arc<Making>,
+    _pending: Arc<Pending>,
 }
 
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use crate::collective::plan::{Direction, Memory, Plan};
 use crate::comm::Comm;
 use crate::comm::links::Links;
 use crate::error::{Error, Result};
-use crate::kernels::Fold;
+use crate::kernels::Reducer;
 
 /// Plans kept at most; a training step repeats some dozens of different calls.
 const MAX_PLANS: usize = 128;
@@ -21,7 +21,7 @@ struct Key {
     primitive: Primitive,
     count: usize,
     n_virtual: usize,
-    fold: Fold,
+    reducer: Reducer,
     in_place: Option<i64>,
     pre_mul: bool,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Planned {
     /// Of each queue, whether it leaves the host.
     pub(crate) is_network: Vec<bool>,
     /// How its elements are reduced.
-    pub(crate) fold: Fold,
+    pub(crate) reducer: Reducer,
     /// What all ranks must agree on, beside the primitive.
     pub(crate) signature: u64,
     /// Whether the input is copied first: the result would overwrite it too early, or it is multiplied.
@@ -63,7 +63,7 @@ impl Plans {
             primitive: operation.primitive,
             count: operation.count,
             n_virtual: operation.n_virtual,
-            fold: operation.fold,
+            reducer: operation.reducer,
             in_place: operation.send.offset_in(operation.recv).filter(|_| operation.pre_mul.is_none()),
             pre_mul: operation.pre_mul.is_some(),
         };
@@ -93,7 +93,7 @@ impl Plans {
 fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Result<Planned> {
     let choice = comm.choose(operation);
     let memory = Memory {
-        fold: operation.moved_as(choice.algorithm),
+        reducer: operation.moved_as(choice.algorithm),
         step_bytes: comm.settings.step_bytes,
         partials_in_recv: partials_in_recv(choice.algorithm, operation.primitive),
         in_place: key.in_place,
@@ -111,7 +111,7 @@ fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Resu
     let is_network =
         plan.queues.iter().map(|queue| queue.direction != Direction::Local && !reaches(queue.peer));
     let is_network = is_network.collect();
-    Ok(Planned { key, plan, slots, is_network, fold: memory.fold, signature, keeps_input })
+    Ok(Planned { key, plan, slots, is_network, reducer: memory.reducer, signature, keeps_input })
 }
 
 fn slots(comm: &Comm, links: &mut Links, plan: &Plan) -> Result<Vec<usize>> {

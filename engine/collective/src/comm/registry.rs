@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
-use crate::comm::making::Making;
+use crate::comm::pending::Pending;
 use crate::comm::{Comm, exit};
 use crate::error::{Error, IN_PROGRESS, Result, SUCCESS};
 use crate::net::control::lock;
@@ -30,9 +30,9 @@ fn changing() -> MutexGuard<'static, HashMap<usize, Slot>> {
 #[derive(Debug)]
 enum Slot {
     /// A communicator that does not exist yet.
-    Making(Arc<Making>),
-    /// One whose init has failed: it can be asked why, and given back. The making keeps the handle from being reused.
-    Failed { error: Error, _making: Arc<Making> },
+    Pending(Arc<Pending>),
+    /// One whose init has failed: it can be asked why, and given back. The init keeps the handle from being reused.
+    Failed { error: Error, _pending: Arc<Pending> },
     /// A communicator.
     Ready {
         comm: Arc<Comm>,
@@ -56,17 +56,17 @@ pub fn insert(comm: Arc<Comm>) -> usize {
 }
 
 /// Makes a handle known whose communicator is being made.
-pub(crate) fn reserve(making: Arc<Making>) -> usize {
+pub(crate) fn reserve(pending: Arc<Pending>) -> usize {
     exit::register();
-    let handle = making.handle();
-    changing().insert(handle, Slot::Making(making));
+    let handle = pending.handle();
+    changing().insert(handle, Slot::Pending(pending));
     handle
 }
 
-/// The outcome of a making. A communicator whose handle was given back meanwhile is aborted.
-pub(crate) fn settle(making: &Arc<Making>, outcome: Result<Arc<Comm>>) {
+/// The outcome of an init. A communicator whose handle was given back meanwhile is aborted.
+pub(crate) fn settle(pending: &Arc<Pending>, outcome: Result<Arc<Comm>>) {
     let mut comms = changing();
-    let Some(slot) = comms.get_mut(&making.handle()) else {
+    let Some(slot) = comms.get_mut(&pending.handle()) else {
         drop(comms);
         if let Ok(comm) = outcome {
             comm.abort();
@@ -75,7 +75,7 @@ pub(crate) fn settle(making: &Arc<Making>, outcome: Result<Arc<Comm>>) {
     };
     *slot = match outcome {
         Ok(comm) => Slot::Ready { comm, busy: 0, finalized: false },
-        Err(error) => Slot::Failed { error, _making: Arc::clone(making) },
+        Err(error) => Slot::Failed { error, _pending: Arc::clone(pending) },
     };
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn look(handle: usize) -> Result<Arc<Comm>> {
 fn ready(slot: Option<&Slot>, handle: usize) -> Result<Arc<Comm>> {
     match slot {
         Some(Slot::Ready { comm, .. }) => Ok(Arc::clone(comm)),
-        Some(Slot::Making(_)) => Err(in_progress(handle)),
+        Some(Slot::Pending(_)) => Err(in_progress(handle)),
         Some(Slot::Failed { error, .. }) => Err(error.clone()),
         None => Err(unknown(handle)),
     }
@@ -111,7 +111,7 @@ fn ready(slot: Option<&Slot>, handle: usize) -> Result<Arc<Comm>> {
 /// The `ncclResult_t` for `ncclCommGetAsyncError`.
 pub(crate) fn state(handle: usize) -> Result<c_int> {
     let comm = match lock(&COMMS).get(&handle) {
-        Some(Slot::Making(_)) => return Ok(IN_PROGRESS),
+        Some(Slot::Pending(_)) => return Ok(IN_PROGRESS),
         Some(Slot::Failed { error, .. }) => return Ok(error.code()),
         Some(Slot::Ready { busy, .. }) if *busy > 0 => return Ok(IN_PROGRESS),
         Some(Slot::Ready { comm, .. }) => Arc::clone(comm),
@@ -126,7 +126,7 @@ pub(crate) fn state(handle: usize) -> Result<c_int> {
 /// The text of a handle's first error.
 pub(crate) fn last_error(handle: usize) -> Option<String> {
     let comm = match lock(&COMMS).get(&handle)? {
-        Slot::Making(_) => return None,
+        Slot::Pending(_) => return None,
         Slot::Failed { error, .. } => return Some(error.to_string()),
         Slot::Ready { comm, .. } => Arc::clone(comm),
     };
@@ -178,8 +178,8 @@ pub fn remove(handle: usize) -> Result<Option<Arc<Comm>>> {
     match slot.ok_or_else(|| unknown(handle))? {
         Slot::Ready { comm, .. } => Ok(Some(comm)),
         Slot::Failed { .. } => Ok(None),
-        Slot::Making(making) => {
-            making.call_off();
+        Slot::Pending(pending) => {
+            pending.call_off();
             Ok(None)
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::comm::init::{self, Request};
-use crate::comm::making::Making;
+use crate::comm::pending::Pending;
 use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ pub(crate) fn shrink(
     abort: bool,
     config: CommConfig,
     settings: Settings,
-    making: &Arc<Making>,
+    pending: &Arc<Pending>,
 ) -> Result<Arc<Comm>> {
     if abort {
         let what = format!("{} shrank the communicator with NCCL_SHRINK_ABORT", parent.names[parent.rank]);
@@ -62,5 +62,5 @@ pub(crate) fn shrink(
         config,
         split: Some(parent.lineage(count, color, key)),
     };
-    init::init_as(request, settings, making)
+    init::init_as(request, settings, pending)
 }

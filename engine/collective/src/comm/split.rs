@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::comm::init::{self, Request};
-use crate::comm::making::Making;
+use crate::comm::pending::Pending;
 use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
 use crate::error::{Error, Result};
@@ -41,15 +41,15 @@ pub(crate) fn split(
     choice: Choice,
     config: CommConfig,
     settings: Settings,
-    making: &Arc<Making>,
+    pending: &Arc<Pending>,
 ) -> Result<Option<Arc<Comm>>> {
     if parent.is_revoked() {
-        return split_by(parent, choice, config, settings, making);
+        return split_by(parent, choice, config, settings, pending);
     }
     parent.check()?;
-    parent.health.needed_by(making);
+    parent.health.needed_by(pending);
     // A parent that failed meanwhile says more than the connections that its failure cut.
-    split_by(parent, choice, config, settings, making).map_err(|error| parent.check().err().unwrap_or(error))
+    split_by(parent, choice, config, settings, pending).map_err(|error| parent.check().err().unwrap_or(error))
 }
 
 fn split_by(
@@ -57,17 +57,17 @@ fn split_by(
     choice: Choice,
     config: CommConfig,
     settings: Settings,
-    making: &Arc<Making>,
+    pending: &Arc<Pending>,
 ) -> Result<Option<Arc<Comm>>> {
     let Choice { color, key } = choice;
     let count = parent.next_split();
     let id = parent.meet(0, &format!("split {count}"))?;
-    let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, making)?;
+    let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, pending)?;
     let choices = meeting.all_gather_last(&choice).inspect_err(|_| {
         // NCCL's ranks gather over the parent's ring: of the death of rank 0 its neighbours there hear, and nobody else.
         let is_neighbour = [1, parent.n_ranks - 1].contains(&parent.rank);
         if parent.is_silent() && !is_neighbour && meeting.failure().is_none() {
-            making.wait_until_called_off();
+            pending.wait_until_called_off();
         }
     })?;
     drop(meeting);
@@ -82,7 +82,7 @@ fn split_by(
         config,
         split: Some(parent.lineage(count, color, key)),
     };
-    init::init_as(request, settings, making).map(Some)
+    init::init_as(request, settings, pending).map(Some)
 }
 
 /// The ranks of a color, by key and then by rank.

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
 
-use super::{Fold, Form, Shape, Variant, Width, copy};
+use super::{Form, Reducer, Shape, Variant, Width, copy};
 use crate::types::{DataType, RedOp};
 
 /// One kernel, with what it reads and writes per element.
@@ -60,51 +60,51 @@ fn of_variant(variant: Variant) -> Vec<Case> {
     use Form::{Element, Partial};
     let mut cases = Vec::new();
     for op in [RedOp::Sum, RedOp::Avg, RedOp::Max] {
-        let fold = |data_type| Fold::new(data_type, op, 3);
-        cases.extend(DataType::ALL.map(|data_type| folding(variant, fold(data_type), [Element; 3], 2)));
+        let reducer = |data_type| Reducer::new(data_type, op, 3);
+        cases.extend(DataType::ALL.map(|data_type| reducing(variant, reducer(data_type), [Element; 3], 2)));
     }
     for data_type in [DataType::F16, DataType::Bf16, DataType::F8e4m3, DataType::F8e5m2] {
-        let fold = Fold::new(data_type, RedOp::Sum, 3);
+        let reducer = Reducer::new(data_type, RedOp::Sum, 3);
         for forms in [[Element, Element, Partial], [Partial, Element, Partial], [Partial, Element, Element]] {
-            cases.push(folding(variant, fold, forms, 2));
+            cases.push(reducing(variant, reducer, forms, 2));
         }
-        cases.push(folding(variant, fold, [Element; 3], 4));
-        let average = Fold { op: RedOp::Avg, width: Width::Element, ..fold };
-        cases.push(folding(variant, average, [Element, Partial, Partial], 2));
+        cases.push(reducing(variant, reducer, [Element; 3], 4));
+        let average = Reducer { op: RedOp::Avg, width: Width::Element, ..reducer };
+        cases.push(reducing(variant, average, [Element, Partial, Partial], 2));
     }
-    let fold = Fold::new(DataType::F32, RedOp::Sum, 3);
-    cases.extend([4, 8].map(|n_sources| folding(variant, fold, [Element; 3], n_sources)));
-    cases.push(Case { in_place: true, ..folding(variant, fold, [Element; 3], 2) });
-    cases.push(one_by_one(variant, fold, 4));
-    cases.push(streaming(variant, fold));
+    let reducer = Reducer::new(DataType::F32, RedOp::Sum, 3);
+    cases.extend([4, 8].map(|n_sources| reducing(variant, reducer, [Element; 3], n_sources)));
+    cases.push(Case { in_place: true, ..reducing(variant, reducer, [Element; 3], 2) });
+    cases.push(one_by_one(variant, reducer, 4));
+    cases.push(streaming(variant, reducer));
     cases
 }
 
-fn folding(variant: Variant, fold: Fold, forms: [Form; 3], n_sources: usize) -> Case {
+fn reducing(variant: Variant, reducer: Reducer, forms: [Form; 3], n_sources: usize) -> Case {
     let [with, data, into] = forms;
-    let kernel = fold.kernel_of(variant, Shape { with, data, into, finish: into == Form::Element });
-    let partial = if fold.width == Width::Element { 'r' } else { 'p' };
+    let kernel = reducer.kernel_of(variant, Shape { with, data, into, finish: into == Form::Element });
+    let partial = if reducer.width == Width::Element { 'r' } else { 'p' };
     let letter = |form| if form == Form::Element { 'e' } else { partial };
     let letters: String = forms.map(letter).iter().collect();
-    let mut source_bytes = vec![fold.bytes(data); n_sources];
-    source_bytes[0] = fold.bytes(with);
+    let mut source_bytes = vec![reducer.bytes(data); n_sources];
+    source_bytes[0] = reducer.bytes(with);
     Case {
-        name: format!("{:?} {:?} {letters} of {n_sources}", fold.data_type, fold.op),
+        name: format!("{:?} {:?} {letters} of {n_sources}", reducer.data_type, reducer.op),
         variant: format!("{variant:?}"),
         source_bytes,
-        into_bytes: fold.bytes(into),
-        element_bytes: fold.data_type.size_bytes(),
+        into_bytes: reducer.bytes(into),
+        element_bytes: reducer.data_type.size_bytes(),
         in_place: false,
         // SAFETY: the caller of `Case::run` promised.
         run: Box::new(move |into, sources, count| unsafe { kernel.run(into, sources, count) }),
     }
 }
 
-/// What [`folding`] does in one pass.
-fn one_by_one(variant: Variant, fold: Fold, n_sources: usize) -> Case {
-    let case = folding(variant, fold, [Form::Element; 3], n_sources);
+/// What [`reducing`] does in one pass.
+fn one_by_one(variant: Variant, reducer: Reducer, n_sources: usize) -> Case {
+    let case = reducing(variant, reducer, [Form::Element; 3], n_sources);
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: false };
-    let kernel = fold.kernel_of(variant, shape);
+    let kernel = reducer.kernel_of(variant, shape);
     let run = move |into: *mut u8, sources: &[*const u8], count| {
         // SAFETY: the caller of `Case::run` promised.
         unsafe { kernel.run(into, &sources[..2], count) };
@@ -116,10 +116,10 @@ fn one_by_one(variant: Variant, fold: Fold, n_sources: usize) -> Case {
     Case { name: format!("{} one by one", case.name), run: Box::new(run), ..case }
 }
 
-fn streaming(variant: Variant, fold: Fold) -> Case {
-    let case = folding(variant, fold, [Form::Element; 3], 2);
+fn streaming(variant: Variant, reducer: Reducer) -> Case {
+    let case = reducing(variant, reducer, [Form::Element; 3], 2);
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
-    let kernel = fold.kernel_of(variant, shape);
+    let kernel = reducer.kernel_of(variant, shape);
     // SAFETY: the caller of `Case::run` promised.
     let run = move |into: *mut u8, sources: &[*const u8], count| unsafe {
         kernel.run_streamed(into, sources, count)

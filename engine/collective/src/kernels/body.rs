@@ -1,4 +1,4 @@
-//! The loops: a fold of one or more sources, and a product with a scalar. Each is compiled once per instruction set.
+//! The loops: a reduction of one or more sources, and a product with a scalar. Each is compiled once per instruction set.
 //!
 //! Memory may have any alignment. The target may be exactly one of the sources: every element is read before it is
 //! written.
@@ -24,7 +24,7 @@ pub(super) struct Job<'a> {
     pub(super) count: usize,
     /// What an average is divided by.
     pub(super) divisor: usize,
-    /// One element: what a product is taken with. Unused by folds.
+    /// One element: what a product is taken with. Unused by reductions.
     pub(super) scalar: *const u8,
 }
 
@@ -43,15 +43,15 @@ const UNROLL: usize = 4;
 pub(super) const NEVER: u8 = 0;
 /// The outcome is divided.
 pub(super) const LAST: u8 = 1;
-/// The first source is divided before it is folded.
+/// The first source is divided before it is reduced.
 pub(super) const FIRST: u8 = 2;
-/// All sources but the first are divided before they are folded.
+/// All sources but the first are divided before they are reduced.
 pub(super) const REST: u8 = 4;
 
 /// `into = first op rest[0] op rest[1] …` in `f32`, left to right; `DIVIDE` says what is divided by the divisor.
-pub(super) struct Folded<First, Rest, Into, O, const DIVIDE: u8>(PhantomData<(First, Rest, Into, O)>);
+pub(super) struct Reduced<First, Rest, Into, O, const DIVIDE: u8>(PhantomData<(First, Rest, Into, O)>);
 
-impl<V, First, Rest, Into, O, const DIVIDE: u8> Body<V> for Folded<First, Rest, Into, O, DIVIDE>
+impl<V, First, Rest, Into, O, const DIVIDE: u8> Body<V> for Reduced<First, Rest, Into, O, DIVIDE>
 where
     V: Vector,
     First: Codec<V> + Codec<f32>,
@@ -87,7 +87,7 @@ where
     }
 }
 
-impl<First, Rest, Into, O: Operator, const DIVIDE: u8> Folded<First, Rest, Into, O, DIVIDE> {
+impl<First, Rest, Into, O: Operator, const DIVIDE: u8> Reduced<First, Rest, Into, O, DIVIDE> {
     /// `N` vectors from element `at` on.
     #[inline(always)]
     unsafe fn step<V: Vector, const N: usize>(job: &Job, at: usize)
@@ -129,9 +129,9 @@ impl<First, Rest, Into, O: Operator, const DIVIDE: u8> Folded<First, Rest, Into,
 }
 
 /// The same over numbers that are their own accumulators.
-pub(super) struct FoldedNumbers<T, O, const DIVIDE: bool>(PhantomData<(T, O)>);
+pub(super) struct ReducedNumbers<T, O, const DIVIDE: bool>(PhantomData<(T, O)>);
 
-impl<V, T: Number, O: Operator, const DIVIDE: bool> Body<V> for FoldedNumbers<T, O, DIVIDE> {
+impl<V, T: Number, O: Operator, const DIVIDE: bool> Body<V> for ReducedNumbers<T, O, DIVIDE> {
     #[inline(always)]
     unsafe fn run(job: &Job) {
         let [first, rest @ ..] = job.sources else { return };
@@ -165,7 +165,7 @@ impl<V, T: Number, O: Operator, const DIVIDE: bool> Body<V> for FoldedNumbers<T,
     }
 }
 
-impl<T: Number, O: Operator, const DIVIDE: bool> FoldedNumbers<T, O, DIVIDE> {
+impl<T: Number, O: Operator, const DIVIDE: bool> ReducedNumbers<T, O, DIVIDE> {
     #[inline(always)]
     unsafe fn one(job: &Job, first: *const u8, rest: &[*const u8], offset: usize) {
         // SAFETY: the caller's offset is of an element.

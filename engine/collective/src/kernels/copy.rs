@@ -2,7 +2,7 @@
 //!
 //! A streamed store does not read the line that it overwrites, and evicts nothing: of two words a copy moves instead of
 //! three, of three a sum instead of four. But whoever reads the target next finds it in memory. So it is for the final
-//! results of large operations, never for what is sent or folded again.
+//! results of large operations, never for what is sent or reduced again.
 
 #![expect(unsafe_code, reason = "raw memory, and stores past the caches")]
 #![expect(clippy::multiple_unsafe_ops_per_block, reason = "one promise covers a whole copy")]

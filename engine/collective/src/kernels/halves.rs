@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
 
-use crate::kernels::{Fold, Form, Shape};
+use crate::kernels::{Form, Reducer, Shape};
 use crate::types::{DataType, RedOp};
 
 /// A 16-bit float.
@@ -27,7 +27,7 @@ impl Half {
         let (source, into) = (from.as_ptr().cast(), into.as_mut_ptr());
         let shape = Shape { with: Form::Partial, data: Form::Element, into: Form::Element, finish: false };
         // SAFETY: `count` elements are within both slices, which do not overlap, one being exclusive.
-        unsafe { self.fold().kernel(shape).run(into, &[source], count) }
+        unsafe { self.reduce().kernel(shape).run(into, &[source], count) }
     }
 
     /// `into = from`, exactly; as many elements as both have.
@@ -36,7 +36,7 @@ impl Half {
         let (source, into) = (from.as_ptr(), into.as_mut_ptr().cast());
         let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Partial, finish: false };
         // SAFETY: `count` elements are within both slices, which do not overlap, one being exclusive.
-        unsafe { self.fold().kernel(shape).run(into, &[source], count) }
+        unsafe { self.reduce().kernel(shape).run(into, &[source], count) }
     }
 
     /// `into = into + from` in `f32`; as many elements as both have.
@@ -45,15 +45,15 @@ impl Half {
         let (source, into) = (from.as_ptr(), into.as_mut_ptr().cast::<u8>());
         let shape = Shape { with: Form::Partial, data: Form::Element, into: Form::Partial, finish: false };
         // SAFETY: `count` elements are within both slices; the target is exactly the first source, of the same form.
-        unsafe { self.fold().kernel(shape).run(into, &[into.cast_const(), source], count) }
+        unsafe { self.reduce().kernel(shape).run(into, &[into.cast_const(), source], count) }
     }
 
-    fn fold(self) -> Fold {
+    fn reduce(self) -> Reducer {
         let data_type = match self {
             Self::F16 => DataType::F16,
             Self::Bf16 => DataType::Bf16,
         };
-        Fold::new(data_type, RedOp::Sum, 1)
+        Reducer::new(data_type, RedOp::Sum, 1)
     }
 }
 

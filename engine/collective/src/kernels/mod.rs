@@ -36,11 +36,11 @@ use crate::types::{DataType, RedOp};
 pub enum Form {
     /// Elements of the operation's type.
     Element,
-    /// Partial results: see [`Fold::is_wide`].
+    /// Partial results: see [`Reducer::is_wide`].
     Partial,
 }
 
-/// The forms of one fold, and whether it is the last.
+/// The forms of one reduction, and whether it is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Of the first operand.
@@ -55,7 +55,7 @@ pub struct Shape {
 
 /// How an operation's elements are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fold {
+pub struct Reducer {
     /// Element type.
     pub(crate) data_type: DataType,
     /// Operator.
@@ -77,7 +77,7 @@ pub(crate) enum Width {
     F32,
 }
 
-impl Fold {
+impl Reducer {
     /// With partial results as precise as they are computed.
     pub fn new(data_type: DataType, op: RedOp, n_ranks: usize) -> Self {
         Self { data_type, op, n_ranks, width: Width::F32 }
@@ -94,8 +94,8 @@ impl Fold {
         matches!(self.data_type, DataType::F16 | DataType::Bf16 | DataType::F8e4m3 | DataType::F8e5m2)
     }
 
-    /// Whether elements are divided before they are folded, as partial results in this fold were. A fold of elements alone is
-    /// not: what is finished at once is divided once.
+    /// Whether elements are divided before they are reduced, as partial results in this reduction were. A reduction of
+    /// elements alone is not: what is finished at once is divided once.
     fn divides_first(self, shape: Shape) -> bool {
         let has_partials = [shape.with, shape.data, shape.into].contains(&Form::Partial);
         self.op == RedOp::Avg && self.width == Width::Element && self.is_small() && has_partials
@@ -114,7 +114,7 @@ impl Fold {
     /// The kernel of one variant, which the processor must have.
     pub(crate) fn kernel_of(self, variant: Variant, shape: Shape) -> Kernel {
         Kernel {
-            function: select::fold(variant, self, shape),
+            function: select::reduce(variant, self, shape),
             streamed: select::streamed(variant, self, shape),
             divisor: self.n_ranks,
         }
@@ -161,7 +161,7 @@ impl Fold {
     }
 }
 
-/// One fold over operands of known forms, chosen once.
+/// One reduction over operands of known forms, chosen once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     function: select::Function,
@@ -171,7 +171,7 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// `into = sources[0] op sources[1] op …`, left to right; the first source has the shape's form `with`, all others
-    /// `data`. One source is only brought into the form of `into`. The result has the bits of a fold source by source
+    /// `data`. One source is only brought into the form of `into`. The result has the bits of a reduction source by source
     /// with partial results between.
     ///
     /// # Safety

@@ -1,10 +1,10 @@
-//! From a fold and its forms to the one function that does it.
+//! From a reduction and its forms to the one function that does it.
 
-use crate::kernels::body::{FIRST, Folded, FoldedNumbers, Job, LAST, NEVER, REST, Scaled, ScaledNumbers};
+use crate::kernels::body::{FIRST, Job, LAST, NEVER, REST, Reduced, ReducedNumbers, Scaled, ScaledNumbers};
 use crate::kernels::isa::{Isa, Variant};
 use crate::kernels::scalar::Scalar;
 use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Max, Min, Number, Prod, StreamedF32, Sum};
-use crate::kernels::{Fold, Form, Shape};
+use crate::kernels::{Form, Reducer, Shape};
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::{avx2::Avx2, avx512::Avx512};
 use crate::types::{DataType, RedOp};
@@ -12,25 +12,25 @@ use crate::types::{DataType, RedOp};
 /// A kernel, as [`Isa::enter`] has it.
 pub(super) type Function = unsafe fn(&Job);
 
-/// The function for a fold of these forms.
-pub(super) fn fold(variant: Variant, fold: Fold, shape: Shape) -> Function {
+/// The function for a reduction of these forms.
+pub(super) fn reduce(variant: Variant, reducer: Reducer, shape: Shape) -> Function {
     match variant {
         #[cfg(target_arch = "x86_64")]
-        Variant::Avx512 => fold_with::<Avx512>(fold, shape),
+        Variant::Avx512 => reduce_with::<Avx512>(reducer, shape),
         #[cfg(target_arch = "x86_64")]
-        Variant::Avx2 => fold_with::<Avx2>(fold, shape),
-        _ => fold_with::<Scalar>(fold, shape),
+        Variant::Avx2 => reduce_with::<Avx2>(reducer, shape),
+        _ => reduce_with::<Scalar>(reducer, shape),
     }
 }
 
-/// The function for a fold of these forms that stores past the caches, for the type that has one.
-pub(super) fn streamed(variant: Variant, fold: Fold, shape: Shape) -> Option<Function> {
-    let divide = shape.finish && fold.op == RedOp::Avg;
-    match (variant, fold.data_type) {
+/// The function for a reduction of these forms that stores past the caches, for the type that has one.
+pub(super) fn streamed(variant: Variant, reducer: Reducer, shape: Shape) -> Option<Function> {
+    let divide = shape.finish && reducer.op == RedOp::Avg;
+    match (variant, reducer.data_type) {
         #[cfg(target_arch = "x86_64")]
-        (Variant::Avx512, DataType::F32) => Some(streamed_with::<Avx512>(fold.op, divide)),
+        (Variant::Avx512, DataType::F32) => Some(streamed_with::<Avx512>(reducer.op, divide)),
         #[cfg(target_arch = "x86_64")]
-        (Variant::Avx2, DataType::F32) => Some(streamed_with::<Avx2>(fold.op, divide)),
+        (Variant::Avx2, DataType::F32) => Some(streamed_with::<Avx2>(reducer.op, divide)),
         _ => None,
     }
 }
@@ -42,11 +42,11 @@ where
     StreamedF32: Codec<I::Lanes>,
 {
     match op {
-        RedOp::Avg if divide => I::enter::<Folded<F32, F32, StreamedF32, Sum, LAST>>,
-        RedOp::Sum | RedOp::Avg => I::enter::<Folded<F32, F32, StreamedF32, Sum, NEVER>>,
-        RedOp::Prod => I::enter::<Folded<F32, F32, StreamedF32, Prod, NEVER>>,
-        RedOp::Min => I::enter::<Folded<F32, F32, StreamedF32, Min, NEVER>>,
-        RedOp::Max => I::enter::<Folded<F32, F32, StreamedF32, Max, NEVER>>,
+        RedOp::Avg if divide => I::enter::<Reduced<F32, F32, StreamedF32, Sum, LAST>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<Reduced<F32, F32, StreamedF32, Sum, NEVER>>,
+        RedOp::Prod => I::enter::<Reduced<F32, F32, StreamedF32, Prod, NEVER>>,
+        RedOp::Min => I::enter::<Reduced<F32, F32, StreamedF32, Min, NEVER>>,
+        RedOp::Max => I::enter::<Reduced<F32, F32, StreamedF32, Max, NEVER>>,
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn scale(variant: Variant, data_type: DataType) -> Function {
     }
 }
 
-fn fold_with<I: Isa>(fold: Fold, shape: Shape) -> Function
+fn reduce_with<I: Isa>(reducer: Reducer, shape: Shape) -> Function
 where
     F32: Codec<I::Lanes>,
     F16: Codec<I::Lanes>,
@@ -69,20 +69,20 @@ where
     E4m3: Codec<I::Lanes>,
     E5m2: Codec<I::Lanes>,
 {
-    let divide = shape.finish && fold.op == RedOp::Avg;
-    match fold.data_type {
-        DataType::I8 => numbers::<I, i8>(fold.op, divide),
-        DataType::U8 => numbers::<I, u8>(fold.op, divide),
-        DataType::I32 => numbers::<I, i32>(fold.op, divide),
-        DataType::U32 => numbers::<I, u32>(fold.op, divide),
-        DataType::I64 => numbers::<I, i64>(fold.op, divide),
-        DataType::U64 => numbers::<I, u64>(fold.op, divide),
-        DataType::F64 => numbers::<I, f64>(fold.op, divide),
-        DataType::F32 => elements::<I, F32>(fold.op, divide),
-        DataType::F16 => floats::<I, F16>(fold, shape, divide),
-        DataType::Bf16 => floats::<I, Bf16>(fold, shape, divide),
-        DataType::F8e4m3 => floats::<I, E4m3>(fold, shape, divide),
-        DataType::F8e5m2 => floats::<I, E5m2>(fold, shape, divide),
+    let divide = shape.finish && reducer.op == RedOp::Avg;
+    match reducer.data_type {
+        DataType::I8 => numbers::<I, i8>(reducer.op, divide),
+        DataType::U8 => numbers::<I, u8>(reducer.op, divide),
+        DataType::I32 => numbers::<I, i32>(reducer.op, divide),
+        DataType::U32 => numbers::<I, u32>(reducer.op, divide),
+        DataType::I64 => numbers::<I, i64>(reducer.op, divide),
+        DataType::U64 => numbers::<I, u64>(reducer.op, divide),
+        DataType::F64 => numbers::<I, f64>(reducer.op, divide),
+        DataType::F32 => elements::<I, F32>(reducer.op, divide),
+        DataType::F16 => floats::<I, F16>(reducer, shape, divide),
+        DataType::Bf16 => floats::<I, Bf16>(reducer, shape, divide),
+        DataType::F8e4m3 => floats::<I, E4m3>(reducer, shape, divide),
+        DataType::F8e5m2 => floats::<I, E5m2>(reducer, shape, divide),
     }
 }
 
@@ -112,35 +112,35 @@ where
 
 fn numbers<I: Isa, T: Number>(op: RedOp, divide: bool) -> Function {
     match op {
-        RedOp::Avg if divide => I::enter::<FoldedNumbers<T, Sum, true>>,
-        RedOp::Sum | RedOp::Avg => I::enter::<FoldedNumbers<T, Sum, false>>,
-        RedOp::Prod => I::enter::<FoldedNumbers<T, Prod, false>>,
-        RedOp::Min => I::enter::<FoldedNumbers<T, Min, false>>,
-        RedOp::Max => I::enter::<FoldedNumbers<T, Max, false>>,
+        RedOp::Avg if divide => I::enter::<ReducedNumbers<T, Sum, true>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<ReducedNumbers<T, Sum, false>>,
+        RedOp::Prod => I::enter::<ReducedNumbers<T, Prod, false>>,
+        RedOp::Min => I::enter::<ReducedNumbers<T, Min, false>>,
+        RedOp::Max => I::enter::<ReducedNumbers<T, Max, false>>,
     }
 }
 
 /// Elements in, elements out.
 fn elements<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(op: RedOp, divide: bool) -> Function {
     match op {
-        RedOp::Avg if divide => I::enter::<Folded<E, E, E, Sum, LAST>>,
-        RedOp::Sum | RedOp::Avg => I::enter::<Folded<E, E, E, Sum, NEVER>>,
-        RedOp::Prod => I::enter::<Folded<E, E, E, Prod, NEVER>>,
-        RedOp::Min => I::enter::<Folded<E, E, E, Min, NEVER>>,
-        RedOp::Max => I::enter::<Folded<E, E, E, Max, NEVER>>,
+        RedOp::Avg if divide => I::enter::<Reduced<E, E, E, Sum, LAST>>,
+        RedOp::Sum | RedOp::Avg => I::enter::<Reduced<E, E, E, Sum, NEVER>>,
+        RedOp::Prod => I::enter::<Reduced<E, E, E, Prod, NEVER>>,
+        RedOp::Min => I::enter::<Reduced<E, E, E, Min, NEVER>>,
+        RedOp::Max => I::enter::<Reduced<E, E, E, Max, NEVER>>,
     }
 }
 
 /// Floats that are accumulated in `f32`, where the operator needs it.
-fn floats<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(fold: Fold, shape: Shape, divide: bool) -> Function
+fn floats<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(reducer: Reducer, shape: Shape, divide: bool) -> Function
 where
     F32: Codec<I::Lanes>,
 {
-    let op = fold.op;
-    if fold.divides_first(shape) {
+    let op = reducer.op;
+    if reducer.divides_first(shape) {
         return averaged::<I, E>(shape);
     }
-    if !fold.is_wide() {
+    if !reducer.is_wide() {
         return elements::<I, E>(op, divide);
     }
     match (shape.with, shape.data, shape.into) {
@@ -158,10 +158,10 @@ where
 /// An average with partial results of the elements' width, which are sums of what was divided before.
 fn averaged<I: Isa, E: Codec<I::Lanes> + Codec<f32>>(shape: Shape) -> Function {
     match (shape.with, shape.data) {
-        (Form::Element, Form::Element) => I::enter::<Folded<E, E, E, Sum, { FIRST | REST }>>,
-        (Form::Element, Form::Partial) => I::enter::<Folded<E, E, E, Sum, FIRST>>,
-        (Form::Partial, Form::Element) => I::enter::<Folded<E, E, E, Sum, REST>>,
-        (Form::Partial, Form::Partial) => I::enter::<Folded<E, E, E, Sum, NEVER>>,
+        (Form::Element, Form::Element) => I::enter::<Reduced<E, E, E, Sum, { FIRST | REST }>>,
+        (Form::Element, Form::Partial) => I::enter::<Reduced<E, E, E, Sum, FIRST>>,
+        (Form::Partial, Form::Element) => I::enter::<Reduced<E, E, E, Sum, REST>>,
+        (Form::Partial, Form::Partial) => I::enter::<Reduced<E, E, E, Sum, NEVER>>,
     }
 }
 
@@ -172,8 +172,8 @@ where
     F32: Codec<I::Lanes>,
 {
     match op {
-        RedOp::Prod => I::enter::<Folded<First, Rest, F32, Prod, NEVER>>,
-        _ => I::enter::<Folded<First, Rest, F32, Sum, NEVER>>,
+        RedOp::Prod => I::enter::<Reduced<First, Rest, F32, Prod, NEVER>>,
+        _ => I::enter::<Reduced<First, Rest, F32, Sum, NEVER>>,
     }
 }
 
@@ -184,8 +184,8 @@ where
     E: Codec<I::Lanes> + Codec<f32>,
 {
     match op {
-        RedOp::Prod => I::enter::<Folded<First, Rest, E, Prod, NEVER>>,
-        _ if divide => I::enter::<Folded<First, Rest, E, Sum, LAST>>,
-        _ => I::enter::<Folded<First, Rest, E, Sum, NEVER>>,
+        RedOp::Prod => I::enter::<Reduced<First, Rest, E, Prod, NEVER>>,
+        _ if divide => I::enter::<Reduced<First, Rest, E, Sum, LAST>>,
+        _ => I::enter::<Reduced<First, Rest, E, Sum, NEVER>>,
     }
 }

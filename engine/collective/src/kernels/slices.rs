@@ -1,10 +1,10 @@
-//! Folds of slices whose lengths are checked: the way in for code that keeps no raw memory.
+//! Reduces of slices whose lengths are checked: the way in for code that keeps no raw memory.
 
 #![expect(unsafe_code, reason = "kernels work on raw memory")]
 
-use crate::kernels::{Fold, Form, Shape};
+use crate::kernels::{Form, Reducer, Shape};
 
-impl Fold {
+impl Reducer {
     /// `into = sources[0] op sources[1] op …`, as [`crate::kernels::Kernel::run`] has it.
     ///
     /// There is at least one source, and all slices hold equally many elements of their forms: a caller that passes
@@ -14,7 +14,7 @@ impl Fold {
         let forms = std::iter::once(shape.with).chain(std::iter::repeat(shape.data));
         let fits = |slice: &[u8], form: Form| slice.len() == count * self.bytes(form);
         assert!(fits(into, shape.into), "a target of {} bytes ends inside an element", into.len());
-        assert!(!sources.is_empty(), "a fold of nothing");
+        assert!(!sources.is_empty(), "a reducer of nothing");
         assert!(
             sources.iter().zip(forms).all(|(source, form)| fits(source, form)),
             "a source does not have {count} elements"

@@ -38,7 +38,7 @@ impl Bits {
     }
 }
 
-fn shapes(fold: Fold) -> Vec<Shape> {
+fn shapes(reducer: Reducer) -> Vec<Shape> {
     let all = FORMS.into_iter().flat_map(|with| {
         FORMS.into_iter().flat_map(move |data| {
             let partial = Shape { with, data, into: Form::Partial, finish: false };
@@ -49,19 +49,26 @@ fn shapes(fold: Fold) -> Vec<Shape> {
             ]
         })
     });
-    let is_small = SMALL.contains(&fold.data_type);
+    let is_small = SMALL.contains(&reducer.data_type);
     all.filter(|shape| is_small || (shape.with, shape.data) == (Form::Element, Form::Element)).collect()
 }
 
 /// All types and operators; small floats with partial results of both widths.
-fn folds() -> impl Iterator<Item = Fold> {
-    let of_type = |data_type| OPS.into_iter().map(move |op| Fold::new(data_type, op, 3));
-    let narrow = move |data_type| of_type(data_type).map(|fold| Fold { width: Width::Element, ..fold });
+fn reducers() -> impl Iterator<Item = Reducer> {
+    let of_type = |data_type| OPS.into_iter().map(move |op| Reducer::new(data_type, op, 3));
+    let narrow =
+        move |data_type| of_type(data_type).map(|reducer| Reducer { width: Width::Element, ..reducer });
     DataType::ALL.into_iter().flat_map(of_type).chain(SMALL.into_iter().flat_map(narrow))
 }
 
 /// The memory of one target and its sources, at the same odd offset, and the guards around the target.
-fn fold_at(kernel: Kernel, sizes: (usize, usize), sources: &[&[u8]], count: usize, offset: usize) -> Vec<u8> {
+fn reduce_at(
+    kernel: Kernel,
+    sizes: (usize, usize),
+    sources: &[&[u8]],
+    count: usize,
+    offset: usize,
+) -> Vec<u8> {
     let (into_bytes, alias) = sizes;
     let mut memory: Vec<Vec<u8>> =
         sources.iter().map(|source| [&vec![0xa5; offset], *source].concat()).collect();
@@ -84,8 +91,9 @@ fn fold_at(kernel: Kernel, sizes: (usize, usize), sources: &[&[u8]], count: usiz
     target[offset..offset + into_bytes * count].to_vec()
 }
 
-fn to_f64(fold: Fold, form: Form, bytes: &[u8]) -> f64 {
-    let data_type = if form == Form::Partial && fold.is_wide() { DataType::F32 } else { fold.data_type };
+fn to_f64(reducer: Reducer, form: Form, bytes: &[u8]) -> f64 {
+    let data_type =
+        if form == Form::Partial && reducer.is_wide() { DataType::F32 } else { reducer.data_type };
     match data_type {
         DataType::F16 => f64::from(f16_to_f32(u16::from_ne_bytes(bytes.try_into().unwrap()))),
         DataType::Bf16 => f64::from(bf16_to_f32(u16::from_ne_bytes(bytes.try_into().unwrap()))),
@@ -98,20 +106,21 @@ fn to_f64(fold: Fold, form: Form, bytes: &[u8]) -> f64 {
 }
 
 /// Equal bits, or both a NaN.
-fn assert_same(fold: Fold, form: Form, got: &[u8], want: &[u8], context: &dyn std::fmt::Debug) {
+fn assert_same(reducer: Reducer, form: Form, got: &[u8], want: &[u8], context: &dyn std::fmt::Debug) {
     assert_eq!(got.len(), want.len());
-    let size = fold.bytes(form);
+    let size = reducer.bytes(form);
     for (index, (got, want)) in got.chunks(size).zip(want.chunks(size)).enumerate() {
-        let nan = |bytes| fold.data_type.is_float() && to_f64(fold, form, bytes).is_nan();
+        let nan = |bytes| reducer.data_type.is_float() && to_f64(reducer, form, bytes).is_nan();
         assert!(
             got == want || (nan(got) && nan(want)),
-            "{fold:?} {context:?} [{index}]: {got:x?}, not {want:x?}"
+            "{reducer:?} {context:?} [{index}]: {got:x?}, not {want:x?}"
         );
     }
 }
 
-fn narrowed(fold: Fold, form: Form, value: f32) -> Vec<u8> {
-    let data_type = if form == Form::Partial && fold.is_wide() { DataType::F32 } else { fold.data_type };
+fn narrowed(reducer: Reducer, form: Form, value: f32) -> Vec<u8> {
+    let data_type =
+        if form == Form::Partial && reducer.is_wide() { DataType::F32 } else { reducer.data_type };
     match data_type {
         DataType::F16 => f32_to_f16(value).to_ne_bytes().to_vec(),
         DataType::Bf16 => f32_to_bf16(value).to_ne_bytes().to_vec(),
@@ -130,38 +139,38 @@ fn number_of(left: f64, right: f64, least: bool) -> f64 {
     }
 }
 
-fn float_reference(fold: Fold, shape: Shape, left: &[u8], right: &[u8]) -> Vec<u8> {
+fn float_reference(reducer: Reducer, shape: Shape, left: &[u8], right: &[u8]) -> Vec<u8> {
     let forms = [shape.with, shape.data];
     let has_partials = [forms[0], forms[1], shape.into].contains(&Form::Partial);
-    let divides_first = has_partials && fold.width == Width::Element && fold.op == RedOp::Avg;
+    let divides_first = has_partials && reducer.width == Width::Element && reducer.op == RedOp::Avg;
     let operand = |form, bytes| {
-        let value = to_f64(fold, form, bytes);
+        let value = to_f64(reducer, form, bytes);
         if divides_first && form == Form::Element {
-            f64::from((value * f64::from(1.0 / fold.n_ranks as f32)) as f32)
+            f64::from((value * f64::from(1.0 / reducer.n_ranks as f32)) as f32)
         } else {
             value
         }
     };
     let (left, right) = (operand(forms[0], left), operand(forms[1], right));
-    let divides = shape.finish && fold.op == RedOp::Avg && !divides_first;
-    let divisor = if divides { fold.n_ranks as f64 } else { 1.0 };
-    let double = match fold.op {
+    let divides = shape.finish && reducer.op == RedOp::Avg && !divides_first;
+    let divisor = if divides { reducer.n_ranks as f64 } else { 1.0 };
+    let double = match reducer.op {
         RedOp::Sum | RedOp::Avg => (left + right) / divisor,
         RedOp::Prod => left * right,
         RedOp::Max => number_of(left, right, false),
         RedOp::Min => number_of(left, right, true),
     };
-    if fold.data_type == DataType::F64 {
+    if reducer.data_type == DataType::F64 {
         return double.to_ne_bytes().to_vec();
     }
     // A sum, product or quotient of `f32` is the same when it is rounded from the one in `f64`; two of them are not.
     let single = if divisor > 1.0 { f64::from((left + right) as f32) / divisor } else { double };
-    narrowed(fold, shape.into, single as f32)
+    narrowed(reducer, shape.into, single as f32)
 }
 
-fn integer_reference(fold: Fold, finish: bool, left: &[u8], right: &[u8]) -> Vec<u8> {
+fn integer_reference(reducer: Reducer, finish: bool, left: &[u8], right: &[u8]) -> Vec<u8> {
     let size = left.len();
-    let signed = matches!(fold.data_type, DataType::I8 | DataType::I32 | DataType::I64);
+    let signed = matches!(reducer.data_type, DataType::I8 | DataType::I32 | DataType::I64);
     let value = |bytes: &[u8]| {
         let fill = if signed && bytes[size - 1] & 0x80 != 0 { 0xff } else { 0 };
         let mut wide = [fill; 16];
@@ -169,9 +178,9 @@ fn integer_reference(fold: Fold, finish: bool, left: &[u8], right: &[u8]) -> Vec
         i128::from_le_bytes(wide)
     };
     let (left, right) = (value(left), value(right));
-    let result = match fold.op {
+    let result = match reducer.op {
         RedOp::Sum => left + right,
-        RedOp::Avg if finish => value(&(left + right).to_le_bytes()[..size]) / fold.n_ranks as i128,
+        RedOp::Avg if finish => value(&(left + right).to_le_bytes()[..size]) / reducer.n_ranks as i128,
         RedOp::Avg => left + right,
         RedOp::Prod => left.wrapping_mul(right),
         RedOp::Max => left.max(right),
@@ -183,23 +192,23 @@ fn integer_reference(fold: Fold, finish: bool, left: &[u8], right: &[u8]) -> Vec
 #[test]
 fn the_scalar_kernels_are_the_arithmetic_of_the_types() {
     let count = 400;
-    for fold in folds() {
-        for shape in shapes(fold) {
+    for reducer in reducers() {
+        for shape in shapes(reducer) {
             let mut bits = Bits(7);
-            let (left_size, right_size) = (fold.bytes(shape.with), fold.bytes(shape.data));
+            let (left_size, right_size) = (reducer.bytes(shape.with), reducer.bytes(shape.data));
             let (left, right) = (bits.operand(left_size, count), bits.operand(right_size, count));
-            let kernel = fold.kernel_of(Variant::Scalar, shape);
-            let sizes = (fold.bytes(shape.into), usize::MAX);
-            let got = fold_at(kernel, sizes, &[&left, &right], count, 0);
+            let kernel = reducer.kernel_of(Variant::Scalar, shape);
+            let sizes = (reducer.bytes(shape.into), usize::MAX);
+            let got = reduce_at(kernel, sizes, &[&left, &right], count, 0);
             let pairs = left.chunks(left_size).zip(right.chunks(right_size));
             let want = pairs.flat_map(|(left, right)| {
-                if fold.data_type.is_float() {
-                    float_reference(fold, shape, left, right)
+                if reducer.data_type.is_float() {
+                    float_reference(reducer, shape, left, right)
                 } else {
-                    integer_reference(fold, shape.finish, left, right)
+                    integer_reference(reducer, shape.finish, left, right)
                 }
             });
-            assert_same(fold, shape.into, &got, &want.collect::<Vec<_>>(), &shape);
+            assert_same(reducer, shape.into, &got, &want.collect::<Vec<_>>(), &shape);
         }
     }
 }
@@ -207,23 +216,23 @@ fn the_scalar_kernels_are_the_arithmetic_of_the_types() {
 #[test]
 fn every_variant_gives_the_bits_of_the_scalar_one() {
     let wider: Vec<Variant> = Variant::available().filter(|variant| *variant != Variant::Scalar).collect();
-    for fold in folds() {
-        for shape in shapes(fold) {
-            let (left_size, right_size) = (fold.bytes(shape.with), fold.bytes(shape.data));
+    for reducer in reducers() {
+        for shape in shapes(reducer) {
+            let (left_size, right_size) = (reducer.bytes(shape.with), reducer.bytes(shape.data));
             let mut bits = Bits(left_size as u64);
             let (left, right) = (bits.operand(left_size, 200), bits.operand(right_size, 200));
             for count in 0..=200 {
                 let sources = [&left[..left_size * count], &right[..right_size * count]];
-                let oracle = fold.kernel_of(Variant::Scalar, shape);
-                let sizes = (fold.bytes(shape.into), usize::MAX);
-                let want = fold_at(oracle, sizes, &sources, count, 0);
+                let oracle = reducer.kernel_of(Variant::Scalar, shape);
+                let sizes = (reducer.bytes(shape.into), usize::MAX);
+                let want = reduce_at(oracle, sizes, &sources, count, 0);
                 for variant in &wider {
-                    let kernel = fold.kernel_of(*variant, shape);
+                    let kernel = reducer.kernel_of(*variant, shape);
                     let alias = [usize::MAX, 0, 1][count % 3];
                     let same_form = sources.get(alias).is_some_and(|source| source.len() == want.len());
                     let sizes = (sizes.0, if same_form { alias } else { usize::MAX });
-                    let got = fold_at(kernel, sizes, &sources, count, count % 5);
-                    assert_same(fold, shape.into, &got, &want, &(variant, shape, count, sizes.1));
+                    let got = reduce_at(kernel, sizes, &sources, count, count % 5);
+                    assert_same(reducer, shape.into, &got, &want, &(variant, shape, count, sizes.1));
                 }
             }
         }
@@ -231,25 +240,25 @@ fn every_variant_gives_the_bits_of_the_scalar_one() {
 }
 
 #[test]
-fn streamed_folds_give_the_same_bits() {
+fn streamed_reductions_give_the_same_bits() {
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
-    for fold in folds().filter(|fold| matches!(fold.data_type, DataType::F32 | DataType::F16)) {
-        let size = fold.data_type.size_bytes();
+    for reducer in reducers().filter(|reducer| matches!(reducer.data_type, DataType::F32 | DataType::F16)) {
+        let size = reducer.data_type.size_bytes();
         let mut bits = Bits(11);
         let (left, right) = (bits.operand(size, 200), bits.operand(size, 200));
         for (variant, count) in
             Variant::available().flat_map(|variant| (0..=200).map(move |count| (variant, count)))
         {
-            let kernel = fold.kernel_of(variant, shape);
+            let kernel = reducer.kernel_of(variant, shape);
             let sources = [&left[..size * count], &right[..size * count]];
-            let want = fold_at(kernel, (size, usize::MAX), &sources, count, 0);
+            let want = reduce_at(kernel, (size, usize::MAX), &sources, count, 0);
             let offset = count % 19;
             let mut memory = vec![0x5a; offset + size * count + 80];
             let into = memory[offset..].as_mut_ptr();
             // SAFETY: `count` elements each.
             unsafe { kernel.run_streamed(into, &sources.map(<[u8]>::as_ptr), count) };
             assert_same(
-                fold,
+                reducer,
                 Form::Element,
                 &memory[offset..offset + size * count],
                 &want,
@@ -262,25 +271,25 @@ fn streamed_folds_give_the_same_bits() {
 
 /// One source, only brought into another form.
 fn converted(variant: Variant, data_type: DataType, from: Form, into: Form, bytes: &[u8]) -> Vec<u8> {
-    let fold = Fold::new(data_type, RedOp::Sum, 1);
-    let kernel = fold.kernel_of(variant, Shape { with: from, data: from, into, finish: false });
-    fold_at(kernel, (fold.bytes(into), usize::MAX), &[bytes], bytes.len() / fold.bytes(from), 1)
+    let reducer = Reducer::new(data_type, RedOp::Sum, 1);
+    let kernel = reducer.kernel_of(variant, Shape { with: from, data: from, into, finish: false });
+    reduce_at(kernel, (reducer.bytes(into), usize::MAX), &[bytes], bytes.len() / reducer.bytes(from), 1)
 }
 
 #[test]
 fn every_variant_widens_every_small_float_alike() {
     for data_type in SMALL {
-        let fold = Fold::new(data_type, RedOp::Sum, 1);
+        let reducer = Reducer::new(data_type, RedOp::Sum, 1);
         let elements: Vec<u8> = match data_type.size_bytes() {
             1 => (0..=u8::MAX).collect(),
             _ => (0..=u16::MAX).flat_map(u16::to_ne_bytes).collect(),
         };
         let want =
-            elements.chunks(data_type.size_bytes()).map(|bits| to_f64(fold, Form::Element, bits) as f32);
+            elements.chunks(data_type.size_bytes()).map(|bits| to_f64(reducer, Form::Element, bits) as f32);
         let want: Vec<u8> = want.flat_map(f32::to_ne_bytes).collect();
         for variant in Variant::available() {
             let got = converted(variant, data_type, Form::Element, Form::Partial, &elements);
-            assert_same(fold, Form::Partial, &got, &want, &variant);
+            assert_same(reducer, Form::Partial, &got, &want, &variant);
         }
     }
 }
@@ -293,11 +302,11 @@ fn every_variant_narrows_alike() {
         lower.into_iter().flat_map(|low| (0..=u16::MAX).map(move |high| (u32::from(high) << 16) | low));
     let partials: Vec<u8> = values.flat_map(u32::to_ne_bytes).collect();
     for data_type in SMALL {
-        let fold = Fold::new(data_type, RedOp::Sum, 1);
+        let reducer = Reducer::new(data_type, RedOp::Sum, 1);
         let want = converted(Variant::Scalar, data_type, Form::Partial, Form::Element, &partials);
         for variant in Variant::available() {
             let got = converted(variant, data_type, Form::Partial, Form::Element, &partials);
-            assert_same(fold, Form::Element, &got, &want, &variant);
+            assert_same(reducer, Form::Element, &got, &want, &variant);
         }
     }
 }
@@ -311,12 +320,12 @@ fn small_floats_are_rounded_once_however_many_are_added() {
         .map(|value| f32_to_f16(value).to_ne_bytes().repeat(37))
         .collect();
     let views: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-    let fold = Fold::new(DataType::F16, RedOp::Sum, sources.len());
+    let reducer = Reducer::new(DataType::F16, RedOp::Sum, sources.len());
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
     let want = f32_to_f16((half_unit * 2047.0) + 1.0).to_ne_bytes().repeat(37);
     for variant in Variant::available() {
         assert_eq!(
-            fold_at(fold.kernel_of(variant, shape), (2, usize::MAX), &views, 37, 0),
+            reduce_at(reducer.kernel_of(variant, shape), (2, usize::MAX), &views, 37, 0),
             want,
             "{variant:?}"
         );
@@ -326,17 +335,17 @@ fn small_floats_are_rounded_once_however_many_are_added() {
 #[test]
 fn an_average_of_f16_does_not_overflow_in_its_last_sum() {
     let max = f32_to_f16(65504.0).to_ne_bytes();
-    let fold = Fold::new(DataType::F16, RedOp::Avg, 2);
+    let reducer = Reducer::new(DataType::F16, RedOp::Avg, 2);
     let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
     for variant in Variant::available() {
-        assert_eq!(fold_at(fold.kernel_of(variant, shape), (2, 0), &[&max, &max], 1, 0), max);
+        assert_eq!(reduce_at(reducer.kernel_of(variant, shape), (2, 0), &[&max, &max], 1, 0), max);
     }
 }
 
 /// Of more ranks than a sum of theirs would fit for, hop by hop.
 #[test]
 fn an_average_of_rounded_sums_does_not_overflow_on_its_way() {
-    let fold = Fold { width: Width::Element, ..Fold::new(DataType::F16, RedOp::Avg, 4) };
+    let reducer = Reducer { width: Width::Element, ..Reducer::new(DataType::F16, RedOp::Avg, 4) };
     let max = f32_to_f16(65504.0).to_ne_bytes();
     let (element, rounded) = (Form::Element, Form::Partial);
     let first = Shape { with: element, data: element, into: rounded, finish: false };
@@ -345,7 +354,7 @@ fn an_average_of_rounded_sums_does_not_overflow_on_its_way() {
     for variant in Variant::available() {
         let mut sum = max.to_vec();
         for shape in [first, next, last] {
-            sum = fold_at(fold.kernel_of(variant, shape), (2, usize::MAX), &[&max, &sum], 1, 0);
+            sum = reduce_at(reducer.kernel_of(variant, shape), (2, usize::MAX), &[&max, &sum], 1, 0);
         }
         assert_eq!(sum, max);
     }
@@ -355,20 +364,20 @@ fn an_average_of_rounded_sums_does_not_overflow_on_its_way() {
 fn a_product_with_a_scalar_is_rounded_once() {
     for data_type in DataType::ALL {
         let size = data_type.size_bytes();
-        let fold = Fold::new(data_type, RedOp::Prod, 1);
+        let reducer = Reducer::new(data_type, RedOp::Prod, 1);
         let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: false };
         let mut bits = Bits(3);
         for count in 0..100 {
             let (values, scalar) = (bits.operand(size, count), bits.element(size));
             let scalars = scalar.repeat(count);
-            let oracle = fold.kernel_of(Variant::Scalar, shape);
-            let want = fold_at(oracle, (size, usize::MAX), &[&values, &scalars], count, 0);
+            let oracle = reducer.kernel_of(Variant::Scalar, shape);
+            let want = reduce_at(oracle, (size, usize::MAX), &[&values, &scalars], count, 0);
             for variant in Variant::available() {
                 let mut into = values.clone();
                 let target = into.as_mut_ptr();
                 // SAFETY: `count` elements, in place, and one scalar.
-                unsafe { fold.scale_with(variant, target, target, scalar.as_ptr(), count) };
-                assert_same(fold, Form::Element, &into, &want, &(variant, count));
+                unsafe { reducer.scale_with(variant, target, target, scalar.as_ptr(), count) };
+                assert_same(reducer, Form::Element, &into, &want, &(variant, count));
             }
         }
     }
@@ -387,8 +396,8 @@ proptest! {
         op in prop::sample::select(OPS.to_vec()),
         in_place: bool,
     ) {
-        let fold = Fold::new(data_type, op, n_sources);
-        let (size, wide) = (data_type.size_bytes(), fold.bytes(Form::Partial));
+        let reducer = Reducer::new(data_type, op, n_sources);
+        let (size, wide) = (data_type.size_bytes(), reducer.bytes(Form::Partial));
         let mut bits = Bits(seed);
         let sources: Vec<Vec<u8>> = (0..n_sources).map(|_| bits.operand(size, count)).collect();
         let views: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
@@ -397,14 +406,14 @@ proptest! {
         let last = Shape { with: Form::Partial, data: Form::Partial, into: Form::Element, finish: true };
         let first = Shape { with: Form::Element, ..step };
         for variant in Variant::available() {
-            let mut partial = fold_at(fold.kernel_of(variant, first), (wide, usize::MAX), &views[..1], count, offset);
+            let mut partial = reduce_at(reducer.kernel_of(variant, first), (wide, usize::MAX), &views[..1], count, offset);
             for source in &views[1..] {
-                partial = fold_at(fold.kernel_of(variant, step), (wide, 0), &[&partial, source], count, offset);
+                partial = reduce_at(reducer.kernel_of(variant, step), (wide, 0), &[&partial, source], count, offset);
             }
-            let want = fold_at(fold.kernel_of(variant, last), (size, usize::MAX), &[&partial], count, offset);
+            let want = reduce_at(reducer.kernel_of(variant, last), (size, usize::MAX), &[&partial], count, offset);
             let alias = if in_place { n_sources - 1 } else { usize::MAX };
-            let got = fold_at(fold.kernel_of(variant, whole), (size, alias), &views, count, offset);
-            assert_same(fold, Form::Element, &got, &want, &(variant, n_sources, count));
+            let got = reduce_at(reducer.kernel_of(variant, whole), (size, alias), &views, count, offset);
+            assert_same(reducer, Form::Element, &got, &want, &(variant, n_sources, count));
         }
     }
 }

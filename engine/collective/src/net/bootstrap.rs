@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock::Deadline;
-use crate::comm::making::Making;
+use crate::comm::pending::Pending;
 use crate::error::{Error, Result};
 use crate::net::frame;
 use crate::net::hello::PROTOCOL;
@@ -48,7 +48,7 @@ impl Bootstrap {
         rank: usize,
         n_ranks: usize,
         timeout: Duration,
-        making: &Making,
+        pending: &Pending,
     ) -> Result<Self> {
         let deadline = Deadline::after(timeout + GRACE);
         let mut pause = FIRST_PAUSE;
@@ -57,7 +57,7 @@ impl Bootstrap {
                 Error::Remote(format!("cannot reach the bootstrap root at {}: {error}", id.root))
             })?;
             let bootstrap = Self { stream, id, n_ranks, failed: OnceLock::new() };
-            making.waits_on(bootstrap.line()?)?;
+            pending.waits_on(bootstrap.line()?)?;
             match bootstrap.greet(rank, n_ranks, timeout) {
                 Ok(()) => return Ok(bootstrap),
                 Err(error) if !shut_out(&error) || deadline.passed() => return Err(bootstrap.lost(&error)),

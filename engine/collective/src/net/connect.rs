@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     /// Channels and the ranks that this one receives from there.
     pub(crate) recvs: Vec<(u32, usize)>,
     /// Rank 0, on the others.
-    pub(crate) judge: Option<Target>,
+    pub(crate) coordinator: Option<Target>,
     /// Control connections that will come: n−1 on rank 0.
     pub(crate) control_callers: usize,
     /// Sockets of each connection for data.
@@ -71,13 +71,13 @@ pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor], bootstrap: &Boots
         let calls = strands.map(|strand| call(target, plan, Purpose::Data(strand), deadline));
         sends.push(calls.collect::<Result<_>>()?);
     }
-    let judge = plan.judge.map(|target| {
+    let coordinator = plan.coordinator.map(|target| {
         call(&target, plan, Purpose::Control, deadline)
             .map(|stream| ControlPeer { rank: target.rank, stream })
     });
     let recvs = plan.recvs.iter().map(|_| None).collect();
     let mut arrivals = Arrivals { recvs, control: Vec::new(), strands: Strands::default() };
-    arrivals.control.extend(judge.transpose()?);
+    arrivals.control.extend(coordinator.transpose()?);
     let control_wanted = arrivals.control.len() + plan.control_callers;
     while !arrivals.complete(control_wanted) {
         if deadline.passed() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::comm::making::Making;
+use crate::comm::pending::Pending;
 use crate::error::{Error, Result};
 use crate::net::account::{Account, Activity};
 use crate::net::wake::Wake;
@@ -69,8 +69,8 @@ pub struct Health {
     has_error: AtomicBool,
     inbound: Mutex<Vec<Inbound>>,
     has_inbound: AtomicBool,
-    children: Mutex<Vec<Weak<Making>>>,
-    judge_gone: AtomicBool,
+    children: Mutex<Vec<Weak<Pending>>>,
+    coordinator_gone: AtomicBool,
     /// What this rank is at.
     pub activity: Activity,
     leaving: AtomicBool,
@@ -106,7 +106,7 @@ impl Health {
             inbound: Mutex::new(Vec::new()),
             has_inbound: AtomicBool::new(false),
             children: Mutex::default(),
-            judge_gone: AtomicBool::new(false),
+            coordinator_gone: AtomicBool::new(false),
             activity: Activity::default(),
             leaving: AtomicBool::new(false),
             runner: Wake::new()?,
@@ -155,8 +155,8 @@ impl Health {
         self.has_error.store(true, Ordering::Release);
     }
 
-    /// The making of `child` needs all ranks, so a failure calls it off.
-    pub(crate) fn needed_by(&self, child: &Arc<Making>) {
+    /// The init of `child` needs all ranks, so a failure calls it off.
+    pub(crate) fn needed_by(&self, child: &Arc<Pending>) {
         let mut children = lock(&self.children);
         children.retain(|child| child.strong_count() > 0);
         children.push(Arc::downgrade(child));
@@ -172,7 +172,7 @@ impl Health {
         *lock(&self.suspicion) = Some(suspicion.clone());
         self.watcher.set();
         let wait = match &suspicion.mismatch {
-            _ if self.is_judge_gone() => Duration::ZERO,
+            _ if self.is_coordinator_gone() => Duration::ZERO,
             Some(_) => DISPUTE_WAIT,
             None => VERDICT_WAIT,
         };
@@ -191,13 +191,13 @@ impl Health {
     }
 
     /// Rank 0 has left: nobody will answer a suspicion.
-    pub(crate) fn set_judge_gone(&self) {
-        self.judge_gone.store(true, Ordering::Release);
+    pub(crate) fn set_coordinator_gone(&self) {
+        self.coordinator_gone.store(true, Ordering::Release);
     }
 
     /// Whether nobody judges any more.
-    pub(crate) fn is_judge_gone(&self) -> bool {
-        self.judge_gone.load(Ordering::Acquire)
+    pub(crate) fn is_coordinator_gone(&self) -> bool {
+        self.coordinator_gone.load(Ordering::Acquire)
     }
 
     /// Asks the watcher to say farewell and end.
@@ -262,9 +262,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_judge_a_suspicion_stands() {
+    fn without_a_coordinator_a_suspicion_stands() {
         let health = Health::new().unwrap();
-        health.set_judge_gone();
+        health.set_coordinator_gone();
         assert_eq!(health.suspect(failure("neighbour")), failure("neighbour"));
         assert_eq!(health.failure(), Some(failure("neighbour")));
     }

@@ -18,7 +18,7 @@ const ADDRESS_START: usize = SECRET_START + SECRET_BYTES + 1;
 /// What proves that a connection belongs to a communicator.
 pub(crate) type Secret = [u8; SECRET_BYTES];
 
-/// A communicator's birth certificate.
+/// What ranks that are to be one communicator are given first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UniqueId {
     /// Where the root listens.

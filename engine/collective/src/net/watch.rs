@@ -202,12 +202,12 @@ impl Watcher {
             let what = format!("{} {SILENT} {silence:.1} s", self.names[peer.peer.rank]);
             self.health.fail(Failure::new(6, what));
         } else if self.rank == 0 {
-            self.judge(now);
+            self.look_into_stalls(now);
         }
     }
 
     /// Asks the accounts why nothing moves. A rank that is silent is not judged by an old one: its silence will tell.
-    fn judge(&self, now: Instant) {
+    fn look_into_stalls(&self, now: Instant) {
         let mut known = vec![Known::Here(self.health.activity.account()); self.names.len()];
         for peer in &self.peers {
             let is_fresh = now.saturating_duration_since(peer.heard) <= 2 * self.beat;
@@ -232,7 +232,7 @@ impl Watcher {
         fds.push(PollFd::new(&self.health.watcher, PollFlags::IN));
         let present = self.peers.iter().filter(|peer| !peer.gone);
         fds.extend(present.map(|peer| PollFd::new(&peer.peer.stream, PollFlags::IN)));
-        if self.health.is_judge_gone() {
+        if self.health.is_coordinator_gone() {
             fds.extend(self.neighbours.iter().map(|one| one.end_fd()));
         }
         let _ = wake::sleep(&mut fds, wait);
@@ -271,7 +271,7 @@ impl Watcher {
 
     /// Rank 0 has left: who dies beside this rank is noticed here, over whatever they are connected.
     fn look_around(&mut self) {
-        if self.neighbours.is_empty() || !self.health.is_judge_gone() {
+        if self.neighbours.is_empty() || !self.health.is_coordinator_gone() {
             return;
         }
         let mut fds: Vec<PollFd<'_>> = self.neighbours.iter().map(|one| one.end_fd()).collect();
@@ -306,7 +306,7 @@ impl Watcher {
                 (peer.gone, peer.left) = (true, true);
                 let _ = peer.peer.stream.shutdown(Shutdown::Write);
                 if self.rank != 0 {
-                    self.health.set_judge_gone();
+                    self.health.set_coordinator_gone();
                 }
             }
         }

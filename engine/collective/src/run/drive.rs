@@ -21,9 +21,9 @@ use crate::net::control::{Failure, lock};
 use crate::net::link::Header;
 use crate::net::verdict::OTHER_CALL;
 use crate::net::wake;
+use crate::run::affinity::Affinity;
+use crate::run::backoff::{Backoff, Next};
 use crate::run::engine::{Engine, Trouble};
-use crate::run::home::Home;
-use crate::run::pace::{Next, Pace};
 use crate::transport::Fault;
 use crate::transport::shm::doorbell::{Mode, Nap};
 use crate::transport::shm::host::Host;
@@ -75,22 +75,22 @@ pub(crate) fn resume(comm: &Comm) -> Result<()> {
 /// Until one is over, or nothing has moved for `patience`.
 fn drive(runs: &mut [Run<'_>], patience: Option<Duration>) {
     let crowded = runs.iter().any(|run| run.comm.crowded);
-    let mut pace = Pace::new(crowded, patience);
+    let mut backoff = Backoff::new(crowded, patience);
     loop {
         let moved = look(runs);
         if any_is_over(runs) {
             return;
         }
         if moved {
-            pace.moved();
+            backoff.moved();
             continue;
         }
-        match pace.next() {
+        match backoff.next() {
             Next::Spin => std::hint::spin_loop(),
             Next::Yield => std::thread::yield_now(),
             Next::Sleep(most) => {
                 if sleep(runs, most) {
-                    pace.moved();
+                    backoff.moved();
                 }
             }
             Next::GiveUp => return,
@@ -139,7 +139,7 @@ fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
     };
     drop(fds);
     // Whoever has woken this thread may have drawn it to its core.
-    runs.iter().find_map(|run| run.comm.home).into_iter().for_each(Home::keep_apart);
+    runs.iter().find_map(|run| run.comm.affinity).into_iter().for_each(Affinity::keep_apart);
     if let Err(error) = slept {
         runs.iter_mut().for_each(|run| run.break_off(&error));
     }
@@ -318,7 +318,7 @@ impl<'a> Run<'a> {
         if still >= beat {
             self.comm.health.activity.set_stuck(Some(self.stuck(still)));
         }
-        if still >= self.comm.timeout() && self.comm.health.is_judge_gone() {
+        if still >= self.comm.timeout() && self.comm.health.is_coordinator_gone() {
             self.give_up(still);
         }
         beat

@@ -7,7 +7,7 @@ use crate::collective::plan::{Direction, Outcome, Part, Plan};
 use crate::comm::links::{End, Links};
 use crate::comm::plans::Planned;
 use crate::error::Result;
-use crate::kernels::Fold;
+use crate::kernels::Reducer;
 use crate::memory::{Buffers, Own};
 use crate::net::link::Header;
 use crate::run::sink::Target;
@@ -26,7 +26,7 @@ pub(crate) struct Job {
     /// Which operation of its kind.
     pub(crate) sequence: u64,
     planned: Arc<Planned>,
-    fold: Fold,
+    reducer: Reducer,
     header: Header,
     buffers: Buffers,
     counters: Vec<Counter>,
@@ -73,7 +73,7 @@ impl Job {
         Ok(Self {
             primitive: operation.primitive,
             sequence: operation.sequence,
-            fold: planned.fold,
+            reducer: planned.reducer,
             trace: Trace::new(&operation.events, &planned.plan, &planned.is_network),
             planned,
             header,
@@ -190,13 +190,13 @@ impl Job {
         end: &mut End<dyn RecvHalf>,
         moved: &mut bool,
     ) -> std::result::Result<bool, Fault> {
-        let Self { planned, counters, buffers, trace, header, fold, .. } = self;
+        let Self { planned, counters, buffers, trace, header, reducer, .. } = self;
         let (Some(part), Some(half)) = (head(&planned.plan, counters, queue), &mut end.half) else {
             return Ok(false);
         };
         let index = counters[queue].posted;
         let len = part.from.len;
-        let mut target = Target::new(buffers, *fold, part);
+        let mut target = Target::new(buffers, *reducer, part);
         let progress = half.pull(&header_of(header, index, len), &mut target)?;
         if let Some(error) = target.error() {
             return Err(Fault::Broken(error));
@@ -222,12 +222,14 @@ impl Job {
     }
 
     fn work(&mut self, queue: usize) -> std::result::Result<bool, Fault> {
-        let Self { planned, counters, buffers, trace, fold, .. } = self;
+        let Self { planned, counters, buffers, trace, reducer, .. } = self;
         let mut moved = false;
         while let Some(part) = head(&planned.plan, counters, queue) {
             let worked = match part.outcome {
                 Outcome::Store => buffers.copy(part.from, part.into),
-                Outcome::Reduce { with, shape } => buffers.fold_own(*fold, shape, part.into, with, part.from),
+                Outcome::Reduce { with, shape } => {
+                    buffers.reduce_own(*reducer, shape, part.into, with, part.from)
+                }
             };
             worked.map_err(Fault::Broken)?;
             counters[queue].posted += 1;

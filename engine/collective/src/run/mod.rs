@@ -1,12 +1,12 @@
 //! Running operations: jobs over connections, the loop that drives them, streams and groups.
 
+pub(crate) mod affinity;
+pub mod backoff;
 pub(crate) mod drive;
 pub(crate) mod engine;
 pub(crate) mod flat;
 pub(crate) mod group;
-pub(crate) mod home;
 pub(crate) mod job;
-pub mod pace;
 pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod stream;

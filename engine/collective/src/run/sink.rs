@@ -2,7 +2,7 @@
 
 use crate::collective::plan::{Outcome, Part};
 use crate::error::Error;
-use crate::kernels::{Fold, Shape};
+use crate::kernels::{Reducer, Shape};
 use crate::memory::{Buffers, Span};
 use crate::transport::Sink;
 
@@ -10,7 +10,7 @@ use crate::transport::Sink;
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     buffers: &'a mut Buffers,
-    fold: Fold,
+    reducer: Reducer,
     part: &'a Part,
     grain: usize,
     error: Option<Error>,
@@ -18,12 +18,12 @@ pub(crate) struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// For `part` of an operation over `buffers`.
-    pub(crate) fn new(buffers: &'a mut Buffers, fold: Fold, part: &'a Part) -> Self {
+    pub(crate) fn new(buffers: &'a mut Buffers, reducer: Reducer, part: &'a Part) -> Self {
         let grain = match part.outcome {
             Outcome::Store => 1,
-            Outcome::Reduce { shape, .. } => fold.bytes(shape.data),
+            Outcome::Reduce { shape, .. } => reducer.bytes(shape.data),
         };
-        Self { buffers, fold, part, grain, error: None }
+        Self { buffers, reducer, part, grain, error: None }
     }
 
     /// What went wrong, which the transport is not told.
@@ -35,9 +35,9 @@ impl<'a> Target<'a> {
         let (first, count) = (offset / self.grain, bytes.len() / self.grain);
         let piece =
             |span: Span, size: usize| Span { offset: span.offset + first * size, len: count * size, ..span };
-        let into = piece(self.part.into, self.fold.bytes(shape.into));
-        let with = piece(with, self.fold.bytes(shape.with));
-        self.buffers.fold(self.fold, shape, into, with, bytes)
+        let into = piece(self.part.into, self.reducer.bytes(shape.into));
+        let with = piece(with, self.reducer.bytes(shape.with));
+        self.buffers.reduce(self.reducer, shape, into, with, bytes)
     }
 
     fn store(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {

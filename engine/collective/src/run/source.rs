@@ -6,7 +6,7 @@
 
 use crate::comm::operators::{PreMul, Scalar};
 use crate::error::Result;
-use crate::kernels::Fold;
+use crate::kernels::Reducer;
 use crate::memory::{Buffers, Own, Place, Region, Span};
 use crate::types::RedOp;
 
@@ -22,10 +22,10 @@ pub(crate) fn multiply(elements: &mut [u8], operator: PreMul) -> Result<()> {
         Scalar::Immediate(bytes) => bytes[..size_bytes].to_vec(),
         Scalar::Later(region) => read(region, size_bytes)?,
     };
-    let fold = Fold::new(operator.data_type, RedOp::Sum, 1);
+    let reducer = Reducer::new(operator.data_type, RedOp::Sum, 1);
     let (target, count) = (elements.as_mut_ptr(), elements.len() / size_bytes);
     // SAFETY: `count` elements are in the slice, which is the target and the source; the scalar is one element.
-    unsafe { fold.scale(target, target, scalar.as_ptr(), count) };
+    unsafe { reducer.scale(target, target, scalar.as_ptr(), count) };
     Ok(())
 }
 

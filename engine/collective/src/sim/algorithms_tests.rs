@@ -153,7 +153,7 @@ fn sent_bytes<'a>(
         for rank in order {
             for (peer, of_channel) in sent(planned.algorithm, planned.primitive, planned.count, &scope, *rank)
             {
-                *links.entry((*rank, peer)).or_insert(0) += of_channel.bytes(planned.fold);
+                *links.entry((*rank, peer)).or_insert(0) += of_channel.bytes(planned.reducer);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::collective::catalog::{schedule, supports};
 use crate::collective::layout::Scope;
 use crate::collective::operation::Primitive;
 use crate::collective::schedule::Schedule;
-use crate::kernels::{Fold, Form};
+use crate::kernels::{Form, Reducer};
 use crate::types::{DataType, RedOp};
 
 /// What is to be simulated; roots are rank 0.
@@ -78,7 +78,7 @@ pub(super) struct Planned<'a> {
     pub(super) primitive: Primitive,
     pub(super) count: usize,
     /// Of the sum.
-    pub(super) fold: Fold,
+    pub(super) reducer: Reducer,
     schedules: Vec<Box<dyn Schedule + 'a>>,
 }
 
@@ -99,23 +99,24 @@ impl<'a> Planned<'a> {
         let algorithm = algorithm(&experiment.algorithm)?;
         let primitive = primitive(&experiment.primitive)?;
         let data_type = if experiment.f16 { DataType::F16 } else { DataType::F32 };
-        let fold = Fold { width: algorithm.width(), ..Fold::new(data_type, RedOp::Sum, order.len()) };
-        let scope = |channel| scope(experiment, fold, order, channel);
+        let reducer =
+            Reducer { width: algorithm.width(), ..Reducer::new(data_type, RedOp::Sum, order.len()) };
+        let scope = |channel| scope(experiment, reducer, order, channel);
         if !supports(algorithm, primitive, &scope(0)) {
             let (algorithm, primitive) = (experiment.algorithm.clone(), experiment.primitive.clone());
             return Err(Refused::Unsupported { algorithm, primitive });
         }
-        let count = experiment.size_bytes / fold.bytes(Form::Element);
+        let count = experiment.size_bytes / reducer.bytes(Form::Element);
         let schedules = (0..experiment.n_channels)
             .map(|channel| schedule(algorithm, primitive, count, &scope(channel)))
             .collect();
-        Ok(Self { experiment, algorithm, primitive, count, fold, schedules })
+        Ok(Self { experiment, algorithm, primitive, count, reducer, schedules })
     }
 
     /// What is simulated.
     pub(super) fn job(&self) -> Job<'_> {
         let job = Job::new(&self.experiment.fabric, &self.schedules, self.primitive, self.count)
-            .of_bytes(self.fold.bytes(Form::Element), self.fold.bytes(Form::Partial));
+            .of_bytes(self.reducer.bytes(Form::Element), self.reducer.bytes(Form::Partial));
         match self.experiment.lose {
             Some((rank, at)) => job.losing(rank, at),
             None => job,
@@ -124,7 +125,7 @@ impl<'a> Planned<'a> {
 
     fn closed_form(&self) -> Option<Duration> {
         let is_plain = self.primitive == Primitive::AllReduce && self.experiment.n_channels == 1;
-        let element_bytes = self.fold.bytes(Form::Element);
+        let element_bytes = self.reducer.bytes(Form::Element);
         let formula = || {
             let elements = closed_form::Elements {
                 count: self.count,
@@ -133,28 +134,28 @@ impl<'a> Planned<'a> {
             };
             closed_form::all_reduce(self.algorithm, &self.experiment.fabric, elements)
         };
-        (is_plain && !self.fold.is_wide()).then(formula).flatten()
+        (is_plain && !self.reducer.is_wide()).then(formula).flatten()
     }
 
     /// What the algorithms are told.
     #[cfg(test)]
     pub(super) fn scope(&self, order: &'a [usize], channel: usize) -> Scope<'a> {
-        scope(self.experiment, self.fold, order, channel)
+        scope(self.experiment, self.reducer, order, channel)
     }
 }
 
 /// What the algorithms are told.
-fn scope<'a>(experiment: &'a Experiment, fold: Fold, order: &'a [usize], channel: usize) -> Scope<'a> {
+fn scope<'a>(experiment: &'a Experiment, reducer: Reducer, order: &'a [usize], channel: usize) -> Scope<'a> {
     Scope {
         n_ranks: order.len(),
         nodes: &experiment.fabric.node_of,
         order,
         channel,
         n_channels: experiment.n_channels,
-        wide: fold.is_wide(),
+        wide: reducer.is_wide(),
         n_virtual: 1,
         // No piece is longer in its wider form.
-        piece: experiment.piece_bytes / fold.bytes(Form::Partial).max(fold.bytes(Form::Element)),
+        piece: experiment.piece_bytes / reducer.bytes(Form::Partial).max(reducer.bytes(Form::Element)),
     }
 }
 

@@ -275,7 +275,7 @@ mod tests {
     fn what_was_not_read_yet_outlives_any_number_of_writes() {
         let (mut memory, meaning, whole) = with_partials(50);
         for start in 0..50 {
-            // As a ring between hosts does: part by part, what was there is folded into a sum, which is sent.
+            // As a ring between hosts does: part by part, what was there is reduced into a sum, which is sent.
             let part = Chunk { start, len: 1, ..whole };
             let (data, since) = memory.read(part, &meaning).unwrap();
             assert_eq!((data.len(), since), (1, 5), "{start}");

@@ -131,7 +131,7 @@ fn memory_that_is_still_being_sent_is_not_overwritten() {
 fn a_wrong_data_flow_is_named() {
     let all = |place| chunk(place, 0, 10);
     let once = exchange(10);
-    let doubled = Step::fold(all(Place::Send), all(Place::Send), all(Place::Partial), false);
+    let doubled = Step::reduce_local(all(Place::Send), all(Place::Send), all(Place::Partial), false);
     let twice =
         |rank: usize| vec![doubled, send(1 - rank, all(Place::Partial)), reduce(1 - rank, all(Place::Recv))];
     let cases: [(Vec<Vec<Step>>, &str); 6] = [

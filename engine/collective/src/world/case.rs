@@ -9,7 +9,7 @@ use crate::collective::schedule::Step;
 use crate::comm::Comm;
 use crate::comm::operators::{PreMul, Scalar};
 use crate::error::Error;
-use crate::kernels::{Fold, Width};
+use crate::kernels::{Reducer, Width};
 use crate::memory::Region;
 use crate::profiler::emit::OperationEvents;
 use crate::run::drive::{self, Launch};
@@ -203,7 +203,7 @@ impl Case {
         Operation {
             primitive: self.primitive,
             count: self.count,
-            fold: Fold::new(self.data_type, self.op, n_ranks),
+            reducer: Reducer::new(self.data_type, self.op, n_ranks),
             n_virtual: self.n_virtual,
             pre_mul: self.pre_mul.then_some(pre_mul),
             send,
@@ -242,8 +242,8 @@ impl Case {
     pub(super) fn rounded_steps(&self, comm: &Comm) -> Vec<(u32, Step)> {
         let operation = self.operation(comm, Region::of_slice(&[]), Region::of_slice(&[]));
         let choice = comm.choose(&operation);
-        let fold = operation.moved_as(choice.algorithm);
-        let is_rounded = !fold.is_wide() && Fold { width: Width::F32, ..fold }.is_wide();
+        let reducer = operation.moved_as(choice.algorithm);
+        let is_rounded = !reducer.is_wide() && Reducer { width: Width::F32, ..reducer }.is_wide();
         if is_rounded { comm.steps(&operation, choice) } else { Vec::new() }
     }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::collective::algorithm::Algorithm;
 use crate::collective::operation::Primitive;
 use crate::collective::schedule::Step;
-use crate::kernels::Fold;
+use crate::kernels::Reducer;
 use crate::types::{DataType, RedOp};
 use crate::world::case::{Case, Memory, Outcome, Traffic};
 use crate::world::numbers::mix;
@@ -85,8 +85,8 @@ fn check(shape: &Shape, cases: &[Case]) -> BTreeSet<Cell> {
 /// Holds the bits of a case to those of its steps, and what went into them to the definition.
 fn check_hops(shape: &Shape, case: &Case, reports: &[Report], index: usize) {
     let steps: Vec<Vec<(u32, Step)>> = reports.iter().map(|report| report[index].2.clone()).collect();
-    let fold = Fold::new(case.data_type, case.op, shape.n_ranks);
-    let values = replay::run(fold, &case.inputs(shape.n_ranks), &steps);
+    let reducer = Reducer::new(case.data_type, case.op, shape.n_ranks);
+    let values = replay::run(reducer, &case.inputs(shape.n_ranks), &steps);
     let wanted = case.wanted(shape.n_ranks, Order::Free);
     let divisor = if case.op == RedOp::Avg { shape.n_ranks as f64 } else { 1.0 };
     for (rank, values) in values.iter().enumerate() {

@@ -21,7 +21,7 @@ pub(super) enum Wanted {
     Near(f64, f64),
 }
 
-/// Whose order of folding is part of the contract.
+/// Whose order of reduction is part of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Nobody's.
@@ -59,14 +59,14 @@ pub(super) fn reduced(data_type: DataType, op: RedOp, order: Order, elements: &[
     }
     let wrap = |value| integer(data_type, &integer_bytes(data_type, value));
     let values = elements.iter().map(|element| integer(data_type, element));
-    let folded = values.reduce(|one, other| match op {
+    let reduced = values.reduce(|one, other| match op {
         RedOp::Prod => wrap(one.wrapping_mul(other)),
         RedOp::Max => one.max(other),
         RedOp::Min => one.min(other),
         RedOp::Sum | RedOp::Avg => wrap(one + other),
     });
     let divisor = if op == RedOp::Avg { elements.len() as i128 } else { 1 };
-    Wanted::Exactly(integer_bytes(data_type, folded.unwrap_or(0) / divisor))
+    Wanted::Exactly(integer_bytes(data_type, reduced.unwrap_or(0) / divisor))
 }
 
 /// The element times a scalar of its type, rounded to it.
@@ -115,24 +115,24 @@ fn bounded(data_type: DataType, op: RedOp, values: &[f64]) -> Wanted {
 }
 
 fn in_order(data_type: DataType, op: RedOp, order: Order, values: &[f64]) -> f64 {
-    let fold = |one: f64, other: f64| {
+    let reducer = |one: f64, other: f64| {
         accumulator(data_type, if op == RedOp::Prod { one * other } else { one + other })
     };
-    let folded = if order == Order::Tree {
-        along_tree(values, &fold)
+    let reduced = if order == Order::Tree {
+        along_tree(values, &reducer)
     } else {
-        values.iter().copied().reduce(fold).unwrap_or(0.0)
+        values.iter().copied().reduce(reducer).unwrap_or(0.0)
     };
-    if op == RedOp::Avg { accumulator(data_type, folded / values.len() as f64) } else { folded }
+    if op == RedOp::Avg { accumulator(data_type, reduced / values.len() as f64) } else { reduced }
 }
 
 /// The left part is as large as a power of two can be that leaves something.
-fn along_tree(values: &[f64], fold: &impl Fn(f64, f64) -> f64) -> f64 {
+fn along_tree(values: &[f64], reducer: &impl Fn(f64, f64) -> f64) -> f64 {
     if let [value] = values {
         return *value;
     }
     let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
-    fold(along_tree(left, fold), along_tree(right, fold))
+    reducer(along_tree(left, reducer), along_tree(right, reducer))
 }
 
 impl Wanted {

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::collective::schedule::{Action, Chunk, Step};
-use crate::kernels::Fold;
+use crate::kernels::Reducer;
 use crate::memory::Place;
 use crate::types::{DataType, RedOp};
 use crate::world::numbers::{accumulator, float, float_bytes};
@@ -29,8 +29,8 @@ struct Rank(HashMap<(usize, usize), Value>);
 
 /// What the receive buffer of each rank must hold, where partial results have the width of their elements. `inputs` are the
 /// send buffers, `steps` those of each rank by channel.
-pub(super) fn run(fold: Fold, inputs: &[Vec<u8>], steps: &[Vec<(u32, Step)>]) -> Vec<Vec<Value>> {
-    let mut ranks: Vec<Rank> = inputs.iter().map(|input| Rank::new(fold.data_type, input)).collect();
+pub(super) fn run(reducer: Reducer, inputs: &[Vec<u8>], steps: &[Vec<(u32, Step)>]) -> Vec<Vec<Value>> {
+    let mut ranks: Vec<Rank> = inputs.iter().map(|input| Rank::new(reducer.data_type, input)).collect();
     let mut queues: HashMap<(usize, u32), VecDeque<Step>> = HashMap::new();
     for (rank, steps) in steps.iter().enumerate() {
         steps.iter().for_each(|(channel, step)| queues.entry((rank, *channel)).or_default().push_back(*step));
@@ -42,7 +42,7 @@ pub(super) fn run(fold: Fold, inputs: &[Vec<u8>], steps: &[Vec<(u32, Step)>]) ->
         for ((rank, channel), queue) in &mut queues {
             while let Some(step) = queue.front().copied() {
                 let Some(data) = data(&ranks, &mut wires, (*rank, *channel), step) else { break };
-                finish(fold, &mut ranks[*rank], step, data);
+                finish(reducer, &mut ranks[*rank], step, data);
                 queue.pop_front();
                 moves = true;
             }
@@ -75,19 +75,19 @@ fn data(
 }
 
 /// What a step stores.
-fn finish(fold: Fold, rank: &mut Rank, step: Step, mut data: Message) {
+fn finish(reducer: Reducer, rank: &mut Rank, step: Step, mut data: Message) {
     let (Step::Recv { into, action, .. } | Step::Local { into, action, .. }) = step else { return };
     if let Action::Reduce { with, finish } = action {
         let with = rank.read(with);
         let is_partial = into.place == Place::Partial;
-        data = with.into_iter().zip(data).map(|pair| folded(fold, pair, is_partial, finish)).collect();
+        data = with.into_iter().zip(data).map(|pair| reduced(reducer, pair, is_partial, finish)).collect();
     }
     rank.write(into, &data);
 }
 
 /// `with op data` in `f32`, rounded to the type. An average divides what was not divided before.
-fn folded(fold: Fold, (with, data): (Value, Value), is_partial: bool, finish: bool) -> Value {
-    let Fold { data_type, op, n_ranks, .. } = fold;
+fn reduced(reducer: Reducer, (with, data): (Value, Value), is_partial: bool, finish: bool) -> Value {
+    let Reducer { data_type, op, n_ranks, .. } = reducer;
     let round = |value| accumulator(data_type, value);
     let has_partials = with.is_partial || data.is_partial || is_partial;
     let divides_first = has_partials && op == RedOp::Avg;
@@ -96,11 +96,11 @@ fn folded(fold: Fold, (with, data): (Value, Value), is_partial: bool, finish: bo
         if divides_first && !value.is_partial { round(value.rounded * inverse) } else { value.rounded }
     };
     let combine = |one: f64, other: f64| if op == RedOp::Prod { one * other } else { one + other };
-    let mut folded = round(combine(operand(with), operand(data)));
+    let mut reduced = round(combine(operand(with), operand(data)));
     if finish && op == RedOp::Avg && !divides_first {
-        folded = round(folded / n_ranks as f64);
+        reduced = round(reduced / n_ranks as f64);
     }
-    let rounded = float(data_type, &float_bytes(data_type, folded));
+    let rounded = float(data_type, &float_bytes(data_type, reduced));
     Value { rounded, exact: combine(with.exact, data.exact), is_partial }
 }
 

@@ -26,7 +26,7 @@ use rsccl_collective::error::{Error, Result};
 use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::net::control::{Failure, lock};
 use rsccl_collective::net::wake;
-use rsccl_collective::run::pace::{Next, Pace};
+use rsccl_collective::run::backoff::{Backoff, Next};
 use rsccl_collective::transport::Fault;
 use rsccl_collective::transport::shm::doorbell::Mode;
 
@@ -72,22 +72,22 @@ impl Driver {
     }
 
     fn drive(&mut self) -> Result<()> {
-        let mut pace = Pace::new(self.comm.crowded, None);
+        let mut backoff = Backoff::new(self.comm.crowded, None);
         loop {
             let moved = self.look()?;
             if self.is_over() {
                 return Ok(());
             }
             if moved {
-                pace.moved();
+                backoff.moved();
                 continue;
             }
-            match pace.next() {
+            match backoff.next() {
                 Next::Spin => std::hint::spin_loop(),
                 Next::Yield => std::thread::yield_now(),
                 Next::Sleep(most) => {
                     if self.sleep(most)? {
-                        pace.moved();
+                        backoff.moved();
                     }
                 }
                 Next::GiveUp => {}

@@ -20,7 +20,7 @@ use crate::server::sums::Mode;
 use crate::tensor::{Declaration, Declarations, Options};
 use crate::worker;
 use rsccl_collective::comm::init::{Request, init_as};
-use rsccl_collective::comm::making::Making;
+use rsccl_collective::comm::pending::Pending;
 use rsccl_collective::comm::{Comm, CommConfig, registry};
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::{Error, Result};
@@ -158,7 +158,7 @@ impl Group {
             Request { api: "summation", id, rank, n_ranks, config: CommConfig::default(), split: None };
         settings.reported.extend(sums.reported.iter().cloned());
         let watching = Watching::new(&sums, session);
-        let comm = init_as(request, settings, &Making::new())?;
+        let comm = init_as(request, settings, &Pending::new())?;
         // Known to the process, so that it tells its peers of a failure when it exits. Who exits without leaving is lost.
         comm.stay_awaited();
         registry::insert(Arc::clone(&comm));

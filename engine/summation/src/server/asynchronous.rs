@@ -105,9 +105,9 @@ impl Store {
         if state.is_some() {
             return Err(Refusal::InitialisedTwice { key });
         }
-        let fold = part.sum();
-        let mut accumulators = vec![0; part.count.saturating_mul(fold.bytes(Form::Partial))];
-        fold.run_slices(WIDEN, &mut accumulators, &[values]);
+        let reducer = part.sum();
+        let mut accumulators = vec![0; part.count.saturating_mul(reducer.bytes(Form::Partial))];
+        reducer.run_slices(WIDEN, &mut accumulators, &[values]);
         let by_rank = vec![Progress::default(); self.members.n_ranks()];
         *state = Some(State { values: accumulators, snapshot: None, version: 0, by_rank });
         Ok(())

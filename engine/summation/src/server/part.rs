@@ -6,7 +6,7 @@
 
 use super::fingerprint::Fingerprint;
 use crate::codec::{Choice, CodecError};
-use rsccl_collective::kernels::{Fold, Form, Shape};
+use rsccl_collective::kernels::{Form, Reducer, Shape};
 use rsccl_collective::types::{DataType, RedOp};
 
 /// A part of a tensor: what one key stands for.
@@ -100,14 +100,14 @@ impl Part {
     /// In place, so that memory is read twice and written once; piece by piece, so that the fingerprint finds the result in
     /// a cache.
     pub(super) fn reduce_left(self, how: (Reduction, usize), first: &mut [u8], others: &[&[u8]]) -> u64 {
-        let fold = self.fold(how);
+        let reducer = self.reduce(how);
         let mut print = Fingerprint::default();
         let mut rest = others.to_vec();
         for piece in first.chunks_mut(PIECE_BYTES) {
             let (these, left) =
                 rest.iter().map(|other| other.split_at(piece.len())).unzip::<_, _, Vec<_>, _>();
             rest = left;
-            fold.run_in_place(true, piece, &these);
+            reducer.run_in_place(true, piece, &these);
             print.eat(piece);
         }
         print.finish()
@@ -116,56 +116,61 @@ impl Part {
     /// Reduces contributions along the tree, averages over the divisor. All slices are of [`Self::size_bytes`], and there
     /// is at least one.
     pub(super) fn reduce_along_tree(self, how: (Reduction, usize), contributions: &[&[u8]], into: &mut [u8]) {
-        let fold = self.fold(how);
-        reduce_along_tree(fold, contributions, into);
+        let reducer = self.reduce(how);
+        reduce_along_tree(reducer, contributions, into);
     }
 
-    fn fold(self, (reduction, n_ranks): (Reduction, usize)) -> Fold {
+    fn reduce(self, (reduction, n_ranks): (Reduction, usize)) -> Reducer {
         let op = match reduction {
             Reduction::Sum => RedOp::Sum,
             Reduction::Average => RedOp::Avg,
         };
-        Fold::new(self.data_type, op, n_ranks)
+        Reducer::new(self.data_type, op, n_ranks)
     }
 
     /// Adds deltas to what is kept with the accumulator's precision.
-    pub(super) fn sum(self) -> Fold {
-        Fold::new(self.data_type, RedOp::Sum, 1)
+    pub(super) fn sum(self) -> Reducer {
+        Reducer::new(self.data_type, RedOp::Sum, 1)
     }
 }
 
-fn reduce_along_tree(fold: Fold, contributions: &[&[u8]], into: &mut [u8]) {
+fn reduce_along_tree(reducer: Reducer, contributions: &[&[u8]], into: &mut [u8]) {
     let n_levels = contributions.len().next_power_of_two().trailing_zeros() as usize;
-    let mut scratch = vec![0; 2 * n_levels * TREE_PIECE * fold.bytes(Form::Partial)];
-    let piece_bytes = TREE_PIECE * fold.bytes(Form::Element);
+    let mut scratch = vec![0; 2 * n_levels * TREE_PIECE * reducer.bytes(Form::Partial)];
+    let piece_bytes = TREE_PIECE * reducer.bytes(Form::Element);
     let mut rest = contributions.to_vec();
     for piece in into.chunks_mut(piece_bytes) {
         let (leaves, left) = rest.iter().map(|leaf| leaf.split_at(piece.len())).unzip::<_, _, Vec<_>, _>();
         rest = left;
-        reduce_node(fold, RESULT, &leaves, piece, &mut scratch);
+        reduce_node(reducer, RESULT, &leaves, piece, &mut scratch);
     }
 }
 
 /// The value of the node over these leaves, in the form and with the finish of `shape`. The scratch has two
 /// accumulators of the piece for each level.
-fn reduce_node(fold: Fold, shape: Shape, leaves: &[&[u8]], into: &mut [u8], scratch: &mut [u8]) {
+fn reduce_node(reducer: Reducer, shape: Shape, leaves: &[&[u8]], into: &mut [u8], scratch: &mut [u8]) {
     if leaves.len() == 1 {
-        return fold.run_slices(shape, into, leaves);
+        return reducer.run_slices(shape, into, leaves);
     }
-    let half_bytes = into.len() / fold.bytes(shape.into) * fold.bytes(Form::Partial);
+    let half_bytes = into.len() / reducer.bytes(shape.into) * reducer.bytes(Form::Partial);
     let (halves, scratch) = scratch.split_at_mut(2 * half_bytes);
     let (left, right) = halves.split_at_mut(half_bytes);
     let (left_leaves, right_leaves) = leaves.split_at(leaves.len().next_power_of_two() / 2);
-    let (with, left) = operand(fold, left_leaves, left, scratch);
-    let (data, right) = operand(fold, right_leaves, right, scratch);
-    fold.run_slices(Shape { with, data, ..shape }, into, &[left, right]);
+    let (with, left) = operand(reducer, left_leaves, left, scratch);
+    let (data, right) = operand(reducer, right_leaves, right, scratch);
+    reducer.run_slices(Shape { with, data, ..shape }, into, &[left, right]);
 }
 
-fn operand<'a>(fold: Fold, leaves: &[&'a [u8]], into: &'a mut [u8], scratch: &mut [u8]) -> (Form, &'a [u8]) {
+fn operand<'a>(
+    reducer: Reducer,
+    leaves: &[&'a [u8]],
+    into: &'a mut [u8],
+    scratch: &mut [u8],
+) -> (Form, &'a [u8]) {
     if let [leaf] = leaves {
         return (Form::Element, leaf);
     }
-    reduce_node(fold, PARTIAL, leaves, into, scratch);
+    reduce_node(reducer, PARTIAL, leaves, into, scratch);
     (Form::Partial, into)
 }
 
@@ -173,10 +178,10 @@ fn operand<'a>(fold: Fold, leaves: &[&'a [u8]], into: &'a mut [u8], scratch: &mu
 const RESULT: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
 /// From contributions to accumulators.
 const PARTIAL: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Partial, finish: false };
-/// Bytes of a result that are folded at once: whole elements, and blocks of a fingerprint. The pieces of the result and of
+/// Bytes of a result that are reduced at once: whole elements, and blocks of a fingerprint. The pieces of the result and of
 /// a few contributions fit into a first-level cache.
 const PIECE_BYTES: usize = 8 << 10;
-/// Elements that the tree is folded over at once: the accumulators of 64 contributors then fit into a second-level cache.
+/// Elements that the tree is reduced over at once: the accumulators of 64 contributors then fit into a second-level cache.
 const TREE_PIECE: usize = 4096;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a communicator that is being made says in the log, in NCCL's order.
 
-use super::Birth;
+use super::Init;
 use crate::collective::tree::Family;
 use crate::comm::links::Links;
 use crate::config;
@@ -13,7 +13,7 @@ use crate::topology::processor::Processor;
 use crate::topology::ranks::Way;
 use crate::transport::Description;
 
-impl Birth {
+impl Init {
     pub(super) fn info(&self, subsystem: u64, text: &str) {
         log::write(Level::Info, subsystem, self.identity.device, text);
     }

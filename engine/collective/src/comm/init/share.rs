@@ -1,6 +1,6 @@
 //! Which ranks of a host share memory: those that can, after each has said whether it has memory to share.
 
-use super::{Birth, Ready};
+use super::{Init, Ready};
 use crate::error::Result;
 use crate::log::{self, Level, subsystem};
 use crate::net::bootstrap::Bootstrap;
@@ -8,7 +8,7 @@ use crate::transport::shm;
 use crate::transport::shm::connect::{Announcement, Endpoint};
 use crate::transport::shm::host::Host;
 
-impl Birth {
+impl Init {
     /// The ranks that share memory with this one, as it seems now, and what all ranks announce.
     fn members(&self) -> (Vec<usize>, Vec<Option<Announcement>>) {
         let hashes: Vec<u64> = self.peers.iter().map(|peer| peer.host_hash).collect();

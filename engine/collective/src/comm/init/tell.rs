@@ -9,7 +9,7 @@ use crate::hash;
 use crate::net::bootstrap::Told;
 use crate::net::nic::Nic;
 use crate::net::unique_id::Secret;
-use crate::run::home;
+use crate::run::affinity;
 use crate::topology::ranks::Placement;
 use crate::topology::{HostFacts, PeerInfo, PeerNic};
 use crate::transport::shm::connect::Endpoint;
@@ -39,8 +39,8 @@ pub(super) fn own_info(
             host: settings.host.clone(),
             host_hash: hash::hash(settings.host_id.as_bytes()),
             shm_domain: shm.as_ref().map(|shm| shm.domain),
-            machine: home::machine(),
-            cores: home::cores(),
+            machine: affinity::machine(),
+            cores: affinity::cores(),
             nics: nics.iter().map(nic).collect(),
             placement,
         }),

@@ -2,10 +2,10 @@
 //!
 //! With n ranks and S the bytes of the buffer, in chunks of C bytes:
 //!
-//! | form | rounds | a rank copies in | reads of others | folds |
+//! | form | rounds | a rank copies in | reads of others | reduced |
 //! |---|---|---|---|---|
-//! | whole: everybody folds everything | S/C | S | (n−1)·S | n·S |
-//! | shared: each folds its share and shows the result in the next round | S/C + 1 | S | 2(n−1)/n·S | S |
+//! | whole: everybody reduces everything | S/C | S | (n−1)·S | n·S |
+//! | shared: each reduces its share and shows the result in the next round | S/C + 1 | S | 2(n−1)/n·S | S |
 //!
 //! With two ranks both read the same, and the first form has no copy of results.
 
@@ -13,10 +13,10 @@ use std::ops::Range;
 
 use crate::transport::shm::flat::BLOCK_BYTES;
 
-/// Up to this size per rank that folds, one round less pays for reading everything everywhere: it saves a switch of
+/// Up to this size per rank that reduces, one round less pays for reading everything everywhere: it saves a switch of
 /// context, where ranks share cores.
 const WHOLE_BYTES: usize = 32 * 1024;
-/// Bytes of a chunk where everybody folds everything.
+/// Bytes of a chunk where everybody reduces everything.
 const WHOLE_CHUNK_BYTES: usize = 128 * 1024;
 /// Bytes of a chunk that is shared: with a share of the one before, it fills a block.
 const SHARED_CHUNK_BYTES: usize = 256 * 1024;
@@ -32,7 +32,7 @@ pub(crate) struct Cut {
     bytes: usize,
     n_ranks: usize,
     chunk_bytes: usize,
-    /// Whether each rank folds its share alone.
+    /// Whether each rank reduces its share alone.
     pub(crate) is_shared: bool,
 }
 
@@ -44,7 +44,7 @@ impl Cut {
         Self { bytes, n_ranks, chunk_bytes, is_shared }
     }
 
-    /// Of buffers that are read in place, in one chunk; `is_whole` if everybody folds everything.
+    /// Of buffers that are read in place, in one chunk; `is_whole` if everybody reduces everything.
     pub(crate) fn in_place(bytes: usize, n_ranks: usize, is_whole: bool) -> Self {
         Self { bytes, n_ranks, chunk_bytes: bytes, is_shared: !is_whole }
     }
@@ -65,7 +65,7 @@ impl Cut {
         at(round)..at(round + 1)
     }
 
-    /// What `rank` folds of the chunk of `round`.
+    /// What `rank` reduces of the chunk of `round`.
     pub(crate) fn share(&self, round: usize, rank: usize) -> Range<usize> {
         let chunk = self.chunk(round);
         let share = chunk.len().div_ceil(self.n_ranks).next_multiple_of(LINE_BYTES);

@@ -6,7 +6,7 @@ use crate::collective::operation::{Operation, Primitive};
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::kernels::copy::STREAM_FROM_BYTES;
-use crate::memory::{Folding, MAX_SOURCES, Region};
+use crate::memory::{MAX_SOURCES, Reducing, Region};
 use crate::net::link::Header;
 use crate::profiler::emit::OperationEvents;
 use crate::run::flat::cut::Cut;
@@ -45,10 +45,10 @@ pub(crate) struct Exchange {
 enum Stage {
     /// Each shows where its buffers lie or, where others cannot read them, its first chunk.
     Meeting,
-    /// Each shows a chunk, and what it has folded of the one before.
+    /// Each shows a chunk, and what it has reduced of the one before.
     Copied { round: usize },
-    /// Each says that it has folded its share, in memory that the others read.
-    Folded(Placed),
+    /// Each says that it has reduced its share, in memory that the others read.
+    Reduced(Placed),
     /// Each says that it has read all.
     Read,
     /// Nothing: it is done.
@@ -74,17 +74,17 @@ impl Exchange {
             send: operation.send,
             recv: operation.recv,
             kernel,
-            element_bytes: operation.fold.data_type.size_bytes(),
+            element_bytes: operation.reducer.data_type.size_bytes(),
             streamed: operation.bytes() >= STREAM_FROM_BYTES,
             own: rank,
             stage: match operation.bytes() {
                 0 => Stage::Over,
-                bytes if bytes < placed::from_bytes(operation.fold.n_ranks) => Stage::Copied { round: 0 },
+                bytes if bytes < placed::from_bytes(operation.reducer.n_ranks) => Stage::Copied { round: 0 },
                 _ => Stage::Meeting,
             },
             shown: false,
             events: operation.events.clone(),
-            trace: Trace::new(&operation.events, cut, rank, operation.fold.n_ranks),
+            trace: Trace::new(&operation.events, cut, rank, operation.reducer.n_ranks),
         }
     }
 
@@ -127,7 +127,7 @@ impl Exchange {
                 None => self.show_chunk(flat, 0),
             },
             Stage::Copied { round } => self.show_chunk(flat, round),
-            Stage::Folded(_) | Stage::Read | Stage::Over => {
+            Stage::Reduced(_) | Stage::Read | Stage::Over => {
                 flat.prepare(0)?;
                 flat.show(&self.header);
                 Ok(())
@@ -159,7 +159,7 @@ impl Exchange {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Meeting => self.meet(flat),
             Stage::Copied { round } => self.take_chunk(flat, round).map_err(Fault::Broken),
-            Stage::Folded(placed) => {
+            Stage::Reduced(placed) => {
                 let others = (0..flat.n_members()).filter(|member| *member != self.own);
                 for (member, share) in others.map(|member| (member, self.cut.share(0, member))) {
                     let result = placed.result(member, &share);
@@ -180,13 +180,13 @@ impl Exchange {
             self.start_trace(0);
             let share = if placed.is_whole { 0..bytes } else { self.cut.share(0, self.own) };
             let piece = |member| placed.contribution(member, &share);
-            self.fold(flat.n_members(), piece, share.clone(), self.streamed).map_err(Fault::Broken)?;
+            self.reduce(flat.n_members(), piece, share.clone(), self.streamed).map_err(Fault::Broken)?;
             self.stop_trace(0);
             if placed.is_whole {
                 return Ok(Stage::Read);
             }
             self.start_trace(1);
-            return Ok(Stage::Folded(placed));
+            return Ok(Stage::Reduced(placed));
         }
         let is_mixed = (0..flat.n_members()).any(|member| flat.note(member).is_some());
         if is_mixed {
@@ -211,7 +211,7 @@ impl Exchange {
             (chunk.clone(), self.streamed)
         };
         let piece = |member| flat.piece(member, share.start - chunk.start, share.len());
-        self.fold(flat.n_members(), piece, share.clone(), streamed)?;
+        self.reduce(flat.n_members(), piece, share.clone(), streamed)?;
         if self.cut.is_shared && round > 0 {
             self.store_results(flat, round - 1, chunk.len())?;
         }
@@ -219,8 +219,8 @@ impl Exchange {
         Ok(if is_last { Stage::Over } else { Stage::Copied { round: next } })
     }
 
-    /// Folds `range` of all contributions; `piece` is that of another member.
-    fn fold<'a>(
+    /// Reduces `range` of all contributions; `piece` is that of another member.
+    fn reduce<'a>(
         &self,
         n_members: usize,
         piece: impl Fn(usize) -> &'a [u8],
@@ -236,17 +236,17 @@ impl Exchange {
                 *other = piece(member);
             }
         }
-        let folding = Folding {
+        let reducing = Reducing {
             kernel: &self.kernel,
             element_bytes: self.element_bytes,
             others: &others[..n_members],
             own: self.own,
             streamed,
         };
-        self.send.fold_into(self.recv, range, &folding)
+        self.send.reduce_into(self.recv, range, &reducing)
     }
 
-    /// Copies out what the others have folded in `round`; it lies at `offset` of their blocks.
+    /// Copies out what the others have reduced in `round`; it lies at `offset` of their blocks.
     fn store_results(&self, flat: &Flat, round: usize, offset: usize) -> Result<()> {
         for member in (0..flat.n_members()).filter(|member| *member != self.own) {
             let share = self.cut.share(round, member);

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use crate::collective::operation::{Operation, Primitive};
 use crate::comm::Comm;
 use crate::comm::links::Traffic;
-use crate::kernels::{Fold, Form, Kernel, Shape};
+use crate::kernels::{Form, Kernel, Reducer, Shape};
 use crate::net::account::EndState;
 use crate::net::calls::Call;
 use crate::net::link::Header;
@@ -63,7 +63,7 @@ struct Count {
 #[derive(Clone, Copy, Debug)]
 struct Last {
     count: usize,
-    fold: Fold,
+    reducer: Reducer,
     signature: u64,
     kernel: Kernel,
     cut: Cut,
@@ -84,7 +84,8 @@ impl Lane {
 
     /// Prepares an operation; what it says about itself.
     pub(crate) fn add(&mut self, comm: &Comm, operation: &Operation, history: &mut History) -> Header {
-        let known = self.last.filter(|last| (last.count, last.fold) == (operation.count, operation.fold));
+        let known =
+            self.last.filter(|last| (last.count, last.reducer) == (operation.count, operation.reducer));
         let last = known.unwrap_or_else(|| Last::of(comm, operation));
         self.last = Some(last);
         let signature = last.signature ^ history.digest;
@@ -176,9 +177,9 @@ impl Last {
         let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
         Self {
             count: operation.count,
-            fold: operation.fold,
+            reducer: operation.reducer,
             signature: comm.signature(operation, comm.choose(operation)),
-            kernel: operation.fold.kernel(shape),
+            kernel: operation.reducer.kernel(shape),
             cut: Cut::new(operation.bytes(), comm.n_ranks),
         }
     }

@@ -3,12 +3,12 @@
 //!
 //! With n ranks and S the bytes of the buffer:
 //!
-//! | form | rounds | a rank reads of others | folds |
+//! | form | rounds | a rank reads of others | reduced |
 //! |---|---|---|---|
-//! | whole: everybody folds everything into the own result | 2: here it lies, read | (n−1)·S | n·S |
-//! | shared: each folds its share, and takes the other shares from where they were folded | 3: here it lies, folded, read | 2(n−1)/n·S | S |
+//! | whole: everybody reduces everything into the own result | 2: here it lies, read | (n−1)·S | n·S |
+//! | shared: each reduces its share, and takes the other shares from where they were reduced | 3: here it lies, reduced, read | 2(n−1)/n·S | S |
 //!
-//! In the second form a rank writes to its own share of the result alone before everybody has folded, and that part of
+//! In the second form a rank writes to its own share of the result alone before everybody has reduced, and that part of
 //! its contribution nobody else reads: so it works in place as well.
 
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) fn from_bytes(n_ranks: usize) -> usize {
     if n_ranks == 2 { 8 * 1024 } else { 64 * 1024 }
 }
 
-/// Up to this size, two ranks fold everything: the contributions and the result stay in a second-level cache, and one
+/// Up to this size, two ranks reduce everything: the contributions and the result stay in a second-level cache, and one
 /// round less counts.
 const WHOLE_BYTES: usize = 512 * 1024;
 
@@ -83,7 +83,7 @@ impl Offer {
 pub(crate) struct Placed {
     /// By member; the own one stays empty.
     members: Vec<Option<Buffers>>,
-    /// Whether each rank folds everything.
+    /// Whether each rank reduces everything.
     pub(crate) is_whole: bool,
 }
 
@@ -131,7 +131,7 @@ impl Placed {
         self.members[member].as_ref().map_or(&[], |buffers| buffers.send.piece(range))
     }
 
-    /// A piece of what it has folded.
+    /// A piece of what it has reduced.
     pub(crate) fn result(&self, member: usize, range: &Range<usize>) -> &[u8] {
         self.members[member].as_ref().map_or(&[], |buffers| buffers.recv.piece(range))
     }

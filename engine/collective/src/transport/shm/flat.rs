@@ -3,7 +3,7 @@
 //! Steps: write the own block into the own arena, then its round with release; read the others' blocks as their rounds
 //! come. Each rank reads n−1 blocks, so n·(n−1) blocks move, in one step.
 //!
-//! An exchange of several rounds may show a block in pieces, such as contributions and what has been folded of the round
+//! An exchange of several rounds may show a block in pieces, such as contributions and what has been reduced of the round
 //! before, and others read of it what they need.
 //!
 //! A rank may show round r+1 before it has read round r, once it has seen all of that. So three slots are enough: a rank
@@ -21,7 +21,7 @@ use crate::transport::shm::peer::Peer;
 use crate::transport::{Fault, Progress};
 
 /// Bytes of a block at most: the blocks of the ranks that share a core fit into its second-level cache, with what is
-/// folded.
+/// reduced.
 pub(crate) const BLOCK_BYTES: usize = 384 * 1024;
 /// Bytes of one rank's slots.
 pub(crate) const SLOTS_BYTES: usize = 3 * STRIDE_BYTES;

@@ -11,7 +11,7 @@ use crate::transport::shm::peer::Peer;
 use crate::transport::shm::ring::{Carried, Consumer, Direct};
 use crate::transport::{Description, Fault, Progress, RecvHalf, Sink};
 
-/// Bytes that are read at once for a reduction: they are still in the second-level cache when they are folded.
+/// Bytes that are read at once for a reduction: they are still in the second-level cache when they are reduced.
 const STAGING_BYTES: usize = 128 * 1024;
 
 /// From one peer on one channel.

@@ -10,7 +10,7 @@ use crate::net::link::{HEADER_BYTES, Header};
 use crate::transport::shm::arena::LINE_BYTES;
 use crate::transport::shm::map::{Mapping, PAGE_BYTES};
 
-/// Messages in a ring: enough to keep the sender copying while the receiver folds.
+/// Messages in a ring: enough to keep the sender copying while the receiver reduces.
 pub(crate) const SLOTS: usize = 8;
 /// Payload bytes of a slot. The slots of both directions stay in the second-level cache, a multiple of every element.
 pub(crate) const SLOT_BYTES: usize = 64 * 1024;

@@ -61,7 +61,7 @@ fn contribution(tensor: usize, round: u64, worker: usize) -> Vec<u8> {
 }
 
 /// Adds from left to right, and divides before it rounds to the type.
-fn fold(data_type: DataType, elements: &[&[u8]], divisor: usize) -> Vec<u8> {
+fn reduce(data_type: DataType, elements: &[&[u8]], divisor: usize) -> Vec<u8> {
     let narrow = |to: fn(&[u8]) -> f32| elements.iter().map(|bytes| to(bytes)).reduce(|a, b| a + b).unwrap();
     let divided = |sum: f32| sum / divisor as f32;
     match data_type {
@@ -82,11 +82,11 @@ fn fold(data_type: DataType, elements: &[&[u8]], divisor: usize) -> Vec<u8> {
         }
         DataType::F8e4m3 => vec![f32_to_e4m3(divided(narrow(|bytes| e4m3_to_f32(bytes[0]))))],
         DataType::F8e5m2 => vec![f32_to_e5m2(divided(narrow(|bytes| e5m2_to_f32(bytes[0]))))],
-        _ => fold_integers(data_type, elements, divisor),
+        _ => reduce_integers(data_type, elements, divisor),
     }
 }
 
-fn fold_integers(data_type: DataType, elements: &[&[u8]], divisor: usize) -> Vec<u8> {
+fn reduce_integers(data_type: DataType, elements: &[&[u8]], divisor: usize) -> Vec<u8> {
     let bits = 8 * data_type.size_bytes();
     let raw = |bytes: &&[u8]| {
         let mut padded = [0; 8];
@@ -115,11 +115,11 @@ fn wanted(hosts: &[usize], tensor: usize, round: u64) -> Vec<u8> {
             hosts.workers(host).iter().map(|worker| &contributions[*worker][range.clone()]).collect()
         };
         if hosts.n_hosts() == 1 {
-            return fold(data_type, &elements(0), divisor);
+            return reduce(data_type, &elements(0), divisor);
         }
         let sums: Vec<Vec<u8>> =
-            (0..hosts.n_hosts()).map(|host| fold(data_type, &elements(host), 1)).collect();
-        fold(data_type, &sums.iter().map(Vec::as_slice).collect::<Vec<_>>(), divisor)
+            (0..hosts.n_hosts()).map(|host| reduce(data_type, &elements(host), 1)).collect();
+        reduce(data_type, &sums.iter().map(Vec::as_slice).collect::<Vec<_>>(), divisor)
     };
     (0..ELEMENTS).flat_map(one).collect()
 }

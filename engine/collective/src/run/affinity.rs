@@ -14,7 +14,7 @@ use crate::topology::PeerInfo;
 
 /// Which of the cores that a thread may use is its rank's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
+pub(crate) struct Affinity {
     /// Among the ranks on the machine.
     pub(crate) index: usize,
     /// Ranks on the machine, no more than cores.
@@ -62,7 +62,7 @@ fn here(peers: &[PeerInfo]) -> impl Iterator<Item = &PeerInfo> + Clone {
     peers.iter().filter(move |peer| peer.machine == machine)
 }
 
-impl Home {
+impl Affinity {
     /// Of `rank` among `peers`; none where it is alone, or where there are fewer cores than ranks. Communicators that
     /// are split off leave their ranks where the whole one has them.
     pub(crate) fn of(rank: usize, peers: &[PeerInfo], seed: u64) -> Option<Self> {
@@ -105,7 +105,7 @@ mod tests {
     const CORES: [usize; 4] = [0, 1, 4, 5];
 
     fn moves(index: usize, n_ranks: usize, seed: u64, here: usize) -> Option<usize> {
-        Home { index, n_ranks, seed }.move_to(CORES.into_iter(), CORES.len(), here)
+        Affinity { index, n_ranks, seed }.move_to(CORES.into_iter(), CORES.len(), here)
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
     fn a_thread_may_use_the_same_cores_afterwards() {
         let before = sched_getaffinity(None).unwrap();
         for index in 0..2 {
-            Home { index, n_ranks: 2, seed: 0 }.keep_apart();
+            Affinity { index, n_ranks: 2, seed: 0 }.keep_apart();
         }
         assert_eq!(sched_getaffinity(None).unwrap(), before);
     }

@@ -28,14 +28,14 @@ pub enum Next {
 
 /// The looks since something moved.
 #[derive(Debug)]
-pub struct Pace {
+pub struct Backoff {
     crowded: bool,
     limit_ns: u64,
     looks: u32,
     since_ns: Option<u64>,
 }
 
-impl Pace {
+impl Backoff {
     /// `crowded`: ranks outnumber cores. `limit`: when to give up.
     pub fn new(crowded: bool, limit: Option<Duration>) -> Self {
         let limit_ns = limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
@@ -76,18 +76,18 @@ mod tests {
 
     #[test]
     fn a_crowd_yields_and_then_sleeps() {
-        let mut pace = Pace::new(true, None);
-        let nexts: Vec<Next> = (0..YIELDS).map(|_| pace.next()).collect();
+        let mut backoff = Backoff::new(true, None);
+        let nexts: Vec<Next> = (0..YIELDS).map(|_| backoff.next()).collect();
         assert!(nexts[..YIELDS as usize - 1].iter().all(|next| *next == Next::Yield));
         assert_eq!(nexts.last(), Some(&Next::Sleep(Duration::from_nanos(MAX_SLEEP_NS))));
-        pace.moved();
-        assert_eq!(pace.next(), Next::Yield);
+        backoff.moved();
+        assert_eq!(backoff.next(), Next::Yield);
     }
 
     #[test]
     fn without_a_crowd_it_spins_until_the_limit() {
-        let mut pace = Pace::new(false, Some(Duration::ZERO));
-        let next = (0..LOOKS_PER_READING).map(|_| pace.next()).find(|next| *next != Next::Spin);
+        let mut backoff = Backoff::new(false, Some(Duration::ZERO));
+        let next = (0..LOOKS_PER_READING).map(|_| backoff.next()).find(|next| *next != Next::Spin);
         assert_eq!(next, Some(Next::GiveUp));
     }
 }

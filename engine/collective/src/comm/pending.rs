@@ -1,4 +1,4 @@
-//! A communicator that is being made: its handle before it exists, and how to call its making off.
+//! A communicator that is being made: its handle before it exists, and how to call its init off.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::net::control::lock;
 
-/// The making of a communicator. Its address is the `ncclComm_t`, so it lives as long as the handle is known.
+/// An init that is under way. Its address is the `ncclComm_t`, so it lives as long as the handle is known.
 #[derive(Debug, Default)]
-pub struct Making {
+pub struct Pending {
     bootstrap: Mutex<Line>,
     called_off: Condvar,
 }
@@ -20,7 +20,7 @@ struct Line {
     called_off: bool,
 }
 
-impl Making {
+impl Pending {
     /// A new handle.
     pub fn new() -> Arc<Self> {
         Arc::default()
