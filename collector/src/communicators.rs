@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::local::Local;
-use crate::{completion, lineage, links, pairs, sequence, switch};
+use crate::{completion, lineage, links, order, pairs, sequence, switch};
 
 /// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
 static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
@@ -100,6 +100,7 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
     if communicator.generation.load(Relaxed) > 0 {
         clear_counters(communicator);
         completion::clear_slot(slot);
+        order::forget(slot);
         links::clear(segment, slot);
         pairs::clear(segment, slot);
     }
@@ -218,6 +219,9 @@ pub(crate) fn reattach(slot: usize, pointer: u64) {
 /// The communicator has ended, all its events have come. One that was revoked before stays aborted.
 pub(crate) fn end(segment: &Segment, slot: usize, state: u32) {
     if at(segment, slot).state.load(Acquire) != COMMUNICATOR_ABORTED {
+        if state == COMMUNICATOR_DESTROYED {
+            order::ended(segment, slot);
+        }
         mark_ended(segment, slot, state);
     }
     CLAIMED[slot & SLOT_MASK].store(false, Release);
@@ -253,6 +257,7 @@ pub(crate) fn forget() {
     for slot in 0..MAX_COMMUNICATORS {
         POINTERS[slot].store(0, Relaxed);
         CLAIMED[slot].store(false, Relaxed);
+        order::forget(slot);
         lineage::clear(slot);
     }
 }

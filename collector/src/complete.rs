@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 use crate::fence::ticks;
 use crate::handle::{Handle, NO_CHANNEL, Operation};
 use crate::records::{self, record, subject};
-use crate::{communicators, completion, switch};
+use crate::{communicators, completion, order, switch};
 
 /// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
 static AT_WORK: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
@@ -51,6 +51,7 @@ pub(crate) fn channel_begun(
         }
         if record.started.load(Relaxed) == 0 {
             note_start(record);
+            order::begun(segment, record);
         }
     }
     let is_first = channel < 64 && at_work(operation).fetch_or(1 << channel, Relaxed) & 1 << channel == 0;

@@ -16,8 +16,9 @@ use std::sync::atomic::fence;
 
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::layout::{
-    COMPLETION_PROFILER, Communicator, Counters, DropReason, GROUP_BITS, LIVE_CALLED, MAX_PRIMITIVES,
-    NUMBERED, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED, START_KNOWN, STATE_OFF, Segment,
+    COMPLETION_PROFILER, Communicator, Counters, DropReason, ENDS_BY_ORDER, GROUP_BITS, LIVE_CALLED,
+    MAX_PRIMITIVES, NUMBERED, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED, START_KNOWN, STATE_OFF,
+    Segment,
 };
 
 use crate::call::Call;
@@ -26,7 +27,7 @@ use crate::counts::{SUCCESS, add, add_captured, add_issued, is_taken};
 use crate::fence::{segment, ticks};
 use crate::local::{Local, Sum};
 use crate::records::{place, record, refuse, what};
-use crate::{communicators, complete, group, pairs, sequence, streams, switch, threads};
+use crate::{communicators, complete, group, order, pairs, sequence, streams, switch, threads};
 
 /// A call that is being forwarded.
 #[derive(Clone, Copy)]
@@ -98,7 +99,9 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
     }
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
-    let closer = completion::closer(segment, local, slot, call.stream);
+    let is_untold = order::is_untold(communicator, call.primitive);
+    let closer = completion::closer(segment, local, slot, call.stream, is_untold);
+    let ends_by_order = is_untold && closer == Closer::Profiler;
     let state = match closer {
         Closer::Nobody => OPERATION_CAPTURED,
         _ if in_group => OPERATION_QUEUED,
@@ -115,7 +118,8 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
     let counters = &communicator.counters[call.primitive.index() & (MAX_PRIMITIVES - 1)];
     let seq_number = counters.next_seq_number.load(Relaxed);
     record.numbers.store(seq_number & 0xffff_ffff | number.unwrap_or(0) << 32, Relaxed);
-    let flags = if number.is_some() { NUMBERED } else { 0 } | start_known(communicator, closer);
+    let flags = if number.is_some() { NUMBERED } else { 0 }
+        | if ends_by_order { ENDS_BY_ORDER } else { start_known(communicator, closer) };
     record.what.store(what(slot, call.primitive, call.datatype, call.op) | flags, Relaxed);
     record.peer.store(call.peer, Relaxed);
     record.state.store(generation << 8 | state, Relaxed);
@@ -125,6 +129,9 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
     record.place.store(stream << GROUP_BITS | sequence::group_of(local), Relaxed);
     completion::own(ticket, closer);
     record.ticket.store(ticket + 1, Release);
+    if ends_by_order {
+        order::add(slot, ticket);
+    }
     add(&counters.next_seq_number, 1);
     if let Some(thread) = threads::entry(segment, local) {
         threads::enter(thread, function, slot, generation, issued_ticks);

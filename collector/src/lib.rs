@@ -8,7 +8,8 @@
 //! * [`issue`]: a [`call`] becomes a record and, once the library has taken it, issued [`counts`]; [`group`]: the same of
 //!   the calls of a group; [`records`]: their ring
 //! * [`complete`]: channels finish, the last one closes the record
-//! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is
+//! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is; [`order`]: what comes
+//!   after it closes it where nobody tells
 //! * [`tasks`]: what the profiler's events mean; [`seen`]: operations whose call did not pass; [`replay`]: graphs
 //! * [`communicators`], [`contexts`] and [`adopt`]: communicator slots, and which one the profiler speaks of
 //! * [`lineage`]: what a communicator hands down to its children
@@ -36,6 +37,7 @@ mod issue;
 mod lineage;
 mod links;
 mod local;
+mod order;
 mod pairs;
 mod records;
 mod replay;

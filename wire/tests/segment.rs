@@ -125,6 +125,7 @@ fn records_read_as_written_and_others_are_named() {
         peer: None,
         issued_ticks: 2_000,
         start_known: true,
+        ends_by_order: false,
         started_ticks: Some(2_000 + (3 << 12)),
         completed_ticks: None,
         channels_done: 1,

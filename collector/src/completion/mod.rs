@@ -90,10 +90,15 @@ pub(crate) fn begin_communicator(segment: &Segment, slot: usize) {
     }
 }
 
-/// Who will close a call on the stream. Without a driver that is one load.
+/// Who will close a call on the stream, of which the profiler, where it is asked, may tell nothing (`is_untold`). Without a
+/// driver that is one load.
 #[inline(always)]
-pub(crate) fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
-    if driver::is_ready() { closer_on_stream(segment, local, slot, stream) } else { Closer::Profiler }
+pub(crate) fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
+    if driver::is_ready() {
+        closer_on_stream(segment, local, slot, stream, is_untold)
+    } else {
+        Closer::Profiler
+    }
 }
 
 /// Whether calls on the stream are captured into a graph, as far as there is a driver to ask.
@@ -104,9 +109,10 @@ pub(crate) fn is_captured(stream: u64) -> bool {
 /// The stream is asked once per call, or once per group as long as its calls stay on one stream and the profiler, if it was
 /// to tell, is still asked to.
 #[inline(never)]
-fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
     let in_group = local.group_depth.get() > 0;
     if in_group
+        && !is_untold
         && let Some((known_slot, known_stream, closer)) = local.group_closer.get()
         && (known_slot, known_stream) == (slot, stream)
         && (closer != Closer::Profiler || !is_by_events(segment, slot))
@@ -116,12 +122,24 @@ fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64) 
     let closer = match driver::is_capturing(stream) {
         Some(true) => Closer::Nobody,
         Some(false) if is_by_events(segment, slot) => lane(segment, local, slot, stream),
+        Some(false) if is_untold => extra_lane(segment, local, slot, stream),
         _ => Closer::Profiler,
     };
-    if in_group {
+    if in_group && !is_untold {
         local.group_closer.set(Some((slot, stream, closer)));
     }
     closer
+}
+
+/// A lane for what the profiler does not tell, on a communicator of which it tells all else.
+fn extra_lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+    let communicator = communicators::at(segment, slot);
+    let generation = communicator.generation.load(Relaxed);
+    let lane = lanes::find(local, slot, generation, stream).or_else(|| {
+        let device = communicator.device.load(Relaxed);
+        lanes::open(local, slot, generation, stream, device).ok().filter(|_| poll::start())
+    });
+    lane.map_or(Closer::Profiler, Closer::Events)
 }
 
 fn lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {

@@ -30,6 +30,7 @@ pub(crate) mod ticks;
 pub(crate) use profiler::event;
 pub(crate) use profiler::layout as kinds;
 pub(crate) use profiler::set_mask as set_profiler_mask;
+pub(crate) use resolve::version as library_version_of;
 pub(crate) use segment_map::segment;
 
 /// Runs code of ours so that no panic leaves it: a panic switches the collector off and is counted.

@@ -128,7 +128,7 @@ pub(super) fn n_libraries() -> u32 {
 }
 
 /// `ncclGetVersion` of a copy, 0 if it does not say.
-pub(super) fn version(library: usize) -> u32 {
+pub(crate) fn version(library: usize) -> u32 {
     LIBRARIES[library & (MAX_LIBRARIES - 1)].version.load(Relaxed)
 }
 

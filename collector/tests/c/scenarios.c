@@ -528,6 +528,25 @@ static void no_allocation(void) {
   CHECK(allocations == before + 1);
 }
 
+static void broadcast(ncclComm_t comm, cudaStream_t stream) { OK(ncclBroadcast(NULL, NULL, 1, INT8, 2, comm, stream)); }
+
+/* Of a version that tells of a broadcast's call and no more. */
+static void untold_broadcasts(void) {
+  ncclComm_t comm = comm_of(1, 8, 3), other = comm_of(2, 8, 3), ended = comm_of(3, 8, 3);
+  cudaStream_t stream = (cudaStream_t)4096;
+  broadcast(comm, NULL);
+  broadcast(comm, NULL);
+  broadcast(comm, stream);
+  all_reduce(other, 1);
+  all_reduce(comm, 1); /* behind the first two alone */
+  OK(ncclGroupStart());
+  broadcast(comm, NULL);
+  all_reduce(comm, 1); /* beside the one of its group */
+  OK(ncclGroupEnd());
+  broadcast(ended, NULL);
+  OK(ncclCommDestroy(ended));
+}
+
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking),
@@ -535,6 +554,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
     SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(untold_broadcasts),
 };
 
 int run_scenario(const char *name);

@@ -17,7 +17,7 @@
 #define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
 #define OK(call) CHECK((call) == 0)
 #define DRIVER(name, ...) (((__typeof__(&name))symbol(#name))(__VA_ARGS__))
-enum { INT8 = 0, SUM = 0, ALL_REDUCE = 0, SEND = 5, RECV = 6, COMPLETED = 8, BLOCK_WORDS = 16, PRIMITIVES = 16 };
+enum { INT8 = 0, SUM = 0, ALL_REDUCE = 0, BROADCAST = 1, SEND = 5, RECV = 6, COMPLETED = 8, BLOCK_WORDS = 16, PRIMITIVES = 16 };
 
 static void *symbol(const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);

@@ -109,8 +109,35 @@ static void in_a_group(void) {
   UNTIL(completed(SEND) == 5);
 }
 
+/* The profiler tells of all but broadcasts: those have events. */
+static void untold_broadcasts(void) {
+  begin();
+  stream_t stream = DRIVER(stub_stream);
+  *control = CHANNELS;
+  all_reduce(stream);
+  CHECK(DRIVER(stub_n_records) == 0);
+  DRIVER(stub_launch, stream);
+  OK(ncclBroadcast(NULL, NULL, 1, INT8, 2, comm, stream));
+  CHECK(DRIVER(stub_n_records) == 1);
+  let_events_be_asked(); /* so that the next one gets an event of its own */
+  OK(ncclGroupStart());
+  all_reduce(stream);
+  DRIVER(stub_launch, stream);
+  OK(ncclBroadcast(NULL, NULL, 1, INT8, 2, comm, stream));
+  all_reduce(stream);
+  OK(ncclGroupEnd());
+  stub_release();
+  CHECK(completed(ALL_REDUCE) == 3);
+  let_events_be_asked();
+  CHECK(completed(BROADCAST) == 0);
+  DRIVER(stub_finish, stream, 2);
+  UNTIL(completed(BROADCAST) == 1);
+  DRIVER(stub_hold, false);
+  UNTIL(completed(BROADCAST) == 2);
+}
+
 #define SCENARIO(name) {#name, name}
-static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group)};
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(untold_broadcasts)};
 
 int run_scenario(const char *name);
 int run_scenario(const char *name) {

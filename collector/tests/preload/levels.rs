@@ -1,8 +1,8 @@
 //! A library with a profiler on a driver with events: who tells completion follows the level, and nothing is counted twice
 //! or lost on the way. The scenarios themselves assert what the library is asked for and who told what.
 
-use ringscope_wire::Primitive::{AllReduce, Send};
-use ringscope_wire::segment::layout::{COMPLETION_EVENTS, OPERATION_COMPLETED};
+use ringscope_wire::Primitive::{AllReduce, Broadcast, Send};
+use ringscope_wire::segment::layout::{COMPLETION_EVENTS, COMPLETION_PROFILER, OPERATION_COMPLETED};
 
 use crate::harness::level_job;
 
@@ -24,5 +24,16 @@ fn a_level_that_changes_within_a_group_counts_each_call_once() {
     let left = level_job("in_a_group").succeed().only_segment();
     left.expect(0, Send, (5, 5), (5, 5), 0);
     assert!(left.records.iter().all(|record| record.state == OPERATION_COMPLETED));
+    assert_eq!(left.snapshot.dropped, []);
+}
+
+#[test]
+fn events_tell_what_the_profiler_leaves_out() {
+    let job = level_job("untold_broadcasts").env("STUB_NCCL_VERSION", "23007");
+    let left = job.succeed().only_segment();
+    left.expect(0, AllReduce, (3, 3), (3, 3), 0);
+    left.expect(0, Broadcast, (2, 2), (2, 2), 0);
+    assert!(left.records.iter().all(|record| record.state == OPERATION_COMPLETED));
+    assert_eq!(left.communicator(0).completion, COMPLETION_PROFILER, "of all else the profiler tells");
     assert_eq!(left.snapshot.dropped, []);
 }

@@ -3,7 +3,7 @@
 use ringscope_wire::Primitive::{self, AllReduce, Broadcast, Recv, Reduce, Send};
 use ringscope_wire::segment::layout::{COMPLETION_NONE, COMPLETION_PROFILER, OPERATION_COMPLETED};
 
-use crate::harness::{Left, version_job};
+use crate::harness::{Left, job, version_job};
 
 const VERSIONS: [u32; 6] = [1, 2, 3, 4, 6, 7];
 /// The first version that tells the end of an operation.
@@ -74,5 +74,29 @@ fn threads_do_not_take_each_others_tasks() {
             expect(&left, version, slot, Recv, (1300, 1300), 0);
         }
         assert_eq!(left.snapshot.dropped, [], "version {version}");
+    }
+}
+
+/// NCCL 2.29.2 to 2.30.7 tells nothing of a broadcast but its call. What comes behind it tells that it is over, in the order
+/// of its stream.
+#[test]
+fn broadcasts_of_which_nobody_tells_end_with_what_comes_behind_them() {
+    for version in ["22902", "23007"] {
+        let job = job("untold_broadcasts").env("STUB_NCCL_VERSION", version);
+        let left = job.succeed().only_segment();
+        left.expect(0, Broadcast, (4, 4), (2, 2), 0);
+        left.expect(0, AllReduce, (2, 8), (2, 8), 0);
+        left.expect(2, Broadcast, (1, 1), (1, 1), 0);
+        assert_eq!(left.snapshot.dropped, []);
+        let broadcasts: Vec<_> = left.records.iter().filter(|record| record.primitive == Broadcast).collect();
+        assert!(broadcasts.iter().all(|record| record.ends_by_order && !record.start_known));
+        let is_over: Vec<bool> =
+            broadcasts.iter().map(|record| record.state == OPERATION_COMPLETED).collect();
+        assert_eq!(is_over, [true, true, false, false, true]);
+    }
+    for version in ["22901", "23203"] {
+        let left = job("untold_broadcasts").env("STUB_NCCL_VERSION", version).succeed().only_segment();
+        left.expect(0, Broadcast, (4, 4), (4, 4), 0);
+        assert!(left.records.iter().all(|record| !record.ends_by_order));
     }
 }

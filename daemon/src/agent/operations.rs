@@ -50,6 +50,8 @@ struct Extent {
 enum Open {
     /// Followed until it ends, however many came after it: the collector passes over its place.
     InFlight(batch::Operation),
+    /// Followed too, but it is told only once it is over: it may have ended long ago, and nobody would tell.
+    EndsByOrder,
     /// Being written, or never finished.
     Torn,
     /// Not begun at the last readings, of which this is the number; most likely passed over for good.
@@ -147,7 +149,7 @@ impl Operations {
         let in_flight = || {
             self.open.iter().filter_map(|(ticket, open)| match open {
                 Open::InFlight(operation) => Some((*ticket, *operation)),
-                Open::Torn | Open::NotBegun(_) => None,
+                Open::EndsByOrder | Open::Torn | Open::NotBegun(_) => None,
             })
         };
         if in_flight().nth(MAX_IN_FLIGHT).is_none() {
@@ -237,7 +239,8 @@ impl Operations {
         };
         match record.state {
             OPERATION_QUEUED | OPERATION_ISSUED => {
-                self.open.insert(record.ticket, Open::InFlight(told(self)));
+                let open = if record.ends_by_order { Open::EndsByOrder } else { Open::InFlight(told(self)) };
+                self.open.insert(record.ticket, open);
             }
             OPERATION_COMPLETED => {
                 let local_id = local_id(record);

@@ -440,7 +440,8 @@ pub struct Record {
     /// Counts the calls of this (communicator, primitive) from 0 (low 32 bits, the low half), and the collective calls of
     /// the communicator (low 32 bits, the high half; nothing where the primitive is not numbered).
     pub numbers: AtomicU64,
-    /// `communicator << 24 | flags << 20 | op << 16 | primitive << 8 | datatype`; flags: [`START_KNOWN`], [`NUMBERED`].
+    /// `communicator << 24 | flags << 20 | op << 16 | primitive << 8 | datatype`; flags: [`START_KNOWN`], [`NUMBERED`],
+    /// [`ENDS_BY_ORDER`].
     pub what: AtomicU32,
     /// Peer of send and recv, root of rooted collectives, else -1.
     pub peer: AtomicI32,
@@ -460,6 +461,9 @@ pub struct Record {
 pub const START_KNOWN: u32 = 1 << 23;
 /// [`Record::what`]: it has a number among the collective calls.
 pub const NUMBERED: u32 = 1 << 22;
+/// [`Record::what`]: nobody tells when it is over but what begins after it on its stream, so one that is in flight may have
+/// ended long ago.
+pub const ENDS_BY_ORDER: u32 = 1 << 21;
 /// [`Record::started`] counts so many ticks as one: about a microsecond, over hours.
 pub const STARTED_SHIFT: u32 = 12;
 /// Bits of [`Record::place`] that are the group's.

@@ -11,9 +11,9 @@ use super::calls::layout::MAX_THREADS;
 use super::calls::read::{Sequence, Thread, function, threads};
 use super::clock::ClockAnchor;
 use super::layout::{
-    Communicator as CommunicatorLayout, DropReason, Fixed, GROUP_BITS, LINKS_PER_REGION, Link as LinkLayout,
-    Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED, Record as RecordLayout, START_KNOWN,
-    STARTED_SHIFT, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION,
+    Communicator as CommunicatorLayout, DropReason, ENDS_BY_ORDER, Fixed, GROUP_BITS, LINKS_PER_REGION,
+    Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED, Record as RecordLayout,
+    START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION,
 };
 use super::summation::read::{Summation, summation};
 use crate::Primitive;
@@ -290,6 +290,8 @@ pub struct Record {
     pub issued_ticks: u64,
     /// Whether something would tell that it has started.
     pub start_known: bool,
+    /// Whether nobody tells when it is over but what begins after it on its stream.
+    pub ends_by_order: bool,
     /// Ticks at which it began on the device, to a microsecond or so, if that was told.
     pub started_ticks: Option<u64>,
     /// Ticks at completion, if completed.
@@ -618,6 +620,7 @@ fn record(bytes: &[u8]) -> Option<Record> {
         peer: u32::try_from(raw.peer.into_inner()).ok(),
         issued_ticks,
         start_known: what & START_KNOWN != 0,
+        ends_by_order: what & ENDS_BY_ORDER != 0,
         started_ticks: Some(issued_ticks.saturating_add(started)).filter(|_| started > 0),
         completed_ticks: Some(completed_ticks).filter(|_| state & 0xff == super::layout::OPERATION_COMPLETED),
         channels_done: (channels >> 16) as u16,
