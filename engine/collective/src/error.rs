@@ -1,4 +1,4 @@
-//! What can go wrong, and the NCCL result code each of it becomes.
+//! What can go wrong, the NCCL result code each of it becomes, and how far a call has come that did not.
 
 use std::ffi::c_int;
 use std::io;
@@ -7,6 +7,21 @@ use std::io;
 pub const SUCCESS: c_int = 0;
 /// `ncclInProgress`: a stream still has work.
 pub(crate) const IN_PROGRESS: c_int = 7;
+
+/// How far a call has come when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// All is done that the function promises.
+    Done,
+    /// The rest is done in the background: see `ncclCommGetAsyncError`.
+    Started,
+}
+
+impl From<()> for Progress {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
 
 /// An error, one variant per NCCL result code that a caller can act on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

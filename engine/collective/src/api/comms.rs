@@ -6,14 +6,14 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use crate::api::config::{self, Config};
-use crate::api::fence::{Progress, export, guard};
+use crate::api::fence::{export, guard};
 use crate::api::place::{self, Out};
 use crate::comm::init::{self, Request};
 use crate::comm::pending::Pending;
 use crate::comm::split::{self, Choice, NO_COLOR};
 use crate::comm::{Comm, CommConfig, registry, shrink};
 use crate::config::Settings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Progress, Result};
 use crate::net::nic;
 use crate::net::root::{self, Manner};
 use crate::net::unique_id::UNIQUE_ID_BYTES;

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use crate::error::{Error, IN_PROGRESS, Result, SUCCESS};
+use crate::error::{Error, IN_PROGRESS, Progress, Result, SUCCESS};
 use crate::log::{self, Level, subsystem};
 use crate::net::control::lock;
 use crate::run::group;
@@ -16,21 +16,6 @@ static LAST_ERROR: Mutex<String> = Mutex::new(String::new());
 thread_local! {
     /// Keeps the text of `ncclGetLastError` alive until the thread's next call of it.
     static SHOWN: RefCell<CString> = RefCell::default();
-}
-
-/// How far a call has come when it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// All is done that the function promises.
-    Done,
-    /// The rest is done in the background: see `ncclCommGetAsyncError`.
-    Started,
-}
-
-impl From<()> for Progress {
-    fn from((): ()) -> Self {
-        Self::Done
-    }
 }
 
 /// Runs `call`; its result code.

@@ -5,8 +5,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 
-use crate::api::fence::{Progress, export, guard};
-use crate::error::{Error, Result};
+use crate::api::fence::{export, guard};
+use crate::error::{Error, Progress, Result};
 use crate::run::group;
 
 /// `ncclSimInfo_t`

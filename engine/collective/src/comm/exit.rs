@@ -7,23 +7,24 @@
 
 use std::sync::OnceLock;
 
-use crate::comm::registry;
+/// The process that registered, and its farewell: a forked child that exits runs the handler too, but has none of the
+/// threads.
+static REGISTERED: OnceLock<(u32, fn())> = OnceLock::new();
 
-/// The process that registered: a forked child that exits runs the handler too, but has none of the threads.
-static REGISTERED_IN: OnceLock<u32> = OnceLock::new();
-
-/// Registers the farewell, once per process.
-pub(crate) fn register() {
-    REGISTERED_IN.get_or_init(|| {
+/// Registers what takes leave, once per process.
+pub(crate) fn register(take_leave: fn()) {
+    REGISTERED.get_or_init(|| {
         // SAFETY: the library is never unmapped (-z nodelete), so the handler exists at exit.
         unsafe { libc::atexit(farewell) };
-        std::process::id()
+        (std::process::id(), take_leave)
     });
 }
 
 extern "C" fn farewell() {
-    if REGISTERED_IN.get() == Some(&std::process::id()) {
+    if let Some((process, take_leave)) = REGISTERED.get()
+        && *process == std::process::id()
+    {
         // A panic must not cross into C; there is nobody left to tell.
-        let _ = std::panic::catch_unwind(|| registry::all().iter().for_each(|comm| comm.farewell()));
+        let _ = std::panic::catch_unwind(take_leave);
     }
 }

@@ -47,9 +47,14 @@ enum Slot {
 #[derive(Debug)]
 pub(crate) struct Busy(usize);
 
+/// At the process's exit.
+fn take_leave() {
+    all().iter().for_each(|comm| comm.farewell());
+}
+
 /// Makes a communicator known; returns its handle.
 pub fn insert(comm: Arc<Comm>) -> usize {
-    exit::register();
+    exit::register(take_leave);
     let handle = comm.identity.handle;
     changing().insert(handle, Slot::Ready { comm, busy: 0, finalized: false });
     handle
@@ -57,7 +62,7 @@ pub fn insert(comm: Arc<Comm>) -> usize {
 
 /// Makes a handle known whose communicator is being made.
 pub(crate) fn reserve(pending: Arc<Pending>) -> usize {
-    exit::register();
+    exit::register(take_leave);
     let handle = pending.handle();
     changing().insert(handle, Slot::Pending(pending));
     handle

@@ -9,10 +9,9 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::api::fence::Progress;
 use crate::collective::operation::Operation;
 use crate::comm::Comm;
-use crate::error::{Error, Result};
+use crate::error::{Error, Progress, Result};
 use crate::net::control::lock;
 use crate::profiler::emit::{Call, GroupEvents, OperationEvents, PlanEvents};
 use crate::run::drive::{self, Launch};
