@@ -1,8 +1,7 @@
 //! Broadcasts whose end nobody tells, closed by the order of their stream.
 //!
-//! NCCL 2.29.2 to 2.30.7 tells a profiler of a broadcast's call and of nothing else: the task that its planner makes for
-//! broadcasts has no activation mask (`ncclTaskBcast` in `src/enqueue.cc`). Where there is a CUDA driver such a call is
-//! followed by events like those of a communicator without a profiler ([`crate::completion`]). Where there is none, an
+//! Some versions of NCCL tell a profiler of a broadcast's call and of nothing else ([`Primitive::is_untold_by`]). Where there
+//! is a CUDA driver such a call is followed by events like those of a communicator without a profiler ([`crate::completion`]). Where there is none, an
 //! operation that begins later on the same stream shows that the broadcast is over, and so does the communicator's end.
 
 use std::sync::atomic::AtomicU64;
@@ -19,9 +18,6 @@ use crate::complete::close;
 use crate::fence;
 use crate::records::{record, subject};
 
-/// Versions that tell nothing of what becomes of a broadcast.
-const FIRST_UNTOLD: u32 = 2_29_02;
-const LAST_UNTOLD: u32 = 2_30_07;
 /// Records that are looked through at once for those before a call. What lies further back is not counted as completed.
 const MAX_LOOKED_AT: u64 = MAX_RECORDS as u64 / 4;
 
@@ -33,10 +29,8 @@ const GROUP_MASK: u32 = (1 << GROUP_BITS) - 1;
 /// Whether the profiler tells nothing of what becomes of the communicator's calls of this primitive.
 #[inline(always)]
 pub(crate) fn is_untold(communicator: &Communicator, primitive: Primitive) -> bool {
-    primitive == Primitive::Broadcast && {
-        let version = fence::library_version_of(communicator.library.load(Relaxed) as usize);
-        (FIRST_UNTOLD..=LAST_UNTOLD).contains(&version)
-    }
+    primitive == Primitive::Broadcast
+        && primitive.is_untold_by(fence::library_version_of(communicator.library.load(Relaxed) as usize))
 }
 
 /// The record of the ticket is to be closed by what comes after it.

@@ -822,7 +822,7 @@ export type PrimitiveTotals = {
   completed_calls: number;
   /** Calls that the library refused or that can never complete. */
   failed_calls: number;
-  /** Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of it does not ask for network steps. */
+  /** Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of it does not ask for network steps, or NCCL tells nothing of it (broadcasts of 2.29.2 to 2.30.7). */
   inter_bytes: number | null;
   /** Bytes sent to ranks on the same host. Absent: see `inter_bytes`. */
   intra_bytes: number | null;

@@ -54,6 +54,14 @@ impl Primitive {
         self as usize
     }
 
+    /// Whether NCCL of this version (`ncclGetVersion`) tells a profiler of the call and nothing else, neither its end nor its
+    /// network bytes: 2.29.2 to 2.30.7 of broadcasts, since the task that its planner makes for them has no activation mask
+    /// (`ncclTaskBcast` in NCCL's `src/enqueue.cc`).
+    #[must_use]
+    pub const fn is_untold_by(self, version: u32) -> bool {
+        matches!(self, Self::Broadcast) && version >= 22_902 && version <= 23_007
+    }
+
     /// The word used in labels, in JSON and in code.
     #[must_use]
     pub const fn label(self) -> &'static str {

@@ -31,14 +31,16 @@ pub(crate) fn run_all() -> Result<()> {
     rig::test()?;
     run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
     run(&mut cargo(["test", "--workspace", "--locked"]))?;
-    // The end-to-end tests have run on the engine as NCCL 2.28; those that see most of its events and lines run as another.
-    let mut other = cargo(["test", "-p", "ringscope", "--locked"]);
-    other.args(["demo", "hang", "loading"].iter().flat_map(|test| ["--test", test]));
-    run(other.env("RSCCL_FAITHFUL", OTHER_VERSION))
+    // The end-to-end tests have run on the engine as NCCL 2.28; those that see most of its events and lines run as others.
+    OTHER_VERSIONS.iter().try_for_each(|(version, tests)| {
+        let mut other = cargo(["test", "-p", "ringscope", "--locked"]);
+        other.args(tests.iter().flat_map(|test| ["--test", test]));
+        run(other.env("RSCCL_FAITHFUL", version))
+    })
 }
 
-/// A version of NCCL with other lines and another interface of profilers than 2.28.
-const OTHER_VERSION: &str = "2.32";
+/// Versions of NCCL with other lines and another interface of profilers than 2.28, and tests to be run as each.
+const OTHER_VERSIONS: [(&str, &[&str]); 2] = [("2.30", &["demo"]), ("2.32", &["demo", "hang", "loading"])];
 
 /// The page: a build that must give what is committed, types, tests, and a browser.
 fn web() -> Result<()> {

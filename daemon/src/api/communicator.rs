@@ -369,7 +369,7 @@ pub struct PrimitiveTotals {
     #[schema(required = true)]
     pub intra_bytes: Option<u64>,
     /// Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of
-    /// it does not ask for network steps.
+    /// it does not ask for network steps, or NCCL tells nothing of it (broadcasts of 2.29.2 to 2.30.7).
     #[schema(required = true)]
     pub inter_bytes: Option<u64>,
     /// Issued and not completed.

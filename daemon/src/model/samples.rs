@@ -105,7 +105,9 @@ impl Sample {
     }
 
     fn add_traffic(&mut self, traffic: Traffic) {
-        let add = |sum: Option<u64>, bytes: u64| sum.map(|sum| sum.saturating_add(bytes));
+        let add = |sum: Option<u64>, bytes: u64| {
+            sum.filter(|_| !traffic.is_partial).map(|sum| sum.saturating_add(bytes))
+        };
         self.intra_bytes = add(self.intra_bytes, traffic.intra_bytes);
         self.inter_bytes = add(self.inter_bytes, traffic.inter_bytes);
     }

@@ -479,6 +479,28 @@ fn nothing_is_computed_where_the_library_reports_its_steps_inside_a_host() {
 }
 
 #[test]
+fn what_a_library_does_not_tell_of_its_broadcasts_is_not_zero() {
+    let known = |version: u32, hosts: &[(&str, u32, u32)]| {
+        let cluster = Cluster::new(hosts, 4);
+        let mut model = Model::new();
+        let mut process = cluster.process(0);
+        process.identity.as_mut().unwrap().library_version = version;
+        process.counters = [Primitive::AllReduce, Primitive::Broadcast]
+            .map(|primitive| cluster.counters(primitive, 1, 1, 300))
+            .to_vec();
+        model.apply(&batch(1, 2, vec![process]), at(2));
+        let samples = model.samples(&[cluster.id()].into());
+        samples.iter().map(|sample| sample.inter_bytes).collect::<Vec<_>>()
+    };
+    let two_hosts = [("host-0", 1, 2), ("host-1", 1, 2)];
+    for version in [22_902, 23_007] {
+        assert_eq!(known(version, &two_hosts), [Some(0), None]);
+        assert_eq!(known(version, &[("host-0", 1, 1)]), [Some(0), Some(0)]);
+    }
+    assert_eq!(known(23_203, &two_hosts), [Some(0), Some(0)]);
+}
+
+#[test]
 fn bytes_that_nobody_counts_are_not_zero() {
     // Below level `steps` only who sends nothing over the network is measured.
     let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2)], 4);

@@ -22,6 +22,8 @@ pub struct Traffic {
     pub intra_bytes: u64,
     /// To ranks on other hosts.
     pub inter_bytes: u64,
+    /// Whether the library has not told all that went over the network.
+    pub is_partial: bool,
 }
 
 impl Traffic {
@@ -29,6 +31,7 @@ impl Traffic {
     pub fn add(&mut self, other: Self) {
         self.intra_bytes = self.intra_bytes.saturating_add(other.intra_bytes);
         self.inter_bytes = self.inter_bytes.saturating_add(other.inter_bytes);
+        self.is_partial |= other.is_partial;
     }
 }
 
@@ -77,17 +80,26 @@ pub fn traffic(rank: &RankRef<'_>, neighbours: &Neighbours<'_>) -> BTreeMap<Prim
     for ((primitive, peer), sent) in rank.local.links() {
         traffic.entry(*primitive).or_default().add(on(is_intra(*peer), sent.bytes));
     }
+    let hosts = &neighbours.hosts;
+    if !is_one_host(rank, hosts) {
+        let version = rank.identity.library_version;
+        let called = rank.local.counters().iter().filter(|(_, counted)| counted.totals().completed_calls > 0);
+        for (primitive, _) in called.filter(|(primitive, _)| primitive.is_untold_by(version)) {
+            traffic.entry(*primitive).or_default().is_partial = true;
+        }
+    }
     if neighbours.tells_inside {
         return traffic;
     }
-    let hosts = &neighbours.hosts;
     let share = RingShare::of(rank, is_intra);
     for (primitive, counted) in rank.local.counters() {
         let completed = counted.totals().completed_bytes;
         let computed = match *primitive {
-            Primitive::AllToAll => {
-                Traffic { intra_bytes: to_neighbours(rank, *primitive, completed, hosts), inter_bytes: 0 }
-            }
+            Primitive::AllToAll => Traffic {
+                intra_bytes: to_neighbours(rank, *primitive, completed, hosts),
+                inter_bytes: 0,
+                ..Traffic::default()
+            },
             Primitive::Send if is_one_host(rank, hosts) && !traffic.contains_key(primitive) => {
                 on(true, completed)
             }
@@ -129,9 +141,9 @@ fn is_one_host(rank: &RankRef<'_>, hosts: &[Option<&Name>]) -> bool {
 
 fn on(intra: bool, bytes: u64) -> Traffic {
     if intra {
-        Traffic { intra_bytes: bytes, inter_bytes: 0 }
+        Traffic { intra_bytes: bytes, inter_bytes: 0, ..Traffic::default() }
     } else {
-        Traffic { intra_bytes: 0, inter_bytes: bytes }
+        Traffic { intra_bytes: 0, inter_bytes: bytes, ..Traffic::default() }
     }
 }
 
@@ -162,6 +174,6 @@ impl RingShare {
             let bytes = (bytes * channels).checked_div(self.channels).unwrap_or(0);
             u64::try_from(bytes).unwrap_or(u64::MAX)
         };
-        Traffic { intra_bytes: part(self.intra), inter_bytes: part(self.inter) }
+        Traffic { intra_bytes: part(self.intra), inter_bytes: part(self.inter), ..Traffic::default() }
     }
 }

@@ -73,6 +73,7 @@ fn totals(
     n_summed: u32,
     is_measured: bool,
 ) -> Vec<PrimitiveTotals> {
+    let is_known = |sum: &Sum| is_measured && !sum.traffic.is_partial;
     let of = |(primitive, sum): (Primitive, Sum)| PrimitiveTotals {
         primitive: primitive.label().to_owned(),
         issued_calls: sum.totals.issued_calls,
@@ -84,8 +85,8 @@ fn totals(
         captured_bytes: sum.totals.captured_bytes,
         replayed_calls: sum.totals.replayed_calls,
         replayed_bytes: sum.totals.replayed_bytes,
-        intra_bytes: is_measured.then_some(sum.traffic.intra_bytes),
-        inter_bytes: is_measured.then_some(sum.traffic.inter_bytes),
+        intra_bytes: is_known(&sum).then_some(sum.traffic.intra_bytes),
+        inter_bytes: is_known(&sum).then_some(sum.traffic.inter_bytes),
         backlog_bytes: sum.totals.issued_bytes.saturating_sub(sum.totals.completed_bytes),
         completed_bytes_per_s: sum.completed_bytes_per_s,
         bus_bytes_per_s: sum.completed_bytes_per_s * bus_factor(primitive, n_ranks)
