@@ -18,6 +18,7 @@ pub mod error;
 pub(crate) mod faithful;
 pub mod hash;
 pub mod kernels;
+pub mod lock;
 pub mod log;
 pub mod memory;
 pub mod net;

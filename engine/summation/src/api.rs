@@ -18,9 +18,9 @@ use crate::session::worker::{Numbers, Session};
 use crate::tensor::{Declaration, Options};
 use rsccl_collective::api::fence::export;
 use rsccl_collective::error::{Error, Result, SUCCESS};
+use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::memory::Region;
-use rsccl_collective::net::control::lock;
 use rsccl_collective::types::DataType;
 
 /// The process's place in its job.

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use crate::error::{Error, IN_PROGRESS, Progress, Result, SUCCESS};
+use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
-use crate::net::control::lock;
 use crate::run::group;
 
 /// The text of the process's last error, for `ncclGetLastError(NULL)`.

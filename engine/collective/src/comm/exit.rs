@@ -7,24 +7,24 @@
 
 use std::sync::OnceLock;
 
-/// The process that registered, and its farewell: a forked child that exits runs the handler too, but has none of the
+/// The process that registered, and what it is to do: a forked child that exits runs the handler too, but has none of the
 /// threads.
 static REGISTERED: OnceLock<(u32, fn())> = OnceLock::new();
 
-/// Registers what takes leave, once per process.
-pub(crate) fn register(take_leave: fn()) {
+/// Registers `farewell` for the end of the process, once.
+pub(crate) fn register(farewell: fn()) {
     REGISTERED.get_or_init(|| {
         // SAFETY: the library is never unmapped (-z nodelete), so the handler exists at exit.
-        unsafe { libc::atexit(farewell) };
-        (std::process::id(), take_leave)
+        unsafe { libc::atexit(at_exit) };
+        (std::process::id(), farewell)
     });
 }
 
-extern "C" fn farewell() {
-    if let Some((process, take_leave)) = REGISTERED.get()
+extern "C" fn at_exit() {
+    if let Some((process, farewell)) = REGISTERED.get()
         && *process == std::process::id()
     {
         // A panic must not cross into C; there is nobody left to tell.
-        let _ = std::panic::catch_unwind(take_leave);
+        let _ = std::panic::catch_unwind(farewell);
     }
 }

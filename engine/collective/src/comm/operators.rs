@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::error::{Error, Result};
+use crate::lock::lock;
 use crate::memory::Region;
-use crate::net::control::lock;
 use crate::types::DataType;
 
 /// Operators of one communicator at most.

@@ -4,7 +4,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::net::control::lock;
+use crate::lock::lock;
+use crate::net::control::Dependent;
 
 /// An init that is under way. Its address is the `ncclComm_t`, so it lives as long as the handle is known.
 #[derive(Debug, Default)]
@@ -20,6 +21,18 @@ struct Line {
     called_off: bool,
 }
 
+impl Dependent for Pending {
+    /// Ends init, at once where it waits for its peers.
+    fn call_off(&self) {
+        let mut line = lock(&self.bootstrap);
+        line.called_off = true;
+        self.called_off.notify_all();
+        if let Some(stream) = line.stream.take() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
 impl Pending {
     /// A new handle.
     pub fn new() -> Arc<Self> {
@@ -29,16 +42,6 @@ impl Pending {
     /// The handle.
     pub(crate) fn handle(&self) -> usize {
         std::ptr::from_ref(self).addr()
-    }
-
-    /// Ends init with an error, at once where it waits for its peers.
-    pub(crate) fn call_off(&self) {
-        let mut line = lock(&self.bootstrap);
-        line.called_off = true;
-        self.called_off.notify_all();
-        if let Some(stream) = line.stream.take() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
     }
 
     /// Init waits on this connection from now on.

@@ -9,7 +9,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use crate::comm::pending::Pending;
 use crate::comm::{Comm, exit};
 use crate::error::{Error, IN_PROGRESS, Result, SUCCESS};
-use crate::net::control::lock;
+use crate::lock::lock;
+use crate::net::control::Dependent;
 use crate::recent::{Place, Version};
 
 static COMMS: LazyLock<Mutex<HashMap<usize, Slot>>> = LazyLock::new(Mutex::default);
@@ -17,6 +18,11 @@ static VERSION: Version = Version::new();
 
 thread_local! {
     static LAST: Place<Comm> = const { RefCell::new(None) };
+}
+
+/// At the end of the process.
+fn take_leave() {
+    all().iter().for_each(|comm| comm.farewell());
 }
 
 /// The table, to be changed.

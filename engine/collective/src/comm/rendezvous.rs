@@ -8,9 +8,10 @@ use std::net::TcpListener;
 use crate::comm::Comm;
 use crate::error::{Error, Result};
 use crate::hash;
-use crate::net::control::lock;
+use crate::lock::lock;
 use crate::net::root::{self, Manner};
-use crate::net::unique_id::{SECRET_BYTES, Secret, UniqueId};
+use crate::net::secret::{SECRET_BYTES, Secret};
+use crate::net::unique_id::UniqueId;
 
 impl Comm {
     /// The id of a meeting at `host`'s listener, which `host` opens; all ranks that come give the same `topic`.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use crate::net::control::lock;
+use crate::lock::lock;
 
 /// Tickets issued and finished. Who need not wait takes no lock.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::config::LogSettings;
 use crate::faithful::Version;
-use crate::net::control::lock;
+use crate::lock::lock;
 
 /// How important a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

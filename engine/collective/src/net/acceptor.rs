@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::net::hello::{HELLO_BYTES, Hello, Refusal, other_protocol};
-use crate::net::unique_id::Secret;
+use crate::net::secret::Secret;
 
 /// A peer says hello with its first packet; only strangers take longer.
 const HELLO_WAIT: Duration = Duration::from_secs(5);

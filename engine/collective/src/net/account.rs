@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::lock::lock;
 use crate::net::calls::{Call, LastCalls};
-use crate::net::control::lock;
 
 /// A silent peer is asked four times within the timeout; more than once per second would only wake idle processes.
 const BEATS_PER_TIMEOUT: u32 = 4;

@@ -6,13 +6,13 @@
 use std::ffi::c_int;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::comm::pending::Pending;
 use crate::error::{Error, Result};
+use crate::lock::lock;
 use crate::net::account::{Account, Activity};
 use crate::net::wake::Wake;
 use crate::transport::shm::doorbell::Ringer;
@@ -48,6 +48,12 @@ pub(crate) enum Control {
     Failed(Failure),
 }
 
+/// What is under way and needs all ranks of a communicator, such as a child that is being made.
+pub(crate) trait Dependent: Send + Sync + std::fmt::Debug + 'static {
+    /// Ends it with an error.
+    fn call_off(&self);
+}
+
 /// A connection that a peer has made for its sends.
 #[derive(Debug)]
 pub struct Inbound {
@@ -69,7 +75,7 @@ pub struct Health {
     has_error: AtomicBool,
     inbound: Mutex<Vec<Inbound>>,
     has_inbound: AtomicBool,
-    children: Mutex<Vec<Weak<Pending>>>,
+    children: Mutex<Vec<Weak<dyn Dependent>>>,
     coordinator_gone: AtomicBool,
     /// What this rank is at.
     pub activity: Activity,
@@ -155,11 +161,12 @@ impl Health {
         self.has_error.store(true, Ordering::Release);
     }
 
-    /// The init of `child` needs all ranks, so a failure calls it off.
-    pub(crate) fn needed_by(&self, child: &Arc<Pending>) {
+    /// `child` needs all ranks, so a failure calls it off.
+    pub(crate) fn needed_by(&self, child: &Arc<impl Dependent>) {
         let mut children = lock(&self.children);
         children.retain(|child| child.strong_count() > 0);
-        children.push(Arc::downgrade(child));
+        let weak = Arc::downgrade(child);
+        children.push(weak);
         drop(children);
         if self.failure().is_some() {
             child.call_off();
@@ -228,11 +235,6 @@ impl Health {
         self.has_inbound.store(false, Ordering::Release);
         std::mem::take(&mut *lock(&self.inbound))
     }
-}
-
-/// Locks, also after a panic of another holder: what is guarded here is whole at every instant.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The first bytes on every connection between two ranks: who calls, and what for.
 
-use crate::net::unique_id::{SECRET_BYTES, Secret, is_secret};
+use crate::net::secret::{SECRET_BYTES, Secret, is_secret};
 
 /// Bytes of a hello: magic, protocol, secret, kind, strand, rank.
 pub(crate) const HELLO_BYTES: usize = 8 + SECRET_BYTES + 12;

@@ -13,6 +13,7 @@ pub(crate) mod interfaces;
 pub mod link;
 pub mod nic;
 pub mod root;
+pub mod secret;
 pub(crate) mod strands;
 pub(crate) mod table;
 pub mod unique_id;

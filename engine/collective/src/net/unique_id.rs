@@ -6,17 +6,13 @@ use std::net::SocketAddr;
 
 use crate::error::{Error, Result};
 use crate::net::hello::{PROTOCOL, other_protocol};
+use crate::net::secret::{SECRET_BYTES, Secret};
 
 /// `NCCL_UNIQUE_ID_BYTES`.
 pub const UNIQUE_ID_BYTES: usize = 128;
-/// Bytes of the secret.
-pub(crate) const SECRET_BYTES: usize = 16;
 const MAGIC: [u8; 7] = *b"rsccl\0\0";
 const SECRET_START: usize = MAGIC.len() + 1;
 const ADDRESS_START: usize = SECRET_START + SECRET_BYTES + 1;
-
-/// What proves that a connection belongs to a communicator.
-pub(crate) type Secret = [u8; SECRET_BYTES];
 
 /// What ranks that are to be one communicator are given first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,43 +55,16 @@ impl UniqueId {
     }
 }
 
-/// Whether somebody has shown the secret. Takes as long whatever was shown, so that the time tells nothing.
-pub(crate) fn is_secret(shown: &[u8], secret: &Secret) -> bool {
-    let differences = shown.iter().zip(secret).fold(0, |all, (one, other)| all | (one ^ other));
-    shown.len() == SECRET_BYTES && std::hint::black_box(differences) == 0
-}
-
-/// A fresh secret.
-pub fn new_secret() -> Result<Secret> {
-    let mut secret = Secret::default();
-    let mut filled = 0;
-    while filled < secret.len() {
-        let got = rustix::rand::getrandom(&mut secret[filled..], rustix::rand::GetRandomFlags::empty());
-        filled += got.map_err(|error| Error::system("getrandom", &error.into()))?;
-    }
-    Ok(secret)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::secret::new_secret;
 
     #[test]
     fn ids_survive_the_bytes() {
         for root in ["127.0.2.1:4711", "[fe80::1%12]:65535"] {
             let id = UniqueId { root: root.parse().unwrap(), secret: new_secret().unwrap() };
             assert_eq!(UniqueId::from_bytes(&id.to_bytes()).unwrap(), id);
-        }
-    }
-
-    #[test]
-    fn every_byte_of_a_secret_counts() {
-        let secret = new_secret().unwrap();
-        assert!(is_secret(&secret, &secret) && !is_secret(&secret[..15], &secret));
-        for at in 0..SECRET_BYTES {
-            let mut wrong = secret;
-            wrong[at] ^= 1;
-            assert!(!is_secret(&wrong, &secret));
         }
     }
 

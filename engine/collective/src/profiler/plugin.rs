@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, Weak};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::faithful::Version;
+use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
-use crate::net::control::lock;
 use crate::profiler::event::{Descriptor, State};
 use crate::profiler::layout::{Encoded, EncodedState, NEWEST};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::collective::operation::Operation;
 use crate::comm::Comm;
 use crate::error::{Error, Progress, Result};
-use crate::net::control::lock;
+use crate::lock::lock;
 use crate::profiler::emit::{Call, GroupEvents, OperationEvents, PlanEvents};
 use crate::run::drive::{self, Launch};
 use crate::run::stream::{Moment, Stream};

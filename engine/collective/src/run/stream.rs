@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::net::control::lock;
+use crate::lock::lock;
 use crate::recent::{Place, Version};
 
 /// Operations that wait on one stream: a call that enqueues one more returns when there are so many again.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::net::bootstrap::Told;
-use crate::net::unique_id::Secret;
+use crate::net::secret::Secret;
 use crate::topology::ranks::{HostFacts, PeerInfo};
 use crate::transport::shm::connect::Announcement;
 

@@ -9,7 +9,7 @@ use crate::collective::algorithm::Algorithm;
 use crate::comm::init::{Request, init};
 use crate::comm::{Comm, CommConfig};
 use crate::config::Settings;
-use crate::net::control::lock;
+use crate::lock::lock;
 use crate::net::root;
 use crate::transport::sim::{Receiver, Sender, Terms, connect};
 

@@ -16,8 +16,8 @@ use super::transfer::{Contribute, Look, Means, Side, Transfer};
 use crate::run::group::Handle;
 use crate::run::promise::Promise;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::lock::lock;
 use rsccl_collective::memory::Region;
-use rsccl_collective::net::control::lock;
 
 /// Between looks while calls move on: far below the time of a copy of a part.
 const SHORTEST: Duration = Duration::from_micros(20);

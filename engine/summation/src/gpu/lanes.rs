@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::driver::{Context, Driver, Event, Stream};
 use rsccl_collective::error::Result;
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 /// By context.
 #[derive(Debug, Default)]

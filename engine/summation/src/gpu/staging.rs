@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::driver::Pinned;
 use rsccl_collective::error::{Error, Result};
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 /// Bytes in all, unless set otherwise: the gradients of a model of a billion parameters at once.
 pub(crate) const DEFAULT_STAGING_BYTES: u64 = 4 << 30;

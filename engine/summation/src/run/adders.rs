@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 
 use crate::server::addition::Addition;
 use rsccl_collective::error::{Error, Result};
-use rsccl_collective::net::control::{Health, lock};
+use rsccl_collective::lock::lock;
+use rsccl_collective::net::control::Health;
 
 /// Below this an addition takes less time than the hand-over to another thread and back.
 const INLINE_BYTES: usize = 128 * 1024;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::server::sums::Spread;
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 /// A service, as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -9,8 +9,9 @@ use crate::placement::assign::Placement;
 use crate::server::part::Reduction;
 use rsccl_collective::clock;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::lock::lock;
 use rsccl_collective::memory::Region;
-use rsccl_collective::net::control::{Health, lock};
+use rsccl_collective::net::control::Health;
 
 /// Pushes that are not over, at most; a call that would submit one more waits. More than a model has tensors.
 const MAX_OPEN: usize = 16 * 1024;

@@ -19,8 +19,8 @@ use crate::worker;
 use rsccl_collective::clock;
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::Error;
+use rsccl_collective::lock::lock;
 use rsccl_collective::memory::Region;
-use rsccl_collective::net::control::lock;
 use rsccl_collective::net::root;
 use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
 

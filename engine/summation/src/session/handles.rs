@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::run::group::{Handle, Pushed};
 use rsccl_collective::error::{Error, Result};
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 /// What was submitted and is not given back.
 #[derive(Debug, Default)]

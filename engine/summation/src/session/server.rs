@@ -14,8 +14,9 @@ use crate::run::group::Group;
 use crate::tensor::DEFAULT_PARTITION_BYTES;
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::lock::lock;
 use rsccl_collective::log;
-use rsccl_collective::net::control::{Failure, Health, lock};
+use rsccl_collective::net::control::{Failure, Health};
 
 /// How a server is to live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::rendezvous::message::Membership;
 use crate::run::probe::Probe;
 use crate::run::report::Report;
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 /// A group's thread that says nothing for this long is stuck: its sleeps end when it is asked.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);

@@ -16,8 +16,8 @@ use crate::tensor::{Declaration, Declarations, Options};
 use crate::worker;
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::lock::lock;
 use rsccl_collective::memory::Region;
-use rsccl_collective::net::control::lock;
 use rsccl_collective::net::nic;
 use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
 

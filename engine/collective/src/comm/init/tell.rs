@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::net::bootstrap::Told;
 use crate::net::nic::Nic;
-use crate::net::unique_id::Secret;
+use crate::net::secret::Secret;
 use crate::run::affinity;
 use crate::topology::ranks::Placement;
 use crate::topology::{HostFacts, PeerInfo, PeerNic};

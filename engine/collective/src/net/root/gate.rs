@@ -13,7 +13,7 @@ use super::{Join, LONG_WAIT};
 use crate::error::{Error, Result};
 use crate::log::{self, Level, subsystem};
 use crate::net::frame;
-use crate::net::unique_id::{SECRET_BYTES, Secret, is_secret};
+use crate::net::secret::{SECRET_BYTES, Secret, is_secret};
 use crate::net::wake::{self, Wake};
 
 /// A rank that has joined, or why no more can be taken.

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::transport::shm::flat::BLOCK_BYTES;
+use crate::transport::shm::layout::BLOCK_BYTES;
 
 /// Up to this size per rank that reduces, one round less pays for reading everything everywhere: it saves a switch of
 /// context, where ranks share cores.

@@ -9,23 +9,11 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
-use crate::net::control::lock;
+use crate::lock::lock;
 use crate::net::link::{HEADER_BYTES, Header};
-use crate::transport::shm::flat;
+use crate::transport::shm::layout::{CALL, LEFT, Layout, READS};
 use crate::transport::shm::map::{self, Mapping, PAGE_BYTES};
 use crate::transport::shm::ring::RING_BYTES;
-
-/// Bytes of a cache line, and of what is kept from sharing one.
-pub(crate) const LINE_BYTES: usize = 64;
-/// Channels of a communicator at most, with those for point-to-point: twice NCCL's limit of 64.
-pub(crate) const MAX_CHANNELS: usize = 128;
-/// Where the doorbell is.
-pub(crate) const DOORBELL: usize = 0;
-/// Where the owner says which collective it is at.
-const CALL: usize = DOORBELL + 2 * LINE_BYTES;
-/// Where the owner says that it is done.
-const LEFT: usize = (CALL + 8 + HEADER_BYTES).next_multiple_of(LINE_BYTES);
-const READS: usize = PAGE_BYTES;
 
 /// What a reader has found out about the owner of some memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,41 +24,6 @@ pub(crate) enum Reads {
     Yes,
     /// The system does not let it.
     No,
-}
-
-/// Where things are in the arenas of a host with so many members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    n_members: usize,
-}
-
-impl Layout {
-    /// For `n_members` ranks.
-    pub(crate) fn new(n_members: usize) -> Self {
-        Self { n_members }
-    }
-
-    /// The flat slots.
-    pub(crate) fn flat(self) -> usize {
-        (self.directory() + self.n_members * MAX_CHANNELS * 8).next_multiple_of(PAGE_BYTES)
-    }
-
-    /// Bytes before the first ring.
-    pub(crate) fn head_bytes(self) -> usize {
-        (self.flat() + flat::SLOTS_BYTES).next_multiple_of(PAGE_BYTES)
-    }
-
-    fn directory(self) -> usize {
-        (READS + self.n_members * 4).next_multiple_of(LINE_BYTES)
-    }
-
-    fn entry(self, member: usize, channel: u32) -> Result<usize> {
-        let channel = channel as usize;
-        if member >= self.n_members || channel >= MAX_CHANNELS {
-            return Err(Error::Internal(format!("no ring for member {member} on channel {channel}")));
-        }
-        Ok(self.directory() + (member * MAX_CHANNELS + channel) * 8)
-    }
 }
 
 /// An arena, the own one or a peer's.

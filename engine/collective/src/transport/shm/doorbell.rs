@@ -14,7 +14,7 @@ use rustix::thread::futex;
 
 use crate::error::{Error, Result};
 use crate::net::wake;
-use crate::transport::shm::arena::DOORBELL;
+use crate::transport::shm::layout::DOORBELL;
 use crate::transport::shm::map::Mapping;
 
 const AWAKE: u32 = 0;

@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
-use crate::net::control::lock;
-use crate::transport::shm::arena::{Arena, Layout};
+use crate::lock::lock;
+use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::{self, Nonce};
 use crate::transport::shm::doorbell::Ringer;
+use crate::transport::shm::layout::Layout;
 
 /// Of this process's ranks, by the number that each shows its peers.
 static LENDERS: LazyLock<Mutex<HashMap<Nonce, Weak<Lender>>>> = LazyLock::new(Mutex::default);

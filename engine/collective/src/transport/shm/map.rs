@@ -14,13 +14,14 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::Resource;
 
 use crate::error::{Error, Result};
-#[cfg(target_arch = "x86_64")]
-use crate::transport::shm::arena::LINE_BYTES;
 use crate::transport::shm::available;
 
 /// Bytes of a page: offsets of mappings are multiples of it. Larger pages are multiples of it only on other
 /// architectures, where mapping fails with an error.
 pub(crate) const PAGE_BYTES: usize = 4096;
+
+/// Bytes of a cache line, and of what is kept from sharing one.
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// Reserved at once: so much can be taken between a look at what is available and the next.
 const CHUNK_BYTES: usize = 64 << 20;

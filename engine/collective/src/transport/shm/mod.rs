@@ -25,6 +25,7 @@ pub(crate) mod direct;
 pub mod doorbell;
 pub(crate) mod flat;
 pub(crate) mod host;
+pub(crate) mod layout;
 pub(crate) mod lender;
 pub(crate) mod map;
 pub(crate) mod peer;

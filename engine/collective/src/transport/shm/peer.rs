@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 
 use crate::error::{Error, Result};
-use crate::net::control::lock;
+use crate::lock::lock;
 use crate::net::wake;
 use crate::net::watch::Neighbour;
 use crate::transport::Fault;

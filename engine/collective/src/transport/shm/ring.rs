@@ -7,8 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::net::link::{HEADER_BYTES, Header};
-use crate::transport::shm::arena::LINE_BYTES;
-use crate::transport::shm::map::{Mapping, PAGE_BYTES};
+use crate::transport::shm::map::{LINE_BYTES, Mapping, PAGE_BYTES};
 
 /// Messages in a ring: enough to keep the sender copying while the receiver reduces.
 pub(crate) const SLOTS: usize = 8;

@@ -4,10 +4,12 @@
 //! woken when there is something for it to do, though its next calls may do nothing yet. Payload is copied, so a part is released once it is through.
 
 mod connect;
+mod pipe;
 mod recv;
 mod send;
 mod tests;
 
-pub(crate) use connect::{Terms, connect};
+pub(crate) use connect::connect;
+pub(crate) use pipe::Terms;
 pub(crate) use recv::Receiver;
 pub(crate) use send::Sender;

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::connect::Shared;
+use super::pipe::Shared;
 use crate::error::Error;
 use crate::net::link::{HEADER_BYTES, Header};
 use crate::transport::{Description, Fault, Progress, RecvHalf, Sink};

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::connect::Shared;
+use super::pipe::Shared;
 use crate::net::link::HEADER_BYTES;
 use crate::transport::{Description, Fault, Part, Progress, SendHalf};
 

@@ -19,7 +19,7 @@ use crate::worker::{self, Pipeline};
 use rsccl_collective::comm::Comm;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::error::{Error, Result};
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 impl Group {
     /// Ends the group, which could not start. The error to report.

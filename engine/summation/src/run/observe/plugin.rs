@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::abi::{Finished, Group, Round, Sample, Table};
+use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
-use rsccl_collective::net::control::lock;
 
 const SYMBOL: &CStr = c"rsumObserver_v1";
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::abi::{Finished, Group, Round, Sample, Table};
 use super::plugin::Observer;
 use super::watch::Watching;
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 /// What one process of a group told.
 #[derive(Debug, Default)]

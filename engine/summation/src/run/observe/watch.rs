@@ -23,7 +23,7 @@ use crate::tensor::{DEFAULT_PARTITION_BYTES, Declarations};
 use crate::worker::{Snapshot, Stage};
 use rsccl_collective::comm::Comm;
 use rsccl_collective::error::{Error, Result};
-use rsccl_collective::net::control::lock;
+use rsccl_collective::lock::lock;
 
 pub use cost::Event;
 pub(crate) use cost::Watched;

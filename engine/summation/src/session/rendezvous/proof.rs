@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 
 use rsccl_collective::error::Result;
-use rsccl_collective::net::unique_id::new_secret;
+use rsccl_collective::net::secret::new_secret;
 
 /// Bytes of SHA-256's blocks.
 const BLOCK_BYTES: usize = 64;

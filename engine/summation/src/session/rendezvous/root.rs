@@ -16,8 +16,8 @@ use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
-use rsccl_collective::net::control::lock;
 use rsccl_collective::net::wake::{self, Wake};
 use rsccl_collective::net::{frame, root};
 
@@ -354,7 +354,7 @@ impl Caller {
 }
 
 fn new_session() -> Result<u64> {
-    let [a, b, c, d, e, f, g, h, ..] = rsccl_collective::net::unique_id::new_secret()?;
+    let [a, b, c, d, e, f, g, h, ..] = rsccl_collective::net::secret::new_secret()?;
     Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ranks::*;
 use crate::net::link::Header;
 use crate::transport::shm::connect::{self, Endpoint};
-use crate::transport::shm::flat::BLOCK_BYTES;
+use crate::transport::shm::layout::BLOCK_BYTES;
 use crate::transport::shm::ring::{SLOT_BYTES, SLOTS};
 use crate::transport::shm::{Tuning, unix};
 use crate::transport::{Description, Fault, Part, Progress, RecvHalf, SendHalf};
