@@ -2,13 +2,14 @@
  * communicator, sum over it, split it into groups of SPLIT (8) ranks, sum over those and destroy all. Prints one line
  *   ranks=.. hosts=.. init_ms=.. sum_ms=.. split_ms=.. sum2_ms=.. destroy_ms=.. rss_kib=.. rss_max_kib=.. init_bytes=.. fds=.. fds_split=..
  * where times are from the moment at which all may begin until the last has ended, rss is each rank's mean and fds rank 0's
- * descriptors for a communicator. init_bytes is what went over loopback meanwhile, from all processes of the machine. */
+ * descriptors for a communicator. With SCALE_KINDS set, stderr says of what kinds they are. init_bytes is what went over loopback meanwhile, from all processes of the machine. */
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,6 +70,36 @@ static int open_files(void) {
   while (folder && readdir(folder)) count++;
   if (folder) closedir(folder);
   return count;
+}
+
+/* Of what kinds this process's descriptors are. */
+static void say_kinds(const char* when) {
+  enum { TCP, LISTENING, UNIX, EVENT, MEMORY, OTHER, KINDS };
+  static const char* const NAMES[KINDS] = {"tcp", "listening", "unix", "events", "memory", "other"};
+  DIR* folder = getenv("SCALE_KINDS") ? opendir("/proc/self/fd") : NULL;
+  if (!folder) return;
+  int counts[KINDS] = {0};
+  for (struct dirent* entry; (entry = readdir(folder));) {
+    char name[64], path[256], target[256] = "";
+    snprintf(name, sizeof name, "%.20s", entry->d_name);
+    snprintf(path, sizeof path, "/proc/self/fd/%s", name);
+    if (readlink(path, target, sizeof target - 1) < 0) continue;
+    int domain = 0, listening = 0;
+    socklen_t size = sizeof domain, size2 = sizeof listening;
+    getsockopt(atoi(name), SOL_SOCKET, SO_DOMAIN, &domain, &size);
+    getsockopt(atoi(name), SOL_SOCKET, SO_ACCEPTCONN, &listening, &size2);
+    int kind = listening                     ? LISTENING
+               : domain == AF_INET           ? TCP
+               : domain == AF_UNIX           ? UNIX
+               : strstr(target, "eventfd")   ? EVENT
+               : strstr(target, "memfd")     ? MEMORY
+                                             : OTHER;
+    counts[kind]++;
+  }
+  closedir(folder);
+  fprintf(stderr, "%s:", when);
+  for (int kind = 0; kind < KINDS; kind++) fprintf(stderr, " %s=%d", NAMES[kind], counts[kind]);
+  fprintf(stderr, "\n");
 }
 
 static unsigned long long loopback_bytes(void) {
@@ -132,12 +163,12 @@ static void run(int me) {
   begin(me, INIT);
   pthread_mutex_lock(&environment);
   dress(me / (n_ranks / hosts));
-  if (me == 0) board->bytes_before = loopback_bytes(), board->fds_before = open_files();
+  if (me == 0) board->bytes_before = loopback_bytes(), board->fds_before = open_files(), say_kinds("before");
   MUST(ncclCommInitRankConfig(&whole, n_ranks, id, me, &config));
   pthread_mutex_unlock(&environment);
   wait_for(me, whole);
   end(me, INIT);
-  if (me == 0) board->bytes_after = loopback_bytes(), board->fds_init = open_files();
+  if (me == 0) board->bytes_after = loopback_bytes(), board->fds_init = open_files(), say_kinds("init");
   begin(me, SUM);
   sum(me, whole, 0, n_ranks, own);
   end(me, SUM);
@@ -148,7 +179,7 @@ static void run(int me) {
   wait_for(me, whole);
   wait_for(me, group);
   end(me, SPLIT);
-  if (me == 0) board->fds_split = open_files() - fds;
+  if (me == 0) board->fds_split = open_files() - fds, say_kinds("split");
   int first = me / split_size * split_size;
   begin(me, SUM2);
   sum(me, group, first, first + split_size > n_ranks ? n_ranks - first : split_size, own);

@@ -31,6 +31,7 @@ use crate::net::control::Health;
 use crate::net::descriptors;
 use crate::net::nic::{self, Nic};
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
+use crate::net::wake::Wake;
 use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
 use crate::run::affinity::{self, Affinity};
@@ -277,7 +278,8 @@ impl Init {
         tuning: Table,
     ) -> Result<Arc<Comm>> {
         let Connections { links, control, host, late_lines } = connections;
-        let health = Arc::new(Health::new()?);
+        let bell = host.as_ref().map(|host| host.doorbell().event().clone());
+        let health = Arc::new(Health::woken_by(bell.map_or_else(Wake::new, Ok)?, Wake::new()?));
         if let Some(host) = &host {
             let _ = health.bell.set(host.doorbell().ringer());
         }

@@ -103,7 +103,12 @@ impl Failure {
 impl Health {
     /// A healthy start.
     pub fn new() -> Result<Self> {
-        Ok(Self {
+        Ok(Self::woken_by(Wake::new()?, Wake::new()?))
+    }
+
+    /// The same, with what wakes the thread that runs operations and the one that watches.
+    pub(crate) fn woken_by(runner: Wake, watcher: Wake) -> Self {
+        Self {
             failure: Mutex::new(None),
             failed: Condvar::new(),
             suspicion: Mutex::new(None),
@@ -115,10 +120,10 @@ impl Health {
             coordinator_gone: AtomicBool::new(false),
             activity: Activity::default(),
             leaving: AtomicBool::new(false),
-            runner: Wake::new()?,
+            runner,
             bell: OnceLock::new(),
-            watcher: Wake::new()?,
-        })
+            watcher,
+        }
     }
 
     /// Wakes the thread that runs operations, wherever it sleeps.

@@ -1,21 +1,22 @@
 //! Waking a thread that sleeps in `poll`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, Timespec, eventfd, poll};
 
 use crate::error::{Error, Result};
 
-/// An event that a poll can wait for.
-#[derive(Debug)]
-pub struct Wake(OwnedFd);
+/// An event that a poll can wait for. Clones are one event.
+#[derive(Clone, Debug)]
+pub struct Wake(Arc<OwnedFd>);
 
 impl Wake {
     /// A new event, not set.
     pub fn new() -> Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        fd.map(Self).map_err(|error| Error::system("eventfd", &error.into()))
+        fd.map(Self::from).map_err(|error| Error::system("eventfd", &error.into()))
     }
 
     /// Sets it. Cannot block: a full counter is set already.
@@ -26,6 +27,12 @@ impl Wake {
     /// Resets it.
     pub fn reset(&self) {
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
+    }
+}
+
+impl From<OwnedFd> for Wake {
+    fn from(event: OwnedFd) -> Self {
+        Self(Arc::new(event))
     }
 }
 

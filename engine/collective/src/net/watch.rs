@@ -21,7 +21,7 @@ use crate::net::frame;
 use crate::net::hello::Purpose;
 use crate::net::strands::Strands;
 use crate::net::verdict::{Known, NameOf, OTHER_CALL, abandoned, first_mismatch, is_told, mismatch, verdict};
-use crate::net::wake;
+use crate::net::wake::{self, Wake};
 use crate::transport::tcp::connect::tune;
 
 /// What is said of a rank whose connection is there and which does not answer.
@@ -40,8 +40,12 @@ const UNASKED_WAIT: Duration = Duration::from_secs(3600);
 pub(crate) trait Neighbour: Send + Sync + std::fmt::Debug {
     /// Its rank.
     fn rank(&self) -> usize;
-    /// Ready once its process has closed what it shares with this one.
-    fn end_fd(&self) -> PollFd<'_>;
+    /// Sets `wake` at its end, if it is a rank of this process.
+    fn wake_at_end(&self, wake: &Wake);
+    /// Ready once its process has closed what it shares with this one; none if that is this process.
+    fn end_fd(&self) -> Option<PollFd<'_>>;
+    /// Whether that has come.
+    fn has_ended(&self) -> bool;
     /// Whether it had said before that it was done.
     fn has_left(&self) -> bool;
 }
@@ -147,6 +151,7 @@ impl Watcher {
     }
 
     fn run(mut self) {
+        self.neighbours.iter().for_each(|one| one.wake_at_end(&self.health.watcher));
         let mut next_beat = clock::now();
         while !self.health.is_leaving() {
             let now = clock::now();
@@ -233,7 +238,7 @@ impl Watcher {
         let present = self.peers.iter().filter(|peer| !peer.gone);
         fds.extend(present.map(|peer| PollFd::new(&peer.peer.stream, PollFlags::IN)));
         if self.health.is_coordinator_gone() {
-            fds.extend(self.neighbours.iter().map(|one| one.end_fd()));
+            fds.extend(self.neighbours.iter().filter_map(|one| one.end_fd()));
         }
         let _ = wake::sleep(&mut fds, wait);
     }
@@ -274,14 +279,8 @@ impl Watcher {
         if self.neighbours.is_empty() || !self.health.is_coordinator_gone() {
             return;
         }
-        let mut fds: Vec<PollFd<'_>> = self.neighbours.iter().map(|one| one.end_fd()).collect();
-        let Ok(()) = wake::sleep(&mut fds, Duration::ZERO) else { return };
-        let has_ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        drop(fds);
-        let mut ended = has_ended.into_iter();
-        let (over, here) = std::mem::take(&mut self.neighbours)
-            .into_iter()
-            .partition::<Vec<_>, _>(|_| ended.next().unwrap_or(false));
+        let (over, here): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.neighbours).into_iter().partition(|one| one.has_ended());
         self.neighbours = here;
         if let Some(dead) = over.iter().find(|one| !one.has_left()) {
             let what = format!("{} closed the connection", self.names[dead.rank()]);

@@ -130,11 +130,9 @@ fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
         Some(nap) => {
             // The nap adds its own bell's descriptor.
             let others: Vec<_> = bells().take(naps.len()).collect();
-            fds.extend(others.iter().map(|bell| PollFd::from_borrowed_fd(bell.event(), PollFlags::IN)));
+            fds.extend(others.iter().map(|bell| PollFd::new(bell.event(), PollFlags::IN)));
             let slept = nap.sleep(&fds, most);
-            for bell in others {
-                let _ = rustix::io::read(bell.event(), &mut [0_u8; 8]);
-            }
+            others.into_iter().for_each(|bell| bell.event().reset());
             slept
         }
     };

@@ -29,8 +29,10 @@ pub(crate) enum Reads {
 /// An arena, the own one or a peer's.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    fd: Arc<OwnedFd>,
+    /// Of a peer's, only where there is no address space for all of it.
+    fd: Option<Arc<OwnedFd>>,
     layout: Layout,
+    /// Of a peer's, all that it may become.
     head: Arc<Mapping>,
     /// Bytes in use; only the owner's counts.
     end: Mutex<usize>,
@@ -44,26 +46,32 @@ impl Arena {
         let fd = map::memfd("rsccl-arena")?;
         let reserved = layout.head_bytes() + n_rings * RING_BYTES;
         map::reserve(&fd, 0, reserved, "a communicator's arena")?;
-        Ok(Self { reserved, ..Self::mapped(fd, layout)? })
+        Ok(Self { reserved, ..Self::with_fd(fd, layout)? })
     }
 
-    /// A peer's, from the descriptor that it sent.
+    /// A peer's, from the descriptor that it sent, which is closed once all of the arena is mapped.
     pub(crate) fn of_peer(fd: OwnedFd, layout: Layout) -> Result<Self> {
         if !map::is_safe(&fd, layout.head_bytes()) {
             return Err(Error::Internal("a peer's arena is too small or not sealed".to_owned()));
         }
-        Self::mapped(fd, layout)
+        let Ok(head) = Mapping::with_room(&fd, layout.most_bytes(), "a peer's arena") else {
+            return Self::with_fd(fd, layout);
+        };
+        Ok(Self::new_on(None, Arc::new(head), layout))
     }
 
     /// The same as ranks of this very process see it.
     pub(crate) fn to_neighbours(&self) -> Self {
-        let (fd, head) = (Arc::clone(&self.fd), Arc::clone(&self.head));
-        Self { fd, head, layout: self.layout, end: Mutex::new(self.layout.head_bytes()), reserved: 0 }
+        Self::new_on(self.fd.clone(), Arc::clone(&self.head), self.layout)
     }
 
-    fn mapped(fd: OwnedFd, layout: Layout) -> Result<Self> {
-        let head = Arc::new(Mapping::new(&fd, 0, layout.head_bytes(), "an arena's head")?);
-        Ok(Self { fd: Arc::new(fd), layout, head, end: Mutex::new(layout.head_bytes()), reserved: 0 })
+    fn with_fd(fd: OwnedFd, layout: Layout) -> Result<Self> {
+        let head = Mapping::new(&fd, 0, layout.head_bytes(), "an arena's head")?;
+        Ok(Self::new_on(Some(Arc::new(fd)), Arc::new(head), layout))
+    }
+
+    fn new_on(fd: Option<Arc<OwnedFd>>, head: Arc<Mapping>, layout: Layout) -> Self {
+        Self { fd, layout, head, end: Mutex::new(layout.head_bytes()), reserved: 0 }
     }
 
     /// Where things are in it.
@@ -71,9 +79,10 @@ impl Arena {
         self.layout
     }
 
-    /// To be sent to the peers.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// Of the own arena, to be sent to the peers.
+    pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>> {
+        let fd = self.fd.as_deref().map(AsFd::as_fd);
+        fd.ok_or_else(|| Error::Internal("a peer's arena has no descriptor".to_owned()))
     }
 
     /// Everything but the rings.
@@ -89,9 +98,9 @@ impl Arena {
             return Err(Error::Internal(format!("the ring on channel {channel} is open already")));
         }
         if *end + RING_BYTES > self.reserved {
-            map::reserve(&self.fd, *end, RING_BYTES, &format!("a ring on channel {channel}"))?;
+            map::reserve(self.fd()?, *end, RING_BYTES, &format!("a ring on channel {channel}"))?;
         }
-        let ring = Mapping::new(&self.fd, *end, RING_BYTES, "a ring")?;
+        let ring = Mapping::new(self.fd()?, *end, RING_BYTES, "a ring")?;
         entry.store(*end as u64, Ordering::Release);
         *end += RING_BYTES;
         Ok(ring)
@@ -101,11 +110,18 @@ impl Arena {
     pub(crate) fn find_ring(&self, member: usize, channel: u32) -> Result<Option<Mapping>> {
         let start = self.head.long(self.layout.entry(member, channel)?).load(Ordering::Acquire);
         let Ok(start @ 1..) = usize::try_from(start) else { return Ok(None) };
-        let inside = start.checked_add(RING_BYTES).is_some_and(|end| map::is_safe(&self.fd, end));
-        if !inside || !start.is_multiple_of(PAGE_BYTES) {
-            return Err(Error::Internal(format!("a peer's ring lies outside its arena, at {start}")));
+        let outside = || Error::Internal(format!("a peer's ring lies outside its arena, at {start}"));
+        if !start.is_multiple_of(PAGE_BYTES) {
+            return Err(outside());
         }
-        Mapping::new(&self.fd, start, RING_BYTES, "a ring").map(Some)
+        let Some(fd) = &self.fd else {
+            let last_page = |ring: &Mapping| ring.exists(RING_BYTES - PAGE_BYTES);
+            return self.head.part(start, RING_BYTES).filter(last_page).map(Some).ok_or_else(outside);
+        };
+        if !start.checked_add(RING_BYTES).is_some_and(|end| map::is_safe(fd, end)) {
+            return Err(outside());
+        }
+        Mapping::new(fd, start, RING_BYTES, "a ring").map(Some)
     }
 
     /// Says which collective the owner is at.
@@ -159,13 +175,27 @@ mod tests {
     fn rings_are_found_once_they_are_made() {
         let layout = Layout::new(3);
         let own = Arena::new(layout, 1).unwrap();
-        let peer = Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), layout).unwrap();
+        let peer = Arena::of_peer(own.fd().unwrap().try_clone_to_owned().unwrap(), layout).unwrap();
         assert!(peer.find_ring(2, 7).unwrap().is_none());
         let ring = own.make_ring(2, 7).unwrap();
         ring.write(100, b"here");
         assert_eq!(peer.find_ring(2, 7).unwrap().unwrap().read(100, 4), b"here");
         assert!(own.make_ring(2, 7).is_err());
         assert!(own.make_ring(3, 0).is_err() && own.make_ring(0, 128).is_err());
+    }
+
+    #[test]
+    fn a_ring_that_does_not_exist_is_an_error() {
+        let layout = Layout::new(3);
+        let own = Arena::new(layout, 0).unwrap();
+        let peer = Arena::of_peer(own.fd().unwrap().try_clone_to_owned().unwrap(), layout).unwrap();
+        assert!(peer.fd.is_none());
+        let entry = own.head.long(layout.entry(2, 7).unwrap());
+        for start in [layout.head_bytes(), layout.most_bytes(), 5 << 12 | 7] {
+            entry.store(start as u64, Ordering::Release);
+            let text = peer.find_ring(2, 7).unwrap_err().to_string();
+            assert!(text.contains(&format!("outside its arena, at {start}")), "{text}");
+        }
     }
 
     #[test]
@@ -190,7 +220,7 @@ mod tests {
             part: u32::MAX,
             len: u32::MAX,
         });
-        let peer = Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), layout).unwrap();
+        let peer = Arena::of_peer(own.fd().unwrap().try_clone_to_owned().unwrap(), layout).unwrap();
         assert!(!peer.has_left());
         own.set_left();
         assert!(peer.has_left());
@@ -199,7 +229,7 @@ mod tests {
     #[test]
     fn an_arena_of_another_size_is_refused() {
         let own = Arena::new(Layout::new(2), 0).unwrap();
-        assert!(Arena::of_peer(own.fd().try_clone_to_owned().unwrap(), Layout::new(500)).is_err());
+        assert!(Arena::of_peer(own.fd().unwrap().try_clone_to_owned().unwrap(), Layout::new(500)).is_err());
     }
 
     #[test]

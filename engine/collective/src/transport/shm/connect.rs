@@ -4,7 +4,7 @@
 //! caller must belong to the same user and know the communicator's secret. The listener is gone when all have come; the
 //! connections stay, for the memory that ranks show each other later.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,8 +86,8 @@ impl Endpoint {
 
     fn on(listener: OwnedFd, name: String) -> Result<Self> {
         let announcement = Announcement { name, domain: domain() };
-        let nonce = Box::new(new_secret()?);
-        Ok(Self { listener, announcement, lender: Lender::new(*nonce), nonce, arena: None })
+        let (nonce, lender) = (Box::new(new_secret()?), Lender::new(&announcement.name));
+        Ok(Self { listener, announcement, nonce, lender, arena: None })
     }
 
     /// Takes the memory for a host of up to `n_members` and `n_rings` rings to them, while a rank that has none can still
@@ -124,12 +124,24 @@ pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&B
     };
     let layout = arena.layout();
     let bell = Doorbell::new(Arc::clone(arena.head()))?;
-    endpoint.lender.show(&arena, bell.ringer());
-    let mut gathering =
-        Gathering { plan, layout, arena, bell, endpoint, bootstrap, met: Vec::new(), strangers: Vec::new() };
-    for rank in plan.members.iter().copied().filter(|rank| *rank < plan.rank) {
+    // First, since who has been shown this rank may be done with it at once.
+    let (own_process, others) = plan.by_process();
+    endpoint.lender.show(&plan.secret, &arena, bell.ringer());
+    let mut gathering = Gathering {
+        plan,
+        layout,
+        arena,
+        bell,
+        endpoint,
+        bootstrap,
+        own_process,
+        met: Vec::new(),
+        strangers: Vec::new(),
+    };
+    for rank in others.into_iter().filter(|rank| *rank < plan.rank) {
         gathering.call(rank, deadline)?;
     }
+    gathering.look_around()?;
     while gathering.met.len() + 1 < plan.members.len() {
         if deadline.passed() {
             return Err(gathering.missing());
@@ -137,9 +149,25 @@ pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&B
         gathering.wait(deadline.left())?;
         gathering.accept()?;
         gathering.listen()?;
+        gathering.look_around()?;
         gathering.check()?;
     }
     gathering.finish()
+}
+
+impl Plan<'_> {
+    /// The other members: those of this very process, and those of others.
+    fn by_process(&self) -> (Vec<(usize, Arc<Lender>)>, Vec<usize>) {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for rank in self.members.iter().copied().filter(|rank| *rank != self.rank) {
+            let announcement = self.announcements.get(rank).and_then(Option::as_ref);
+            match announcement.and_then(|announcement| Lender::find(&announcement.name)) {
+                Some(lender) => own.push((rank, lender)),
+                None => others.push(rank),
+            }
+        }
+        (own, others)
+    }
 }
 
 /// A greeting: who calls, and a number in its memory.
@@ -157,6 +185,8 @@ struct Gathering<'a> {
     bell: Doorbell,
     endpoint: Endpoint,
     bootstrap: Option<&'a Bootstrap>,
+    /// The ranks of this process that have not shown yet what they share.
+    own_process: Vec<(usize, Arc<Lender>)>,
     met: Vec<Arc<Peer>>,
     strangers: Vec<OwnedFd>,
 }
@@ -184,7 +214,7 @@ impl Gathering<'_> {
     fn greet(&self, socket: &OwnedFd) -> rustix::io::Result<()> {
         let nonce_address = self.endpoint.nonce.as_ptr().addr() as u64;
         let greeting = Greeting { rank: self.plan.rank, nonce_address, nonce: *self.endpoint.nonce };
-        let fds = [self.arena.fd(), self.bell.event()];
+        let fds = [self.arena.fd().map_err(|_| Errno::BADF)?, self.bell.event().as_fd()];
         // The first message of a socket always finds room.
         match unix::send(socket, &greeting.to_bytes(&self.plan.secret), &fds)? {
             true => Ok(()),
@@ -193,10 +223,15 @@ impl Gathering<'_> {
     }
 
     fn wait(&self, wait: Duration) -> Result<()> {
-        let mut fds = vec![PollFd::new(&self.endpoint.listener, PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(&self.endpoint.listener, PollFlags::IN),
+            PollFd::new(self.bell.event(), PollFlags::IN),
+        ];
         fds.extend(self.strangers.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         fds.extend(self.bootstrap.map(Bootstrap::poll_fd));
-        wake::sleep(&mut fds, wait)
+        wake::sleep(&mut fds, wait)?;
+        self.bell.event().reset();
+        Ok(())
     }
 
     fn check(&self) -> Result<()> {
@@ -250,29 +285,48 @@ impl Gathering<'_> {
         let pid = unix::credentials(&socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
         let can_be_read = pid != 0 && direct::can_read(pid, greeting.nonce_address, &greeting.nonce);
         self.arena.set_reads(member, can_be_read);
-        let is_own_process = i32::try_from(std::process::id()).is_ok_and(|own| own == pid);
-        let lender = Lender::find(&greeting.nonce).filter(|_| is_own_process);
-        let place = (greeting.rank, member);
-        let (arena, ringer) = match lender.as_ref().and_then(|lender| lender.shown(self.layout)) {
-            // The descriptors that have come are closed.
-            Some(shown) => shown,
-            None => {
-                let arena = Arena::of_peer(arena, self.layout)?;
-                let ringer = Ringer::new(Arc::clone(arena.head()), event);
-                (arena, ringer)
-            }
-        };
+        let arena = Arena::of_peer(arena, self.layout)?;
+        let ringer = Ringer::new(Arc::clone(arena.head()), event.into());
         self.met.push(Arc::new(Peer::new(Parts {
-            place,
+            place: (greeting.rank, member),
             own_member,
             arena,
             ringer,
             pid,
             can_be_read,
-            lender,
-            socket,
+            lender: None,
+            socket: Some(socket),
         })));
         Ok(())
+    }
+
+    /// Meets the ranks of this process that show what they share by now; the bell's event tells of the others.
+    fn look_around(&mut self) -> Result<()> {
+        for (rank, lender) in std::mem::take(&mut self.own_process) {
+            let Some((arena, ringer)) = lender.shown(&self.plan.secret, self.bell.event()) else {
+                self.own_process.push((rank, lender));
+                continue;
+            };
+            if arena.layout() != self.layout {
+                return Err(Error::Internal(format!("rank {rank} has an arena for another host")));
+            }
+            self.met.push(Arc::new(Peer::new(Parts {
+                place: (rank, self.member(rank)?),
+                own_member: self.member(self.plan.rank)?,
+                arena,
+                ringer,
+                pid: 0,
+                can_be_read: false,
+                lender: Some(lender),
+                socket: None,
+            })));
+        }
+        Ok(())
+    }
+
+    fn member(&self, rank: usize) -> Result<usize> {
+        let member = self.plan.members.iter().position(|member| *member == rank);
+        member.ok_or_else(|| Error::Internal(format!("rank {rank} is not of this host")))
     }
 
     fn missing(&self) -> Error {
@@ -286,9 +340,7 @@ impl Gathering<'_> {
 
     fn finish(mut self) -> Result<Host> {
         self.met.sort_by_key(|peer| peer.rank);
-        let own_member = self.plan.members.iter().position(|member| *member == self.plan.rank);
-        let own_member =
-            own_member.ok_or_else(|| Error::Internal("not a member of its own host".to_owned()))?;
+        let own_member = self.member(self.plan.rank)?;
         let Endpoint { nonce, lender, .. } = self.endpoint;
         Ok(Host::new(self.arena, self.bell, self.met, own_member, self.plan.tuning, (nonce, lender)))
     }

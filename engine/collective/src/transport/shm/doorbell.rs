@@ -4,16 +4,15 @@
 //! has done something that it may wait for looks whether it sleeps, and only then pays for a system call. Both put a
 //! full fence between their write and their look, so that one of them sees the other: no ring is lost.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::thread::futex;
 
 use crate::error::{Error, Result};
-use crate::net::wake;
+use crate::net::wake::{self, Wake};
 use crate::transport::shm::layout::DOORBELL;
 use crate::transport::shm::map::Mapping;
 
@@ -34,7 +33,7 @@ pub enum Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Ringer {
     head: Arc<Mapping>,
-    event: Arc<OwnedFd>,
+    event: Wake,
 }
 
 /// This rank's own bell.
@@ -52,8 +51,8 @@ pub struct Nap<'a> {
 
 impl Ringer {
     /// For the rank whose arena's head and eventfd these are.
-    pub(crate) fn new(head: Arc<Mapping>, event: OwnedFd) -> Self {
-        Self { head, event: Arc::new(event) }
+    pub(crate) fn new(head: Arc<Mapping>, event: Wake) -> Self {
+        Self { head, event }
     }
 
     /// Wakes the rank if it sleeps. What it is to see was written before.
@@ -72,7 +71,7 @@ impl Ringer {
                 let _ = futex::wake(self.word(), futex::Flags::empty(), 1);
             }
             _ => {
-                let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+                self.event.set();
             }
         }
     }
@@ -85,9 +84,7 @@ impl Ringer {
 impl Doorbell {
     /// In the arena with this head.
     pub(crate) fn new(head: Arc<Mapping>) -> Result<Self> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| Error::system("eventfd", &error.into()))?;
-        Ok(Self { ringer: Ringer::new(head, event) })
+        Ok(Self { ringer: Ringer::new(head, Wake::new()?) })
     }
 
     /// For this process's other threads.
@@ -95,9 +92,9 @@ impl Doorbell {
         self.ringer.clone()
     }
 
-    /// To be sent to the peers.
-    pub(crate) fn event(&self) -> BorrowedFd<'_> {
-        self.ringer.event.as_fd()
+    /// What wakes a rank that sleeps on descriptors too; to be sent to the peers.
+    pub(crate) fn event(&self) -> &Wake {
+        &self.ringer.event
     }
 
     /// Says that the rank sleeps. One thread at a time; after this, look again before [`Nap::sleep`].
@@ -132,7 +129,7 @@ impl Nap<'_> {
         all.push(PollFd::new(&self.ringer.event, PollFlags::IN));
         let slept = wake::sleep(&mut all, wait);
         // A ring that comes after this wakes the next sleep for no reason, which does no harm.
-        let _ = rustix::io::read(&self.ringer.event, &mut [0_u8; 8]);
+        self.ringer.event.reset();
         slept
     }
 }
@@ -204,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_wakes_too() {
-        let (bell, other) = (bell(), wake::Wake::new().unwrap());
+        let (bell, other) = (bell(), Wake::new().unwrap());
         other.set();
         let started = clock::now();
         let nap = bell.prepare(Mode::BellAndFds);

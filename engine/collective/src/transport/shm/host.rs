@@ -109,16 +109,22 @@ impl Host {
     /// Tells the others that this rank is done with the communicator.
     pub(crate) fn hang_up(&self) {
         self.peers.iter().for_each(|peer| peer.hang_up());
+        self.lender.end();
     }
 
     /// Waits until the other processes of the host are done with it too, or dead. Who stands still is waited for.
     pub(crate) fn wait_for_all(&self) {
-        let others = self.peers.iter().filter(|peer| !peer.is_own_process());
-        others.for_each(|peer| peer.wait_for_end());
+        self.peers.iter().for_each(|peer| peer.wait_for_end());
     }
 
     fn peer(&self, rank: usize) -> Result<Arc<Peer>> {
         let found = self.peers.iter().find(|peer| peer.rank == rank);
         found.cloned().ok_or_else(|| Error::Internal(format!("rank {rank} shares no memory with this one")))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.lender.end();
     }
 }

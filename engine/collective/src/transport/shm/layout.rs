@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::net::link::HEADER_BYTES;
 use crate::transport::shm::map::{LINE_BYTES, PAGE_BYTES};
+use crate::transport::shm::ring::RING_BYTES;
 
 /// Channels of a communicator at most, with those for point-to-point: twice NCCL's limit of 64.
 pub(crate) const MAX_CHANNELS: usize = 128;
@@ -44,6 +45,11 @@ impl Layout {
     /// Bytes before the first ring.
     pub(crate) fn head_bytes(self) -> usize {
         (self.flat() + BLOCKS_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+
+    /// Bytes with all rings that there can be.
+    pub(crate) fn most_bytes(self) -> usize {
+        self.head_bytes() + self.n_members * MAX_CHANNELS * RING_BYTES
     }
 
     fn directory(self) -> usize {

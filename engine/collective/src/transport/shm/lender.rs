@@ -6,49 +6,90 @@
 //! begin.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 
 use crate::lock::lock;
+use crate::net::secret::{Secret, is_secret};
+use crate::net::wake::Wake;
 use crate::transport::shm::arena::Arena;
-use crate::transport::shm::direct::{self, Nonce};
+use crate::transport::shm::direct;
 use crate::transport::shm::doorbell::Ringer;
-use crate::transport::shm::layout::Layout;
 
-/// Of this process's ranks, by the number that each shows its peers.
-static LENDERS: LazyLock<Mutex<HashMap<Nonce, Weak<Lender>>>> = LazyLock::new(Mutex::default);
+/// A rank's process, and the name on which it can be called: a forked child has none of its parent's ranks.
+type Key = (u32, String);
 
-/// One rank of one communicator that lends its memory.
+/// Of this process's ranks.
+static LENDERS: LazyLock<Mutex<HashMap<Key, Weak<Lender>>>> = LazyLock::new(Mutex::default);
+
+/// One rank of one communicator as the ranks of its process see it, which need no descriptors of it.
 #[derive(Debug)]
 pub(crate) struct Lender {
-    nonce: Nonce,
+    key: Key,
     /// Whether all was taken back. Whoever reads holds it.
     is_over: RwLock<bool>,
-    /// What other processes are sent in descriptors of their own.
-    shown: OnceLock<(Arena, Ringer)>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// The communicator's secret, and what other processes are sent in descriptors.
+    shown: Option<(Secret, Arena, Ringer)>,
+    has_ended: bool,
+    /// Of who waits for a change of these.
+    waiting: Vec<Wake>,
 }
 
 impl Lender {
-    /// Of the rank that shows its peers this number.
-    pub(crate) fn new(nonce: Nonce) -> Arc<Self> {
-        let lender = Arc::new(Self { nonce, is_over: RwLock::new(false), shown: OnceLock::new() });
-        lock(&LENDERS).insert(nonce, Arc::downgrade(&lender));
+    /// Of the rank that can be called on `name`.
+    pub(crate) fn new(name: &str) -> Arc<Self> {
+        let key = (std::process::id(), name.to_owned());
+        let lender = Arc::new(Self { key: key.clone(), is_over: RwLock::new(false), open: Mutex::default() });
+        lock(&LENDERS).insert(key, Arc::downgrade(&lender));
         lender
     }
 
-    /// The rank of this process that shows this number; none if it is another process's.
-    pub(crate) fn find(nonce: &Nonce) -> Option<Arc<Self>> {
-        lock(&LENDERS).get(nonce)?.upgrade()
+    /// The rank of this process that can be called on `name`; none if it is another process's.
+    pub(crate) fn find(name: &str) -> Option<Arc<Self>> {
+        lock(&LENDERS).get(&(std::process::id(), name.to_owned()))?.upgrade()
     }
 
-    /// Shows the ranks of its process its arena and its bell, once, so that these need no descriptors and mappings of them.
-    pub(crate) fn show(&self, arena: &Arena, bell: Ringer) {
-        let _ = self.shown.set((arena.to_neighbours(), bell));
+    /// Shows the ranks of its process that know the secret its arena and its bell, once.
+    pub(crate) fn show(&self, secret: &Secret, arena: &Arena, bell: Ringer) {
+        let mut open = lock(&self.open);
+        open.shown = Some((*secret, arena.to_neighbours(), bell));
+        std::mem::take(&mut open.waiting).iter().for_each(Wake::set);
     }
 
-    /// The arena and the bell, if they have been shown and are for a host of such a layout.
-    pub(crate) fn shown(&self, layout: Layout) -> Option<(Arena, Ringer)> {
-        let (arena, bell) = self.shown.get().filter(|(arena, _)| arena.layout() == layout)?;
+    /// The arena and the bell, once they have been shown; `wake` is set when they are.
+    pub(crate) fn shown(&self, secret: &Secret, wake: &Wake) -> Option<(Arena, Ringer)> {
+        let mut open = lock(&self.open);
+        if open.shown.is_none() {
+            open.waiting.push(wake.clone());
+        }
+        let (_, arena, bell) = open.shown.as_ref().filter(|(own, ..)| is_secret(secret, own))?;
         Some((arena.to_neighbours(), bell.clone()))
+    }
+
+    /// The rank is done, or has given up.
+    pub(crate) fn end(&self) {
+        let mut open = lock(&self.open);
+        open.has_ended = true;
+        std::mem::take(&mut open.waiting).iter().for_each(Wake::set);
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.open).has_ended
+    }
+
+    /// Sets `wake` when it ends.
+    pub(crate) fn wake_at_end(&self, wake: &Wake) {
+        let mut open = lock(&self.open);
+        if open.has_ended {
+            wake.set();
+        } else {
+            open.waiting.push(wake.clone());
+        }
     }
 
     /// Hands over `len` bytes at `address`, which a message of this rank speaks of. False if it has taken them back.
@@ -69,7 +110,7 @@ impl Lender {
 
 impl Drop for Lender {
     fn drop(&mut self) {
-        lock(&LENDERS).remove(&self.nonce);
+        lock(&LENDERS).remove(&self.key);
     }
 }
 
@@ -81,20 +122,20 @@ mod tests {
 
     #[test]
     fn what_was_taken_back_is_not_read() {
-        let lender = Lender::new([1; 16]);
+        let lender = Lender::new("one");
         let bytes = [7_u8; 4];
         let address = bytes.as_ptr().expose_provenance() as u64;
-        let found = Lender::find(&[1; 16]).unwrap();
+        let found = Lender::find("one").unwrap();
         assert!(found.lend(address, 4, |lent| assert_eq!(lent, bytes)));
         lender.take_back();
         assert!(!found.lend(address, 4, |_| panic!("read")));
         drop((lender, found));
-        assert!(Lender::find(&[1; 16]).is_none());
+        assert!(Lender::find("one").is_none());
     }
 
     #[test]
     fn taking_back_waits_for_who_reads() {
-        let lender = Lender::new([2; 16]);
+        let lender = Lender::new("two");
         let bytes = vec![9_u8; 4];
         let address = bytes.as_ptr().expose_provenance() as u64;
         let (reading, reads) = mpsc::channel();

@@ -7,10 +7,11 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::Resource;
 
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ const CHUNK_BYTES: usize = 64 << 20;
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// What this is a part of, if it is one.
+    whole: Option<Arc<Self>>,
 }
 
 // SAFETY: the memory belongs to no thread; what threads and processes do to it at once goes through atomics.
@@ -107,7 +110,30 @@ impl Mapping {
             Error::system(format_args!("cannot map {len} bytes of shared memory for {what}"), &error.into())
         })?;
         let base = NonNull::new(base.cast()).ok_or_else(|| Error::Internal("mmap gave NULL".to_owned()))?;
-        Ok(Self { base, len })
+        Ok(Self { base, len, whole: None })
+    }
+
+    /// Maps `len` bytes from the start on, of which more may come to exist: what does not is not to be touched.
+    pub(crate) fn with_room(fd: impl AsFd, len: usize, what: &str) -> Result<Self> {
+        let map = Self::new(fd, 0, len, what)?;
+        // SAFETY: the range is that of the mapping just made; the advice changes none of its bytes.
+        let _ = unsafe { rustix::mm::madvise(map.base.as_ptr().cast(), len, Advice::LinuxDontDump) };
+        Ok(map)
+    }
+
+    /// `len` bytes of it from `offset` on; none if they lie outside.
+    pub(crate) fn part(self: &Arc<Self>, offset: usize, len: usize) -> Option<Self> {
+        // SAFETY: inside the mapping, as just checked.
+        let base = self.holds(offset, len).then(|| unsafe { self.base.add(offset) })?;
+        Some(Self { base, len, whole: Some(Arc::clone(self)) })
+    }
+
+    /// Whether the page at `offset` of a mapping with room exists; true where the kernel (before 5.14) does not tell.
+    pub(crate) fn exists(&self, offset: usize) -> bool {
+        let page = self.at(offset, PAGE_BYTES);
+        // SAFETY: a page inside the mapping; the advice reads it, and changes none of its bytes.
+        let found = unsafe { rustix::mm::madvise(page.cast(), PAGE_BYTES, Advice::LinuxPopulateRead) };
+        found != Err(rustix::io::Errno::FAULT)
     }
 
     /// Its bytes.
@@ -180,7 +206,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `new` made this mapping, and slices of it cannot outlive it.
+        if self.whole.is_some() {
+            return;
+        }
+        // SAFETY: `new` made this mapping, and neither slices nor parts of it can outlive it.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
@@ -200,6 +229,20 @@ mod tests {
         assert!(is_safe(&fd, 2 * PAGE_BYTES) && !is_safe(&fd, 3 * PAGE_BYTES));
         discard(&fd, 2 * PAGE_BYTES);
         assert_eq!(other.read(3, 6), [0; 6]);
+    }
+
+    #[test]
+    fn what_comes_to_exist_is_seen_without_the_descriptor() {
+        let fd = memfd("a test").unwrap();
+        reserve(&fd, 0, PAGE_BYTES, "a test").unwrap();
+        let whole = Arc::new(Mapping::with_room(&fd, 4 * PAGE_BYTES, "a test").unwrap());
+        assert!(whole.exists(0) && !whole.exists(PAGE_BYTES));
+        assert!(whole.part(3 * PAGE_BYTES, 2 * PAGE_BYTES).is_none());
+        let part = whole.part(PAGE_BYTES, 2 * PAGE_BYTES).unwrap();
+        reserve(&fd, PAGE_BYTES, 2 * PAGE_BYTES, "a test").unwrap();
+        Mapping::new(&fd, 0, 3 * PAGE_BYTES, "a test").unwrap().write(PAGE_BYTES + 7, b"late");
+        drop((fd, whole));
+        assert!(part.exists(PAGE_BYTES) && part.read(7, 4) == b"late");
     }
 
     /// Pure: a test must never ask the kernel for what is not there.

@@ -1,8 +1,9 @@
 //! Shared memory between the ranks of one host.
 //!
 //! Nothing here has a name in a file system, so nothing is left behind by a process that is killed. Each rank has one
-//! memfd, its arena, and hands it to the others over an abstract unix socket. What an arena's owner writes, the others
-//! read: its head (doorbell, directory of rings, flat slots) and the rings to its peers.
+//! memfd, its arena, and hands it to the others over an abstract unix socket; they map all that it may become and close the
+//! descriptor. Ranks of one process need neither: see [`lender`]. What an arena's owner writes, the others read: its head
+//! (doorbell, directory of rings, flat slots) and the rings to its peers.
 //!
 //! How a communicator uses it:
 //!

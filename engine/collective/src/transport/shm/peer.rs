@@ -11,7 +11,7 @@ use rustix::net::Shutdown;
 
 use crate::error::{Error, Result};
 use crate::lock::lock;
-use crate::net::wake;
+use crate::net::wake::{self, Wake};
 use crate::net::watch::Neighbour;
 use crate::transport::Fault;
 use crate::transport::shm::arena::{Arena, Reads};
@@ -49,7 +49,8 @@ pub(crate) struct Peer {
     pub(crate) can_be_read: bool,
     /// This rank's index among the host's ranks.
     pub(crate) own_member: usize,
-    socket: OwnedFd,
+    /// To it; none to a rank of this very process.
+    socket: Option<OwnedFd>,
     shown: Mutex<BTreeSet<u32>>,
     mapped: Mutex<BTreeMap<u32, Result<Arc<Mapping>>>>,
 }
@@ -71,8 +72,8 @@ pub(crate) struct Parts {
     pub(crate) can_be_read: bool,
     /// The peer, if it is a rank of this very process.
     pub(crate) lender: Option<Arc<Lender>>,
-    /// To the peer.
-    pub(crate) socket: OwnedFd,
+    /// To the peer, if it is a rank of another process.
+    pub(crate) socket: Option<OwnedFd>,
 }
 
 impl Neighbour for Peer {
@@ -80,8 +81,20 @@ impl Neighbour for Peer {
         self.rank
     }
 
-    fn end_fd(&self) -> PollFd<'_> {
-        PollFd::new(&self.socket, PollFlags::RDHUP)
+    fn wake_at_end(&self, wake: &Wake) {
+        self.lender.iter().for_each(|lender| lender.wake_at_end(wake));
+    }
+
+    fn end_fd(&self) -> Option<PollFd<'_>> {
+        self.socket.as_ref().map(|socket| PollFd::new(socket, PollFlags::RDHUP))
+    }
+
+    fn has_ended(&self) -> bool {
+        let Some(end) = self.end_fd() else {
+            return self.lender.as_ref().is_some_and(|lender| lender.has_ended());
+        };
+        let mut fds = [end];
+        wake::sleep(&mut fds, Duration::ZERO).is_ok() && !fds[0].revents().is_empty()
     }
 
     fn has_left(&self) -> bool {
@@ -136,7 +149,8 @@ impl Peer {
         let mut mapped = lock(&self.mapped);
         while !mapped.contains_key(&id) {
             let mut bytes = [0; MESSAGE_BYTES];
-            let got = unix::recv(&self.socket, &mut bytes).map_err(|error| self.lost(error))?;
+            let socket = self.socket.as_ref().ok_or_else(|| self.broken("of this process shows memory"))?;
+            let got = unix::recv(socket, &mut bytes).map_err(|error| self.lost(error))?;
             let (len, fds) = got.ok_or_else(|| self.broken("speaks of memory that it has not shown"))?;
             self.hear(&mut mapped, &bytes[..len], fds).map_err(Fault::Broken)?;
         }
@@ -147,17 +161,18 @@ impl Peer {
     /// Ends this rank's side of the connection.
     pub(crate) fn hang_up(&self) {
         // A peer that is dead has ended it before.
-        let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        let _ = self.socket.as_ref().map(|socket| rustix::net::shutdown(socket, Shutdown::Write));
     }
 
-    /// Waits until the peer has ended its side, or its process is dead.
+    /// Waits until a peer of another process has ended its side, or its process is dead.
     pub(crate) fn wait_for_end(&self) {
+        let Some(socket) = &self.socket else { return };
         // What it shows meanwhile is of no use any more.
         loop {
-            match unix::recv(&self.socket, &mut [0; MESSAGE_BYTES]) {
+            match unix::recv(socket, &mut [0; MESSAGE_BYTES]) {
                 Ok(Some(_)) | Err(Errno::MFILE) => {}
                 Ok(None) => {
-                    let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+                    let mut fds = [PollFd::new(socket, PollFlags::IN)];
                     if wake::sleep(&mut fds, END_WAIT).is_err() {
                         return;
                     }
@@ -211,6 +226,6 @@ impl Peer {
         bytes[4..8].copy_from_slice(&id.to_le_bytes());
         bytes[8..].copy_from_slice(&(len as u64).to_le_bytes());
         let fds: Vec<_> = region.map(Region::fd).into_iter().collect();
-        unix::send(&self.socket, &bytes, &fds).unwrap_or(false)
+        self.socket.as_ref().is_some_and(|socket| unix::send(socket, &bytes, &fds).unwrap_or(false))
     }
 }
