@@ -45,12 +45,12 @@ fn program(name: &str) -> PathBuf {
 fn run(program: &Path, job: &str) -> HashMap<String, String> {
     let parts: Vec<&str> = job.split('/').collect();
     let by = parts.get(2).copied().unwrap_or("processes");
-    let output = Command::new(program)
-        .args([parts[0], parts[1], NICS, by])
-        .env("LD_LIBRARY_PATH", library_folder())
-        .env("RSCCL_TIMEOUT_S", TIMEOUT_S)
-        .output()
-        .unwrap();
+    run_with(Command::new(program).args([parts[0], parts[1], NICS, by]), job)
+}
+
+fn run_with(command: &mut Command, job: &str) -> HashMap<String, String> {
+    let output =
+        command.env("LD_LIBRARY_PATH", library_folder()).env("RSCCL_TIMEOUT_S", TIMEOUT_S).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{job}: {said}{}", String::from_utf8_lossy(&output.stderr));
     let pairs = said.split_whitespace().filter_map(|pair| pair.split_once('='));
@@ -78,6 +78,27 @@ fn hundreds_of_ranks_begin_sum_split_and_end() {
 fn ranks_of_one_host_need_few_descriptors() {
     let said = run(&program("scale-descriptors"), "8/1");
     assert!(said["fds"].parse::<usize>().unwrap() <= 7 * 3 + 4, "{said:?}");
+}
+
+/// What a process may have by default: once it was used up by these.
+const USUAL_FILES: &str = "1024";
+
+#[test]
+fn many_splits_of_eight_ranks_fit_the_usual_limit() {
+    let program = program("scale-splits");
+    run_with(
+        Command::new(program).args(["8", "1", NICS, "processes", "8", "28"]).env("FILES", USUAL_FILES),
+        "",
+    );
+}
+
+#[test]
+fn a_large_host_is_split_twice_within_the_usual_limit() {
+    let program = program("scale-twice");
+    run_with(
+        Command::new(program).args(["64", "1", NICS, "processes", "64", "1"]).env("FILES", USUAL_FILES),
+        "",
+    );
 }
 
 #[test]

@@ -1,14 +1,16 @@
-/* Many ranks: RANKS HOSTS NICS processes|threads [SPLIT]. Each host has RANKS / HOSTS ranks, one after another. The ranks make a
+/* Many ranks: RANKS HOSTS NICS processes|threads [SPLIT [MORE]]. Each host has RANKS / HOSTS ranks, one after another. The ranks make a
  * communicator, sum over it, split it into groups of SPLIT (8) ranks, sum over those and destroy all. Prints one line
  *   ranks=.. hosts=.. init_ms=.. sum_ms=.. split_ms=.. sum2_ms=.. destroy_ms=.. rss_kib=.. rss_max_kib=.. init_bytes=.. fds=.. fds_split=..
  * where times are from the moment at which all may begin until the last has ended, rss is each rank's mean and fds rank 0's
- * descriptors for a communicator. With SCALE_KINDS set, stderr says of what kinds they are. init_bytes is what went over loopback meanwhile, from all processes of the machine. */
+ * descriptors for a communicator. MORE splits of the same groups are made, summed over and kept until the end. FILES in the
+ * environment is the hard limit of open files. With SCALE_KINDS set, stderr says of what kinds they are. init_bytes is what went over loopback meanwhile, from all processes of the machine. */
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,7 +30,7 @@ struct board {
 };
 
 static struct board* board;
-static int hosts, nics, by_threads, split_size = 8;
+static int hosts, nics, by_threads, split_size = 8, more;
 static pthread_mutex_t environment = PTHREAD_MUTEX_INITIALIZER;
 
 static double now_ms(void) {
@@ -184,7 +186,16 @@ static void run(int me) {
   begin(me, SUM2);
   sum(me, group, first, first + split_size > n_ranks ? n_ranks - first : split_size, own);
   end(me, SUM2);
+  ncclComm_t* kept = calloc((size_t)more + 1, sizeof *kept);
+  for (int i = 0; i < more; i++) {
+    MUST(ncclCommSplit(whole, me / split_size, me, &kept[i], &config));
+    wait_for(me, whole);
+    wait_for(me, kept[i]);
+    sum(me, kept[i], first, first + split_size > n_ranks ? n_ranks - first : split_size, own);
+  }
   begin(me, DESTROY);
+  for (int i = 0; i < more; i++) MUST(ncclCommDestroy(kept[i]));
+  free(kept);
   MUST(ncclCommDestroy(group));
   MUST(ncclCommDestroy(whole));
   end(me, DESTROY);
@@ -234,10 +245,16 @@ static void start_processes(void) {
 
 int main(int argc, char** argv) {
   (void)comm, (void)stream;
-  if (argc < 5) give_up("usage: scale RANKS HOSTS NICS processes|threads [SPLIT]");
+  if (argc < 5) give_up("usage: scale RANKS HOSTS NICS processes|threads [SPLIT [MORE]]");
   n_ranks = atoi(argv[1]), hosts = atoi(argv[2]), nics = atoi(argv[3]);
   by_threads = strcmp(argv[4], "threads") == 0;
   if (argc > 5) split_size = atoi(argv[5]);
+  if (argc > 6) more = atoi(argv[6]);
+  if (getenv("FILES")) {
+    rlim_t files = (rlim_t)atoi(getenv("FILES"));
+    struct rlimit limit = {files, files};
+    if (setrlimit(RLIMIT_NOFILE, &limit)) give_up("FAILED to limit open files: %s", strerror(errno));
+  }
   size_t size = sizeof *board + (size_t)n_ranks * sizeof(long);
   board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pthread_barrierattr_t attributes;
