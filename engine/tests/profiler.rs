@@ -6,57 +6,10 @@ mod common;
 
 use std::collections::HashMap;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use common::events::{Event, build, read};
 use common::{Job, compile, folder, rank_program};
-
-/// An event as the plugin wrote it down.
-#[derive(Debug)]
-struct Event {
-    kind: String,
-    parent: u64,
-    fields: Vec<String>,
-    /// The thread that told of it.
-    thread: String,
-    stopped: bool,
-    sent_bytes: u64,
-    received_bytes: u64,
-}
-
-fn read(log: &str) -> HashMap<u64, Event> {
-    let mut events: HashMap<u64, Event> = HashMap::new();
-    for line in log.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        let number = |at: usize| words[at].parse::<u64>().unwrap();
-        match words[0] {
-            "start" => {
-                let end = words.len() - 2;
-                let fields = words[4..end].iter().map(|word| (*word).to_owned()).collect();
-                let (kind, parent, thread) = (words[2].to_owned(), number(3), words[end + 1].to_owned());
-                assert!(parent == 0 || events.contains_key(&parent), "{line}: its parent has begun");
-                let event =
-                    Event { kind, parent, fields, thread, stopped: false, sent_bytes: 0, received_bytes: 0 };
-                events.insert(number(1), event);
-            }
-            "stop" => {
-                let event = events.get_mut(&number(1)).unwrap();
-                assert!(!event.stopped, "{line}: stopped once");
-                event.stopped = true;
-            }
-            "state" => {
-                let event = events.get_mut(&number(1)).unwrap();
-                assert!(!event.stopped, "{line}: before its stop");
-                match number(2) {
-                    9 => event.sent_bytes += number(3),
-                    11 => event.received_bytes += number(3),
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
-    }
-    events
-}
 
 /// What is run, and how its events look.
 struct Run<'a> {
@@ -107,13 +60,6 @@ fn flat_rounds_are_told_too() {
 }
 
 const COUNT: u64 = 64 * 1024;
-
-/// The plugin of a version, which also offers the one before.
-fn build(plugin: &Path, version: u32) {
-    let (own, older) = (format!("-DVERSION={version}"), format!("-DOLDER={}", version - 1));
-    let arguments = ["-shared", "-fPIC", &own, &older];
-    compile("plugin.c", plugin, &arguments[..if version > 1 { 4 } else { 3 }]);
-}
 
 /// A scripted job of four ranks on two hosts: what each rank's plugin wrote, and what its log says.
 fn script(name: &str, version: u32, settings: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -1,7 +1,9 @@
 /* A profiler plugin for the tests, written against NCCL's interface of the version that VERSION names, 1 to 7: writes one
  * line per call to the file named by PLUGIN_LOG with the process id after it. An event's handle is its number. A line says
  * last by which thread the call was made, and one of an event whose type the version does not have is "unknown". With
- * PLUGIN_FAILS its init fails; with OLDER it also offers the version before, of which nothing can be called. */
+ * PLUGIN_FAILS its init fails; with OLDER it also offers the version before, of which nothing can be called. To the
+ * descriptor PLUGIN_BEGUN it writes a byte when a KernelCh begins; from PLUGIN_GATE it then reads one before it returns.
+ * PLUGIN_MASK is the mask, 0xfdf without it. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,7 +107,7 @@ static void open_log(void) {
 
 static int begun(void** context, int* mask) {
   *context = (void*)0x77;
-  *mask = 0xfdf;
+  *mask = getenv("PLUGIN_MASK") ? (int)strtol(getenv("PLUGIN_MASK"), NULL, 0) : 0xfdf;
   if (getenv("PLUGIN_FAILS")) return fprintf(out, "init fails\n"), fflush(out), 3;
   return out ? 0 : 3;
 }
@@ -128,6 +130,14 @@ static int init(void** context, uint64_t id, int* mask, const char* name, int no
   return begun(context, mask);
 }
 #endif
+
+/* Tells the program that a channel has begun, and waits as long as it likes. */
+static void begun_kernel(void) {
+  const char *begun = getenv("PLUGIN_BEGUN"), *gate = getenv("PLUGIN_GATE");
+  char byte = 0;
+  if (begun && write(atoi(begun), &byte, 1) != 1) abort();
+  if (gate && read(atoi(gate), &byte, 1) < 0) abort();
+}
 
 #if VERSION == 1
 #define TEXT "%d"
@@ -158,9 +168,11 @@ static int start(void* context, void** handle, descriptor* d) {
 #elif VERSION > 3
     case 0x40: snprintf(text, sizeof text, "KernelCh %zu %d %llu", parent, d->kernel.channel, (unsigned long long)d->kernel.timer); break;
 #endif
+    case 0x20: snprintf(text, sizeof text, "ProxyCtrl %zu", parent); break;
     default: snprintf(text, sizeof text, "unknown 0");
   }
   fprintf(out, "start %zu %s by %ld\n", own, text, syscall(SYS_gettid));
+  if (d->type == 0x40) begun_kernel();
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "the library is loaded as a C program would load it")]
 
 pub(crate) mod deaths;
+pub(crate) mod events;
 pub(crate) mod leftovers;
 pub(crate) mod network;
 pub(crate) mod process;

@@ -34,6 +34,7 @@ use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::wake::Wake;
 use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
 use crate::profiler::plugin::{self, About, Context, Plugin};
+use crate::profiler::teller::Teller;
 use crate::run::affinity::{self, Affinity};
 use crate::run::engine::Engine;
 use crate::run::flat;
@@ -218,6 +219,12 @@ impl Init {
         plugin.init(about)
     }
 
+    fn teller(&self, profiler: Context) -> Teller {
+        let nodes = &self.topology.nodes;
+        let n_local = nodes.iter().filter(|node| **node == nodes[self.identity.rank]).count();
+        Teller::new(profiler, self.settings.faithful, n_local)
+    }
+
     fn target(&self, rank: usize, channel: usize) -> Target {
         let own = self.identity.rank;
         let from = self.peers[own].nics[self.topology.nic(own, channel, Way::Out)].address;
@@ -289,6 +296,7 @@ impl Init {
         let engine = Engine::new(links, all.map(flat::Lane::new));
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Arc<[String]> = self.peers.iter().map(name).collect();
+        let teller = profiler.map(|profiler| Arc::new(self.teller(profiler)));
         let affinity = Affinity::of(self.identity.rank, &self.peers, self.identity.comm_hash);
         let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
         let watcher = self.watch((control, neighbours), acceptors, &names, &health)?;
@@ -305,7 +313,7 @@ impl Init {
             host,
             tuning,
             replaced: AtomicU32::new(0),
-            profiled: profiler.is_some(),
+            profiled: teller.is_some(),
             health,
             turns: Turns::default(),
             peers: self.peers,
@@ -313,7 +321,7 @@ impl Init {
             config: self.request.config,
             secret: self.id.secret,
             counters: Mutex::new(Counters::default()),
-            profiler: Mutex::new(profiler.map(Arc::new)),
+            profiler: Mutex::new(teller),
             watcher: Mutex::new(None),
             last_error: Mutex::new(None),
             operators: Operators::default(),
@@ -324,6 +332,9 @@ impl Init {
             _pending: self.pending,
         });
         *lock(&comm.watcher) = watcher;
+        if !comm.settings.runtime_connect {
+            comm.start_progress();
+        }
         comm.info(subsystem::INIT, &lines::init(&comm.identity, "COMPLETE"));
         Ok(comm)
     }

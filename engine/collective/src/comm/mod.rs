@@ -38,7 +38,7 @@ use crate::net::account;
 use crate::net::control::{Failure, Health};
 use crate::net::secret::Secret;
 use crate::profiler::emit::{Call, PlanEvents};
-use crate::profiler::plugin::Context;
+use crate::profiler::teller::Teller;
 use crate::run::affinity::Affinity;
 use crate::run::engine::Engine;
 use crate::topology::{PeerInfo, RingPlace, Topology};
@@ -93,7 +93,7 @@ pub struct Comm {
     config: CommConfig,
     secret: Secret,
     counters: Mutex<Counters>,
-    profiler: Mutex<Option<Arc<Context>>>,
+    profiler: Mutex<Option<Arc<Teller>>>,
     watcher: Mutex<Option<JoinHandle<()>>>,
     last_error: Mutex<Option<String>>,
     /// Operators that its caller has made.
@@ -198,8 +198,8 @@ impl Comm {
         self.profiled
     }
 
-    /// The profiler's context, while the communicator lives.
-    pub(crate) fn profiler(&self) -> Option<Arc<Context>> {
+    /// Who tells the profiler, while the communicator lives.
+    pub(crate) fn profiler(&self) -> Option<Arc<Teller>> {
         lock(&self.profiler).clone()
     }
 
@@ -214,11 +214,22 @@ impl Comm {
         self.peers.get(rank).map_or("", |peer| peer.host.as_str())
     }
 
-    /// An operation begins, on this thread: with runtime connect, the log says now what init has connected.
+    /// An operation begins, on this thread: with runtime connect, the log says now what init has connected, and the progress
+    /// thread starts.
     pub(crate) fn connect_at_runtime(&self) {
         if self.settings.runtime_connect {
             let lines = std::mem::take(&mut *lock(&self.late_lines));
             lines.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
+            if !lines.is_empty() {
+                self.start_progress();
+            }
+        }
+    }
+
+    /// With connections of a network, NCCL's thread that moves what they carry is there.
+    fn start_progress(&self) {
+        if self.topology.n_nodes() > 1 {
+            self.profiler().iter().for_each(|profiler| profiler.start_progress());
         }
     }
 
@@ -275,6 +286,7 @@ impl Comm {
             let what = format!("{} aborted the communicator", self.names[self.rank]);
             self.health.fail(Failure::new(6, what));
         }
+        self.profiler().iter().for_each(|profiler| profiler.abort());
         // Whoever drives it lets go of it at once. What has not begun begins no more, and is not waited for: it may be
         // behind another communicator's operation that hangs.
         drop(lock(&self.engine));
@@ -333,8 +345,8 @@ impl Comm {
         if let Some(host) = self.host.as_ref().filter(|_| self.is_silent()) {
             host.hang_up();
         }
-        // The flush is over, so no operation holds the context: this is the plugin's finalize.
-        drop(lock(&self.profiler).take());
+        let profiler = lock(&self.profiler).take();
+        profiler.iter().for_each(|profiler| profiler.end());
         // NCCL has no such line.
         for traffic in self.traffic().iter().filter(|_| !self.is_silent()) {
             self.info(subsystem::NET, &lines::traffic(self.rank, traffic));

@@ -1,24 +1,24 @@
 //! What a plugin is told of an operation, and when.
 //!
-//! API events, plans and tasks begin and end while the call is enqueued, on the calling thread, as in NCCL. KernelCh, ProxyOp
-//! and ProxyStep come from the thread that runs the operation, which in the faithful mode is never the caller's. A channel
-//! that did not finish is never stopped, so that nobody counts a failed operation as completed. Asking for a type of event
-//! brings its ancestors too.
+//! API events, plans and tasks begin and end while the call is enqueued, on the calling thread, as in NCCL; what happens
+//! while the operation runs is in [`work`]. A channel that did not finish is never stopped, so that nobody counts a failed
+//! operation as completed. Asking for a type of event brings its ancestors too.
 //!
 //! In the faithful mode, what NCCL does not tell is not told: connections over shared memory have no proxy, an all-to-all,
 //! gather or scatter is its sends and receives (`ncclAlltoAll` and others in `src/collectives.cc`), and NCCL 2.30 loses the
 //! task of a broadcast (`src/enqueue.cc`, `ncclTaskBcast`).
 
+pub(crate) mod work;
+
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use crate::clock;
 use crate::collective::algorithm::Choice;
 use crate::collective::operation::Primitive;
-use crate::comm::links::P2P_CHANNEL;
 use crate::faithful::Version;
-use crate::profiler::event::{Coll, CollApi, Descriptor, Details, P2p, P2pApi, ProxyOp, State, kind};
+use crate::profiler::event::{Coll, CollApi, Descriptor, Details, P2p, P2pApi, State, kind};
 use crate::profiler::plugin::{Context, Handle};
+use crate::profiler::teller::Teller;
 use crate::types::DataType;
 
 const TRANSFERS: u64 = kind::PROXY_OP | kind::PROXY_STEP | kind::NET_PLUGIN;
@@ -46,7 +46,7 @@ pub(crate) struct Call {
 /// The events of one operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperationEvents {
-    context: Option<Arc<Context>>,
+    teller: Option<Arc<Teller>>,
     faithful: Option<Version>,
     mask: u64,
     rank: c_int,
@@ -66,39 +66,39 @@ struct Task {
 /// The event of one outermost group.
 #[derive(Debug, Default)]
 pub(crate) struct GroupEvents {
-    context: Option<Arc<Context>>,
+    teller: Option<Arc<Teller>>,
     handle: Option<Handle>,
 }
 
 /// The events of one plan: what a group asks of one communicator.
 #[derive(Debug, Default)]
 pub(crate) struct PlanEvents {
-    context: Option<Arc<Context>>,
+    teller: Option<Arc<Teller>>,
     group: Option<Handle>,
 }
 
 impl GroupEvents {
     /// Begins, at the group's first call.
-    pub(crate) fn start(context: &Arc<Context>, depth: usize) -> Self {
-        if context.mask() & CALLS == 0 {
+    pub(crate) fn start(teller: &Arc<Teller>, depth: usize) -> Self {
+        if teller.context().mask() & CALLS == 0 {
             return Self::default();
         }
-        let handle = start(context, None, 0, Details::GroupApi { depth: int(depth) });
-        context.record(handle, State::GroupStartApiStop);
-        Self { context: Some(Arc::clone(context)), handle: Some(handle) }
+        let handle = start(teller.context(), None, 0, Details::GroupApi { depth: int(depth) });
+        teller.context().record(handle, State::GroupStartApiStop);
+        Self { teller: Some(Arc::clone(teller)), handle: Some(handle) }
     }
 
     /// `ncclGroupEnd` begins.
     pub(crate) fn ending(&self) {
-        if let (Some(context), Some(handle)) = (&self.context, self.handle) {
-            context.record(handle, State::GroupEndApiStart);
+        if let (Some(teller), Some(handle)) = (&self.teller, self.handle) {
+            teller.context().record(handle, State::GroupEndApiStart);
         }
     }
 
     /// It is over.
     pub(crate) fn stop(&self) {
-        if let (Some(context), Some(handle)) = (&self.context, self.handle) {
-            context.stop(handle);
+        if let (Some(teller), Some(handle)) = (&self.teller, self.handle) {
+            teller.context().stop(handle);
         }
     }
 }
@@ -106,21 +106,22 @@ impl GroupEvents {
 impl PlanEvents {
     /// Begins with the first operation of the plan that a profiler asked for: it is launched, and handed over.
     pub(crate) fn join(&mut self, events: &OperationEvents, call: &Call) {
-        let is_new = self.context.is_none() && !events.loses_its_task(call.primitive);
-        let Some(context) = events.context.as_ref().filter(|_| is_new) else { return };
+        let is_new = self.teller.is_none() && !events.loses_its_task(call.primitive);
+        let Some(teller) = events.teller.as_ref().filter(|_| is_new) else { return };
         let mask = events.mask;
         if mask & kind::KERNEL_LAUNCH != 0 {
             let launch = Details::KernelLaunch { stream: call.stream as *mut c_void };
-            context.stop(start(context, events.group_api, 0, launch));
+            teller.context().stop(start(teller.context(), events.group_api, 0, launch));
         }
-        let group = (mask & (kind::GROUP | TASKS) != 0).then(|| start(context, None, 0, Details::Group));
-        *self = Self { context: Some(Arc::clone(context)), group };
+        let group =
+            (mask & (kind::GROUP | TASKS) != 0).then(|| start(teller.context(), None, 0, Details::Group));
+        *self = Self { teller: Some(Arc::clone(teller)), group };
     }
 
     /// All its operations are enqueued.
     pub(crate) fn stop(self) {
-        if let (Some(context), Some(group)) = (&self.context, self.group) {
-            context.stop(group);
+        if let (Some(teller), Some(group)) = (&self.teller, self.group) {
+            teller.context().stop(group);
         }
     }
 }
@@ -128,13 +129,13 @@ impl PlanEvents {
 impl OperationEvents {
     /// The API call: begins and ends within it. The mask is latched here.
     pub(crate) fn call(
-        context: &Arc<Context>,
+        teller: &Arc<Teller>,
         (rank, n_ranks): (usize, usize),
         call: &Call,
         group: &GroupEvents,
         faithful: Option<Version>,
     ) -> Self {
-        let mask = context.mask();
+        let mask = teller.context().mask();
         let tasks =
             if faithful.is_some() { parts(call.primitive, rank, n_ranks) } else { vec![call.primitive] };
         let group_api = group.handle;
@@ -146,19 +147,19 @@ impl OperationEvents {
             };
             let wanted = mask & (own | kind::KERNEL_CH | TRANSFERS) != 0;
             let api = wanted.then(|| {
-                let api = start(context, group_api, 0, api_details(primitive, call));
-                context.stop(api);
+                let api = start(teller.context(), group_api, 0, api_details(primitive, call));
+                teller.context().stop(api);
                 api
             });
             Task { primitive, api, task: None }
         };
         let tasks = tasks.into_iter().map(tell).collect();
-        Self { context: Some(Arc::clone(context)), faithful, mask, rank: int(rank), group_api, tasks }
+        Self { teller: Some(Arc::clone(teller)), faithful, mask, rank: int(rank), group_api, tasks }
     }
 
     /// The task: begins and ends as the operation is enqueued. `sequence` counts per function.
     pub(crate) fn enqueue(&mut self, call: &Call, sequence: u64, choice: Choice, plan: &PlanEvents) {
-        let Some(context) = self.context.clone() else { return };
+        let Some(teller) = self.teller.clone() else { return };
         if self.loses_its_task(call.primitive) {
             self.mask = 0;
             return;
@@ -168,8 +169,8 @@ impl OperationEvents {
             let own = if task.primitive.peer().is_some() { kind::P2P } else { kind::COLL };
             if mask & (own | kind::KERNEL_CH | TRANSFERS) != 0 {
                 let details = task_details(task.primitive, call, sequence, choice, plan.group);
-                let handle = start(&context, task.api, rank, details);
-                context.stop(handle);
+                let handle = start(teller.context(), task.api, rank, details);
+                teller.context().stop(handle);
                 task.task = Some(handle);
             }
         }
@@ -182,106 +183,8 @@ impl OperationEvents {
 
     /// Whether a profiler asked for any event of the operation.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.context.is_some()
+        self.teller.is_some()
     }
-
-    /// Whether connections within a host have no proxy, as in NCCL.
-    pub(crate) fn has_proxies_of_networks_alone(&self) -> bool {
-        self.faithful.is_some()
-    }
-
-    /// A channel begins its work: one event for each task that is on it.
-    pub(crate) fn kernel_start(&self, channel: u32) -> Vec<Handle> {
-        let Some(context) = self.context.as_ref().filter(|_| self.mask & kind::KERNEL_CH != 0) else {
-            return Vec::new();
-        };
-        let kernel = Details::KernelCh { channel_id: channel_id(channel), p_timer: clock::monotonic_ns() };
-        self.tasks.iter().map(|task| start(context, task.task, 0, kernel)).collect()
-    }
-
-    /// A channel has done its work.
-    pub(crate) fn kernel_stop(&self, kernels: &[Handle]) {
-        let Some(context) = &self.context else { return };
-        for kernel in kernels {
-            context.record(*kernel, State::KernelChStop(clock::monotonic_ns()));
-            context.stop(*kernel);
-        }
-    }
-
-    /// A connection begins to carry the operation in one direction.
-    pub(crate) fn proxy_op(&self, channel: u32, transfers: Transfers, is_send: bool) -> Option<Handle> {
-        let context = self.context.as_ref().filter(|_| self.mask & TRANSFERS != 0)?;
-        let proxy_op = ProxyOp {
-            pid: int(std::process::id() as usize),
-            channel_id: channel_id(channel),
-            peer: int(transfers.peer),
-            n_steps: int(transfers.n_steps),
-            chunk_size: int(transfers.chunk_bytes),
-            is_send,
-        };
-        let with = if is_send {
-            Primitive::Send { peer: transfers.peer }
-        } else {
-            Primitive::Recv { peer: transfers.peer }
-        };
-        let task = self.tasks.iter().find(|task| task.primitive == with).or(self.tasks.first())?.task;
-        let op = start(context, task, self.rank, Details::ProxyOp(proxy_op));
-        self.in_faithful(op, State::ProxyOpInProgress);
-        Some(op)
-    }
-
-    /// A part begins.
-    pub(crate) fn proxy_step(&self, op: Option<Handle>, index: u32) -> Option<Handle> {
-        let wanted = self.mask & (kind::PROXY_STEP | kind::NET_PLUGIN) != 0;
-        let context = self.context.as_ref().filter(|_| wanted)?;
-        Some(start(context, op, self.rank, Details::ProxyStep { step: int(index as usize) }))
-    }
-
-    /// A part of `bytes` is being sent.
-    pub(crate) fn sending(&self, step: Option<Handle>, bytes: usize) {
-        if let (Some(context), Some(step)) = (&self.context, step) {
-            self.in_faithful(step, State::SendGpuWait);
-            self.in_faithful(step, State::SendPeerWait);
-            context.record(step, State::SendWait(bytes));
-        }
-    }
-
-    /// A part is waited for.
-    pub(crate) fn receiving(&self, step: Option<Handle>) {
-        step.into_iter().for_each(|step| self.in_faithful(step, State::RecvWait));
-    }
-
-    /// A part of `bytes` has been received.
-    pub(crate) fn received(&self, step: Option<Handle>, bytes: usize) {
-        if let (Some(context), Some(step)) = (&self.context, step) {
-            context.record(step, State::RecvFlushWait(bytes));
-            self.in_faithful(step, State::RecvGpuWait);
-        }
-    }
-
-    fn in_faithful(&self, handle: Handle, state: State) {
-        if let Some(context) = self.context.as_ref().filter(|_| self.faithful.is_some()) {
-            context.record(handle, state);
-        }
-    }
-
-    /// An event is over.
-    pub(crate) fn stop(&self, handle: Option<Handle>) {
-        if let (Some(context), Some(handle)) = (&self.context, handle) {
-            context.stop(handle);
-        }
-    }
-}
-
-/// What a channel will transfer in one direction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transfers {
-    /// With whom.
-    pub(crate) peer: usize,
-    /// How many.
-    pub(crate) n_steps: usize,
-    /// The largest.
-    pub(crate) chunk_bytes: usize,
 }
 
 fn start(context: &Context, parent: Option<Handle>, rank: c_int, details: Details) -> Handle {
@@ -371,11 +274,6 @@ fn buffer(primitive: Primitive, peer: usize, call: &Call) -> usize {
 
 fn int(value: usize) -> c_int {
     c_int::try_from(value).unwrap_or(c_int::MAX)
-}
-
-/// Sends and receives are the first channel's, as far as a profiler can tell.
-fn channel_id(channel: u32) -> u8 {
-    if channel == P2P_CHANNEL { 0 } else { byte(channel as usize) }
 }
 
 fn byte(value: usize) -> u8 {

@@ -14,6 +14,8 @@ pub(crate) mod kind {
     pub(crate) const PROXY_OP: u64 = 0x8;
     /// One network transfer.
     pub(crate) const PROXY_STEP: u64 = 0x10;
+    /// What the progress thread does with itself.
+    pub(crate) const PROXY_CTRL: u64 = 0x20;
     /// An operation's work on one channel.
     pub(crate) const KERNEL_CH: u64 = 0x40;
     /// Events of a net plugin; asked for, it implies its ancestors.
@@ -43,6 +45,18 @@ pub(crate) enum State {
     RecvFlushWait(usize),
     /// The device takes them.
     RecvGpuWait,
+    /// The progress thread has operations, of which none moves.
+    ProxyCtrlIdle,
+    /// One moves again.
+    ProxyCtrlActive,
+    /// It has nothing to do, and sleeps.
+    ProxyCtrlSleep,
+    /// It is awake.
+    ProxyCtrlWakeup,
+    /// It takes up operations.
+    ProxyCtrlAppend,
+    /// It has taken up so many.
+    ProxyCtrlAppendEnd(c_int),
     /// The operation has begun to move on a connection.
     ProxyOpInProgress,
     /// A channel's work is done, at this time of the device, in nanoseconds.
@@ -85,8 +99,31 @@ pub(crate) enum Details {
     ProxyOp(ProxyOp),
     /// A transfer.
     ProxyStep { step: c_int },
+    /// Something that the progress thread does with itself.
+    ProxyCtrl,
     /// A channel, from when on, by the clock of the device in nanoseconds.
     KernelCh { channel_id: u8, p_timer: u64 },
+}
+
+/// What begins while an operation runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// A connection's part in an operation.
+    ProxyOp(ProxyOp),
+    /// A transfer.
+    ProxyStep { step: c_int },
+    /// A channel, from when on.
+    KernelCh { channel_id: u8, p_timer: u64 },
+}
+
+impl From<Work> for Details {
+    fn from(work: Work) -> Self {
+        match work {
+            Work::ProxyOp(op) => Self::ProxyOp(op),
+            Work::ProxyStep { step } => Self::ProxyStep { step },
+            Work::KernelCh { channel_id, p_timer } => Self::KernelCh { channel_id, p_timer },
+        }
+    }
 }
 
 /// A collective's call.
@@ -163,6 +200,7 @@ impl Details {
             Self::P2p(_) => kind::P2P,
             Self::ProxyOp(_) => kind::PROXY_OP,
             Self::ProxyStep { .. } => kind::PROXY_STEP,
+            Self::ProxyCtrl => kind::PROXY_CTRL,
             Self::KernelCh { .. } => kind::KERNEL_CH,
         }
     }

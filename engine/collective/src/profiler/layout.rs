@@ -28,7 +28,7 @@ pub(crate) struct Encoded {
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EncodedState {
-    /// Bytes of a transfer, time of a device, or nothing; versions 1 to 3 have a second word.
+    /// Bytes of a transfer, time of a device, a number of operations, or nothing; versions 1 to 3 have a second word.
     words: [u64; 2],
 }
 
@@ -116,7 +116,7 @@ impl Encoded {
         own.pointer(8, parent(version, descriptor));
         own.int(16, descriptor.rank);
         match &descriptor.details {
-            Details::Group => {}
+            Details::Group | Details::ProxyCtrl => {}
             Details::GroupApi { depth } => own.int(UNION + 4, *depth),
             Details::CollApi(api) => own.coll_api(api),
             Details::P2pApi(api) => own.p2p_api(api),
@@ -251,17 +251,24 @@ impl State {
             Self::RecvWait => (10, 0),
             Self::RecvFlushWait(bytes) => (11, bytes as u64),
             Self::RecvGpuWait => (12, 0),
+            Self::ProxyCtrlIdle => (13, 0),
+            Self::ProxyCtrlActive => (14, 0),
+            Self::ProxyCtrlSleep => (15, 0),
+            Self::ProxyCtrlWakeup => (16, 0),
+            Self::ProxyCtrlAppend => (17, 0),
+            Self::ProxyCtrlAppendEnd(appended) => (18, u64::from(appended.cast_unsigned())),
             Self::ProxyOpInProgress => (19, 0),
             Self::KernelChStop(p_timer) => (22, p_timer),
             Self::GroupStartApiStop => (23, 0),
             Self::GroupEndApiStart => (24, 0),
         };
         let newest = match version {
-            1..=3 => 12,
+            1..=3 => 18,
             4 => 22,
             _ => 24,
         };
-        let argument = if version <= 3 { 0 } else { argument };
+        let hears_bytes = version >= 4 || matches!(self, Self::ProxyCtrlAppendEnd(_));
+        let argument = if hears_bytes { argument } else { 0 };
         let arguments = (number < 23).then_some(EncodedState { words: [argument, 0] });
         (number <= newest).then_some((number, arguments))
     }

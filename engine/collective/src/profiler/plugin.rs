@@ -100,6 +100,8 @@ unsafe impl Sync for Plugin {}
 pub(crate) struct Context {
     plugin: Arc<Plugin>,
     pointer: *mut c_void,
+    /// Whether the plugin has been told of its end, after which it is told nothing more.
+    is_over: AtomicBool,
 }
 
 // SAFETY: the context is a token that the plugin made and that only the plugin looks into, from any thread.
@@ -203,7 +205,7 @@ impl Plugin {
             self.say_refusal(code);
             return None;
         }
-        Some(Context { plugin: Arc::clone(self), pointer })
+        Some(Context { plugin: Arc::clone(self), pointer, is_over: AtomicBool::new(false) })
     }
 
     /// In NCCL's words. NCCL 2.28 goes on to tell the plugin of events all the same; here nobody is told.
@@ -236,7 +238,9 @@ impl Context {
 
     /// Begins an event; none where the plugin's version has no such event.
     pub(crate) fn start(&self, descriptor: &Descriptor) -> Handle {
-        let Some(start) = self.plugin.table().start_event else { return Handle::NONE };
+        let Some(start) = self.plugin.table().start_event.filter(|_| !self.is_over()) else {
+            return Handle::NONE;
+        };
         let Plugin { interface, nccl, .. } = &*self.plugin;
         let Some(mut encoded) = Encoded::new(*interface, *nccl, descriptor) else { return Handle::NONE };
         let mut handle = std::ptr::null_mut();
@@ -247,7 +251,7 @@ impl Context {
 
     /// Ends an event.
     pub(crate) fn stop(&self, handle: Handle) {
-        if let (Some(stop), false) = (self.plugin.table().stop_event, handle.0.is_null()) {
+        if let (Some(stop), false) = (self.plugin.table().stop_event, handle.0.is_null() || self.is_over()) {
             // SAFETY: the handle came from this plugin's startEvent, and is stopped once.
             unsafe { stop(handle.0) };
         }
@@ -255,22 +259,35 @@ impl Context {
 
     /// Tells of a state of an event.
     pub(crate) fn record(&self, handle: Handle, state: State) {
-        let Some(record) = self.plugin.table().record_event_state.filter(|_| !handle.0.is_null()) else {
+        if handle.0.is_null() || self.is_over() {
             return;
-        };
+        }
+        let Some(record) = self.plugin.table().record_event_state else { return };
         let Some((number, mut arguments)) = state.encode(self.plugin.interface) else { return };
         let arguments = arguments.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
         // SAFETY: the handle came from this plugin's startEvent; the arguments are null or valid for the call.
         unsafe { record(handle.0, number, arguments) };
     }
+
+    /// The communicator ends; nobody tells of its events any more. What an aborted operation still holds is not told.
+    pub(crate) fn finalize(&self) {
+        if self.is_over.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(finalize) = self.plugin.table().finalize {
+            // SAFETY: the context came from this plugin's init, and is finalized once.
+            unsafe { finalize(self.pointer) };
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if let Some(finalize) = self.plugin.table().finalize {
-            // SAFETY: the context came from this plugin's init, and no thread holds it any more.
-            unsafe { finalize(self.pointer) };
-        }
+        self.finalize();
     }
 }
 

@@ -5,8 +5,9 @@
 //! the steps answer. Nothing of this exists without a profiler.
 
 use crate::collective::plan::{Direction, Plan, Queue};
-use crate::profiler::emit::{OperationEvents, Transfers};
-use crate::profiler::plugin::Handle;
+use crate::profiler::emit::OperationEvents;
+use crate::profiler::emit::work::Transfers;
+use crate::profiler::teller::Event;
 
 /// The events of one operation.
 #[derive(Debug)]
@@ -20,15 +21,15 @@ pub(crate) struct Trace {
 #[derive(Debug)]
 struct Channel {
     id: u32,
-    kernels: Vec<Handle>,
+    kernels: Vec<Event>,
     /// Parts that are not done.
     left: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Proxy {
-    op: Option<Handle>,
-    step: Option<Handle>,
+    op: Option<Event>,
+    step: Option<Event>,
     begun: bool,
     /// Whether a profiler hears of it.
     is_told: bool,
@@ -119,7 +120,7 @@ impl Trace {
     }
 }
 
-fn proxy_op(events: &OperationEvents, queue: &Queue) -> Option<Handle> {
+fn proxy_op(events: &OperationEvents, queue: &Queue) -> Option<Event> {
     if queue.direction == Direction::Local {
         return None;
     }

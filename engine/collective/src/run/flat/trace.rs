@@ -1,8 +1,9 @@
 //! What a profiler is told of flat rounds: one KernelCh, a ProxyOp per other rank and direction, a ProxyStep per round
 //! with the bytes that are read.
 
-use crate::profiler::emit::{OperationEvents, Transfers};
-use crate::profiler::plugin::Handle;
+use crate::profiler::emit::OperationEvents;
+use crate::profiler::emit::work::Transfers;
+use crate::profiler::teller::Event;
 use crate::run::flat::cut::Cut;
 
 /// The channel that flat rounds count as.
@@ -14,7 +15,7 @@ pub(crate) struct Trace {
     events: OperationEvents,
     cut: Cut,
     own: usize,
-    kernels: Vec<Handle>,
+    kernels: Vec<Event>,
     /// Rounds that have begun.
     started: usize,
     /// Two per other rank: to it and from it.
@@ -25,9 +26,9 @@ pub(crate) struct Trace {
 struct Flow {
     peer: usize,
     is_send: bool,
-    op: Option<Handle>,
+    op: Option<Event>,
     /// Of a round and the one after it, which may begin before it is over.
-    steps: [Option<Handle>; 2],
+    steps: [Option<Event>; 2],
 }
 
 impl Trace {

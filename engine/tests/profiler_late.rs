@@ -1,0 +1,195 @@
+//! When a profiler plugin is told: by a thread of its own in the faithful mode, so that events may come after their
+//! operation, and with the times at which things happened.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use common::events::{Event, build, read};
+use common::{Job, Rank, compile, folder};
+
+/// Ranks that do what they are told.
+struct Ranks {
+    ranks: Vec<Rank>,
+    events: String,
+}
+
+impl Ranks {
+    fn start(name: &str, (n_ranks, version): (usize, u32), settings: &[(&str, &str)]) -> Self {
+        let folder = folder(&format!("late-{name}-{version}"));
+        let program = folder.join("late");
+        compile("late.c", &program, &["-lrsccl", "-pthread"]);
+        let plugin = folder.join("plugin.so");
+        build(&plugin, version);
+        let events = folder.join("events").to_string_lossy().into_owned();
+        let environment = |_| {
+            let own = [("NCCL_PROFILER_PLUGIN", plugin.to_str().unwrap()), ("PLUGIN_LOG", events.as_str())];
+            let all = own.iter().chain(settings);
+            all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let job = Job { program: &program, n_ranks, command: &[], environment: &environment };
+        Self { ranks: job.start(), events }
+    }
+
+    /// What a rank answers.
+    fn ask(&mut self, rank: usize, word: &str) -> String {
+        let input = self.ranks[rank].child.stdin.as_mut().unwrap();
+        writeln!(input, "{word}").unwrap();
+        self.ranks[rank].line()
+    }
+
+    fn tell(&mut self, rank: usize, word: &str) {
+        assert_eq!(self.ask(rank, word), word, "of rank {rank}");
+    }
+
+    fn all(&mut self, word: &str) {
+        // All are told before any is listened to: they may wait for each other.
+        for rank in &mut self.ranks {
+            writeln!(rank.child.stdin.as_mut().unwrap(), "{word}").unwrap();
+        }
+        for rank in &mut self.ranks {
+            assert_eq!(rank.line(), word);
+        }
+    }
+
+    /// All of them end; what was told in each.
+    fn events(self) -> Vec<(String, HashMap<u64, Event>)> {
+        let mut told = Vec::new();
+        for mut rank in self.ranks {
+            drop(rank.child.stdin.take());
+            let path = format!("{}.{}", self.events, rank.child.id());
+            assert_eq!(rank.rest(), "");
+            let log = std::fs::read_to_string(path).unwrap();
+            let events = read(&log);
+            told.push((log, events));
+        }
+        told
+    }
+}
+
+const VERSIONS: [(&str, u32); 4] = [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)];
+
+fn of_kind<'a>(events: &'a HashMap<u64, Event>, kind: &'a str) -> impl Iterator<Item = &'a Event> {
+    events.values().filter(move |event| event.kind == kind)
+}
+
+#[test]
+fn an_operation_is_over_before_its_channels_are_told_and_a_destroy_waits_for_that() {
+    for (nccl, version) in VERSIONS {
+        let mut ranks = Ranks::start("gated", (2, version), &[("RSCCL_FAITHFUL", nccl), ("GATED", "1")]);
+        ranks.all("all_reduce");
+        // The plugin does not return from the first channel's beginning.
+        ranks.all("kernel");
+        ranks.all("sync");
+        ranks.all("open");
+        ranks.all("destroy");
+        for (log, events) in ranks.events() {
+            assert!(of_kind(&events, "KernelCh").count() > 0, "NCCL {nccl}: {log}");
+            assert!(events.values().all(|event| event.stopped), "NCCL {nccl}: {log}");
+            assert!(log.ends_with("finalize 1\n"), "NCCL {nccl}: {log}");
+        }
+    }
+}
+
+#[test]
+fn an_abort_leaves_what_is_not_over_unstopped() {
+    for (nccl, version) in VERSIONS {
+        let mut ranks = Ranks::start("abort", (2, version), &[("RSCCL_FAITHFUL", nccl)]);
+        // Rank 1 never calls it.
+        ranks.tell(0, "all_reduce");
+        ranks.tell(0, "kernel");
+        ranks.all("abort");
+        let (log, events) = &ranks.events()[0];
+        assert!(of_kind(events, "KernelCh").count() > 0, "NCCL {nccl}: {log}");
+        assert!(of_kind(events, "KernelCh").all(|event| !event.stopped), "NCCL {nccl}: {log}");
+        assert!(of_kind(events, "Coll").all(|event| event.stopped), "NCCL {nccl}: {log}");
+        assert!(log.ends_with("finalize 1\n"), "NCCL {nccl}: {log}");
+    }
+}
+
+#[test]
+fn an_abort_waits_for_a_plugin_that_does_not_return_and_for_nothing_that_it_has_not_heard() {
+    // More events than the queue has room for, so that the operations wait as well.
+    let mut ranks = Ranks::start("full", (2, 5), &[("RSCCL_FAITHFUL", "2.28"), ("GATED", "1")]);
+    ranks.all("all_reduce");
+    ranks.all("kernel");
+    ranks.all("many");
+    ranks.all("begin_abort");
+    ranks.all("open");
+    ranks.all("end_abort");
+    for (log, events) in ranks.events() {
+        assert!(of_kind(&events, "Coll").count() == 6001 && log.ends_with("finalize 1\n"));
+    }
+}
+
+#[test]
+fn a_channel_lasts_from_its_launch_until_the_data_of_a_late_rank_came() {
+    for (nccl, version) in VERSIONS.into_iter().filter(|(nccl, _)| *nccl != "2.30") {
+        // With one channel, the first that begins is all.
+        let settings = [("RSCCL_FAITHFUL", nccl), ("NCCL_MAX_NCHANNELS", "1")];
+        let mut ranks = Ranks::start("root", (3, version), &settings);
+        for rank in [1, 2] {
+            ranks.tell(rank, "broadcast");
+            ranks.tell(rank, "kernel");
+        }
+        let released: u64 = ranks.ask(0, "now").parse().unwrap();
+        ranks.tell(0, "broadcast");
+        ranks.all("sync");
+        ranks.all("destroy");
+        for (rank, (log, events)) in ranks.events().into_iter().enumerate() {
+            assert!(of_kind(&events, "KernelCh").count() > 0, "NCCL {nccl}: {log}");
+            for kernel in of_kind(&events, "KernelCh") {
+                let began: u64 = kernel.fields[1].parse().unwrap();
+                let (_, ended) = kernel.states.iter().find(|(state, _)| *state == 22).unwrap();
+                let case = format!("NCCL {nccl}, rank {rank}: {began} to {ended}, released at {released}");
+                assert_eq!(began < released, rank > 0, "{case}");
+                assert!(*ended > released, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_progress_thread_tells_what_it_does_itself() {
+    for (nccl, version) in VERSIONS {
+        // Two hosts, so that there are proxies.
+        let settings = [("RSCCL_FAITHFUL", nccl), ("RSCCL_ALGO", "ring"), ("PLUGIN_MASK", "0x7f")];
+        let mut ranks = Ranks::start("control", (4, version), &settings);
+        ranks.all("all_reduce");
+        ranks.all("sync");
+        ranks.all("destroy");
+        for (log, events) in ranks.events() {
+            let shown: Vec<&[(u64, u64)]> =
+                of_kind(&events, "ProxyCtrl").map(|event| &event.states[..]).collect();
+            assert!(shown.contains(&&[(15, 0), (16, 0)][..]), "NCCL {nccl}: sleeps and wakes: {log}");
+            assert!(shown.contains(&&[(13, 0)][..]) && shown.contains(&&[(14, 0)][..]), "NCCL {nccl}: {log}");
+            let appended: u64 =
+                shown.iter().filter(|states| states[0].0 == 17).map(|states| states[1].1).sum();
+            let channels = if nccl == "2.32" { 0 } else { of_kind(&events, "KernelCh").count() };
+            let taken_up = of_kind(&events, "ProxyOp").count() + channels;
+            assert_eq!(appended, taken_up as u64, "NCCL {nccl}: {log}");
+            assert!(events.values().all(|event| event.stopped), "NCCL {nccl}: {log}");
+        }
+    }
+}
+
+#[test]
+fn no_thread_tells_outside_the_faithful_mode() {
+    let mut ranks = Ranks::start("off", (4, 5), &[("RSCCL_FAITHFUL", "off"), ("PLUGIN_MASK", "0x7f")]);
+    ranks.all("all_reduce");
+    let process = ranks.ranks[0].child.id();
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let names = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap());
+    assert!(names.into_iter().all(|name| !name.starts_with("NCCL")));
+    ranks.all("sync");
+    ranks.all("destroy");
+    for (log, events) in ranks.events() {
+        assert!(
+            of_kind(&events, "ProxyCtrl").count() == 0 && of_kind(&events, "KernelCh").count() > 0,
+            "{log}"
+        );
+    }
+}
