@@ -82,7 +82,7 @@ fn an_operation_is_over_before_its_channels_are_told_and_a_destroy_waits_for_tha
         let mut ranks = Ranks::start("gated", (2, version), &[("RSCCL_FAITHFUL", nccl), ("GATED", "1")]);
         ranks.all("all_reduce");
         // The plugin does not return from the first channel's beginning.
-        ranks.all("kernel");
+        ranks.all("begun");
         ranks.all("sync");
         ranks.all("open");
         ranks.all("destroy");
@@ -100,7 +100,7 @@ fn an_abort_leaves_what_is_not_over_unstopped() {
         let mut ranks = Ranks::start("abort", (2, version), &[("RSCCL_FAITHFUL", nccl)]);
         // Rank 1 never calls it.
         ranks.tell(0, "all_reduce");
-        ranks.tell(0, "kernel");
+        ranks.tell(0, "begun");
         ranks.all("abort");
         let (log, events) = &ranks.events()[0];
         assert!(of_kind(events, "KernelCh").count() > 0, "NCCL {nccl}: {log}");
@@ -115,7 +115,7 @@ fn an_abort_waits_for_a_plugin_that_does_not_return_and_for_nothing_that_it_has_
     // More events than the queue has room for, so that the operations wait as well.
     let mut ranks = Ranks::start("full", (2, 5), &[("RSCCL_FAITHFUL", "2.28"), ("GATED", "1")]);
     ranks.all("all_reduce");
-    ranks.all("kernel");
+    ranks.all("begun");
     ranks.all("many");
     ranks.all("begin_abort");
     ranks.all("open");
@@ -133,7 +133,7 @@ fn a_channel_lasts_from_its_launch_until_the_data_of_a_late_rank_came() {
         let mut ranks = Ranks::start("root", (3, version), &settings);
         for rank in [1, 2] {
             ranks.tell(rank, "broadcast");
-            ranks.tell(rank, "kernel");
+            ranks.tell(rank, "begun");
         }
         let released: u64 = ranks.ask(0, "now").parse().unwrap();
         ranks.tell(0, "broadcast");
@@ -143,10 +143,10 @@ fn a_channel_lasts_from_its_launch_until_the_data_of_a_late_rank_came() {
             assert!(of_kind(&events, "KernelCh").count() > 0, "NCCL {nccl}: {log}");
             for kernel in of_kind(&events, "KernelCh") {
                 let began: u64 = kernel.fields[1].parse().unwrap();
-                let (_, ended) = kernel.states.iter().find(|(state, _)| *state == 22).unwrap();
+                let ended = kernel.states.iter().find(|state| state.number == 22).unwrap().argument;
                 let case = format!("NCCL {nccl}, rank {rank}: {began} to {ended}, released at {released}");
                 assert_eq!(began < released, rank > 0, "{case}");
-                assert!(*ended > released, "{case}");
+                assert!(ended > released, "{case}");
             }
         }
     }
@@ -162,10 +162,11 @@ fn the_progress_thread_tells_what_it_does_itself() {
         ranks.all("sync");
         ranks.all("destroy");
         for (log, events) in ranks.events() {
-            let shown: Vec<&[(u64, u64)]> =
-                of_kind(&events, "ProxyCtrl").map(|event| &event.states[..]).collect();
-            assert!(shown.contains(&&[(15, 0), (16, 0)][..]), "NCCL {nccl}: sleeps and wakes: {log}");
-            assert!(shown.contains(&&[(13, 0)][..]) && shown.contains(&&[(14, 0)][..]), "NCCL {nccl}: {log}");
+            let shown: Vec<Vec<(u64, u64)>> = of_kind(&events, "ProxyCtrl")
+                .map(|event| event.states.iter().map(|state| (state.number, state.argument)).collect())
+                .collect();
+            assert!(shown.contains(&vec![(15, 0), (16, 0)]), "NCCL {nccl}: sleeps and wakes: {log}");
+            assert!(shown.contains(&vec![(13, 0)]) && shown.contains(&vec![(14, 0)]), "NCCL {nccl}: {log}");
             let appended: u64 =
                 shown.iter().filter(|states| states[0].0 == 17).map(|states| states[1].1).sum();
             let channels = if nccl == "2.32" { 0 } else { of_kind(&events, "KernelCh").count() };
@@ -191,5 +192,43 @@ fn no_thread_tells_outside_the_faithful_mode() {
             of_kind(&events, "ProxyCtrl").count() == 0 && of_kind(&events, "KernelCh").count() > 0,
             "{log}"
         );
+    }
+}
+
+/// A step's states, in the order in which they come.
+const OF_SENDS: [u64; 3] = [8, 20, 9];
+const OF_RECEIVES: [u64; 3] = [10, 11, 12];
+
+#[test]
+fn steps_tell_what_they_wait_for_when_they_wait() {
+    for (nccl, version) in VERSIONS {
+        // One ring, over two hosts: rank 0 receives from rank 3 over the network, and rank 1 sends to rank 2.
+        let settings = [
+            ("RSCCL_FAITHFUL", nccl),
+            ("RSCCL_ALGO", "ring"),
+            ("NCCL_MAX_NCHANNELS", "1"),
+            ("PLUGIN_BEGUN_TYPE", "0x10"),
+        ];
+        let mut ranks = Ranks::start("steps", (4, version), &settings);
+        for rank in 0..3 {
+            ranks.tell(rank, "all_reduce");
+        }
+        ranks.tell(0, "begun");
+        let released: u64 = ranks.ask(0, "now").parse().unwrap();
+        ranks.tell(3, "all_reduce");
+        ranks.all("sync");
+        ranks.all("destroy");
+        for (rank, (log, events)) in ranks.events().into_iter().enumerate() {
+            let steps: Vec<&Event> = of_kind(&events, "ProxyStep").collect();
+            assert!(!steps.is_empty(), "NCCL {nccl}, rank {rank}: {log}");
+            for step in &steps {
+                let states: Vec<u64> = step.states.iter().map(|state| state.number).collect();
+                assert!(states == OF_SENDS || states == OF_RECEIVES, "NCCL {nccl}: {states:?} in {log}");
+            }
+            if rank == 0 {
+                assert!(steps.iter().any(|step| step.at < released), "NCCL {nccl}: {log}");
+                assert!(steps.iter().all(|step| step.states[1].at > released), "NCCL {nccl}: {log}");
+            }
+        }
     }
 }

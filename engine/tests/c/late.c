@@ -1,5 +1,5 @@
 /* A rank of the tests of late events: late.c RANK N_RANKS ID_HEX, and a word a line on its standard input, each answered by
- * a line. The plugin tells it when a channel begins; with GATED, the plugin waits there until the word "open". */
+ * a line. The plugin tells it when an event begins; with GATED, the plugin waits there until the word "open". */
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ static void obey(const char* word, float* from, float* to) {
   else if (!strcmp(word, "many"))
     for (int i = 0; i < 6000; i++) CHECK(ncclAllReduce(from, to, 1, ncclFloat32, ncclSum, comm, stream));
   else if (!strcmp(word, "sync")) CHECK(rscclStreamSynchronize(stream));
-  else if (!strcmp(word, "kernel")) EXPECT(read(begun[0], &byte, 1) == 1);
+  else if (!strcmp(word, "begun")) EXPECT(read(begun[0], &byte, 1) == 1);
   else if (!strcmp(word, "open")) close(gate[1]);
   else if (!strcmp(word, "abort")) CHECK(ncclCommAbort(comm));
   else if (!strcmp(word, "begin_abort")) EXPECT(!pthread_create(&aborting, NULL, do_abort, NULL));

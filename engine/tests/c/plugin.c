@@ -1,9 +1,9 @@
 /* A profiler plugin for the tests, written against NCCL's interface of the version that VERSION names, 1 to 7: writes one
- * line per call to the file named by PLUGIN_LOG with the process id after it. An event's handle is its number. A line says
- * last by which thread the call was made, and one of an event whose type the version does not have is "unknown". With
- * PLUGIN_FAILS its init fails; with OLDER it also offers the version before, of which nothing can be called. To the
- * descriptor PLUGIN_BEGUN it writes a byte when a KernelCh begins; from PLUGIN_GATE it then reads one before it returns.
- * PLUGIN_MASK is the mask, 0xfdf without it. */
+ * line per call to the file named by PLUGIN_LOG with the process id after it. An event's handle is its number. The line of
+ * a beginning ends with the time in nanoseconds and the thread, that of a state with the time; an event whose type the
+ * version does not have is "unknown". With PLUGIN_FAILS its init fails; with OLDER it also offers the version before, of
+ * which nothing can be called. To the descriptor PLUGIN_BEGUN it writes a byte when a KernelCh begins, or an event of the
+ * type PLUGIN_BEGUN_TYPE; from PLUGIN_GATE it then reads one before it returns. PLUGIN_MASK is the mask, 0xfdf without. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef void logger(int, unsigned long, const char*, int, const char*, ...);
@@ -131,10 +132,17 @@ static int init(void** context, uint64_t id, int* mask, const char* name, int no
 }
 #endif
 
-/* Tells the program that a channel has begun, and waits as long as it likes. */
-static void begun_kernel(void) {
-  const char *begun = getenv("PLUGIN_BEGUN"), *gate = getenv("PLUGIN_GATE");
+static long long now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+/* Tells the program that an event has begun, and waits as long as it likes. */
+static void tell_begun(int type) {
+  const char *begun = getenv("PLUGIN_BEGUN"), *gate = getenv("PLUGIN_GATE"), *which = getenv("PLUGIN_BEGUN_TYPE");
   char byte = 0;
+  if (type != (which ? (int)strtol(which, NULL, 0) : 0x40)) return;
   if (begun && write(atoi(begun), &byte, 1) != 1) abort();
   if (gate && read(atoi(gate), &byte, 1) < 0) abort();
 }
@@ -171,8 +179,8 @@ static int start(void* context, void** handle, descriptor* d) {
     case 0x20: snprintf(text, sizeof text, "ProxyCtrl %zu", parent); break;
     default: snprintf(text, sizeof text, "unknown 0");
   }
-  fprintf(out, "start %zu %s by %ld\n", own, text, syscall(SYS_gettid));
-  if (d->type == 0x40) begun_kernel();
+  fprintf(out, "start %zu %s at %lld by %ld\n", own, text, now(), syscall(SYS_gettid));
+  tell_begun((int)d->type);
   return 0;
 }
 
@@ -182,7 +190,7 @@ static int stop(void* handle) {
 }
 
 static int record(void* handle, int state, state_args* args) {
-  fprintf(out, "state %zu %d %zu\n", (size_t)handle, state, args ? argument(args) : 0);
+  fprintf(out, "state %zu %d %zu %lld\n", (size_t)handle, state, args ? argument(args) : 0, now());
   return 0;
 }
 

@@ -13,11 +13,21 @@ pub(crate) struct Event {
     pub(crate) fields: Vec<String>,
     /// The thread that told of it.
     pub(crate) thread: String,
+    /// When it was told, in nanoseconds.
+    pub(crate) at: u64,
     pub(crate) stopped: bool,
-    /// Its states, in their order, with their arguments.
-    pub(crate) states: Vec<(u64, u64)>,
+    /// Its states, in their order.
+    pub(crate) states: Vec<State>,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
+}
+
+/// A state of an event, its argument, and when it was told, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    pub(crate) number: u64,
+    pub(crate) argument: u64,
+    pub(crate) at: u64,
 }
 
 /// What a plugin wrote, by the numbers of its events.
@@ -28,15 +38,16 @@ pub(crate) fn read(log: &str) -> HashMap<u64, Event> {
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0] {
             "start" => {
-                let end = words.len() - 2;
+                let end = words.len() - 4;
                 let fields = words[4..end].iter().map(|word| (*word).to_owned()).collect();
-                let (kind, parent, thread) = (words[2].to_owned(), number(3), words[end + 1].to_owned());
+                let (kind, parent, thread) = (words[2].to_owned(), number(3), words[end + 3].to_owned());
                 assert!(parent == 0 || events.contains_key(&parent), "{line}: its parent has begun");
                 let event = Event {
                     kind,
                     parent,
                     fields,
                     thread,
+                    at: number(end + 1),
                     stopped: false,
                     states: Vec::new(),
                     sent_bytes: 0,
@@ -52,7 +63,7 @@ pub(crate) fn read(log: &str) -> HashMap<u64, Event> {
             "state" => {
                 let event = events.get_mut(&number(1)).unwrap();
                 assert!(!event.stopped, "{line}: before its stop");
-                event.states.push((number(2), number(3)));
+                event.states.push(State { number: number(2), argument: number(3), at: number(4) });
                 match number(2) {
                     9 => event.sent_bytes += number(3),
                     11 => event.received_bytes += number(3),

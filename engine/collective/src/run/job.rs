@@ -138,8 +138,11 @@ impl Job {
         {
             let released = half.released()?.saturating_sub(counter.base);
             let done = u32::try_from(released).unwrap_or(u32::MAX).min(counter.posted);
-            moved |= done > counter.done;
-            counter.done = done;
+            if done > counter.done {
+                moved = true;
+                counter.done = done;
+                self.trace.iter_mut().for_each(|trace| trace.sent(queue, done));
+            }
         }
         Ok(moved)
     }
@@ -157,23 +160,20 @@ impl Job {
         };
         let index = counters[queue].posted;
         let len = part.from.len;
-        if let Some(trace) = trace {
-            trace.send_start(queue, index, len);
-        }
+        trace.iter_mut().for_each(|trace| trace.send_ready(queue, index));
         let payload = buffers.read(part.from).map_err(Fault::Broken)?;
-        match half.post(transport::Part { header: header_of(header, index, len), payload })? {
-            Progress::Idle => return Ok(false),
-            Progress::Moved => {
-                *moved = true;
-                return Ok(false);
-            }
-            Progress::Done => *moved = true,
+        let progress = half.post(transport::Part { header: header_of(header, index, len), payload })?;
+        if progress == Progress::Idle {
+            return Ok(false);
+        }
+        *moved = true;
+        trace.iter_mut().for_each(|trace| trace.send_start(queue, index, len));
+        if progress == Progress::Moved {
+            return Ok(false);
         }
         counters[queue].posted += 1;
         end.count(len);
-        if let Some(trace) = trace {
-            trace.send_stop(&planned.plan, queue, index);
-        }
+        trace.iter_mut().for_each(|trace| trace.send_posted(&planned.plan, queue));
         Ok(len <= SMALL_PART_BYTES)
     }
 
@@ -205,9 +205,6 @@ impl Job {
             return Ok(false);
         }
         *moved = true;
-        if let Some(trace) = trace {
-            trace.recv_start(queue, index);
-        }
         if progress == Progress::Moved {
             return Ok(false);
         }
@@ -215,9 +212,7 @@ impl Job {
         counter.posted += 1;
         counter.done += 1;
         end.count(len);
-        if let Some(trace) = trace {
-            trace.recv_stop(&planned.plan, queue, index, len);
-        }
+        trace.iter_mut().for_each(|trace| trace.received(&planned.plan, queue, index, len));
         Ok(len <= SMALL_PART_BYTES)
     }
 

@@ -2,7 +2,11 @@
 //! one ProxyStep per part.
 //!
 //! A channel begins with its operation, as a kernel does on a GPU: whether anything comes to it is another question, which
-//! the steps answer. Nothing of this exists without a profiler.
+//! the steps answer. As many steps of a connection are under way as NCCL's proxy has buffers for: a step begins when its
+//! buffer is free, not when its part moves (`sendProxyProgress`, `recvProxyProgress` in `src/transport/net.cc`). Nothing of
+//! this exists without a profiler.
+
+use std::collections::VecDeque;
 
 use crate::collective::plan::{Direction, Plan, Queue};
 use crate::profiler::emit::OperationEvents;
@@ -26,13 +30,20 @@ struct Channel {
     left: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// One connection's steps.
+#[derive(Debug)]
 struct Proxy {
     op: Option<Event>,
-    step: Option<Event>,
-    begun: bool,
-    /// Whether a profiler hears of it.
-    is_told: bool,
+    is_send: bool,
+    /// Of the parts from `done` on.
+    steps: VecDeque<Option<Event>>,
+    n_parts: u32,
+    /// Parts whose buffer is free again.
+    done: u32,
+    /// Parts that were ready to be sent.
+    ready: u32,
+    /// Parts of which the network has taken something.
+    taken: u32,
 }
 
 impl Trace {
@@ -54,58 +65,57 @@ impl Trace {
         }
         let proxy = |(queue, is_network): (&Queue, &bool)| {
             let is_told = *is_network || !events.has_proxies_of_networks_alone();
-            let op = if is_told { proxy_op(events, queue) } else { None };
-            Proxy { op, is_told, ..Proxy::default() }
+            Proxy::new(events, queue, is_told && queue.direction != Direction::Local)
         };
         let queues = plan.queues.iter().zip(is_network).map(proxy).collect();
         Some(Box::new(Self { events: events.clone(), channels, queues }))
     }
 
-    /// A send of `bytes` begins; later calls for the same part are nothing new.
+    /// A part may be sent; later calls for the same part are nothing new.
+    pub(crate) fn send_ready(&mut self, queue: usize, index: u32) {
+        let Self { events, queues, .. } = self;
+        let proxy = &mut queues[queue];
+        if index >= proxy.ready {
+            proxy.ready = index + 1;
+            proxy.begin_steps(events, index + 1);
+            events.ready(proxy.step(index));
+        }
+    }
+
+    /// The network has taken something of a part of `bytes`.
     pub(crate) fn send_start(&mut self, queue: usize, index: u32, bytes: usize) {
-        if !self.queues[queue].begun {
-            self.step_start(queue, index);
-            self.events.sending(self.queues[queue].step, bytes);
+        let Self { events, queues, .. } = self;
+        let proxy = &mut queues[queue];
+        if index >= proxy.taken {
+            proxy.taken = index + 1;
+            events.sending(proxy.step(index), bytes);
         }
     }
 
-    /// It has been handed to the transport whole.
-    pub(crate) fn send_stop(&mut self, plan: &Plan, queue: usize, index: u32) {
-        self.step_stop(plan, queue, index);
+    /// It has been handed to the transport whole: the channel has done with it.
+    pub(crate) fn send_posted(&mut self, plan: &Plan, queue: usize) {
+        self.part_done(plan, queue);
     }
 
-    /// A receive has begun; later calls for the same part are nothing new.
-    pub(crate) fn recv_start(&mut self, queue: usize, index: u32) {
-        if !self.queues[queue].begun {
-            self.step_start(queue, index);
-            self.events.receiving(self.queues[queue].step);
+    /// So many parts have been sent.
+    pub(crate) fn sent(&mut self, queue: usize, done: u32) {
+        let Self { events, queues, .. } = self;
+        while queues[queue].done < done {
+            queues[queue].end_step(events);
         }
     }
 
-    /// It has come whole.
-    pub(crate) fn recv_stop(&mut self, plan: &Plan, queue: usize, index: u32, bytes: usize) {
-        self.events.received(self.queues[queue].step, bytes);
-        self.step_stop(plan, queue, index);
+    /// A part has come whole.
+    pub(crate) fn received(&mut self, plan: &Plan, queue: usize, index: u32, bytes: usize) {
+        let Self { events, queues, .. } = self;
+        let proxy = &mut queues[queue];
+        events.received(proxy.step(index), bytes);
+        proxy.end_step(events);
+        self.part_done(plan, queue);
     }
 
     /// Own work is done.
     pub(crate) fn work_stop(&mut self, plan: &Plan, queue: usize) {
-        self.part_done(plan, queue);
-    }
-
-    fn step_start(&mut self, queue: usize, index: u32) {
-        let proxy = &mut self.queues[queue];
-        proxy.begun = true;
-        proxy.step = if proxy.is_told { self.events.proxy_step(proxy.op, index) } else { None };
-    }
-
-    fn step_stop(&mut self, plan: &Plan, queue: usize, index: u32) {
-        let proxy = &mut self.queues[queue];
-        proxy.begun = false;
-        self.events.stop(proxy.step.take());
-        if index as usize + 1 == plan.queues[queue].parts.len() {
-            self.events.stop(proxy.op.take());
-        }
         self.part_done(plan, queue);
     }
 
@@ -120,14 +130,52 @@ impl Trace {
     }
 }
 
-fn proxy_op(events: &OperationEvents, queue: &Queue) -> Option<Event> {
-    if queue.direction == Direction::Local {
-        return None;
+impl Proxy {
+    fn new(events: &OperationEvents, queue: &Queue, is_told: bool) -> Self {
+        let is_send = queue.direction == Direction::Send;
+        let transfers = Transfers {
+            peer: queue.peer,
+            n_steps: queue.parts.len(),
+            chunk_bytes: queue.parts.iter().map(|part| part.from.len).max().unwrap_or(0),
+        };
+        let is_told = is_told && !queue.parts.is_empty();
+        let op = if is_told { events.proxy_op(queue.channel, transfers, is_send) } else { None };
+        // A plan's parts are counted in 32 bits.
+        let n_parts = u32::try_from(queue.parts.len()).unwrap_or(u32::MAX);
+        let mut proxy = Self { op, is_send, steps: VecDeque::new(), n_parts, done: 0, ready: 0, taken: 0 };
+        proxy.begin_steps(events, 0);
+        proxy
     }
-    let transfers = Transfers {
-        peer: queue.peer,
-        n_steps: queue.parts.len(),
-        chunk_bytes: queue.parts.iter().map(|part| part.from.len).max().unwrap_or(0),
-    };
-    events.proxy_op(queue.channel, transfers, queue.direction == Direction::Send)
+
+    fn step(&self, index: u32) -> Option<Event> {
+        self.steps.get(index.checked_sub(self.done)? as usize).copied().flatten()
+    }
+
+    /// Of all parts for which there is a buffer, and of `at_least` so many.
+    fn begin_steps(&mut self, events: &OperationEvents, at_least: u32) {
+        if self.op.is_none() {
+            return;
+        }
+        let end = (self.done + events.steps_at_once()).max(at_least).min(self.n_parts);
+        // Steps under way are few.
+        for index in self.done + u32::try_from(self.steps.len()).unwrap_or(u32::MAX)..end {
+            let step = if self.is_send {
+                events.send_step(self.op, index)
+            } else {
+                events.recv_step(self.op, index)
+            };
+            self.steps.push_back(step);
+        }
+    }
+
+    /// The first step under way is over, and what its buffer was waited for begins.
+    fn end_step(&mut self, events: &OperationEvents) {
+        self.done += 1;
+        events.stop(self.steps.pop_front().flatten());
+        if self.done == self.n_parts {
+            events.stop(self.op.take());
+        } else {
+            self.begin_steps(events, 0);
+        }
+    }
 }

@@ -6,7 +6,7 @@
 use crate::clock;
 use crate::collective::operation::Primitive;
 use crate::comm::links::P2P_CHANNEL;
-use crate::profiler::emit::{OperationEvents, TRANSFERS, byte, int};
+use crate::profiler::emit::{OperationEvents, TRANSFERS, Task, byte, int};
 use crate::profiler::event::{ProxyOp, State, Work, kind};
 use crate::profiler::teller::Event;
 
@@ -67,25 +67,47 @@ impl OperationEvents {
         Some(op)
     }
 
-    /// A part begins.
+    /// Steps of one connection under way at most: `NCCL_STEPS` buffers, of which a step takes `…_SLICESTEPS`
+    /// (`src/include/device.h`, `src/include/collectives.h`).
+    pub(crate) fn steps_at_once(&self) -> u32 {
+        let is_sliced = |task: &Task| {
+            let primitive = task.primitive;
+            matches!(primitive, Primitive::AllReduce | Primitive::AllGather | Primitive::ReduceScatter)
+        };
+        if self.tasks.first().is_some_and(is_sliced) { 4 } else { 8 }
+    }
+
+    /// There is a buffer for a part to be sent.
+    pub(crate) fn send_step(&self, op: Option<Event>, index: u32) -> Option<Event> {
+        let step = self.proxy_step(op, index)?;
+        self.in_faithful(step, State::SendGpuWait);
+        Some(step)
+    }
+
+    /// There is a buffer for a part to be received.
+    pub(crate) fn recv_step(&self, op: Option<Event>, index: u32) -> Option<Event> {
+        let step = self.proxy_step(op, index)?;
+        self.in_faithful(step, State::RecvWait);
+        Some(step)
+    }
+
+    /// A step begins.
     pub(crate) fn proxy_step(&self, op: Option<Event>, index: u32) -> Option<Event> {
         let wanted = self.mask & (kind::PROXY_STEP | kind::NET_PLUGIN) != 0;
         let teller = self.teller.as_ref().filter(|_| wanted)?;
         teller.start(op, self.rank, Work::ProxyStep { step: int(index as usize) })
     }
 
+    /// A part may be sent: what it waits for is the peer.
+    pub(crate) fn ready(&self, step: Option<Event>) {
+        step.into_iter().for_each(|step| self.in_faithful(step, State::SendPeerWait));
+    }
+
     /// A part of `bytes` is being sent.
     pub(crate) fn sending(&self, step: Option<Event>, bytes: usize) {
         if let (Some(teller), Some(step)) = (&self.teller, step) {
-            self.in_faithful(step, State::SendGpuWait);
-            self.in_faithful(step, State::SendPeerWait);
             teller.record(step, State::SendWait(bytes));
         }
-    }
-
-    /// A part is waited for.
-    pub(crate) fn receiving(&self, step: Option<Event>) {
-        step.into_iter().for_each(|step| self.in_faithful(step, State::RecvWait));
     }
 
     /// A part of `bytes` has been received.
