@@ -12,8 +12,8 @@ use ringscope_wire::segment::layout::{SOURCE_CALLS, SOURCE_PLUGIN};
 use ringscope_wire::segment::read::{Snapshot, Source, snapshot};
 
 use crate::build::Built;
-use crate::common::TempDir;
 use crate::common::stage::faithful;
+use crate::common::{TempDir, eventually};
 
 /// Two ranks that have trained and wait.
 pub(crate) struct Job {
@@ -67,7 +67,13 @@ impl Job {
         Ok(job)
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    /// What was issued is known once a rank has trained; that it is completed, the library's progress thread may tell later.
+    pub(crate) async fn seen(&self) -> Seen {
+        let all = async || Some(self.seen_now()).filter(|seen| seen.completed_bytes == seen.issued_bytes);
+        eventually("what was issued is told to be completed", all).await
+    }
+
+    fn seen_now(&self) -> Seen {
         let mut seen = Seen { by_calls: 0, by_plugin: 0, issued_bytes: 0, completed_bytes: 0 };
         for segment in segments(&self.dir) {
             for communicator in segment.communicators {

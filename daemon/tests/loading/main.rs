@@ -160,7 +160,7 @@ async fn every_way_of_loading_is_seen_or_said_not_to_be() {
                     continue;
                 }
             };
-            let seen = job.seen();
+            let seen = job.seen().await;
             let expected = expected_of(&program, program.calls_seen[index]);
             expect(seen == expected, format!("{seen:?}, not {expected:?}"));
             let (report, problems) = ask_beside(&job, program.calls_seen[index]);
