@@ -53,11 +53,6 @@ enum Slot {
 #[derive(Debug)]
 pub(crate) struct Busy(usize);
 
-/// At the process's exit.
-fn take_leave() {
-    all().iter().for_each(|comm| comm.farewell());
-}
-
 /// Makes a communicator known; returns its handle.
 pub fn insert(comm: Arc<Comm>) -> usize {
     exit::register(take_leave);

@@ -13,8 +13,8 @@ use std::ffi::c_int;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
-use crate::net::control::lock;
 use crate::profiler::event::{Descriptor, Details, State, Work, kind};
 use crate::profiler::plugin::{Context, Handle};
 
