@@ -26,6 +26,7 @@
 
 #include "rsccl.h"
 #include "rsccl_stream.h"
+#include "id.h"
 
 enum { LARGEST = 1 << 18 };
 
@@ -196,14 +197,6 @@ static ncclResult_t many(void) {
   }
   say("DONE");
   return ncclSuccess;
-}
-
-static void parse_id(ncclUniqueId* id, const char* hex) {
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
-    unsigned byte = 0;
-    sscanf(hex + 2 * i, "%2x", &byte);
-    id->internal[i] = (char)byte;
-  }
 }
 
 static void make_id(ncclUniqueId* id) {

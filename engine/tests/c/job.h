@@ -12,6 +12,7 @@
 #include "rsccl.h"
 #endif
 #include "rsccl_stream.h"
+#include "id.h"
 
 #define CHECK(call)                                                                                  \
   do {                                                                                               \
@@ -37,11 +38,7 @@ static cudaStream_t stream;
 static inline void parse_arguments(char** argv) {
   rank = atoi(argv[1]);
   n_ranks = atoi(argv[2]);
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
-    unsigned byte = 0;
-    sscanf(argv[3] + 2 * i, "%2x", &byte);
-    id.internal[i] = (char)byte;
-  }
+  parse_id(&id, argv[3]);
   CHECK(rscclStreamCreate(&stream));
 }
 

@@ -20,6 +20,7 @@
 #include "rsccl.h"
 #endif
 #include "rsccl_stream.h"
+#include "id.h"
 
 #define CHECK(call)                                                                             \
   do {                                                                                          \
@@ -40,14 +41,6 @@
 static int rank, n_ranks;
 static ncclComm_t comm;
 static cudaStream_t stream;
-
-static void parse_id(ncclUniqueId* id, const char* hex) {
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
-    unsigned byte = 0;
-    sscanf(hex + 2 * i, "%2x", &byte);
-    id->internal[i] = (char)byte;
-  }
-}
 
 static float* numbers(size_t count, float first) {
   float* values = malloc((count ? count : 1) * sizeof(float));

@@ -28,6 +28,7 @@
 
 #include "rsccl.h"
 #include "rsccl_stream.h"
+#include "id.h"
 
 enum { LARGEST = 1 << 21, WORDS = 4, LINE = 512 };
 
@@ -37,15 +38,6 @@ static cudaStream_t stream;
 static ncclUniqueId id;
 static float send_values[LARGEST], recv_values[LARGEST];
 static _Atomic int destroyed;
-
-static void parse_id(const char* hex) {
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
-    unsigned byte = 0;
-    sscanf(hex + 2 * i, "%2x", &byte);
-    id.internal[i] = (char)byte;
-  }
-  puts("KNOWN");
-}
 
 static void make_id(void) {
   ncclGetUniqueId(&id);
@@ -123,7 +115,7 @@ static void obey(char* words[WORDS]) {
   const char* what = words[0];
   long number = words[1] ? atol(words[1]) : 0;
   if (!strcmp(what, "id")) make_id();
-  else if (!strcmp(what, "know")) parse_id(words[1]);
+  else if (!strcmp(what, "know")) { parse_id(&id, words[1]); puts("KNOWN"); }
   else if (!strcmp(what, "init")) init(words[1] ? (int)number : n_ranks);
   else if (!strcmp(what, "made")) made();
   else if (!strcmp(what, "asks")) ask(number);
