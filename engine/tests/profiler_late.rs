@@ -6,69 +6,9 @@
 mod common;
 
 use std::collections::HashMap;
-use std::io::Write;
 
-use common::events::{Event, build, read};
-use common::{Job, Rank, compile, folder};
-
-/// Ranks that do what they are told.
-struct Ranks {
-    ranks: Vec<Rank>,
-    events: String,
-}
-
-impl Ranks {
-    fn start(name: &str, (n_ranks, version): (usize, u32), settings: &[(&str, &str)]) -> Self {
-        let folder = folder(&format!("late-{name}-{version}"));
-        let program = folder.join("late");
-        compile("late.c", &program, &["-lrsccl", "-pthread"]);
-        let plugin = folder.join("plugin.so");
-        build(&plugin, version);
-        let events = folder.join("events").to_string_lossy().into_owned();
-        let environment = |_| {
-            let own = [("NCCL_PROFILER_PLUGIN", plugin.to_str().unwrap()), ("PLUGIN_LOG", events.as_str())];
-            let all = own.iter().chain(settings);
-            all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-        };
-        let job = Job { program: &program, n_ranks, command: &[], environment: &environment };
-        Self { ranks: job.start(), events }
-    }
-
-    /// What a rank answers.
-    fn ask(&mut self, rank: usize, word: &str) -> String {
-        let input = self.ranks[rank].child.stdin.as_mut().unwrap();
-        writeln!(input, "{word}").unwrap();
-        self.ranks[rank].line()
-    }
-
-    fn tell(&mut self, rank: usize, word: &str) {
-        assert_eq!(self.ask(rank, word), word, "of rank {rank}");
-    }
-
-    fn all(&mut self, word: &str) {
-        // All are told before any is listened to: they may wait for each other.
-        for rank in &mut self.ranks {
-            writeln!(rank.child.stdin.as_mut().unwrap(), "{word}").unwrap();
-        }
-        for rank in &mut self.ranks {
-            assert_eq!(rank.line(), word);
-        }
-    }
-
-    /// All of them end; what was told in each.
-    fn events(self) -> Vec<(String, HashMap<u64, Event>)> {
-        let mut told = Vec::new();
-        for mut rank in self.ranks {
-            drop(rank.child.stdin.take());
-            let path = format!("{}.{}", self.events, rank.child.id());
-            assert_eq!(rank.rest(), "");
-            let log = std::fs::read_to_string(path).unwrap();
-            let events = read(&log);
-            told.push((log, events));
-        }
-        told
-    }
-}
+use common::events::Event;
+use common::told::Ranks;
 
 const VERSIONS: [(&str, u32); 4] = [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)];
 

@@ -11,6 +11,7 @@ pub(crate) mod leftovers;
 pub(crate) mod network;
 pub(crate) mod process;
 pub(crate) mod sum;
+pub(crate) mod told;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

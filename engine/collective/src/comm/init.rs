@@ -33,7 +33,8 @@ use crate::net::nic::{self, Nic};
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::wake::Wake;
 use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
-use crate::profiler::plugin::{self, About, Context, Plugin};
+use crate::profiler::load;
+use crate::profiler::plugin::{self, About, Context};
 use crate::profiler::teller::Teller;
 use crate::run::affinity::{self, Affinity};
 use crate::run::engine::Engine;
@@ -206,7 +207,7 @@ impl Init {
     }
 
     fn profiler(&self) -> Option<Context> {
-        let plugin = Plugin::load(self.settings.profiler_plugin.as_deref(), self.settings.faithful)?;
+        let plugin = load::load(self.settings.profiler_plugin.as_deref(), self.settings.faithful)?;
         let name = plugin::comm_name(self.request.config.name.as_deref());
         let int = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
         let about = About {

@@ -237,6 +237,8 @@ impl Comm {
     pub(crate) fn number(&self, operation: &mut Operation, call: &Call, plan: &mut PlanEvents) {
         let mut counters = lock(&self.counters);
         operation.sequence = match operation.primitive {
+            // Only a rank with a profiler comes so far with it: its peer may not count it.
+            primitive if operation.count == 0 && primitive.peer().is_some() => 0,
             Primitive::Send { peer } => take(counters.sends.entry(peer).or_default()),
             Primitive::Recv { peer } => take(counters.recvs.entry(peer).or_default()),
             _ => take(&mut counters.collectives),

@@ -28,6 +28,25 @@ pub(crate) mod kind {
     pub(crate) const P2P_API: u64 = 0x400;
     /// The launch of one plan.
     pub(crate) const KERNEL_LAUNCH: u64 = 0x800;
+
+    /// As NCCL names them.
+    pub(crate) const NAMES: [(u64, &str); 15] = [
+        (GROUP, "Group"),
+        (COLL, "Coll"),
+        (P2P, "P2p"),
+        (PROXY_OP, "ProxyOp"),
+        (PROXY_STEP, "ProxyStep"),
+        (PROXY_CTRL, "ProxyCtrl"),
+        (KERNEL_CH, "KernelCh"),
+        (NET_PLUGIN, "NetPlugin"),
+        (GROUP_API, "GroupApi"),
+        (COLL_API, "CollApi"),
+        (P2P_API, "P2pApi"),
+        (KERNEL_LAUNCH, "KernelLaunch"),
+        (0x1000, "CeColl"),
+        (0x2000, "CeSync"),
+        (0x4000, "CeBatch"),
+    ];
 }
 
 /// Something that happens to an event: a value of `recordEventState`.

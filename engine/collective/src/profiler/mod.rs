@@ -3,6 +3,7 @@
 pub(crate) mod emit;
 pub(crate) mod event;
 pub(crate) mod layout;
+pub(crate) mod load;
 pub(crate) mod plugin;
 pub(crate) mod progress;
 pub(crate) mod teller;

@@ -1,34 +1,20 @@
-//! Fence: finds a profiler plugin and calls it.
+//! Fence: calls a profiler plugin.
 //!
-//! Lookup and words of the log as in NCCL (`src/plugin/plugin_open.cc`, `src/plugin/profiler.cc`).
+//! Words of the log as in NCCL (`src/plugin/profiler.cc`).
 
 #![expect(unsafe_code, reason = "a plugin is foreign code behind a table of C functions")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::Library;
 
 use crate::faithful::Version;
 use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
-use crate::profiler::event::{Descriptor, State};
-use crate::profiler::layout::{Encoded, EncodedState, NEWEST};
-
-/// What NCCL calls a plugin that is linked into the process.
-const STATIC_PLUGIN: &str = "STATIC_PLUGIN";
-/// The tables that a plugin may offer, the oldest first.
-const SYMBOLS: [&CStr; NEWEST as usize] = [
-    c"ncclProfiler_v1",
-    c"ncclProfiler_v2",
-    c"ncclProfiler_v3",
-    c"ncclProfiler_v4",
-    c"ncclProfiler_v5",
-    c"ncclProfiler_v6",
-    c"ncclProfiler_v7",
-];
+use crate::profiler::event::{Descriptor, State, kind};
+use crate::profiler::layout::{Encoded, EncodedState};
 
 /// `ncclDebugLogger_t`, declared without its variable arguments, which stable Rust cannot define. On the ABIs of Linux
 /// a variadic call of a function with these fixed arguments is compatible; the format is logged as it is.
@@ -36,7 +22,7 @@ type Logger = extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char)
 
 /// `ncclProfiler_vN_t`: six words in all versions. What `init` takes depends on the version.
 #[repr(C)]
-struct Table {
+pub(crate) struct Table {
     name: *const c_char,
     init: *const c_void,
     start_event: Option<unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut c_void) -> c_int>,
@@ -73,10 +59,8 @@ type InitV5 = unsafe extern "C" fn(
 /// The mask that every communicator's init hands to the plugin, which may write to it at any time: one for the process,
 /// as in NCCL.
 static ACTIVATION_MASK: AtomicI32 = AtomicI32::new(0);
-/// Whether NCCL would not look for a plugin again in this process.
-static HAS_FAILED: AtomicBool = AtomicBool::new(false);
-/// The plugin that is loaded now; unloaded with its last communicator.
-static LOADED: Mutex<Weak<Plugin>> = Mutex::new(Weak::new());
+/// Whether 2.27 has forgotten its plugin, whose init had failed: it asks none again, as long as the process lives.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// A loaded plugin.
 #[derive(Debug)]
@@ -85,8 +69,8 @@ pub(crate) struct Plugin {
     name: String,
     /// The version of the interface that it is driven by.
     interface: u32,
-    /// The version of NCCL whose words the log has.
-    nccl: Version,
+    /// The version of NCCL as which the library behaves, in the faithful mode.
+    nccl: Option<Version>,
     _library: Library,
 }
 
@@ -144,26 +128,30 @@ pub(crate) struct About<'a> {
 }
 
 impl Plugin {
-    /// The plugin that the setting names: a path, a soname, a suffix of `libnccl-profiler-…so`, a prefix of
-    /// `STATIC_PLUGIN` (any case) for one that is in the process already, or `none`. Without a setting,
-    /// `libnccl-profiler.so` where the loader finds it. Of the tables that it offers, the newest that `nccl` knows.
-    pub(crate) fn load(setting: Option<&str>, nccl: Option<Version>) -> Option<Arc<Self>> {
-        let knows_none = nccl.is_none_or(|version| version >= Version::V2_28);
-        if knows_none && setting.is_some_and(|value| value.eq_ignore_ascii_case("none")) {
-            return None;
-        }
-        let mut loaded = lock(&LOADED);
-        if let Some(plugin) = loaded.upgrade() {
-            return Some(plugin);
-        }
-        if nccl.is_some() && HAS_FAILED.load(Ordering::Relaxed) {
-            return None;
-        }
-        let found = open_any(setting, nccl);
-        HAS_FAILED.store(found.is_none(), Ordering::Relaxed);
-        let plugin = Arc::new(found?);
-        *loaded = Arc::downgrade(&plugin);
-        Some(plugin)
+    /// Of this table.
+    ///
+    /// # Safety
+    /// A table of this version of the interface, in this library.
+    pub(crate) unsafe fn new(
+        table: *const Table,
+        interface: u32,
+        nccl: Option<Version>,
+        library: Library,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        let name = unsafe { (*table).name };
+        let name = if name.is_null() {
+            String::from("unnamed")
+        } else {
+            // SAFETY: by NCCL's interface, a NUL-terminated string.
+            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        };
+        Self { table, name, interface, nccl, _library: library }
+    }
+
+    /// As it calls itself.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     fn table(&self) -> &Table {
@@ -171,46 +159,56 @@ impl Plugin {
         unsafe { &*self.table }
     }
 
-    /// Begins a communicator; nothing if the plugin declines, which the log says.
+    /// Begins a communicator; nothing if the plugin declines, which the log says. NCCL 2.28 goes on to tell such a plugin of
+    /// events all the same; 2.27 asks it no more; later ones unload it, and ask again.
     pub(crate) fn init(self: &Arc<Self>, about: About<'_>) -> Option<Context> {
-        let init = self.table().init;
-        if init.is_null() {
+        if self.table().init.is_null() || IS_REFUSED.load(Ordering::Relaxed) {
             return None;
         }
         let mut pointer = std::ptr::null_mut();
+        let code = self.call_init(&mut pointer, about);
+        let is_refused = code != 0;
+        if is_refused {
+            self.say_refusal(code);
+            IS_REFUSED.store(self.nccl == Some(Version::V2_27), Ordering::Relaxed);
+        }
+        if self.nccl >= Some(Version::V2_30) {
+            say_mask(ACTIVATION_MASK.load(Ordering::Relaxed));
+        }
+        let is_told = !is_refused || self.nccl == Some(Version::V2_28);
+        is_told.then(|| Context { plugin: Arc::clone(self), pointer, is_over: AtomicBool::new(false) })
+    }
+
+    fn call_init(&self, pointer: &mut *mut c_void, about: About<'_>) -> c_int {
+        let init = self.table().init;
         let name = about.name.map_or(std::ptr::null(), CStr::as_ptr);
         let mask = ACTIVATION_MASK.as_ptr();
         let About { comm_hash, n_nodes, n_ranks, rank, .. } = about;
-        let code = match self.interface {
+        match self.interface {
             1..=3 => {
                 // SAFETY: by NCCL's interface, tables of these versions have this function.
                 let init: InitV1 = unsafe { std::mem::transmute(init) };
                 // SAFETY: both places outlive the call; the mask is static.
-                unsafe { init(&raw mut pointer, mask) }
+                unsafe { init(pointer, mask) }
             }
             4 => {
                 // SAFETY: as above.
                 let init: InitV4 = unsafe { std::mem::transmute(init) };
                 // SAFETY: the arguments are what the interface asks for, and outlive the call; the mask is static.
-                unsafe { init(&raw mut pointer, mask, name, comm_hash, n_nodes, n_ranks, rank, LOGGER) }
+                unsafe { init(pointer, mask, name, comm_hash, n_nodes, n_ranks, rank, LOGGER) }
             }
             _ => {
                 // SAFETY: as above.
                 let init: InitV5 = unsafe { std::mem::transmute(init) };
                 // SAFETY: as above.
-                unsafe { init(&raw mut pointer, comm_hash, mask, name, n_nodes, n_ranks, rank, LOGGER) }
+                unsafe { init(pointer, comm_hash, mask, name, n_nodes, n_ranks, rank, LOGGER) }
             }
-        };
-        if code != 0 {
-            self.say_refusal(code);
-            return None;
         }
-        Some(Context { plugin: Arc::clone(self), pointer, is_over: AtomicBool::new(false) })
     }
 
-    /// In NCCL's words. NCCL 2.28 goes on to tell the plugin of events all the same; here nobody is told.
+    /// In NCCL's words.
     fn say_refusal(&self, code: c_int) {
-        if self.nccl == Version::V2_27 {
+        if self.nccl == Some(Version::V2_27) {
             let text = format!("Profiler init failed with error ({code}). Continue without profiler.");
             return log::write(Level::Warn, subsystem::ALL, 0, &text);
         }
@@ -222,7 +220,23 @@ impl Plugin {
 
 impl Drop for Plugin {
     fn drop(&mut self) {
-        info(&format!("PROFILER/Plugin: Closing profiler plugin {}", self.name));
+        let subsystem = match self.nccl {
+            Some(Version::V2_27) => subsystem::ENV,
+            Some(Version::V2_30 | Version::V2_32) => subsystem::DESTROY,
+            Some(Version::V2_28) | None => subsystem::INIT,
+        };
+        let text = format!("PROFILER/Plugin: Closing profiler plugin {}", self.name);
+        log::write(Level::Info, subsystem, 0, &text);
+    }
+}
+
+/// The line of 2.30 and later (`printProfilerEventMask`).
+fn say_mask(mask: c_int) {
+    let bits = u64::from(mask.cast_unsigned());
+    let enabled = kind::NAMES.iter().filter(|(kind, _)| bits & kind != 0);
+    let names: String = enabled.map(|(_, name)| format!("{name} ")).collect();
+    if mask != 0 {
+        info(&format!("Profiler event mask: {mask:#x} ({mask}) - Enabled: {names}"));
     }
 }
 
@@ -242,7 +256,9 @@ impl Context {
             return Handle::NONE;
         };
         let Plugin { interface, nccl, .. } = &*self.plugin;
-        let Some(mut encoded) = Encoded::new(*interface, *nccl, descriptor) else { return Handle::NONE };
+        let Some(mut encoded) = Encoded::new(*interface, nccl.unwrap_or_default(), descriptor) else {
+            return Handle::NONE;
+        };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context came from this plugin's init; descriptor and handle are valid for the call.
         unsafe { start(self.pointer, &raw mut handle, encoded.as_mut_ptr()) };
@@ -274,7 +290,9 @@ impl Context {
         if self.is_over.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Some(finalize) = self.plugin.table().finalize {
+        // Since 2.28 not for a plugin that has given no context.
+        let is_asked = !self.pointer.is_null() || self.plugin.nccl == Some(Version::V2_27);
+        if let Some(finalize) = self.plugin.table().finalize.filter(|_| is_asked) {
             // SAFETY: the context came from this plugin's init, and is finalized once.
             unsafe { finalize(self.pointer) };
         }
@@ -308,79 +326,6 @@ extern "C" fn log_for_plugin(
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     let level = if level <= 2 { Level::Warn } else { Level::Info };
     log::write(level, subsystem::PROFILE, 0, &text);
-}
-
-/// The first of the names under which the setting may be found, loaded.
-fn open_any(setting: Option<&str>, nccl: Option<Version>) -> Option<Plugin> {
-    let mut missing = String::new();
-    for file in candidates(setting) {
-        match open(file.as_deref()) {
-            Ok(library) => return plugin(library, file.as_deref(), nccl),
-            Err(why) if why.contains("No such file or directory") => {
-                missing = format!("{missing} {}", file.unwrap_or_default());
-            }
-            Err(why) => info(&format!("PROFILER/Plugin: {}: {why}", file.unwrap_or_default())),
-        }
-    }
-    if !missing.is_empty() {
-        info(&format!("PROFILER/Plugin: Could not find:{missing}"));
-    }
-    None
-}
-
-/// A path is taken as it is, and so is the name of a library; anything else may be a suffix too.
-fn candidates(setting: Option<&str>) -> Vec<Option<String>> {
-    let Some(value) = setting else { return vec![Some("libnccl-profiler.so".to_owned())] };
-    let is_static = STATIC_PLUGIN.get(..value.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(value));
-    if is_static {
-        return vec![None];
-    }
-    let is_whole = value.contains('/') || (value.starts_with("lib") && value.ends_with(".so"));
-    let suffixed = (!is_whole).then(|| format!("libnccl-profiler-{value}.so"));
-    std::iter::once(value.to_owned()).chain(suffixed).map(Some).collect()
-}
-
-fn open(file: Option<&str>) -> Result<Library, String> {
-    let Some(file) = file else { return Ok(Library::this()) };
-    // SAFETY: the user names this library to be loaded into the process; its initialisers run as for any dlopen.
-    let opened = unsafe { Library::open(Some(Path::new(file)), RTLD_NOW | RTLD_LOCAL) };
-    opened.map_err(|error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        cause.unwrap_or_else(|| error.to_string())
-    })
-}
-
-/// The newest table of the interface that NCCL of this version tries; without the faithful mode, all are.
-fn plugin(library: Library, file: Option<&str>, nccl: Option<Version>) -> Option<Plugin> {
-    let newest = match nccl {
-        Some(Version::V2_27) => 4,
-        Some(Version::V2_28) => 5,
-        Some(Version::V2_30) => 6,
-        Some(Version::V2_32) | None => NEWEST,
-    };
-    let known = (1..).zip(&SYMBOLS[..newest as usize]).collect::<Vec<_>>();
-    let found = known.into_iter().rev().find_map(|(interface, symbol)| {
-        // SAFETY: by NCCL's interface, the symbol of this name is a table of this version.
-        let symbol = unsafe { library.get::<*const Table>(symbol.to_bytes_with_nul()) }.ok()?;
-        Some((symbol.as_raw_ptr(), interface))
-    });
-    let Some((symbol, interface)) = found else {
-        file.iter().for_each(|file| info(&format!("External profiler plugin {file} is unsupported")));
-        return None;
-    };
-    // The address of the symbol is the table itself, not a pointer to it.
-    let table: *const Table = symbol.cast();
-    // SAFETY: as above; the library is loaded.
-    let name = unsafe { (*table).name };
-    let name = if name.is_null() {
-        String::from("unnamed")
-    } else {
-        // SAFETY: by NCCL's interface, a NUL-terminated string.
-        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
-    };
-    info(&format!("PROFILER/Plugin: Loaded {name} (v{interface})"));
-    file.iter().for_each(|file| info(&format!("Successfully loaded external profiler plugin {file}")));
-    Some(Plugin { table, name, interface, nccl: nccl.unwrap_or_default(), _library: library })
 }
 
 /// A communicator's name for the plugin.

@@ -96,7 +96,11 @@ impl Engine {
         let mut own = false;
         self.call = None;
         for operation in operations {
-            if operation.primitive.peer() == Some(comm.rank) {
+            if operation.count == 0 && operation.primitive.peer().is_some() {
+                // It is here to be told: nothing moves.
+                let events = &operation.events;
+                events.kernel_stop(&events.kernel_start(0));
+            } else if operation.primitive.peer() == Some(comm.rank) {
                 own = true;
             } else if let Some(flat) = self.flat.as_mut().filter(|_| comm.is_flat(operation)) {
                 let header = flat.add(comm, operation, &mut self.history);
@@ -271,8 +275,11 @@ fn remote(job: &Job, queue: usize, links: &Links) -> Option<(IpAddr, u16)> {
 
 /// Sends to itself meet receives from itself, in their order.
 fn copy_to_self(rank: usize, operations: &[Operation]) -> Result<()> {
-    let sends = operations.iter().filter(|operation| operation.primitive == Primitive::Send { peer: rank });
-    let recvs = operations.iter().filter(|operation| operation.primitive == Primitive::Recv { peer: rank });
+    let own = |primitive| {
+        operations.iter().filter(move |operation| operation.primitive == primitive && operation.count > 0)
+    };
+    let sends = own(Primitive::Send { peer: rank });
+    let recvs = own(Primitive::Recv { peer: rank });
     let (n_sends, n_recvs) = (sends.clone().count(), recvs.clone().count());
     if n_sends != n_recvs {
         return Err(Error::InvalidUsage(format!(

@@ -106,7 +106,8 @@ impl Group {
     }
 }
 
-/// Adds a call to the thread's group. Calls without effect, or of one rank, are not told to a profiler, as in NCCL.
+/// Adds a call to the thread's group. Collectives without effect, or of one rank, are not told to a profiler, as in NCCL
+/// (`taskAppend` in `src/enqueue.cc`); a send or receive is always told in the faithful mode, though it carries nothing.
 pub(crate) fn add(mut pending: Pending) -> Result<()> {
     if GROUP.with_borrow(|group| group.depth == 0) && !pending.comm.is_profiled() {
         pending.comm.check()?;
@@ -114,10 +115,12 @@ pub(crate) fn add(mut pending: Pending) -> Result<()> {
     }
     start();
     GROUP.with_borrow_mut(|group| {
-        if pending.call.count == 0 {
+        let is_told = pending.comm.is_silent() && pending.operation.primitive.peer().is_some();
+        let profiler = pending.comm.profiler().filter(|_| pending.comm.n_ranks > 1 || is_told);
+        if pending.call.count == 0 && !(is_told && profiler.is_some()) {
             return;
         }
-        if let Some(profiler) = pending.comm.profiler().filter(|_| pending.comm.n_ranks > 1) {
+        if let Some(profiler) = profiler {
             let depth = group.depth;
             let (ranks, faithful) = ((pending.comm.rank, pending.comm.n_ranks), pending.comm.faithful());
             let events = group.events.get_or_insert_with(|| GroupEvents::start(&profiler, depth));

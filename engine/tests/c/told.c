@@ -1,4 +1,4 @@
-/* A rank of the tests of late events: late.c RANK N_RANKS ID_HEX, and a word a line on its standard input, each answered by
+/* A rank of the tests of profiler plugins: told.c RANK N_RANKS ID_HEX, and a word a line on its standard input, each answered by
  * a line. The plugin tells it when an event begins; with GATED, the plugin waits there until the word "open". */
 #include <pthread.h>
 #include <time.h>
@@ -35,7 +35,18 @@ static void obey(const char* word, float* from, float* to) {
   else if (!strcmp(word, "abort")) CHECK(ncclCommAbort(comm));
   else if (!strcmp(word, "begin_abort")) EXPECT(!pthread_create(&aborting, NULL, do_abort, NULL));
   else if (!strcmp(word, "end_abort")) EXPECT(!pthread_join(aborting, NULL));
-  else if (!strcmp(word, "destroy")) CHECK(ncclCommDestroy(comm));
+  else if (!strcmp(word, "nothing")) {
+    CHECK(ncclGroupStart());
+    CHECK(ncclSend(from, 0, ncclFloat32, (rank + 1) % n_ranks, comm, stream));
+    CHECK(ncclRecv(to, 0, ncclFloat32, (rank + n_ranks - 1) % n_ranks, comm, stream));
+    CHECK(ncclGroupEnd());
+  } else if (!strcmp(word, "own")) {
+    ncclComm_t own;
+    ncclUniqueId own_id;
+    CHECK(ncclGetUniqueId(&own_id));
+    CHECK(ncclCommInitRank(&own, 1, own_id, 0));
+    CHECK(ncclCommDestroy(own));
+  } else if (!strcmp(word, "destroy")) CHECK(ncclCommDestroy(comm));
   else if (!strcmp(word, "now")) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     printf("%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec);
