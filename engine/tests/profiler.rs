@@ -204,6 +204,27 @@ fn as_each_version_of_nccl_all_interfaces_that_it_knows_hear_of_every_call() {
     }
 }
 
+/// All primitives, and the exchange that is one launch.
+const PRIMITIVES: [&str; 8] =
+    ["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AlltoAll", "Gather", "Scatter"];
+
+#[test]
+fn outside_the_faithful_mode_what_the_library_does_is_told_by_the_newest_interface() {
+    for (rank, (events, log)) in script("off", 7, &[("RSCCL_FAITHFUL", "off")]).into_iter().enumerate() {
+        let told = Told { nccl: "off", version: 7, rank, events: read(&events) };
+        assert!(log.contains("PROFILER/Plugin: Loaded test (v7)"), "{log}");
+        assert!(told.events.values().all(|event| event.stopped), "{events}");
+        assert!(told.names("CollApi") == PRIMITIVES && told.names("Coll") == PRIMITIVES, "{events}");
+        assert_eq!(told.names("P2p"), ["Send", "Recv"], "{events}");
+        let n_launches = PRIMITIVES.len() + 1;
+        for kind in ["GroupApi", "KernelLaunch", "Group"] {
+            assert_eq!(told.of_kind(kind).len(), n_launches, "{kind}: {events}");
+        }
+        let peers = told.of_kind("ProxyOp").into_iter().map(|(_, op)| op.fields[4].parse::<usize>().unwrap());
+        assert!(peers.into_iter().any(|peer| peer / 2 == rank / 2), "also within the host: {events}");
+    }
+}
+
 #[test]
 fn an_interface_that_nccl_does_not_know_is_passed_over_with_a_word() {
     for (nccl, version, words) in [
