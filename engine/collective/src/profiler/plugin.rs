@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use libloading::os::unix::Library;
 
 use crate::faithful::Version;
-use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
 use crate::profiler::event::{Descriptor, State, kind};
 use crate::profiler::layout::{Encoded, EncodedState};
