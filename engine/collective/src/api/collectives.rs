@@ -5,7 +5,8 @@
 use std::ffi::{c_int, c_void};
 
 use crate::api::fence::{export, guard};
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
+use crate::collective::primitive::Primitive;
 use crate::comm::operators::PreMul;
 use crate::comm::{Comm, registry};
 use crate::error::{Error, Result};

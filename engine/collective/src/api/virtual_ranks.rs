@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::api::collectives::{Args, enqueue};
 use crate::api::fence::guard;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::error::{Error, Result};
 
 /// Virtual ranks of one process at most.

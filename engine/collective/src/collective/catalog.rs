@@ -7,7 +7,7 @@ use crate::collective::fixed_tree::FixedTree;
 use crate::collective::halving_doubling::HalvingDoubling;
 use crate::collective::hierarchical::Hierarchical;
 use crate::collective::layout::{Layout, Scope};
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::ring::Ring;
 use crate::collective::schedule::{Schedule, Step};
 use crate::collective::tree::Tree;

@@ -20,7 +20,7 @@ use crate::channels::MAX_CHANNELS;
 use crate::collective::algorithm::Algorithm;
 use crate::collective::catalog::supports;
 use crate::collective::layout::Scope;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::error::{Error, Result};
 
 /// Where the ranks of a communicator are.

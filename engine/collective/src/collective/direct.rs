@@ -20,7 +20,7 @@
 use std::ops::Range;
 
 use crate::collective::layout::{Layout, Scope, pieces};
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::{Chunk, Schedule, Step};
 use crate::memory::Place;
 

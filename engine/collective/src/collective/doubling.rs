@@ -17,7 +17,7 @@
 
 use crate::collective::halving_doubling::{Pairing, Role};
 use crate::collective::layout::{Layout, Scope};
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::{Action, Chunk, Schedule, Step};
 use crate::memory::Place;
 

@@ -22,7 +22,7 @@ use std::ops::Range;
 
 use crate::collective::direct::gather_results;
 use crate::collective::layout::{Layout, Scope, pieces};
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::{Action, Chunk, Schedule, Step};
 use crate::memory::Place;
 

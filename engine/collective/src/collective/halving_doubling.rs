@@ -20,8 +20,8 @@
 use std::ops::Range;
 
 use crate::collective::layout::{Layout, Scope, groups};
-use crate::collective::operation::Primitive;
 use crate::collective::partition::part;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::{Chunk, Schedule, Step};
 use crate::memory::Place;
 

@@ -18,8 +18,8 @@
 use std::ops::Range;
 
 use crate::collective::layout::{Layout, Partials, Scope};
-use crate::collective::operation::Primitive;
 use crate::collective::partition::part;
+use crate::collective::primitive::Primitive;
 use crate::collective::ring::{Circle, Operands, all_gather, reduce_scatter};
 use crate::collective::schedule::{Chunk, Schedule, Step};
 use crate::memory::Place;

@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use crate::collective::operation::Primitive;
 use crate::collective::partition::part;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::Chunk;
 use crate::memory::Place;
 

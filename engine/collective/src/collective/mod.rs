@@ -16,6 +16,7 @@ pub(crate) mod layout;
 pub(crate) mod operation;
 pub(crate) mod partition;
 pub(crate) mod plan;
+pub(crate) mod primitive;
 pub(crate) mod ring;
 pub(crate) mod schedule;
 pub(crate) mod tree;

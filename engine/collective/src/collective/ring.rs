@@ -22,7 +22,7 @@
 use std::ops::Range;
 
 use crate::collective::layout::{Layout, Partials, Scope, pieces};
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::{Action, Chunk, Schedule, Step};
 use crate::memory::Place;
 

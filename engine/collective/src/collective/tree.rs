@@ -27,7 +27,7 @@
 use std::ops::Range;
 
 use crate::collective::layout::{Layout, Partials, Scope, groups, piece};
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::{Chunk, Schedule, Step};
 
 /// Pieces kept while they are passed on; more than two, so that one late hop does not stop the others.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::collective::algorithm::Algorithm;
 use crate::collective::catalog::supports;
 use crate::collective::interpreter::World;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 
 /// Kinds of primitives.
 pub(super) const PRIMITIVES: usize = 8;

@@ -2,7 +2,8 @@
 //! described machine, as NCCL's is one of its GPUs (`src/graph/tuning.cc`); not a measurement of this one.
 
 use crate::collective::algorithm::Algorithm;
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
+use crate::collective::primitive::Primitive;
 use crate::comm::Comm;
 
 /// Microseconds of a step within a node and between nodes: NCCL's for its simple protocol over PCI and networks, rounded.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::channels;
 use crate::collective::choose::Table;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::comm::links::Links;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;

@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use crate::channels::Limits;
 use crate::collective::choose::Table;
-use crate::collective::operation::{N_FUNCTIONS, Operation, Primitive};
+use crate::collective::operation::Operation;
+use crate::collective::primitive::{N_FUNCTIONS, Primitive};
 use crate::comm::links::Traffic;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::collective::catalog::partials_in_recv;
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
 use crate::collective::plan::{Direction, Memory, Plan};
+use crate::collective::primitive::Primitive;
 use crate::comm::Comm;
 use crate::comm::links::Links;
 use crate::error::{Error, Result};

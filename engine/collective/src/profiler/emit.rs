@@ -14,7 +14,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use crate::collective::algorithm::Choice;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::faithful::Version;
 use crate::profiler::event::{Coll, CollApi, Descriptor, Details, P2p, P2pApi, State, kind};
 use crate::profiler::plugin::{Context, Handle};

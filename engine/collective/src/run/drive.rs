@@ -12,7 +12,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::clock;
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
+use crate::collective::primitive::Primitive;
 use crate::comm::Comm;
 use crate::error::{Error, Result};
 use crate::lock::lock;

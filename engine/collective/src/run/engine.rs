@@ -8,8 +8,9 @@ use std::net::IpAddr;
 
 use rustix::event::{PollFd, PollFlags};
 
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
 use crate::collective::plan::Direction;
+use crate::collective::primitive::Primitive;
 use crate::comm::Comm;
 use crate::comm::links::{Links, Traffic};
 use crate::comm::plans::Plans;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
 use crate::collective::plan::{Direction, Outcome, Part, Plan};
+use crate::collective::primitive::Primitive;
 use crate::comm::links::{End, Links};
 use crate::comm::plans::Planned;
 use crate::error::Result;

@@ -8,7 +8,7 @@ use super::{Job, closed_form, simulate};
 use crate::collective::algorithm::Algorithm;
 use crate::collective::catalog::{schedule, supports};
 use crate::collective::layout::Scope;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::Schedule;
 use crate::kernels::{Form, Reducer};
 use crate::types::{DataType, RedOp};

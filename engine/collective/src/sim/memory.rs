@@ -256,7 +256,7 @@ pub(super) fn overlap(a: Chunk, b: Chunk) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::operation::Primitive;
+    use crate::collective::primitive::Primitive;
 
     /// A memory that remembers two writes, and its first one: `len` partial sums.
     fn with_partials(len: usize) -> (Memory, Meaning, Chunk) {

@@ -28,7 +28,7 @@ use outcome::{Outcome, port_uses};
 use time::Picos;
 use value::Meaning;
 
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::Schedule;
 
 /// One operation to be simulated.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::fabric::{Fabric, Link};
 use super::outcome::{Fate, Outcome};
 use super::{Job, ordered, simulate};
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::{Action, Chunk, Schedule, Step};
 use crate::memory::Place;
 

@@ -5,7 +5,7 @@
 //! or foreign contribution goes unseen with a chance of 2^-64. A run of elements that were treated alike is one piece,
 //! however long it is.
 
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 
 /// A run of elements with the same contributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::collective::algorithm::Choice;
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::Step;
 use crate::comm::Comm;
 use crate::comm::operators::{PreMul, Scalar};

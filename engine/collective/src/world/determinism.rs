@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::collective::algorithm::Algorithm;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::types::{DataType, RedOp};
 use crate::world::case::{Case, Memory};
 use crate::world::numbers::mix;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use crate::collective::algorithm::Algorithm;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::collective::schedule::Step;
 use crate::kernels::Reducer;
 use crate::types::{DataType, RedOp};

@@ -4,7 +4,7 @@
 //! come after the operation is over.
 
 use crate::clock;
-use crate::collective::operation::Primitive;
+use crate::collective::primitive::Primitive;
 use crate::comm::links::P2P_CHANNEL;
 use crate::profiler::emit::{OperationEvents, TRANSFERS, Task, byte, int};
 use crate::profiler::event::{ProxyOp, State, Work, kind};

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
+use crate::collective::primitive::Primitive;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::kernels::copy::STREAM_FROM_BYTES;

@@ -11,7 +11,8 @@ pub(crate) mod trace;
 
 use std::collections::VecDeque;
 
-use crate::collective::operation::{Operation, Primitive};
+use crate::collective::operation::Operation;
+use crate::collective::primitive::Primitive;
 use crate::comm::Comm;
 use crate::comm::links::Traffic;
 use crate::kernels::{Form, Kernel, Reducer, Shape};
