@@ -185,7 +185,7 @@ impl Comm {
         let own = &self.peers[self.rank].nics[nic];
         let target = Target { rank: peer, address, from: own.address };
         let call = |strand| {
-            let hello = Hello { purpose: Purpose::Data(strand), rank: self.rank };
+            let hello = Hello { purpose: Purpose::Data(strand), rank: self.rank, to: peer };
             call_peer(&target, hello, &self.secret, self.settings.timeout)
         };
         let streams: std::io::Result<Vec<_>> = strands(channel, self.settings.n_sockets).map(call).collect();

@@ -5,7 +5,6 @@ mod announce;
 mod share;
 mod tell;
 
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 
@@ -24,12 +23,12 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::lock::lock;
 use crate::log::{lines, subsystem};
-use crate::net::acceptor::Acceptor;
+use crate::net::acceptor::{Acceptor, Inbox, Listening};
 use crate::net::bootstrap::Bootstrap;
 use crate::net::connect::{Plan, Target, connect};
 use crate::net::control::Health;
 use crate::net::descriptors;
-use crate::net::nic::{self, Nic};
+use crate::net::nic;
 use crate::net::unique_id::{UNIQUE_ID_BYTES, UniqueId};
 use crate::net::wake::Wake;
 use crate::net::watch::{self, ControlPeer, Neighbour, Watch};
@@ -95,12 +94,11 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     let mut nics = nic::usable(&settings)?;
     let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, pending)?;
-    let rendezvous = rendezvous(&nics)?;
+    let inbox = Acceptor::of_process()?.expect_calls(&id.secret, request.rank, Wake::new()?);
     let mut endpoint =
         if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
-    let info =
-        tell::own_info(request.rank, &settings, &nics, &rendezvous, (endpoint.as_ref(), found.placement))?;
+    let info = tell::own_info(request.rank, &settings, &nics, (endpoint.as_ref(), found.placement))?;
     let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
@@ -120,25 +118,15 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     }
     init.exclude(&readies);
     let profiler = init.profiler();
-    let mut acceptors = acceptors(nics, &id, init.identity.n_ranks)?;
-    let connected = match init.connect(&mut acceptors, endpoint, &bootstrap) {
+    let connected = match init.connect(&inbox, endpoint, &bootstrap) {
         Ok(connected) => connected,
         // Its connections close, and that is all that the others get to know.
         Err(error) if silent => return Err(error),
         Err(error) => return Err(bootstrap.fail(error)),
     };
     bootstrap.all_gather_last(&())?;
-    init.finish(connected, acceptors, profiler, rendezvous, tuning)
-}
-
-fn rendezvous(nics: &[Nic]) -> Result<TcpListener> {
-    let address = nics.first().map(|nic| nic.address);
-    let address = address.ok_or_else(|| Error::Internal("a rank without a NIC".to_owned()))?;
-    nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))
-}
-
-fn acceptors(nics: Vec<Nic>, id: &UniqueId, n_ranks: usize) -> Result<Vec<Acceptor>> {
-    nics.into_iter().map(|nic| Acceptor::new(nic.listener, id.secret, n_ranks)).collect()
+    let listening = nics.into_iter().map(|nic| Arc::new(nic.listening)).collect();
+    init.finish(connected, (inbox, listening), profiler, tuning)
 }
 
 /// What has been connected.
@@ -234,7 +222,7 @@ impl Init {
 
     fn connect(
         &self,
-        acceptors: &mut [Acceptor],
+        inbox: &Inbox,
         endpoint: Option<Endpoint>,
         bootstrap: &Bootstrap,
     ) -> Result<Connections> {
@@ -257,7 +245,7 @@ impl Init {
             n_sockets: self.settings.n_sockets,
             timeout: self.settings.timeout,
         };
-        let connected = connect(&plan, acceptors, bootstrap)?;
+        let connected = connect(&plan, inbox, bootstrap)?;
         let mut links = Links::default();
         for ((channel, target), streams) in plan.sends.iter().zip(connected.sends) {
             links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(streams)));
@@ -280,27 +268,29 @@ impl Init {
     fn finish(
         self,
         connections: Connections,
-        acceptors: Vec<Acceptor>,
+        (inbox, mut listening): (Inbox, Vec<Arc<Listening>>),
         profiler: Option<Context>,
-        rendezvous: TcpListener,
         tuning: Table,
     ) -> Result<Arc<Comm>> {
         let Connections { links, control, host, late_lines } = connections;
         let bell = host.as_ref().map(|host| host.doorbell().event().clone());
-        let health = Arc::new(Health::woken_by(bell.map_or_else(Wake::new, Ok)?, Wake::new()?));
+        let health = Arc::new(Health::woken_by(bell.map_or_else(Wake::new, Ok)?, inbox.wake().clone()));
         if let Some(host) = &host {
             let _ = health.bell.set(host.doorbell().ringer());
         }
         let all = host.as_ref().filter(|host| host.n_members() == self.identity.n_ranks);
         // Nobody calls who shares memory with this rank.
-        let acceptors = if all.is_some() { Vec::new() } else { acceptors };
+        if all.is_some() {
+            listening.truncate(1);
+        }
+        let inbox = Some(inbox).filter(|_| all.is_none());
         let engine = Engine::new(links, all.map(flat::Lane::new));
         let name = |peer: &PeerInfo| format!("rank {} ({}, {})", peer.rank, peer.host, peer.nics[0].address);
         let names: Arc<[String]> = self.peers.iter().map(name).collect();
         let teller = profiler.map(|profiler| Arc::new(self.teller(profiler)));
         let affinity = Affinity::of(self.identity.rank, &self.peers, self.identity.comm_hash);
         let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
-        let watcher = self.watch((control, neighbours), acceptors, &names, &health)?;
+        let watcher = self.watch((control, neighbours), inbox, &names, &health)?;
         let comm = Arc::new(Comm {
             rank: self.identity.rank,
             n_ranks: self.identity.n_ranks,
@@ -326,7 +316,7 @@ impl Init {
             watcher: Mutex::new(None),
             last_error: Mutex::new(None),
             operators: Operators::default(),
-            rendezvous,
+            listening,
             revoked: AtomicBool::new(false),
             awaited: AtomicBool::new(false),
             late_lines: Mutex::new(late_lines),
@@ -345,7 +335,7 @@ impl Init {
     fn watch(
         &self,
         (peers, neighbours): (Vec<ControlPeer>, Vec<Arc<dyn Neighbour>>),
-        acceptors: Vec<Acceptor>,
+        inbox: Option<Inbox>,
         names: &Arc<[String]>,
         health: &Arc<Health>,
     ) -> Result<Option<std::thread::JoinHandle<()>>> {
@@ -360,7 +350,7 @@ impl Init {
             names: Arc::clone(names),
             peers,
             neighbours: if self.settings.is_silent() { Vec::new() } else { neighbours },
-            acceptors,
+            inbox,
             timeout: self.settings.timeout,
             stall_timeout: self.settings.stall_timeout,
             health: Arc::clone(health),

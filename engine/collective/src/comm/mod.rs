@@ -15,7 +15,7 @@ pub(crate) mod split;
 pub(crate) mod turns;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -35,6 +35,7 @@ use crate::faithful::Version;
 use crate::hash;
 use crate::lock::lock;
 use crate::log::{self, Level, lines, subsystem};
+use crate::net::acceptor::Listening;
 use crate::net::account;
 use crate::net::control::{Failure, Health};
 use crate::net::secret::Secret;
@@ -99,7 +100,8 @@ pub struct Comm {
     last_error: Mutex<Option<String>>,
     /// Operators that its caller has made.
     pub(crate) operators: Operators,
-    rendezvous: TcpListener,
+    /// Where it listens: on its first NIC, and on the others where peers may call.
+    listening: Vec<Arc<Listening>>,
     revoked: AtomicBool,
     /// Whether peers wait for more from this rank until it says that it leaves, though nothing is in flight.
     awaited: AtomicBool,

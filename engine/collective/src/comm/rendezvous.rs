@@ -1,9 +1,9 @@
-//! Where the ranks of a communicator meet to make another one of it: every rank keeps a listener for that, whose address
-//! all know. So a split or a shrink needs no data connection, and works on a communicator that has failed.
+//! Where the ranks of a communicator meet to make another one of it: every rank's process listens on its first NIC, at an address
+//! that all know. So a split or a shrink needs no data connection, and works on a communicator that has failed.
 //!
 //! The secret of a meeting is derived from the parent's, so only its ranks can come.
 
-use std::net::TcpListener;
+use std::sync::Arc;
 
 use crate::comm::Comm;
 use crate::error::{Error, Result};
@@ -16,9 +16,11 @@ use crate::net::unique_id::UniqueId;
 impl Comm {
     /// The id of a meeting at `host`'s listener, which `host` opens; all ranks that come give the same `topic`.
     pub(crate) fn meet(&self, host: usize, topic: &str) -> Result<UniqueId> {
-        let id = UniqueId { root: self.peers[host].rendezvous, secret: derive(&self.secret, topic) };
+        let id = UniqueId { root: self.peers[host].listens(0), secret: derive(&self.secret, topic) };
         if host == self.rank {
-            root::start_on(self.listener()?, id.secret, Manner::of(&self.settings))?;
+            let listening = self.listening.first().map(Arc::clone);
+            let listening = listening.ok_or_else(|| Error::Internal("a rank without a NIC".to_owned()))?;
+            root::start_on(listening, id.secret, Manner::of(&self.settings))?;
         }
         Ok(id)
     }
@@ -36,10 +38,6 @@ impl Comm {
         let count = counters.shrinks.entry(members.to_vec()).or_default();
         *count += 1;
         *count
-    }
-
-    fn listener(&self) -> Result<TcpListener> {
-        self.rendezvous.try_clone().map_err(|error| Error::system("dup of the rendezvous listener", &error))
     }
 }
 

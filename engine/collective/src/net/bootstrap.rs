@@ -13,8 +13,7 @@ use crate::clock::Deadline;
 use crate::comm::pending::Pending;
 use crate::error::{Error, Result};
 use crate::net::frame;
-use crate::net::hello::PROTOCOL;
-use crate::net::root::Join;
+use crate::net::hello::{HAS_ENDED, Join, PROTOCOL};
 use crate::net::root::message::{Answer, Offer};
 use crate::net::table::{Blob, Table};
 use crate::net::unique_id::UniqueId;
@@ -41,8 +40,7 @@ pub(crate) struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// Joins as `rank`. A root may be about to open on a listener where another one is about to end and shuts out whom
-    /// it does not know: then it is tried again.
+    /// Joins as `rank`. Whose root is about to begin may be shut out before it does: then it is tried again.
     pub(crate) fn join(
         id: UniqueId,
         rank: usize,
@@ -150,7 +148,12 @@ impl Bootstrap {
         self.stream.set_read_timeout(Some(timeout + GRACE))?;
         (&self.stream).write_all(&self.id.secret)?;
         frame::send(&self.stream, &Join { rank, n_ranks, protocol: PROTOCOL })?;
-        (&self.stream).read_exact(&mut [0])
+        let mut answer = [0];
+        (&self.stream).read_exact(&mut answer)?;
+        if answer == [HAS_ENDED] {
+            return Err(std::io::Error::other("it has had all its ranks: an id serves once"));
+        }
+        Ok(())
     }
 
     fn parse_alone<T: DeserializeOwned + Clone>(&self, table: Table) -> Result<Vec<T>> {

@@ -4,11 +4,12 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
-use crate::net::acceptor::Acceptor;
+use crate::net::acceptor::Inbox;
 use crate::net::bootstrap::Bootstrap;
 use crate::net::hello::{Hello, Purpose, Strand};
 use crate::net::secret::Secret;
@@ -63,7 +64,7 @@ pub(crate) struct Connected {
 /// Ends as soon as the bootstrap root says that a rank is lost.
 ///
 /// Calls everybody first, which the kernels answer, then takes the calls: no order among ranks is needed.
-pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor], bootstrap: &Bootstrap) -> Result<Connected> {
+pub(crate) fn connect(plan: &Plan, inbox: &Inbox, bootstrap: &Bootstrap) -> Result<Connected> {
     let deadline = Deadline::after(plan.timeout);
     let mut sends = Vec::new();
     for (channel, target) in &plan.sends {
@@ -83,10 +84,10 @@ pub(crate) fn connect(plan: &Plan, acceptors: &mut [Acceptor], bootstrap: &Boots
         if deadline.passed() {
             return Err(arrivals.missing(plan));
         }
-        arrivals.wait(acceptors, bootstrap, deadline.left())?;
+        wait(inbox, bootstrap, deadline.left())?;
         bootstrap.check()?;
-        arrivals.take(plan, acceptors);
-        acceptors.iter().try_for_each(Acceptor::check)?;
+        arrivals.take(plan, inbox);
+        inbox.check()?;
     }
     let recvs = arrivals.recvs.into_iter().flatten().collect();
     Ok(Connected { sends, recvs, control: arrivals.control })
@@ -116,11 +117,19 @@ pub(crate) fn call_peer(
 }
 
 fn call(target: &Target, plan: &Plan, purpose: Purpose, deadline: Deadline) -> Result<TcpStream> {
-    let hello = Hello { purpose, rank: plan.rank };
+    let hello = Hello { purpose, rank: plan.rank, to: target.rank };
     call_peer(target, hello, &plan.secret, deadline.left()).map_err(|error| {
         let Target { rank, address, from } = target;
         Error::Remote(format!("cannot connect from {from} to rank {rank} at {address}: {error}"))
     })
+}
+
+/// Until somebody calls, or the root says something.
+fn wait(inbox: &Inbox, bootstrap: &Bootstrap, wait: Duration) -> Result<()> {
+    let mut fds = [PollFd::new(inbox.wake(), PollFlags::IN), bootstrap.poll_fd()];
+    wake::sleep(&mut fds, wait)?;
+    inbox.wake().reset();
+    Ok(())
 }
 
 struct Arrivals {
@@ -134,14 +143,8 @@ impl Arrivals {
         self.recvs.iter().all(Option::is_some) && self.control.len() >= control_wanted
     }
 
-    fn wait(&self, acceptors: &[Acceptor], bootstrap: &Bootstrap, wait: Duration) -> Result<()> {
-        let mut fds: Vec<_> = acceptors.iter().flat_map(Acceptor::poll_fds).collect();
-        fds.push(bootstrap.poll_fd());
-        wake::sleep(&mut fds, wait)
-    }
-
-    fn take(&mut self, plan: &Plan, acceptors: &mut [Acceptor]) {
-        for (hello, stream) in acceptors.iter_mut().flat_map(Acceptor::step) {
+    fn take(&mut self, plan: &Plan, inbox: &Inbox) {
+        for (hello, stream) in inbox.take() {
             let _ = tune(&stream);
             match hello.purpose {
                 Purpose::Data(strand) => self.take_data(plan, strand, hello.rank, stream),

@@ -1,12 +1,15 @@
-//! The first bytes on every connection between two ranks: who calls, and what for.
+//! The first bytes on every connection between two ranks, and between a rank and a root: who calls, and what for.
 
-use crate::net::secret::{SECRET_BYTES, Secret, is_secret};
+use serde::{Deserialize, Serialize};
 
-/// Bytes of a hello: magic, protocol, secret, kind, strand, rank.
-pub(crate) const HELLO_BYTES: usize = 8 + SECRET_BYTES + 12;
+use crate::net::secret::{SECRET_BYTES, Secret};
+
+/// Bytes of a hello: magic, protocol, secret, kind, strand, the caller's rank, the called one's.
+pub(crate) const HELLO_BYTES: usize = 8 + SECRET_BYTES + 16;
 /// What is said over the connections of a job: every change of it counts one up.
-pub const PROTOCOL: u8 = 5;
-const MAGIC: [u8; 7] = *b"rsccl\0h";
+pub const PROTOCOL: u8 = 6;
+/// The start of every hello; no root's secret starts so, but by chance.
+pub(crate) const MAGIC: [u8; 7] = *b"rsccl\0h";
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,27 @@ pub(crate) struct Strand {
     pub(crate) n: u8,
 }
 
+/// What a rank says first to a root, after the secret.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Join {
+    /// Its rank.
+    pub(crate) rank: usize,
+    /// The number of ranks it was told.
+    pub(crate) n_ranks: usize,
+    /// What it speaks. The first form did not say.
+    #[serde(default = "first_protocol")]
+    pub(crate) protocol: u8,
+}
+
+/// What a rank that joins is answered: it is known.
+pub(crate) const WELCOME: u8 = 1;
+/// What a rank that joins is answered: the root has had all its ranks.
+pub(crate) const HAS_ENDED: u8 = 2;
+
+fn first_protocol() -> u8 {
+    1
+}
+
 /// Who calls and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
@@ -35,15 +59,8 @@ pub(crate) struct Hello {
     pub(crate) purpose: Purpose,
     /// The caller's rank.
     pub(crate) rank: usize,
-}
-
-/// Why a caller is not let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// No caller of this library's, or without the secret: of no interest.
-    Stranger,
-    /// A rank of the job, which speaks another protocol.
-    Protocol(u8),
+    /// Whom it calls: a process may have several ranks of a communicator.
+    pub(crate) to: usize,
 }
 
 /// What to do about ranks that speak another protocol.
@@ -75,29 +92,22 @@ impl Hello {
         bytes[8..24].copy_from_slice(secret);
         bytes[24..28].copy_from_slice(&kind.to_le_bytes());
         bytes[28..32].copy_from_slice(&strand);
-        bytes[32..36].copy_from_slice(&u32::try_from(self.rank).unwrap_or(u32::MAX).to_le_bytes());
+        for (place, rank) in [(32, self.rank), (36, self.to)] {
+            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+            bytes[place..place + 4].copy_from_slice(&rank.to_le_bytes());
+        }
         bytes
     }
 
-    /// Back from the bytes.
-    pub(crate) fn from_bytes(bytes: &[u8; HELLO_BYTES], secret: &Secret) -> Result<Self, Refusal> {
-        if bytes[..7] != MAGIC || !is_secret(&bytes[8..24], secret) {
-            return Err(Refusal::Stranger);
-        }
-        if bytes[7] != PROTOCOL {
-            return Err(Refusal::Protocol(bytes[7]));
-        }
-        Self::parse(bytes).ok_or(Refusal::Stranger)
-    }
-
-    fn parse(bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
+    /// Back from the bytes of a caller that has shown the secret.
+    pub(crate) fn from_bytes(bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let purpose = match word(24)? {
             0 => Purpose::Data(Strand::from_bytes(*bytes.get(28..)?.first_chunk()?)?),
             2 => Purpose::Control,
             _ => return None,
         };
-        Some(Self { purpose, rank: word(32)? as usize })
+        Some(Self { purpose, rank: word(32)? as usize, to: word(36)? as usize })
     }
 }
 
@@ -106,20 +116,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_secret_opens() {
-        let hello = Hello { purpose: Purpose::Data(Strand { channel: 7, index: 1, n: 2 }), rank: 3 };
-        let bytes = hello.to_bytes(&[1; 16]);
-        assert_eq!(Hello::from_bytes(&bytes, &[1; 16]), Ok(hello));
-        assert_eq!(Hello::from_bytes(&bytes, &[2; 16]), Err(Refusal::Stranger));
-        let mut old = bytes;
-        old[7] = 1;
-        assert_eq!(Hello::from_bytes(&old, &[1; 16]), Err(Refusal::Protocol(1)));
-        assert_eq!(Hello::from_bytes(&old, &[2; 16]), Err(Refusal::Stranger));
+    fn hellos_survive_the_bytes() {
+        for purpose in [Purpose::Control, Purpose::Data(Strand { channel: 7, index: 1, n: 2 })] {
+            let hello = Hello { purpose, rank: 3, to: 9 };
+            assert_eq!(Hello::from_bytes(&hello.to_bytes(&[1; 16])), Some(hello));
+        }
     }
 
     #[test]
     fn a_strand_beyond_its_connection_is_a_strangers() {
-        let hello = Hello { purpose: Purpose::Data(Strand { channel: 7, index: 2, n: 2 }), rank: 3 };
-        assert_eq!(Hello::from_bytes(&hello.to_bytes(&[1; 16]), &[1; 16]), Err(Refusal::Stranger));
+        let hello = Hello { purpose: Purpose::Data(Strand { channel: 7, index: 2, n: 2 }), rank: 3, to: 0 };
+        assert_eq!(Hello::from_bytes(&hello.to_bytes(&[1; 16])), None);
     }
 }

@@ -1,22 +1,18 @@
 //! Which NICs can be used now. Judged afresh at every communicator's init: a NIC may go down between two.
 
-use std::net::{IpAddr, SocketAddr};
-
-use socket2::{Domain, Protocol, Socket, Type};
+use std::net::IpAddr;
 
 use crate::config::{NicSpec, Settings};
 use crate::error::{Error, Result};
+use crate::net::acceptor::{Acceptor, Listening};
 use crate::net::interfaces;
 use crate::topology::seat::Seat;
 use crate::topology::sysfs::Sysfs;
 
-/// Connections that may wait to be accepted on a NIC: more than the 64 channels of a communicator, plus the control
-/// connections of its ranks on rank 0; the kernel lowers it to `somaxconn`.
-const BACKLOG: i32 = 4096;
 /// NCCL's default where an interface does not tell its speed (`src/graph/topo.cc`): 10 000 Mbit/s.
 const DEFAULT_SPEED_MBIT: u32 = 10_000;
 
-/// A NIC that can be used, with a listener bound on its address.
+/// A NIC that can be used, at whose address this process listens.
 #[derive(Debug)]
 pub(crate) struct Nic {
     /// Its name in the log.
@@ -30,16 +26,7 @@ pub(crate) struct Nic {
     /// Where it is in the machine.
     pub(crate) seat: Seat,
     /// Where peers connect to.
-    pub(crate) listener: std::net::TcpListener,
-}
-
-impl Nic {
-    /// The listener's address.
-    pub(crate) fn listen_address(&self) -> Result<SocketAddr> {
-        self.listener
-            .local_addr()
-            .map_err(|error| Error::system(format_args!("{}: getsockname", self.name), &error))
-    }
+    pub(crate) listening: Listening,
 }
 
 /// The NICs that are set, or those of the machine.
@@ -68,7 +55,7 @@ pub(crate) fn usable(settings: &Settings) -> Result<Vec<Nic>> {
     for spec in listed {
         match open(&spec, &mut sysfs, port) {
             Ok(nic) => {
-                port = nic.listen_address()?.port();
+                port = nic.listening.address().port();
                 nics.push(nic);
             }
             Err(why) => refused.push(format!("{}: {why}", spec.name)),
@@ -93,34 +80,22 @@ pub fn bootstrap_address(settings: &Settings) -> Result<IpAddr> {
     })
 }
 
-/// A listener on `address`, on a port that the kernel picks.
-pub(crate) fn listen(address: IpAddr) -> std::io::Result<std::net::TcpListener> {
-    listen_on(address, 0)
-}
-
-fn listen_on(address: IpAddr, port: u16) -> std::io::Result<std::net::TcpListener> {
-    let socket =
-        Socket::new(Domain::for_address(SocketAddr::new(address, 0)), Type::STREAM, Some(Protocol::TCP))?;
-    socket.bind(&SocketAddr::new(address, port).into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
 /// A NIC of which the machine knows nothing can be used, as a pretended one. It listens on `port` if that is free.
 fn open(spec: &NicSpec, sysfs: &mut Sysfs, port: u16) -> std::result::Result<Nic, String> {
     let facts = sysfs.nic(&spec.name);
     if let Some(state) = facts.down {
         return Err(format!("operstate is {state}"));
     }
-    let listener = listen_on(spec.address, port).or_else(|_| listen(spec.address));
-    let listener = listener.map_err(|error| format!("cannot listen on {}: {error}", spec.address))?;
+    let acceptor = Acceptor::of_process().map_err(|error| error.to_string())?;
+    let listening = acceptor.listen(spec.address, port);
+    let listening = listening.map_err(|error| format!("cannot listen on {}: {error}", spec.address))?;
     Ok(Nic {
         name: spec.name.clone(),
         address: spec.address,
         speed_mbit: facts.speed_mbit.unwrap_or(DEFAULT_SPEED_MBIT),
         port: facts.port,
         seat: facts.seat,
-        listener,
+        listening,
     })
 }
 

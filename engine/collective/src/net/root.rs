@@ -4,49 +4,31 @@
 //! all of them. A rank that is missing, or that goes away, fails the round for all, with its number; with silent faults
 //! see [`silent`].
 
-mod gate;
 pub(crate) mod message;
 mod silent;
 
 use std::io::{ErrorKind, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use serde::{Deserialize, Serialize};
 
 use crate::clock::Deadline;
 use crate::config::Settings;
 use crate::error::{Error, Result};
+use crate::net::acceptor::{Acceptor, Door, Joined, Listening};
 use crate::net::descriptors;
 use crate::net::frame;
 use crate::net::hello::{PROTOCOL, other_protocol};
-use crate::net::nic;
 use crate::net::secret::{Secret, new_secret};
 use crate::net::table::Table;
 use crate::net::unique_id::UniqueId;
 use crate::net::wake;
-use gate::{Gate, Greeted};
 use message::{Answer, Offer};
-
-/// What a rank says first, after the secret.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Join {
-    /// Its rank.
-    pub(crate) rank: usize,
-    /// The number of ranks it was told.
-    pub(crate) n_ranks: usize,
-    /// What it speaks. The first form did not say.
-    #[serde(default = "first_protocol")]
-    pub(crate) protocol: u8,
-}
-
-fn first_protocol() -> u8 {
-    1
-}
 
 /// What a root makes of ranks that do not come, or go away.
 #[derive(Clone, Copy, Debug)]
@@ -76,41 +58,37 @@ const JOIN_WAIT: Duration = Duration::from_secs(5);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two looks at nothing: what comes wakes the sleeper.
 const LONG_WAIT: Duration = Duration::from_secs(3600);
-/// The gate has been shut by a fault, which the log tells.
-const SHUT: &str =
-    "the bootstrap root takes no more ranks: see the log of the process that made the unique id";
+/// Nobody takes calls any more, for whatever reason.
+const SHUT: &str = "the bootstrap root takes no more ranks";
 /// Ranks named in a message at most.
 const NAMED_RANKS: usize = 16;
 
 /// Starts a root on `address`; returns its id.
 pub fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Result<UniqueId> {
     descriptors::raise_limit();
-    let listener =
-        nic::listen(address).map_err(|error| Error::system(format_args!("listen on {address}"), &error))?;
-    let root = listener.local_addr().map_err(|error| Error::system("getsockname", &error))?;
-    let id = UniqueId { root, secret: new_secret()? };
-    start_on(listener, id.secret, manner.into())?;
+    let listening = Acceptor::of_process()?.listen(address, 0);
+    let listening = listening.map_err(|error| Error::system(format_args!("listen on {address}"), &error))?;
+    let id = UniqueId { root: listening.address(), secret: new_secret()? };
+    start_on(Arc::new(listening), id.secret, manner.into())?;
     Ok(id)
 }
 
-/// Starts a root on a listener that ranks know already. It takes connections until all ranks have joined.
-pub(crate) fn start_on(listener: TcpListener, secret: Secret, manner: Manner) -> Result<()> {
-    let (gate, joined) = Gate::open(listener, secret)?;
-    let server = move || serve(gate, &joined, manner);
+/// Starts a root where ranks know that this process listens. It takes connections until all ranks have joined.
+pub(crate) fn start_on(listening: Arc<Listening>, secret: Secret, manner: Manner) -> Result<()> {
+    let (door, joined) = Acceptor::of_process()?.expect_joins(&secret);
+    let server = move || serve((listening, door), &joined, manner);
     let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
     thread.map(drop).map_err(|error| Error::system("starting the bootstrap thread", &error))
 }
 
 /// Waits for the first rank without limit (the id may travel long), for the others as its manner is.
-fn serve(gate: Gate, joined: &mpsc::Receiver<Greeted>, manner: Manner) {
+fn serve(open: (Arc<Listening>, Door), joined: &mpsc::Receiver<Joined>, manner: Manner) {
     let mut ranks = Vec::new();
     let gathered = match manner {
         Manner::Tells(timeout) => gather_ranks(joined, &mut ranks, timeout).is_ok(),
         Manner::Silent => silent::gather_ranks(joined, &mut ranks),
     };
-    // The gate is shut before any rank is answered, so that the next root on the same listener gets all of its own
-    // callers.
-    gate.shut();
+    drop(open);
     match manner {
         Manner::Tells(timeout) if gathered => serve_rounds(&mut ranks, timeout),
         Manner::Silent if gathered => silent::serve_rounds(&mut ranks),
@@ -119,7 +97,7 @@ fn serve(gate: Gate, joined: &mpsc::Receiver<Greeted>, manner: Manner) {
 }
 
 fn gather_ranks(
-    joined: &mpsc::Receiver<Greeted>,
+    joined: &mpsc::Receiver<Joined>,
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,
 ) -> std::result::Result<(), String> {
@@ -132,7 +110,7 @@ fn gather_ranks(
 }
 
 fn gather(
-    joined: &mpsc::Receiver<Greeted>,
+    joined: &mpsc::Receiver<Joined>,
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,
 ) -> std::result::Result<(), String> {
@@ -185,7 +163,7 @@ fn gather(
 }
 
 /// Tells the ranks that are still to join why there is no use in it.
-fn turn_away(joined: &mpsc::Receiver<Greeted>, ranks: &[Option<TcpStream>], why: &str) {
+fn turn_away(joined: &mpsc::Receiver<Joined>, ranks: &[Option<TcpStream>], why: &str) {
     let deadline = Deadline::after(JOIN_WAIT);
     // How many there are is known from the first that has joined.
     let mut missing = ranks.iter().filter(|rank| rank.is_none()).count();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::clock::{self, Deadline};
-use crate::net::acceptor::Acceptor;
+use crate::net::acceptor::Inbox;
 use crate::net::account::{self, Account};
 use crate::net::control::{Control, Failure, Health, Inbound};
 use crate::net::frame;
@@ -70,8 +70,8 @@ pub(crate) struct Watch {
     pub(crate) peers: Vec<ControlPeer>,
     /// The other ranks of this host. While rank 0 is there, it tells of their ends.
     pub(crate) neighbours: Vec<Arc<dyn Neighbour>>,
-    /// Where peers connect for their sends.
-    pub(crate) acceptors: Vec<Acceptor>,
+    /// Where peers connect for their sends: sets the health's wake of the watcher. None where nobody does.
+    pub(crate) inbox: Option<Inbox>,
     /// Silence that counts as death.
     pub(crate) timeout: Duration,
     /// Stillness that counts as failure.
@@ -109,7 +109,7 @@ struct Watcher {
     names: Arc<[String]>,
     peers: Vec<Watched>,
     neighbours: Vec<Arc<dyn Neighbour>>,
-    acceptors: Vec<Acceptor>,
+    inbox: Option<Inbox>,
     strands: Strands,
     /// How long a peer may be silent.
     silence: Duration,
@@ -137,7 +137,7 @@ impl Watcher {
             names: watch.names,
             peers: watch.peers.into_iter().map(watched).collect(),
             neighbours: watch.neighbours,
-            acceptors: watch.acceptors,
+            inbox: watch.inbox,
             strands: Strands::default(),
             // A beat passes until it is noticed, and one more until an account of it has come.
             silence: watch.timeout.saturating_sub(beat),
@@ -233,8 +233,7 @@ impl Watcher {
     }
 
     fn sleep(&self, wait: Duration) {
-        let mut fds: Vec<PollFd<'_>> = self.acceptors.iter().flat_map(Acceptor::poll_fds).collect();
-        fds.push(PollFd::new(&self.health.watcher, PollFlags::IN));
+        let mut fds = vec![PollFd::new(&self.health.watcher, PollFlags::IN)];
         let present = self.peers.iter().filter(|peer| !peer.gone);
         fds.extend(present.map(|peer| PollFd::new(&peer.peer.stream, PollFlags::IN)));
         if self.health.is_coordinator_gone() {
@@ -244,7 +243,7 @@ impl Watcher {
     }
 
     fn accept(&mut self) {
-        for (hello, stream) in self.acceptors.iter_mut().flat_map(Acceptor::step) {
+        for (hello, stream) in self.inbox.as_ref().map(Inbox::take).unwrap_or_default() {
             if let Purpose::Data(strand) = hello.purpose
                 && hello.rank < self.names.len()
                 && tune(&stream).is_ok()

@@ -71,9 +71,7 @@ pub(crate) struct PeerInfo {
     pub(crate) rank: usize,
     /// Where ranks of its host can share memory with it; nowhere, if that is switched off, or if it is another host.
     pub(crate) shm: Option<Announcement>,
-    /// Where it waits for ranks that make another communicator of this one.
-    pub(crate) rendezvous: SocketAddr,
-    /// Where it listens for this communicator, on each of its NICs.
+    /// Where its process listens, on each of its NICs.
     pub(crate) ports: Vec<u16>,
     /// What it has in common with the ranks of its host.
     pub(crate) facts: Arc<HostFacts>,

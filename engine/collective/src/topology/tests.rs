@@ -81,7 +81,6 @@ fn host(peers: &mut Vec<PeerInfo>, machine: &Machine, numas: &[Option<u32>], cro
         peers.push(PeerInfo {
             rank: peers.len(),
             shm: None,
-            rendezvous: "127.0.0.1:1".parse().unwrap(),
             ports: Vec::new(),
             facts: Arc::new(HostFacts {
                 host: format!("host-{hash}"),

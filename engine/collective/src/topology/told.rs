@@ -1,10 +1,9 @@
 //! What a rank tells the others about itself, as it travels: the facts of its host as JSON, which the ranks of a host have
 //! in common, and a few bytes of its own.
 //!
-//! Own bytes, little-endian: port of the rendezvous, port of the first NIC; then, tagged, what is out of the
+//! Own bytes, little-endian: port of the first NIC; then, tagged, what is out of the
 //! ordinary: NICs that listen on other ports than the first, and a name of shared memory that is not [`memory_name`].
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -31,7 +30,7 @@ impl PeerInfo {
     /// What is this rank's own.
     pub(crate) fn own_bytes(&self, secret: &Secret) -> Vec<u8> {
         let first = self.ports.first().copied().unwrap_or(0);
-        let mut bytes = [self.rendezvous.port(), first].map(u16::to_le_bytes).concat();
+        let mut bytes = first.to_le_bytes().to_vec();
         if self.ports.iter().any(|port| *port != first) {
             bytes.push(PORTS);
             bytes.extend(self.ports.iter().flat_map(|port| port.to_le_bytes()));
@@ -53,8 +52,7 @@ impl PeerInfo {
         (facts, own): &Told<HostFacts>,
         (secret, host_hash): (&Secret, u64),
     ) -> Option<Self> {
-        let (rendezvous, rest) = own.split_first_chunk()?;
-        let (first, mut rest) = rest.split_first_chunk()?;
+        let (first, mut rest) = own.split_first_chunk()?;
         let mut ports = vec![u16::from_le_bytes(*first); facts.nics.len()];
         let mut name = None;
         while let Some((tag, more)) = rest.split_first() {
@@ -80,14 +78,8 @@ impl PeerInfo {
             .shm_domain
             .filter(|_| facts.host_hash == host_hash)
             .map(|domain| Announcement { name: name.unwrap_or_else(|| memory_name(secret, rank)), domain });
-        let address = facts.nics.first()?.address;
-        Some(Self {
-            rank,
-            shm,
-            rendezvous: SocketAddr::new(address, u16::from_le_bytes(*rendezvous)),
-            ports,
-            facts: Arc::clone(facts),
-        })
+        facts.nics.first()?;
+        Some(Self { rank, shm, ports, facts: Arc::clone(facts) })
     }
 }
 

@@ -24,7 +24,6 @@ fn peer(ports: &[u16], name: Option<String>) -> PeerInfo {
     PeerInfo {
         rank: 5,
         shm: name.map(|name| Announcement { name, domain: 7 }),
-        rendezvous: SocketAddr::new([10, 0, 0, 0].into(), 60_000),
         ports: ports.to_vec(),
         facts: Arc::new(facts),
     }
@@ -34,10 +33,10 @@ fn peer(ports: &[u16], name: Option<String>) -> PeerInfo {
 fn a_rank_is_what_it_has_told() {
     let usual = Some(memory_name(&SECRET, 5));
     let table = [
-        (peer(&[50_000; 8], usual.clone()), 4),
-        (peer(&[50_000; 8], None), 4),
-        (peer(&[50_000, 50_001], usual), 4 + 5),
-        (peer(&[50_000], Some("another".to_owned())), 4 + 9),
+        (peer(&[50_000; 8], usual.clone()), 2),
+        (peer(&[50_000; 8], None), 2),
+        (peer(&[50_000, 50_001], usual), 2 + 5),
+        (peer(&[50_000], Some("another".to_owned())), 2 + 9),
     ];
     for (peer, len) in table {
         let told = (Arc::clone(&peer.facts), peer.own_bytes(&SECRET));
@@ -45,7 +44,7 @@ fn a_rank_is_what_it_has_told() {
         assert_eq!(PeerInfo::from_told(5, &told, (&SECRET, 0)).as_ref(), Some(&peer));
         for end in 0..len {
             let cut = (Arc::clone(&peer.facts), told.1[..end].to_vec());
-            assert!(end == 4 || PeerInfo::from_told(5, &cut, (&SECRET, 0)).is_none(), "{end}");
+            assert!(end == 2 || PeerInfo::from_told(5, &cut, (&SECRET, 0)).is_none(), "{end}");
         }
     }
 }
@@ -56,7 +55,7 @@ fn a_thousand_ranks_of_eight_nics_begin_with_20_mb() {
     const RANKS: usize = 1024;
     let numbers = [0x9e37_79b9_7f4a_7c15_u64, 0xbf58_476d_1ce4_e5b9];
     let hash = |number: usize, salt: usize| (number as u64 + 1).wrapping_mul(numbers[salt]).rotate_left(29);
-    let port = |rank: usize, salt| u16::try_from(32_768 + hash(rank, salt) % 28_000).unwrap();
+    let port = |rank: usize| u16::try_from(32_768 + hash(rank, 0) % 28_000).unwrap();
     let facts = |host: usize| HostFacts {
         host: format!("node-{host}.cluster"),
         host_hash: hash(host, 0),
@@ -70,7 +69,7 @@ fn a_thousand_ranks_of_eight_nics_begin_with_20_mb() {
     let end = Blob { text: b"null".to_vec(), own: Vec::new() };
     for host_of in [|rank| rank / 8, |rank| rank % 128] {
         let blob = |rank: usize| {
-            let own = [port(rank, 0), port(rank, 1)].map(u16::to_le_bytes).concat();
+            let own = port(rank).to_le_bytes().to_vec();
             Blob { text: serde_json::to_vec(&facts(host_of(rank))).unwrap(), own }
         };
         let rounds = [(0..RANKS).map(blob).collect(), vec![ready.clone(); RANKS], vec![end.clone(); RANKS]];
@@ -89,7 +88,7 @@ fn nic_address(host: usize, number: u8) -> std::net::IpAddr {
 
 #[test]
 fn a_rank_without_a_nic_is_none() {
-    let told = (Arc::default(), vec![0; 4]);
+    let told = (Arc::default(), vec![0; 2]);
     assert_eq!(PeerInfo::from_told(0, &told, (&SECRET, 0)), None);
 }
 

@@ -1,6 +1,5 @@
 //! What a rank that begins tells the others about itself, and what it makes of what they tell.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use crate::config::Settings;
@@ -19,7 +18,6 @@ pub(super) fn own_info(
     rank: usize,
     settings: &Settings,
     nics: &[Nic],
-    rendezvous: &TcpListener,
     (endpoint, placement): (Option<&Endpoint>, Placement),
 ) -> Result<PeerInfo> {
     let nic = |nic: &Nic| PeerNic {
@@ -30,11 +28,9 @@ pub(super) fn own_info(
         seat: nic.seat.clone(),
     };
     let shm = endpoint.map(Endpoint::announcement);
-    let ports = nics.iter().map(|nic| Ok(nic.listen_address()?.port()));
     Ok(PeerInfo {
         rank,
-        rendezvous: rendezvous.local_addr().map_err(|error| Error::system("getsockname", &error))?,
-        ports: ports.collect::<Result<_>>()?,
+        ports: nics.iter().map(|nic| nic.listening.address().port()).collect(),
         facts: Arc::new(HostFacts {
             host: settings.host.clone(),
             host_hash: hash::hash(settings.host_id.as_bytes()),
