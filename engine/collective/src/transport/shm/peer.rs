@@ -132,6 +132,9 @@ impl Peer {
 
     /// Makes sure that the peer has been shown `region`; false if it cannot be now.
     pub(crate) fn show(&self, region: &Region) -> bool {
+        if self.is_own_process() {
+            return true;
+        }
         let mut shown = lock(&self.shown);
         if shown.contains(&region.id()) {
             return true;
@@ -146,10 +149,12 @@ impl Peer {
 
     /// The mapping of region `id` of the peer, which has shown it before it spoke of it.
     pub(crate) fn mapping(&self, id: u32) -> std::result::Result<Arc<Mapping>, Fault> {
+        let Some(socket) = &self.socket else {
+            return region::mapping(id).ok_or_else(|| self.broken("has lost its memory"));
+        };
         let mut mapped = lock(&self.mapped);
         while !mapped.contains_key(&id) {
             let mut bytes = [0; MESSAGE_BYTES];
-            let socket = self.socket.as_ref().ok_or_else(|| self.broken("of this process shows memory"))?;
             let got = unix::recv(socket, &mut bytes).map_err(|error| self.lost(error))?;
             let (len, fds) = got.ok_or_else(|| self.broken("speaks of memory that it has not shown"))?;
             self.hear(&mut mapped, &bytes[..len], fds).map_err(Fault::Broken)?;

@@ -19,8 +19,9 @@ const MIN_REGION_BYTES: usize = 8 * 1024;
 /// Of ordinary memory: a cache line.
 const ALIGNMENT: usize = 64;
 
-/// Every allocation that can be shared, by its address.
-static REGIONS: RwLock<BTreeMap<usize, Arc<Region>>> = RwLock::new(BTreeMap::new());
+/// Every allocation that can be shared.
+static REGIONS: RwLock<Regions> =
+    RwLock::new(Regions { by_address: BTreeMap::new(), by_id: BTreeMap::new() });
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// An allocation that can be shared.
@@ -28,7 +29,12 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 pub(crate) struct Region {
     id: u32,
     fd: OwnedFd,
-    map: Mapping,
+    map: Arc<Mapping>,
+}
+
+struct Regions {
+    by_address: BTreeMap<usize, Arc<Region>>,
+    by_id: BTreeMap<u32, Arc<Mapping>>,
 }
 
 impl Region {
@@ -52,7 +58,7 @@ impl Region {
         let len = len.ok_or_else(|| Error::System(format!("cannot allocate {size_bytes} bytes")))?;
         let fd = map::memfd("rsccl-memory")?;
         map::reserve(&fd, 0, len, "ncclMemAlloc")?;
-        let map = Mapping::new(&fd, 0, len, "ncclMemAlloc")?;
+        let map = Arc::new(Mapping::new(&fd, 0, len, "ncclMemAlloc")?);
         Ok(Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), fd, map })
     }
 }
@@ -64,7 +70,8 @@ pub(crate) fn allocate(size_bytes: usize) -> Result<*mut c_void> {
     {
         let base = region.map.base();
         let mut regions = REGIONS.write().unwrap_or_else(PoisonError::into_inner);
-        regions.insert(base.addr().get(), Arc::new(region));
+        regions.by_id.insert(region.id, Arc::clone(&region.map));
+        regions.by_address.insert(base.addr().get(), Arc::new(region));
         return Ok(base.as_ptr().cast());
     }
     let mut memory = std::ptr::null_mut();
@@ -78,7 +85,11 @@ pub(crate) fn allocate(size_bytes: usize) -> Result<*mut c_void> {
 /// # Safety
 /// `memory` came from [`allocate`], is not used any more, and is freed once.
 pub(crate) unsafe fn free(memory: *mut c_void) {
-    let region = REGIONS.write().unwrap_or_else(PoisonError::into_inner).remove(&memory.addr());
+    let mut regions = REGIONS.write().unwrap_or_else(PoisonError::into_inner);
+    let region = regions.by_address.remove(&memory.addr());
+    // Who of this process reads it holds the mapping until it is done.
+    let _ = region.as_ref().and_then(|region| regions.by_id.remove(&region.id));
+    drop(regions);
     match region {
         Some(region) => map::discard(&region.fd, region.len()),
         // SAFETY: what is no region came from `posix_memalign`, or is NULL.
@@ -90,15 +101,19 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 pub(crate) fn find(bytes: &[u8]) -> Option<(Arc<Region>, usize)> {
     let address = bytes.as_ptr().addr();
     let regions = REGIONS.read().unwrap_or_else(PoisonError::into_inner);
-    let (start, region) = regions.range(..=address).next_back()?;
+    let (start, region) = regions.by_address.range(..=address).next_back()?;
     let offset = address - start;
     region.map.holds(offset, bytes.len()).then(|| (Arc::clone(region), offset))
 }
 
 /// Whether a region still exists.
 pub(crate) fn exists(id: u32) -> bool {
-    let regions = REGIONS.read().unwrap_or_else(PoisonError::into_inner);
-    regions.values().any(|region| region.id == id)
+    REGIONS.read().unwrap_or_else(PoisonError::into_inner).by_id.contains_key(&id)
+}
+
+/// The bytes of a region, for another rank of this process; none once it has been freed.
+pub(crate) fn mapping(id: u32) -> Option<Arc<Mapping>> {
+    REGIONS.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).cloned()
 }
 
 /// Memory of the API for tests.
@@ -151,8 +166,10 @@ mod tests {
         assert_eq!((offset, exists(region.id())), (70_000, true));
         let peer = Mapping::new(region.fd(), 0, region.len(), "a test").unwrap();
         assert_eq!(peer.read(offset, 30_000), vec![3; 30_000]);
+        let own = mapping(region.id()).unwrap();
         release(memory);
-        assert!(!exists(region.id()));
+        assert!(!exists(region.id()) && mapping(region.id()).is_none());
+        assert_eq!(own.read(offset, 30_000), vec![0; 30_000]);
         assert_eq!(peer.read(offset, 30_000), vec![0; 30_000]);
     }
 
