@@ -98,7 +98,9 @@ fn a_rank_that_can_open_no_more_files_says_so() {
         let job =
             Job { program: &program, n_ranks: 2, command: &["too-many-files"], environment: &environment };
         let said: Vec<String> = job.start().into_iter().map(common::Rank::rest).collect();
-        let full = said[0].starts_with("ERROR ") && said[0].contains("Too many open files");
+        let full = said[0].starts_with("ERROR ")
+            && said[0].contains("Too many open files")
+            && said[0].contains("ulimit -Hn");
         assert!(full && said[1].starts_with("ERROR "), "{files} files, {no_memory}: {said:?}");
     }
 }

@@ -44,9 +44,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// An operating system error with what was being done.
+    /// An operating system error with what was being done and, where the user can do something about it, what.
     pub fn system(what: impl std::fmt::Display, error: &io::Error) -> Self {
-        Self::System(format!("{what}: {error}"))
+        Self::System(format!("{what}: {error}{}", advice(error)))
+    }
+
+    /// A call to a peer that failed: the peer's fault, unless this process can open no more files.
+    pub(crate) fn calling(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        if advice(error).is_empty() {
+            return Self::Remote(format!("{what}: {error}"));
+        }
+        Self::system(what, error)
     }
 
     /// The `ncclResult_t` value.
@@ -72,6 +80,22 @@ impl Error {
     }
 }
 
+/// What to do where no more files can be opened.
+pub(crate) fn advice(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+            let limit = limit.map_or_else(String::new, |limit| format!(" its {limit}"));
+            format!(
+                ": this process has used up{limit} descriptors; raise the hard limit (ulimit -Hn), or destroy \
+                 communicators that are done"
+            )
+        }
+        Some(libc::ENFILE) => ": the machine has no more (sysctl fs.file-max)".to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// The engine's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -87,5 +111,20 @@ pub(crate) fn describe(code: c_int) -> &'static std::ffi::CStr {
         6 => c"remote process exited or there was a network error",
         7 => c"NCCL operation in progress",
         _ => c"unknown result code",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_descriptors_is_no_peers_fault_and_says_what_to_do() {
+        let full = io::Error::from_raw_os_error(libc::EMFILE);
+        let Error::System(text) = Error::calling("calling rank 3", &full) else { panic!("blames the peer") };
+        let starts = "calling rank 3: Too many open files (os error 24): this process has used up its ";
+        assert!(text.starts_with(starts) && text.contains("ulimit -Hn"), "{text}");
+        let refused = io::Error::from_raw_os_error(libc::ECONNREFUSED);
+        assert!(matches!(Error::calling("calling rank 3", &refused), Error::Remote(_)));
     }
 }

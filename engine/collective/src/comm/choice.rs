@@ -192,7 +192,10 @@ impl Comm {
         let streams = streams.map_err(|error| {
             let Target { address, from, .. } = target;
             let name = &self.names[peer];
-            Error::Remote(format!("cannot connect from {from} to {name} at {address} for a send: {error}"))
+            Error::calling(
+                format_args!("cannot connect from {from} to {name} at {address} for a send"),
+                &error,
+            )
         })?;
         log(Some(nic));
         Ok(Box::new(TcpSend::new(streams)))

@@ -52,7 +52,7 @@ impl Bootstrap {
         let mut pause = FIRST_PAUSE;
         loop {
             let stream = TcpStream::connect_timeout(&id.root, timeout).map_err(|error| {
-                Error::Remote(format!("cannot reach the bootstrap root at {}: {error}", id.root))
+                Error::calling(format_args!("cannot reach the bootstrap root at {}", id.root), &error)
             })?;
             let bootstrap = Self { stream, id, n_ranks, failed: OnceLock::new() };
             pending.waits_on(bootstrap.line()?)?;

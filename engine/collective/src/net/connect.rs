@@ -120,7 +120,7 @@ fn call(target: &Target, plan: &Plan, purpose: Purpose, deadline: Deadline) -> R
     let hello = Hello { purpose, rank: plan.rank, to: target.rank };
     call_peer(target, hello, &plan.secret, deadline.left()).map_err(|error| {
         let Target { rank, address, from } = target;
-        Error::Remote(format!("cannot connect from {from} to rank {rank} at {address}: {error}"))
+        Error::calling(format_args!("cannot connect from {from} to rank {rank} at {address}"), &error)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::config::{NicSpec, Settings};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, advice};
 use crate::net::acceptor::{Acceptor, Listening};
 use crate::net::interfaces;
 use crate::topology::seat::Seat;
@@ -88,7 +88,8 @@ fn open(spec: &NicSpec, sysfs: &mut Sysfs, port: u16) -> std::result::Result<Nic
     }
     let acceptor = Acceptor::of_process().map_err(|error| error.to_string())?;
     let listening = acceptor.listen(spec.address, port);
-    let listening = listening.map_err(|error| format!("cannot listen on {}: {error}", spec.address))?;
+    let listening =
+        listening.map_err(|error| format!("cannot listen on {}: {error}{}", spec.address, advice(&error)))?;
     Ok(Nic {
         name: spec.name.clone(),
         address: spec.address,

@@ -197,7 +197,7 @@ impl Gathering<'_> {
         let name = announcement.map(|announcement| announcement.name.as_bytes());
         let name = name.ok_or_else(|| Error::Internal(format!("rank {rank} shares no memory")))?;
         let lost = |error: Errno| {
-            Error::Remote(format!("cannot share memory with rank {rank}: {}", std::io::Error::from(error)))
+            Error::calling(format_args!("cannot share memory with rank {rank}"), &error.into())
         };
         while !deadline.passed() {
             if let Some(socket) = unix::call(name).map_err(lost)? {
