@@ -31,10 +31,10 @@ pub(crate) struct Facts {
     pub(crate) args_bytes: Option<usize>,
 }
 
-/// Channels and GB/s of each after the search has copied what one channel cannot saturate.
-pub(crate) fn duplicate(channels: usize, intra: f32, compute_capability: u32) -> (usize, f32) {
+/// Channels, `most` at most, and GB/s of each after the search has copied what one channel cannot saturate.
+pub(crate) fn duplicate(channels: usize, intra: f32, compute_capability: u32, most: usize) -> (usize, f32) {
     let many = compute_capability > 80 && intra < 50.0 && channels > 4;
-    let copies = (2 * channels).min(MAX_CHANNELS / 2);
+    let copies = (2 * channels).min(most);
     if channels == 0 || intra < 25.0 || many || copies <= channels {
         return (channels, intra);
     }
@@ -86,7 +86,11 @@ mod tests {
             ((0, 0.0, 80), (0, 0.0)),
         ];
         for ((channels, intra, capability), expected) in table {
-            assert_eq!(duplicate(channels, intra, capability), expected, "{channels} of {intra}");
+            assert_eq!(
+                duplicate(channels, intra, capability, MAX_CHANNELS / 2),
+                expected,
+                "{channels} of {intra}"
+            );
         }
     }
 

@@ -15,14 +15,21 @@ pub(crate) const LOC_BANDWIDTH: f32 = 5000.0;
 pub(crate) const SYS_BANDWIDTH: f32 = 16.0;
 
 /// How far, in NCCL's words; nearer ones are smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathType {
     /// Within a NUMA node's memory.
+    #[default]
     Loc,
+    /// Over NVLink.
+    Nvl,
+    /// Over NVLink and another GPU.
+    Nvb,
     /// Over one PCI switch at most.
     Pix,
     /// Over several PCI switches.
     Pxb,
+    /// To a NIC over NVLink and the GPU beside it.
+    Pxn,
     /// Over the host bridge of a NUMA node.
     Phb,
     /// From one NUMA node to another.
@@ -30,12 +37,24 @@ pub(crate) enum PathType {
 }
 
 impl PathType {
+    /// All of them, the nearest first.
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Loc, Self::Nvl, Self::Nvb, Self::Pix, Self::Pxb, Self::Pxn, Self::Phb, Self::Sys];
+
+    /// The next farther one; the farthest has none.
+    pub(crate) fn next(self) -> Self {
+        Self::ALL.get(self as usize + 1).copied().unwrap_or(Self::Sys)
+    }
+
     /// The word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Loc => "LOC",
+            Self::Nvl => "NVL",
+            Self::Nvb => "NVB",
             Self::Pix => "PIX",
             Self::Pxb => "PXB",
+            Self::Pxn => "PXN",
             Self::Phb => "PHB",
             Self::Sys => "SYS",
         }
@@ -47,12 +66,27 @@ impl PathType {
 pub(crate) enum LinkKind {
     /// Cores and their memory.
     Loc,
+    /// NVLink, or what other makers call theirs.
+    Nvl,
     /// PCI.
     Pci,
     /// Between NUMA nodes.
     Sys,
     /// A card's port.
     Net,
+}
+
+impl LinkKind {
+    /// The word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Loc => "LOC",
+            Self::Nvl => "NVL",
+            Self::Pci => "PCI",
+            Self::Sys => "SYS",
+            Self::Net => "NET",
+        }
+    }
 }
 
 /// A link to another part.

@@ -67,7 +67,7 @@ impl Printer<'_> {
         let margin = " ".repeat(before.len());
         for link in links.iter().filter(|link| link.to != above) {
             let to = self.system.part(link.to).0;
-            let arrow = format!("{margin}+ {}[{:.1}] - ", word(link.kind), link.bandwidth);
+            let arrow = format!("{margin}+ {}[{:.1}] - ", link.kind.word(), link.bandwidth);
             match to {
                 Part::Pci(_) | Part::Rank(_) => self.part(link.to, index, &arrow, lines),
                 Part::Numa(_) => lines.push(format!("{arrow}{}", self.name(to))),
@@ -131,15 +131,6 @@ impl Printer<'_> {
     fn nowhere(&self) -> u32 {
         let told = self.system.parts().any(|(part, _)| matches!(part, Part::Numa(Some(_))));
         if told { u32::MAX } else { 0 }
-    }
-}
-
-fn word(kind: LinkKind) -> &'static str {
-    match kind {
-        LinkKind::Loc => "LOC",
-        LinkKind::Pci => "PCI",
-        LinkKind::Sys => "SYS",
-        LinkKind::Net => "NET",
     }
 }
 

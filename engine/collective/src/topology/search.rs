@@ -126,7 +126,7 @@ impl Graph {
     /// Copies the channels, where NCCL's search does so for GPUs of this compute capability.
     pub(crate) fn duplicate(&mut self, compute_capability: u32) {
         let found = self.channels.len();
-        let (count, intra) = rules::duplicate(found, self.bw_intra, compute_capability);
+        let (count, intra) = rules::duplicate(found, self.bw_intra, compute_capability, MAX_CHANNELS / 2);
         if count > found {
             self.channels.extend_from_within(..count - found);
             (self.bw_intra, self.bw_inter) = (intra, self.bw_inter / 2.0);

@@ -7,9 +7,10 @@ use crate::topology::seat::PciDevice;
 use crate::topology::xml::{MAX_ELEMENTS, XmlError};
 
 /// An element of a file.
-pub(super) struct Element {
+#[derive(Clone, Debug)]
+pub(crate) struct Element {
     /// Its name.
-    pub(super) name: String,
+    pub(crate) name: String,
     attributes: Vec<(String, String)>,
 }
 
@@ -26,13 +27,14 @@ impl Element {
         Ok(Self { name, attributes })
     }
 
-    fn find(&self, attribute: &str) -> Option<&str> {
+    /// An attribute, if it is there.
+    pub(crate) fn find(&self, attribute: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(key, _)| key == attribute);
         found.map(|(_, value)| value.as_str())
     }
 
     /// An attribute that must be there.
-    pub(super) fn text(&self, attribute: &'static str) -> Result<&str, XmlError> {
+    pub(crate) fn text(&self, attribute: &'static str) -> Result<&str, XmlError> {
         let missing = || XmlError::Missing { element: self.name.clone(), attribute };
         self.find(attribute).ok_or_else(missing)
     }
@@ -53,7 +55,7 @@ impl Element {
     }
 
     /// A number that is cut to 32 bits.
-    pub(super) fn small(&self, attribute: &'static str) -> Result<u32, XmlError> {
+    pub(crate) fn small(&self, attribute: &'static str) -> Result<u32, XmlError> {
         Ok(u32::try_from(self.number(attribute)?).unwrap_or(u32::MAX))
     }
 
@@ -63,12 +65,12 @@ impl Element {
     }
 
     /// A number that may be missing.
-    pub(super) fn optional(&self, attribute: &'static str) -> Result<Option<i64>, XmlError> {
+    pub(crate) fn optional(&self, attribute: &'static str) -> Result<Option<i64>, XmlError> {
         self.find(attribute).map(|_| self.number(attribute)).transpose()
     }
 
     /// A PCI device.
-    pub(super) fn pci(&self) -> Result<PciDevice, XmlError> {
+    pub(crate) fn pci(&self) -> Result<PciDevice, XmlError> {
         let text = |attribute| self.find(attribute).unwrap_or("").to_owned();
         Ok(PciDevice {
             bus_id: self.text("busid")?.to_ascii_lowercase(),

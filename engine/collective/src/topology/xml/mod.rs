@@ -7,6 +7,7 @@ mod element;
 mod read;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod write;
 
 use std::num::ParseIntError;
@@ -14,6 +15,7 @@ use std::num::ParseIntError;
 use thiserror::Error;
 
 pub(crate) use read::{TopologyFile, read_graphs, read_topology};
+pub(crate) use tree::{Branch, read_tree};
 pub(crate) use write::{Host, write_graphs, write_topology};
 
 /// Elements of a file at most: a node of 1024 ranks on 64 channels has fewer than 100 000.
