@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::collective::algorithm::Algorithm;
 use crate::error::{Error, Result};
 use crate::faithful::Version;
-use crate::topology::settings::TopologySettings;
+use crate::topology::settings::{MachineSettings, TopologySettings};
 
 /// How long init waits for peers, and how long a peer may be silent, before that is an error. 30 s is longer than any
 /// scheduler hiccup and shorter than an engineer's patience. An operation may stand still for ever: a checkpoint of one rank
@@ -92,6 +92,8 @@ pub struct Settings {
     pub(crate) sysfs_net: PathBuf,
     /// Files and search.
     pub(crate) topology: TopologySettings,
+    /// `RSCCL_MACHINE` and what goes with it: the machine as which the faithful mode shows.
+    pub(crate) machine: MachineSettings,
     /// `RSCCL_SOCKET_IFNAME`: the NIC that carries bootstrap.
     pub(crate) socket_ifname: Option<String>,
     /// `RSCCL_MIN_NCHANNELS`, else `NCCL_MIN_NCHANNELS`.
@@ -117,8 +119,6 @@ pub struct Settings {
     pub(crate) algorithm: Option<Algorithm>,
     /// `RSCCL_DETERMINISTIC=rank-order`: reductions reduce in the order of the (virtual) ranks, in the form that this has.
     pub(crate) rank_order: Option<Algorithm>,
-    /// `NCCL_RUNTIME_CONNECT=1` in the faithful mode: the lines of connections come with the first collective.
-    pub(crate) runtime_connect: bool,
     /// Whether ranks of one host share memory: unless `RSCCL_SHM_DISABLE` or `NCCL_SHM_DISABLE` is 1.
     pub(crate) shm: bool,
     /// `RSCCL_TUNING`: a file of rules that come before the built-in ones.
@@ -171,6 +171,7 @@ impl Settings {
             sysfs_net: sysfs_net(&lookup),
             sysfs: sysfs(&lookup),
             topology: TopologySettings::parse(&lookup, &mut mistakes),
+            machine: MachineSettings::parse(&lookup),
             socket_ifname: lookup("RSCCL_SOCKET_IFNAME"),
             min_channels: channel_count(
                 &lookup,
@@ -191,7 +192,6 @@ impl Settings {
             step_bytes: step_bytes(&lookup, &mut mistakes),
             algorithm: wanted,
             rank_order: rank_order(&lookup, wanted, &mut mistakes),
-            runtime_connect: faithful.is_some() && is_on(&lookup, "NCCL_RUNTIME_CONNECT"),
             shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"].iter().any(|name| is_on(&lookup, name)),
             tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
@@ -229,7 +229,7 @@ pub fn read(name: &str) -> Option<String> {
 fn reported(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let twins =
         TopologySettings::NAMES.iter().flat_map(|name| ["RSCCL", "NCCL"].map(|of| format!("{of}_{name}")));
-    let names = REPORTED.iter().map(|name| (*name).to_owned()).chain(twins);
+    let names = REPORTED.iter().chain(&MachineSettings::NAMES).map(|name| (*name).to_owned()).chain(twins);
     names.filter_map(|name| lookup(&name).map(|value| (name, value))).collect()
 }
 

@@ -43,29 +43,58 @@ pub(crate) fn duplicate(channels: usize, intra: f32, compute_capability: u32, mo
 
 /// The final count.
 pub(crate) fn final_channels(version: Version, base: usize, limits: Limits, facts: &Facts) -> usize {
-    let mut n = (2 * base).min(MAX_CHANNELS);
+    sources(version, base, limits, facts).len()
+}
+
+/// The final channels, each as the channel that it is a copy of: of the search's, or of the copies behind them, which all
+/// get once.
+pub(crate) fn sources(version: Version, base: usize, limits: Limits, facts: &Facts) -> Vec<usize> {
+    let mut n: Vec<usize> = (0..(2 * base).min(MAX_CHANNELS)).collect();
     if facts.collnet {
-        n = (n + n / 2).min(MAX_CHANNELS);
+        let more = n.len() + n.len() / 2;
+        copy_to(&mut n, more);
     }
     let several = facts.n_nodes > 1;
-    if several && facts.compute_capability >= 90 && facts.ring_intra > 45.0 && n < DOUBLED_BELOW {
-        n *= 2;
+    if several && facts.compute_capability >= 90 && facts.ring_intra > 45.0 && n.len() < DOUBLED_BELOW {
+        let twice = 2 * n.len();
+        copy_to(&mut n, twice);
     }
-    if several && facts.unpack && n < DOUBLED_BELOW {
-        n *= 2;
+    if several && facts.unpack && n.len() < DOUBLED_BELOW {
+        let twice = 2 * n.len();
+        copy_to(&mut n, twice);
     }
     let shared = facts.shared.map_or(MAX_CHANNELS, |(channels, _)| channels);
-    let args =
-        facts.args_bytes.map_or(MAX_CHANNELS, |bytes| bytes.saturating_sub(ARGS_BYTES.0) / ARGS_BYTES.1);
-    let most = limits.max_channels.unwrap_or(MAX_CHANNELS).min(args).max(1);
-    n = n.min(most).min(limits.max_ctas.unwrap_or(MAX_CHANNELS)).min(shared);
+    let most = limits.max_channels.unwrap_or(MAX_CHANNELS).min(args_channels(facts.args_bytes)).max(1);
+    n.truncate(most.min(limits.max_ctas.unwrap_or(MAX_CHANNELS)).min(shared).max(1));
     let least = limits.min_channels.unwrap_or(0).min(MAX_CHANNELS).max(limits.min_ctas.unwrap_or(1));
-    n = n.max(least.min(shared)).clamp(1, MAX_CHANNELS);
+    copy_to(&mut n, least.min(shared));
     // Removed in 2.28.3.
     if version < Version::V2_28 {
-        n = n.max(facts.nvls_channels.min(MAX_CHANNELS));
+        copy_to(&mut n, facts.nvls_channels);
     }
-    if facts.shared.is_some_and(|(_, nvls)| nvls) { n.min(shared) } else { n }
+    if facts.shared.is_some_and(|(_, nvls)| nvls) {
+        n.truncate(shared.max(1));
+    }
+    n
+}
+
+/// Channels that fit into the bytes of a launch.
+pub(crate) fn args_channels(args_bytes: Option<usize>) -> usize {
+    args_bytes.map_or(MAX_CHANNELS, |bytes| bytes.saturating_sub(ARGS_BYTES.0) / ARGS_BYTES.1)
+}
+
+/// Send and receive channels for what so many GB/s of NVLink can carry.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few links")]
+pub(crate) fn links(bandwidth: f32, of_one: f32) -> usize {
+    2 * ((bandwidth / of_one) as usize).max(1)
+}
+
+/// More channels are copies of the first ones (`copyChannels`).
+fn copy_to(channels: &mut Vec<usize>, n: usize) {
+    let start = channels.len();
+    for channel in start..n.min(MAX_CHANNELS) {
+        channels.push(channels[channel - start]);
+    }
 }
 
 #[cfg(test)]

@@ -166,9 +166,14 @@ impl Comm {
 
     /// A connection to `peer` for what this rank sends on `channel`.
     pub fn open_send(&self, channel: u32, peer: usize) -> Result<Box<dyn SendHalf>> {
-        let place = |rank| (rank, self.topology.local_rank(rank));
+        let place = |rank| (rank, self.topology.device(rank));
         let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
         let log = |nic| {
+            if let Some(own) = self.on_machine() {
+                // Of collectives the log has told by their rings and trees.
+                let line = (channel == P2P_CHANNEL).then(|| own.pair(peer, true)).flatten();
+                return line.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
+            }
             // NCCL numbers connections of collectives 0, those of send and receive 1.
             let index = u8::from(channel == P2P_CHANNEL || !self.is_silent());
             let line =

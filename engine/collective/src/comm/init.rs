@@ -2,27 +2,32 @@
 //! have connected.
 
 mod announce;
+mod described;
 mod share;
 mod tell;
 
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
+use crate::clock;
 use crate::collective::choose::Table;
 use crate::collective::primitive::Primitive;
 use crate::comm::links::Links;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
+use crate::comm::wiring::Wiring;
 use crate::comm::{Comm, CommConfig, Counters};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::lock::lock;
-use crate::log::{lines, subsystem};
+use crate::log::lines::{self, Dialect};
+use crate::log::subsystem;
 use crate::net::acceptor::{Acceptor, Inbox, Listening};
 use crate::net::bootstrap::Bootstrap;
 use crate::net::connect::{Plan, Target, connect};
@@ -38,6 +43,7 @@ use crate::profiler::teller::Teller;
 use crate::run::affinity::{self, Affinity};
 use crate::run::engine::Engine;
 use crate::run::flat;
+use crate::topology::machine::described::Described;
 use crate::topology::place;
 use crate::topology::ranks::Way;
 use crate::topology::{PeerInfo, RingPlace, Topology, told};
@@ -59,6 +65,8 @@ pub struct Request {
     pub n_ranks: usize,
     /// The caller's configuration.
     pub config: CommConfig,
+    /// On a described machine, the GPU that the parent has given this rank.
+    pub device: Option<u32>,
     /// For a split: parent's handle, its count of splits, color, key, and the new communicator's hash.
     pub split: Option<(usize, i32, i32, i32, u64)>,
 }
@@ -90,15 +98,17 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
         return Err(Error::InvalidArgument(format!("rank {} of {} ranks", request.rank, request.n_ranks)));
     }
     descriptors::raise_limit();
+    let mut spans = Spans::begin();
     let silent = settings.is_silent();
     let mut nics = nic::usable(&settings)?;
-    let found = place::find(&settings, &mut nics);
+    let found = place::find(&settings, &mut nics)?;
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, pending)?;
     let inbox = Acceptor::of_process()?.expect_calls(&id.secret, request.rank, Wake::new()?);
     let mut endpoint =
         if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
     let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
-    let info = tell::own_info(request.rank, &settings, &nics, (endpoint.as_ref(), found.placement))?;
+    let own = (request.rank, request.device);
+    let info = tell::own_info(own, &settings, &nics, (endpoint.as_ref(), found.placement))?;
     let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
@@ -106,7 +116,9 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
         }
     })?;
     let peers = tell::peers(&told, (&id.secret, info.host_hash))?;
-    let mut init = Init::new(request, settings, id, peers, pending);
+    spans.bootstrap = spans.lap();
+    let mut init = Init::new(request, settings, id, peers, pending)?;
+    spans.graphs = spans.lap();
     init.log_start(&nics);
     init.log_search(&found.notes);
     init.log_rings();
@@ -125,8 +137,47 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
         Err(error) => return Err(bootstrap.fail(error)),
     };
     bootstrap.all_gather_last(&())?;
+    spans.connections = spans.lap();
     let listening = nics.into_iter().map(|nic| Arc::new(nic.listening)).collect();
-    init.finish(connected, (inbox, listening), profiler, tuning)
+    let comm = init.finish(connected, (inbox, listening), profiler, tuning)?;
+    comm.note_timings(&spans);
+    Ok(comm)
+}
+
+/// How long the parts of an init take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spans {
+    start: Instant,
+    last: Instant,
+    /// Until all have told of themselves.
+    pub(super) bootstrap: Duration,
+    /// The search.
+    pub(super) graphs: Duration,
+    /// From then until all have connected.
+    pub(super) connections: Duration,
+}
+
+impl Spans {
+    fn begin() -> Self {
+        let now = clock::now();
+        let none = Duration::ZERO;
+        Self { start: now, last: now, bootstrap: none, graphs: none, connections: none }
+    }
+
+    /// Since the last part.
+    fn lap(&mut self) -> Duration {
+        let now = clock::now();
+        now.saturating_duration_since(std::mem::replace(&mut self.last, now))
+    }
+
+    /// All of it, until now.
+    pub(super) fn total(&self) -> Duration {
+        clock::now().saturating_duration_since(self.start)
+    }
+}
+
+fn dialect(machine: &Described) -> Dialect {
+    if machine.is_amd() { Dialect::Rccl } else { Dialect::Nccl }
 }
 
 /// What has been connected.
@@ -136,6 +187,8 @@ struct Connections {
     host: Option<Host>,
     /// What the log is to say of them with the first collective.
     late_lines: Vec<(u64, String)>,
+    /// On a described machine, what the log has said of them.
+    wiring: Option<Wiring>,
 }
 
 /// A communicator that is being made.
@@ -157,13 +210,24 @@ impl Init {
         id: UniqueId,
         peers: Vec<PeerInfo>,
         pending: &Arc<Pending>,
-    ) -> Self {
-        let topology = Topology::search(&peers);
+    ) -> Result<Self> {
         let limits = Comm::limits(&settings, &request.config);
+        let version = settings.faithful.unwrap_or_default();
+        let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+        let place = Topology::new(&hashes);
+        let machine = Described::new(&peers, (&place.nodes, &place.members), version)?;
+        let mut topology = match machine {
+            Some(machine) => Topology::described(&peers, machine),
+            None => Topology::search(&peers),
+        };
         let count = match settings.faithful {
-            Some(version) => {
-                let facts = Self::facts(&topology, &peers);
+            Some(version) if topology.machine.is_none() => {
+                let facts = Self::facts(&topology, &peers, settings.machine.args_bytes);
                 channels::rules::final_channels(version, topology.base, limits, &facts)
+            }
+            Some(_) => {
+                topology.sources = topology.described_sources(limits, settings.machine.args_bytes);
+                topology.sources.len()
             }
             None => channels::final_channels(topology.base, limits),
         };
@@ -174,22 +238,25 @@ impl Init {
             handle: pending.handle(),
             rank: request.rank,
             n_ranks: request.n_ranks,
-            device: topology.local_rank(request.rank),
-            version: settings.faithful.unwrap_or_default(),
+            device: topology.device(request.rank),
+            bus_id: topology.machine.as_ref().map_or(0, |machine| machine.bus_id(request.rank)),
+            dialect: topology.machine.as_ref().map_or(Dialect::Nccl, dialect),
+            version,
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
         };
-        Self { request, settings, id, peers, topology, rings, identity, pending: Arc::clone(pending) }
+        Ok(Self { request, settings, id, peers, topology, rings, identity, pending: Arc::clone(pending) })
     }
 
-    /// What NCCL's rules take into account: no CollNet, no unpacking network and no NVLS are pretended, and children share
+    /// What NCCL's rules take into account where no machine is described: no CollNet, no unpacking network and no NVLS are pretended, and children share
     /// no resources (`splitShare` is 0 by default).
-    fn facts(topology: &Topology, peers: &[PeerInfo]) -> channels::rules::Facts {
+    fn facts(topology: &Topology, peers: &[PeerInfo], args_bytes: Option<usize>) -> channels::rules::Facts {
         let capabilities = peers.iter().map(|peer| peer.placement.compute_capability);
         channels::rules::Facts {
             compute_capability: capabilities.min().unwrap_or(0),
             n_nodes: topology.n_nodes(),
             ring_intra: topology.graphs.iter().map(|graph| graph.bw_intra).fold(f32::INFINITY, f32::min),
+            args_bytes,
             ..channels::rules::Facts::default()
         }
     }
@@ -262,7 +329,8 @@ impl Init {
             }
         }
         let late_lines = self.log_hops(&links);
-        Ok(Connections { links, control: connected.control, host, late_lines })
+        let wiring = self.topology.machine.as_ref().map(|machine| self.log_wires(machine));
+        Ok(Connections { links, control: connected.control, host, late_lines, wiring })
     }
 
     fn finish(
@@ -272,7 +340,8 @@ impl Init {
         profiler: Option<Context>,
         tuning: Table,
     ) -> Result<Arc<Comm>> {
-        let Connections { links, control, host, late_lines } = connections;
+        let Connections { links, control, host, late_lines, wiring } = connections;
+        let connects_late = self.connects_late();
         let bell = host.as_ref().map(|host| host.doorbell().event().clone());
         let health = Arc::new(Health::woken_by(bell.map_or_else(Wake::new, Ok)?, inbox.wake().clone()));
         if let Some(host) = &host {
@@ -320,10 +389,12 @@ impl Init {
             revoked: AtomicBool::new(false),
             awaited: AtomicBool::new(false),
             late_lines: Mutex::new(late_lines),
+            wiring: wiring.map(Mutex::new),
+            connects_late,
             _pending: self.pending,
         });
         *lock(&comm.watcher) = watcher;
-        if !comm.settings.runtime_connect {
+        if !comm.connects_late {
             comm.start_progress();
         }
         comm.info(subsystem::INIT, &lines::init(&comm.identity, "COMPLETE"));

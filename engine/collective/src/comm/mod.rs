@@ -13,6 +13,7 @@ pub(crate) mod rendezvous;
 pub(crate) mod shrink;
 pub(crate) mod split;
 pub(crate) mod turns;
+pub(crate) mod wiring;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,19 +23,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::channels::Limits;
+use crate::collective::algorithm::Algorithm;
 use crate::collective::choose::Table;
 use crate::collective::operation::Operation;
 use crate::collective::primitive::{N_FUNCTIONS, Primitive};
+use crate::comm::init::Spans;
 use crate::comm::links::Traffic;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
+use crate::comm::wiring::{Own, Wiring};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::hash;
 use crate::lock::lock;
-use crate::log::{self, Level, lines, subsystem};
+use crate::log::{self, Level, lines, machine, subsystem};
 use crate::net::acceptor::Listening;
 use crate::net::account;
 use crate::net::control::{Failure, Health};
@@ -107,6 +111,10 @@ pub struct Comm {
     awaited: AtomicBool,
     /// Subsystem and text of what the log says of connections once the first collective runs.
     late_lines: Mutex<Vec<(u64, String)>>,
+    /// On a described machine, which connections the log has told of.
+    wiring: Option<Mutex<Wiring>>,
+    /// Whether the log tells of connections with the first collective.
+    connects_late: bool,
     /// Its address is the `ncclComm_t`.
     _pending: Arc<Pending>,
 }
@@ -217,23 +225,55 @@ impl Comm {
         self.peers.get(rank).map_or("", |peer| peer.host.as_str())
     }
 
-    /// An operation begins, on this thread: with runtime connect, the log says now what init has connected, and the progress
-    /// thread starts.
-    pub(crate) fn connect_at_runtime(&self) {
-        if self.settings.runtime_connect {
-            let lines = std::mem::take(&mut *lock(&self.late_lines));
-            lines.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
-            if !lines.is_empty() {
-                self.start_progress();
-            }
+    /// Operations begin, on this thread: where NCCL connects with the first collective, the log says now what init has
+    /// connected.
+    pub(crate) fn connect_at_runtime(&self, operations: &[Operation]) {
+        if !self.connects_late {
+            return;
         }
+        if let (Some(own), Some(wiring)) = (self.on_machine(), &self.wiring) {
+            let mut wiring = lock(wiring);
+            for operation in operations.iter().filter(|operation| operation.primitive.peer().is_none()) {
+                match self.choose(operation).algorithm {
+                    Algorithm::Ring => self.connected(&wiring.rings(&own)),
+                    Algorithm::Tree => self.connected(&wiring.trees(&own)),
+                    _ => {}
+                }
+            }
+            return;
+        }
+        self.connected(&std::mem::take(&mut *lock(&self.late_lines)));
     }
 
     /// With connections of a network, NCCL's thread that moves what they carry is there.
+    fn connected(&self, lines: &[(u64, String)]) {
+        lines.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
+        if !lines.is_empty() {
+            self.start_progress();
+        }
+    }
+
     fn start_progress(&self) {
         if self.topology.n_nodes() > 1 {
             self.profiler().iter().for_each(|profiler| profiler.start_progress());
         }
+    }
+
+    /// This rank on its machine, if one is described.
+    pub(crate) fn on_machine(&self) -> Option<Own<'_>> {
+        let machine = self.topology.machine.as_ref()?;
+        Some(Own {
+            identity: &self.identity,
+            machine,
+            topology: &self.topology,
+            rings: &self.rings,
+            cumem: self.settings.machine.cumem && !machine.is_amd(),
+        })
+    }
+
+    /// The GPU that a communicator made from this one takes over.
+    fn given_device(&self) -> Option<u32> {
+        self.topology.machine.as_ref().map(|machine| machine.device(self.rank))
     }
 
     /// Gives an operation its numbers, and tells a profiler that it is enqueued.
@@ -305,6 +345,10 @@ impl Comm {
         self.revoked.store(true, Ordering::Release);
         let what = format!("{} revoked the communicator", self.names[self.rank]);
         self.health.fail(Failure::new(6, what));
+        if self.is_silent() && self.identity.version >= Version::V2_28 {
+            let place = (self.topology.n_nodes(), self.topology.local_rank(self.rank));
+            machine::revoking(&self.identity, place).iter().for_each(|line| self.info(self.of_ends(), line));
+        }
     }
 
     /// From now on an end of the process without [`Self::destroy`] is a death, for which the peers do not wait.
@@ -369,6 +413,15 @@ impl Comm {
     fn note_ending(&self, how: &str) {
         if self.is_silent() && self.identity.version >= Version::V2_28 {
             self.info(self.of_ends(), &lines::ending(&self.identity, how));
+        }
+    }
+
+    /// How long the init took, which NCCL writes at its end.
+    fn note_timings(&self, spans: &Spans) {
+        if self.is_silent() {
+            let parts = [spans.total(), spans.bootstrap, spans.graphs, spans.connections];
+            let line = machine::timings(&self.identity, parts.map(|part| part.as_secs_f64()));
+            self.info(subsystem::INIT | subsystem::PROFILE, &line);
         }
     }
 

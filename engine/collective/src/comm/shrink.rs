@@ -60,6 +60,7 @@ pub(crate) fn shrink(
         rank,
         n_ranks: members.len(),
         config,
+        device: parent.given_device(),
         split: Some(parent.lineage(count, color, key)),
     };
     init::init_as(request, settings, pending)

@@ -80,6 +80,7 @@ fn split_by(
         rank,
         n_ranks: members.len(),
         config,
+        device: parent.given_device(),
         split: Some(parent.lineage(count, color, key)),
     };
     init::init_as(request, settings, pending).map(Some)

@@ -1,7 +1,7 @@
 //! The log's lines, in the wording of NCCL 2.28 (`src/init.cc`, `src/graph/*.cc`, `src/transport/net.cc`).
 //!
-//! `busId` is 0, since a CPU rank has no PCI device; in the rows of the search, a GPU's local id is its rank's index on
-//! the node. The tree's `Pattern 1` line repeats the ring's count, because readers take the lower of both; trees do not
+//! `busId` is 0 where no machine is described, since a CPU rank has no PCI device; in the rows of the search, a GPU's local id
+//! is its rank's index on the node then. The tree's `Pattern 1` line repeats the ring's count, because readers take the lower of both; trees do not
 //! depend on the search.
 
 use crate::collective::tree::Family;
@@ -34,8 +34,12 @@ pub struct Identity {
     pub(crate) rank: usize,
     /// Ranks.
     pub(crate) n_ranks: usize,
-    /// This rank's index on its node.
+    /// The number of this rank's GPU in its host: its index on its node, where no machine is described.
     pub(crate) device: usize,
+    /// The bus id of its GPU; 0 where no machine is described.
+    pub(crate) bus_id: u64,
+    /// The library as which the lines are worded.
+    pub(crate) dialect: Dialect,
     /// The communicator's hash.
     pub comm_hash: u64,
     /// The version of NCCL as which the lines are worded.
@@ -44,14 +48,26 @@ pub struct Identity {
     pub(crate) split: Option<(usize, i32, i32, i32)>,
 }
 
+/// A library of which lines are worded as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// NVIDIA's.
+    #[default]
+    Nccl,
+    /// AMD's, where it words them otherwise.
+    Rccl,
+}
+
 /// `… - Init START` and `… - Init COMPLETE`.
 pub(crate) fn init(identity: &Identity, stage: &str) -> String {
-    let Identity { api, handle, rank, n_ranks, device, comm_hash, version, split } = identity;
+    let Identity { api, handle, rank, n_ranks, device, bus_id, comm_hash, version, split, dialect } =
+        identity;
+    let api = api_name(api, *dialect);
     let newer = *version >= Version::V2_30;
     let before =
         if newer && split.is_none() && stage == "START" { format!("[Rank {rank}] ") } else { String::new() };
     let head = format!(
-        "{before}{api} comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} nvmlDev {device} busId 0"
+        "{before}{api} comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} nvmlDev {device} busId {bus_id:x}"
     );
     match split {
         Some((parent, count, color, key)) => {
@@ -68,16 +84,24 @@ pub(crate) fn init(identity: &Identity, stage: &str) -> String {
     }
 }
 
+/// The name of a function as the library's own lines have it.
+pub(crate) fn api_name(api: &str, dialect: Dialect) -> String {
+    let end = if dialect == Dialect::Rccl { "_impl" } else { "" };
+    format!("{api}{end}")
+}
+
 /// `… - Destroy COMPLETE` and `… - Abort COMPLETE`.
 pub(crate) fn gone(identity: &Identity, how: &str) -> String {
-    let Identity { handle, rank, n_ranks, device, .. } = identity;
-    format!("comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} busId 0 - {how} COMPLETE")
+    let Identity { handle, rank, n_ranks, device, bus_id, .. } = identity;
+    format!(
+        "comm {handle:#x} rank {rank} nranks {n_ranks} cudaDev {device} busId {bus_id:x} - {how} COMPLETE"
+    )
 }
 
 /// `… - Abort START` and `… - Revoke START`, since 2.28.
 pub(crate) fn ending(identity: &Identity, how: &str) -> String {
-    let Identity { handle, rank, n_ranks, device, .. } = identity;
-    format!("comm {handle:#x} rank {rank} nRanks {n_ranks} cudaDev {device} busId 0 - {how} START")
+    let Identity { handle, rank, n_ranks, device, bus_id, .. } = identity;
+    format!("comm {handle:#x} rank {rank} nRanks {n_ranks} cudaDev {device} busId {bus_id:x} - {how} START")
 }
 
 /// A setting that is set.
@@ -106,10 +130,14 @@ pub(crate) fn nics<'a>(nics: impl Iterator<Item = (&'a str, std::net::IpAddr)>) 
 }
 
 /// Where a rank is, after the gather.
-pub(crate) fn place(identity: &Identity, n_nodes: usize, local_ranks: usize) -> String {
-    let Identity { handle, rank, n_ranks, device, .. } = identity;
+pub(crate) fn place(
+    identity: &Identity,
+    n_nodes: usize,
+    (local_rank, local_ranks): (usize, usize),
+) -> String {
+    let Identity { handle, rank, n_ranks, .. } = identity;
     format!(
-        "comm {handle:#x} rank {rank} nRanks {n_ranks} nNodes {n_nodes} localRanks {local_ranks} localRank {device} MNNVL 0"
+        "comm {handle:#x} rank {rank} nRanks {n_ranks} nNodes {n_nodes} localRanks {local_ranks} localRank {local_rank} MNNVL 0"
     )
 }
 
@@ -117,7 +145,8 @@ pub(crate) fn place(identity: &Identity, n_nodes: usize, local_ranks: usize) -> 
 pub(crate) fn channel(channel: usize, channels: usize, order: &[usize]) -> String {
     let mut line = format!("Channel {channel:02}/{channels:02} :");
     let width = order.len().saturating_sub(1).to_string().len();
-    for rank in order {
+    let first = order.iter().position(|rank| *rank == 0).unwrap_or(0);
+    for rank in order[first..].iter().chain(&order[..first]) {
         let next = format!(" {rank:width$}");
         if line.len() + next.len() > MAX_CHANNEL_LINE - 4 {
             line.push_str(" ...");
@@ -194,6 +223,8 @@ mod tests {
             rank: 1,
             n_ranks: 4,
             device: 1,
+            bus_id: 0,
+            dialect: Dialect::Nccl,
             comm_hash: 0xabc,
             version: Version::default(),
             split,
@@ -212,10 +243,10 @@ mod tests {
                 "ncclCommSplit comm 0x55aa rank 1 nranks 4 cudaDev 1 nvmlDev 1 busId 0 parent 0x77 splitCount 2 color 1 key 0 - Init COMPLETE",
             ),
             (
-                place(&identity(None), 2, 2),
+                place(&identity(None), 2, (1, 2)),
                 "comm 0x55aa rank 1 nRanks 4 nNodes 2 localRanks 2 localRank 1 MNNVL 0",
             ),
-            (channel(0, 8, &[0, 1, 3, 2]), "Channel 00/08 : 0 1 3 2"),
+            (channel(0, 8, &[3, 2, 0, 1]), "Channel 00/08 : 0 1 3 2"),
             (ring(3, 0, 1, 2), "Ring 03 : 0 -> 1 -> 2"),
             (
                 hop(0, 0, (1, 1), (2, 0), "send", Some(1), Version::V2_28),

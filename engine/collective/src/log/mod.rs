@@ -2,6 +2,7 @@
 
 pub(crate) mod connections;
 pub(crate) mod lines;
+pub(crate) mod machine;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -27,6 +28,8 @@ pub enum Level {
 pub mod subsystem {
     /// Initialisation.
     pub const INIT: u64 = 0x1;
+    /// The memory of GPUs.
+    pub(crate) const P2P: u64 = 0x4;
     /// Shared memory.
     pub(crate) const SHM: u64 = 0x8;
     /// Networks.
@@ -49,7 +52,7 @@ pub mod subsystem {
     const NAMES: [(&str, u64); 18] = [
         ("INIT", INIT),
         ("COLL", 0x2),
-        ("P2P", 0x4),
+        ("P2P", P2P),
         ("SHM", SHM),
         ("NET", NET),
         ("GRAPH", GRAPH),

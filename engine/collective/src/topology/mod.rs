@@ -1,12 +1,12 @@
 //! Where ranks and NICs are, and which rings follow from it: pure functions of what the ranks told each other.
 //!
 //! A map: `sysfs` reads the machine, `graph` joins the parts of a node, `search` finds its channels, `rails` puts the
-//! nodes' channels on NICs that belong together, `ranks` has the whole; `place` is what a rank finds out and writes down
+//! nodes' channels on NICs that belong together, `ranks` has the whole, of what `peers` tell; `place` is what a rank finds out and writes down
 //! about itself, `xml` NCCL's files, `print` its log lines; `machine` is what of all this a described machine has.
 
 pub(crate) mod graph;
-#[allow(dead_code, unused_imports, reason = "the first steps of a thing that is not used yet")]
 pub(crate) mod machine;
+pub(crate) mod peers;
 pub(crate) mod place;
 pub(crate) mod print;
 pub(crate) mod processor;
@@ -21,4 +21,5 @@ mod tests;
 pub(crate) mod told;
 pub(crate) mod xml;
 
-pub(crate) use ranks::{HostFacts, PeerInfo, PeerNic, RingPlace, Topology};
+pub(crate) use peers::{HostFacts, PeerInfo, PeerNic};
+pub(crate) use ranks::{RingPlace, Topology};

@@ -3,9 +3,13 @@
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::config::Settings;
+use crate::error::{Error, Result};
 use crate::net::nic::Nic;
+use crate::topology::machine::files::{self, Machine};
+use crate::topology::machine::view::Told;
+use crate::topology::peers::{PeerInfo, Placement};
 use crate::topology::processor::Processor;
-use crate::topology::ranks::{PeerInfo, Placement, Topology};
+use crate::topology::ranks::Topology;
 use crate::topology::seat::Seat;
 use crate::topology::sysfs::{self, Cores, Sysfs};
 use crate::topology::xml::{self, Host};
@@ -21,12 +25,16 @@ pub(crate) struct Found {
 
 /// Where this rank is: its cores, and what the topology and graph files say. A topology file also says where the NICs
 /// are, by name. A file that cannot be used is noted, and the machine is searched instead, as without one.
-pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Found {
+///
+/// # Errors
+/// A described machine that is none.
+pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Result<Found> {
     let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
     let numa = sysfs::home(&sysfs.numa_nodes(), &own_cores());
     let mut found = Found::default();
     found.placement.seat = Seat { numa, pci: Vec::new() };
     found.placement.cross_nic = settings.topology.cross_nic;
+    found.placement.machine = told_machine(settings)?;
     if let (count @ 1.., Some(file)) = sysfs.bad() {
         found.notes.push(format!("{count} values of the machine make no sense, as in {}", file.display()));
     }
@@ -52,7 +60,23 @@ pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Found {
             Err(why) => found.notes.push(format!("Could not use graph file {path}: {why}")),
         }
     }
-    found
+    Ok(found)
+}
+
+/// The described machine of the settings, in the faithful mode.
+fn told_machine(settings: &Settings) -> Result<Option<Told>> {
+    let wanted = settings.machine.machine.as_deref().filter(|_| settings.is_silent());
+    let Some(wanted) = wanted else { return Ok(None) };
+    let machine = if files::known(wanted).is_some() {
+        wanted.to_owned()
+    } else {
+        let names = files::names();
+        read(wanted).map_err(|why| {
+            Error::InvalidUsage(format!("RSCCL_MACHINE: \"{wanted}\" is none of {names}, and no file: {why}"))
+        })?
+    };
+    Machine::parse(&machine).map_err(|why| Error::InvalidUsage(format!("RSCCL_MACHINE: {wanted}: {why}")))?;
+    Ok(Some(Told { machine, collnet: settings.machine.collnet, nvls: settings.machine.nvls }))
 }
 
 /// Writes the node's topology and graph, if this rank was told to, as NCCL does before the ranks agree. Returns what the
@@ -92,7 +116,7 @@ fn place_nics(file: &xml::TopologyFile, nics: &mut [Nic]) {
     }
 }
 
-fn read(path: &str) -> Result<String, String> {
+fn read(path: &str) -> std::result::Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
@@ -130,7 +154,7 @@ mod tests {
         alone.set(core as usize);
         // This thread belongs to this test.
         sched_setaffinity(None, &alone).unwrap();
-        let found = find(&settings.unwrap(), &mut []);
+        let found = find(&settings.unwrap(), &mut []).unwrap();
         std::fs::remove_dir_all(root).unwrap();
         assert_eq!((found.placement.seat.numa, found.notes), (Some(1), vec![]));
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::topology::graph::{NodeNic, System};
-use crate::topology::ranks::PeerInfo;
+use crate::topology::peers::PeerInfo;
 use crate::topology::search::{self, Channel, CrossNic, Graph};
 use crate::topology::seat::Seat;
 

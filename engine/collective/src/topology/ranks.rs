@@ -1,105 +1,19 @@
 //! Who is where, and the order of each ring: pure functions of what the ranks told each other.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::channels;
+use crate::channels::{self, Limits};
 use crate::topology::graph::{NodeNic, System};
+use crate::topology::machine::described::Described;
+use crate::topology::machine::search::Found;
+use crate::topology::machine::view::View;
+use crate::topology::peers::{PeerInfo, PeerNic};
 use crate::topology::rails;
-use crate::topology::search::{Channel, CrossNic, Graph};
-use crate::topology::seat::Seat;
-use crate::transport::shm::connect::Announcement;
-
-/// A usable NIC of a peer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PeerNic {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its address.
-    pub(crate) address: IpAddr,
-    /// 10⁶ bits per second.
-    pub(crate) speed_mbit: u32,
-    /// The port of its card, from 1; 0 where it does not tell.
-    pub(crate) port: u32,
-    /// Where it is in its host.
-    pub(crate) seat: Seat,
-}
-
-/// What a rank tells the others about where it is in its host and what it was told to do there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Placement {
-    /// Where its cores are.
-    pub(crate) seat: Seat,
-    /// Where the node's ranks are, by index in the node, if a topology file says so.
-    pub(crate) seats: Vec<Seat>,
-    /// The channels of a graph file, in place of a search.
-    pub(crate) channels: Vec<Channel>,
-    /// Whether channels may leave by another NIC.
-    pub(crate) cross_nic: CrossNic,
-    /// The lowest compute capability of the GPUs in a topology file, in the faithful mode; else 0.
-    pub(crate) compute_capability: u32,
-}
-
-/// What a rank tells the others about its host, as a rule in the same words as the host's other ranks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HostFacts {
-    /// The host's name.
-    pub(crate) host: String,
-    /// Ranks with the same hash are one node.
-    pub(crate) host_hash: u64,
-    /// Equal where ranks of the host can share memory; nothing, if that is switched off.
-    pub(crate) shm_domain: Option<u64>,
-    /// The machine that it runs on; ranks of different pretended hosts may share one.
-    pub(crate) machine: u64,
-    /// The cores that it may use: bit i of word w is core 64 w + i.
-    pub(crate) cores: Vec<u64>,
-    /// The NICs it can use now; never empty.
-    pub(crate) nics: Vec<PeerNic>,
-    /// Its place in its host.
-    pub(crate) placement: Placement,
-}
-
-/// What a rank tells the others about itself; of its host's facts, kept once for those that say the same, it can be asked
-/// as of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PeerInfo {
-    /// Its rank in the communicator.
-    pub(crate) rank: usize,
-    /// Where ranks of its host can share memory with it; nowhere, if that is switched off, or if it is another host.
-    pub(crate) shm: Option<Announcement>,
-    /// Where its process listens, on each of its NICs.
-    pub(crate) ports: Vec<u16>,
-    /// What it has in common with the ranks of its host.
-    pub(crate) facts: Arc<HostFacts>,
-}
-
-impl PeerInfo {
-    /// Where it listens on a NIC of its list.
-    pub(crate) fn listens(&self, nic: usize) -> SocketAddr {
-        SocketAddr::new(self.nics[nic].address, self.ports.get(nic).copied().unwrap_or(0))
-    }
-}
-
-impl Deref for PeerInfo {
-    type Target = HostFacts;
-
-    fn deref(&self) -> &HostFacts {
-        &self.facts
-    }
-}
-
-impl DerefMut for PeerInfo {
-    fn deref_mut(&mut self) -> &mut HostFacts {
-        Arc::make_mut(&mut self.facts)
-    }
-}
+use crate::topology::search::{Channel, Graph};
 
 /// Where a communicator's ranks are, and what the search found for each node.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Topology {
     /// Node of each rank; nodes are numbered by their first rank.
     pub(crate) nodes: Vec<usize>,
@@ -111,6 +25,10 @@ pub(crate) struct Topology {
     pub(crate) init_channels: Vec<usize>,
     /// The channels that all agree on.
     pub(crate) base: usize,
+    /// The ranks on described machines, if they are such.
+    pub(crate) machine: Option<Described>,
+    /// On described machines by final channel, the channel of the search and of its copies that it is.
+    pub(crate) sources: Vec<usize>,
     /// By rank and channel, the rank's NICs that the channel comes in and leaves by.
     nics: Vec<Arc<Vec<(usize, usize)>>>,
 }
@@ -204,11 +122,36 @@ impl Topology {
         })
     }
 
+    /// From what is found on the described machines of all ranks.
+    pub(crate) fn described(peers: &[PeerInfo], machine: Described) -> Self {
+        let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+        let mut topology = Self::new(&hashes);
+        let views = || (0..machine.n_nodes()).map(|node| machine.view(node));
+        topology.graphs = views().map(|view| graph(&view.rings)).collect();
+        let init: Vec<usize> = views().map(View::init_channels).collect();
+        topology.init_channels = topology.nodes.iter().map(|node| init[*node]).collect();
+        topology.base = channels::base(&init);
+        topology.nics = topology.all_ends(peers);
+        topology.machine = Some(machine);
+        topology
+    }
+
+    /// On described machines, what each final channel is of the channels of the search and their copies.
+    pub(crate) fn described_sources(&self, limits: Limits, args_bytes: Option<usize>) -> Vec<usize> {
+        self.machine.as_ref().map_or_else(Vec::new, |machine| machine.sources(self.base, limits, args_bytes))
+    }
+
+    /// The number of a rank's GPU in its host, where it is described; else its index among the ranks of its node.
+    pub(crate) fn device(&self, rank: usize) -> usize {
+        let described = self.machine.as_ref().map(|machine| machine.device(rank) as usize);
+        described.unwrap_or_else(|| self.local_rank(rank))
+    }
+
     /// What a node does on a channel. Where channels cross NICs in pairs, every second node swaps them, so that data
     /// arrives by the rail that it left by (`ncclTopoPostset`, 2.28).
     fn channel(&self, node: usize, channel: usize) -> Option<&Channel> {
         let graph = self.graphs.get(node)?;
-        let channel = channel % self.base;
+        let channel = self.sources.get(channel).copied().unwrap_or(channel) % self.base;
         let swap = graph.cross_nic == 2 && self.base.is_multiple_of(2) && node % 2 == 1;
         graph.channels.get(if swap { channel ^ 1 } else { channel })
     }
@@ -236,6 +179,18 @@ impl Topology {
         };
         let ends = (0..self.base).filter_map(|channel| self.channel(node, channel));
         ends.map(|channel| (find(channel.enter), find(channel.exit))).collect()
+    }
+}
+
+/// The rings of a described machine, as those that bytes take.
+fn graph(found: &Found) -> Graph {
+    Graph {
+        cross_nic: found.cross_nic,
+        channels: found.channels.clone(),
+        bw_intra: found.bw_intra,
+        bw_inter: found.bw_inter,
+        type_intra: found.type_intra,
+        type_inter: found.type_inter,
     }
 }
 

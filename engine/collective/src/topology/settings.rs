@@ -1,4 +1,4 @@
-//! The settings of topology and search. Each has ringscope's name and NCCL's; ringscope's comes first.
+//! The settings of topology and search, each by ringscope's name or NCCL's, ringscope's first; and those of described machines.
 
 use crate::topology::search::CrossNic;
 
@@ -20,6 +20,47 @@ pub(crate) struct TopologySettings {
     /// `CROSS_NIC`: whether a channel may leave by another NIC than it came in by; 2 as in NCCL, only where that is
     /// better.
     pub(crate) cross_nic: CrossNic,
+}
+
+/// What the environment says of a described machine, in the faithful mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MachineSettings {
+    /// `RSCCL_MACHINE`: its name, or the path of its topology file.
+    pub(crate) machine: Option<String>,
+    /// `NCCL_COLLNET_ENABLE`: off, as in NCCL.
+    pub(crate) collnet: bool,
+    /// `NCCL_NVLS_ENABLE`: on where the machine has it, as in NCCL.
+    pub(crate) nvls: bool,
+    /// `NCCL_CUMEM_ENABLE`: on, as in NCCL where the driver has it; AMD's library has none.
+    pub(crate) cumem: bool,
+    /// `NCCL_RUNTIME_CONNECT`: on, as in NCCL, where memory is shared by cuMem.
+    pub(crate) runtime_connect: Option<bool>,
+    /// `NCCL_WORK_ARGS_BYTES`: no limit that matters.
+    pub(crate) args_bytes: Option<usize>,
+}
+
+impl MachineSettings {
+    /// The names that the log reports.
+    pub(crate) const NAMES: [&'static str; 5] = [
+        "RSCCL_MACHINE",
+        "NCCL_COLLNET_ENABLE",
+        "NCCL_NVLS_ENABLE",
+        "NCCL_CUMEM_ENABLE",
+        "NCCL_WORK_ARGS_BYTES",
+    ];
+
+    /// From `lookup`.
+    pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let flag = |name: &str| lookup(name).map(|text| text.trim() != "0");
+        Self {
+            machine: lookup("RSCCL_MACHINE"),
+            collnet: flag("NCCL_COLLNET_ENABLE").unwrap_or(false),
+            nvls: flag("NCCL_NVLS_ENABLE").unwrap_or(true),
+            cumem: flag("NCCL_CUMEM_ENABLE").unwrap_or(true),
+            runtime_connect: flag("NCCL_RUNTIME_CONNECT"),
+            args_bytes: lookup("NCCL_WORK_ARGS_BYTES").and_then(|text| text.trim().parse().ok()),
+        }
+    }
 }
 
 impl TopologySettings {

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::topology::graph::{Part, PathType, System};
-use crate::topology::ranks::{Placement, Way};
+use crate::topology::peers::Placement;
+use crate::topology::ranks::Way;
 use crate::topology::search::{Channel, CrossNic};
 use crate::topology::seat::Seat;
 use crate::topology::sysfs::{self, NicFacts, Sysfs};
@@ -82,6 +83,8 @@ fn host(peers: &mut Vec<PeerInfo>, machine: &Machine, numas: &[Option<u32>], cro
             rank: peers.len(),
             shm: None,
             ports: Vec::new(),
+            device: None,
+            process: 0,
             facts: Arc::new(HostFacts {
                 host: format!("host-{hash}"),
                 host_hash: hash,

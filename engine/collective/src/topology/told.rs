@@ -2,7 +2,8 @@
 //! in common, and a few bytes of its own.
 //!
 //! Own bytes, little-endian: port of the first NIC; then, tagged, what is out of the
-//! ordinary: NICs that listen on other ports than the first, and a name of shared memory that is not [`memory_name`].
+//! ordinary: NICs that listen on other ports than the first, a name of shared memory that is not [`memory_name`], and on a
+//! described machine the GPU and the process.
 
 use std::sync::Arc;
 
@@ -10,13 +11,16 @@ use sha2::{Digest, Sha256};
 
 use crate::net::bootstrap::Told;
 use crate::net::secret::Secret;
-use crate::topology::ranks::{HostFacts, PeerInfo};
+use crate::topology::peers::{HostFacts, PeerInfo};
 use crate::transport::shm::connect::Announcement;
 
 /// Each NIC's port follows.
 const PORTS: u8 = 1;
 /// A name follows: its length and its bytes.
 const NAME: u8 = 2;
+/// Of a described machine: the GPU's number, one byte, [`BY_ORDER`] where the order of the ranks says it; the process's number.
+const DEVICE: u8 = 3;
+const BY_ORDER: u8 = u8::MAX;
 
 /// Where a rank of a communicator is called that shares its memory: a name that only those who know the secret can tell.
 pub(crate) fn memory_name(secret: &Secret, rank: usize) -> String {
@@ -42,6 +46,11 @@ impl PeerInfo {
             bytes.push(u8::try_from(announcement.name.len()).unwrap_or(0));
             bytes.extend_from_slice(announcement.name.as_bytes());
         }
+        if self.placement.machine.is_some() {
+            let device = self.device.and_then(|device| u8::try_from(device).ok()).unwrap_or(BY_ORDER);
+            bytes.extend([DEVICE, device]);
+            bytes.extend(self.process.to_le_bytes());
+        }
         bytes
     }
 
@@ -49,12 +58,13 @@ impl PeerInfo {
     /// matter where its memory is.
     pub(crate) fn from_told(
         rank: usize,
-        (facts, own): &Told<HostFacts>,
+        (facts, bytes): &Told<HostFacts>,
         (secret, host_hash): (&Secret, u64),
     ) -> Option<Self> {
-        let (first, mut rest) = own.split_first_chunk()?;
+        let (first, mut rest) = bytes.split_first_chunk()?;
         let mut ports = vec![u16::from_le_bytes(*first); facts.nics.len()];
         let mut name = None;
+        let mut own = (None, 0);
         while let Some((tag, more)) = rest.split_first() {
             rest = more;
             match *tag {
@@ -71,6 +81,12 @@ impl PeerInfo {
                     name = Some(std::str::from_utf8(told).ok()?.to_owned());
                     rest = more;
                 }
+                DEVICE => {
+                    let (device, more) = rest.split_first()?;
+                    let (process, more) = more.split_first_chunk()?;
+                    own.0 = Some(u32::from(*device)).filter(|_| *device != BY_ORDER);
+                    (own.1, rest) = (u32::from_le_bytes(*process), more);
+                }
                 _ => return None,
             }
         }
@@ -79,7 +95,7 @@ impl PeerInfo {
             .filter(|_| facts.host_hash == host_hash)
             .map(|domain| Announcement { name: name.unwrap_or_else(|| memory_name(secret, rank)), domain });
         facts.nics.first()?;
-        Some(Self { rank, shm, ports, facts: Arc::clone(facts) })
+        Some(Self { rank, shm, ports, device: own.0, process: own.1, facts: Arc::clone(facts) })
     }
 }
 

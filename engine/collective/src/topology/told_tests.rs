@@ -25,6 +25,8 @@ fn peer(ports: &[u16], name: Option<String>) -> PeerInfo {
         rank: 5,
         shm: name.map(|name| Announcement { name, domain: 7 }),
         ports: ports.to_vec(),
+        device: None,
+        process: 0,
         facts: Arc::new(facts),
     }
 }

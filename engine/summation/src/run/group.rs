@@ -154,8 +154,15 @@ impl Group {
         let declarations = Declarations::new(partition_bytes);
         let declarations = declarations.map_err(|error| Error::InvalidArgument(error.to_string()))?;
         let (rank, n_ranks) = (members.rank(role), members.n_ranks());
-        let request =
-            Request { api: "summation", id, rank, n_ranks, config: CommConfig::default(), split: None };
+        let request = Request {
+            api: "summation",
+            id,
+            rank,
+            n_ranks,
+            config: CommConfig::default(),
+            device: None,
+            split: None,
+        };
         settings.reported.extend(sums.reported.iter().cloned());
         let watching = Watching::new(&sums, session);
         let comm = init_as(request, settings, &Pending::new())?;

@@ -5,7 +5,8 @@ use crate::collective::tree::Family;
 use crate::comm::links::Links;
 use crate::config;
 use crate::log::connections::{self, Hop};
-use crate::log::{self, Level, lines, subsystem};
+use crate::log::lines::Dialect;
+use crate::log::{self, Level, lines, machine, subsystem};
 use crate::net::nic::Nic;
 use crate::topology::place;
 use crate::topology::print;
@@ -21,7 +22,7 @@ impl Init {
     pub(super) fn log_start(&self, nics: &[Nic]) {
         let is_silent = self.settings.is_silent();
         if if is_silent { log::is_first("version") } else { self.identity.rank == 0 } {
-            log::write_version(config::nccl_version(), self.identity.device);
+            self.log_version();
         }
         for (name, value) in &self.settings.reported {
             if !is_silent {
@@ -30,13 +31,32 @@ impl Init {
                 self.info(subsystem::ENV, &line);
             }
         }
+        match &self.topology.machine {
+            Some(machine) => self.log_network(machine, nics),
+            None => self.log_sockets(nics),
+        }
+        self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
+    }
+
+    fn log_version(&self) {
+        let (version, device) = (config::nccl_version(), self.identity.device);
+        match self.identity.dialect {
+            Dialect::Nccl => log::write_version(version, device),
+            Dialect::Rccl => {
+                let text = machine::rccl_version(version, &self.settings.host);
+                log::write(Level::Info, subsystem::ALL, device, &text);
+            }
+        }
+    }
+
+    /// The machine's interfaces, which carry what goes between hosts.
+    pub(super) fn log_sockets(&self, nics: &[Nic]) {
         let named = nics.iter().map(|nic| (nic.name.as_str(), nic.address));
         let nics = lines::nics(named);
-        if !is_silent || log::are_other_nics(&nics) {
+        if !self.settings.is_silent() || log::are_other_nics(&nics) {
             self.info(subsystem::INIT | subsystem::NET, &nics);
         }
         self.info(subsystem::INIT | subsystem::NET, "Using network Socket");
-        self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
     }
 
     /// The node's graph, and what the search found in it, for the ring and again for the tree.
@@ -44,6 +64,9 @@ impl Init {
         let rank = self.identity.rank;
         for note in notes.iter().chain(&place::dump(&self.settings, &self.peers, &self.topology, rank)) {
             self.info(subsystem::GRAPH | subsystem::ENV, note);
+        }
+        if let Some(machine) = &self.topology.machine {
+            return self.log_machine(machine);
         }
         if !log::enabled(Level::Info, subsystem::GRAPH) {
             return;
@@ -64,7 +87,11 @@ impl Init {
 
     pub(super) fn log_rings(&self) {
         let (n_nodes, local_ranks) = (self.topology.n_nodes(), self.topology.local_ranks(self.identity.rank));
-        self.info(subsystem::INIT, &lines::place(&self.identity, n_nodes, local_ranks));
+        let local = (self.topology.local_rank(self.identity.rank), local_ranks);
+        self.info(subsystem::INIT, &lines::place(&self.identity, n_nodes, local));
+        if let Some(machine) = &self.topology.machine {
+            return self.log_channels(machine);
+        }
         let count = self.rings.len();
         if self.identity.rank == 0 {
             for (channel, ring) in self.rings.iter().enumerate() {
@@ -84,7 +111,7 @@ impl Init {
     pub(super) fn log_hops(&self, links: &Links) -> Vec<(u64, String)> {
         let mut said = Vec::new();
         let own = self.identity.rank;
-        let place = |rank| (rank, self.topology.local_rank(rank));
+        let place = |rank| (rank, self.topology.device(rank));
         let mut hops = Vec::new();
         let mut sends: Vec<_> = links.sends.iter().collect();
         sends.sort_by_key(|end| end.channel);
@@ -128,7 +155,10 @@ impl Init {
             // A job goes on without its logs.
             log::write(Level::Warn, subsystem::INIT, self.identity.device, &error.to_string());
         }
-        if !self.settings.runtime_connect {
+        if self.topology.machine.is_some() {
+            return Vec::new();
+        }
+        if !self.connects_late() {
             said.drain(..).for_each(|(subsystem, line)| self.info(subsystem, &line));
         }
         said

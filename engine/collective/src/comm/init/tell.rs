@@ -9,13 +9,13 @@ use crate::net::bootstrap::Told;
 use crate::net::nic::Nic;
 use crate::net::secret::Secret;
 use crate::run::affinity;
-use crate::topology::ranks::Placement;
+use crate::topology::peers::Placement;
 use crate::topology::{HostFacts, PeerInfo, PeerNic};
 use crate::transport::shm::connect::Endpoint;
 
 /// What this rank has to tell.
 pub(super) fn own_info(
-    rank: usize,
+    (rank, device): (usize, Option<u32>),
     settings: &Settings,
     nics: &[Nic],
     (endpoint, placement): (Option<&Endpoint>, Placement),
@@ -30,6 +30,8 @@ pub(super) fn own_info(
     let shm = endpoint.map(Endpoint::announcement);
     Ok(PeerInfo {
         rank,
+        device,
+        process: if placement.machine.is_some() { std::process::id() } else { 0 },
         ports: nics.iter().map(|nic| nic.listening.address().port()).collect(),
         facts: Arc::new(HostFacts {
             host: settings.host.clone(),

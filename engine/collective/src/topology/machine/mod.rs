@@ -2,9 +2,11 @@
 //! watcher is told does.
 //!
 //! A map: `files` has the machines and reads others, `system` is the graph of a node of one, which `build` makes, `paths` all ways through it,
-//! `local` what is nearest to what, `search` the channels, `print` NCCL's lines of these.
+//! `local` what is nearest to what, `search` the channels, `view` all of that for one node. `described` puts
+//! a communicator's ranks on their GPUs, `trees` says who is whose parent, `wires` what connects two; `print` has NCCL's lines.
 
 mod build;
+pub(crate) mod described;
 pub(crate) mod files;
 mod local;
 mod paths;
@@ -13,3 +15,6 @@ pub(crate) mod search;
 pub(crate) mod system;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trees;
+pub(crate) mod view;
+pub(crate) mod wires;

@@ -1,0 +1,117 @@
+//! What the log says of connections on a described machine: at init, or with the first collective that needs them. Each is
+//! told once, though rings and trees may share it (`src/transport.cc`, `ncclTransportP2pSetup`).
+
+use std::collections::HashSet;
+
+use crate::log::lines::Identity;
+use crate::log::{machine, subsystem};
+use crate::topology::machine::described::Described;
+use crate::topology::machine::trees;
+use crate::topology::machine::wires::{Ends, Graph, Wire};
+use crate::topology::{RingPlace, Topology};
+
+/// Subsystem and text of a line.
+pub(crate) type Line = (u64, String);
+
+/// What has been told so far.
+#[derive(Debug, Default)]
+pub(crate) struct Wiring {
+    /// By peer, channel and whether this rank sends.
+    known: HashSet<(usize, usize, bool)>,
+    rings: bool,
+    trees: bool,
+}
+
+/// A rank and what is known of its communicator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own<'a> {
+    /// The names of its lines.
+    pub(crate) identity: &'a Identity,
+    /// The communicator's machines.
+    pub(crate) machine: &'a Described,
+    /// The channels that the search found, and what the final ones are of these.
+    pub(crate) topology: &'a Topology,
+    /// Its place on each ring.
+    pub(crate) rings: &'a [RingPlace],
+    /// Whether GPUs share memory by cuMem.
+    pub(crate) cumem: bool,
+}
+
+impl Wiring {
+    /// The lines of the rings' connections; none if they are connected.
+    pub(crate) fn rings(&mut self, own: &Own<'_>) -> Vec<Line> {
+        if std::mem::replace(&mut self.rings, true) || own.identity.n_ranks == 1 {
+            return Vec::new();
+        }
+        let recvs = own.rings.iter().enumerate().map(|(channel, ring)| (ring.prev(), channel, false));
+        let sends = own.rings.iter().enumerate().map(|(channel, ring)| (ring.next(), channel, true));
+        let mut lines = self.connect(own, recvs.chain(sends).collect(), Graph::Rings);
+        let (proxies, gdr) = own.machine.ring_nets();
+        lines.push((subsystem::INIT, machine::connected_rings(proxies, gdr)));
+        lines
+    }
+
+    /// The lines of the trees' connections; none if they are connected.
+    pub(crate) fn trees(&mut self, own: &Own<'_>) -> Vec<Line> {
+        if std::mem::replace(&mut self.trees, true) || own.identity.n_ranks == 1 {
+            return Vec::new();
+        }
+        let mut wanted = Vec::new();
+        for (channel, (up, down)) in own.trees().into_iter().enumerate() {
+            for peer in down.into_iter().chain([up]).flatten() {
+                wanted.extend([(peer, channel, false), (peer, channel, true)]);
+            }
+        }
+        let mut lines = self.connect(own, wanted, Graph::Trees);
+        lines.push((subsystem::INIT, "Connected all trees".to_owned()));
+        lines
+    }
+
+    /// What is not connected yet: by the peer's distance, first what is received, then what is sent.
+    fn connect(&mut self, own: &Own<'_>, mut wanted: Vec<(usize, usize, bool)>, graph: Graph) -> Vec<Line> {
+        wanted.retain(|end| self.known.insert(*end));
+        let (rank, n) = (own.identity.rank, own.identity.n_ranks);
+        let distance =
+            |peer: usize, sends: bool| if sends { (n + peer - rank) % n } else { (n + rank - peer) % n };
+        wanted.sort_by_key(|(peer, channel, sends)| (distance(*peer, *sends), *sends, *channel));
+        let line =
+            |(peer, channel, sends): (usize, usize, bool)| own.line(peer, (channel, 0), sends, Some(graph));
+        wanted.into_iter().filter_map(line).collect()
+    }
+}
+
+impl Own<'_> {
+    /// Its parent and children on each final channel.
+    pub(crate) fn trees(&self) -> Vec<machine::TreePlace> {
+        let places = trees::places(self.machine, self.identity.rank, self.topology.base);
+        let of = |channel: &usize| places.get(*channel).copied().unwrap_or_default();
+        self.topology.sources.iter().map(of).map(|place| (place.up, place.down)).collect()
+    }
+
+    /// Of a connection for send or receive to a peer.
+    pub(crate) fn pair(&self, peer: usize, sends: bool) -> Option<Line> {
+        self.line(peer, (0, 1), sends, None)
+    }
+
+    /// Of a connection; of what is received only NICs have one.
+    fn line(&self, peer: usize, channel: (usize, u8), sends: bool, graph: Option<Graph>) -> Option<Line> {
+        let rank = self.identity.rank;
+        let (from, to) = if sends { (rank, peer) } else { (peer, rank) };
+        let path = match self.machine.wire(Ends { from, to, sends }, channel.0, graph) {
+            Wire::Net { device, proxy, gdr } => machine::Path::Net(device, proxy, gdr, graph.is_none()),
+            _ if !sends => return None,
+            Wire::Shared => machine::Path::Shared,
+            Wire::Over { rank, reads } => machine::Path::Over(self.end(rank), reads),
+            Wire::Memory { reads, same_process: true } => machine::Path::Memory("direct pointer", reads),
+            Wire::Memory { reads, .. } => {
+                machine::Path::Memory(if self.cumem { "CUMEM" } else { "IPC" }, reads)
+            }
+        };
+        let direction = if sends { "send" } else { "receive" };
+        Some(machine::hop(self.identity, channel, (self.end(from), self.end(to)), &path, direction))
+    }
+
+    fn end(&self, rank: usize) -> machine::End {
+        machine::End { rank, device: self.machine.device(rank), bus_id: self.machine.bus_id(rank) }
+    }
+}
