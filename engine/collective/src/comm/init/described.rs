@@ -8,7 +8,6 @@ use crate::log::{self, Level, lines, machine, subsystem};
 use crate::net::nic::Nic;
 use crate::topology::machine::described::Described;
 use crate::topology::machine::print;
-use crate::topology::machine::system::Kind;
 
 impl Init {
     /// Itself on its machine, if one is described.
@@ -33,9 +32,8 @@ impl Init {
 
     /// The network that carries what goes between hosts.
     pub(super) fn log_network(&self, machine: &Described, nics: &[Nic]) {
-        let system = &machine.view(machine.node(self.identity.rank)).system;
-        let ports = (0..system.of(Kind::Net).len()).filter_map(|net| system.net(net));
-        let mut named = ports.map(|net| (net.name.as_str(), net.port, net.infiniband)).peekable();
+        let ports = machine.view(machine.node(self.identity.rank)).machine.ports.iter();
+        let mut named = ports.map(|(name, port, infiniband)| (name.as_str(), *port, *infiniband)).peekable();
         let bootstrap = nics.first().map(|nic| (nic.name.as_str(), nic.address));
         let init = subsystem::INIT | subsystem::NET;
         let Some(bootstrap) = bootstrap.filter(|_| named.peek().is_some()) else {

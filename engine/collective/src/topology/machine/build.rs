@@ -73,7 +73,7 @@ impl Builder<'_> {
             "nic" => {
                 let nic = system.add(Kind::Nic, 0, Facts::None);
                 system.join(above, nic, LinkKind::Pci, LOC_BANDWIDTH);
-                self.nets(system, branch, nic, false)
+                self.nets(system, branch, nic)
             }
             _ => Ok(()),
         }
@@ -94,7 +94,7 @@ impl Builder<'_> {
         };
         for below in &branch.below {
             match below.element.name.as_str() {
-                "nic" => self.nets(system, below, node, device.class.starts_with("0x0207"))?,
+                "nic" => self.nets(system, below, node)?,
                 _ => self.below(system, below, node)?,
             }
         }
@@ -113,7 +113,7 @@ impl Builder<'_> {
         })
     }
 
-    fn nets(&self, system: &mut System, nic: &Branch, card: usize, infiniband: bool) -> Result<(), XmlError> {
+    fn nets(&self, system: &mut System, nic: &Branch, card: usize) -> Result<(), XmlError> {
         for branch in nic.below.iter().filter(|below| self.has_nets && below.element.name == "net") {
             let element = &branch.element;
             let Some(device) = element.optional("dev")?.and_then(|dev| u64::try_from(dev).ok()) else {
@@ -130,7 +130,6 @@ impl Builder<'_> {
                 bandwidth,
                 gdr: number("gdr")? != 0,
                 coll: number("coll")? != 0,
-                infiniband,
             };
             let port = system.add(Kind::Net, device, Facts::Net(net));
             system.join(card, port, LinkKind::Net, bandwidth);

@@ -227,3 +227,7 @@ fn check(view: &View, devices: &[u32], members: &[usize]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "described_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::topology::seat::PciDevice;
 use crate::topology::xml::{Branch, XmlError, read_tree};
 
 /// The machines by name.
@@ -19,6 +20,8 @@ pub(crate) struct Machine {
     pub(crate) tree: Branch,
     /// The device number, bus id and compute capability of each GPU, by device number.
     pub(crate) gpus: Vec<Gpu>,
+    /// Each port of its NICs, in the file's order: its name, its number and whether it is InfiniBand.
+    pub(crate) ports: Vec<(String, u32, bool)>,
     /// Whether its GPUs are AMD's, for whose library the log is worded then.
     pub(crate) is_amd: bool,
 }
@@ -48,25 +51,39 @@ impl Machine {
     /// From a name or from the text of a file.
     pub(crate) fn parse(told: &str) -> Result<Arc<Self>, XmlError> {
         let tree = read_tree(known(told).unwrap_or(told), "system")?;
-        let (mut gpus, mut is_amd) = (Vec::new(), false);
-        collect(&tree, 0, &mut gpus, &mut is_amd)?;
-        gpus.sort_by_key(|gpu| gpu.device);
-        Ok(Arc::new(Self { tree, gpus, is_amd }))
+        let mut machine = Self { gpus: Vec::new(), ports: Vec::new(), is_amd: false, tree };
+        let tree = machine.tree.clone();
+        machine.collect(&tree, (0, false))?;
+        machine.gpus.sort_by_key(|gpu| gpu.device);
+        Ok(Arc::new(machine))
+    }
+
+    /// What is below a device with this bus id, which may be InfiniBand.
+    fn collect(&mut self, branch: &Branch, (above, infiniband): (u64, bool)) -> Result<(), XmlError> {
+        let element = &branch.element;
+        let mut own = (above, infiniband);
+        match element.name.as_str() {
+            "pci" => {
+                let device = element.pci()?;
+                own = (device.number(), is_infiniband(&device));
+            }
+            "gpu" => self.gpus.push(Gpu {
+                device: element.small("dev")?,
+                bus_id: above,
+                compute_capability: element.small("sm")?,
+            }),
+            "net" => {
+                let port = element.optional("port")?.and_then(|port| u32::try_from(port).ok()).unwrap_or(0);
+                self.ports.push((element.text("name")?.to_owned(), port, infiniband));
+            }
+            "xgmi" => self.is_amd = true,
+            _ => {}
+        }
+        branch.below.iter().try_for_each(|below| self.collect(below, own))
     }
 }
 
-fn collect(branch: &Branch, above: u64, gpus: &mut Vec<Gpu>, is_amd: &mut bool) -> Result<(), XmlError> {
-    let element = &branch.element;
-    let mut bus_id = above;
-    match element.name.as_str() {
-        "pci" => bus_id = element.pci()?.number(),
-        "gpu" => gpus.push(Gpu {
-            device: element.small("dev")?,
-            bus_id: above,
-            compute_capability: element.small("sm")?,
-        }),
-        "xgmi" => *is_amd = true,
-        _ => {}
-    }
-    branch.below.iter().try_for_each(|below| collect(below, bus_id, gpus, is_amd))
+/// By the class of the device, which is that of Ethernet else.
+fn is_infiniband(device: &PciDevice) -> bool {
+    device.class.starts_with("0x0207")
 }

@@ -77,8 +77,6 @@ pub(crate) struct Net {
     pub(crate) gdr: bool,
     /// Whether it can reduce in the network.
     pub(crate) coll: bool,
-    /// Whether it is InfiniBand, and not Ethernet.
-    pub(crate) infiniband: bool,
 }
 
 /// A node of the graph.

@@ -2,6 +2,7 @@
 
 use super::found::{Found, Pattern, Wanted};
 use super::walk::Walk;
+use super::ways::Ways;
 use crate::channels::rules;
 use crate::faithful::Version;
 use crate::topology::graph::PathType;
@@ -106,6 +107,7 @@ fn limit(system: &System, best: &mut Found) {
 /// A search under way.
 struct Search<'a> {
     system: &'a System,
+    ways: Ways,
     types: Types,
     /// Whether the channels may cross NICs in pairs.
     may_cross: bool,
@@ -133,6 +135,7 @@ impl<'a> Search<'a> {
             && matches!(wanted.pattern, Pattern::Ring | Pattern::BalancedTree);
         let mut search = Self {
             system,
+            ways: Ways::new(system),
             types,
             may_cross,
             same_first: best.same_channels,
@@ -183,7 +186,7 @@ impl<'a> Search<'a> {
         let mut time = if self.tried.same_channels { TIMEOUT_SAME } else { TIMEOUT };
         self.tried.channels.clear();
         self.time_left -= time;
-        Walk::new(self.system, &mut self.tried, best).run(&mut time);
+        Walk::new(self.system, &self.ways, &mut self.tried, best).run(&mut time);
         let n = u8::try_from(best.channels.len()).map_or(255.0, f32::from);
         let enough = n * best.bw_inter >= self.system.total_bandwidth;
         (time, time == -1 || enough)

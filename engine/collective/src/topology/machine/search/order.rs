@@ -8,36 +8,16 @@ use crate::channels::MAX_CHANNELS;
 use crate::topology::graph::{LinkKind, PathType};
 use crate::topology::machine::system::{Kind, System};
 
-/// How the NIC of a channel is taken into account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Toward {
-    /// Not at all.
-    Nowhere,
-    /// The next GPU goes back to it.
-    Net(usize),
-    /// A later GPU goes back to it, so GPUs near it are kept.
-    Away(usize),
-}
-
 /// Whole GB/s, as NCCL compares them.
 #[expect(clippy::cast_possible_truncation, reason = "a few thousand at most")]
 fn whole(bandwidth: f32) -> i64 {
     bandwidth as i64
 }
 
-/// GPUs that may follow one, the best first; `is_used` says which the channel has already.
-pub(super) fn next_gpus(
-    system: &System,
-    pattern: Pattern,
-    gpu: usize,
-    is_used: impl Fn(usize) -> bool,
-    toward: Toward,
-) -> Vec<usize> {
+/// The other GPUs, as they may follow one in a channel that came in by `net`, if that is to be taken into account: the best
+/// first. Those that are as near to it have the same number.
+pub(super) fn next_gpus(system: &System, gpu: usize, net: Option<usize>) -> Vec<(usize, u8)> {
     let n = system.n_gpus();
-    let net = match toward {
-        Toward::Nowhere => None,
-        Toward::Net(net) | Toward::Away(net) => Some(net),
-    };
     let score = |step: usize| {
         let other = (gpu + step) % n;
         let intra =
@@ -49,21 +29,17 @@ pub(super) fn next_gpus(
         let order = (Reverse(inter.0), Reverse(inter.1), inter.2);
         Some((order, (Reverse(whole(intra.bandwidth)), intra.links.len()), step, other))
     };
-    let mut scores: Vec<_> = (1..n).filter(|step| !is_used((gpu + step) % n)).filter_map(score).collect();
+    let mut scores: Vec<_> = (1..n).filter_map(score).collect();
     scores.sort_unstable_by_key(|(inter, intra, step, _)| (*inter, *intra, *step));
-    let all_alike = scores.windows(2).all(|pair| pair[0].1 == pair[1].1);
-    let mut next: Vec<usize> = scores.into_iter().map(|score| score.3).collect();
-    if matches!(toward, Toward::Away(_)) && all_alike {
-        next.reverse();
-    }
-    if !system.of(Kind::Nvs).is_empty() {
-        keep_neighbours(pattern, gpu, n, &mut next);
-    }
-    next
+    let mut near: Vec<_> = scores.iter().map(|score| score.1).collect();
+    near.sort_unstable();
+    near.dedup();
+    let class = |score: &_| near.iter().position(|other| other == score).and_then(|at| u8::try_from(at).ok());
+    scores.iter().map(|score| (score.3, class(&score.1).unwrap_or(u8::MAX))).collect()
 }
 
 /// Behind NVSwitches only the neighbours are tried, which keeps the number of peers small.
-fn keep_neighbours(pattern: Pattern, gpu: usize, n: usize, next: &mut Vec<usize>) {
+pub(super) fn keep_neighbours(pattern: Pattern, gpu: usize, n: usize, next: &mut Vec<usize>) {
     let (before, after) = ((gpu + n - 1) % n, (gpu + 1) % n);
     let first: &[usize] = match pattern {
         _ if before == after => &[after],

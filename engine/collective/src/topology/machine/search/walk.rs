@@ -2,7 +2,8 @@
 //! `ncclTopoSearchRec` and what it calls). GPUs before Ampere, whose links do not carry both ways alike, are not told apart.
 
 use super::found::{Found, Pattern};
-use super::order::{self, Toward};
+use super::order;
+use super::ways::{Point, Ways};
 use crate::topology::machine::system::{Kind, System};
 use crate::topology::search::Channel;
 
@@ -33,12 +34,11 @@ pub(super) struct Walk<'a> {
     pub(super) system: &'a System,
     pub(super) tried: &'a mut Found,
     best: &'a mut Found,
-    /// GB/s left of each link, by node.
-    pub(super) left: Vec<Vec<f32>>,
+    pub(super) ways: &'a Ways,
+    /// GB/s left of each link.
+    pub(super) left: Vec<f32>,
     /// Whole GB/s left of each port.
     net_left: Vec<f32>,
-    /// The ports that each GPU may take, the best first, and last those of any GPU.
-    nets: Vec<Vec<usize>>,
     /// The channel that is being laid: its NICs, and its GPUs by their number in the system.
     enter: usize,
     exit: usize,
@@ -48,16 +48,12 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(system: &'a System, tried: &'a mut Found, best: &'a mut Found) -> Self {
-        let left = system.nodes.iter().map(|node| node.links.iter().map(|link| link.bandwidth).collect());
+    pub(super) fn new(system: &'a System, ways: &'a Ways, tried: &'a mut Found, best: &'a mut Found) -> Self {
         let nets = 0..system.of(Kind::Net).len();
         let net_left = nets.map(|net| system.net(net).map_or(0.0, |net| net.bandwidth)).collect();
-        let left = left.collect();
-        let type_inter = tried.type_inter;
-        let of = |gpu| if system.inter { order::nets(system, type_inter, gpu) } else { Vec::new() };
-        let nets = (0..system.n_gpus()).map(Some).chain([None]).map(of).collect();
+        let left = ways.links.clone();
         let (gpus, laid) = (Vec::new(), Vec::new());
-        Self { system, tried, best, left, net_left, nets, enter: 0, exit: 0, gpus, laid }
+        Self { system, tried, best, ways, left, net_left, enter: 0, exit: 0, gpus, laid }
     }
 
     /// One channel more, and those after it.
@@ -84,11 +80,12 @@ impl<'a> Walk<'a> {
 
     fn begin_at_nets(&mut self, back: Back, time: &mut i64) {
         let n_channels = self.tried.channels.len();
-        let n_nets = self.nets.last().map_or(0, Vec::len);
+        let nets = self.ways.nets(None, self.tried.type_inter);
+        let n_nets = nets.len();
         let by_heads = matches!(self.tried.pattern, Pattern::Nvls | Pattern::CollNetDirect);
         let bandwidth = self.tried.bw_inter.trunc();
         for index in 0..n_nets {
-            let net = self.nets[self.system.n_gpus()][(n_channels + index) % n_nets];
+            let net = nets[(n_channels + index) % n_nets];
             if !self.may_enter(net, bandwidth) {
                 continue;
             }
@@ -136,12 +133,12 @@ impl<'a> Walk<'a> {
         if self.laid.iter().any(|gpus| gpus[0] == gpu) {
             return false;
         }
-        self.enter_gpu(Some((Kind::Net, net)), gpu, 0, back, time);
+        self.enter_gpu(Some(self.ways.net(net)), gpu, 0, back, time);
         true
     }
 
     fn begin_at_net(&mut self, net: usize, back: Back, time: &mut i64) {
-        let from = Some((Kind::Net, net));
+        let from = Some(self.ways.net(net));
         if self.tried.same_channels
             && let Some(first) = self.laid.last().map(|gpus| gpus[0])
         {
@@ -163,17 +160,10 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on to a GPU, if the way there has room.
-    fn enter_gpu(
-        &mut self,
-        from: Option<(Kind, usize)>,
-        gpu: usize,
-        step: usize,
-        back: Back,
-        time: &mut i64,
-    ) {
-        if self.follow(from, (Kind::Gpu, gpu), 1.0) {
+    fn enter_gpu(&mut self, from: Option<Point>, gpu: usize, step: usize, back: Back, time: &mut i64) {
+        if self.follow(from, gpu, 1.0) {
             self.at_gpu(gpu, step, back, time);
-            self.leave(from, (Kind::Gpu, gpu), 1.0);
+            self.leave(from, gpu, 1.0);
         }
     }
 
@@ -199,13 +189,13 @@ impl<'a> Walk<'a> {
         } else if step + 1 < n {
             for next in self.next(gpu, step, back) {
                 self.gpus.truncate(step + 1);
-                self.enter_gpu(Some((Kind::Gpu, gpu)), next, step + 1, back, time);
+                self.enter_gpu(Some(gpu), next, step + 1, back, time);
             }
         } else if back.first == Some(step) {
-            let first = (Kind::Gpu, self.gpus[0]);
-            if self.follow(Some((Kind::Gpu, gpu)), first, 1.0) {
-                self.at_gpu(first.1, step + 1, Back { first: None, ..back }, time);
-                self.leave(Some((Kind::Gpu, gpu)), first, 1.0);
+            let first = self.gpus[0];
+            if self.follow(Some(gpu), first, 1.0) {
+                self.at_gpu(first, step + 1, Back { first: None, ..back }, time);
+                self.leave(Some(gpu), first, 1.0);
             }
         } else {
             self.at_gpu(gpu, n, Back { net: None, first: None, ..back }, time);
@@ -216,32 +206,41 @@ impl<'a> Walk<'a> {
         match (back.order, self.laid.last()) {
             (Order::Pci, _) => vec![step + 1],
             (Order::Replay, Some(last)) => vec![last[step + 1]],
-            _ => {
-                let toward = match back.net {
-                    None => Toward::Nowhere,
-                    Some(net) if net == step + 1 => Toward::Net(self.enter),
-                    Some(_) => Toward::Away(self.enter),
-                };
-                let is_used = |gpu: usize| self.gpus.contains(&gpu);
-                order::next_gpus(self.system, self.tried.pattern, gpu, is_used, toward)
-            }
+            _ => self.free_order(gpu, step, back),
         }
+    }
+
+    /// The best GPU first. As long as the channel does not go back to its NIC at once, GPUs near that are kept for later.
+    fn free_order(&self, gpu: usize, step: usize, back: Back) -> Vec<usize> {
+        let net = back.net.map(|_| self.enter);
+        let free = self.ways.next(gpu, net).iter().filter(|(other, _)| !self.gpus.contains(other));
+        let (mut next, mut classes) = (Vec::with_capacity(self.system.n_gpus()), (u8::MAX, 0));
+        for (other, class) in free {
+            next.push(*other);
+            classes = (classes.0.min(*class), classes.1.max(*class));
+        }
+        if back.net.is_some_and(|net| net != step + 1) && classes.0 >= classes.1 {
+            next.reverse();
+        }
+        if !self.system.of(Kind::Nvs).is_empty() {
+            order::keep_neighbours(self.tried.pattern, gpu, self.system.n_gpus(), &mut next);
+        }
+        next
     }
 
     fn back_to_net(&mut self, gpu: usize, step: usize, back: Back, time: &mut i64) {
         let balanced = self.tried.pattern == Pattern::BalancedTree;
-        for index in 0..self.nets[gpu].len() {
-            let net = self.nets[gpu][index];
+        for net in self.ways.nets(Some(gpu), self.tried.type_inter).iter().copied() {
             if !self.may_leave(net, step) {
                 continue;
             }
             // A balanced tree has half of the traffic on each of its first two GPUs.
             let share = if balanced { 0.5 } else { 1.0 };
             let next = (balanced && step == 0).then_some(1);
-            if self.follow(Some((Kind::Gpu, gpu)), (Kind::Net, net), share) {
+            if self.follow(Some(gpu), self.ways.net(net), share) {
                 self.exit = net;
                 self.at_gpu(gpu, step, Back { net: next, ..back }, time);
-                self.leave(Some((Kind::Gpu, gpu)), (Kind::Net, net), share);
+                self.leave(Some(gpu), self.ways.net(net), share);
             }
         }
     }
@@ -263,41 +262,33 @@ impl<'a> Walk<'a> {
 
     /// NVLS: all GPUs to and from the switches, its own twice.
     fn try_nvls(&mut self, gpu: usize, time: &mut i64) {
-        let n = self.system.n_gpus();
+        let (n, switch) = (self.system.n_gpus(), self.ways.switch());
         let times = |other: usize| if other == gpu { 2.0 } else { 1.0 };
-        let switch = (Kind::Nvs, 0);
-        let ways = |other: usize| [(Some(switch), (Kind::Gpu, other)), (Some((Kind::Gpu, other)), switch)];
-        let legs = (0..n).map(|other| (ways(other)[0], times(other)));
-        let legs: Vec<_> = legs.chain((0..n).map(|other| (ways(other)[1], times(other)))).collect();
-        self.over_all(&legs, gpu, n, time);
+        let down = (0..n).map(|other| (switch, other, times(other)));
+        let up = (0..n).map(|other| (other, switch, times(other)));
+        self.over_all(&down.chain(up).collect::<Vec<_>>(), gpu, time);
     }
 
     /// CollNet direct: from one GPU to all others and back.
     fn try_direct(&mut self, gpu: usize, time: &mut i64) {
         let n = self.system.n_gpus();
         let share = 1.0 / u8::try_from(n.saturating_sub(1)).map_or(255.0, f32::from);
-        let own = (Kind::Gpu, gpu);
-        let out = (0..n).map(|other| ((Some(own), (Kind::Gpu, other)), share));
-        let back = (0..n).map(|other| ((Some((Kind::Gpu, other)), own), share));
-        let legs: Vec<_> = out.chain(back).collect();
+        let out = (0..n).map(|other| (gpu, other, share));
+        let back = (0..n).map(|other| (other, gpu, share));
         self.gpus.extend((0..n).filter(|other| *other != gpu));
-        self.over_all(&legs, gpu, n, time);
+        self.over_all(&out.chain(back).collect::<Vec<_>>(), gpu, time);
     }
 
-    #[expect(clippy::type_complexity, reason = "a way and its share, in one place")]
-    fn over_all(
-        &mut self,
-        legs: &[((Option<(Kind, usize)>, (Kind, usize)), f32)],
-        gpu: usize,
-        n: usize,
-        time: &mut i64,
-    ) {
-        let followed = legs.iter().take_while(|((from, to), share)| self.follow(*from, *to, *share)).count();
+    /// Goes on if all of these ways have room for their share of a channel.
+    fn over_all(&mut self, legs: &[(Point, Point, f32)], gpu: usize, time: &mut i64) {
+        let follows = |(from, to, share): &&(Point, Point, f32)| self.follow(Some(*from), *to, *share);
+        let followed = legs.iter().take_while(follows).count();
         if followed == legs.len() {
-            self.at_gpu(gpu, n, Back { net: None, first: None, order: Order::Free }, time);
+            let back = Back { net: None, first: None, order: Order::Free };
+            self.at_gpu(gpu, self.system.n_gpus(), back, time);
         }
-        for ((from, to), share) in legs[..followed].iter().rev() {
-            self.leave(*from, *to, *share);
+        for (from, to, share) in legs[..followed].iter().rev() {
+            self.leave(Some(*from), *to, *share);
         }
     }
 

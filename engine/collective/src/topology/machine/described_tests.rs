@@ -1,0 +1,126 @@
+//! How many channels communicators on the described machines have.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::topology::peers::{HostFacts, Placement};
+use crate::topology::ranks::Topology;
+
+/// Ranks on hosts, each host by its machine and its number of ranks.
+fn described(hosts: &[(&str, usize)], collnet: bool, version: Version) -> Described {
+    let mut peers = Vec::new();
+    for (host, (machine, n_ranks)) in hosts.iter().enumerate() {
+        let told = Told { machine: (*machine).to_owned(), collnet, nvls: true };
+        let placement = Placement { machine: Some(told), ..Placement::default() };
+        let facts = Arc::new(HostFacts { host_hash: host as u64, placement, ..HostFacts::default() });
+        for _ in 0..*n_ranks {
+            peers.push(PeerInfo {
+                rank: peers.len(),
+                shm: None,
+                rendezvous: "127.0.0.1:1".parse().unwrap(),
+                ports: Vec::new(),
+                device: None,
+                process: u32::try_from(peers.len()).unwrap(),
+                facts: Arc::clone(&facts),
+            });
+        }
+    }
+    let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+    let place = Topology::new(&hashes);
+    Described::new(&peers, (&place.nodes, &place.members), version).unwrap().unwrap()
+}
+
+fn init(described: &Described) -> Vec<usize> {
+    (0..described.n_nodes()).map(|node| described.view(node).init_channels()).collect()
+}
+
+fn channels(described: &Described, limits: Limits) -> usize {
+    let base = init(described).into_iter().min().unwrap();
+    described.sources(base, limits, None).len()
+}
+
+/// Known of real ones: 24 and 16 of DGX A100, 24 and 16 of DGX H100.
+#[test]
+fn channels_are_as_many_as_on_real_machines() {
+    type Hosts = &'static [(&'static str, usize)];
+    let table: [(Hosts, Version, &[usize], usize, (usize, usize)); 8] = [
+        (&[("dgx-a100", 8)], Version::V2_28, &[12], 24, (32, 32)),
+        (&[("dgx-a100", 8), ("dgx-a100", 8)], Version::V2_28, &[8, 8], 16, (16, 2)),
+        (&[("dgx-h100", 8)], Version::V2_30, &[12], 24, (32, 32)),
+        (&[("dgx-h100", 8), ("dgx-h100", 8)], Version::V2_27, &[8, 8], 16, (16, 2)),
+        // Hopper doubles once more what is left below 16: four times what the search found.
+        (&[("dgx-h100", 6), ("dgx-h100", 6)], Version::V2_28, &[6, 6], 24, (32, 2)),
+        // NVLS has 16 channels, and up to 2.27 the others are as many.
+        (&[("dgx-h100", 2), ("dgx-h100", 2)], Version::V2_27, &[4, 4], 16, (16, 2)),
+        (&[("dgx-h100", 2), ("dgx-h100", 2)], Version::V2_28, &[4, 4], 8, (8, 2)),
+        // The poorest host decides.
+        (&[("dgx-a100", 8), ("pcie", 8)], Version::V2_28, &[8, 1], 2, (2, 1)),
+    ];
+    for (hosts, version, expected, n, p2p) in table {
+        let described = described(hosts, false, version);
+        assert_eq!(
+            (init(&described), channels(&described, Limits::default())),
+            (expected.to_vec(), n),
+            "{hosts:?}"
+        );
+        assert_eq!(described.p2p_channels(0, n), p2p, "{hosts:?} {version:?}");
+    }
+}
+
+#[test]
+fn collnet_and_limits_count() {
+    let hosts = [("dgx-a100", 8), ("dgx-a100", 8)];
+    let with = described(&hosts, true, Version::V2_28);
+    assert!(with.has_collnet());
+    assert_eq!(channels(&with, Limits::default()), 24, "half of them more");
+    let without = described(&hosts, false, Version::V2_28);
+    let limits = Limits { max_channels: Some(3), min_channels: Some(8), ..Limits::default() };
+    assert_eq!(without.sources(8, limits, None), [0, 1, 2, 0, 1, 2, 0, 1], "copies of the first three");
+    assert!(!described(&hosts[..1], true, Version::V2_28).has_collnet(), "one node has no network");
+}
+
+#[test]
+fn a_host_has_no_more_ranks_than_gpus() {
+    let told = Told { machine: "pcie".to_owned(), ..Told::default() };
+    let placement = Placement { machine: Some(told), ..Placement::default() };
+    let facts = Arc::new(HostFacts { placement, ..HostFacts::default() });
+    let peer = |rank, device| PeerInfo {
+        rank,
+        shm: None,
+        rendezvous: "127.0.0.1:1".parse().unwrap(),
+        ports: Vec::new(),
+        device,
+        process: 1,
+        facts: Arc::clone(&facts),
+    };
+    let refused = |peers: Vec<PeerInfo>| {
+        let members: Vec<usize> = (0..peers.len()).collect();
+        Described::new(&peers, (&vec![0; peers.len()], &[members]), Version::V2_28).unwrap_err().to_string()
+    };
+    let many = refused((0..9).map(|rank| peer(rank, None)).collect());
+    assert!(many.contains("9 ranks on a host of 8 GPUs"), "{many}");
+    let twice = refused(vec![peer(0, Some(1)), peer(1, Some(1))]);
+    assert!(
+        twice.contains("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 14000"),
+        "{twice}"
+    );
+}
+
+/// The trees of two servers of eight H100, as NCCL 2.22.3 wrote them.
+#[test]
+fn trees_are_those_of_real_servers() {
+    let described = described(&[("dgx-h100", 8), ("dgx-h100", 8)], false, Version::V2_28);
+    let log = include_str!("../../../../../fixtures/logs/nccl-2.22.3-p5-h100-efa-16ranks-mpirun.log");
+    for rank in 0..16 {
+        let wanted = format!("[1,{rank}]<stdout>");
+        let line = log.lines().find(|line| line.starts_with(&wanted) && line.contains("Trees [0]"));
+        let real = line.and_then(|line| line.split_once("Trees").map(|(_, trees)| trees)).unwrap();
+        let id = |rank: Option<usize>| rank.map_or_else(|| "-1".to_owned(), |rank| rank.to_string());
+        let places = crate::topology::machine::trees::places(&described, rank, 8);
+        let shown = |(channel, place): (usize, &crate::topology::machine::trees::Place)| {
+            format!(" [{channel}] {}->{rank}->{}", place.down.map(id).join("/"), id(place.up))
+        };
+        let own: String = places.iter().enumerate().map(shown).collect();
+        assert_eq!(own, real.trim_end(), "{rank}");
+    }
+}
