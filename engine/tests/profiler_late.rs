@@ -35,13 +35,17 @@ fn an_operation_is_over_before_its_channels_are_told_and_a_destroy_waits_for_tha
 }
 
 #[test]
-fn an_abort_leaves_what_is_not_over_unstopped() {
-    for (nccl, version) in VERSIONS {
+fn an_abort_or_a_revoke_leaves_what_is_not_over_unstopped() {
+    let revokes = VERSIONS.into_iter().filter(|(nccl, _)| *nccl != "2.27").map(|version| (version, "revoke"));
+    for ((nccl, version), how) in VERSIONS.map(|version| (version, "abort")).into_iter().chain(revokes) {
         let mut ranks = Ranks::start("abort", (2, version), &[("RSCCL_FAITHFUL", nccl)]);
         // Rank 1 never calls it.
         ranks.tell(0, "all_reduce");
         ranks.tell(0, "begun");
-        ranks.all("abort");
+        ranks.all(how);
+        if how == "revoke" {
+            ranks.all("destroy");
+        }
         let (log, events) = &ranks.events()[0];
         assert!(of_kind(events, "KernelCh").count() > 0, "NCCL {nccl}: {log}");
         assert!(of_kind(events, "KernelCh").all(|event| !event.stopped), "NCCL {nccl}: {log}");
@@ -132,6 +136,52 @@ fn no_thread_tells_outside_the_faithful_mode() {
             of_kind(&events, "ProxyCtrl").count() == 0 && of_kind(&events, "KernelCh").count() > 0,
             "{log}"
         );
+    }
+}
+
+#[test]
+fn as_2_32_channels_that_are_too_many_are_dropped_and_nothing_waits() {
+    let mut ranks = Ranks::start("dropped", (2, 7), &[("RSCCL_FAITHFUL", "2.32"), ("GATED", "1")]);
+    ranks.all("all_reduce");
+    ranks.all("begun");
+    ranks.all("many");
+    // The plugin has not returned from the first.
+    ranks.all("sync");
+    ranks.all("open");
+    ranks.all("destroy");
+    for rank in 0..2 {
+        assert!(ranks.log(rank).contains(" events of NCCL Profiler 2 were dropped"), "{}", ranks.log(rank));
+    }
+    for (_, events) in ranks.events() {
+        assert_eq!(of_kind(&events, "Coll").count(), 6001);
+        let n_kernels = of_kind(&events, "KernelCh").count();
+        assert!((4096..6001).contains(&n_kernels), "{n_kernels}");
+        assert!(events.values().all(|event| event.stopped));
+    }
+}
+
+#[test]
+fn a_channel_takes_the_collectives_of_a_group_in_turn() {
+    for (nccl, version) in VERSIONS {
+        let mut ranks = Ranks::start("turns", (2, version), &[("RSCCL_FAITHFUL", nccl)]);
+        ranks.all("group");
+        ranks.all("sync");
+        ranks.all("destroy");
+        for (log, events) in ranks.events() {
+            let mut times: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
+            for kernel in of_kind(&events, "KernelCh") {
+                let began = kernel.fields[1].parse().unwrap();
+                let ended = kernel.states.iter().find(|state| state.number == 22).unwrap().argument;
+                times.entry(&kernel.fields[0]).or_default().push((began, ended));
+            }
+            assert!(!times.is_empty(), "NCCL {nccl}: {log}");
+            for of_channel in times.values_mut() {
+                of_channel.sort_unstable();
+                assert_eq!(of_channel.len(), 3, "NCCL {nccl}: {log}");
+                let in_turn = of_channel.windows(2).all(|pair| pair[0].1 <= pair[1].0);
+                assert!(in_turn, "NCCL {nccl}: {of_channel:?} in {log}");
+            }
+        }
     }
 }
 

@@ -29,10 +29,15 @@ static void obey(const char* word, float* from, float* to) {
   else if (!strcmp(word, "all_reduce")) CHECK(ncclAllReduce(from, to, COUNT, ncclFloat32, ncclSum, comm, stream));
   else if (!strcmp(word, "many"))
     for (int i = 0; i < 6000; i++) CHECK(ncclAllReduce(from, to, 1, ncclFloat32, ncclSum, comm, stream));
-  else if (!strcmp(word, "sync")) CHECK(rscclStreamSynchronize(stream));
+  else if (!strcmp(word, "group")) {
+    CHECK(ncclGroupStart());
+    for (int i = 0; i < 3; i++) CHECK(ncclAllReduce(from, to, COUNT, ncclFloat32, ncclSum, comm, stream));
+    CHECK(ncclGroupEnd());
+  } else if (!strcmp(word, "sync")) CHECK(rscclStreamSynchronize(stream));
   else if (!strcmp(word, "begun")) EXPECT(read(begun[0], &byte, 1) == 1);
   else if (!strcmp(word, "open")) close(gate[1]);
   else if (!strcmp(word, "abort")) CHECK(ncclCommAbort(comm));
+  else if (!strcmp(word, "revoke")) CHECK(ncclCommRevoke(comm, 0));
   else if (!strcmp(word, "begin_abort")) EXPECT(!pthread_create(&aborting, NULL, do_abort, NULL));
   else if (!strcmp(word, "end_abort")) EXPECT(!pthread_join(aborting, NULL));
   else if (!strcmp(word, "nothing")) {

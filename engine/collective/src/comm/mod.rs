@@ -343,8 +343,11 @@ impl Comm {
     pub(crate) fn revoke(&self) {
         self.note_ending("Revoke");
         self.revoked.store(true, Ordering::Release);
+        self.profiler().iter().for_each(|profiler| profiler.abort());
         let what = format!("{} revoked the communicator", self.names[self.rank]);
         self.health.fail(Failure::new(6, what));
+        // As NCCL's does (`commRevokeAsync` in `src/init.cc`).
+        self.profiler().iter().for_each(|profiler| profiler.stop_progress());
         if self.is_silent() && self.identity.version >= Version::V2_28 {
             let place = (self.topology.n_nodes(), self.topology.local_rank(self.rank));
             machine::revoking(&self.identity, place).iter().for_each(|line| self.info(self.of_ends(), line));

@@ -96,9 +96,14 @@ impl Teller {
         self.threads.iter().for_each(Progress::abort);
     }
 
-    /// The communicator ends: what is left is told, unless it was aborted, and then the plugin that it is over.
-    pub(crate) fn end(&self) {
+    /// Ends the threads, once what is left is told, unless it was aborted.
+    pub(crate) fn stop_progress(&self) {
         self.threads.iter().for_each(Progress::end);
+    }
+
+    /// The communicator ends: what is left is told, and then the plugin that it is over.
+    pub(crate) fn end(&self) {
+        self.stop_progress();
         self.context.finalize();
     }
 }

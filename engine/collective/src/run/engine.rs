@@ -42,6 +42,8 @@ pub struct Engine {
     call: Option<Header>,
     /// The collectives of all launches.
     history: flat::History,
+    /// Whether a profiler is told which job a channel is at.
+    is_told: bool,
 }
 
 /// One connection's queues, or one job's own work.
@@ -113,7 +115,14 @@ impl Engine {
         if let (Some(call), Some(host)) = (&self.call, &comm.host) {
             host.set_call(call);
         }
+        self.begin_channels();
         if own { copy_to_self(comm.rank, operations) } else { Ok(()) }
+    }
+
+    fn begin_channels(&mut self) {
+        let mut busy = Vec::new();
+        self.is_told =
+            self.jobs.iter_mut().fold(false, |is_told, job| job.begin_channels(&mut busy) | is_told);
     }
 
     fn add(&mut self, comm: &Comm, operation: &Operation) -> Result<()> {
@@ -164,6 +173,9 @@ impl Engine {
                 }
                 lane.work.pop_front();
             }
+        }
+        if moved && self.is_told && self.jobs.len() > 1 {
+            self.begin_channels();
         }
         Ok(moved)
     }

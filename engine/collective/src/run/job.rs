@@ -98,6 +98,12 @@ impl Job {
         &self.header
     }
 
+    /// Tells a profiler which of its channels begin; whether one listens. See [`Trace::begin_channels`].
+    pub(crate) fn begin_channels(&mut self, busy: &mut Vec<u32>) -> bool {
+        self.trace.iter_mut().for_each(|trace| trace.begin_channels(busy));
+        self.trace.is_some()
+    }
+
     /// Whether a queue is over.
     pub(crate) fn is_done(&self, queue: usize) -> bool {
         self.counters[queue].done as usize == self.planned.plan.queues[queue].parts.len()

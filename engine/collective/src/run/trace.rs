@@ -2,13 +2,14 @@
 //! one ProxyStep per part.
 //!
 //! A channel begins with its operation, as a kernel does on a GPU: whether anything comes to it is another question, which
-//! the steps answer. As many steps of a connection are under way as NCCL's proxy has buffers for: a step begins when its
+//! the steps answer. It takes the collectives of a launch in turn. As many steps of a connection are under way as NCCL's proxy has buffers for: a step begins when its
 //! buffer is free, not when its part moves (`sendProxyProgress`, `recvProxyProgress` in `src/transport/net.cc`). Nothing of
 //! this exists without a profiler.
 
 use std::collections::VecDeque;
 
 use crate::collective::plan::{Direction, Plan, Queue};
+use crate::comm::links::P2P_CHANNEL;
 use crate::profiler::emit::OperationEvents;
 use crate::profiler::emit::work::Transfers;
 use crate::profiler::teller::Event;
@@ -26,6 +27,7 @@ pub(crate) struct Trace {
 struct Channel {
     id: u32,
     kernels: Vec<Event>,
+    has_begun: bool,
     /// Parts that are not done.
     left: usize,
 }
@@ -58,8 +60,7 @@ impl Trace {
                 Some(channel) => channel.left += queue.parts.len(),
                 None => {
                     let left = queue.parts.len();
-                    let kernels = events.kernel_start(queue.channel);
-                    channels.push(Channel { id: queue.channel, kernels, left });
+                    channels.push(Channel { id: queue.channel, kernels: Vec::new(), has_begun: false, left });
                 }
             }
         }
@@ -69,6 +70,26 @@ impl Trace {
         };
         let queues = plan.queues.iter().zip(is_network).map(proxy).collect();
         Some(Box::new(Self { events: events.clone(), channels, queues }))
+    }
+
+    /// Begins the channels that no earlier operation of the launch is at; those that this one is at become `busy`. Sends and
+    /// receives run together.
+    pub(crate) fn begin_channels(&mut self, busy: &mut Vec<u32>) {
+        for channel in &mut self.channels {
+            if busy.contains(&channel.id) && channel.id != P2P_CHANNEL {
+                continue;
+            }
+            if !channel.has_begun {
+                channel.has_begun = true;
+                channel.kernels = self.events.kernel_start(channel.id);
+                if channel.left == 0 {
+                    self.events.kernel_stop(&channel.kernels);
+                }
+            }
+            if channel.left > 0 {
+                busy.push(channel.id);
+            }
+        }
     }
 
     /// A part may be sent; later calls for the same part are nothing new.
@@ -123,7 +144,7 @@ impl Trace {
         let id = plan.queues[queue].channel;
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id) {
             channel.left -= 1;
-            if channel.left == 0 {
+            if channel.left == 0 && channel.has_begun {
                 self.events.kernel_stop(&channel.kernels);
             }
         }
