@@ -6,14 +6,14 @@ use crate::process::{self, cargo};
 
 /// Ranks and hosts: those of the limits that are promised.
 const SIZES: [(u32, u32); 3] = [(64, 8), (512, 64), (1024, 128)];
-/// As threads, all ranks' descriptors are of one table, which a process may have 20 000 of as a rule: some 40 a rank with its
+/// As threads, all ranks' descriptors are of one table, which a process may have 20 000 of as a rule: some 17 a rank with its
 /// split.
-const SIZES_OF_THREADS: [(u32, u32); 2] = [(64, 8), (256, 32)];
+const SIZES_OF_THREADS: [(u32, u32); 3] = [(64, 8), (256, 32), (1024, 128)];
 
 /// How many ranks, and as what.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Scale {
-    /// Ranks, eight on each host [default: 64, 512 and 1024, and 64 and 256 as threads]
+    /// Ranks, eight on each host [default: 64, 512 and 1024, the same and 256 instead of 512 as threads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..))]
     ranks: Option<u32>,
     /// As threads of one process
