@@ -76,13 +76,18 @@ fn hundreds_of_ranks_begin_sum_split_and_end() {
 /// Two for each other rank of the host, one control connection for each on rank 0, four of its own, and five that the process has
 /// once; no listener of a NIC.
 const FEW: usize = 7 * 3 + 4 + 5;
+/// Those of a split, on its rank 0: control connections, its memory and what wakes its watcher. All else it shares.
+const FEW_OF_SPLIT: usize = 7 + 2;
 
 #[test]
 fn ranks_of_one_host_need_few_descriptors() {
     let program = program("scale-descriptors");
     let mut command = Command::new(program);
-    let said = run_with(command.args(["8", "1", NICS, "processes"]).env("FEW", FEW.to_string()), "8/1");
+    command.args(["8", "1", NICS, "processes"]);
+    command.env("FEW", FEW.to_string()).env("FEW_OF_SPLIT", FEW_OF_SPLIT.to_string());
+    let said = run_with(&mut command, "8/1");
     assert!(said["fds"].parse::<usize>().unwrap() <= FEW, "{said:?}");
+    assert!(said["fds_split"].parse::<usize>().unwrap() <= FEW_OF_SPLIT, "{said:?}");
 }
 
 /// What a process may have by default: once it was used up by these.

@@ -104,10 +104,11 @@ static void say_kinds(const char* when) {
   fprintf(stderr, "\n");
 }
 
-/* Listeners that nobody needs are closed by another thread: with FEW set, so many descriptors are waited for, for a while. */
-static int few_files(int before) {
+/* Listeners that nobody needs are closed by another thread: where NAME is set, so many descriptors more than before are waited
+ * for, for a while. */
+static int few_files(int before, const char* name) {
   time_t deadline = time(NULL) + 20;
-  while (getenv("FEW") && open_files() - before > atoi(getenv("FEW")) && time(NULL) < deadline) sched_yield();
+  while (getenv(name) && open_files() - before > atoi(getenv(name)) && time(NULL) < deadline) sched_yield();
   return open_files();
 }
 
@@ -177,7 +178,7 @@ static void run(int me) {
   pthread_mutex_unlock(&environment);
   wait_for(me, whole);
   end(me, INIT);
-  if (me == 0) board->bytes_after = loopback_bytes(), board->fds_init = few_files(board->fds_before), say_kinds("init");
+  if (me == 0) board->bytes_after = loopback_bytes(), board->fds_init = few_files(board->fds_before, "FEW"), say_kinds("init");
   begin(me, SUM);
   sum(me, whole, 0, n_ranks, own);
   end(me, SUM);
@@ -188,7 +189,7 @@ static void run(int me) {
   wait_for(me, whole);
   wait_for(me, group);
   end(me, SPLIT);
-  if (me == 0) board->fds_split = open_files() - fds, say_kinds("split");
+  if (me == 0) board->fds_split = few_files(fds, "FEW_OF_SPLIT") - fds, say_kinds("split");
   int first = me / split_size * split_size;
   begin(me, SUM2);
   sum(me, group, first, first + split_size > n_ranks ? n_ranks - first : split_size, own);

@@ -207,7 +207,8 @@ fn init_rank(
     let rank = usize::try_from(rank).ok().filter(|rank| *rank < n_ranks).ok_or_else(out_of_range)?;
     let settings = Settings::from_env()?;
     let child = Child { place, parent: None, blocking: config.blocking, none: false };
-    let request = Request { api, id: id.internal, rank, n_ranks, config, device: None, split: None };
+    let request =
+        Request { api, id: id.internal, rank, n_ranks, config, device: None, split: None, kin: None };
     child.make(move |pending| init::init_as(request, settings, pending).map(Some))
 }
 

@@ -48,7 +48,7 @@ use crate::topology::place;
 use crate::topology::ranks::Way;
 use crate::topology::{PeerInfo, RingPlace, Topology, told};
 use crate::transport::shm::connect::Endpoint;
-use crate::transport::shm::host::Host;
+use crate::transport::shm::host::{Host, Kin};
 use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
 
@@ -69,6 +69,8 @@ pub struct Request {
     pub device: Option<u32>,
     /// For a split: parent's handle, its count of splits, color, key, and the new communicator's hash.
     pub split: Option<(usize, i32, i32, i32, u64)>,
+    /// What it shares with the communicator that it is made of.
+    pub kin: Option<Arc<Kin>>,
 }
 
 /// The second round of bootstrap: what must be known before ranks connect.

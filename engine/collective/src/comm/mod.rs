@@ -48,7 +48,7 @@ use crate::profiler::teller::Teller;
 use crate::run::affinity::Affinity;
 use crate::run::engine::Engine;
 use crate::topology::{PeerInfo, RingPlace, Topology};
-use crate::transport::shm::host::Host;
+use crate::transport::shm::host::{Host, Kin};
 
 /// What the caller's `ncclConfig_t` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,6 +202,21 @@ impl Comm {
     /// By rank: its host, the same number for those of one host.
     pub fn hosts(&self) -> &[usize] {
         &self.topology.nodes
+    }
+
+    /// Resets what wakes the thread that runs operations, before that looks once more and sleeps.
+    pub(crate) fn reset_runner(&self) {
+        match &self.host {
+            Some(host) => host.doorbell().reset(),
+            None => self.health.runner.reset(),
+        }
+    }
+
+    /// What a communicator of the given ranks of this one shares with it. Nothing with silent faults, where a rank says with the end
+    /// of a connection that it is done with a communicator.
+    pub(crate) fn kin(&self, members: &[usize]) -> Option<Arc<Kin>> {
+        let host = self.host.as_ref().filter(|_| !self.is_silent())?;
+        Some(Arc::new(host.kin(members)))
     }
 
     /// Whether a profiler listens.

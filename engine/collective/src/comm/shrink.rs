@@ -62,6 +62,7 @@ pub(crate) fn shrink(
         config,
         device: parent.given_device(),
         split: Some(parent.lineage(count, color, key)),
+        kin: parent.kin(members),
     };
     init::init_as(request, settings, pending)
 }

@@ -82,6 +82,7 @@ fn split_by(
         config,
         device: parent.given_device(),
         split: Some(parent.lineage(count, color, key)),
+        kin: parent.kin(&members),
     };
     init::init_as(request, settings, pending).map(Some)
 }

@@ -27,7 +27,7 @@ use crate::run::affinity::Affinity;
 use crate::run::backoff::{Backoff, Next};
 use crate::run::engine::{Engine, Trouble};
 use crate::transport::Fault;
-use crate::transport::shm::doorbell::{Mode, Nap};
+use crate::transport::shm::doorbell::{Doorbell, Mode, Nap};
 use crate::transport::shm::host::Host;
 
 /// What one group asks of one communicator.
@@ -111,7 +111,7 @@ fn look(runs: &mut [Run<'_>]) -> bool {
 /// Sleeps until something may move; whether something had moved already.
 fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
     let most = runs.iter_mut().fold(most, |most, run| most.min(run.note_stillness()));
-    runs.iter().for_each(|run| run.comm.health.runner.reset());
+    runs.iter().for_each(|run| run.comm.reset_runner());
     let comms: Vec<&Comm> = runs.iter().map(|run| run.comm).collect();
     let needs_fds = runs.len() > 1 || runs.iter().any(|run| run.connections().next().is_some());
     let mode = if needs_fds { Mode::BellAndFds } else { Mode::Bell };
@@ -133,7 +133,7 @@ fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
             let others: Vec<_> = bells().take(naps.len()).collect();
             fds.extend(others.iter().map(|bell| PollFd::new(bell.event(), PollFlags::IN)));
             let slept = nap.sleep(&fds, most);
-            others.into_iter().for_each(|bell| bell.event().reset());
+            others.into_iter().for_each(Doorbell::reset);
             slept
         }
     };

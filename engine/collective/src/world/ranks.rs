@@ -64,7 +64,8 @@ impl Shape {
             let start = |index: usize| {
                 let config = CommConfig::default();
                 let (api, n_ranks) = ("ncclCommInitRank", self.n_ranks);
-                let request = Request { api, id, rank: index, n_ranks, config, device: None, split: None };
+                let request =
+                    Request { api, id, rank: index, n_ranks, config, device: None, split: None, kin: None };
                 scope.spawn(move || {
                     let comm = init(request, self.settings(index)).unwrap();
                     fabric.install(&comm);

@@ -162,6 +162,7 @@ impl Group {
             config: CommConfig::default(),
             device: None,
             split: None,
+            kin: None,
         };
         settings.reported.extend(sums.reported.iter().cloned());
         let watching = Watching::new(&sums, session);

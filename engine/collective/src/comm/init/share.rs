@@ -56,6 +56,7 @@ impl Init {
             secret: self.id.secret,
             timeout: self.settings.timeout,
             tuning: self.tuning(),
+            kin: self.request.kin.as_deref(),
         };
         shm::connect::join(endpoint, &plan, Some(bootstrap)).map(Some)
     }

@@ -16,14 +16,15 @@ use crate::error::{Error, Result};
 use crate::hash;
 use crate::net::bootstrap::Bootstrap;
 use crate::net::secret::{SECRET_BYTES, Secret, is_secret, new_secret};
-use crate::net::wake;
+use crate::net::wake::{self, Wake};
 use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::{self, Nonce};
-use crate::transport::shm::doorbell::{Doorbell, Ringer};
-use crate::transport::shm::host::Host;
+use crate::transport::shm::doorbell::{Doorbell, Event, Ringer};
+use crate::transport::shm::host::{Host, Kin};
 use crate::transport::shm::layout::Layout;
 use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::{Parts, Peer};
+use crate::transport::shm::wire::Wire;
 use crate::transport::shm::{Tuning, unix};
 
 /// Connections that have not greeted yet at most; the oldest gives way.
@@ -67,6 +68,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) timeout: Duration,
     /// From which sizes on payloads are not copied into slots.
     pub(crate) tuning: Tuning,
+    /// What is shared with the communicator of which this one is made.
+    pub(crate) kin: Option<&'a Kin>,
 }
 
 impl Endpoint {
@@ -123,7 +126,8 @@ pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&B
         None => Arena::new(Layout::new(plan.members.len()), 0)?,
     };
     let layout = arena.layout();
-    let bell = Doorbell::new(Arc::clone(arena.head()))?;
+    let event = plan.kin.map_or_else(Event::new, |kin| Ok(Arc::clone(&kin.event)))?;
+    let bell = Doorbell::new(Arc::clone(arena.head()), event);
     // First, since who has been shown this rank may be done with it at once.
     let (own_process, others) = plan.by_process();
     endpoint.lender.show(&plan.secret, &arena, bell.ringer());
@@ -135,6 +139,7 @@ pub(crate) fn join(mut endpoint: Endpoint, plan: &Plan<'_>, bootstrap: Option<&B
         endpoint,
         bootstrap,
         own_process,
+        shown: Wake::new()?,
         met: Vec::new(),
         strangers: Vec::new(),
     };
@@ -187,6 +192,8 @@ struct Gathering<'a> {
     bootstrap: Option<&'a Bootstrap>,
     /// The ranks of this process that have not shown yet what they share.
     own_process: Vec<(usize, Arc<Lender>)>,
+    /// Set when they do.
+    shown: Wake,
     met: Vec<Arc<Peer>>,
     strangers: Vec<OwnedFd>,
 }
@@ -225,12 +232,12 @@ impl Gathering<'_> {
     fn wait(&self, wait: Duration) -> Result<()> {
         let mut fds = vec![
             PollFd::new(&self.endpoint.listener, PollFlags::IN),
-            PollFd::new(self.bell.event(), PollFlags::IN),
+            PollFd::new(&self.shown, PollFlags::IN),
         ];
         fds.extend(self.strangers.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         fds.extend(self.bootstrap.map(Bootstrap::poll_fd));
         wake::sleep(&mut fds, wait)?;
-        self.bell.event().reset();
+        self.shown.reset();
         Ok(())
     }
 
@@ -286,7 +293,12 @@ impl Gathering<'_> {
         let can_be_read = pid != 0 && direct::can_read(pid, greeting.nonce_address, &greeting.nonce);
         self.arena.set_reads(member, can_be_read);
         let arena = Arena::of_peer(arena, self.layout)?;
-        let ringer = Ringer::new(Arc::clone(arena.head()), event.into());
+        // What has come and is shared already is closed.
+        let head = Arc::clone(arena.head());
+        let (wire, ringer) = match self.plan.kin.and_then(|kin| kin.peers.get(&greeting.rank)) {
+            Some((wire, ringer)) => (Arc::clone(wire), ringer.over(head)),
+            None => (Arc::new(Wire::new(socket)), Ringer::new(head, event.into())),
+        };
         self.met.push(Arc::new(Peer::new(Parts {
             place: (greeting.rank, member),
             own_member,
@@ -295,15 +307,15 @@ impl Gathering<'_> {
             pid,
             can_be_read,
             lender: None,
-            socket: Some(socket),
+            wire: Some(wire),
         })));
         Ok(())
     }
 
-    /// Meets the ranks of this process that show what they share by now; the bell's event tells of the others.
+    /// Meets the ranks of this process that show what they share by now; the others set the wake when they do.
     fn look_around(&mut self) -> Result<()> {
         for (rank, lender) in std::mem::take(&mut self.own_process) {
-            let Some((arena, ringer)) = lender.shown(&self.plan.secret, self.bell.event()) else {
+            let Some((arena, ringer)) = lender.shown(&self.plan.secret, &self.shown) else {
                 self.own_process.push((rank, lender));
                 continue;
             };
@@ -318,7 +330,7 @@ impl Gathering<'_> {
                 pid: 0,
                 can_be_read: false,
                 lender: Some(lender),
-                socket: None,
+                wire: None,
             })));
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! What a rank shares with the other ranks of its host, once they are connected.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -8,13 +9,14 @@ use crate::net::watch::Neighbour;
 use crate::transport::shm::Tuning;
 use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::Nonce;
-use crate::transport::shm::doorbell::Doorbell;
+use crate::transport::shm::doorbell::{Doorbell, Event, Ringer};
 use crate::transport::shm::flat::{Flat, Seat};
 use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::Peer;
 use crate::transport::shm::recv::Receiver;
 use crate::transport::shm::ring::Producer;
 use crate::transport::shm::send::Sender;
+use crate::transport::shm::wire::Wire;
 
 /// A rank's arena and its peers on the host. All of it is gone when this and what was opened from it are dropped, also
 /// when the process is killed.
@@ -30,7 +32,26 @@ pub struct Host {
     _nonce: Box<Nonce>,
 }
 
+/// What a communicator that is made of another one shares with it.
+#[derive(Debug)]
+pub struct Kin {
+    /// Of this rank's bells.
+    pub(crate) event: Arc<Event>,
+    /// By their ranks in the new communicator, those of other processes: the connections to them, and what wakes them.
+    pub(crate) peers: HashMap<usize, (Arc<Wire>, Ringer)>,
+}
+
 impl Host {
+    /// For a communicator of the given ranks of this one.
+    pub(crate) fn kin(&self, members: &[usize]) -> Kin {
+        let peer = |(rank, member): (usize, &usize)| {
+            let peer = self.peers.iter().find(|peer| peer.rank == *member)?;
+            Some((rank, (Arc::clone(peer.wire.as_ref()?), peer.ringer.clone())))
+        };
+        let peers = members.iter().enumerate().filter_map(peer).collect();
+        Kin { event: self.bell.shared_event(), peers }
+    }
+
     /// From what was connected; `peers` by rank.
     pub(crate) fn new(
         arena: Arena,

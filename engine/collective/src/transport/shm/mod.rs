@@ -37,6 +37,7 @@ pub(crate) mod send;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unix;
+pub(crate) mod wire;
 
 /// From which payload sizes on, in bytes, the receiver reads the sender's memory instead of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ pub(super) fn endpoints(n_ranks: usize) -> (Vec<Endpoint>, Vec<Option<Announceme
 
 pub(super) fn plan(rank: usize, announcements: &[Option<Announcement>], tuning: Tuning) -> Plan<'_> {
     let members = (0..announcements.len()).collect();
-    Plan { rank, members, announcements, secret: SECRET, timeout: PATIENCE, tuning }
+    Plan { rank, members, announcements, secret: SECRET, timeout: PATIENCE, tuning, kin: None }
 }
 
 /// Runs `body` as every rank, each a thread; returns what they return, by rank.
