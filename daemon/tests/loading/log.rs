@@ -29,6 +29,7 @@ fn said(built: &Built, launcher: &dyn Fn() -> Command, settings: &[(&str, &str)]
     let is_own = |line: &&str| {
         line.contains(" set by environment to ")
             || line.contains(" profiler plugin ")
+            || line.contains("Profiler event mask: ")
             || line.contains("PROFILER/Plugin: ")
     };
     text.lines().filter(|line| !is_own(line)).map(plain).collect()

@@ -1,47 +1,32 @@
 //! NCCL's progress thread, as a profiler knows it: takes what has happened to proxies and channels from whoever runs the
 //! operations, and tells the plugin of it, in order (`ncclProxyProgress` in `src/proxy.cc`).
 //!
-//! So an event may come after its operation is over. Between its events it tells what it does itself, where the plugin
-//! asks for ProxyCtrl: Idle and Active as its operations stand or move, Sleep and Wakeup when there are none, Append
-//! when it takes up new ones.
+//! So an event may come after its operation is over.
 //!
 //! It must never be waited for with a lock held that an abort needs, except by who has a full queue before it, which an
 //! abort empties.
 
-use std::collections::{HashMap, VecDeque};
+mod queue;
+mod thread;
+
 use std::ffi::c_int;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
-use crate::profiler::event::{Descriptor, Details, State, Work, kind};
-use crate::profiler::plugin::{Context, Handle};
+use crate::profiler::event::{State, Work};
+use crate::profiler::plugin::Context;
+pub(crate) use crate::profiler::progress::queue::Parent;
+use crate::profiler::progress::queue::{Ending, Item, Queue, Shared};
+use crate::profiler::progress::thread::Thread;
 
 /// Events that wait at most. NCCL's pool has room for 2048 operations of each local rank (`MAX_OPS_PER_PEER` in
 /// `src/include/proxy.h`); an operation has about 8 events here.
 const MAX_QUEUED: usize = 16 * 1024;
-/// Events that are taken at once: after so many, who waits for room has some.
-const BATCH: usize = 256;
 /// Events that 2.32's thread of the channels has begun and not ended at most; what would be one more is dropped. The real
 /// number is not known.
 const MAX_IN_FLIGHT: usize = 4 * 1024;
-
-/// What is above an event.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Parent {
-    /// One of which the plugin has been told.
-    Told(Handle),
-    /// One before it in the same queue.
-    Queued(u64),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Item {
-    Start { number: u64, parent: Parent, rank: c_int, work: Work },
-    State { number: u64, state: State },
-    Stop { number: u64 },
-}
 
 /// What is to be done when nobody has room for one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,39 +44,6 @@ pub(crate) struct Progress {
     name: String,
     when_full: WhenFull,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    context: Arc<Context>,
-    /// Whether it is the thread of the proxies, which tells of itself.
-    tells_control: bool,
-    queue: Mutex<Queue>,
-    came: Condvar,
-    left: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    items: VecDeque<Item>,
-    /// The number of the last event that began.
-    last: u64,
-    /// Events that began and have not been told to be over.
-    in_flight: usize,
-    dropped: u64,
-    has_thread: bool,
-    sleeps: bool,
-    ending: Ending,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Ending {
-    #[default]
-    No,
-    /// Once all is told.
-    Drained,
-    /// Now: what was not told never is.
-    Aborted,
 }
 
 impl Progress {
@@ -193,7 +145,7 @@ impl Progress {
         }
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(self.name.clone());
-        match thread.spawn(move || Thread { shared: &shared, handles: HashMap::new(), idle: false }.run()) {
+        match thread.spawn(move || Thread::new(&shared).run()) {
             Ok(thread) => {
                 *lock(&self.thread) = Some(thread);
                 queue.has_thread = true;
@@ -213,123 +165,5 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.abort();
         self.end();
-    }
-}
-
-/// The thread's own.
-struct Thread<'a> {
-    shared: &'a Shared,
-    /// The plugin's handles of events that are not over.
-    handles: HashMap<u64, Handle>,
-    /// Whether nothing has moved lately.
-    idle: bool,
-}
-
-impl<'a> Thread<'a> {
-    fn run(&mut self) {
-        while let Some(batch) = self.take() {
-            let is_op = |item: &&Item| {
-                matches!(item, Item::Start { work: Work::ProxyOp(_) | Work::KernelCh { .. }, .. })
-            };
-            let ops = batch.iter().filter(is_op).count();
-            if ops > 0 {
-                let ops = c_int::try_from(ops).unwrap_or(c_int::MAX);
-                self.control(&[State::ProxyCtrlAppend, State::ProxyCtrlAppendEnd(ops)]);
-            }
-            if self.idle {
-                self.idle = false;
-                self.control(&[State::ProxyCtrlActive]);
-            }
-            for item in batch {
-                if lock(&self.shared.queue).ending == Ending::Aborted {
-                    return;
-                }
-                self.tell(item);
-            }
-        }
-    }
-
-    /// What is there, once something is; nothing at the end.
-    fn take(&mut self) -> Option<Vec<Item>> {
-        let shared = self.shared;
-        let mut queue = lock(&shared.queue);
-        if queue.items.is_empty() && queue.ending == Ending::No {
-            drop(queue);
-            queue = self.wait();
-        }
-        let is_over = match queue.ending {
-            Ending::No => false,
-            Ending::Drained => queue.items.is_empty(),
-            Ending::Aborted => true,
-        };
-        if is_over {
-            return None;
-        }
-        let n = queue.items.len().min(BATCH);
-        let batch: Vec<Item> = queue.items.drain(..n).collect();
-        let stopped = batch.iter().filter(|item| matches!(item, Item::Stop { .. })).count();
-        queue.in_flight -= stopped.min(queue.in_flight);
-        shared.left.notify_all();
-        Some(batch)
-    }
-
-    fn wait(&mut self) -> MutexGuard<'a, Queue> {
-        let shared = self.shared;
-        if !self.idle {
-            self.idle = true;
-            self.control(&[State::ProxyCtrlIdle]);
-        }
-        let sleep = if self.handles.is_empty() { self.control_start() } else { None };
-        sleep.into_iter().for_each(|sleep| shared.context.record(sleep, State::ProxyCtrlSleep));
-        let mut queue = lock(&shared.queue);
-        while queue.items.is_empty() && queue.ending == Ending::No {
-            queue.sleeps = true;
-            queue = shared.came.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-        queue.sleeps = false;
-        let Some(sleep) = sleep else { return queue };
-        drop(queue);
-        shared.context.record(sleep, State::ProxyCtrlWakeup);
-        shared.context.stop(sleep);
-        lock(&shared.queue)
-    }
-
-    fn tell(&mut self, item: Item) {
-        let context = &self.shared.context;
-        match item {
-            Item::Start { number, parent, rank, work } => {
-                let parent = match parent {
-                    Parent::Told(handle) => handle,
-                    Parent::Queued(number) => self.handles.get(&number).copied().unwrap_or(Handle::NONE),
-                };
-                let descriptor = Descriptor { parent: parent.pointer(), rank, details: Details::from(work) };
-                self.handles.insert(number, context.start(&descriptor));
-            }
-            Item::State { number, state } => {
-                if let Some(handle) = self.handles.get(&number) {
-                    context.record(*handle, state);
-                }
-            }
-            Item::Stop { number } => {
-                if let Some(handle) = self.handles.remove(&number) {
-                    context.stop(handle);
-                }
-            }
-        }
-    }
-
-    /// An event of itself, with these states.
-    fn control(&self, states: &[State]) {
-        let Some(handle) = self.control_start() else { return };
-        states.iter().for_each(|state| self.shared.context.record(handle, *state));
-        self.shared.context.stop(handle);
-    }
-
-    /// The mask counts as it is now, as in NCCL.
-    fn control_start(&self) -> Option<Handle> {
-        let context = &self.shared.context;
-        let wanted = self.shared.tells_control && context.mask() & kind::PROXY_CTRL != 0;
-        let control = Descriptor { parent: Handle::NONE.pointer(), rank: 0, details: Details::ProxyCtrl };
-        wanted.then(|| context.start(&control))
     }
 }
