@@ -330,4 +330,6 @@ fn merge(into: &mut CommunicatorFacts, other: CommunicatorFacts) {
 #[cfg(test)]
 mod corpus_tests;
 #[cfg(test)]
+mod faithful_tests;
+#[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ pub(crate) mod hierarchical;
 #[cfg(test)]
 mod interpreter;
 pub(crate) mod layout;
+pub(crate) mod nccl;
 pub(crate) mod operation;
 pub(crate) mod partition;
 pub(crate) mod plan;

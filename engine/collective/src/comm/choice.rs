@@ -10,6 +10,7 @@ use crate::collective::algorithm::{Algorithm, Choice};
 use crate::collective::bytes::sent;
 use crate::collective::catalog::{schedule, supports};
 use crate::collective::layout::Scope;
+use crate::collective::nccl::Taken;
 use crate::collective::operation::Operation;
 use crate::collective::primitive::Primitive;
 use crate::collective::schedule::Step;
@@ -28,15 +29,13 @@ use crate::transport::tcp::recv::TcpRecv;
 use crate::transport::tcp::send::TcpSend;
 use crate::transport::{RecvHalf, SendHalf};
 
-/// Bytes of an all-reduce over several nodes up to which a tree is NCCL's choice, in the order of magnitude of its model
-/// for a few nodes (`src/graph/tuning.cc`).
-const TREE_MAX_BYTES: usize = 4 << 20;
-
-/// What NCCL has of the algorithms here: a tree for a small all-reduce over several nodes, else the ring; sends and
-/// receives for what has neither.
-fn nccl_algorithm(primitive: Primitive, bytes: usize, scope: &Scope<'_>, several: bool) -> Algorithm {
-    let is_tree = several && primitive == Primitive::AllReduce && bytes <= TREE_MAX_BYTES;
-    let wanted = if is_tree { Algorithm::Tree } else { Algorithm::Ring };
+/// What carries out here what NCCL takes: a tree, or the ring, over which goes also what only NVSwitches do; sends and receives
+/// for what has neither.
+fn nccl_algorithm(taken: Taken, primitive: Primitive, scope: &Scope<'_>) -> Algorithm {
+    let wanted = match taken {
+        Taken::Tree | Taken::NvlsTree => Algorithm::Tree,
+        Taken::Ring | Taken::Nvls => Algorithm::Ring,
+    };
     if supports(wanted, primitive, scope) { wanted } else { Algorithm::Direct }
 }
 
@@ -71,18 +70,23 @@ impl Comm {
         if let Some(algorithm) = wanted.filter(|algorithm| supports(*algorithm, primitive, &scope)) {
             return Choice { algorithm, n_channels };
         }
-        let blocks = if primitive.has_blocks() { self.n_ranks } else { 1 };
+        let whole = self.whole_bytes(operation);
         if self.is_silent() {
-            let whole = operation.bytes().saturating_mul(blocks);
-            let algorithm = nccl_algorithm(primitive, whole, &scope, self.topology.n_nodes() > 1);
+            let algorithm = nccl_algorithm(self.taken(operation, whole), primitive, &scope);
             return Choice { algorithm, n_channels };
         }
-        let pick = self.tuning.choose(primitive, operation.bytes().saturating_mul(blocks), &scope);
+        let pick = self.tuning.choose(primitive, whole, &scope);
         let n_channels = pick.channels.map_or(n_channels, |most| most.min(n_channels));
         if let Some(wanted) = wanted {
             self.note_replaced(primitive, wanted, pick.algorithm);
         }
         Choice { algorithm: pick.algorithm, n_channels }
+    }
+
+    /// The bytes of an operation, of all blocks where each rank has one.
+    pub(crate) fn whole_bytes(&self, operation: &Operation) -> usize {
+        let blocks = if operation.primitive.has_blocks() { self.n_ranks } else { 1 };
+        operation.bytes().saturating_mul(blocks)
     }
 
     /// What the ranks' messages of an operation must agree on, beside the primitive. With silent faults the bytes alone: what

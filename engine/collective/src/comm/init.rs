@@ -21,7 +21,7 @@ use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
 use crate::comm::wiring::Wiring;
-use crate::comm::{Comm, CommConfig, Counters};
+use crate::comm::{Comm, CommConfig, Counters, nccl};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::hash;
@@ -344,6 +344,7 @@ impl Init {
     ) -> Result<Arc<Comm>> {
         let Connections { links, control, host, late_lines, wiring } = connections;
         let connects_late = self.connects_late();
+        let model = nccl::model(&self.topology, self.rings.len(), self.settings.machine.nvls);
         let bell = host.as_ref().map(|host| host.doorbell().event().clone());
         let health = Arc::new(Health::woken_by(bell.map_or_else(Wake::new, Ok)?, inbox.wake().clone()));
         if let Some(host) = &host {
@@ -393,6 +394,7 @@ impl Init {
             late_lines: Mutex::new(late_lines),
             wiring: wiring.map(Mutex::new),
             connects_late,
+            model,
             _pending: self.pending,
         });
         *lock(&comm.watcher) = watcher;

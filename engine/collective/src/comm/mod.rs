@@ -5,6 +5,7 @@ mod estimate;
 pub(crate) mod exit;
 pub mod init;
 pub mod links;
+mod nccl;
 pub(crate) mod operators;
 pub mod pending;
 pub(crate) mod plans;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use crate::channels::Limits;
 use crate::collective::algorithm::Algorithm;
 use crate::collective::choose::Table;
+use crate::collective::nccl::{Model, Taken};
 use crate::collective::operation::Operation;
 use crate::collective::primitive::{N_FUNCTIONS, Primitive};
 use crate::comm::init::Spans;
@@ -115,6 +117,8 @@ pub struct Comm {
     wiring: Option<Mutex<Wiring>>,
     /// Whether the log tells of connections with the first collective.
     connects_late: bool,
+    /// What NCCL goes by where it takes an algorithm.
+    model: Model,
     /// Its address is the `ncclComm_t`.
     _pending: Arc<Pending>,
 }
@@ -249,11 +253,15 @@ impl Comm {
         if let (Some(own), Some(wiring)) = (self.on_machine(), &self.wiring) {
             let mut wiring = lock(wiring);
             for operation in operations.iter().filter(|operation| operation.primitive.peer().is_none()) {
-                match self.choose(operation).algorithm {
-                    Algorithm::Ring => self.connected(&wiring.rings(&own)),
-                    Algorithm::Tree => self.connected(&wiring.trees(&own)),
-                    _ => {}
+                if !matches!(self.choose(operation).algorithm, Algorithm::Ring | Algorithm::Tree) {
+                    continue;
                 }
+                let lines = match self.taken(operation, self.whole_bytes(operation)) {
+                    Taken::Ring => wiring.rings(&own),
+                    Taken::Tree => wiring.trees(&own),
+                    Taken::Nvls | Taken::NvlsTree => wiring.nvls(&own),
+                };
+                self.connected(&lines);
             }
             return;
         }
@@ -283,6 +291,7 @@ impl Comm {
             topology: &self.topology,
             rings: &self.rings,
             cumem: self.settings.machine.cumem && !machine.is_amd(),
+            nvls_channels: machine.nvls_channels(Self::limits(&self.settings, &self.config)),
         })
     }
 

@@ -20,6 +20,7 @@ pub(crate) struct Wiring {
     known: HashSet<(usize, usize, bool)>,
     rings: bool,
     trees: bool,
+    nvls: bool,
 }
 
 /// A rank and what is known of its communicator.
@@ -35,6 +36,8 @@ pub(crate) struct Own<'a> {
     pub(crate) rings: &'a [RingPlace],
     /// Whether GPUs share memory by cuMem.
     pub(crate) cumem: bool,
+    /// Channels of NVLS; 0 without it.
+    pub(crate) nvls_channels: usize,
 }
 
 impl Wiring {
@@ -64,6 +67,35 @@ impl Wiring {
         }
         let mut lines = self.connect(own, wanted, Graph::Trees);
         lines.push((subsystem::INIT, "Connected all trees".to_owned()));
+        lines
+    }
+
+    /// The lines of NVLS: its memory, and between nodes the connections of its heads.
+    pub(crate) fn nvls(&mut self, own: &Own<'_>) -> Vec<Line> {
+        if std::mem::replace(&mut self.nvls, true) || own.nvls_channels == 0 || own.identity.n_ranks == 1 {
+            return Vec::new();
+        }
+        let node = own.machine.node(own.identity.rank);
+        let heads = own.machine.view(node).heads();
+        let head = heads.iter().position(|local| *local == own.machine.local(own.identity.rank));
+        let local_ranks = own.machine.members(node).len();
+        let memory = machine::nvls_buffers(own.identity, head, heads.len(), local_ranks, own.nvls_channels);
+        let mut lines = vec![(subsystem::INIT | subsystem::NVLS, memory)];
+        if own.machine.n_nodes() > 1 {
+            let mut wanted = Vec::new();
+            for channel in (0..own.nvls_channels).filter(|_| head.is_some()) {
+                let peers = trees::nodes_around(own.machine.n_nodes(), node, channel % 2);
+                let of = |node: usize| {
+                    let local = *own.machine.view(node).heads().get(head?)?;
+                    Some(own.machine.rank(node, local))
+                };
+                for peer in peers.into_iter().filter_map(of) {
+                    wanted.extend([(peer, channel, false), (peer, channel, true)]);
+                }
+            }
+            lines.extend(self.connect(own, wanted, Graph::Nvls));
+            lines.push((subsystem::INIT, "Connected NVLS tree".to_owned()));
+        }
         lines
     }
 

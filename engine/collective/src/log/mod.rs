@@ -40,6 +40,8 @@ pub mod subsystem {
     pub(crate) const TUNING: u64 = 0x40;
     /// Settings.
     pub(crate) const ENV: u64 = 0x80;
+    /// NVSwitches that reduce.
+    pub(crate) const NVLS: u64 = 0x800;
     /// Profiler plugins.
     pub const PROFILE: u64 = 0x4000;
     /// How communicators end, since 2.30.
@@ -61,7 +63,7 @@ pub mod subsystem {
         ("ALLOC", 0x100),
         ("CALL", 0x200),
         ("PROXY", 0x400),
-        ("NVLS", 0x800),
+        ("NVLS", NVLS),
         ("BOOTSTRAP", 0x1000),
         ("REG", 0x2000),
         ("PROFILE", PROFILE),

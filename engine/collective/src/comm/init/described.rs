@@ -18,6 +18,7 @@ impl Init {
             topology: &self.topology,
             rings: &self.rings,
             cumem: self.settings.machine.cumem && !machine.is_amd(),
+            nvls_channels: self.nvls_channels(machine),
         }
     }
 
@@ -133,21 +134,8 @@ impl Init {
             return wiring;
         }
         let own = self.own(machine);
-        for (subsystem, line) in wiring.rings(&own).into_iter().chain(wiring.trees(&own)) {
-            self.info(subsystem, &line);
-        }
-        let channels = self.nvls_channels(machine);
-        if channels > 0 && self.identity.n_ranks > 1 {
-            let node = machine.node(self.identity.rank);
-            let heads = machine.view(node).heads();
-            let own = heads.iter().position(|local| *local == machine.local(self.identity.rank));
-            let local_ranks = machine.members(node).len();
-            let line = machine::nvls_buffers(&self.identity, own, heads.len(), local_ranks, channels);
-            self.info(subsystem::INIT, &line);
-            if machine.n_nodes() > 1 {
-                self.info(subsystem::INIT, "Connected NVLS tree");
-            }
-        }
+        let lines = [wiring.rings(&own), wiring.trees(&own), wiring.nvls(&own)].concat();
+        lines.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
         wiring
     }
 

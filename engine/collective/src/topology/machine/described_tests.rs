@@ -43,7 +43,8 @@ fn channels(described: &Described, limits: Limits) -> usize {
 #[test]
 fn channels_are_as_many_as_on_real_machines() {
     type Hosts = &'static [(&'static str, usize)];
-    let table: [(Hosts, Version, &[usize], usize, (usize, usize)); 8] = [
+    type Row = (Hosts, Version, &'static [usize], usize, (usize, usize));
+    let table: [Row; 8] = [
         (&[("dgx-a100", 8)], Version::V2_28, &[12], 24, (32, 32)),
         (&[("dgx-a100", 8), ("dgx-a100", 8)], Version::V2_28, &[8, 8], 16, (16, 2)),
         (&[("dgx-h100", 8)], Version::V2_30, &[12], 24, (32, 32)),

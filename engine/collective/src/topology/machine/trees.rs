@@ -59,6 +59,12 @@ fn place(described: &Described, rank: usize, channel: usize, tree: Branch) -> Pl
     place
 }
 
+/// The nodes that a node is joined to in the first or the second tree: its children, then its parent.
+pub(crate) fn nodes_around(n_nodes: usize, node: usize, tree: usize) -> Vec<usize> {
+    let branch = double(n_nodes, node)[tree % 2];
+    branch.down.into_iter().chain([branch.up]).flatten().collect()
+}
+
 /// A binary tree of `n` whose leaves are the odd numbers.
 fn binary(n: usize, node: usize) -> Branch {
     let bit = (0..).map(|shift| 1_usize << shift).find(|bit| *bit >= n || bit & node != 0).unwrap_or(1);

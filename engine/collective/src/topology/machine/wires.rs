@@ -2,7 +2,6 @@
 //! `selectTransport`, `src/transport/p2p.cc`, `src/transport/net.cc`, `src/graph/search.cc` `ncclTopoGetNetDev`).
 
 use super::described::Described;
-use super::search::Found;
 use super::system::Kind;
 use crate::topology::graph::PathType;
 
@@ -63,8 +62,17 @@ impl Described {
         let view = self.view(self.node(own));
         let (gpu, local) = (view.gpu(self.local(own)), self.local(own));
         let (net, proxy) = match graph {
+            Some(Graph::Nvls) => {
+                let own = view.nvls.iter().flat_map(|nvls| &nvls.channels);
+                let own: Vec<usize> = own
+                    .filter(|channel| channel.order.first() == Some(&local))
+                    .map(|channel| channel.enter)
+                    .collect();
+                let net = own.get(channel % own.len().max(1)).copied().unwrap_or(0);
+                (net, view.system.proxy(gpu, net))
+            }
             Some(graph) => {
-                let found = graph.of(view);
+                let found = if graph == Graph::Trees { &view.trees } else { &view.rings };
                 let channel = &found.channels[channel % found.channels.len().max(1)];
                 let net = if channel.order.first() == Some(&local) { channel.enter } else { channel.exit };
                 (net, view.system.proxy(gpu, net))
@@ -154,13 +162,6 @@ pub(crate) enum Graph {
     Rings,
     /// The trees'.
     Trees,
-}
-
-impl Graph {
-    fn of(self, view: &super::view::View) -> &Found {
-        match self {
-            Self::Rings => &view.rings,
-            Self::Trees => &view.trees,
-        }
-    }
+    /// NVLS's, each of which has one GPU.
+    Nvls,
 }
