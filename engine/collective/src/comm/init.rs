@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::channels;
 use crate::clock;
 use crate::collective::choose::Table;
+use crate::collective::nccl::Model;
 use crate::collective::primitive::Primitive;
 use crate::comm::links::Links;
 use crate::comm::operators::Operators;
@@ -344,7 +345,10 @@ impl Init {
     ) -> Result<Arc<Comm>> {
         let Connections { links, control, host, late_lines, wiring } = connections;
         let connects_late = self.connects_late();
-        let model = nccl::model(&self.topology, self.rings.len(), self.settings.machine.nvls);
+        let model = match self.settings.faithful {
+            Some(_) => nccl::model(&self.topology, self.rings.len(), self.settings.machine.nvls),
+            None => Model::default(),
+        };
         let bell = host.as_ref().map(|host| host.doorbell().event().clone());
         let health = Arc::new(Health::woken_by(bell.map_or_else(Wake::new, Ok)?, inbox.wake().clone()));
         if let Some(host) = &host {

@@ -316,7 +316,8 @@ impl Comm {
         if operation.events.is_wanted() {
             let choice = self.choose(operation);
             plan.join(&operation.events, call);
-            operation.events.enqueue(call, of_function, choice, plan);
+            let name = self.algorithm_name(operation, choice.algorithm);
+            operation.events.enqueue(call, of_function, (choice, name), plan);
         }
     }
 

@@ -1,6 +1,9 @@
 //! What NCCL would take of a communicator's collectives, in the faithful mode: its model over what was found on the described
 //! machines, or else over the engine's own search.
 
+use std::ffi::CStr;
+
+use crate::collective::algorithm::Algorithm;
 use crate::collective::nccl::{Model, Shape, Taken};
 use crate::collective::operation::Operation;
 use crate::collective::primitive::Primitive;
@@ -20,6 +23,20 @@ impl Comm {
     pub(crate) fn taken(&self, operation: &Operation, bytes: usize) -> Taken {
         let nvls = self.model.nvls.filter(|_| multicasts(operation));
         Model { nvls, ..self.model }.choose(operation.primitive, bytes).0
+    }
+}
+
+impl Comm {
+    /// The name of what carries out an operation, for a profiler: NCCL's own where that is what is pretended.
+    pub(crate) fn algorithm_name(&self, operation: &Operation, algorithm: Algorithm) -> &'static CStr {
+        if self.topology.machine.is_none() || !matches!(algorithm, Algorithm::Ring | Algorithm::Tree) {
+            return algorithm.profiler_name();
+        }
+        match self.taken(operation, self.whole_bytes(operation)) {
+            Taken::Nvls => c"NVLS",
+            Taken::NvlsTree => c"NVLS_TREE",
+            Taken::Ring | Taken::Tree => algorithm.profiler_name(),
+        }
     }
 }
 

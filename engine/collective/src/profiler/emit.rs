@@ -10,7 +10,7 @@
 
 pub(crate) mod work;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
 use crate::collective::algorithm::Choice;
@@ -158,7 +158,14 @@ impl OperationEvents {
     }
 
     /// The task: begins and ends as the operation is enqueued. `sequence` counts per function.
-    pub(crate) fn enqueue(&mut self, call: &Call, sequence: u64, choice: Choice, plan: &PlanEvents) {
+    /// `name` is that of the algorithm which NCCL would take.
+    pub(crate) fn enqueue(
+        &mut self,
+        call: &Call,
+        sequence: u64,
+        (choice, name): (Choice, &'static CStr),
+        plan: &PlanEvents,
+    ) {
         let Some(teller) = self.teller.clone() else { return };
         if self.loses_its_task(call.primitive) {
             self.mask = 0;
@@ -168,7 +175,7 @@ impl OperationEvents {
         for task in &mut self.tasks {
             let own = if task.primitive.peer().is_some() { kind::P2P } else { kind::COLL };
             if mask & (own | kind::KERNEL_CH | TRANSFERS) != 0 {
-                let details = task_details(task.primitive, call, sequence, choice, plan.group);
+                let details = task_details(task.primitive, call, sequence, (choice, name), plan.group);
                 let handle = start(teller.context(), task.api, rank, details);
                 teller.context().stop(handle);
                 task.task = Some(handle);
@@ -224,7 +231,7 @@ fn task_details(
     primitive: Primitive,
     call: &Call,
     seq_number: u64,
-    choice: Choice,
+    (choice, name): (Choice, &'static CStr),
     group: Option<Handle>,
 ) -> Details {
     let func = primitive.nccl_name();
@@ -252,7 +259,7 @@ fn task_details(
         datatype: data_type.profiler_name(),
         n_channels,
         n_warps: 1,
-        algo: choice.algorithm.profiler_name(),
+        algo: name,
         proto: c"SIMPLE",
         parent_group,
     })
