@@ -9,6 +9,7 @@ use crate::comm::Comm;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::lock::lock;
+use crate::net::acceptor::Acceptor;
 use crate::net::root::{self, Manner};
 use crate::net::secret::{SECRET_BYTES, Secret};
 use crate::net::unique_id::UniqueId;
@@ -23,6 +24,15 @@ impl Comm {
             root::start_on(listening, id.secret, Manner::of(&self.settings))?;
         }
         Ok(id)
+    }
+
+    /// This rank could not come to a meeting. If it hosts that, nobody else needs to; with silent faults nobody is told.
+    pub(crate) fn call_off_meeting(&self, id: &UniqueId, error: &Error) {
+        if !self.is_silent()
+            && let Ok(acceptor) = Acceptor::of_process()
+        {
+            acceptor.give_up(&id.secret, format!("{}: {error}", self.names[self.rank]));
+        }
     }
 
     /// The number of a split, the same on all ranks.

@@ -54,9 +54,10 @@ pub(crate) fn shrink(
     let topic = format!("shrink {count} to {members:?}");
     let color = i32::try_from(hash::hash(topic.as_bytes()) >> 33).unwrap_or_default();
     let key = i32::try_from(parent.rank).unwrap_or_default();
+    let id = parent.meet(members[0], &topic)?;
     let request = Request {
         api: "ncclCommShrink",
-        id: parent.meet(members[0], &topic)?.to_bytes(),
+        id: id.to_bytes(),
         rank,
         n_ranks: members.len(),
         config,
@@ -64,5 +65,5 @@ pub(crate) fn shrink(
         split: Some(parent.lineage(count, color, key)),
         kin: parent.kin(members),
     };
-    init::init_as(request, settings, pending)
+    init::init_as(request, settings, pending).inspect_err(|error| parent.call_off_meeting(&id, error))
 }

@@ -62,7 +62,8 @@ fn split_by(
     let Choice { color, key } = choice;
     let count = parent.next_split();
     let id = parent.meet(0, &format!("split {count}"))?;
-    let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, pending)?;
+    let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, pending)
+        .inspect_err(|error| parent.call_off_meeting(&id, error))?;
     let choices = meeting.all_gather_last(&choice).inspect_err(|_| {
         // NCCL's ranks gather over the parent's ring: of the death of rank 0 its neighbours there hear, and nobody else.
         let is_neighbour = [1, parent.n_ranks - 1].contains(&parent.rank);
@@ -74,9 +75,10 @@ fn split_by(
     let members = members(&choices, color);
     let rank = members.iter().position(|member| *member == parent.rank).filter(|_| color != NO_COLOR);
     let Some(rank) = rank else { return Ok(None) };
+    let id = parent.meet(members[0], &format!("split {count} color {color}"))?;
     let request = Request {
         api: "ncclCommSplit",
-        id: parent.meet(members[0], &format!("split {count} color {color}"))?.to_bytes(),
+        id: id.to_bytes(),
         rank,
         n_ranks: members.len(),
         config,
@@ -84,7 +86,8 @@ fn split_by(
         split: Some(parent.lineage(count, color, key)),
         kin: parent.kin(&members),
     };
-    init::init_as(request, settings, pending).map(Some)
+    let made = init::init_as(request, settings, pending);
+    made.inspect_err(|error| parent.call_off_meeting(&id, error)).map(Some)
 }
 
 /// The ranks of a color, by key and then by rank.

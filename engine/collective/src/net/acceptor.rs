@@ -113,6 +113,13 @@ impl Acceptor {
         self.wake.set();
         (Door { acceptor: Arc::clone(self), secret: *secret }, joins)
     }
+
+    /// Tells the root with this secret, if it is still open, why there is no use in it.
+    pub(crate) fn give_up(&self, secret: &Secret, why: String) {
+        if let Some(joined) = lock(&self.table).roots.get(secret) {
+            let _ = joined.try_send(Err(why));
+        }
+    }
 }
 
 impl Listening {

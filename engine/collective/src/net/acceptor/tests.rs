@@ -171,13 +171,14 @@ fn take_error(inbox: &Inbox) -> String {
 
 #[test]
 fn thousands_of_strangers_give_way_and_ranks_do_not() {
+    crate::net::descriptors::raise_limit();
     let acceptor = acceptor();
     let listening = listening(&acceptor, 7);
     let inbox = acceptor.expect_calls(&[3; 16], 0, Wake::new().unwrap());
     let hello = control(1, 0).to_bytes(&[3; 16]);
     // It has shown the secret and is slow with the rest.
     let mut slow = call(&listening, &hello[..30]);
-    let strangers: Vec<TcpStream> = (0..2000).map(|_| call(&listening, b"")).collect();
+    let strangers: Vec<TcpStream> = (0..5000).map(|_| call(&listening, b"")).collect();
     slow.write_all(&hello[30..]).unwrap();
     assert_eq!(hellos(&take(&inbox, 1)), [control(1, 0)]);
     drop(strangers);
@@ -201,4 +202,13 @@ fn more_ranks_than_strangers_are_let_in_at_once() {
 fn the_process_has_one() {
     let [one, other] = [Acceptor::of_process(), Acceptor::of_process()].map(Result::unwrap);
     assert!(Arc::ptr_eq(&one, &other));
+}
+
+#[test]
+fn a_root_is_told_why_there_is_no_use_in_it() {
+    let acceptor = acceptor();
+    let (_door, joined) = acceptor.expect_joins(&[3; 16]);
+    acceptor.give_up(&[4; 16], "another's".to_owned());
+    acceptor.give_up(&[3; 16], "its rank cannot come".to_owned());
+    assert_eq!(joined.recv_timeout(PATIENCE).unwrap().unwrap_err(), "its rank cannot come");
 }
