@@ -25,6 +25,7 @@ use crate::comm::wiring::Wiring;
 use crate::comm::{Comm, CommConfig, Counters, nccl};
 use crate::config::Settings;
 use crate::error::{Error, Result};
+use crate::faithful::Version;
 use crate::hash;
 use crate::lock::lock;
 use crate::log::lines::{self, Dialect};
@@ -147,6 +148,16 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     Ok(comm)
 }
 
+/// The ranks on described machines, if all have told of one.
+fn described(peers: &[PeerInfo], version: Version) -> Result<Option<Described>> {
+    if peers.iter().any(|peer| peer.placement.machine.is_none()) {
+        return Ok(None);
+    }
+    let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+    let place = Topology::new(&hashes);
+    Described::new(peers, (&place.nodes, &place.members), version)
+}
+
 /// How long the parts of an init take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spans {
@@ -216,10 +227,7 @@ impl Init {
     ) -> Result<Self> {
         let limits = Comm::limits(&settings, &request.config);
         let version = settings.faithful.unwrap_or_default();
-        let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
-        let place = Topology::new(&hashes);
-        let machine = Described::new(&peers, (&place.nodes, &place.members), version)?;
-        let mut topology = match machine {
+        let mut topology = match described(&peers, version)? {
             Some(machine) => Topology::described(&peers, machine),
             None => Topology::search(&peers),
         };

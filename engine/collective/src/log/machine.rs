@@ -228,3 +228,7 @@ pub(crate) fn revoking(identity: &Identity, (n_nodes, local_rank): (usize, usize
 pub(crate) fn rccl_version(version: Version, host: &str) -> String {
     format!("RCCL version : {}-rsccl:{}\nHostname     : {host}", version.release(), env!("CARGO_PKG_VERSION"))
 }
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

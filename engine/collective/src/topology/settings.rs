@@ -140,6 +140,20 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_has_what_nccl_would_have_by_default() {
+        let settings = MachineSettings::parse(|_| None);
+        assert_eq!((settings.machine, settings.runtime_connect, settings.args_bytes), (None, None, None));
+        assert_eq!((settings.nvls, settings.collnet, settings.cumem), (true, false, true));
+        let settings = MachineSettings::parse(|name| {
+            Some(if name == "NCCL_WORK_ARGS_BYTES" { "4096" } else { "0" }.to_owned())
+        });
+        assert_eq!(
+            (settings.nvls, settings.runtime_connect, settings.args_bytes),
+            (false, Some(false), Some(4096))
+        );
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let (settings, mistakes) = parse(&[("NCCL_CROSS_NIC", "yes"), ("RSCCL_TOPO_DUMP_FILE_RANK", "all")]);
         assert_eq!(settings.cross_nic, CrossNic::IfBetter);
