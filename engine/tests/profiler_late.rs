@@ -62,10 +62,14 @@ fn an_abort_waits_for_a_plugin_that_does_not_return_and_for_nothing_that_it_has_
     ranks.all("begun");
     ranks.all("many");
     ranks.all("begin_abort");
+    // The plugin has still not returned: no operation waits for it any more.
+    ranks.all("drain");
     ranks.all("open");
     ranks.all("end_abort");
     for (log, events) in ranks.events() {
         assert!(of_kind(&events, "Coll").count() == 6001 && log.ends_with("finalize 1\n"));
+        // What it was being told of when the abort came.
+        assert_eq!(of_kind(&events, "KernelCh").count(), 1);
     }
 }
 
@@ -99,9 +103,19 @@ fn a_channel_lasts_from_its_launch_until_the_data_of_a_late_rank_came() {
 #[test]
 fn the_progress_thread_tells_what_it_does_itself() {
     for (nccl, version) in VERSIONS {
-        // Two hosts, so that there are proxies.
-        let settings = [("RSCCL_FAITHFUL", nccl), ("RSCCL_ALGO", "ring"), ("PLUGIN_MASK", "0x7f")];
+        // Two hosts, so that there are proxies. No type is 0: only the sleep (15) is told to the ranks.
+        let settings = [
+            ("RSCCL_FAITHFUL", nccl),
+            ("RSCCL_ALGO", "ring"),
+            ("PLUGIN_MASK", "0x7f"),
+            ("PLUGIN_BEGUN_TYPE", "0"),
+            ("PLUGIN_BEGUN_STATE", "15"),
+        ];
         let mut ranks = Ranks::start("control", (4, version), &settings);
+        ranks.all("all_reduce");
+        ranks.all("sync");
+        // Once it has slept, it is idle no more with what comes next.
+        ranks.all("begun");
         ranks.all("all_reduce");
         ranks.all("sync");
         ranks.all("destroy");

@@ -3,7 +3,8 @@
  * a beginning ends with the time in nanoseconds and the thread, that of a state with the time; an event whose type the
  * version does not have is "unknown". With PLUGIN_FAILS its init fails; with OLDER it also offers the version before, of
  * which nothing can be called. To the descriptor PLUGIN_BEGUN it writes a byte when a KernelCh begins, or an event of the
- * type PLUGIN_BEGUN_TYPE; from PLUGIN_GATE it then reads one before it returns. PLUGIN_MASK is the mask, 0xfdf without. */
+ * type PLUGIN_BEGUN_TYPE, or one gets to the state PLUGIN_BEGUN_STATE; from PLUGIN_GATE it then reads one when an event
+ * has begun, before it returns. PLUGIN_MASK is the mask, 0xfdf without. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stddef.h>
@@ -190,7 +191,9 @@ static int stop(void* handle) {
 }
 
 static int record(void* handle, int state, state_args* args) {
+  const char *begun = getenv("PLUGIN_BEGUN"), *which = getenv("PLUGIN_BEGUN_STATE");
   fprintf(out, "state %zu %d %zu %lld\n", (size_t)handle, state, args ? argument(args) : 0, now());
+  if (begun && which && state == atoi(which) && write(atoi(begun), "", 1) != 1) abort();
   return 0;
 }
 
