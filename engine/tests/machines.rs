@@ -15,6 +15,7 @@ struct Ranks<'a> {
     name: &'a str,
     hosts: usize,
     per_host: usize,
+    program: &'a str,
     settings: &'a [(&'a str, &'a str)],
 }
 
@@ -22,8 +23,8 @@ impl Ranks<'_> {
     /// What each rank has written, by rank.
     fn logs(&self) -> Vec<String> {
         let folder = folder(&format!("machines-{}", self.name));
-        let program = folder.join("script");
-        compile("script.c", &program, &["-lrsccl"]);
+        let program = folder.join(self.program);
+        compile(&format!("{}.c", self.program), &program, &["-lrsccl"]);
         let log = folder.join("log.%p").to_string_lossy().into_owned();
         let environment = |rank: usize| {
             let host = rank / self.per_host + 1;
@@ -112,7 +113,7 @@ fn each_version_writes_its_log() {
     for version in ["2.27", "2.28", "2.30", "2.32"] {
         let name = format!("dgx-h100-{version}");
         let settings = [("RSCCL_FAITHFUL", version), ("RSCCL_MACHINE", "dgx-h100")];
-        let ranks = Ranks { name: &name, hosts: 2, per_host: 2, settings: &settings };
+        let ranks = Ranks { name: &name, hosts: 2, per_host: 2, program: "script", settings: &settings };
         check(&name, &ranks.logs());
     }
 }
@@ -120,7 +121,8 @@ fn each_version_writes_its_log() {
 #[test]
 fn amds_library_has_its_own_wording() {
     let settings = [("RSCCL_FAITHFUL", "2.27"), ("RSCCL_MACHINE", "mi300x-like")];
-    let ranks = Ranks { name: "mi300x-like-2.27", hosts: 2, per_host: 2, settings: &settings };
+    let ranks =
+        Ranks { name: "mi300x-like-2.27", hosts: 2, per_host: 2, program: "script", settings: &settings };
     check("mi300x-like-2.27", &ranks.logs());
 }
 
@@ -132,7 +134,7 @@ fn count(logs: &[String], words: &str) -> usize {
 #[test]
 fn a_box_without_nvlink_goes_over_memory_where_gpus_are_far() {
     let settings = [("RSCCL_FAITHFUL", "2.28"), ("RSCCL_MACHINE", "pcie")];
-    let logs = Ranks { name: "pcie", hosts: 1, per_host: 4, settings: &settings }.logs();
+    let logs = Ranks { name: "pcie", hosts: 1, per_host: 4, program: "script", settings: &settings }.logs();
     // Pairs at a switch reach each other; from one to the next they do not.
     assert!(count(&logs, "0[0] -> 1[1] via P2P/CUMEM\n") > 0, "{}", logs[0]);
     assert!(count(&logs, "1[1] -> 2[2] via SHM/direct/direct\n") > 0, "{}", logs[1]);
@@ -143,7 +145,7 @@ fn a_box_without_nvlink_goes_over_memory_where_gpus_are_far() {
 #[test]
 fn what_nccl_connects_at_init_is_told_at_init() {
     let settings = [("RSCCL_FAITHFUL", "2.28"), ("RSCCL_MACHINE", "dgx-h100"), ("NCCL_RUNTIME_CONNECT", "0")];
-    let logs = Ranks { name: "early", hosts: 2, per_host: 2, settings: &settings }.logs();
+    let logs = Ranks { name: "early", hosts: 2, per_host: 2, program: "script", settings: &settings }.logs();
     for log in &logs {
         let at = |words: &str| log.find(words).unwrap_or_else(|| panic!("no {words:?} in {log}"));
         let made = at("Init COMPLETE");
@@ -166,7 +168,25 @@ fn a_machine_may_be_a_file() {
     std::fs::copy(known, &file).unwrap();
     let path = file.to_string_lossy();
     let settings = [("RSCCL_FAITHFUL", "2.30"), ("RSCCL_MACHINE", path.as_ref())];
-    let logs = Ranks { name: "file", hosts: 1, per_host: 2, settings: &settings }.logs();
+    let logs = Ranks { name: "file", hosts: 1, per_host: 2, program: "script", settings: &settings }.logs();
     assert!(count(&logs, "0[0] -> 1[1] via P2P/CUMEM/read\n") > 0, "{}", logs[0]);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_child_keeps_its_parents_gpus() {
+    let settings = [("RSCCL_FAITHFUL", "2.28"), ("RSCCL_MACHINE", "dgx-a100")];
+    let logs =
+        Ranks { name: "children", hosts: 1, per_host: 4, program: "children", settings: &settings }.logs();
+    for (rank, bus_id) in ["7000", "f000", "47000", "4e000"].into_iter().enumerate() {
+        let line = |api: &str| {
+            let found = logs[rank].lines().find(|line| line.contains(api) && line.contains("Init COMPLETE"));
+            found.unwrap_or_else(|| panic!("no {api} in {}", logs[rank])).to_owned()
+        };
+        let device = format!("cudaDev {rank} nvmlDev {rank} busId {bus_id} ");
+        assert!(line("ncclCommSplit").contains(&format!("rank {} nranks 2 {device}", rank % 2)));
+        if rank > 0 {
+            assert!(line("ncclCommShrink").contains(&format!("rank {} nranks 3 {device}", rank - 1)));
+        }
+    }
 }

@@ -173,10 +173,9 @@ impl Comm {
         let place = |rank| (rank, self.topology.device(rank));
         let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
         let log = |nic| {
-            if let Some(own) = self.on_machine() {
-                // Of collectives the log has told by their rings and trees.
-                let line = (channel == P2P_CHANNEL).then(|| own.pair(peer, true)).flatten();
-                return line.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
+            if self.topology.machine.is_some() {
+                // The log has told of all that NCCL would connect.
+                return;
             }
             // NCCL numbers connections of collectives 0, those of send and receive 1.
             let index = u8::from(channel == P2P_CHANNEL || !self.is_silent());

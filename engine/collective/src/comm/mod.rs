@@ -24,7 +24,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::channels::Limits;
-use crate::collective::algorithm::Algorithm;
 use crate::collective::choose::Table;
 use crate::collective::nccl::{Model, Taken};
 use crate::collective::operation::Operation;
@@ -34,7 +33,7 @@ use crate::comm::links::Traffic;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
-use crate::comm::wiring::{Own, Wiring};
+use crate::comm::wiring::{Line, Own, Wiring};
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::faithful::Version;
@@ -247,29 +246,14 @@ impl Comm {
     /// Operations begin, on this thread: where NCCL connects with the first collective, the log says now what init has
     /// connected.
     pub(crate) fn connect_at_runtime(&self, operations: &[Operation]) {
-        if !self.connects_late {
-            return;
-        }
-        if let (Some(own), Some(wiring)) = (self.on_machine(), &self.wiring) {
-            let mut wiring = lock(wiring);
-            for operation in operations.iter().filter(|operation| operation.primitive.peer().is_none()) {
-                if !matches!(self.choose(operation).algorithm, Algorithm::Ring | Algorithm::Tree) {
-                    continue;
-                }
-                let lines = match self.taken(operation, self.whole_bytes(operation)) {
-                    Taken::Ring => wiring.rings(&own),
-                    Taken::Tree => wiring.trees(&own),
-                    Taken::Nvls | Taken::NvlsTree => wiring.nvls(&own),
-                };
-                self.connected(&lines);
+        let lines = match (self.on_machine(), &self.wiring) {
+            (Some(own), Some(wiring)) => {
+                let mut wiring = lock(wiring);
+                operations.iter().flat_map(|operation| self.wire(&own, &mut wiring, operation)).collect()
             }
-            return;
-        }
-        self.connected(&std::mem::take(&mut *lock(&self.late_lines)));
-    }
-
-    /// With connections of a network, NCCL's thread that moves what they carry is there.
-    fn connected(&self, lines: &[(u64, String)]) {
+            _ if self.connects_late => std::mem::take(&mut *lock(&self.late_lines)),
+            _ => return,
+        };
         lines.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
         if !lines.is_empty() {
             self.start_progress();
@@ -279,6 +263,28 @@ impl Comm {
     fn start_progress(&self) {
         if self.topology.n_nodes() > 1 {
             self.profiler().iter().for_each(|profiler| profiler.start_progress());
+        }
+    }
+
+    /// What an operation connects on a described machine: rings, trees or NVLS unless init has, and what is sent and received.
+    fn wire(&self, own: &Own<'_>, wiring: &mut Wiring, operation: &Operation) -> Vec<Line> {
+        let all = |sends: bool| (0..self.n_ranks).map(move |peer| (peer, sends));
+        let with_root = |root: usize, sends: bool| {
+            let of_root = all(sends).filter(move |_| root == self.rank);
+            of_root.chain((root != self.rank).then_some((root, !sends)))
+        };
+        match operation.primitive {
+            Primitive::Send { peer } => wiring.pairs(own, std::iter::once((peer, true))),
+            Primitive::Recv { peer } => wiring.pairs(own, std::iter::once((peer, false))),
+            Primitive::AllToAll => wiring.pairs(own, all(true).chain(all(false))),
+            Primitive::Gather { root } => wiring.pairs(own, with_root(root, false)),
+            Primitive::Scatter { root } => wiring.pairs(own, with_root(root, true)),
+            _ if !self.connects_late => Vec::new(),
+            _ => match self.taken(operation, self.whole_bytes(operation)) {
+                Taken::Ring => wiring.rings(own),
+                Taken::Tree => wiring.trees(own),
+                Taken::Nvls | Taken::NvlsTree => wiring.nvls(own),
+            },
         }
     }
 

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use crate::log::lines::Identity;
 use crate::log::{machine, subsystem};
 use crate::topology::machine::described::Described;
-use crate::topology::machine::trees;
 use crate::topology::machine::wires::{Ends, Graph, Wire};
+use crate::topology::machine::{pairs, trees};
 use crate::topology::{RingPlace, Topology};
 
 /// Subsystem and text of a line.
@@ -16,8 +16,8 @@ pub(crate) type Line = (u64, String);
 /// What has been told so far.
 #[derive(Debug, Default)]
 pub(crate) struct Wiring {
-    /// By peer, channel and whether this rank sends.
-    known: HashSet<(usize, usize, bool)>,
+    /// By peer, channel, whether this rank sends, and whether it is for send and receive.
+    known: HashSet<(usize, usize, bool, bool)>,
     rings: bool,
     trees: bool,
     nvls: bool,
@@ -48,7 +48,7 @@ impl Wiring {
         }
         let recvs = own.rings.iter().enumerate().map(|(channel, ring)| (ring.prev(), channel, false));
         let sends = own.rings.iter().enumerate().map(|(channel, ring)| (ring.next(), channel, true));
-        let mut lines = self.connect(own, recvs.chain(sends).collect(), Graph::Rings);
+        let mut lines = self.connect(own, recvs.chain(sends).collect(), Some(Graph::Rings));
         let (proxies, gdr) = own.machine.ring_nets();
         lines.push((subsystem::INIT, machine::connected_rings(proxies, gdr)));
         lines
@@ -65,7 +65,7 @@ impl Wiring {
                 wanted.extend([(peer, channel, false), (peer, channel, true)]);
             }
         }
-        let mut lines = self.connect(own, wanted, Graph::Trees);
+        let mut lines = self.connect(own, wanted, Some(Graph::Trees));
         lines.push((subsystem::INIT, "Connected all trees".to_owned()));
         lines
     }
@@ -93,21 +93,40 @@ impl Wiring {
                     wanted.extend([(peer, channel, false), (peer, channel, true)]);
                 }
             }
-            lines.extend(self.connect(own, wanted, Graph::Nvls));
+            lines.extend(self.connect(own, wanted, Some(Graph::Nvls)));
             lines.push((subsystem::INIT, "Connected NVLS tree".to_owned()));
         }
         lines
     }
 
+    /// The lines of connections for send and receive to peers, with whether this rank sends.
+    pub(crate) fn pairs(&mut self, own: &Own<'_>, peers: impl Iterator<Item = (usize, bool)>) -> Vec<Line> {
+        let rank = own.identity.rank;
+        let counts = own.machine.p2p_channels(own.machine.node(rank), own.rings.len());
+        let others = peers.filter(|(peer, _)| *peer != rank);
+        let wanted = others.flat_map(|(peer, sends)| {
+            let channels = pairs::channels(own.machine, rank, peer, sends, counts);
+            channels.into_iter().map(move |channel| (peer, channel, sends))
+        });
+        let wanted = wanted.collect();
+        self.connect(own, wanted, None)
+    }
+
     /// What is not connected yet: by the peer's distance, first what is received, then what is sent.
-    fn connect(&mut self, own: &Own<'_>, mut wanted: Vec<(usize, usize, bool)>, graph: Graph) -> Vec<Line> {
-        wanted.retain(|end| self.known.insert(*end));
+    fn connect(
+        &mut self,
+        own: &Own<'_>,
+        mut wanted: Vec<(usize, usize, bool)>,
+        graph: Option<Graph>,
+    ) -> Vec<Line> {
+        wanted.retain(|end| self.known.insert((end.0, end.1, end.2, graph.is_none())));
+        let index = u8::from(graph.is_none());
         let (rank, n) = (own.identity.rank, own.identity.n_ranks);
         let distance =
             |peer: usize, sends: bool| if sends { (n + peer - rank) % n } else { (n + rank - peer) % n };
         wanted.sort_by_key(|(peer, channel, sends)| (distance(*peer, *sends), *sends, *channel));
         let line =
-            |(peer, channel, sends): (usize, usize, bool)| own.line(peer, (channel, 0), sends, Some(graph));
+            |(peer, channel, sends): (usize, usize, bool)| own.line(peer, (channel, index), sends, graph);
         wanted.into_iter().filter_map(line).collect()
     }
 }
@@ -118,11 +137,6 @@ impl Own<'_> {
         let places = trees::places(self.machine, self.identity.rank, self.topology.base);
         let of = |channel: &usize| places.get(*channel).copied().unwrap_or_default();
         self.topology.sources.iter().map(of).map(|place| (place.up, place.down)).collect()
-    }
-
-    /// Of a connection for send or receive to a peer.
-    pub(crate) fn pair(&self, peer: usize, sends: bool) -> Option<Line> {
-        self.line(peer, (0, 1), sends, None)
     }
 
     /// Of a connection; of what is received only NICs have one.

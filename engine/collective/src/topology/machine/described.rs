@@ -88,6 +88,11 @@ impl Described {
         self.members.len()
     }
 
+    /// Whose rules count.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
     /// The node of a rank.
     pub(crate) fn node(&self, rank: usize) -> usize {
         self.nodes[rank]

@@ -125,3 +125,22 @@ fn trees_are_those_of_real_servers() {
         assert_eq!(own, real.trim_end(), "{rank}");
     }
 }
+
+#[test]
+fn a_sender_and_its_receiver_mean_the_same_channels() {
+    for version in Version::ALL {
+        for hosts in [&[("dgx-a100", 8)][..], &[("dgx-a100", 8), ("dgx-a100", 8), ("dgx-a100", 4)]] {
+            let described = described(hosts, false, version);
+            let n: usize = hosts.iter().map(|host| host.1).sum();
+            let of = |rank, peer, sends| {
+                crate::topology::machine::pairs::channels(&described, rank, peer, sends, (16, 2))
+            };
+            for (rank, peer) in (0..n).flat_map(|rank| (0..n).map(move |peer| (rank, peer))) {
+                assert_eq!(of(rank, peer, true), of(peer, rank, false), "{version:?} {rank} {peer}");
+            }
+            let firsts = (1..8).map(|peer| of(0, peer, true)[0]).collect::<std::collections::BTreeSet<_>>();
+            let wanted = if hosts.len() == 1 { 7 } else { 2 };
+            assert!(firsts.len() >= wanted, "{version:?}: {firsts:?}");
+        }
+    }
+}

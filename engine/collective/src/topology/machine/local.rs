@@ -77,7 +77,7 @@ impl System {
 }
 
 /// The bits of a number in reverse, within a power of two.
-fn mirrored(value: usize, power: usize) -> usize {
+pub(super) fn mirrored(value: usize, power: usize) -> usize {
     let bits = power.trailing_zeros();
     (0..bits).filter(|bit| value >> bit & 1 == 1).map(|bit| power >> 1 >> bit).sum()
 }
