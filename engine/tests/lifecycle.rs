@@ -81,6 +81,23 @@ fn a_death_after_rank_0_has_left_is_noticed_over_shared_memory() {
 }
 
 #[test]
+fn an_abort_of_a_split_after_its_rank_0_has_left_is_noticed() {
+    let program = folder("lifecycle-late-abort").join("lifecycle");
+    compile("lifecycle.c", &program, &["-lrsccl", "-pthread"]);
+    // Nobody's silence or stillness may be what ends the wait.
+    let one_host = |_| {
+        let pairs = [("RSCCL_HOST", "host-1"), ("RSCCL_TIMEOUT_S", "100")];
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+    };
+    let job = Job { program: &program, n_ranks: 3, command: &["late-abort"], environment: &one_host };
+    let mut ranks = job.start();
+    ranks[2].child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let said: Vec<String> = ranks.into_iter().map(common::Rank::rest).collect();
+    assert!(said[1].starts_with("ERROR 6 ") && said[1].contains("rank 2 (host-1"), "{said:?}");
+    assert!(said.iter().all(|said| said.ends_with("DONE\n")), "{said:?}");
+}
+
+#[test]
 fn a_soft_limit_of_files_is_no_limit_of_communicators() {
     all_done("many-files", 3);
 }

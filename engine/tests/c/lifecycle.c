@@ -320,6 +320,31 @@ static void late_death(void) {
   }
 }
 
+/* The same, where the last rank waits for rank 1 too, aborts that in a child, and goes on with the parent. */
+static void late_abort(void) {
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  ncclComm_t child;
+  cudaStream_t other;
+  CHECK(rscclStreamCreate(&other));
+  CHECK(ncclCommSplit(comm, 0, rank, &child, NULL));
+  expect_sum(child, stream, 1, n_ranks);
+  int value = 1, last = n_ranks - 1;
+  if (!rank) {
+    CHECK(ncclCommDestroy(child));
+  } else if (rank == last) {
+    CHECK(ncclRecv(&value, 1, ncclInt32, 1, child, stream));
+    (void)getchar();
+    CHECK(ncclCommAbort(child));
+  } else {
+    CHECK(ncclRecv(&value, 1, ncclInt32, last, child, stream));
+    ncclResult_t code = rscclStreamSynchronize(stream);
+    printf("ERROR %d %s\n", code, ncclGetLastError(child));
+    CHECK(ncclCommDestroy(child));
+  }
+  expect_sum(comm, other, 1, n_ranks);
+  CHECK(ncclCommDestroy(comm));
+}
+
 static void limit_files(rlim_t soft, rlim_t hard) {
   struct rlimit limit = {soft, hard};
   EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
@@ -479,7 +504,7 @@ int main(int argc, char** argv) {
       {"background", background}, {"abort-init", abort_init}, {"shrink-dead", shrink_dead}, {"revoke", revoke_it},
       {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes},
       {"leaks", leaks}, {"abort-behind", abort_behind}, {"full-stream", full_stream},
-      {"late-death", late_death}, {"many-files", many_files}, {"too-many-files", too_many_files}};
+      {"late-death", late_death}, {"late-abort", late_abort}, {"many-files", many_files}, {"too-many-files", too_many_files}};
   parse_arguments(argv);
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (!strcmp(argv[4], commands[i].name)) {

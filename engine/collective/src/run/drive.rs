@@ -318,8 +318,8 @@ impl<'a> Run<'a> {
         if still >= beat {
             self.comm.health.activity.set_stuck(Some(self.stuck(still)));
         }
-        if still >= self.comm.timeout() && self.comm.health.is_coordinator_gone() {
-            self.give_up(still);
+        if self.comm.health.is_coordinator_gone() {
+            self.coordinator(still);
         }
         beat
     }
@@ -335,8 +335,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Rank 0 has left, so that nobody knows more than this rank: whom it waits for itself.
-    fn give_up(&mut self, still: Duration) {
+    /// Rank 0 has left, so that nobody knows more than this rank: who of the host has given up, and whom it waits for itself.
+    fn look_into_stalls(&mut self, still: Duration) {
+        if let Some(rank) = self.comm.host.as_ref().and_then(Host::given_up) {
+            let what = format!("{} closed the connection", self.comm.names[rank]);
+            return self.break_off(&Error::Remote(what));
+        }
+        if still < self.comm.timeout() {
+            return;
+        }
         let peer = self.engine.ends().iter().find(|end| end.waits).map(|end| end.peer);
         let whom = peer.map_or("a rank", |peer| self.comm.names[peer].as_str());
         let what = format!("nothing has come from {whom} for {:.1} s", still.as_secs_f32());

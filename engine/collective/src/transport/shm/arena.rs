@@ -15,6 +15,9 @@ use crate::transport::shm::layout::{CALL, LEFT, Layout, READS};
 use crate::transport::shm::map::{self, Mapping, PAGE_BYTES};
 use crate::transport::shm::ring::RING_BYTES;
 
+const HAS_LEFT: u32 = 1;
+const HAS_GIVEN_UP: u32 = 2;
+
 /// What a reader has found out about the owner of some memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
@@ -144,12 +147,23 @@ impl Arena {
 
     /// Says that the owner is done with the communicator: its end from now on is no death.
     pub(crate) fn set_left(&self) {
-        self.head.word(LEFT).store(1, Ordering::Release);
+        self.head.word(LEFT).store(HAS_LEFT, Ordering::Release);
     }
 
     /// Whether the owner has said so.
     pub(crate) fn has_left(&self) -> bool {
-        self.head.word(LEFT).load(Ordering::Acquire) != 0
+        self.head.word(LEFT).load(Ordering::Acquire) == HAS_LEFT
+    }
+
+    /// The owner's communicator ends. If that was not said before, it has given up.
+    pub(crate) fn end(&self) {
+        let left = self.head.word(LEFT);
+        let _ = left.compare_exchange(0, HAS_GIVEN_UP, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whether the owner has given up, though its process and its connection may go on with another communicator.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.head.word(LEFT).load(Ordering::Acquire) == HAS_GIVEN_UP
     }
 
     /// Tells `member` whether the owner can read its memory.
@@ -223,7 +237,15 @@ mod tests {
         let peer = Arena::of_peer(own.fd().unwrap().try_clone_to_owned().unwrap(), layout).unwrap();
         assert!(!peer.has_left());
         own.set_left();
-        assert!(peer.has_left());
+        own.end();
+        assert!(peer.has_left() && !peer.has_given_up());
+    }
+
+    #[test]
+    fn who_ends_without_a_word_has_given_up() {
+        let own = Arena::new(Layout::new(2), 0).unwrap();
+        own.end();
+        assert!(own.has_given_up() && !own.has_left());
     }
 
     #[test]

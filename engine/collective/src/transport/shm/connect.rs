@@ -15,11 +15,12 @@ use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::net::bootstrap::Bootstrap;
-use crate::net::secret::{SECRET_BYTES, Secret, is_secret, new_secret};
+use crate::net::secret::{Secret, new_secret};
 use crate::net::wake::{self, Wake};
 use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::{self, Nonce};
 use crate::transport::shm::doorbell::{Doorbell, Event, Ringer};
+use crate::transport::shm::greeting::{GREETING_BYTES, Greeting};
 use crate::transport::shm::host::{Host, Kin};
 use crate::transport::shm::layout::Layout;
 use crate::transport::shm::lender::Lender;
@@ -31,8 +32,6 @@ use crate::transport::shm::{Tuning, unix};
 const MAX_STRANGERS: usize = 256;
 /// A full listener is called again after this long: its owner takes calls as fast as it can.
 const RETRY: Duration = Duration::from_millis(1);
-const GREETING_BYTES: usize = 8 + SECRET_BYTES + 8 + 8 + size_of::<Nonce>();
-const MAGIC: [u8; 8] = *b"rsccl\0m\x01";
 
 /// What a rank tells all others: where it can be called, and by whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,14 +172,6 @@ impl Plan<'_> {
         }
         (own, others)
     }
-}
-
-/// A greeting: who calls, and a number in its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Greeting {
-    rank: usize,
-    nonce_address: u64,
-    nonce: Nonce,
 }
 
 struct Gathering<'a> {
@@ -362,28 +353,6 @@ fn refused(error: Errno) -> Error {
     Error::system("sharing memory with a rank of this host", &error.into())
 }
 
-impl Greeting {
-    fn to_bytes(self, secret: &Secret) -> [u8; GREETING_BYTES] {
-        let mut bytes = [0; GREETING_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..24].copy_from_slice(secret);
-        bytes[24..32].copy_from_slice(&(self.rank as u64).to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.nonce_address.to_le_bytes());
-        bytes[40..].copy_from_slice(&self.nonce);
-        bytes
-    }
-
-    /// Back from the bytes; nothing if they are a stranger's.
-    fn from_bytes(bytes: &[u8; GREETING_BYTES], secret: &Secret) -> Option<Self> {
-        let long = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        if bytes[..8] != MAGIC || !is_secret(&bytes[8..24], secret) {
-            return None;
-        }
-        let rank = usize::try_from(long(24)?).ok()?;
-        Some(Self { rank, nonce_address: long(32)?, nonce: *bytes[40..].first_chunk()? })
-    }
-}
-
 /// What two processes must have in common to reach each other's sockets and memory.
 fn domain() -> u64 {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -396,14 +365,6 @@ fn domain() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_secret_opens() {
-        let greeting = Greeting { rank: 7, nonce_address: 0x7000_0000_1234, nonce: [9; 16] };
-        let bytes = greeting.to_bytes(&[1; 16]);
-        assert_eq!(Greeting::from_bytes(&bytes, &[1; 16]), Some(greeting));
-        assert_eq!(Greeting::from_bytes(&bytes, &[2; 16]), None);
-    }
 
     #[test]
     fn members_share_host_and_domain() {

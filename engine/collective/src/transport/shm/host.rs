@@ -127,6 +127,11 @@ impl Host {
         self.peers.iter().map(|peer| Arc::clone(peer) as Arc<dyn Neighbour>).collect()
     }
 
+    /// A rank of the host that has given up the communicator.
+    pub(crate) fn given_up(&self) -> Option<usize> {
+        self.peers.iter().find(|peer| peer.arena.has_given_up()).map(|peer| peer.rank)
+    }
+
     /// Tells the others that this rank is done with the communicator.
     pub(crate) fn hang_up(&self) {
         self.peers.iter().for_each(|peer| peer.hang_up());
@@ -146,6 +151,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        self.arena.end();
         self.lender.end();
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod connect;
 pub(crate) mod direct;
 pub mod doorbell;
 pub(crate) mod flat;
+mod greeting;
 pub(crate) mod host;
 pub(crate) mod layout;
 pub(crate) mod lender;
