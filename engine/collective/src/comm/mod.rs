@@ -260,6 +260,7 @@ impl Comm {
         }
     }
 
+    /// With connections of a network, NCCL's thread that moves what they carry is there.
     fn start_progress(&self) {
         if self.topology.n_nodes() > 1 {
             self.profiler().iter().for_each(|profiler| profiler.start_progress());
