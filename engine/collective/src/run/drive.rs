@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
             self.comm.health.activity.set_stuck(Some(self.stuck(still)));
         }
         if self.comm.health.is_coordinator_gone() {
-            self.coordinator(still);
+            self.decide_alone(still);
         }
         beat
     }
@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
     }
 
     /// Rank 0 has left, so that nobody knows more than this rank: who of the host has given up, and whom it waits for itself.
-    fn look_into_stalls(&mut self, still: Duration) {
+    fn decide_alone(&mut self, still: Duration) {
         if let Some(rank) = self.comm.host.as_ref().and_then(Host::given_up) {
             let what = format!("{} closed the connection", self.comm.names[rank]);
             return self.break_off(&Error::Remote(what));
