@@ -8,24 +8,22 @@ mod tell;
 
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
-use crate::clock;
 use crate::collective::choose::Table;
 use crate::collective::nccl::Model;
 use crate::collective::primitive::Primitive;
 use crate::comm::links::Links;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
+use crate::comm::spans::Spans;
 use crate::comm::turns::Turns;
 use crate::comm::wiring::Wiring;
 use crate::comm::{Comm, CommConfig, Counters, nccl};
 use crate::config::Settings;
 use crate::error::{Error, Result};
-use crate::faithful::Version;
 use crate::hash;
 use crate::lock::lock;
 use crate::log::lines::{self, Dialect};
@@ -45,7 +43,6 @@ use crate::profiler::teller::Teller;
 use crate::run::affinity::{self, Affinity};
 use crate::run::engine::Engine;
 use crate::run::flat;
-use crate::topology::machine::described::Described;
 use crate::topology::place;
 use crate::topology::ranks::Way;
 use crate::topology::{PeerInfo, RingPlace, Topology, told};
@@ -148,52 +145,6 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     Ok(comm)
 }
 
-/// The ranks on described machines, if all have told of one.
-fn described(peers: &[PeerInfo], version: Version) -> Result<Option<Described>> {
-    if peers.iter().any(|peer| peer.placement.machine.is_none()) {
-        return Ok(None);
-    }
-    let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
-    let place = Topology::new(&hashes);
-    Described::new(peers, (&place.nodes, &place.members), version)
-}
-
-/// How long the parts of an init take.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Spans {
-    start: Instant,
-    last: Instant,
-    /// Until all have told of themselves.
-    pub(super) bootstrap: Duration,
-    /// The search.
-    pub(super) graphs: Duration,
-    /// From then until all have connected.
-    pub(super) connections: Duration,
-}
-
-impl Spans {
-    fn begin() -> Self {
-        let now = clock::now();
-        let none = Duration::ZERO;
-        Self { start: now, last: now, bootstrap: none, graphs: none, connections: none }
-    }
-
-    /// Since the last part.
-    fn lap(&mut self) -> Duration {
-        let now = clock::now();
-        now.saturating_duration_since(std::mem::replace(&mut self.last, now))
-    }
-
-    /// All of it, until now.
-    pub(super) fn total(&self) -> Duration {
-        clock::now().saturating_duration_since(self.start)
-    }
-}
-
-fn dialect(machine: &Described) -> Dialect {
-    if machine.is_amd() { Dialect::Rccl } else { Dialect::Nccl }
-}
-
 /// What has been connected.
 struct Connections {
     links: Links,
@@ -227,7 +178,7 @@ impl Init {
     ) -> Result<Self> {
         let limits = Comm::limits(&settings, &request.config);
         let version = settings.faithful.unwrap_or_default();
-        let mut topology = match described(&peers, version)? {
+        let mut topology = match described::machine(&peers, version)? {
             Some(machine) => Topology::described(&peers, machine),
             None => Topology::search(&peers),
         };
@@ -251,7 +202,7 @@ impl Init {
             n_ranks: request.n_ranks,
             device: topology.device(request.rank),
             bus_id: topology.machine.as_ref().map_or(0, |machine| machine.bus_id(request.rank)),
-            dialect: topology.machine.as_ref().map_or(Dialect::Nccl, dialect),
+            dialect: topology.machine.as_ref().map_or(Dialect::Nccl, described::dialect),
             version,
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),

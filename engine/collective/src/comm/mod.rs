@@ -1,6 +1,7 @@
 //! A communicator: its ranks, rings and connections, and the handle that the API knows it by.
 
 pub(crate) mod choice;
+mod described;
 mod estimate;
 pub(crate) mod exit;
 pub mod init;
@@ -12,6 +13,7 @@ pub(crate) mod plans;
 pub mod registry;
 pub(crate) mod rendezvous;
 pub(crate) mod shrink;
+mod spans;
 pub(crate) mod split;
 pub(crate) mod turns;
 pub(crate) mod wiring;
@@ -25,15 +27,14 @@ use std::time::Duration;
 
 use crate::channels::Limits;
 use crate::collective::choose::Table;
-use crate::collective::nccl::{Model, Taken};
+use crate::collective::nccl::Model;
 use crate::collective::operation::Operation;
 use crate::collective::primitive::{N_FUNCTIONS, Primitive};
-use crate::comm::init::Spans;
 use crate::comm::links::Traffic;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
-use crate::comm::wiring::{Line, Own, Wiring};
+use crate::comm::wiring::Wiring;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::faithful::Version;
@@ -243,68 +244,11 @@ impl Comm {
         self.peers.get(rank).map_or("", |peer| peer.host.as_str())
     }
 
-    /// Operations begin, on this thread: where NCCL connects with the first collective, the log says now what init has
-    /// connected.
-    pub(crate) fn connect_at_runtime(&self, operations: &[Operation]) {
-        let lines = match (self.on_machine(), &self.wiring) {
-            (Some(own), Some(wiring)) => {
-                let mut wiring = lock(wiring);
-                operations.iter().flat_map(|operation| self.wire(&own, &mut wiring, operation)).collect()
-            }
-            _ if self.connects_late => std::mem::take(&mut *lock(&self.late_lines)),
-            _ => return,
-        };
-        lines.iter().for_each(|(subsystem, line)| self.info(*subsystem, line));
-        if !lines.is_empty() {
-            self.start_progress();
-        }
-    }
-
     /// With connections of a network, NCCL's thread that moves what they carry is there.
     fn start_progress(&self) {
         if self.topology.n_nodes() > 1 {
             self.profiler().iter().for_each(|profiler| profiler.start_progress());
         }
-    }
-
-    /// What an operation connects on a described machine: rings, trees or NVLS unless init has, and what is sent and received.
-    fn wire(&self, own: &Own<'_>, wiring: &mut Wiring, operation: &Operation) -> Vec<Line> {
-        let all = |sends: bool| (0..self.n_ranks).map(move |peer| (peer, sends));
-        let with_root = |root: usize, sends: bool| {
-            let of_root = all(sends).filter(move |_| root == self.rank);
-            of_root.chain((root != self.rank).then_some((root, !sends)))
-        };
-        match operation.primitive {
-            Primitive::Send { peer } => wiring.pairs(own, std::iter::once((peer, true))),
-            Primitive::Recv { peer } => wiring.pairs(own, std::iter::once((peer, false))),
-            Primitive::AllToAll => wiring.pairs(own, all(true).chain(all(false))),
-            Primitive::Gather { root } => wiring.pairs(own, with_root(root, false)),
-            Primitive::Scatter { root } => wiring.pairs(own, with_root(root, true)),
-            _ if !self.connects_late => Vec::new(),
-            _ => match self.taken(operation, self.whole_bytes(operation)) {
-                Taken::Ring => wiring.rings(own),
-                Taken::Tree => wiring.trees(own),
-                Taken::Nvls | Taken::NvlsTree => wiring.nvls(own),
-            },
-        }
-    }
-
-    /// This rank on its machine, if one is described.
-    pub(crate) fn on_machine(&self) -> Option<Own<'_>> {
-        let machine = self.topology.machine.as_ref()?;
-        Some(Own {
-            identity: &self.identity,
-            machine,
-            topology: &self.topology,
-            rings: &self.rings,
-            cumem: self.settings.machine.cumem && !machine.is_amd(),
-            nvls_channels: machine.nvls_channels(Self::limits(&self.settings, &self.config)),
-        })
-    }
-
-    /// The GPU that a communicator made from this one takes over.
-    fn given_device(&self) -> Option<u32> {
-        self.topology.machine.as_ref().map(|machine| machine.device(self.rank))
     }
 
     /// Gives an operation its numbers, and tells a profiler that it is enqueued.
@@ -448,15 +392,6 @@ impl Comm {
     fn note_ending(&self, how: &str) {
         if self.is_silent() && self.identity.version >= Version::V2_28 {
             self.info(self.of_ends(), &lines::ending(&self.identity, how));
-        }
-    }
-
-    /// How long the init took, which NCCL writes at its end.
-    fn note_timings(&self, spans: &Spans) {
-        if self.is_silent() {
-            let parts = [spans.total(), spans.bootstrap, spans.graphs, spans.connections];
-            let line = machine::timings(&self.identity, parts.map(|part| part.as_secs_f64()));
-            self.info(subsystem::INIT | subsystem::PROFILE, &line);
         }
     }
 

@@ -4,10 +4,14 @@ use super::Init;
 use crate::channels::Limits;
 use crate::comm::Comm;
 use crate::comm::wiring::{Own, Wiring};
+use crate::error::Result;
+use crate::faithful::Version;
+use crate::log::lines::Dialect;
 use crate::log::{self, Level, lines, machine, subsystem};
 use crate::net::nic::Nic;
 use crate::topology::machine::described::Described;
 use crate::topology::machine::print;
+use crate::topology::{PeerInfo, Topology};
 
 impl Init {
     /// Itself on its machine, if one is described.
@@ -142,4 +146,19 @@ impl Init {
     pub(super) fn limits(&self) -> Limits {
         Comm::limits(&self.settings, &self.request.config)
     }
+}
+
+/// The ranks on described machines, if all have told of one.
+pub(super) fn machine(peers: &[PeerInfo], version: Version) -> Result<Option<Described>> {
+    if peers.iter().any(|peer| peer.placement.machine.is_none()) {
+        return Ok(None);
+    }
+    let hashes: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+    let place = Topology::new(&hashes);
+    Described::new(peers, (&place.nodes, &place.members), version)
+}
+
+/// As whose library a machine's lines are worded.
+pub(super) fn dialect(machine: &Described) -> Dialect {
+    if machine.is_amd() { Dialect::Rccl } else { Dialect::Nccl }
 }

@@ -1,12 +1,14 @@
 //! The channels of a node, as NCCL's search finds them (`src/graph/search.cc`, `ncclTopoCompute`): at each speed, from fast to
 //! slow, channels are laid until no link has room; the most bandwidth in all wins.
 //!
-//! `found` says what is searched and found, `compute` what is asked for, `walk` lays channels one after the other, `order` says what it tries first, `ways` has the bandwidth that is left. All work on copies of the links' bandwidth, so
-//! that a search leaves the system as it was.
+//! `found` says what is searched and found, `compute` what is asked for, `walk` lays channels one after the other, `order` says
+//! what it tries first, `ways` has the links of each way, `room` takes their bandwidth. All work on copies of the links' bandwidth,
+//! so that a search leaves the system as it was.
 
 mod compute;
 mod found;
 mod order;
+mod room;
 mod walk;
 mod ways;
 
