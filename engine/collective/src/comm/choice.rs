@@ -14,8 +14,8 @@ use crate::collective::nccl::Taken;
 use crate::collective::operation::Operation;
 use crate::collective::primitive::Primitive;
 use crate::collective::schedule::Step;
-use crate::comm::Comm;
 use crate::comm::links::P2P_CHANNEL;
+use crate::comm::member::Member;
 use crate::error::{Error, Result};
 use crate::kernels::{Form, Reducer};
 use crate::log::{lines, subsystem};
@@ -39,7 +39,7 @@ fn nccl_algorithm(taken: Taken, primitive: Primitive, scope: &Scope<'_>) -> Algo
     if supports(wanted, primitive, scope) { wanted } else { Algorithm::Direct }
 }
 
-impl Comm {
+impl Member {
     /// Whether an operation goes by flat rounds, without connections: the same on all ranks.
     pub(crate) fn is_flat(&self, operation: &Operation) -> bool {
         operation.primitive == Primitive::AllReduce

@@ -4,14 +4,14 @@
 use crate::collective::algorithm::Algorithm;
 use crate::collective::operation::Operation;
 use crate::collective::primitive::Primitive;
-use crate::comm::Comm;
+use crate::comm::member::Member;
 
 /// Microseconds of a step within a node and between nodes: NCCL's for its simple protocol over PCI and networks, rounded.
 const STEP_US: (f32, f32) = (6.0, 14.0);
 /// Bytes in a microsecond at one GB/s.
 const BYTES_PER_US: f32 = 1000.0;
 
-impl Comm {
+impl Member {
     /// Microseconds; nothing of a send or receive, and of a communicator of one rank.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn estimate_us(&self, operation: &Operation) -> Option<f32> {

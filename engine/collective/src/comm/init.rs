@@ -16,6 +16,7 @@ use crate::collective::choose::Table;
 use crate::collective::nccl::Model;
 use crate::collective::primitive::Primitive;
 use crate::comm::links::Links;
+use crate::comm::member::Member;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
 use crate::comm::spans::Spans;
@@ -326,26 +327,31 @@ impl Init {
         let affinity = Affinity::of(self.identity.rank, &self.peers, self.identity.comm_hash);
         let neighbours = host.as_ref().map(Host::neighbours).unwrap_or_default();
         let watcher = self.watch((control, neighbours), inbox, &names, &health)?;
-        let comm = Arc::new(Comm {
+        let profiled = teller.is_some();
+        let member = Member {
             rank: self.identity.rank,
             n_ranks: self.identity.n_ranks,
             identity: self.identity,
             names,
             topology: self.topology,
             rings: self.rings,
-            engine: Mutex::new(engine),
             crowded: affinity::is_crowded(&self.peers),
             affinity: affinity.filter(|_| self.request.split.is_none()),
             host,
             tuning,
             replaced: AtomicU32::new(0),
-            profiled: teller.is_some(),
             health,
-            turns: Turns::default(),
             peers: self.peers,
             settings: self.settings,
-            config: self.request.config,
             secret: self.id.secret,
+            model,
+        };
+        let comm = Arc::new(Comm {
+            member,
+            engine: Mutex::new(engine),
+            profiled,
+            turns: Turns::default(),
+            config: self.request.config,
             counters: Mutex::new(Counters::default()),
             profiler: Mutex::new(teller),
             watcher: Mutex::new(None),
@@ -357,7 +363,6 @@ impl Init {
             late_lines: Mutex::new(late_lines),
             wiring: wiring.map(Mutex::new),
             connects_late,
-            model,
             _pending: self.pending,
         });
         *lock(&comm.watcher) = watcher;

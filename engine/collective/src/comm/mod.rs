@@ -6,6 +6,7 @@ mod estimate;
 pub(crate) mod exit;
 pub mod init;
 pub mod links;
+pub mod member;
 mod nccl;
 pub(crate) mod operators;
 pub mod pending;
@@ -19,18 +20,16 @@ pub(crate) mod turns;
 pub(crate) mod wiring;
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::channels::Limits;
-use crate::collective::choose::Table;
-use crate::collective::nccl::Model;
 use crate::collective::operation::Operation;
 use crate::collective::primitive::{N_FUNCTIONS, Primitive};
 use crate::comm::links::Traffic;
+use crate::comm::member::Member;
 use crate::comm::operators::Operators;
 use crate::comm::pending::Pending;
 use crate::comm::turns::Turns;
@@ -40,17 +39,13 @@ use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::hash;
 use crate::lock::lock;
-use crate::log::{self, Level, lines, machine, subsystem};
+use crate::log::{lines, machine, subsystem};
 use crate::net::acceptor::Listening;
-use crate::net::account;
-use crate::net::control::{Failure, Health};
-use crate::net::secret::Secret;
+use crate::net::control::Failure;
 use crate::profiler::emit::{Call, PlanEvents};
 use crate::profiler::teller::Teller;
-use crate::run::affinity::Affinity;
 use crate::run::engine::Engine;
-use crate::topology::{PeerInfo, RingPlace, Topology};
-use crate::transport::shm::host::{Host, Kin};
+use crate::transport::shm::host::Host;
 
 /// What the caller's `ncclConfig_t` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,38 +63,14 @@ pub struct CommConfig {
 /// A communicator.
 #[derive(Debug)]
 pub struct Comm {
-    /// Its lines' names.
-    pub identity: lines::Identity,
-    /// This rank.
-    pub rank: usize,
-    /// Ranks.
-    pub(crate) n_ranks: usize,
-    /// `rank 5 (host-2, 127.0.2.1)`, per rank.
-    pub names: Arc<[String]>,
-    /// Who is where.
-    pub(crate) topology: Topology,
-    /// This rank's place on each final channel.
-    pub(crate) rings: Vec<RingPlace>,
+    /// This rank of it, as init has left it.
+    pub member: Member,
     /// Data connections, and what runs over them.
     pub engine: Mutex<Engine>,
-    /// Whether its ranks outnumber the cores of the machine that they share with this one.
-    pub crowded: bool,
-    /// Its core of the machine, where ranks share one and have cores enough.
-    pub(crate) affinity: Option<Affinity>,
-    /// The ranks that share memory with this one.
-    pub host: Option<Host>,
-    tuning: Table,
-    /// By their codes, the primitives that the algorithm of the settings cannot carry out and that were called.
-    replaced: AtomicU32,
     profiled: bool,
-    /// Whether it has failed.
-    pub health: Arc<Health>,
     /// The order of its launches.
     pub(crate) turns: Turns,
-    peers: Vec<PeerInfo>,
-    settings: Settings,
     config: CommConfig,
-    secret: Secret,
     counters: Mutex<Counters>,
     profiler: Mutex<Option<Arc<Teller>>>,
     watcher: Mutex<Option<JoinHandle<()>>>,
@@ -117,10 +88,16 @@ pub struct Comm {
     wiring: Option<Mutex<Wiring>>,
     /// Whether the log tells of connections with the first collective.
     connects_late: bool,
-    /// What NCCL goes by where it takes an algorithm.
-    model: Model,
     /// Its address is the `ncclComm_t`.
     _pending: Arc<Pending>,
+}
+
+impl Deref for Comm {
+    type Target = Member;
+
+    fn deref(&self) -> &Member {
+        &self.member
+    }
 }
 
 #[derive(Debug, Default)]
@@ -139,21 +116,6 @@ impl Comm {
     fn lineage(&self, count: i32, color: i32, key: i32) -> (usize, i32, i32, i32, u64) {
         let hash = hash::split_hash(self.identity.comm_hash, count, color);
         (self.identity.handle, count, color, key, hash)
-    }
-
-    /// `comm 0x…`
-    pub fn name(&self) -> String {
-        format!("comm {:#x}", self.identity.handle)
-    }
-
-    /// `all_reduce #17 on comm 0x…`
-    pub(crate) fn label(&self, primitive: Primitive, sequence: u64) -> String {
-        format!("{} #{sequence} on {}", primitive.name(), self.name())
-    }
-
-    /// This rank's index on its node, which stands for its CUDA device.
-    pub(crate) fn device(&self) -> usize {
-        self.identity.device
     }
 
     /// The failure, as the error of a call.
@@ -178,49 +140,12 @@ impl Comm {
         lock(&self.last_error).get_or_insert_with(|| error.to_string());
     }
 
-    /// How long a peer may be silent, and an operation may stand still where rank 0 has left, so that nobody knows more.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.settings.timeout
-    }
-
-    /// Between two questions of rank 0 to everybody.
-    pub(crate) fn beat(&self) -> Duration {
-        account::beat(self.settings.timeout.min(self.settings.stall_timeout))
-    }
-
-    /// Whether faults show as NCCL shows them: see [`Settings::faithful`].
-    pub(crate) fn is_silent(&self) -> bool {
-        self.settings.is_silent()
-    }
-
-    /// Whether a call of so many bytes runs on its caller's thread. In the faithful mode none does: a GPU runs them.
-    pub(crate) fn runs_inline(&self, bytes: usize) -> bool {
-        bytes <= self.settings.inline_bytes && !self.is_silent()
-    }
-
-    /// The version of NCCL as which the library behaves, in the faithful mode.
-    pub(crate) fn faithful(&self) -> Option<Version> {
-        self.settings.faithful
-    }
-
-    /// By rank: its host, the same number for those of one host.
-    pub fn hosts(&self) -> &[usize] {
-        &self.topology.nodes
-    }
-
     /// Resets what wakes the thread that runs operations, before that looks once more and sleeps.
     pub(crate) fn reset_runner(&self) {
         match &self.host {
             Some(host) => host.doorbell().reset(),
             None => self.health.runner.reset(),
         }
-    }
-
-    /// What a communicator of the given ranks of this one shares with it. Nothing with silent faults, where a rank says with the end
-    /// of a connection that it is done with a communicator.
-    pub(crate) fn kin(&self, members: &[usize]) -> Option<Arc<Kin>> {
-        let host = self.host.as_ref().filter(|_| !self.is_silent())?;
-        Some(Arc::new(host.kin(members)))
     }
 
     /// Whether a profiler listens.
@@ -231,17 +156,6 @@ impl Comm {
     /// Who tells the profiler, while the communicator lives.
     pub(crate) fn profiler(&self) -> Option<Arc<Teller>> {
         lock(&self.profiler).clone()
-    }
-
-    /// Of a peer whose socket says `remote`, or nothing any more.
-    pub(crate) fn address(&self, peer: usize, remote: IpAddr) -> IpAddr {
-        let nic = self.peers.get(peer).and_then(|peer| peer.nics.first());
-        nic.filter(|_| remote.is_unspecified()).map_or(remote, |nic| nic.address)
-    }
-
-    /// The name of a rank's host.
-    pub fn host_name(&self, rank: usize) -> &str {
-        self.peers.get(rank).map_or("", |peer| peer.host.as_str())
     }
 
     /// With connections of a network, NCCL's thread that moves what they carry is there.
@@ -393,10 +307,6 @@ impl Comm {
         if self.is_silent() && self.identity.version >= Version::V2_28 {
             self.info(self.of_ends(), &lines::ending(&self.identity, how));
         }
-    }
-
-    fn info(&self, subsystem: u64, text: &str) {
-        log::write(Level::Info, subsystem, self.device(), text);
     }
 
     fn limits(settings: &Settings, config: &CommConfig) -> Limits {

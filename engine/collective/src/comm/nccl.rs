@@ -7,7 +7,7 @@ use crate::collective::algorithm::Algorithm;
 use crate::collective::nccl::{Model, Shape, Taken};
 use crate::collective::operation::Operation;
 use crate::collective::primitive::Primitive;
-use crate::comm::Comm;
+use crate::comm::member::Member;
 use crate::topology::Topology;
 use crate::topology::graph::PathType;
 use crate::topology::machine::described::Described;
@@ -18,15 +18,13 @@ use crate::types::{DataType, RedOp};
 /// What is taken for the compute capability where no GPU is described: Ampere's.
 const CAPABILITY: u32 = 80;
 
-impl Comm {
+impl Member {
     /// What NCCL would take of an operation of so many bytes.
     pub(crate) fn taken(&self, operation: &Operation, bytes: usize) -> Taken {
         let nvls = self.model.nvls.filter(|_| multicasts(operation));
         Model { nvls, ..self.model }.choose(operation.primitive, bytes).0
     }
-}
 
-impl Comm {
     /// The name of what carries out an operation, for a profiler: NCCL's own where that is what is pretended.
     pub(crate) fn algorithm_name(&self, operation: &Operation, algorithm: Algorithm) -> &'static CStr {
         if self.topology.machine.is_none() || !matches!(algorithm, Algorithm::Ring | Algorithm::Tree) {

@@ -6,8 +6,8 @@ use crate::collective::catalog::partials_in_recv;
 use crate::collective::operation::Operation;
 use crate::collective::plan::{Direction, Memory, Plan};
 use crate::collective::primitive::Primitive;
-use crate::comm::Comm;
 use crate::comm::links::Links;
+use crate::comm::member::Member;
 use crate::error::{Error, Result};
 use crate::kernels::Reducer;
 
@@ -56,7 +56,7 @@ impl Plans {
     /// The plan for `operation`. A new one connects what it needs.
     pub(crate) fn find(
         &mut self,
-        comm: &Comm,
+        comm: &Member,
         links: &mut Links,
         operation: &Operation,
     ) -> Result<Arc<Planned>> {
@@ -91,7 +91,7 @@ impl Plans {
     }
 }
 
-fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Result<Planned> {
+fn plan(comm: &Member, links: &mut Links, operation: &Operation, key: Key) -> Result<Planned> {
     let choice = comm.choose(operation);
     let memory = Memory {
         reducer: operation.moved_as(choice.algorithm),
@@ -115,7 +115,7 @@ fn plan(comm: &Comm, links: &mut Links, operation: &Operation, key: Key) -> Resu
     Ok(Planned { key, plan, slots, is_network, reducer: memory.reducer, signature, keeps_input })
 }
 
-fn slots(comm: &Comm, links: &mut Links, plan: &Plan) -> Result<Vec<usize>> {
+fn slots(comm: &Member, links: &mut Links, plan: &Plan) -> Result<Vec<usize>> {
     let mut slots = Vec::with_capacity(plan.queues.len());
     for queue in &plan.queues {
         slots.push(match queue.direction {

@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags};
 use crate::collective::operation::Operation;
 use crate::collective::plan::Direction;
 use crate::collective::primitive::Primitive;
-use crate::comm::Comm;
 use crate::comm::links::{Links, Traffic};
+use crate::comm::member::Member;
 use crate::comm::plans::Plans;
 use crate::error::{Error, Result};
 use crate::memory::{Buffers, Own, Place, Span};
@@ -20,6 +20,7 @@ use crate::net::account::{EndState, MAX_TOLD};
 use crate::net::link::Header;
 use crate::run::flat;
 use crate::run::job::{Job, Spare};
+use crate::run::trouble::Trouble;
 use crate::transport::{Description, Fault, RecvHalf, SendHalf};
 
 /// Jobs whose memory is kept for later ones at most.
@@ -55,23 +56,6 @@ struct Lane {
     work: VecDeque<(usize, usize)>,
 }
 
-/// What went wrong, and where.
-#[derive(Debug)]
-pub(crate) struct Trouble {
-    /// What.
-    pub(crate) fault: Fault,
-    /// With which rank.
-    pub(crate) peer: usize,
-    /// The other end's address and port, where the connection is one of a network.
-    pub(crate) remote: Option<(IpAddr, u16)>,
-    /// In which primitive.
-    pub(crate) primitive: Primitive,
-    /// Which operation of its kind.
-    pub(crate) sequence: u64,
-    /// The collective before it, where a difference in an earlier one would show only now.
-    pub(crate) before: Option<(Primitive, u64)>,
-}
-
 impl Engine {
     /// Over these connections, and the memory that all ranks share, if they do.
     pub(crate) fn new(links: Links, flat: Option<flat::Lane>) -> Self {
@@ -95,7 +79,7 @@ impl Engine {
     }
 
     /// Prepares the operations of one launch.
-    pub(crate) fn begin(&mut self, comm: &Comm, operations: &[Operation]) -> Result<()> {
+    pub(crate) fn begin(&mut self, comm: &Member, operations: &[Operation]) -> Result<()> {
         let mut own = false;
         self.call = None;
         for operation in operations {
@@ -125,7 +109,7 @@ impl Engine {
             self.jobs.iter_mut().fold(false, |is_told, job| job.begin_channels(&mut busy) | is_told);
     }
 
-    fn add(&mut self, comm: &Comm, operation: &Operation) -> Result<()> {
+    fn add(&mut self, comm: &Member, operation: &Operation) -> Result<()> {
         let planned = self.plans.find(comm, &mut self.links, operation)?;
         let index = self.jobs.len();
         for (queue, (slot, of_plan)) in planned.slots.iter().zip(&planned.plan.queues).enumerate() {
@@ -197,7 +181,7 @@ impl Engine {
 
     /// What has gone wrong where another rank of the host calls something else than this one: neither would ever hear of
     /// it, if what they call goes different ways.
-    pub(crate) fn compare(&self, comm: &Comm) -> Option<Trouble> {
+    pub(crate) fn compare(&self, comm: &Member) -> Option<Trouble> {
         let (primitive, sequence) = self.current()?;
         let own = self.call.as_ref().filter(|call| call.sequence == sequence)?;
         let (peer, theirs) = comm.host.as_ref()?.other_call(own)?;

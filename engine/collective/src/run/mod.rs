@@ -11,3 +11,4 @@ pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod stream;
 pub(crate) mod trace;
+mod trouble;

@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 
 use crate::collective::operation::Operation;
 use crate::collective::primitive::Primitive;
-use crate::comm::Comm;
 use crate::comm::links::Traffic;
+use crate::comm::member::Member;
 use crate::kernels::{Form, Kernel, Reducer, Shape};
 use crate::net::account::EndState;
 use crate::net::calls::Call;
 use crate::net::link::Header;
-use crate::run::engine::Trouble;
 use crate::run::flat::cut::Cut;
 use crate::run::flat::exchange::Exchange;
+use crate::run::trouble::Trouble;
 use crate::transport::shm::flat::Flat;
 use crate::transport::shm::host::Host;
 
@@ -47,7 +47,7 @@ pub(crate) struct History {
 
 impl History {
     /// Adds a collective and the signature of its call.
-    pub(crate) fn note(&mut self, comm: &Comm, operation: &Operation, signature: u64) {
+    pub(crate) fn note(&mut self, comm: &Member, operation: &Operation, signature: u64) {
         self.digest = self.digest.rotate_left(7).wrapping_add(signature);
         self.last = Some((operation.primitive, operation.sequence));
         let (number, function) = (operation.sequence, operation.primitive.code());
@@ -84,7 +84,7 @@ impl Lane {
     }
 
     /// Prepares an operation; what it says about itself.
-    pub(crate) fn add(&mut self, comm: &Comm, operation: &Operation, history: &mut History) -> Header {
+    pub(crate) fn add(&mut self, comm: &Member, operation: &Operation, history: &mut History) -> Header {
         let known =
             self.last.filter(|last| (last.count, last.reducer) == (operation.count, operation.reducer));
         let last = known.unwrap_or_else(|| Last::of(comm, operation));
@@ -174,7 +174,7 @@ impl Lane {
 }
 
 impl Last {
-    fn of(comm: &Comm, operation: &Operation) -> Self {
+    fn of(comm: &Member, operation: &Operation) -> Self {
         let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
         Self {
             count: operation.count,

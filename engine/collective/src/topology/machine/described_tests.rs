@@ -17,7 +17,6 @@ fn described(hosts: &[(&str, usize)], collnet: bool, version: Version) -> Descri
             peers.push(PeerInfo {
                 rank: peers.len(),
                 shm: None,
-                rendezvous: "127.0.0.1:1".parse().unwrap(),
                 ports: Vec::new(),
                 device: None,
                 process: u32::try_from(peers.len()).unwrap(),
@@ -88,7 +87,6 @@ fn a_host_has_no_more_ranks_than_gpus() {
     let peer = |rank, device| PeerInfo {
         rank,
         shm: None,
-        rendezvous: "127.0.0.1:1".parse().unwrap(),
         ports: Vec::new(),
         device,
         process: 1,
