@@ -3,6 +3,8 @@
 //! Read again at each communicator's init, so that a test or a launcher may change it between two; only the log's
 //! settings are latched at the first line, as NCCL does.
 
+mod values;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,26 +13,17 @@ use crate::collective::algorithm::Algorithm;
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::topology::settings::{MachineSettings, TopologySettings};
+pub use values::{FOREVER, keep, limit};
+use values::{algorithm, bytes, channel_count, is_on, rank_order, socket_count, step_bytes};
 
 /// How long init waits for peers, and how long a peer may be silent, before that is an error. 30 s is longer than any
 /// scheduler hiccup and shorter than an engineer's patience. An operation may stand still for ever: a checkpoint of one rank
 /// takes longer than any limit would allow for a hang.
 const DEFAULT_TIMEOUT_S: u64 = 30;
-/// `RSCCL_TIMEOUT_S=0`: three years, which every clock and every system call can add and count.
-pub const FOREVER: Duration = Duration::from_secs(100_000_000);
 /// Up to 1 MiB the hand-over to another thread costs more than the caller gains by going on meanwhile.
 const DEFAULT_INLINE_BYTES: usize = 1 << 20;
 /// One message of this size costs about as much as its system calls, so small operations do not pay for many channels.
 const DEFAULT_CHANNEL_BYTES: usize = 64 * 1024;
-/// Of a connection's buffer, as NCCL has them (`NCCL_STEPS`).
-const STEPS: usize = 8;
-/// NCCL's 4 MiB, and no more: transports take no larger steps.
-const DEFAULT_BUFFER_BYTES: usize = 4 << 20;
-const MIN_BUFFER_BYTES: usize = 8 << 10;
-/// One socket per connection, since channels and NICs already have their own; whether more pay was not measured quietly.
-const DEFAULT_SOCKETS: u8 = 1;
-/// NCCL's limit on the sockets of one connection (`MAX_SOCKETS` in `net_socket.cc`).
-const MAX_SOCKETS: u8 = 64;
 /// Where Linux shows the machine.
 const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
@@ -254,14 +247,6 @@ fn host_name(lookup: impl Fn(&str) -> Option<String>) -> String {
     })
 }
 
-/// What was set, or else the default and a mistake more.
-pub fn keep<T: Default>(parsed: std::result::Result<T, String>, mistakes: &mut Vec<String>) -> T {
-    parsed.unwrap_or_else(|mistake| {
-        mistakes.push(mistake);
-        T::default()
-    })
-}
-
 fn parse_nics(text: &str) -> std::result::Result<Vec<NicSpec>, String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse_nic).collect()
 }
@@ -275,239 +260,9 @@ fn parse_nic(part: &str) -> std::result::Result<NicSpec, String> {
     Ok(NicSpec { name: name.to_owned(), address: address.parse().map_err(|_| wrong())? })
 }
 
-fn channel_count(
-    lookup: impl Fn(&str) -> Option<String>,
-    names: [&str; 2],
-    mistakes: &mut Vec<String>,
-) -> Option<usize> {
-    let (name, text) = names.iter().find_map(|name| lookup(name).map(|text| (*name, text)))?;
-    let count = text.trim().parse::<usize>().ok().filter(|count| *count >= 1);
-    if count.is_none() {
-        mistakes.push(format!("{name}: \"{text}\" is not a number of channels (1 to 64)"));
-    }
-    count
-}
-
-fn socket_count(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> u8 {
-    let names = ["RSCCL_NSOCKS", "NCCL_NSOCKS_PERTHREAD"];
-    let set = names.iter().find_map(|name| lookup(name).map(|text| (*name, text)));
-    let Some((name, text)) = set else { return DEFAULT_SOCKETS };
-    let count = text.trim().parse().ok().filter(|count| (1..=MAX_SOCKETS).contains(count));
-    count.unwrap_or_else(|| {
-        mistakes.push(format!("{name}: \"{text}\" is not a number of sockets (1 to {MAX_SOCKETS})"));
-        DEFAULT_SOCKETS
-    })
-}
-
 fn faithful(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Version> {
     lookup("RSCCL_FAITHFUL").and_then(|text| keep(Version::parse(&text), mistakes))
 }
 
-fn is_on(lookup: impl Fn(&str) -> Option<String>, name: &str) -> bool {
-    lookup(name).as_deref() == Some("1")
-}
-
-/// A limit in seconds.
-pub fn limit(
-    lookup: impl Fn(&str) -> Option<String>,
-    name: &str,
-    default: Duration,
-    mistakes: &mut Vec<String>,
-) -> Duration {
-    let Some(text) = lookup(name) else { return default };
-    match text.trim().parse::<u64>() {
-        Ok(0) => FOREVER,
-        Ok(seconds) if seconds <= FOREVER.as_secs() => Duration::from_secs(seconds),
-        _ => {
-            mistakes.push(format!("{name}: \"{text}\" is not a number of seconds (0: no limit)"));
-            default
-        }
-    }
-}
-
-fn bytes(
-    lookup: &impl Fn(&str) -> Option<String>,
-    name: &str,
-    default: usize,
-    mistakes: &mut Vec<String>,
-) -> usize {
-    let Some(text) = lookup(name) else { return default };
-    text.trim().parse().unwrap_or_else(|_| {
-        mistakes.push(format!("{name}: \"{text}\" is not a number of bytes"));
-        default
-    })
-}
-
-fn step_bytes(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
-    let own = lookup("RSCCL_BUFFSIZE").is_some();
-    let name = if own { "RSCCL_BUFFSIZE" } else { "NCCL_BUFFSIZE" };
-    bytes(lookup, name, DEFAULT_BUFFER_BYTES, mistakes).clamp(MIN_BUFFER_BYTES, DEFAULT_BUFFER_BYTES) / STEPS
-}
-
-fn algorithm(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Algorithm> {
-    let named = |text: &str| {
-        let text = text.trim();
-        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(text))
-    };
-    let Some(text) = lookup("RSCCL_ALGO") else {
-        // NCCL's is a list of what it may choose from, and most of what it can name needs a GPU. Its answer is asked for
-        // only where it leaves no choice.
-        let list = lookup("NCCL_ALGO")?;
-        let mut known = list.split(',').filter_map(named);
-        return known.next().filter(|first| known.all(|other| other == *first));
-    };
-    let found = named(&text);
-    if found.is_none() {
-        let names = Algorithm::ALL.map(Algorithm::name).join(", ");
-        mistakes.push(format!("RSCCL_ALGO: \"{text}\" is none of {names}"));
-    }
-    found
-}
-
-/// Without a form it is that of `RSCCL_ALGO`, where that keeps an order, else the owner-sum.
-fn rank_order(
-    lookup: &impl Fn(&str) -> Option<String>,
-    wanted: Option<Algorithm>,
-    mistakes: &mut Vec<String>,
-) -> Option<Algorithm> {
-    let text = lookup("RSCCL_DETERMINISTIC")?;
-    match text.trim() {
-        "rank-order" => {
-            let wanted = wanted.filter(|algorithm| algorithm.keeps_rank_order());
-            Some(wanted.unwrap_or(Algorithm::Direct))
-        }
-        "rank-order:owner-sum" => Some(Algorithm::Direct),
-        "rank-order:fixed-tree" => Some(Algorithm::FixedTree),
-        _ => {
-            mistakes.push(format!(
-                "RSCCL_DETERMINISTIC: \"{text}\" is not rank-order, rank-order:owner-sum or rank-order:fixed-tree"
-            ));
-            None
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(pairs: &[(&str, &str)]) -> Result<Settings> {
-        Settings::parse(|name| {
-            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    #[test]
-    fn own_names_come_before_nccl_names() {
-        let settings =
-            parse(&[("RSCCL_MIN_NCHANNELS", "8"), ("NCCL_MIN_NCHANNELS", "4"), ("NCCL_MAX_NCHANNELS", "16")]);
-        let settings = settings.unwrap();
-        assert_eq!((settings.min_channels, settings.max_channels), (Some(8), Some(16)));
-    }
-
-    #[test]
-    fn a_step_is_an_eighth_of_a_buffer_that_is_no_larger_than_by_default() {
-        let step = |pairs: &[(&str, &str)]| parse(pairs).unwrap().step_bytes;
-        assert_eq!(step(&[]), 512 * 1024);
-        assert_eq!(step(&[("NCCL_BUFFSIZE", "524288")]), 64 * 1024);
-        assert_eq!(step(&[("NCCL_BUFFSIZE", "524288"), ("RSCCL_BUFFSIZE", "65536")]), 8 * 1024);
-        assert_eq!(
-            (step(&[("NCCL_BUFFSIZE", "0")]), step(&[("NCCL_BUFFSIZE", "16777216")])),
-            (1024, 512 * 1024)
-        );
-        assert!(parse(&[("NCCL_BUFFSIZE", "4M")]).is_err());
-    }
-
-    #[test]
-    fn rank_order_is_the_only_determinism() {
-        let order = |text: &'static str, algorithm: &'static str| {
-            parse(&[("RSCCL_DETERMINISTIC", text), ("RSCCL_ALGO", algorithm)]).unwrap().rank_order
-        };
-        assert_eq!(parse(&[]).unwrap().rank_order, None);
-        assert_eq!(order("rank-order", "tree"), Some(Algorithm::Direct));
-        assert_eq!(order("rank-order", "fixed-tree"), Some(Algorithm::FixedTree));
-        assert_eq!(order("rank-order:owner-sum", "fixed-tree"), Some(Algorithm::Direct));
-        assert_eq!(order("rank-order:fixed-tree", "ring"), Some(Algorithm::FixedTree));
-        let text = parse(&[("RSCCL_DETERMINISTIC", "1")]).unwrap_err().to_string();
-        assert!(text.contains("RSCCL_DETERMINISTIC: \"1\" is not rank-order"), "{text}");
-    }
-
-    #[test]
-    fn a_connection_has_one_socket_unless_it_is_told_how_many() {
-        assert_eq!(parse(&[]).unwrap().n_sockets, 1);
-        let both = [("NCCL_NSOCKS_PERTHREAD", "2"), ("RSCCL_NSOCKS", "4")];
-        assert_eq!(parse(&both).unwrap().n_sockets, 4);
-        assert_eq!(parse(&both[..1]).unwrap().n_sockets, 2);
-        assert!(parse(&[("RSCCL_NSOCKS", "0")]).unwrap_err().to_string().contains("RSCCL_NSOCKS: \"0\""));
-    }
-
-    #[test]
-    fn host_id_defaults_to_host() {
-        let settings = parse(&[("RSCCL_HOST", "host-2")]).unwrap();
-        assert_eq!((settings.host.as_str(), settings.host_id.as_str()), ("host-2", "host-2"));
-    }
-
-    #[test]
-    fn a_made_up_machine_has_the_made_up_interfaces() {
-        let paths = |pairs: &[(&str, &str)]| {
-            let settings = parse(pairs).unwrap();
-            (settings.sysfs.display().to_string(), settings.sysfs_net.display().to_string())
-        };
-        let check = |pairs: &[(&str, &str)], sysfs: &str, net: &str| {
-            assert_eq!(paths(pairs), (sysfs.to_owned(), net.to_owned()));
-        };
-        check(&[], "/sys", "/sys/class/net");
-        check(&[("RSCCL_SYSFS", "/a")], "/a", "/a/class/net");
-        check(&[("RSCCL_SYSFS_NET", "/a/sys/class/net")], "/a/sys", "/a/sys/class/net");
-        check(&[("RSCCL_SYSFS_NET", "/flat")], "/sys", "/flat");
-    }
-
-    #[test]
-    fn nics_are_named_addresses() {
-        let nics = parse(&[("RSCCL_NICS", "mlx5_0=127.0.2.1, mlx5_1=127.0.2.2")]).unwrap().nics.unwrap();
-        let shown: Vec<_> = nics.iter().map(|nic| format!("{}@{}", nic.name, nic.address)).collect();
-        assert_eq!(shown, ["mlx5_0@127.0.2.1", "mlx5_1@127.0.2.2"]);
-    }
-
-    #[test]
-    fn no_timeout_is_a_long_one() {
-        assert_eq!(parse(&[("RSCCL_TIMEOUT_S", "0")]).unwrap().timeout, FOREVER);
-        let usual = parse(&[]).unwrap();
-        assert_eq!((usual.timeout, usual.stall_timeout), (Duration::from_secs(30), FOREVER));
-    }
-
-    #[test]
-    fn in_the_faithful_mode_nothing_times_out() {
-        let limits = [("RSCCL_TIMEOUT_S", "2"), ("RSCCL_STALL_TIMEOUT_S", "2")];
-        let settings = parse(&[&limits[..], &[("RSCCL_FAITHFUL", "2.30")]].concat()).unwrap();
-        assert_eq!(settings.faithful, Some(Version::V2_30));
-        assert_eq!((settings.timeout, settings.stall_timeout), (FOREVER, FOREVER));
-        assert_eq!(parse(&[("RSCCL_FAITHFUL", "off")]).unwrap().faithful, None);
-        assert!(parse(&[("RSCCL_FAITHFUL", "1")]).unwrap_err().to_string().contains("RSCCL_FAITHFUL: \"1\""));
-    }
-
-    #[test]
-    fn nccls_list_of_algorithms_counts_where_it_leaves_no_choice() {
-        let algorithm = |pairs: &[(&str, &str)]| parse(pairs).unwrap().algorithm;
-        for (list, expected) in [
-            ("Ring", Some(Algorithm::Ring)),
-            ("tree,CollNetDirect", Some(Algorithm::Tree)),
-            ("Ring,Tree", None),
-            ("^Ring", None),
-            ("NVLS", None),
-        ] {
-            assert_eq!(algorithm(&[("NCCL_ALGO", list)]), expected, "{list}");
-        }
-        assert_eq!(algorithm(&[("NCCL_ALGO", "Ring"), ("RSCCL_ALGO", "direct")]), Some(Algorithm::Direct));
-    }
-
-    #[test]
-    fn all_mistakes_are_named_at_once() {
-        let error =
-            parse(&[("RSCCL_NICS", "mlx5_0"), ("RSCCL_TIMEOUT_S", "-1"), ("NCCL_MIN_NCHANNELS", "many")]);
-        let text = error.unwrap_err().to_string();
-        for name in ["RSCCL_NICS", "RSCCL_TIMEOUT_S", "NCCL_MIN_NCHANNELS"] {
-            assert!(text.contains(name), "{text}");
-        }
-    }
-}
+mod tests;
