@@ -45,9 +45,10 @@ pub(crate) fn begun(segment: &Segment, later: &Record) {
     if FIRST[slot & SLOT_MASK].load(Relaxed) != 0 {
         let place = later.place.load(Relaxed);
         let ticket = later.ticket.load(Relaxed).wrapping_sub(1);
-        // Calls of one group run at the same time.
+        // Calls of one group run at the same time; stream 0 is one that is not known.
         let is_before = |earlier: u32| {
-            earlier >> GROUP_BITS == place >> GROUP_BITS && (earlier != place || earlier & GROUP_MASK == 0)
+            let stream = place >> GROUP_BITS;
+            stream != 0 && earlier >> GROUP_BITS == stream && (earlier != place || earlier & GROUP_MASK == 0)
         };
         settle(segment, slot, ticket, &is_before);
     }
