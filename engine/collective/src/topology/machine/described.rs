@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use super::files::{Gpu, Machine};
 use super::view::{Told, View, Wish, view};
 use crate::channels::rules::{self, Facts};
 use crate::channels::{Limits, MAX_CHANNELS};
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::topology::peers::PeerInfo;
+use crate::topology::rails;
+use crate::topology::search::Channel;
 
 /// Channels of NVLS that NCCL takes on Hopper, and on later ones between nodes and within a node (`src/transport/nvls.cc`).
 const NVLS_CHANNELS: usize = 16;
@@ -55,21 +58,26 @@ impl Described {
                 devices[*rank] = peers[*rank].device.unwrap_or(index);
             }
         }
+        let unusable = |error| Error::InvalidUsage(format!("RSCCL_MACHINE: {error}"));
+        let mut machines: Vec<(&str, Arc<Machine>)> = Vec::new();
         let of_node = |members: &Vec<usize>| {
             let devices: Vec<u32> = members.iter().map(|rank| devices[*rank]).collect();
             let placement = &peers[members[0]].placement;
+            let text = told[members[0]].machine.as_str();
+            if machines.iter().all(|(known, _)| *known != text) {
+                machines.push((text, Machine::parse(text).map_err(unusable)?));
+            }
+            let gpus = machines.iter().find(|(known, _)| *known == text).map(|(_, machine)| &machine.gpus);
+            check(gpus.map_or(&[], Vec::as_slice), &devices, members)?;
             let wish = Wish {
                 told: told[members[0]].clone(),
                 devices,
                 inter: nodes.iter().any(|node| *node != nodes[0]),
                 cross_nic: placement.cross_nic,
-                channels: placement.channels.clone(),
+                channels: channels(&peers[members[0]], members.len())?,
                 version,
             };
-            let unusable = |error| Error::InvalidUsage(format!("RSCCL_MACHINE: {error}"));
-            let view = view(&wish).map_err(unusable)?;
-            check(&view, &wish.devices, members)?;
-            Ok(view)
+            view(&wish).map_err(unusable)
         };
         let views = members.iter().map(of_node).collect::<Result<_>>()?;
         let processes = peers.iter().map(|peer| peer.process).collect();
@@ -211,9 +219,21 @@ impl Described {
     }
 }
 
+/// The channels of a graph file, where the first rank of a host has one.
+fn channels(peer: &PeerInfo, n_ranks: usize) -> Result<Vec<Channel>> {
+    if peer.placement.channels.is_empty() {
+        return Ok(Vec::new());
+    }
+    let told = rails::told(peer, n_ranks).map(<[Channel]>::to_vec);
+    told.ok_or_else(|| {
+        let host = &peer.host;
+        let text = format!("NCCL_GRAPH_FILE: its channels are not orders of the {n_ranks} ranks on {host}");
+        Error::InvalidUsage(text)
+    })
+}
+
 /// No two ranks of a host have one GPU, and each has one.
-fn check(view: &View, devices: &[u32], members: &[usize]) -> Result<()> {
-    let gpus = &view.machine.gpus;
+fn check(gpus: &[Gpu], devices: &[u32], members: &[usize]) -> Result<()> {
     for (index, device) in devices.iter().enumerate() {
         if gpus.iter().all(|gpu| gpu.device != *device) {
             return Err(Error::InvalidUsage(format!(

@@ -79,30 +79,50 @@ fn collnet_and_limits_count() {
     assert!(!described(&hosts[..1], true, Version::V2_28).has_collnet(), "one node has no network");
 }
 
-#[test]
-fn a_host_has_no_more_ranks_than_gpus() {
-    let told = Told { machine: "pcie".to_owned(), ..Told::default() };
-    let placement = Placement { machine: Some(told), ..Placement::default() };
-    let facts = Arc::new(HostFacts { placement, ..HostFacts::default() });
-    let peer = |rank, device| PeerInfo {
+/// One host of `machine` with ranks on these GPUs, or else the first ones.
+fn host(machine: &str, channels: &[Channel], devices: &[Option<u32>]) -> Result<Option<Described>> {
+    let told = Told { machine: machine.to_owned(), ..Told::default() };
+    let placement = Placement { machine: Some(told), channels: channels.to_vec(), ..Placement::default() };
+    let facts = Arc::new(HostFacts { host: "host-1".to_owned(), placement, ..HostFacts::default() });
+    let peer = |(rank, device): (usize, &Option<u32>)| PeerInfo {
         rank,
         shm: None,
         ports: Vec::new(),
-        device,
+        device: *device,
         process: 1,
         facts: Arc::clone(&facts),
     };
-    let refused = |peers: Vec<PeerInfo>| {
-        let members: Vec<usize> = (0..peers.len()).collect();
-        Described::new(&peers, (&vec![0; peers.len()], &[members]), Version::V2_28).unwrap_err().to_string()
-    };
-    let many = refused((0..9).map(|rank| peer(rank, None)).collect());
+    let peers: Vec<PeerInfo> = devices.iter().enumerate().map(peer).collect();
+    let members: Vec<usize> = (0..peers.len()).collect();
+    Described::new(&peers, (&vec![0; peers.len()], &[members]), Version::V2_28)
+}
+
+#[test]
+fn a_host_has_no_more_ranks_than_gpus() {
+    let refused =
+        |machine: &str, devices: &[Option<u32>]| host(machine, &[], devices).unwrap_err().to_string();
+    let many = refused("pcie", &[None; 9]);
     assert!(many.contains("9 ranks on a host of 8 GPUs"), "{many}");
-    let twice = refused(vec![peer(0, Some(1)), peer(1, Some(1))]);
+    let unnumbered =
+        r#"<system version="1"><cpu numaid="0"><pci busid="0000:14:00.0" class="0x030200"/></cpu></system>"#;
+    let none = refused(unnumbered, &[None]);
+    assert!(none.contains("1 ranks on a host of 0 GPUs"), "{none}");
+    let twice = refused("pcie", &[Some(1), Some(1)]);
     assert!(
         twice.contains("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 14000"),
         "{twice}"
     );
+}
+
+#[test]
+fn a_graph_file_is_of_the_ranks_that_are_there() {
+    let channel = |n: usize| Channel { enter: 90, exit: 90, order: (0..n).rev().collect() };
+    let fits = host("dgx-a100", &[channel(4)], &[None; 4]).unwrap().unwrap();
+    assert_eq!((init(&fits), fits.view(0).rings.channels[0].order.clone()), (vec![1], vec![3, 2, 1, 0]));
+    for n in [8, 3] {
+        let error = host("dgx-a100", &[channel(n)], &[None; 4]).unwrap_err().to_string();
+        assert!(error.contains("its channels are not orders of the 4 ranks on host-1"), "{error}");
+    }
 }
 
 /// The trees of two servers of eight H100, as NCCL 2.22.3 wrote them.

@@ -3,7 +3,8 @@
 //!
 //! A map: `files` has the machines and reads others, `system` is the graph of a node of one, which `build` makes, `paths` all ways through it,
 //! `local` what is nearest to what, `search` the channels, `view` all of that for one node. `described` puts
-//! a communicator's ranks on their GPUs, `trees` says who is whose parent, `wires` what connects two, `pairs` on which channels they send and receive; `print` has NCCL's lines.
+//! a communicator's ranks on their GPUs, `trees` says who is whose parent, `wires` what connects two, `pairs` on which channels
+//! they send and receive; `print` has NCCL's lines.
 
 mod build;
 pub(crate) mod described;

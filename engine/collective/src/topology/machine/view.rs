@@ -88,9 +88,9 @@ impl View {
         let has_nets = wish.inter || wish.version >= Version::V2_28;
         let system = System::new(&machine.tree, &wish.devices, wish.inter, has_nets)?;
         let wanted = Wanted::rings(wish.cross_nic, wish.version);
-        let rings = told(search(&system, wanted), &wish.channels);
-        let trees = told(search(&system, wanted.trees(&rings)), &wish.channels);
         let nets = 0..system.of(Kind::Net).len();
+        let rings = told(search(&system, wanted), &wish.channels, nets.len());
+        let trees = told(search(&system, wanted.trees(&rings)), &wish.channels, nets.len());
         let reduces = nets.clone().any(|net| system.net(net).is_some_and(|net| net.coll));
         let collnet = (wish.told.collnet && reduces)
             .then(|| (search(&system, wanted.chains(&rings)), search(&system, wanted.heads())));
@@ -146,10 +146,13 @@ impl View {
     }
 }
 
-/// A graph file takes the place of what the search found.
-fn told(mut found: Found, channels: &[Channel]) -> Found {
+/// A graph file takes the place of what the search found. It may name NICs that are not there.
+fn told(mut found: Found, channels: &[Channel], n_nets: usize) -> Found {
     if !channels.is_empty() {
-        found.channels = channels.to_vec();
+        let port = |port: usize| port % n_nets.max(1);
+        let fitting = channels.iter().cloned();
+        let fitting = fitting.map(|one| Channel { enter: port(one.enter), exit: port(one.exit), ..one });
+        found.channels = fitting.collect();
     }
     found
 }
