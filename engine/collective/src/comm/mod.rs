@@ -217,6 +217,7 @@ impl Comm {
     /// here alone.
     pub(crate) fn abort(&self) {
         self.note_ending("Abort");
+        self.health.abort_children();
         if self.is_silent() || !self.turns.is_idle() {
             let what = format!("{} aborted the communicator", self.names[self.rank]);
             self.health.fail(Failure::new(6, what));
@@ -284,6 +285,7 @@ impl Comm {
 
     fn close(&self, how: &str) {
         self.dismiss_watcher();
+        self.host.iter().for_each(Host::end);
         if let Some(host) = self.host.as_ref().filter(|_| self.is_silent()) {
             host.hang_up();
         }

@@ -47,6 +47,7 @@ pub(crate) fn shrink(
     } else if !parent.is_revoked() {
         parent.check()?;
     }
+    parent.health.aborts_with(pending);
     parent.flush();
     let rank = members.iter().position(|member| *member == parent.rank);
     let rank = rank.ok_or_else(|| Error::Internal("a rank shrinks itself away".to_owned()))?;

@@ -43,6 +43,7 @@ pub(crate) fn split(
     settings: Settings,
     pending: &Arc<Pending>,
 ) -> Result<Option<Arc<Comm>>> {
+    parent.health.aborts_with(pending);
     if parent.is_revoked() {
         return split_by(parent, choice, config, settings, pending);
     }

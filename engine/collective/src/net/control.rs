@@ -76,6 +76,8 @@ pub struct Health {
     inbound: Mutex<Vec<Inbound>>,
     has_inbound: AtomicBool,
     children: Mutex<Vec<Weak<dyn Dependent>>>,
+    /// Children that an abort calls off, whatever they need; nothing once there was one.
+    made: Mutex<Option<Vec<Weak<dyn Dependent>>>>,
     coordinator_gone: AtomicBool,
     /// What this rank is at.
     pub activity: Activity,
@@ -117,6 +119,7 @@ impl Health {
             inbound: Mutex::new(Vec::new()),
             has_inbound: AtomicBool::new(false),
             children: Mutex::default(),
+            made: Mutex::new(Some(Vec::new())),
             coordinator_gone: AtomicBool::new(false),
             activity: Activity::default(),
             leaving: AtomicBool::new(false),
@@ -164,6 +167,24 @@ impl Health {
     pub(crate) fn keep(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
         self.has_error.store(true, Ordering::Release);
+    }
+
+    /// The user's abort calls `child` off, as NCCL's does (`childAbortFlag`).
+    pub(crate) fn aborts_with(&self, child: &Arc<impl Dependent>) {
+        match &mut *lock(&self.made) {
+            Some(made) => {
+                made.retain(|child| child.strong_count() > 0);
+                let weak = Arc::downgrade(child);
+                made.push(weak);
+            }
+            None => child.call_off(),
+        }
+    }
+
+    /// The user aborts it: what is made of it ends.
+    pub(crate) fn abort_children(&self) {
+        let made = lock(&self.made).take();
+        made.iter().flatten().filter_map(Weak::upgrade).for_each(|child| child.call_off());
     }
 
     /// `child` needs all ranks, so a failure calls it off.
@@ -248,6 +269,30 @@ mod tests {
 
     fn failure(what: &str) -> Failure {
         Failure::new(6, what.to_owned())
+    }
+
+    #[derive(Debug, Default)]
+    struct Child(AtomicBool);
+
+    impl Dependent for Child {
+        fn call_off(&self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn an_abort_calls_off_what_is_being_made_of_a_communicator() {
+        let health = Health::new().unwrap();
+        let [before, after, failed] = std::array::from_fn(|_| Arc::new(Child::default()));
+        let is_off = |child: &Child| child.0.load(Ordering::Acquire);
+        health.aborts_with(&before);
+        health.fail(failure("somebody has gone"));
+        assert!(!is_off(&before), "a shrink is made of what has failed");
+        health.needed_by(&failed);
+        assert!(is_off(&failed));
+        health.abort_children();
+        health.aborts_with(&after);
+        assert!(is_off(&before) && is_off(&after));
     }
 
     #[test]

@@ -132,6 +132,11 @@ impl Host {
         self.peers.iter().find(|peer| peer.arena.has_given_up()).map(|peer| peer.rank)
     }
 
+    /// The communicator ends here. If this rank has not said before that it leaves, the others see that it has given up.
+    pub(crate) fn end(&self) {
+        self.arena.end();
+    }
+
     /// Tells the others that this rank is done with the communicator.
     pub(crate) fn hang_up(&self) {
         self.peers.iter().for_each(|peer| peer.hang_up());
