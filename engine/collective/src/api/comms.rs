@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "exported C functions")]
 
 use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::api::config::{self, Config};
@@ -14,6 +15,7 @@ use crate::comm::split::{self, Choice, NO_COLOR};
 use crate::comm::{Comm, CommConfig, registry, shrink};
 use crate::config::Settings;
 use crate::error::{Error, Progress, Result};
+use crate::net::hello::MAX_RANKS;
 use crate::net::nic;
 use crate::net::root::{self, Manner};
 use crate::net::unique_id::UNIQUE_ID_BYTES;
@@ -204,6 +206,11 @@ fn init_rank(
 ) -> Result<Progress> {
     let out_of_range = || Error::InvalidArgument(format!("rank {rank} of {n_ranks} ranks"));
     let n_ranks = usize::try_from(n_ranks).map_err(|_| out_of_range())?;
+    if n_ranks > MAX_RANKS {
+        return Err(Error::InvalidArgument(format!(
+            "{n_ranks} ranks: a communicator has {MAX_RANKS} at most"
+        )));
+    }
     let rank = usize::try_from(rank).ok().filter(|rank| *rank < n_ranks).ok_or_else(out_of_range)?;
     let settings = Settings::from_env()?;
     let child = Child { place, parent: None, blocking: config.blocking, none: false };
@@ -269,7 +276,8 @@ impl Child {
         let handle = if self.none { 0 } else { registry::reserve(Arc::clone(&pending)) };
         self.place.set(std::ptr::without_provenance_mut(handle));
         group::init_in_background(Box::new(move || {
-            match make(&pending) {
+            let panicked = |_| Err(Error::Internal("an initialisation panicked".to_owned()));
+            match catch_unwind(AssertUnwindSafe(|| make(&pending))).unwrap_or_else(panicked) {
                 Ok(Some(comm)) => registry::settle(&pending, Ok(comm)),
                 Ok(None) => {}
                 Err(error) => registry::settle(&pending, Err(error)),

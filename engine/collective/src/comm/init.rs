@@ -211,8 +211,8 @@ impl Init {
         Ok(Self { request, settings, id, peers, topology, rings, identity, pending: Arc::clone(pending) })
     }
 
-    /// What NCCL's rules take into account where no machine is described: no CollNet, no unpacking network and no NVLS are pretended, and children share
-    /// no resources (`splitShare` is 0 by default).
+    /// What NCCL's rules take into account where no machine is described: no CollNet, no unpacking network and no NVLS are
+    /// pretended, and children share no resources (`splitShare` is 0 by default).
     fn facts(topology: &Topology, peers: &[PeerInfo], args_bytes: Option<usize>) -> channels::rules::Facts {
         let capabilities = peers.iter().map(|peer| peer.placement.compute_capability);
         channels::rules::Facts {

@@ -87,15 +87,18 @@ impl Acceptor {
                 bound
             }
         };
-        let listening = Listening { acceptor: Arc::clone(self), address: bound };
         if !table.is_served {
             let mut taking = Taking::new(Arc::clone(self));
-            std::thread::Builder::new().name("rsccl-accept".to_owned()).spawn(move || taking.run())?;
+            let thread = std::thread::Builder::new().name("rsccl-accept".to_owned());
+            if let Err(error) = thread.spawn(move || taking.run()) {
+                table.end_use(address);
+                return Err(error);
+            }
             table.is_served = true;
         }
         drop(table);
         self.wake.set();
-        Ok(listening)
+        Ok(Listening { acceptor: Arc::clone(self), address: bound })
     }
 
     /// Expects calls to `rank` of the communicator with this secret; each sets `wake`.

@@ -151,7 +151,9 @@ impl Bootstrap {
         let mut answer = [0];
         (&self.stream).read_exact(&mut answer)?;
         if answer == [HAS_ENDED] {
-            return Err(std::io::Error::other("it has had all its ranks: an id serves once"));
+            return Err(std::io::Error::other(
+                "it has ended: all its ranks have come, or it has given up. An id serves once",
+            ));
         }
         Ok(())
     }

@@ -8,6 +8,8 @@ use crate::net::secret::{SECRET_BYTES, Secret};
 pub(crate) const HELLO_BYTES: usize = 8 + SECRET_BYTES + 16;
 /// What is said over the connections of a job: every change of it counts one up.
 pub const PROTOCOL: u8 = 6;
+/// Ranks of a communicator at most: what a table of them takes fits into one message of the bootstrap.
+pub(crate) const MAX_RANKS: usize = 60_000;
 /// The start of every hello; no root's secret starts so, but by chance.
 pub(crate) const MAGIC: [u8; 7] = *b"rsccl\0h";
 
@@ -45,7 +47,7 @@ pub(crate) struct Join {
 
 /// What a rank that joins is answered: it is known.
 pub(crate) const WELCOME: u8 = 1;
-/// What a rank that joins is answered: the root has had all its ranks.
+/// What a rank that joins is answered: the root has ended, with all its ranks or without.
 pub(crate) const HAS_ENDED: u8 = 2;
 
 fn first_protocol() -> u8 {

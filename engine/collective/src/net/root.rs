@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::net::acceptor::{Acceptor, Door, Joined, Listening};
 use crate::net::descriptors;
 use crate::net::frame;
-use crate::net::hello::{PROTOCOL, other_protocol};
+use crate::net::hello::{MAX_RANKS, PROTOCOL, other_protocol};
 use crate::net::secret::{Secret, new_secret};
 use crate::net::table::Table;
 use crate::net::unique_id::UniqueId;
@@ -118,6 +118,10 @@ fn gather(
     let first = first?;
     let deadline = Deadline::after(timeout);
     let n_ranks = first.0.n_ranks;
+    if n_ranks > MAX_RANKS {
+        ranks.push(Some(first.1));
+        return Err(format!("{n_ranks} ranks: a communicator has {MAX_RANKS} at most"));
+    }
     ranks.resize_with(n_ranks, || None);
     let mut next = Some(first);
     while let Some((join, stream)) = next {

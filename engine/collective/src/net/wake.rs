@@ -24,6 +24,11 @@ impl Wake {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
+    /// Whether both are one event.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Resets it.
     pub fn reset(&self) {
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);

@@ -3,7 +3,8 @@
 //! Rank 0 keeps a control connection to every rank. The end of one means that its process is gone; a peer whose watcher
 //! has been silent for the timeout is stopped or cut off. A slow caller is not silent: its watcher answers while
 //! its other threads compute, and says with each answer what operations wait for. When one has stood still for as long as is
-//! allowed, if there is such a limit, rank 0 finds where the waiting begins (see `verdict`). Rank 0 tells all. The watcher also takes the connections that peers make for their sends.
+//! allowed, if there is such a limit, rank 0 finds where the waiting begins (see `verdict`). Rank 0 tells all. The watcher also
+//! takes the connections that peers make for their sends.
 //! With silent faults it has no control connections, and these are all that it does.
 
 use std::io::{ErrorKind, Read, Write};

@@ -21,8 +21,8 @@ pub(crate) use crate::profiler::progress::queue::Parent;
 use crate::profiler::progress::queue::{Ending, Item, Queue, Shared};
 use crate::profiler::progress::thread::Thread;
 
-/// Events that wait at most. NCCL's pool has room for 2048 operations of each local rank (`MAX_OPS_PER_PEER` in
-/// `src/include/proxy.h`); an operation has about 8 events here.
+/// Beginnings, states and ends of events that wait at most. NCCL's pool has room for 2048 operations of each local rank
+/// (`MAX_OPS_PER_PEER` in `src/include/proxy.h`), and an operation has eight of them or more here.
 const MAX_QUEUED: usize = 16 * 1024;
 /// Events that 2.32's thread of the channels has begun and not ended at most; what would be one more is dropped. The real
 /// number is not known.

@@ -170,11 +170,11 @@ impl<'a> Run<'a> {
         let mut run =
             Self::of(comm, operations.first().map(|operation| (operation.primitive, operation.sequence)));
         comm.health.activity.begin();
-        comm.connect_at_runtime(operations);
-        if run.healthy()
-            && let Err(error) = run.engine.begin(comm, operations)
-        {
-            run.break_off(&error);
+        if run.healthy() {
+            comm.connect_at_runtime(operations);
+            if let Err(error) = run.engine.begin(comm, operations) {
+                run.break_off(&error);
+            }
         }
         run
     }

@@ -2,7 +2,8 @@
 //! one ProxyStep per part.
 //!
 //! A channel begins with its operation, as a kernel does on a GPU: whether anything comes to it is another question, which
-//! the steps answer. It takes the collectives of a launch in turn. As many steps of a connection are under way as NCCL's proxy has buffers for: a step begins when its
+//! the steps answer. It takes the collectives of a launch in turn. As many steps of a connection are under way as NCCL's proxy
+//! has buffers for: a step begins when its
 //! buffer is free, not when its part moves (`sendProxyProgress`, `recvProxyProgress` in `src/transport/net.cc`). Nothing of
 //! this exists without a profiler.
 

@@ -21,7 +21,8 @@ impl Init {
 
     pub(super) fn log_start(&self, nics: &[Nic]) {
         let is_silent = self.settings.is_silent();
-        if if is_silent { log::is_first("version") } else { self.identity.rank == 0 } {
+        let says_version = if is_silent { log::is_first("version") } else { self.identity.rank == 0 };
+        if says_version {
             self.log_version();
         }
         for (name, value) in &self.settings.reported {

@@ -14,15 +14,16 @@ use super::{Hand, LONG_WAIT, LOOK_INTERVAL, answer, gathered};
 use crate::log::{self, Level, subsystem};
 use crate::net::acceptor::Joined;
 use crate::net::frame;
-use crate::net::hello::{Join, PROTOCOL, other_protocol};
+use crate::net::hello::{Join, MAX_RANKS, PROTOCOL, other_protocol};
 use crate::net::table::Table;
 use crate::net::wake;
 
 /// All that a rank gets to know.
 const CLOSED: &str = "a peer closed its connection";
 
-/// Waits for all ranks; whether they have come. Once all have gone that came, nobody waits for the rest any more. Where two disagree, NCCL's root ends and says so in its log, and they wait
-/// for its answer for ever: this one keeps their connections as long as its process lives.
+/// Waits for all ranks; whether they have come. Once all have gone that came, nobody waits for the rest any more. Where two
+/// disagree, NCCL's root ends and says so in its log, and they wait for its answer for ever: this one keeps their
+/// connections as long as its process lives.
 pub(super) fn gather_ranks(joined: &mpsc::Receiver<Joined>, ranks: &mut Vec<Option<TcpStream>>) -> bool {
     loop {
         let (join, stream) = match joined.recv_timeout(LOOK_INTERVAL) {
@@ -30,7 +31,7 @@ pub(super) fn gather_ranks(joined: &mpsc::Receiver<Joined>, ranks: &mut Vec<Opti
             Err(RecvTimeoutError::Timeout) if !all_have_gone(ranks) => continue,
             _ => return false,
         };
-        if ranks.is_empty() {
+        if ranks.is_empty() && join.n_ranks <= MAX_RANKS {
             ranks.resize_with(join.n_ranks, || None);
         }
         if let Some(text) = refusal(&join, ranks) {

@@ -63,7 +63,7 @@ impl Lender {
     /// The arena and the bell, once they have been shown; `wake` is set when they are.
     pub(crate) fn shown(&self, secret: &Secret, wake: &Wake) -> Option<(Arena, Ringer)> {
         let mut open = lock(&self.open);
-        if open.shown.is_none() {
+        if open.shown.is_none() && !open.waiting.iter().any(|other| other.is(wake)) {
             open.waiting.push(wake.clone());
         }
         let (_, arena, bell) = open.shown.as_ref().filter(|(own, ..)| is_secret(secret, own))?;

@@ -72,7 +72,17 @@ impl Wire {
         let mut mapped = lock(&self.mapped);
         while !mapped.contains_key(&id) {
             let mut bytes = [0; MESSAGE_BYTES];
-            let got = unix::recv(&self.socket, &mut bytes).map_err(|error| lost(rank, error))?;
+            let got = match unix::recv(&self.socket, &mut bytes) {
+                // The message has come, and its descriptor has not.
+                Err(Errno::MFILE) => {
+                    mapped.insert(
+                        u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+                        Err(no_room(rank)),
+                    );
+                    continue;
+                }
+                got => got.map_err(|_| Fault::Closed)?,
+            };
             let (len, fds) = got.ok_or_else(|| broken(rank, "speaks of memory that it has not shown"))?;
             hear(&mut mapped, &bytes[..len], fds, rank).map_err(Fault::Broken)?;
         }
@@ -123,11 +133,8 @@ pub(crate) fn broken(rank: usize, what: &str) -> Fault {
     Fault::Broken(Error::Internal(format!("rank {rank} {what}")))
 }
 
-fn lost(rank: usize, error: Errno) -> Fault {
-    if error != Errno::MFILE {
-        return Fault::Closed;
-    }
-    Fault::Broken(Error::system(format_args!("taking memory of rank {rank}"), &error.into()))
+fn no_room(rank: usize) -> Error {
+    Error::system(format_args!("taking memory of rank {rank}"), &Errno::MFILE.into())
 }
 
 fn hear(
