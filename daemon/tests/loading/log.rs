@@ -35,9 +35,11 @@ fn said(built: &Built, launcher: &dyn Fn() -> Command, settings: &[(&str, &str)]
     text.lines().filter(|line| !is_own(line)).map(plain).collect()
 }
 
-/// Without process ids, thread ids, addresses and hashes.
+/// Without process ids, thread ids, addresses, hashes and times.
 fn plain(line: &str) -> String {
     let line = line.split_once(" NCCL ").map_or(line, |(_, said)| said);
+    let is_timed = line.contains("Init timings");
+    let line = line.split_once(" total ").filter(|_| is_timed).map_or(line, |(who, _)| who);
     let words = line.split(' ').map(|word| if word.starts_with("0x") { "0x" } else { word });
     words.collect::<Vec<_>>().join(" ")
 }

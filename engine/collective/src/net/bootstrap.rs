@@ -105,7 +105,8 @@ impl Bootstrap {
         self.failed.get().map(|why| failure(why))
     }
 
-    /// Tells all that this rank cannot go on; returns the cause, which is `error` unless the root knows of an earlier one.
+    /// Tells all that this rank cannot go on; returns the cause, which is `error` unless the root knows of an earlier one. What the
+    /// operating system refuses this rank is its own, though a peer may have told first that a connection was closed then.
     pub(crate) fn fail(&self, error: Error) -> Error {
         if let Some(cause) = self.failure() {
             return cause;
@@ -115,7 +116,7 @@ impl Bootstrap {
         let offer = Offer { is_last: true, failure: Some(why.clone()), ..Offer::default() };
         let _ = self.send(&offer);
         match self.answer() {
-            Err(cause) if !cause.to_string().contains(&why) => cause,
+            Err(cause) if !matches!(error, Error::System(_)) && !cause.to_string().contains(&why) => cause,
             _ => error,
         }
     }
