@@ -104,8 +104,13 @@ fn subsystems(said: &str) -> &'static [&'static str] {
     if said.contains(" set by environment to ") {
         return &["ENV"];
     }
-    if starts(&["NET/", "Using network "]) || said.contains(" via NET/") {
+    if starts(&["NET/", "Using network ", "Initialized NET plugin", "Assigned NET plugin"])
+        || said.contains(" via NET/")
+    {
         return &["INIT", "NET"];
+    }
+    if said.starts_with("Init timings - ") {
+        return &["INIT", "PROFILE"];
     }
     if said.contains(" via P2P/") {
         return &["INIT", "P2P"];
@@ -113,8 +118,17 @@ fn subsystems(said: &str) -> &'static [&'static str] {
     if said.contains(" via SHM/") || said.contains(" via direct shared memory") {
         return &["INIT", "SHM"];
     }
+    if said.starts_with("NVLS comm ") {
+        return &["INIT", "NVLS"];
+    }
     let is_init =
-        starts(&["Channel ", "Trees ", "Connected all", "threadThresholds ", "comm 0x", "P2P Chunksize"])
+        starts(&["Channel ", "Trees ", "Connected ", "threadThresholds ", "comm 0x", "P2P Chunksize"])
+            || starts(&[
+                "NVLS multicast support",
+                "CommRevokeAsync ",
+                "Profiler event mask",
+                "Check P2P Type",
+            ])
             || said.contains(" coll channels, ")
             || said.contains(" comm 0x") && said.contains(" rank ");
     if is_init { &["INIT"] } else { &[] }
@@ -195,6 +209,20 @@ mod tests {
             assert_eq!(subsystems(said), ["GRAPH"], "{said}");
         }
         assert_eq!(subsystems("NET/Socket : Using [0]eth0:10.0.0.1<0>"), ["INIT", "NET"]);
+    }
+
+    #[test]
+    fn lines_of_an_init_are_of_init_and_of_what_they_tell_of() {
+        for (said, expected) in [
+            ("Init timings - ncclCommInitRank: rank 0 nranks 2 total 0.02", &["INIT", "PROFILE"][..]),
+            ("Assigned NET plugin IB to comm", &["INIT", "NET"]),
+            ("NVLS comm 0x55 headRank 0 nHeads 8", &["INIT", "NVLS"]),
+            ("NVLS multicast support is available on dev 0", &["INIT"]),
+            ("Connected NVLS tree", &["INIT"]),
+            ("CommRevokeAsync START comm 0x55 rank 0 nRanks 2", &["INIT"]),
+        ] {
+            assert_eq!(subsystems(said), expected, "{said}");
+        }
     }
 
     #[test]
