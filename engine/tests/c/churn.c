@@ -313,9 +313,10 @@ int main(int argc, char** argv) {
   for (int t = 0; t < n_threads; t++) pthread_create(&members[t].thread, NULL, run, &members[t]);
   for (int t = 0; t < n_threads; t++) pthread_join(members[t].thread, NULL);
   deadline = time(NULL) + 20;
-  while (held() > before && time(NULL) < deadline) sched_yield();
-  if (held() <= before) say("CLEAN");
-  else printf("LEAK of %d\n", held() - before);
+  int left;
+  while ((left = held() - before) > 0 && time(NULL) < deadline) sched_yield();
+  if (left <= 0) say("CLEAN");
+  else printf("LEAK of %d\n", left);
   fflush(stdout);
   atomic_store(&is_over, 1);
   _exit(0);

@@ -215,9 +215,10 @@ static void end(int before, int failed) {
   rscclStreamDestroy(stream);
   /* The threads of a bootstrap root end on their own. */
   time_t deadline = time(NULL) + 20;
-  while (held() > before && time(NULL) < deadline) sched_yield();
-  if (held() <= before) say("CLEAN");
-  else printf("LEAK of %d\n", held() - before);
+  int left;
+  while ((left = held() - before) > 0 && time(NULL) < deadline) sched_yield();
+  if (left <= 0) say("CLEAN");
+  else printf("LEAK of %d\n", left);
 }
 
 int main(int argc, char** argv) {
