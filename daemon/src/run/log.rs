@@ -139,7 +139,7 @@ pub(super) const LOG_PREFIX: &str = "nccl-";
 /// What the rings and channels stand in.
 const NEEDED: [&str; 3] = ["INIT", "GRAPH", "ENV"];
 /// Subsystems that bring about lines which INIT brings about too.
-const SHARED: [&str; 3] = ["NET", "P2P", "SHM"];
+const SHARED: [&str; 5] = ["NET", "P2P", "SHM", "NVLS", "PROFILE"];
 /// What NCCL 2.23 and later log where nothing is chosen; older ones know fewer of these names and ignore the others.
 const DEFAULT_SUBSYSTEMS: &str = "INIT,BOOTSTRAP,ENV";
 
@@ -172,15 +172,21 @@ mod tests {
         check("warn", "COLL", "", needed, Some("Warn without  to -"));
         check("VERSION", "", "/mine.%p", needed, Some("Version without  to -"));
         let with_default = ("INFO", "INIT,GRAPH,ENV,BOOTSTRAP", PRIVATE);
-        check("INFO", "", "", with_default, Some("Info without GRAPH+NET+P2P+SHM to -"));
-        check("INFO", "", "/mine.%h", with_default, Some("Info without GRAPH+NET+P2P+SHM to /mine.%h"));
+        check("INFO", "", "", with_default, Some("Info without GRAPH+NET+P2P+SHM+NVLS+PROFILE to -"));
+        check(
+            "INFO",
+            "",
+            "/mine.%h",
+            with_default,
+            Some("Info without GRAPH+NET+P2P+SHM+NVLS+PROFILE to /mine.%h"),
+        );
         let merged = ("INFO", "INIT,GRAPH,ENV,COLL,NET", PRIVATE);
         check(
             "Info",
             "coll, NET".to_uppercase().as_str(),
             "",
             merged,
-            Some("Info without INIT+GRAPH+ENV+P2P+SHM to -"),
+            Some("Info without INIT+GRAPH+ENV+P2P+SHM+NVLS+PROFILE to -"),
         );
         check("INFO", "^GRAPH,NET", "", ("INFO", "^NET", PRIVATE), Some("Info without GRAPH+NET to -"));
         check("INFO", "^INIT", "", ("INFO", "ALL", PRIVATE), Some("Info without INIT to -"));
