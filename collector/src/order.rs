@@ -1,8 +1,9 @@
 //! Broadcasts whose end nobody tells, closed by the order of their stream.
 //!
 //! Some versions of NCCL tell a profiler of a broadcast's call and of nothing else ([`Primitive::is_untold_by`]). Where there
-//! is a CUDA driver such a call is followed by events like those of a communicator without a profiler ([`crate::completion`]). Where there is none, an
-//! operation that begins later on the same stream shows that the broadcast is over, and so does the communicator's end.
+//! is a CUDA driver such a call is followed by events like those of a communicator without a profiler
+//! ([`crate::completion`]). Where there is none, an operation that begins later on the same stream shows that the broadcast
+//! is over, and so does the communicator's end.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};

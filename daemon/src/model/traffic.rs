@@ -97,7 +97,6 @@ pub fn traffic(rank: &RankRef<'_>, neighbours: &Neighbours<'_>) -> BTreeMap<Prim
         let computed = match *primitive {
             Primitive::AllToAll => Traffic {
                 intra_bytes: to_neighbours(rank, *primitive, completed, hosts),
-                inter_bytes: 0,
                 ..Traffic::default()
             },
             Primitive::Send if is_one_host(rank, hosts) && !traffic.contains_key(primitive) => {
@@ -141,9 +140,9 @@ fn is_one_host(rank: &RankRef<'_>, hosts: &[Option<&Name>]) -> bool {
 
 fn on(intra: bool, bytes: u64) -> Traffic {
     if intra {
-        Traffic { intra_bytes: bytes, inter_bytes: 0, ..Traffic::default() }
+        Traffic { intra_bytes: bytes, ..Traffic::default() }
     } else {
-        Traffic { intra_bytes: 0, inter_bytes: bytes, ..Traffic::default() }
+        Traffic { inter_bytes: bytes, ..Traffic::default() }
     }
 }
 
