@@ -1,6 +1,6 @@
 //! Faults in jobs that make, split, shrink and use communicators without end, several ranks to a process: outside the
 //! faithful mode every survivor has an error; in it each waits, or has the error that NCCL's has, and the user's abort
-//! frees it.
+//! frees it. In every second round of the faithful mode a profiler plugin hears of all that.
 //!
 //! `RSCCL_CHAOS_ROUNDS` is the number of faults of each mode (`cargo xtask chaos --churn` sets it); without it, as many as
 //! fit into the time budget. `RSCCL_CHAOS_SEED` repeats a run, `RSCCL_CHAOS_FAITHFUL` is the version of NCCL.
@@ -12,13 +12,13 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::leftovers::Before;
 use common::process::{HANG_WAIT, Process, Random, now, setting, text_setting, wait_until};
-use common::{compile, folder};
+use common::{compile, events, folder};
 
 /// Time for the rounds where their number is not given.
 const BUDGET: Duration = Duration::from_secs(10);
@@ -61,6 +61,7 @@ struct Case {
     moment: Duration,
     seed: u64,
     faithful: Option<String>,
+    plugin: Option<PathBuf>,
 }
 
 /// Survivors of one kind of fault.
@@ -86,7 +87,7 @@ struct Tally {
 }
 
 impl Case {
-    fn draw(random: &mut Random, round: u64, faithful: Option<String>) -> Self {
+    fn draw(random: &mut Random, round: u64, faithful: Option<String>, plugin: Option<PathBuf>) -> Self {
         let n_processes = 2 + random.index(3);
         let latest = LATEST_FAULT_US[usize::try_from(round % 3).unwrap()];
         Self {
@@ -98,6 +99,7 @@ impl Case {
             moment: Duration::from_micros(random.below(latest)),
             seed: random.below(1 << 30),
             faithful,
+            plugin,
         }
     }
 
@@ -114,6 +116,9 @@ impl Case {
             .env("RSCCL_FAITHFUL", self.faithful.as_deref().unwrap_or("off"))
             .env("RSCCL_TIMEOUT_S", TIMEOUT_S)
             .stdin(Stdio::piped());
+        if let Some(plugin) = &self.plugin {
+            command.env("NCCL_PROFILER_PLUGIN", plugin).env("PLUGIN_LOG", told(plugin));
+        }
         Process::start(&mut command)
     }
 
@@ -299,6 +304,31 @@ fn all_are_free(asked: &mut Asked<'_>, tally: &mut Tally) {
     }
 }
 
+/// The plugin writes into a file of this name with the process id after it.
+fn told(plugin: &Path) -> PathBuf {
+    plugin.with_file_name("told")
+}
+
+/// The plugin was loaded in each process, and let go with the communicator that each makes first, alone.
+fn the_plugin_was_told(case: &Case, processes: &[Process]) {
+    let Some(plugin) = &case.plugin else { return };
+    for process in processes {
+        let path = told(plugin).with_extension(process.child.id().to_string());
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("finalize 1"), "{case:?}: {text}");
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// The plugin of the newest interface that a version of NCCL knows.
+fn plugin_for(version: &str, folder: &Path) -> PathBuf {
+    let newest =
+        [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)].into_iter().find(|(name, _)| *name == version);
+    let plugin = folder.join("plugin.so");
+    events::build(&plugin, newest.unwrap().1);
+    plugin
+}
+
 fn round(case: &Case, program: &Path, tally: &mut Tally) {
     let mut processes = case.start(program);
     for (at, process) in processes.iter().enumerate() {
@@ -311,19 +341,23 @@ fn round(case: &Case, program: &Path, tally: &mut Tally) {
     } else {
         all_have_errors(case, &processes, tally);
     }
+    the_plugin_was_told(case, &processes);
     tally.rounds += 1;
 }
 
 fn churn(name: &str, faithful: Option<String>) {
-    let program = folder(&format!("churn-{name}")).join("churn");
+    let folder = folder(&format!("churn-{name}"));
+    let program = folder.join("churn");
     compile("churn.c", &program, &["-lrsccl", "-pthread"]);
+    let plugin = faithful.as_deref().map(|version| plugin_for(version, &folder));
     let seed = setting("RSCCL_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id()) + 1);
     let rounds = setting("RSCCL_CHAOS_ROUNDS");
     println!("{name}: RSCCL_CHAOS_SEED={seed}");
     let (mut random, before) = (Random::new(seed), Before::now());
     let (start, mut tally) = (now(), Tally::default());
     while rounds.map_or(start.elapsed() < BUDGET, |rounds| tally.rounds < rounds) {
-        let case = Case::draw(&mut random, tally.rounds, faithful.clone());
+        let with_plugin = plugin.clone().filter(|_| tally.rounds % 2 == 1);
+        let case = Case::draw(&mut random, tally.rounds, faithful.clone(), with_plugin);
         round(&case, &program, &mut tally);
     }
     before.nothing_is_left();

@@ -100,11 +100,15 @@ static size_t argument(state_args* args) { return args->trans_size; }
 static FILE* out;
 static uintptr_t events;
 
-static void open_log(void) {
+/* The library may let the plugin go and load it again. */
+static __attribute__((constructor)) void open_log(void) {
   char path[4096];
-  if (out) return;
   snprintf(path, sizeof path, "%s.%d", getenv("PLUGIN_LOG"), getpid());
-  out = fopen(path, "w");
+  out = fopen(path, "a");
+}
+
+static __attribute__((destructor)) void close_log(void) {
+  if (out) fclose(out);
 }
 
 static int begun(void** context, int* mask) {
@@ -116,7 +120,6 @@ static int begun(void** context, int* mask) {
 
 #if VERSION <= 3
 static int init(void** context, int* mask) {
-  open_log();
   fprintf(out, "init\n");
   return begun(context, mask);
 }
@@ -126,7 +129,6 @@ static int init(void** context, int* mask, const char* name, uint64_t id, int no
 #else
 static int init(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, logger* log) {
 #endif
-  open_log();
   log(3, 0x4000, __FILE__, __LINE__, "test plugin");
   fprintf(out, "init %llx %s %d %d %d\n", (unsigned long long)id, name, nodes, ranks, rank);
   return begun(context, mask);
