@@ -1,6 +1,7 @@
 //! Who is measured: a library with a transport and its settings, and how its ranks are started.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::process::Command;
 
 use super::machine;
@@ -153,8 +154,11 @@ pub(crate) const STREAMING: &str = "streaming";
 
 /// Those whose program is there.
 pub(crate) fn wanted(options: &Options, programs: &Programs, transport: Transport) -> Vec<Contender> {
+    let before =
+        options.before.iter().flat_map(|library| all().into_iter().filter_map(|one| one.before(library)));
     all()
         .into_iter()
+        .chain(before)
         .filter(|one| one.transport == transport && programs.has(one.library) && options.wants(&one.name()))
         .collect()
 }
@@ -168,6 +172,13 @@ impl Contender {
         };
         let variant = Cow::Owned(name);
         Self { library: Library::Rsccl, transport, variant, arguments: &[], environment, settings }
+    }
+
+    /// The same with an older engine.
+    fn before(self, library: &Path) -> Option<Self> {
+        let folder = library.parent().filter(|_| self.library == Library::Rsccl)?;
+        let variant = Cow::Owned(format!("{}, before", self.variant));
+        Some(Self { variant, settings: vec![("LD_LIBRARY_PATH", folder.display().to_string())], ..self })
     }
 
     /// Its name in tables.
@@ -184,10 +195,10 @@ impl Contender {
         words.push(programs.path(self.library).display().to_string());
         let isolation = congestion.filter(|_| self.transport == Transport::Tcp);
         let mut command = isolation.map_or_else(|| plain(&words), |name| machine::isolated(name, &words));
-        command.envs(self.environment.iter().copied()).envs(self.settings.iter().cloned());
-        command.env("BENCH_RANKS", n_ranks.to_string());
         // What runs this sets it, and it would put the engine without optimizations before the one that was linked.
         command.env_remove("LD_LIBRARY_PATH");
+        command.envs(self.environment.iter().copied()).envs(self.settings.iter().cloned());
+        command.env("BENCH_RANKS", n_ranks.to_string());
         if matches!(self.library, Library::IntelMpi | Library::OneCcl) {
             command.env("I_MPI_ROOT", &programs.intel).env("CCL_ROOT", &programs.intel);
         }

@@ -1,12 +1,15 @@
 //! What to measure.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
 
 /// 4 B to 256 MiB, as powers of 4.
 const ALL_POWERS: [usize; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+
+const LIBRARY: &str = "librsccl.so";
 
 /// How ranks reach each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -24,7 +27,8 @@ pub(crate) enum Transport {
     name = "cargo xtask bench collective --",
     after_help = "Examples:
   cargo xtask bench collective -- --quick
-  cargo xtask bench collective -- --sizes 1KiB,4MiB --ranks 2 --transports shm --rounds 9 --only rsccl,limit"
+  cargo xtask bench collective -- --sizes 1KiB,4MiB --ranks 2 --transports shm --rounds 9 --only rsccl,limit
+  cargo xtask bench collective -- --before ../older/target/release/librsccl.so --only rsccl"
 )]
 pub(crate) struct Options {
     /// Bytes of the buffer that is summed: numbers with B, KiB or MiB [default: powers of 4 from 4 B to 256 MiB]
@@ -45,6 +49,9 @@ pub(crate) struct Options {
     /// Only what has one of these words in its name, such as rsccl, "open mpi", intel, gloo, oneccl, limit
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// An older librsccl.so, which takes turns with today's; its rows are called before
+    #[arg(long, value_name = "FILE", value_parser = parse_library)]
+    pub(crate) before: Option<PathBuf>,
     /// TCP's congestion control for all libraries, in a network namespace of each one's own: the first that the kernel
     /// lets a namespace have, else the host's. A host's bbr halves the rate of loopback
     #[arg(long, value_delimiter = ',', default_value = "cubic,reno")]
@@ -97,6 +104,15 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     bytes.filter(|bytes| *bytes >= 4 && bytes % 4 == 0).ok_or_else(|| format!("{text}: not whole floats"))
 }
 
+/// A library by its path, whole, so that the loader finds it from each folder.
+fn parse_library(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text).canonicalize().map_err(|error| error.to_string())?;
+    if path.is_file() && path.file_name() == Some(OsStr::new(LIBRARY)) {
+        return Ok(path);
+    }
+    Err(format!("name a file called {LIBRARY}: the loader takes it by its name"))
+}
+
 /// The size as a person reads it.
 pub(crate) fn show_size(bytes: usize) -> String {
     match bytes {
@@ -117,6 +133,13 @@ mod tests {
         assert_eq!(parse_size("256MiB"), Ok(268_435_456));
         assert!(parse_size("6").is_err());
         assert!(parse_size("4GB").is_err());
+    }
+
+    #[test]
+    fn the_library_before_is_a_file_of_its_name() {
+        for wrong in ["/proc/self/exe", "/", "librsccl.so"] {
+            assert!(Options::try_parse_from(["bench", "--before", wrong]).is_err(), "{wrong}");
+        }
     }
 
     #[test]
