@@ -105,7 +105,8 @@ export! {
                 return found.check().map(|()| Progress::Done);
             }
             let busy = registry::busy(comm.addr());
-            group::init_in_background(Box::new(move || {
+            group::init_in_background(Box::new(move |begin| {
+                begin?;
                 found.flush();
                 drop(busy);
                 Ok(())
@@ -265,7 +266,8 @@ impl Child {
     ) -> Result<Progress> {
         let pending = Pending::new();
         if self.blocking.unwrap_or(true) {
-            let made = move || {
+            let made = move |begin: Result<()>| {
+                begin?;
                 let child = make(&pending)?;
                 self.place.set(std::ptr::without_provenance_mut(child.map_or(0, registry::insert)));
                 Ok(())
@@ -275,9 +277,10 @@ impl Child {
         let busy = self.parent.map(registry::busy);
         let handle = if self.none { 0 } else { registry::reserve(Arc::clone(&pending)) };
         self.place.set(std::ptr::without_provenance_mut(handle));
-        group::init_in_background(Box::new(move || {
+        group::init_in_background(Box::new(move |begin| {
             let panicked = |_| Err(Error::Internal("an initialisation panicked".to_owned()));
-            match catch_unwind(AssertUnwindSafe(|| make(&pending))).unwrap_or_else(panicked) {
+            let make = || begin.and_then(|()| make(&pending));
+            match catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(panicked) {
                 Ok(Some(comm)) => registry::settle(&pending, Ok(comm)),
                 Ok(None) => {}
                 Err(error) => registry::settle(&pending, Err(error)),

@@ -399,7 +399,7 @@ impl Init {
             health: Arc::clone(health),
             name_of: Primitive::name_of,
         };
-        let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
+        let started = watch::start(watch).map_err(|error| Error::no_thread("the watcher's thread", &error));
         started.map(Some)
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn start_on(listening: Arc<Listening>, secret: Secret, manner: Manner
     let (door, joined) = Acceptor::of_process()?.expect_joins(&secret);
     let server = move || serve((listening, door), &joined, manner);
     let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
-    thread.map(drop).map_err(|error| Error::system("starting the bootstrap thread", &error))
+    thread.map(drop).map_err(|error| Error::no_thread("the bootstrap root's thread", &error))
 }
 
 /// Waits for the first rank without limit (the id may travel long), for the others as its manner is.
