@@ -7,25 +7,24 @@
 
 mod caller;
 mod inbox;
+mod joins;
 mod table;
 mod taking;
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::lock::lock;
-use crate::net::hello::Join;
 use crate::net::secret::Secret;
 use crate::net::wake::Wake;
 pub(crate) use inbox::Inbox;
+use joins::Joined;
+pub(crate) use joins::Joins;
 use table::Table;
 use taking::Taking;
-
-/// A rank that has joined a root, or why no more can be taken.
-pub(crate) type Joined = std::result::Result<(Join, TcpStream), String>;
 
 /// Connections that may wait to be taken on an address: more than a host's ranks make to another's at once; the kernel lowers it
 /// to `somaxconn`.
@@ -110,11 +109,11 @@ impl Acceptor {
     }
 
     /// Expects ranks that join the root with this secret.
-    pub(crate) fn expect_joins(self: &Arc<Self>, secret: &Secret) -> (Door, mpsc::Receiver<Joined>) {
+    pub(crate) fn expect_joins(self: &Arc<Self>, secret: &Secret) -> (Door, Joins) {
         let (joined, joins) = mpsc::sync_channel(MAX_JOINED);
         lock(&self.table).roots.insert(*secret, joined);
         self.wake.set();
-        (Door { acceptor: Arc::clone(self), secret: *secret }, joins)
+        (Door { acceptor: Arc::clone(self), secret: *secret }, Joins::new(joins))
     }
 
     /// Tells the root with this secret, if it is still open, why there is no use in it.

@@ -12,7 +12,7 @@ use super::table::Table;
 use super::{Acceptor, refusal};
 use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
-use crate::net::hello::{HAS_ENDED, Hello, PROTOCOL, WELCOME};
+use crate::net::hello::{HAS_ENDED, Hello, PROTOCOL};
 use crate::net::wake::{self, Wake};
 
 /// Callers without a known secret at most; the oldest gives way. Below the usual limit of a process's open files, 1024.
@@ -180,7 +180,7 @@ fn hand_to_root(table: &Table, mut caller: Caller) -> Option<Caller> {
     let join = serde_json::from_slice(caller.join()).ok()?;
     caller.stream.set_nonblocking(false).ok()?;
     caller.stream.set_nodelay(true).ok()?;
-    caller.stream.write_all(&[WELCOME]).ok()?;
+    // Where the root takes no more, the connection closes unanswered.
     let _ = joined.try_send(Ok((join, caller.stream)));
     None
 }

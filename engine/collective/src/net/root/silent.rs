@@ -4,7 +4,7 @@
 //! closed; they give up, and then their neighbours see that.
 
 use std::net::TcpStream;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::message::Answer;
 use super::{Hand, LONG_WAIT, LOOK_INTERVAL, answer, gathered};
 use crate::log::{self, Level, subsystem};
-use crate::net::acceptor::Joined;
+use crate::net::acceptor::Joins;
 use crate::net::frame;
 use crate::net::hello::{Join, MAX_RANKS, PROTOCOL, other_protocol};
 use crate::net::table::Table;
@@ -24,7 +24,7 @@ const CLOSED: &str = "a peer closed its connection";
 /// Waits for all ranks; whether they have come. Once all have gone that came, nobody waits for the rest any more. Where two
 /// disagree, NCCL's root ends and says so in its log, and they wait for its answer for ever: this one keeps their
 /// connections as long as its process lives.
-pub(super) fn gather_ranks(joined: &mpsc::Receiver<Joined>, ranks: &mut Vec<Option<TcpStream>>) -> bool {
+pub(super) fn gather_ranks(joined: &Joins, ranks: &mut Vec<Option<TcpStream>>) -> bool {
     loop {
         let (join, stream) = match joined.recv_timeout(LOOK_INTERVAL) {
             Ok(Ok(joined)) => joined,
