@@ -25,12 +25,7 @@ const CLOSED: &str = "a peer closed its connection";
 /// disagree, NCCL's root ends and says so in its log, and they wait for its answer for ever: this one keeps their
 /// connections as long as its process lives.
 pub(super) fn gather_ranks(joined: &Joins, ranks: &mut Vec<Option<TcpStream>>) -> bool {
-    loop {
-        let (join, stream) = match joined.recv_timeout(LOOK_INTERVAL) {
-            Ok(Ok(joined)) => joined,
-            Err(RecvTimeoutError::Timeout) if !all_have_gone(ranks) => continue,
-            _ => return false,
-        };
+    while let Some((join, stream)) = next(joined, ranks) {
         if ranks.is_empty() && join.n_ranks <= MAX_RANKS {
             ranks.resize_with(join.n_ranks, || None);
         }
@@ -45,6 +40,21 @@ pub(super) fn gather_ranks(joined: &Joins, ranks: &mut Vec<Option<TcpStream>>) -
         }
         if ranks.iter().all(Option::is_some) {
             return true;
+        }
+    }
+    false
+}
+
+/// The next rank; nothing once nobody waits for one. An id that is made and never used wakes nobody.
+fn next(joined: &Joins, ranks: &[Option<TcpStream>]) -> Option<(Join, TcpStream)> {
+    if ranks.is_empty() {
+        return joined.recv().ok()?.ok();
+    }
+    loop {
+        match joined.recv_timeout(LOOK_INTERVAL) {
+            Ok(joined) => return joined.ok(),
+            Err(RecvTimeoutError::Timeout) if !all_have_gone(ranks) => {}
+            Err(_) => return None,
         }
     }
 }
