@@ -3,11 +3,13 @@
 
 use std::collections::HashSet;
 
+use crate::channels::Limits;
 use crate::log::lines::Identity;
 use crate::log::{machine, subsystem};
 use crate::topology::machine::described::Described;
 use crate::topology::machine::wires::{Ends, Graph, Wire};
 use crate::topology::machine::{pairs, trees};
+use crate::topology::settings::MachineSettings;
 use crate::topology::{RingPlace, Topology};
 
 /// Subsystem and text of a line.
@@ -38,6 +40,25 @@ pub(crate) struct Own<'a> {
     pub(crate) cumem: bool,
     /// Channels of NVLS; 0 without it.
     pub(crate) nvls_channels: usize,
+}
+
+impl<'a> Own<'a> {
+    /// Of a rank of a communicator that has these settings and this configuration.
+    pub(crate) fn new(
+        (machine, topology): (&'a Described, &'a Topology),
+        (identity, rings): (&'a Identity, &'a [RingPlace]),
+        settings: &MachineSettings,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            identity,
+            machine,
+            topology,
+            rings,
+            cumem: settings.cumem && !machine.is_amd(),
+            nvls_channels: if settings.nvls { machine.nvls_channels(limits) } else { 0 },
+        }
+    }
 }
 
 impl Wiring {
