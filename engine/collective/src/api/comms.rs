@@ -149,7 +149,7 @@ export! {
             let parent = registry::find(comm.addr())?;
             // SAFETY: the caller's configuration.
             let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
-            let (choice, settings) = (Choice::new(color, key)?, Settings::from_env()?);
+            let (choice, settings) = (Choice::new(color, key)?, parent.settings_of_child()?);
             let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: color == NO_COLOR };
             child.make(move |pending| split::split(&parent, choice, config, settings, pending))
         })
@@ -176,7 +176,7 @@ export! {
             let members = shrink::survivors(&parent, unsafe { place::array(excluded, n_excluded, "excludeRanksList") }?)?;
             // SAFETY: the caller's configuration.
             let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
-            let (settings, abort) = (Settings::from_env()?, flags == SHRINK_ABORT);
+            let (settings, abort) = (parent.settings_of_child()?, flags == SHRINK_ABORT);
             let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: false };
             child.make(move |pending| shrink::shrink(&parent, &members, abort, config, settings, pending).map(Some))
         })
