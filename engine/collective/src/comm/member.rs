@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use crate::collective::choose::Table;
+use crate::collective::choose::TuningTable;
 use crate::collective::nccl::Model;
 use crate::collective::primitive::Primitive;
 use crate::config::Settings;
@@ -41,7 +41,7 @@ pub struct Member {
     pub(crate) affinity: Option<Affinity>,
     /// The ranks that share memory with this one.
     pub host: Option<Host>,
-    pub(super) tuning: Table,
+    pub(super) tuning: TuningTable,
     /// By their codes, the primitives that the algorithm of the settings cannot carry out and that were called.
     pub(super) replaced: AtomicU32,
     /// Whether it has failed.

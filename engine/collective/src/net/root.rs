@@ -23,9 +23,9 @@ use crate::error::{Error, Result};
 use crate::net::acceptor::{Acceptor, Door, Joins, Listening};
 use crate::net::descriptors;
 use crate::net::frame;
+use crate::net::gathered::Gathered;
 use crate::net::hello::{MAX_RANKS, PROTOCOL, other_protocol};
 use crate::net::secret::{Secret, new_secret};
-use crate::net::table::Table;
 use crate::net::unique_id::UniqueId;
 use crate::net::wake;
 use message::{Answer, Offer};
@@ -213,7 +213,7 @@ fn serve_rounds(ranks: &mut [Option<TcpStream>], timeout: Duration) {
 }
 
 /// One blob of each rank, and whether it was the last round.
-fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<(Table, bool), String> {
+fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<(Gathered, bool), String> {
     let deadline = Deadline::after(timeout);
     let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
     while let Some(missing) = hands.iter().position(|hand| hand.offer.is_none()) {
@@ -235,10 +235,10 @@ fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<
 }
 
 /// What all have handed in, and whether it was the last round.
-fn gathered(hands: Vec<Hand<'_>>) -> (Table, bool) {
+fn gathered(hands: Vec<Hand<'_>>) -> (Gathered, bool) {
     let offers: Vec<Offer> = hands.into_iter().filter_map(|hand| hand.offer).collect();
     let is_last = offers.iter().all(|offer| offer.is_last);
-    (Table::new(offers.into_iter().map(|offer| offer.blob)), is_last)
+    (Gathered::new(offers.into_iter().map(|offer| offer.blob)), is_last)
 }
 
 fn gone(rank: usize, error: &std::io::Error) -> String {

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An acceptor of the test's own.
 fn acceptor() -> Arc<Acceptor> {
-    Arc::new(Acceptor { table: Mutex::default(), wake: Wake::new().unwrap() })
+    Arc::new(Acceptor { callees: Mutex::default(), wake: Wake::new().unwrap() })
 }
 
 /// Each test has an address of its own.

@@ -14,8 +14,8 @@ use super::{Hand, LONG_WAIT, LOOK_INTERVAL, answer, gathered};
 use crate::log::{self, Level, subsystem};
 use crate::net::acceptor::Joins;
 use crate::net::frame;
+use crate::net::gathered::Gathered;
 use crate::net::hello::{Join, MAX_RANKS, PROTOCOL, other_protocol};
-use crate::net::table::Table;
 use crate::net::wake;
 
 /// All that a rank gets to know.
@@ -98,7 +98,7 @@ pub(super) fn serve_rounds(ranks: &mut [Option<TcpStream>]) {
 }
 
 /// One blob of each rank, and whether it was the last round; nothing once all ranks have gone.
-fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Table, bool)> {
+fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Gathered, bool)> {
     let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
     while gone.contains(&true) || hands.iter().any(|hand| hand.offer.is_none()) {
         let here: Vec<usize> = (0..hands.len()).filter(|rank| !gone[*rank]).collect();

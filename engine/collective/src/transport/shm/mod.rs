@@ -27,6 +27,7 @@ pub mod doorbell;
 pub(crate) mod flat;
 mod greeting;
 pub(crate) mod host;
+pub(crate) mod ipc_socket;
 pub(crate) mod layout;
 pub(crate) mod lender;
 pub(crate) mod map;
@@ -38,7 +39,6 @@ pub(crate) mod send;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unix;
-pub(crate) mod wire;
 
 /// From which payload sizes on, in bytes, the receiver reads the sender's memory instead of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
