@@ -143,9 +143,9 @@ impl Settings {
         Self::parse(read)
     }
 
-    /// Of a communicator that is made of another one: from the process's environment, but that it stays as faithful as its parent. All
-    /// ranks have agreed on that, and how they meet, wait and share goes by it. NCCL has its version from its build, and what it takes
-    /// from the environment it reads once.
+    /// Of a communicator that is made of another one: from the process's environment, but that it stays as faithful as its
+    /// parent. All ranks have agreed on that, and how they meet, wait and share goes by it. NCCL has its version from its
+    /// build, and what it takes from the environment it reads once.
     pub(crate) fn of_child(faithful: Option<Version>) -> Result<Self> {
         Self::parse(as_faithful(faithful, read))
     }

@@ -104,8 +104,8 @@ impl Member {
         Settings::of_child(self.faithful())
     }
 
-    /// What a communicator of the given ranks of this one shares with it. Nothing with silent faults, which both have or none: there
-    /// a rank says with the end of a connection that it is done with a communicator.
+    /// What a communicator of the given ranks of this one shares with it. Nothing with silent faults, which both have or
+    /// none: there a rank says with the end of a connection that it is done with a communicator.
     pub(crate) fn kin(&self, members: &[usize]) -> Option<Arc<Kin>> {
         let host = self.host.as_ref().filter(|_| !self.is_silent())?;
         Some(Arc::new(host.kin(members)))
