@@ -66,6 +66,19 @@ fn one_process_is_all_ranks() {
 }
 
 #[test]
+fn a_group_of_inits_begins_with_all_its_threads_or_not_at_all() {
+    for faithful in [None, Some(("RSCCL_FAITHFUL", "2.28"))] {
+        let program = folder(&format!("lifecycle-threads-{}", faithful.is_some())).join("threads");
+        compile("threads.c", &program, &["-lrsccl", "-pthread"]);
+        let environment = |rank| {
+            plain(rank).into_iter().chain(faithful.map(|(k, v)| (k.to_owned(), v.to_owned()))).collect()
+        };
+        let job = Job { program: &program, n_ranks: 1, command: &["threads"], environment: &environment };
+        assert_eq!(job.start().remove(0).rest(), "DONE\n", "{faithful:?}");
+    }
+}
+
+#[test]
 fn a_death_after_rank_0_has_left_is_noticed_over_shared_memory() {
     let program = folder("lifecycle-late-death").join("lifecycle");
     compile("lifecycle.c", &program, &["-lrsccl", "-pthread"]);

@@ -92,14 +92,14 @@ fn script(name: &str, version: u32, settings: &[(&str, &str)]) -> Vec<(String, S
 }
 
 /// What is told of a scripted job in the faithful mode by an interface of this version.
-struct Told<'a> {
+struct Recorded<'a> {
     nccl: &'a str,
     version: u32,
     rank: usize,
     events: HashMap<u64, Event>,
 }
 
-impl Told<'_> {
+impl Recorded<'_> {
     fn of_kind(&self, kind: &str) -> Vec<(u64, &Event)> {
         let mut found: Vec<_> = self
             .events
@@ -195,7 +195,7 @@ fn as_each_version_of_nccl_all_interfaces_that_it_knows_hear_of_every_call() {
                 };
                 assert!(log.contains(&loaded), "NCCL {nccl}: {log}");
                 assert!(events.starts_with("init") && events.ends_with("finalize 1\n"), "{events}");
-                sent += Told { nccl, version, rank, events: read(&events) }.check();
+                sent += Recorded { nccl, version, rank, events: read(&events) }.check();
             }
             // On each channel's ring one rank of each of two hosts sends to the other one. Before version 4 no bytes are told.
             let ring = 2 * (2 * 3 * COUNT * 4 / 4);
@@ -211,7 +211,7 @@ const PRIMITIVES: [&str; 8] =
 #[test]
 fn outside_the_faithful_mode_what_the_library_does_is_told_by_the_newest_interface() {
     for (rank, (events, log)) in script("off", 7, &[("RSCCL_FAITHFUL", "off")]).into_iter().enumerate() {
-        let told = Told { nccl: "off", version: 7, rank, events: read(&events) };
+        let told = Recorded { nccl: "off", version: 7, rank, events: read(&events) };
         assert!(log.contains("PROFILER/Plugin: Loaded test (v7)"), "{log}");
         assert!(told.events.values().all(|event| event.stopped), "{events}");
         assert!(told.names("CollApi") == PRIMITIVES && told.names("Coll") == PRIMITIVES, "{events}");

@@ -143,6 +143,13 @@ impl Settings {
         Self::parse(read)
     }
 
+    /// Of a communicator that is made of another one: from the process's environment, but that it stays as faithful as its
+    /// parent. All ranks have agreed on that, and how they meet, wait and share goes by it. NCCL has its version from its
+    /// build, and what it takes from the environment it reads once.
+    pub(crate) fn of_child(faithful: Option<Version>) -> Result<Self> {
+        Self::parse(as_faithful(faithful, read))
+    }
+
     /// Whether faults show as NCCL shows them.
     pub(crate) fn is_silent(&self) -> bool {
         self.faithful.is_some()
@@ -258,6 +265,17 @@ fn parse_nic(part: &str) -> std::result::Result<NicSpec, String> {
         return Err(wrong());
     }
     Ok(NicSpec { name: name.to_owned(), address: address.parse().map_err(|_| wrong())? })
+}
+
+/// What `lookup` says, but of the faithful mode.
+fn as_faithful(
+    faithful: Option<Version>,
+    lookup: impl Fn(&str) -> Option<String>,
+) -> impl Fn(&str) -> Option<String> {
+    move |name| match name {
+        "RSCCL_FAITHFUL" => faithful.map(|version| version.name().to_owned()),
+        _ => lookup(name),
+    }
 }
 
 fn faithful(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Version> {

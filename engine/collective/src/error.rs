@@ -49,6 +49,14 @@ impl Error {
         Self::System(format!("{what}: {error}{}", advice(error)))
     }
 
+    /// A thread that cannot be had, with what needs it and what to do.
+    pub(crate) fn no_thread(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        Self::System(format!(
+            "cannot start {what}: {error}: raise the limit of threads (ulimit -u, the cgroup's pids.max) or of \
+             memory (ulimit -v), or destroy communicators that are done"
+        ))
+    }
+
     /// A call to a peer that failed: the peer's fault, unless this process can open no more files.
     pub(crate) fn calling(what: impl std::fmt::Display, error: &io::Error) -> Self {
         if advice(error).is_empty() {

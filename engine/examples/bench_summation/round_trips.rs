@@ -253,12 +253,12 @@ impl Rank {
 struct Iperf {
     server: Child,
     /// Each way of using it with what it got through, and its processor time.
-    uses: Vec<(String, Vec<String>, Vec<Found>)>,
+    uses: Vec<(String, Vec<String>, Vec<IperfRun>)>,
 }
 
 /// One run of iperf3.
 #[derive(Clone, Copy)]
-struct Found {
+struct IperfRun {
     gbit_per_s: f64,
     core_seconds_per_gb: f64,
 }
@@ -291,7 +291,7 @@ impl Iperf {
 
     /// The best median.
     fn report(&self) -> f64 {
-        let line = |name: &str, found: &[Found]| {
+        let line = |name: &str, found: &[IperfRun]| {
             let (median, least, most) = spread(found.iter().map(|found| found.gbit_per_s).collect());
             let (cost, ..) = spread(found.iter().map(|found| found.core_seconds_per_gb).collect());
             println!(
@@ -314,7 +314,7 @@ impl Drop for Iperf {
 }
 
 /// What all of a client's streams got through, and what that took both processes.
-fn measure(more: &[String]) -> Result<Found, String> {
+fn measure(more: &[String]) -> Result<IperfRun, String> {
     let mut command = Command::new("iperf3");
     command.args(["--client", "127.0.0.1", "--port", IPERF_PORT, "--time", IPERF_S, "--json"]).args(more);
     let output = command.output().map_err(|error| format!("iperf3: {error}"))?;
@@ -329,7 +329,7 @@ fn measure(more: &[String]) -> Result<Found, String> {
     let used = |side: &str| found["end"]["cpu_utilization_percent"][side].as_f64().unwrap_or(f64::NAN);
     let gbit_per_s = rates.iter().sum::<f64>() / 1e9;
     let n_cores = (used("host_total") + used("remote_total")) / 100.0;
-    Ok(Found { gbit_per_s, core_seconds_per_gb: n_cores * 8.0 / gbit_per_s })
+    Ok(IperfRun { gbit_per_s, core_seconds_per_gb: n_cores * 8.0 / gbit_per_s })
 }
 
 /// Processor time of a process, all its threads.

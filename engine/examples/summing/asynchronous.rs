@@ -20,7 +20,7 @@ const SIZE_BYTES: usize = ELEMENTS * size_of::<f32>();
 
 /// What was found over all schedules.
 #[derive(Debug, Default)]
-struct Found {
+struct Counts {
     pushes: u64,
     /// Pushes after which the store's bits were not the parameter server's, with updates of few bits.
     differing: u64,
@@ -44,7 +44,7 @@ struct Schedule {
 
 /// Replays so many schedules of each kind.
 pub(crate) fn replay(schedules: u64) -> Result<Value, Failure> {
-    let mut found = Found::default();
+    let mut found = Counts::default();
     for seed in 0..schedules {
         for (is_dyadic, max_ahead) in [(true, None), (false, None), (true, Some(seed % 4))] {
             Schedule { seed, is_dyadic, max_ahead }.run(&mut found)?;
@@ -63,7 +63,7 @@ pub(crate) fn replay(schedules: u64) -> Result<Value, Failure> {
 }
 
 impl Schedule {
-    fn run(self, found: &mut Found) -> Result<(), Failure> {
+    fn run(self, found: &mut Counts) -> Result<(), Failure> {
         let epochs = Epochs::default();
         let part = Part { count: ELEMENTS, data_type: DataType::F32, codec: None };
         let mut store = Store::new(WORKERS, [(KEY, part)], self.max_ahead, epochs);
@@ -119,7 +119,7 @@ impl Schedule {
     }
 }
 
-impl Found {
+impl Counts {
     fn add(&mut self, staleness: Staleness) {
         self.staleness.buckets.iter_mut().zip(staleness.buckets).for_each(|(all, one)| *all += one);
         self.staleness.max = self.staleness.max.max(staleness.max);

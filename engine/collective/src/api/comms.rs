@@ -105,7 +105,8 @@ export! {
                 return found.check().map(|()| Progress::Done);
             }
             let busy = registry::busy(comm.addr());
-            group::init_in_background(Box::new(move || {
+            group::init_in_background(Box::new(move |begin| {
+                begin?;
                 found.flush();
                 drop(busy);
                 Ok(())
@@ -148,7 +149,7 @@ export! {
             let parent = registry::find(comm.addr())?;
             // SAFETY: the caller's configuration.
             let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
-            let (choice, settings) = (Choice::new(color, key)?, Settings::from_env()?);
+            let (choice, settings) = (Choice::new(color, key)?, parent.settings_of_child()?);
             let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: color == NO_COLOR };
             child.make(move |pending| split::split(&parent, choice, config, settings, pending))
         })
@@ -175,7 +176,7 @@ export! {
             let members = shrink::survivors(&parent, unsafe { place::array(excluded, n_excluded, "excludeRanksList") }?)?;
             // SAFETY: the caller's configuration.
             let config = unsafe { config::read(config) }?.unwrap_or_else(|| parent.config().clone());
-            let (settings, abort) = (Settings::from_env()?, flags == SHRINK_ABORT);
+            let (settings, abort) = (parent.settings_of_child()?, flags == SHRINK_ABORT);
             let child = Child { place, parent: Some(comm.addr()), blocking: config.blocking, none: false };
             child.make(move |pending| shrink::shrink(&parent, &members, abort, config, settings, pending).map(Some))
         })
@@ -265,7 +266,8 @@ impl Child {
     ) -> Result<Progress> {
         let pending = Pending::new();
         if self.blocking.unwrap_or(true) {
-            let made = move || {
+            let made = move |begin: Result<()>| {
+                begin?;
                 let child = make(&pending)?;
                 self.place.set(std::ptr::without_provenance_mut(child.map_or(0, registry::insert)));
                 Ok(())
@@ -275,9 +277,10 @@ impl Child {
         let busy = self.parent.map(registry::busy);
         let handle = if self.none { 0 } else { registry::reserve(Arc::clone(&pending)) };
         self.place.set(std::ptr::without_provenance_mut(handle));
-        group::init_in_background(Box::new(move || {
+        group::init_in_background(Box::new(move |begin| {
             let panicked = |_| Err(Error::Internal("an initialisation panicked".to_owned()));
-            match catch_unwind(AssertUnwindSafe(|| make(&pending))).unwrap_or_else(panicked) {
+            let make = || begin.and_then(|()| make(&pending));
+            match catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(panicked) {
                 Ok(Some(comm)) => registry::settle(&pending, Ok(comm)),
                 Ok(None) => {}
                 Err(error) => registry::settle(&pending, Err(error)),

@@ -60,7 +60,7 @@ pub(crate) struct Row {
 /// All rules, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Table {
+pub(crate) struct TuningTable {
     rows: Vec<Row>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Pick {
 /// Rows of a table at most: more than any measurement distinguishes.
 const MAX_ROWS: usize = 4096;
 
-impl Table {
+impl TuningTable {
     /// The built-in rows.
     pub(crate) fn built_in() -> Self {
         Self { rows: BUILT_IN.to_vec() }
@@ -221,7 +221,7 @@ const BUILT_IN: [Row; 20] = [
 mod tests {
     use super::*;
 
-    fn choose(table: &Table, primitive: Primitive, bytes: usize, nodes: &[usize]) -> Pick {
+    fn choose(table: &TuningTable, primitive: Primitive, bytes: usize, nodes: &[usize]) -> Pick {
         let order: Vec<usize> = (0..nodes.len()).collect();
         let scope = Scope {
             n_ranks: nodes.len(),
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_first_row_that_fits_decides() {
-        let table = Table::built_in();
+        let table = TuningTable::built_in();
         let cases = [
             (Primitive::AllReduce, 4, vec![0; 2], Algorithm::RecursiveDoubling),
             (Primitive::AllReduce, 262_145, vec![0; 2], Algorithm::Ring),
@@ -266,12 +266,12 @@ mod tests {
     fn rows_of_a_file_come_first_and_survive_being_written() {
         let text = r#"{"rows": [{"primitive": "all_reduce", "hosts": "one", "ranks": [2, 4], "up_to_bytes": 65536,
             "algorithm": "fixed-tree", "channels": 3, "source": "measured"}]}"#;
-        let table = Table::parse(text).unwrap();
+        let table = TuningTable::parse(text).unwrap();
         let pick = choose(&table, Primitive::AllReduce, 65_536, &[0, 0]);
         assert_eq!(pick, Pick { algorithm: Algorithm::FixedTree, channels: Some(3) });
         assert_eq!(choose(&table, Primitive::AllReduce, 1 << 20, &[0, 0]).algorithm, Algorithm::Ring);
-        let own = Table { rows: table.rows[..1].to_vec() };
-        assert_eq!(Table::parse(&serde_json::to_string(&own).unwrap()).unwrap(), table);
+        let own = TuningTable { rows: table.rows[..1].to_vec() };
+        assert_eq!(TuningTable::parse(&serde_json::to_string(&own).unwrap()).unwrap(), table);
     }
 
     #[test]
@@ -280,14 +280,14 @@ mod tests {
             let mut row = serde_json::json!({"primitive": "reduce", "hosts": "one", "ranks": [2, 4],
                 "algorithm": "ring", "source": "a test"});
             row[field] = serde_json::from_str(value).unwrap();
-            Table::parse(&serde_json::json!({"rows": [row]}).to_string()).unwrap_err()
+            TuningTable::parse(&serde_json::json!({"rows": [row]}).to_string()).unwrap_err()
         };
         assert!(with("primitive", "\"allreduce\"").contains("row 1: primitive \"allreduce\" is none of"));
         assert!(with("ranks", "[4, 2]").contains("row 1: ranks [4, 2]"));
         assert!(with("channels", "65").contains("row 1: channels must be 1 to 64"));
         assert!(with("algorithm", "\"rings\"").contains("unknown variant `rings`"));
         assert!(with("speed", "1").contains("unknown field `speed`"));
-        let error = Table::load(Path::new("/nowhere/table.json")).unwrap_err().to_string();
+        let error = TuningTable::load(Path::new("/nowhere/table.json")).unwrap_err().to_string();
         assert!(error.contains("RSCCL_TUNING: /nowhere/table.json: No such file"), "{error}");
     }
 
@@ -296,6 +296,6 @@ mod tests {
         for algorithm in Algorithm::ALL {
             assert_eq!(serde_json::to_string(&algorithm).unwrap(), format!("\"{}\"", algorithm.name()));
         }
-        assert!(Table::built_in().rows.iter().all(|row| row.check().is_ok()));
+        assert!(TuningTable::built_in().rows.iter().all(|row| row.check().is_ok()));
     }
 }

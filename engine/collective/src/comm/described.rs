@@ -52,15 +52,9 @@ impl Comm {
 
     /// This rank on its machine, if one is described.
     pub(crate) fn on_machine(&self) -> Option<Own<'_>> {
-        let machine = self.topology.machine.as_ref()?;
-        Some(Own {
-            identity: &self.identity,
-            machine,
-            topology: &self.topology,
-            rings: &self.rings,
-            cumem: self.settings.machine.cumem && !machine.is_amd(),
-            nvls_channels: machine.nvls_channels(Self::limits(&self.settings, &self.config)),
-        })
+        let machine = (self.topology.machine.as_ref()?, &self.topology);
+        let limits = Self::limits(&self.settings, &self.config);
+        Some(Own::new(machine, (&self.identity, &self.rings), &self.settings.machine, limits))
     }
 
     /// The GPU that a communicator made from this one takes over.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::channels;
-use crate::collective::choose::Table;
+use crate::collective::choose::TuningTable;
 use crate::collective::nccl::Model;
 use crate::collective::primitive::Primitive;
 use crate::comm::links::Links;
@@ -108,7 +108,7 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     let inbox = Acceptor::of_process()?.expect_calls(&id.secret, request.rank, Wake::new()?);
     let mut endpoint =
         if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
-    let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
+    let tuning = settings.tuning.as_deref().map_or_else(|| Ok(TuningTable::built_in()), TuningTable::load)?;
     let own = (request.rank, request.device);
     let info = tell::own_info(own, &settings, &nics, (endpoint.as_ref(), found.placement))?;
     let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
@@ -301,7 +301,7 @@ impl Init {
         connections: Connections,
         (inbox, mut listening): (Inbox, Vec<Arc<Listening>>),
         profiler: Option<Context>,
-        tuning: Table,
+        tuning: TuningTable,
     ) -> Result<Arc<Comm>> {
         let Connections { links, control, host, late_lines, wiring } = connections;
         let connects_late = self.connects_late();
@@ -399,7 +399,7 @@ impl Init {
             health: Arc::clone(health),
             name_of: Primitive::name_of,
         };
-        let started = watch::start(watch).map_err(|error| Error::system("starting the watcher", &error));
+        let started = watch::start(watch).map_err(|error| Error::no_thread("the watcher's thread", &error));
         started.map(Some)
     }
 }

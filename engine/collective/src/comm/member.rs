@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use crate::collective::choose::Table;
+use crate::collective::choose::TuningTable;
 use crate::collective::nccl::Model;
 use crate::collective::primitive::Primitive;
 use crate::config::Settings;
+use crate::error::Result;
 use crate::faithful::Version;
 use crate::log::{self, Level, lines};
 use crate::net::account;
@@ -40,7 +41,7 @@ pub struct Member {
     pub(crate) affinity: Option<Affinity>,
     /// The ranks that share memory with this one.
     pub host: Option<Host>,
-    pub(super) tuning: Table,
+    pub(super) tuning: TuningTable,
     /// By their codes, the primitives that the algorithm of the settings cannot carry out and that were called.
     pub(super) replaced: AtomicU32,
     /// Whether it has failed.
@@ -98,8 +99,13 @@ impl Member {
         &self.topology.nodes
     }
 
-    /// What a communicator of the given ranks of this one shares with it. Nothing with silent faults, where a rank says with the end
-    /// of a connection that it is done with a communicator.
+    /// The settings of a communicator that is made of this one.
+    pub(crate) fn settings_of_child(&self) -> Result<Settings> {
+        Settings::of_child(self.faithful())
+    }
+
+    /// What a communicator of the given ranks of this one shares with it. Nothing with silent faults, which both have or
+    /// none: there a rank says with the end of a connection that it is done with a communicator.
     pub(crate) fn kin(&self, members: &[usize]) -> Option<Arc<Kin>> {
         let host = self.host.as_ref().filter(|_| !self.is_silent())?;
         Some(Arc::new(host.kin(members)))

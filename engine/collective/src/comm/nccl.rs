@@ -11,7 +11,7 @@ use crate::comm::member::Member;
 use crate::topology::Topology;
 use crate::topology::graph::PathType;
 use crate::topology::machine::described::Described;
-use crate::topology::machine::search::{Found, Pattern};
+use crate::topology::machine::search::{Pattern, TopoGraph};
 use crate::topology::search::Graph;
 use crate::types::{DataType, RedOp};
 
@@ -62,7 +62,7 @@ pub(super) fn model(topology: &Topology, n_channels: usize, has_nvls: bool) -> M
     };
     let views = || (0..n_nodes).map(|node| machine.view(node));
     let capability = machine.capability();
-    let of = |found: &dyn Fn(usize) -> Option<Found>| agreed(machine, found, topology.base);
+    let of = |found: &dyn Fn(usize) -> Option<TopoGraph>| agreed(machine, found, topology.base);
     let nvls = |node: usize| machine.view(node).nvls.clone();
     let nvls = of(&nvls).filter(|_| has_nvls).map(|shape| Shape {
         n_channels: views()
@@ -84,10 +84,14 @@ pub(super) fn model(topology: &Topology, n_channels: usize, has_nvls: bool) -> M
 }
 
 /// What all nodes agree on of a search, with the channels of all.
-fn agreed(machine: &Described, found: &dyn Fn(usize) -> Option<Found>, n_channels: usize) -> Option<Shape> {
-    let all: Option<Vec<Found>> = (0..machine.n_nodes()).map(found).collect();
+fn agreed(
+    machine: &Described,
+    found: &dyn Fn(usize) -> Option<TopoGraph>,
+    n_channels: usize,
+) -> Option<Shape> {
+    let all: Option<Vec<TopoGraph>> = (0..machine.n_nodes()).map(found).collect();
     let all = all?;
-    let least = |of: fn(&Found) -> f32| f64::from(all.iter().map(of).fold(f32::INFINITY, f32::min));
+    let least = |of: fn(&TopoGraph) -> f32| f64::from(all.iter().map(of).fold(f32::INFINITY, f32::min));
     let (intra, inter) =
         (all.iter().map(|found| found.type_intra).max()?, all.iter().map(|found| found.type_inter).max()?);
     // On Hopper LL128 is safe over another GPU too.

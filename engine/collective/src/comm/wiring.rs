@@ -3,11 +3,13 @@
 
 use std::collections::HashSet;
 
+use crate::channels::Limits;
 use crate::log::lines::Identity;
 use crate::log::{machine, subsystem};
 use crate::topology::machine::described::Described;
-use crate::topology::machine::wires::{Ends, Graph, Wire};
+use crate::topology::machine::transports::{Ends, GraphKind, NcclTransport};
 use crate::topology::machine::{pairs, trees};
+use crate::topology::settings::MachineSettings;
 use crate::topology::{RingPlace, Topology};
 
 /// Subsystem and text of a line.
@@ -40,6 +42,25 @@ pub(crate) struct Own<'a> {
     pub(crate) nvls_channels: usize,
 }
 
+impl<'a> Own<'a> {
+    /// Of a rank of a communicator that has these settings and this configuration.
+    pub(crate) fn new(
+        (machine, topology): (&'a Described, &'a Topology),
+        (identity, rings): (&'a Identity, &'a [RingPlace]),
+        settings: &MachineSettings,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            identity,
+            machine,
+            topology,
+            rings,
+            cumem: settings.cumem && !machine.is_amd(),
+            nvls_channels: if settings.nvls { machine.nvls_channels(limits) } else { 0 },
+        }
+    }
+}
+
 impl Wiring {
     /// The lines of the rings' connections; none if they are connected.
     pub(crate) fn rings(&mut self, own: &Own<'_>) -> Vec<Line> {
@@ -48,7 +69,7 @@ impl Wiring {
         }
         let recvs = own.rings.iter().enumerate().map(|(channel, ring)| (ring.prev(), channel, false));
         let sends = own.rings.iter().enumerate().map(|(channel, ring)| (ring.next(), channel, true));
-        let mut lines = self.connect(own, recvs.chain(sends).collect(), Some(Graph::Rings));
+        let mut lines = self.connect(own, recvs.chain(sends).collect(), Some(GraphKind::Rings));
         let (proxies, gdr) = own.machine.ring_nets();
         lines.push((subsystem::INIT, machine::connected_rings(proxies, gdr)));
         lines
@@ -65,7 +86,7 @@ impl Wiring {
                 wanted.extend([(peer, channel, false), (peer, channel, true)]);
             }
         }
-        let mut lines = self.connect(own, wanted, Some(Graph::Trees));
+        let mut lines = self.connect(own, wanted, Some(GraphKind::Trees));
         lines.push((subsystem::INIT, "Connected all trees".to_owned()));
         lines
     }
@@ -93,7 +114,7 @@ impl Wiring {
                     wanted.extend([(peer, channel, false), (peer, channel, true)]);
                 }
             }
-            lines.extend(self.connect(own, wanted, Some(Graph::Nvls)));
+            lines.extend(self.connect(own, wanted, Some(GraphKind::Nvls)));
             lines.push((subsystem::INIT, "Connected NVLS tree".to_owned()));
         }
         lines
@@ -117,7 +138,7 @@ impl Wiring {
         &mut self,
         own: &Own<'_>,
         mut wanted: Vec<(usize, usize, bool)>,
-        graph: Option<Graph>,
+        graph: Option<GraphKind>,
     ) -> Vec<Line> {
         wanted.retain(|end| self.known.insert((end.0, end.1, end.2, graph.is_none())));
         let index = u8::from(graph.is_none());
@@ -140,16 +161,20 @@ impl Own<'_> {
     }
 
     /// Of a connection; of what is received only NICs have one.
-    fn line(&self, peer: usize, channel: (usize, u8), sends: bool, graph: Option<Graph>) -> Option<Line> {
+    fn line(&self, peer: usize, channel: (usize, u8), sends: bool, graph: Option<GraphKind>) -> Option<Line> {
         let rank = self.identity.rank;
         let (from, to) = if sends { (rank, peer) } else { (peer, rank) };
-        let path = match self.machine.wire(Ends { from, to, sends }, channel.0, graph) {
-            Wire::Net { device, proxy, gdr } => machine::Path::Net(device, proxy, gdr, graph.is_none()),
+        let path = match self.machine.transport(Ends { from, to, sends }, channel.0, graph) {
+            NcclTransport::Net { device, proxy, gdr } => {
+                machine::Path::Net(device, proxy, gdr, graph.is_none())
+            }
             _ if !sends => return None,
-            Wire::Shared => machine::Path::Shared,
-            Wire::Over { rank, reads } => machine::Path::Over(self.end(rank), reads),
-            Wire::Memory { reads, same_process: true } => machine::Path::Memory("direct pointer", reads),
-            Wire::Memory { reads, .. } => {
+            NcclTransport::Shared => machine::Path::Shared,
+            NcclTransport::Over { rank, reads } => machine::Path::Over(self.end(rank), reads),
+            NcclTransport::Memory { reads, same_process: true } => {
+                machine::Path::Memory("direct pointer", reads)
+            }
+            NcclTransport::Memory { reads, .. } => {
                 machine::Path::Memory(if self.cumem { "CUMEM" } else { "IPC" }, reads)
             }
         };

@@ -23,6 +23,20 @@ fn a_step_is_an_eighth_of_a_buffer_that_is_no_larger_than_by_default() {
 }
 
 #[test]
+fn a_child_is_as_faithful_as_its_parent_whatever_the_environment_says_now() {
+    for (parent, now) in [(None, "2.28"), (Some(Version::V2_27), "2.30"), (Some(Version::V2_30), "off")] {
+        let environment = |name: &str| match name {
+            "RSCCL_FAITHFUL" => Some(now.to_owned()),
+            "RSCCL_TIMEOUT_S" => Some("7".to_owned()),
+            _ => None,
+        };
+        let child = Settings::parse(as_faithful(parent, environment)).unwrap();
+        assert_eq!((child.faithful, child.is_silent()), (parent, parent.is_some()));
+        assert_eq!(child.timeout, if parent.is_some() { FOREVER } else { Duration::from_secs(7) });
+    }
+}
+
+#[test]
 fn rank_order_is_the_only_determinism() {
     let order = |text: &'static str, algorithm: &'static str| {
         parse(&[("RSCCL_DETERMINISTIC", text), ("RSCCL_ALGO", algorithm)]).unwrap().rank_order

@@ -1,31 +1,30 @@
 //! Where a process takes connections: one listener on each address that its communicators use, one thread that takes who calls
-//! there and reads who it is, and a table of who is called, by secret.
+//! there and reads who it is, and the callees, by secret.
 //!
 //! All communicators of a process, and the roots of those that begin in it, share it. A caller that knows no secret of this
 //! process's waits a little, since its root or rank may be about to begin; such callers are bounded in number, and nobody who
 //! has shown a known secret gives way to them. Nothing here blocks on what a caller says.
 
+mod callees;
 mod caller;
 mod inbox;
-mod table;
+mod joins;
 mod taking;
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::lock::lock;
-use crate::net::hello::Join;
 use crate::net::secret::Secret;
 use crate::net::wake::Wake;
+use callees::Callees;
 pub(crate) use inbox::Inbox;
-use table::Table;
+use joins::Joined;
+pub(crate) use joins::Joins;
 use taking::Taking;
-
-/// A rank that has joined a root, or why no more can be taken.
-pub(crate) type Joined = std::result::Result<(Join, TcpStream), String>;
 
 /// Connections that may wait to be taken on an address: more than a host's ranks make to another's at once; the kernel lowers it
 /// to `somaxconn`.
@@ -39,8 +38,8 @@ static CURRENT: Mutex<Option<(u32, Arc<Acceptor>)>> = Mutex::new(None);
 /// A process's.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    table: Mutex<Table>,
-    /// Wakes the thread: the table has changed.
+    callees: Mutex<Callees>,
+    /// Wakes the thread: the callees have changed.
     wake: Wake,
 }
 
@@ -51,7 +50,7 @@ pub(crate) struct Listening {
     address: SocketAddr,
 }
 
-/// A root's place in the table: as long as it lives, ranks can join.
+/// A root's place among the callees: as long as it lives, ranks can join.
 #[derive(Debug)]
 pub(crate) struct Door {
     acceptor: Arc<Acceptor>,
@@ -66,15 +65,15 @@ impl Acceptor {
         if let Some((_, acceptor)) = current.as_ref().filter(|(owner, _)| *owner == process) {
             return Ok(Arc::clone(acceptor));
         }
-        let acceptor = Arc::new(Self { table: Mutex::default(), wake: Wake::new()? });
+        let acceptor = Arc::new(Self { callees: Mutex::default(), wake: Wake::new()? });
         *current = Some((process, Arc::clone(&acceptor)));
         Ok(acceptor)
     }
 
     /// Listens on `address`, on `port` if there is no listener there yet and the port is free.
     pub(crate) fn listen(self: &Arc<Self>, address: IpAddr, port: u16) -> std::io::Result<Listening> {
-        let mut table = lock(&self.table);
-        let bound = match table.listeners.get_mut(&address) {
+        let mut callees = lock(&self.callees);
+        let bound = match callees.listeners.get_mut(&address) {
             Some(open) => {
                 open.uses += 1;
                 open.address
@@ -83,20 +82,20 @@ impl Acceptor {
                 let listener = bind(address, port).or_else(|_| bind(address, 0))?;
                 listener.set_nonblocking(true)?;
                 let bound = listener.local_addr()?;
-                table.add_listener(address, bound, listener);
+                callees.add_listener(address, bound, listener);
                 bound
             }
         };
-        if !table.is_served {
+        if !callees.is_served {
             let mut taking = Taking::new(Arc::clone(self));
             let thread = std::thread::Builder::new().name("rsccl-accept".to_owned());
             if let Err(error) = thread.spawn(move || taking.run()) {
-                table.end_use(address);
+                callees.end_use(address);
                 return Err(error);
             }
-            table.is_served = true;
+            callees.is_served = true;
         }
-        drop(table);
+        drop(callees);
         self.wake.set();
         Ok(Listening { acceptor: Arc::clone(self), address: bound })
     }
@@ -104,22 +103,22 @@ impl Acceptor {
     /// Expects calls to `rank` of the communicator with this secret; each sets `wake`.
     pub(crate) fn expect_calls(self: &Arc<Self>, secret: &Secret, rank: usize, wake: Wake) -> Inbox {
         let inbox = Inbox::new(Arc::clone(self), *secret, wake);
-        lock(&self.table).add_inbox(*secret, rank, inbox.shared());
+        lock(&self.callees).add_inbox(*secret, rank, inbox.shared());
         self.wake.set();
         inbox
     }
 
     /// Expects ranks that join the root with this secret.
-    pub(crate) fn expect_joins(self: &Arc<Self>, secret: &Secret) -> (Door, mpsc::Receiver<Joined>) {
+    pub(crate) fn expect_joins(self: &Arc<Self>, secret: &Secret) -> (Door, Joins) {
         let (joined, joins) = mpsc::sync_channel(MAX_JOINED);
-        lock(&self.table).roots.insert(*secret, joined);
+        lock(&self.callees).roots.insert(*secret, joined);
         self.wake.set();
-        (Door { acceptor: Arc::clone(self), secret: *secret }, joins)
+        (Door { acceptor: Arc::clone(self), secret: *secret }, Joins::new(joins))
     }
 
     /// Tells the root with this secret, if it is still open, why there is no use in it.
     pub(crate) fn give_up(&self, secret: &Secret, why: String) {
-        if let Some(joined) = lock(&self.table).roots.get(secret) {
+        if let Some(joined) = lock(&self.callees).roots.get(secret) {
             let _ = joined.try_send(Err(why));
         }
     }
@@ -135,7 +134,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         // The thread closes it.
-        if lock(&self.acceptor.table).end_use(self.address.ip()) {
+        if lock(&self.acceptor.callees).end_use(self.address.ip()) {
             self.acceptor.wake.set();
         }
     }
@@ -143,7 +142,7 @@ impl Drop for Listening {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        lock(&self.acceptor.table).end_root(&self.secret);
+        lock(&self.acceptor.callees).end_root(&self.secret);
     }
 }
 

@@ -13,9 +13,9 @@ use crate::clock::Deadline;
 use crate::comm::pending::Pending;
 use crate::error::{Error, Result};
 use crate::net::frame;
+use crate::net::gathered::{Blob, Gathered};
 use crate::net::hello::{HAS_ENDED, Join, PROTOCOL};
 use crate::net::root::message::{Answer, Offer};
-use crate::net::table::{Blob, Table};
 use crate::net::unique_id::UniqueId;
 use crate::net::wake;
 
@@ -27,7 +27,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a rank has told: what it may have in common with others, kept once for all of them, and what is its own.
-pub(crate) type Told<T> = (Arc<T>, Vec<u8>);
+pub(crate) type ParsedBlob<T> = (Arc<T>, Vec<u8>);
 
 /// A connection to the root.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Bootstrap {
         &self,
         common: &T,
         own: Vec<u8>,
-    ) -> Result<Vec<Told<T>>> {
+    ) -> Result<Vec<ParsedBlob<T>>> {
         self.parse(self.offer(common, own, false)?)
     }
 
@@ -121,7 +121,7 @@ impl Bootstrap {
         }
     }
 
-    fn offer<T: Serialize>(&self, common: &T, own: Vec<u8>, is_last: bool) -> Result<Table> {
+    fn offer<T: Serialize>(&self, common: &T, own: Vec<u8>, is_last: bool) -> Result<Gathered> {
         let text = serde_json::to_vec(common).map_err(|error| Error::Internal(error.to_string()))?;
         let sent = self.send(&Offer { is_last, blob: Blob { text, own }, failure: None });
         // A root that has failed has said why before it closed.
@@ -136,10 +136,10 @@ impl Bootstrap {
         (&self.stream).write_all(&frame::encode_bytes(&offer.to_bytes())?)
     }
 
-    fn answer(&self) -> Result<Table> {
+    fn answer(&self) -> Result<Gathered> {
         let answer = frame::recv_bytes(&self.stream).map_err(|error| self.lost(&error))?;
         match Answer::from_bytes(&answer, self.n_ranks).map_err(|error| self.lost(&error))? {
-            Answer::All(table) => Ok(table),
+            Answer::All(gathered) => Ok(gathered),
             Answer::Failed(why) => Err(failure(self.failed.get_or_init(|| why))),
         }
     }
@@ -159,18 +159,18 @@ impl Bootstrap {
         Ok(())
     }
 
-    fn parse_alone<T: DeserializeOwned + Clone>(&self, table: Table) -> Result<Vec<T>> {
-        Ok(self.parse(table)?.into_iter().map(|(told, _)| T::clone(&told)).collect())
+    fn parse_alone<T: DeserializeOwned + Clone>(&self, gathered: Gathered) -> Result<Vec<T>> {
+        Ok(self.parse(gathered)?.into_iter().map(|(told, _)| T::clone(&told)).collect())
     }
 
-    fn parse<T: DeserializeOwned>(&self, table: Table) -> Result<Vec<Told<T>>> {
-        let texts = table.texts.iter().map(|text| serde_json::from_slice(text).map(Arc::new));
+    fn parse<T: DeserializeOwned>(&self, gathered: Gathered) -> Result<Vec<ParsedBlob<T>>> {
+        let texts = gathered.texts.iter().map(|text| serde_json::from_slice(text).map(Arc::new));
         let texts: Vec<Arc<T>> = texts.collect::<std::result::Result<_, _>>().map_err(|error| {
             let root = self.id.root;
             Error::Internal(format!("a peer's message through the root at {root} is malformed: {error}"))
         })?;
-        // The table has no other texts than its own.
-        Ok(table.which.iter().map(|which| Arc::clone(&texts[*which])).zip(table.own).collect())
+        // What is gathered has no other texts than its own.
+        Ok(gathered.which.iter().map(|which| Arc::clone(&texts[*which])).zip(gathered.own).collect())
     }
 
     fn lost(&self, error: &std::io::Error) -> Error {

@@ -45,7 +45,7 @@ pub(crate) struct Join {
     pub(crate) protocol: u8,
 }
 
-/// What a rank that joins is answered: it is known.
+/// What a rank that joins is answered: the root has taken it.
 pub(crate) const WELCOME: u8 = 1;
 /// What a rank that joins is answered: the root has ended, with all its ranks or without.
 pub(crate) const HAS_ENDED: u8 = 2;

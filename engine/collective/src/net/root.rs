@@ -10,7 +10,7 @@ mod silent;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -20,12 +20,12 @@ use rustix::net::RecvFlags;
 use crate::clock::Deadline;
 use crate::config::Settings;
 use crate::error::{Error, Result};
-use crate::net::acceptor::{Acceptor, Door, Joined, Listening};
+use crate::net::acceptor::{Acceptor, Door, Joins, Listening};
 use crate::net::descriptors;
 use crate::net::frame;
+use crate::net::gathered::Gathered;
 use crate::net::hello::{MAX_RANKS, PROTOCOL, other_protocol};
 use crate::net::secret::{Secret, new_secret};
-use crate::net::table::Table;
 use crate::net::unique_id::UniqueId;
 use crate::net::wake;
 use message::{Answer, Offer};
@@ -76,19 +76,21 @@ pub fn start(address: std::net::IpAddr, manner: impl Into<Manner>) -> Result<Uni
 /// Starts a root where ranks know that this process listens. It takes connections until all ranks have joined.
 pub(crate) fn start_on(listening: Arc<Listening>, secret: Secret, manner: Manner) -> Result<()> {
     let (door, joined) = Acceptor::of_process()?.expect_joins(&secret);
-    let server = move || serve((listening, door), &joined, manner);
+    let server = move || serve((listening, door), joined, manner);
     let thread = std::thread::Builder::new().name("rsccl-root".to_owned()).spawn(server);
-    thread.map(drop).map_err(|error| Error::system("starting the bootstrap thread", &error))
+    thread.map(drop).map_err(|error| Error::no_thread("the bootstrap root's thread", &error))
 }
 
 /// Waits for the first rank without limit (the id may travel long), for the others as its manner is.
-fn serve(open: (Arc<Listening>, Door), joined: &mpsc::Receiver<Joined>, manner: Manner) {
+fn serve(open: (Arc<Listening>, Door), joined: Joins, manner: Manner) {
     let mut ranks = Vec::new();
     let gathered = match manner {
-        Manner::Tells(timeout) => gather_ranks(joined, &mut ranks, timeout).is_ok(),
-        Manner::Silent => silent::gather_ranks(joined, &mut ranks),
+        Manner::Tells(timeout) => gather_ranks(&joined, &mut ranks, timeout).is_ok(),
+        Manner::Silent => silent::gather_ranks(&joined, &mut ranks),
     };
     drop(open);
+    // Whoever still waits here is one too many, and finds that out when it calls again.
+    drop(joined);
     match manner {
         Manner::Tells(timeout) if gathered => serve_rounds(&mut ranks, timeout),
         Manner::Silent if gathered => silent::serve_rounds(&mut ranks),
@@ -97,7 +99,7 @@ fn serve(open: (Arc<Listening>, Door), joined: &mpsc::Receiver<Joined>, manner: 
 }
 
 fn gather_ranks(
-    joined: &mpsc::Receiver<Joined>,
+    joined: &Joins,
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,
 ) -> std::result::Result<(), String> {
@@ -110,7 +112,7 @@ fn gather_ranks(
 }
 
 fn gather(
-    joined: &mpsc::Receiver<Joined>,
+    joined: &Joins,
     ranks: &mut Vec<Option<TcpStream>>,
     timeout: Duration,
 ) -> std::result::Result<(), String> {
@@ -167,7 +169,7 @@ fn gather(
 }
 
 /// Tells the ranks that are still to join why there is no use in it.
-fn turn_away(joined: &mpsc::Receiver<Joined>, ranks: &[Option<TcpStream>], why: &str) {
+fn turn_away(joined: &Joins, ranks: &[Option<TcpStream>], why: &str) {
     let deadline = Deadline::after(JOIN_WAIT);
     // How many there are is known from the first that has joined.
     let mut missing = ranks.iter().filter(|rank| rank.is_none()).count();
@@ -211,7 +213,7 @@ fn serve_rounds(ranks: &mut [Option<TcpStream>], timeout: Duration) {
 }
 
 /// One blob of each rank, and whether it was the last round.
-fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<(Table, bool), String> {
+fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<(Gathered, bool), String> {
     let deadline = Deadline::after(timeout);
     let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
     while let Some(missing) = hands.iter().position(|hand| hand.offer.is_none()) {
@@ -233,10 +235,10 @@ fn round(ranks: &[Option<TcpStream>], timeout: Duration) -> std::result::Result<
 }
 
 /// What all have handed in, and whether it was the last round.
-fn gathered(hands: Vec<Hand<'_>>) -> (Table, bool) {
+fn gathered(hands: Vec<Hand<'_>>) -> (Gathered, bool) {
     let offers: Vec<Offer> = hands.into_iter().filter_map(|hand| hand.offer).collect();
     let is_last = offers.iter().all(|offer| offer.is_last);
-    (Table::new(offers.into_iter().map(|offer| offer.blob)), is_last)
+    (Gathered::new(offers.into_iter().map(|offer| offer.blob)), is_last)
 }
 
 fn gone(rank: usize, error: &std::io::Error) -> String {

@@ -16,7 +16,7 @@ use crate::faithful::Version;
 use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
 use crate::profiler::layout::NEWEST;
-use crate::profiler::plugin::{Plugin, Table};
+use crate::profiler::plugin::{Plugin, ProfilerVtable};
 
 /// What NCCL calls a plugin that is linked into the process.
 const STATIC_PLUGIN: &str = "STATIC_PLUGIN";
@@ -115,7 +115,7 @@ fn plugin(library: Library, file: Option<&str>, nccl: Option<Version>) -> Option
     let known = (1..).zip(&SYMBOLS[..newest as usize]).collect::<Vec<_>>();
     let found = known.into_iter().rev().find_map(|(interface, symbol)| {
         // SAFETY: by NCCL's interface, the symbol of this name is a table of this version.
-        let found = unsafe { library.get::<*const Table>(symbol.to_bytes_with_nul()) };
+        let found = unsafe { library.get::<*const ProfilerVtable>(symbol.to_bytes_with_nul()) };
         if found.is_err() && is_2_27 {
             let stop = if interface == 1 { "." } else { "" };
             info_2_27(&format!("PROFILER/Plugin: failed to find ncclProfiler_v{interface}{stop}"));
@@ -128,7 +128,7 @@ fn plugin(library: Library, file: Option<&str>, nccl: Option<Version>) -> Option
         return None;
     };
     // The address of the symbol is the table itself, not a pointer to it.
-    let table: *const Table = symbol.cast();
+    let table: *const ProfilerVtable = symbol.cast();
     // SAFETY: as above; the library is loaded.
     let plugin = unsafe { Plugin::new(table, interface, nccl, library) };
     if is_2_27 {

@@ -21,7 +21,7 @@ type Logger = extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char)
 
 /// `ncclProfiler_vN_t`: six words in all versions. What `init` takes depends on the version.
 #[repr(C)]
-pub(crate) struct Table {
+pub(crate) struct ProfilerVtable {
     name: *const c_char,
     init: *const c_void,
     start_event: Option<unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut c_void) -> c_int>,
@@ -64,7 +64,7 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// A loaded plugin.
 #[derive(Debug)]
 pub(crate) struct Plugin {
-    table: *const Table,
+    table: *const ProfilerVtable,
     name: String,
     /// The version of the interface that it is driven by.
     interface: u32,
@@ -132,7 +132,7 @@ impl Plugin {
     /// # Safety
     /// A table of this version of the interface, in this library.
     pub(crate) unsafe fn new(
-        table: *const Table,
+        table: *const ProfilerVtable,
         interface: u32,
         nccl: Option<Version>,
         library: Library,
@@ -153,7 +153,7 @@ impl Plugin {
         &self.name
     }
 
-    fn table(&self) -> &Table {
+    fn table(&self) -> &ProfilerVtable {
         // SAFETY: the symbol is a static of the library, which stays loaded while `self` lives.
         unsafe { &*self.table }
     }

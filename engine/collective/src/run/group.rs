@@ -15,6 +15,7 @@ use crate::error::{Error, Progress, Result};
 use crate::lock::lock;
 use crate::profiler::emit::{Call, GroupEvents, OperationEvents, PlanEvents};
 use crate::run::drive::{self, Launch};
+use crate::run::inits::{self, Init, Inits};
 use crate::run::stream::{Moment, Stream};
 
 /// A call that waits for its group's end.
@@ -29,17 +30,12 @@ pub(crate) struct Pending {
     pub(crate) call: Call,
 }
 
-/// A communicator's init that waits for its group's end.
-pub(crate) type Init = Box<dyn FnOnce() -> Result<()> + Send>;
-
 /// What the calls of a thread's group ask for.
 #[derive(Default)]
 pub(crate) struct Group {
     depth: usize,
     pending: Vec<Pending>,
-    inits: Vec<Init>,
-    /// Inits that do not block.
-    background: Vec<Init>,
+    inits: Inits,
     events: Option<GroupEvents>,
     error: Option<Error>,
 }
@@ -73,17 +69,16 @@ pub(crate) fn end() -> Result<Progress> {
     let events = group.events.unwrap_or_default();
     events.ending();
     let result = match group.error {
-        Some(error) => Err(error),
-        None => run_all(group.background, group.inits, group.pending),
+        Some(error) => Err(group.inits.refuse(error)),
+        None => run_all(group.inits, group.pending),
     };
     events.stop();
     result
 }
 
-fn run_all(background: Vec<Init>, inits: Vec<Init>, pending: Vec<Pending>) -> Result<Progress> {
-    let progress = if background.is_empty() { Progress::Done } else { Progress::Started };
-    background.into_iter().try_for_each(start_init)?;
-    run_inits(inits).and_then(|()| submit(pending)).map(|()| progress)
+fn run_all(inits: Inits, pending: Vec<Pending>) -> Result<Progress> {
+    let progress = if inits.background.is_empty() { Progress::Done } else { Progress::Started };
+    inits.run().and_then(|()| submit(pending)).map(|()| progress)
 }
 
 impl Group {
@@ -93,8 +88,8 @@ impl Group {
         let events = self.events.unwrap_or_default();
         events.ending();
         let result = match self.error {
-            Some(error) => Err(error),
-            None => run_all(self.background, self.inits, Vec::new()),
+            Some(error) => Err(self.inits.refuse(error)),
+            None => run_all(self.inits, Vec::new()),
         };
         events.stop();
         let mut estimate = None;
@@ -139,10 +134,10 @@ pub(crate) fn init(init: Init) -> Result<()> {
             if group.depth == 0 {
                 return Err(init);
             }
-            group.inits.push(init);
+            group.inits.blocking.push(init);
             Ok(())
         })
-        .or_else(|init| init())
+        .or_else(|init| init(Ok(())))
 }
 
 /// The same for an init that runs in the background; it deals with its own outcome.
@@ -151,16 +146,10 @@ pub(crate) fn init_in_background(init: Init) -> Result<Progress> {
         if group.depth == 0 {
             return Some(init);
         }
-        group.background.push(init);
+        group.inits.background.push(init);
         None
     });
-    now.map_or(Ok(()), start_init).map(|()| Progress::Started)
-}
-
-fn start_init(init: Init) -> Result<()> {
-    let thread = std::thread::Builder::new().name("rsccl-init".to_owned());
-    let thread = thread.spawn(move || drop(init()));
-    thread.map(drop).map_err(|error| Error::system("starting a thread for an init", &error))
+    now.map_or(Ok(()), inits::start).map(|()| Progress::Started)
 }
 
 /// A failed call fails its group. Returns the error itself.
@@ -171,17 +160,6 @@ pub(crate) fn poison(error: Error) -> Error {
         }
     });
     error
-}
-
-fn run_inits(mut inits: Vec<Init>) -> Result<()> {
-    let Some(last) = inits.pop() else { return Ok(()) };
-    // Each waits for the others, so each has a thread.
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = inits.into_iter().map(|init| scope.spawn(init)).collect();
-        let result = last();
-        let panicked = |_| Err(Error::Internal("an initialisation panicked".to_owned()));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).fold(result, Result::and)
-    })
 }
 
 /// How long a call's own thread waits for its peers: as long as other ranks of a crowded core need for their turns, and not so

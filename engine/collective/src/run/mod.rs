@@ -6,6 +6,7 @@ pub(crate) mod drive;
 pub(crate) mod engine;
 pub(crate) mod flat;
 pub(crate) mod group;
+pub(crate) mod inits;
 pub(crate) mod job;
 pub(crate) mod sink;
 pub(crate) mod source;

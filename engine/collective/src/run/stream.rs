@@ -170,9 +170,7 @@ impl Stream {
         }
         let stream = Arc::clone(self);
         let worker = std::thread::Builder::new().name("rsccl-stream".to_owned());
-        worker
-            .spawn(move || stream.work())
-            .map_err(|error| Error::system("starting a stream's thread", &error))?;
+        worker.spawn(move || stream.work()).map_err(|error| Error::no_thread("a stream's thread", &error))?;
         queue.has_worker = true;
         Ok(())
     }

@@ -2,11 +2,12 @@
 //!
 //! n ranks, S bytes, α seconds of latency, B bytes per second of each port and direction, R bytes reduced per second.
 //!
-//! | algorithm | where | time | source |
-//! |---|---|---|---|
-//! | ring | one rank on each host, or one host | 2(n−1)(α + S/nB) + (n−1)·S/nR | Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009, §3; Thakur, Rabenseifner and Gropp, 2005, §4.4 |
-//! | hierarchical | k hosts of m ranks with a NIC for each rank | 2(m−1)(αᵢ + S/mBᵢ) + 2(k−1)(α + S/mkB), and S/R·(1 − 1/mk) | the sum of its three rings; `collective/hierarchical.rs` |
-//! | tree | n = 2^h ranks, one on each host, reducing costs nothing | 2hα + (2S + (4h−5)p)/B, p the bytes of a piece or of a tree's half, if that is less | Sanders, Speck and Träff, 2009, §3, twice; below |
+//! - ring, of one rank on each host or on one host: 2(n−1)(α + S/nB) + (n−1)·S/nR. Patarasuk and Yuan, "Bandwidth optimal
+//!   all-reduce algorithms for clusters of workstations", 2009, §3; Thakur, Rabenseifner and Gropp, 2005, §4.4.
+//! - hierarchical, of k hosts of m ranks with a NIC for each rank: 2(m−1)(αᵢ + S/mBᵢ) + 2(k−1)(α + S/mkB), and
+//!   S/R·(1 − 1/mk). The sum of its three rings; `collective/hierarchical.rs`.
+//! - tree, of n = 2^h ranks, one on each host, where reducing costs nothing: 2hα + (2S + (4h−5)p)/B, p the bytes of a piece
+//!   or of a tree's half, if that is less. Sanders, Speck and Träff, 2009, §3, twice; below.
 //!
 //! Blocks are whole elements, so S/n is that of the largest block.
 //!

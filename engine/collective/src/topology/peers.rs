@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::topology::machine::view::Told;
+use crate::topology::machine::view::MachineSpec;
 use crate::topology::search::{Channel, CrossNic};
 use crate::topology::seat::Seat;
 use crate::transport::shm::connect::Announcement;
@@ -41,7 +41,7 @@ pub(crate) struct Placement {
     pub(crate) compute_capability: u32,
     /// The described machine, in the faithful mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) machine: Option<Told>,
+    pub(crate) machine: Option<MachineSpec>,
 }
 
 /// What a rank tells the others about its host, as a rule in the same words as the host's other ranks.

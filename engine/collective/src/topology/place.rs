@@ -6,7 +6,7 @@ use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::net::nic::Nic;
 use crate::topology::machine::files::{self, Machine};
-use crate::topology::machine::view::Told;
+use crate::topology::machine::view::MachineSpec;
 use crate::topology::peers::{PeerInfo, Placement};
 use crate::topology::processor::Processor;
 use crate::topology::ranks::Topology;
@@ -16,7 +16,7 @@ use crate::topology::xml::{self, Host};
 
 /// A rank's place, and what the log says about how it was found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Detected {
     /// The place.
     pub(crate) placement: Placement,
     /// Lines for the log.
@@ -28,10 +28,10 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// A described machine that is none.
-pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Result<Found> {
+pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Result<Detected> {
     let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
     let numa = sysfs::home(&sysfs.numa_nodes(), &own_cores());
-    let mut found = Found::default();
+    let mut found = Detected::default();
     found.placement.seat = Seat { numa, pci: Vec::new() };
     found.placement.cross_nic = settings.topology.cross_nic;
     found.placement.machine = told_machine(settings)?;
@@ -64,7 +64,7 @@ pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Result<Found> {
 }
 
 /// The described machine of the settings, in the faithful mode.
-fn told_machine(settings: &Settings) -> Result<Option<Told>> {
+fn told_machine(settings: &Settings) -> Result<Option<MachineSpec>> {
     let wanted = settings.machine.machine.as_deref().filter(|_| settings.is_silent());
     let Some(wanted) = wanted else { return Ok(None) };
     let machine = if files::known(wanted).is_some() {
@@ -76,7 +76,7 @@ fn told_machine(settings: &Settings) -> Result<Option<Told>> {
         })?
     };
     Machine::parse(&machine).map_err(|why| Error::InvalidUsage(format!("RSCCL_MACHINE: {wanted}: {why}")))?;
-    Ok(Some(Told { machine, collnet: settings.machine.collnet, nvls: settings.machine.nvls }))
+    Ok(Some(MachineSpec { machine, collnet: settings.machine.collnet, nvls: settings.machine.nvls }))
 }
 
 /// Writes the node's topology and graph, if this rank was told to, as NCCL does before the ranks agree. Returns what the

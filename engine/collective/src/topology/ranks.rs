@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::channels::{self, Limits};
 use crate::topology::graph::{NodeNic, System};
 use crate::topology::machine::described::Described;
-use crate::topology::machine::search::Found;
+use crate::topology::machine::search::TopoGraph;
 use crate::topology::machine::view::View;
 use crate::topology::peers::{PeerInfo, PeerNic};
 use crate::topology::rails;
@@ -183,7 +183,7 @@ impl Topology {
 }
 
 /// The rings of a described machine, as those that bytes take.
-fn graph(found: &Found) -> Graph {
+fn graph(found: &TopoGraph) -> Graph {
     Graph {
         cross_nic: found.cross_nic,
         channels: found.channels.clone(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::net::bootstrap::Told;
+use crate::net::bootstrap::ParsedBlob;
 use crate::net::secret::Secret;
 use crate::topology::peers::{HostFacts, PeerInfo};
 use crate::transport::shm::connect::Announcement;
@@ -58,7 +58,7 @@ impl PeerInfo {
     /// matter where its memory is.
     pub(crate) fn from_told(
         rank: usize,
-        (facts, bytes): &Told<HostFacts>,
+        (facts, bytes): &ParsedBlob<HostFacts>,
         (secret, host_hash): (&Secret, u64),
     ) -> Option<Self> {
         let (first, mut rest) = bytes.split_first_chunk()?;

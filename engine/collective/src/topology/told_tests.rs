@@ -1,5 +1,5 @@
 use super::*;
-use crate::net::table::{Blob, Table};
+use crate::net::gathered::{Blob, Gathered};
 use crate::topology::PeerNic;
 use crate::topology::seat::Seat;
 
@@ -77,7 +77,7 @@ fn a_thousand_ranks_of_eight_nics_begin_with_20_mb() {
         let rounds = [(0..RANKS).map(blob).collect(), vec![ready.clone(); RANKS], vec![end.clone(); RANKS]];
         let bytes = rounds.into_iter().map(|blobs: Vec<Blob>| {
             let told: usize = blobs.iter().map(|blob| blob.text.len() + blob.own.len() + 8).sum();
-            told + RANKS * (Table::new(blobs).to_bytes().len() + 5)
+            told + RANKS * (Gathered::new(blobs).to_bytes().len() + 5)
         });
         let bytes: usize = bytes.sum();
         assert!(bytes < 20_000_000, "{bytes}");

@@ -9,10 +9,10 @@ use rsccl_collective::lock::lock;
 
 /// What was submitted and is not given back.
 #[derive(Debug, Default)]
-pub(crate) struct Handles(Mutex<Table>);
+pub(crate) struct Handles(Mutex<Submissions>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct Submissions {
     entries: HashMap<i32, Entry>,
     next: i32,
     n_unpulled: usize,

@@ -41,7 +41,7 @@ pub(super) struct Present {
 
 /// All of it, as it is told.
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct StatusBody {
     state: &'static str,
     n_groups: u64,
     group: Option<Present>,
@@ -96,7 +96,7 @@ impl Status {
     }
 
     /// All of it. Asks the group's thread.
-    pub(super) fn tell(&self) -> Told {
+    pub(super) fn tell(&self) -> StatusBody {
         let probe = lock(&self.0).probe.clone();
         let service = probe.as_ref().and_then(|probe| probe.ask(ANSWER_WAIT));
         let state = lock(&self.0);
@@ -106,7 +106,7 @@ impl Status {
             Some(_) => "in a group",
             None => "waiting",
         };
-        Told {
+        StatusBody {
             state: name,
             n_groups: state.n_groups,
             group: state.present.clone(),

@@ -16,14 +16,8 @@ use crate::topology::{PeerInfo, Topology};
 impl Init {
     /// Itself on its machine, if one is described.
     pub(super) fn own<'a>(&'a self, machine: &'a Described) -> Own<'a> {
-        Own {
-            identity: &self.identity,
-            machine,
-            topology: &self.topology,
-            rings: &self.rings,
-            cumem: self.settings.machine.cumem && !machine.is_amd(),
-            nvls_channels: self.nvls_channels(machine),
-        }
+        let rank = (&self.identity, &self.rings[..]);
+        Own::new((machine, &self.topology), rank, &self.settings.machine, self.limits())
     }
 
     /// Whether the log tells of connections with the first collective: NCCL connects so where memory is shared by cuMem.
@@ -86,7 +80,7 @@ impl Init {
         let node = machine.node(rank);
         let trees = own.trees();
         self.log_trees(machine, &trees);
-        if self.nvls_channels(machine) > 0 && machine.n_nodes() > 1 && node == 0 {
+        if own.nvls_channels > 0 && machine.n_nodes() > 1 && node == 0 {
             for head in 0..machine.view(0).heads().len() {
                 let of = |node: usize| {
                     machine.view(node).heads().get(head).map(|local| machine.rank(node, *local))
@@ -106,13 +100,9 @@ impl Init {
         }
         self.info(subsystem::INIT, &machine::trees(&self.identity, &trees));
         let (p2p, peer) = machine.p2p_channels(node, self.rings.len());
-        let counts = [self.rings.len(), self.nvls_channels(machine), p2p, peer];
+        let counts = [self.rings.len(), own.nvls_channels, p2p, peer];
         // NCCL writes this after connecting; here before, so that ranks that disagree show both numbers.
         self.info(subsystem::INIT, &machine::counts(&self.identity, machine.n_nodes(), counts));
-    }
-
-    fn nvls_channels(&self, machine: &Described) -> usize {
-        if self.settings.machine.nvls { machine.nvls_channels(self.limits()) } else { 0 }
     }
 
     /// Of ranks whose parent or child is on another node.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 use crate::hash;
-use crate::net::bootstrap::Told;
+use crate::net::bootstrap::ParsedBlob;
 use crate::net::nic::Nic;
 use crate::net::secret::Secret;
 use crate::run::affinity;
@@ -47,8 +47,8 @@ pub(super) fn own_info(
 }
 
 /// The ranks as they have told of themselves, to one that knows the secret and its own host's hash.
-pub(super) fn peers(told: &[Told<HostFacts>], own: (&Secret, u64)) -> Result<Vec<PeerInfo>> {
-    let peer = |(rank, told): (usize, &Told<HostFacts>)| {
+pub(super) fn peers(told: &[ParsedBlob<HostFacts>], own: (&Secret, u64)) -> Result<Vec<PeerInfo>> {
+    let peer = |(rank, told): (usize, &ParsedBlob<HostFacts>)| {
         let malformed = || Error::Internal(format!("what rank {rank} tells of itself is malformed"));
         PeerInfo::from_told(rank, told, own).ok_or_else(malformed)
     };

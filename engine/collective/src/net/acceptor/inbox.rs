@@ -10,7 +10,7 @@ use crate::net::hello::{Hello, other_protocol};
 use crate::net::secret::Secret;
 use crate::net::wake::Wake;
 
-/// A rank's place in the table: as long as it lives, the rank can be called.
+/// A rank's place among the callees: as long as it lives, the rank can be called.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     acceptor: Arc<Acceptor>,
@@ -64,7 +64,7 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        lock(&self.acceptor.table).end_inbox(&self.secret, &self.shared);
+        lock(&self.acceptor.callees).end_inbox(&self.secret, &self.shared);
     }
 }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::callees::Callees;
 use super::caller::{Caller, Said};
-use super::table::Table;
 use super::{Acceptor, refusal};
 use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
-use crate::net::hello::{HAS_ENDED, Hello, PROTOCOL, WELCOME};
+use crate::net::hello::{HAS_ENDED, Hello, PROTOCOL};
 use crate::net::wake::{self, Wake};
 
 /// Callers without a known secret at most; the oldest gives way. Below the usual limit of a process's open files, 1024.
@@ -56,9 +56,9 @@ impl Taking {
 
     /// Nothing once nobody listens any more.
     fn listeners(&self) -> Option<Vec<Arc<TcpListener>>> {
-        let mut table = lock(&self.acceptor.table);
-        table.is_served = !table.listeners.is_empty();
-        table.is_served.then(|| table.listeners.values().map(|open| Arc::clone(&open.listener)).collect())
+        let mut callees = lock(&self.acceptor.callees);
+        callees.is_served = !callees.listeners.is_empty();
+        callees.is_served.then(|| callees.listeners.values().map(|open| Arc::clone(&open.listener)).collect())
     }
 
     fn sleep(&self, listeners: &[Arc<TcpListener>]) {
@@ -102,8 +102,8 @@ impl Taking {
             return;
         }
         self.hear();
-        let table = lock(&self.acceptor.table);
-        let is_proven = |caller: &Caller| caller.secret().is_some_and(|secret| table.knows(&secret));
+        let callees = lock(&self.acceptor.callees);
+        let is_proven = |caller: &Caller| caller.secret().is_some_and(|secret| callees.knows(&secret));
         let unproven = self.callers.iter().filter(|caller| !is_proven(caller)).count();
         let mut surplus = unproven.saturating_sub(MAX_UNPROVEN);
         self.callers.retain(|caller| {
@@ -118,7 +118,7 @@ impl Taking {
         if self.spares.len() == N_SPARES {
             let error = refusal(error);
             log::write(Level::Warn, subsystem::INIT, 0, &error.to_string());
-            lock(&self.acceptor.table).refuse(&error);
+            lock(&self.acceptor.callees).refuse(&error);
         }
     }
 
@@ -131,11 +131,11 @@ impl Taking {
 
     /// Hears all callers, and hands on those that have said who they are.
     fn hear(&mut self) {
-        let table = lock(&self.acceptor.table);
+        let callees = lock(&self.acceptor.callees);
         let callers = std::mem::take(&mut self.callers);
         let waiting = callers.into_iter().filter_map(|mut caller| {
             let said = caller.hear();
-            let waiting = hand_on(&table, caller, said)?;
+            let waiting = hand_on(&callees, caller, said)?;
             (!waiting.deadline().passed() && !has_hung_up(&waiting, said)).then_some(waiting)
         });
         self.callers = waiting.collect();
@@ -143,17 +143,17 @@ impl Taking {
 }
 
 /// Gives a caller to whom it calls; returns it if that is not known yet.
-fn hand_on(table: &Table, caller: Caller, said: Said) -> Option<Caller> {
+fn hand_on(callees: &Callees, caller: Caller, said: Said) -> Option<Caller> {
     match said {
         Said::Part => Some(caller),
         Said::Nonsense => None,
-        Said::Hello => hand_to_rank(table, caller),
-        Said::Join => hand_to_root(table, caller),
+        Said::Hello => hand_to_rank(callees, caller),
+        Said::Join => hand_to_root(callees, caller),
     }
 }
 
-fn hand_to_rank(table: &Table, caller: Caller) -> Option<Caller> {
-    let Some(ranks) = caller.secret().and_then(|secret| table.inboxes.get(&secret)) else {
+fn hand_to_rank(callees: &Callees, caller: Caller) -> Option<Caller> {
+    let Some(ranks) = caller.secret().and_then(|secret| callees.inboxes.get(&secret)) else {
         return Some(caller);
     };
     if caller.protocol() != PROTOCOL {
@@ -168,10 +168,10 @@ fn hand_to_rank(table: &Table, caller: Caller) -> Option<Caller> {
     None
 }
 
-fn hand_to_root(table: &Table, mut caller: Caller) -> Option<Caller> {
+fn hand_to_root(callees: &Callees, mut caller: Caller) -> Option<Caller> {
     let secret = caller.secret()?;
-    let Some(joined) = table.roots.get(&secret) else {
-        if !table.ended.contains(&secret) {
+    let Some(joined) = callees.roots.get(&secret) else {
+        if !callees.ended.contains(&secret) {
             return Some(caller);
         }
         let _ = caller.stream.write_all(&[HAS_ENDED]);
@@ -180,7 +180,7 @@ fn hand_to_root(table: &Table, mut caller: Caller) -> Option<Caller> {
     let join = serde_json::from_slice(caller.join()).ok()?;
     caller.stream.set_nonblocking(false).ok()?;
     caller.stream.set_nodelay(true).ok()?;
-    caller.stream.write_all(&[WELCOME]).ok()?;
+    // Where the root takes no more, the connection closes unanswered.
     let _ = joined.try_send(Ok((join, caller.stream)));
     None
 }

@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -7,14 +7,14 @@ use rustix::event::{PollFd, PollFlags};
 use super::*;
 use crate::clock::Deadline;
 use crate::net::frame;
-use crate::net::hello::{HAS_ENDED, Hello, PROTOCOL, Purpose, Strand, WELCOME};
+use crate::net::hello::{HAS_ENDED, Hello, Join, PROTOCOL, Purpose, Strand, WELCOME};
 use crate::net::wake;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An acceptor of the test's own.
 fn acceptor() -> Arc<Acceptor> {
-    Arc::new(Acceptor { table: Mutex::default(), wake: Wake::new().unwrap() })
+    Arc::new(Acceptor { callees: Mutex::default(), wake: Wake::new().unwrap() })
 }
 
 /// Each test has an address of its own.
@@ -128,6 +128,25 @@ fn who_joins_a_root_that_has_ended_is_told() {
 }
 
 #[test]
+fn only_whom_its_root_takes_is_welcome() {
+    let acceptor = acceptor();
+    let listening = listening(&acceptor, 9);
+    let (door, joined) = acceptor.expect_joins(&[3; 16]);
+    let mut taken = call(&listening, &join(&[3; 16], 0));
+    assert!(joined.recv_timeout(PATIENCE).unwrap().is_ok());
+    assert_eq!(answer(&mut taken), WELCOME);
+    let mut late = call(&listening, &join(&[3; 16], 1));
+    // What calls later has been heard, so the second rank has been handed on.
+    let heard = acceptor.expect_calls(&[5; 16], 0, Wake::new().unwrap());
+    let _heard = call(&listening, &control(1, 0).to_bytes(&[5; 16]));
+    assert_eq!(take(&heard, 1).len(), 1);
+    drop((door, joined));
+    late.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(late.read(&mut [0]).unwrap(), 0);
+    assert_eq!(answer(&mut call(&listening, &join(&[3; 16], 1))), HAS_ENDED);
+}
+
+#[test]
 fn strangers_are_passed_over() {
     let acceptor = acceptor();
     let listening = listening(&acceptor, 5);
@@ -142,7 +161,7 @@ fn strangers_are_passed_over() {
     let strangers: Vec<TcpStream> = openings.iter().map(|opening| call(&listening, opening)).collect();
     let _rank = call(&listening, &hello);
     assert_eq!(hellos(&take(&inbox, 1)), [control(1, 0)]);
-    assert!(joined.try_recv().is_err());
+    assert!(joined.recv_timeout(Duration::ZERO).is_err());
     for mut stranger in strangers {
         let _ = stranger.shutdown(Shutdown::Write);
         let mut said = Vec::new();

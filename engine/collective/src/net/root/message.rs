@@ -2,8 +2,8 @@
 
 use std::io::{self, ErrorKind};
 
-use crate::net::table::words::{self, Reader};
-use crate::net::table::{Blob, Table};
+use crate::net::gathered::words::{self, Reader};
+use crate::net::gathered::{Blob, Gathered};
 
 const IS_LAST: u8 = 1;
 const HAS_FAILED: u8 = 2;
@@ -25,7 +25,7 @@ pub(crate) struct Offer {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// What all have handed in.
-    All(Table),
+    All(Gathered),
     /// Bootstrap has failed, and why.
     Failed(String),
 }
@@ -63,7 +63,7 @@ impl Answer {
     /// As it is sent.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
-            Self::All(table) => [&[ALL][..], &table.to_bytes()].concat(),
+            Self::All(gathered) => [&[ALL][..], &gathered.to_bytes()].concat(),
             Self::Failed(why) => [&[FAILED], why.as_bytes()].concat(),
         }
     }
@@ -71,7 +71,7 @@ impl Answer {
     /// To one of `n_ranks` ranks, back from the bytes.
     pub(crate) fn from_bytes(bytes: &[u8], n_ranks: usize) -> io::Result<Self> {
         match bytes.split_first() {
-            Some((&ALL, table)) => Table::from_bytes(table, n_ranks).map(Self::All),
+            Some((&ALL, gathered)) => Gathered::from_bytes(gathered, n_ranks).map(Self::All),
             Some((&FAILED, why)) => Ok(Self::Failed(String::from_utf8_lossy(why).into_owned())),
             _ => Err(io::Error::new(ErrorKind::InvalidData, "its answer is malformed")),
         }
@@ -92,7 +92,7 @@ mod tests {
         ] {
             assert_eq!(Offer::from_bytes(&offer.to_bytes()).unwrap(), offer);
         }
-        for answer in [Answer::All(Table::new([blob])), Answer::Failed("why".to_owned())] {
+        for answer in [Answer::All(Gathered::new([blob])), Answer::Failed("why".to_owned())] {
             assert_eq!(Answer::from_bytes(&answer.to_bytes(), 1).unwrap(), answer);
         }
         assert!(Offer::from_bytes(&[]).is_err() && Offer::from_bytes(&[0, 9]).is_err());

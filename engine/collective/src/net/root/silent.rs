@@ -4,7 +4,7 @@
 //! closed; they give up, and then their neighbours see that.
 
 use std::net::TcpStream;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags};
 use super::message::Answer;
 use super::{Hand, LONG_WAIT, LOOK_INTERVAL, answer, gathered};
 use crate::log::{self, Level, subsystem};
-use crate::net::acceptor::Joined;
+use crate::net::acceptor::Joins;
 use crate::net::frame;
+use crate::net::gathered::Gathered;
 use crate::net::hello::{Join, MAX_RANKS, PROTOCOL, other_protocol};
-use crate::net::table::Table;
 use crate::net::wake;
 
 /// All that a rank gets to know.
@@ -24,13 +24,8 @@ const CLOSED: &str = "a peer closed its connection";
 /// Waits for all ranks; whether they have come. Once all have gone that came, nobody waits for the rest any more. Where two
 /// disagree, NCCL's root ends and says so in its log, and they wait for its answer for ever: this one keeps their
 /// connections as long as its process lives.
-pub(super) fn gather_ranks(joined: &mpsc::Receiver<Joined>, ranks: &mut Vec<Option<TcpStream>>) -> bool {
-    loop {
-        let (join, stream) = match joined.recv_timeout(LOOK_INTERVAL) {
-            Ok(Ok(joined)) => joined,
-            Err(RecvTimeoutError::Timeout) if !all_have_gone(ranks) => continue,
-            _ => return false,
-        };
+pub(super) fn gather_ranks(joined: &Joins, ranks: &mut Vec<Option<TcpStream>>) -> bool {
+    while let Some((join, stream)) = next(joined, ranks) {
         if ranks.is_empty() && join.n_ranks <= MAX_RANKS {
             ranks.resize_with(join.n_ranks, || None);
         }
@@ -45,6 +40,21 @@ pub(super) fn gather_ranks(joined: &mpsc::Receiver<Joined>, ranks: &mut Vec<Opti
         }
         if ranks.iter().all(Option::is_some) {
             return true;
+        }
+    }
+    false
+}
+
+/// The next rank; nothing once nobody waits for one. An id that is made and never used wakes nobody.
+fn next(joined: &Joins, ranks: &[Option<TcpStream>]) -> Option<(Join, TcpStream)> {
+    if ranks.is_empty() {
+        return joined.recv().ok()?.ok();
+    }
+    loop {
+        match joined.recv_timeout(LOOK_INTERVAL) {
+            Ok(joined) => return joined.ok(),
+            Err(RecvTimeoutError::Timeout) if !all_have_gone(ranks) => {}
+            Err(_) => return None,
         }
     }
 }
@@ -88,7 +98,7 @@ pub(super) fn serve_rounds(ranks: &mut [Option<TcpStream>]) {
 }
 
 /// One blob of each rank, and whether it was the last round; nothing once all ranks have gone.
-fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Table, bool)> {
+fn round(ranks: &[Option<TcpStream>], gone: &mut [bool]) -> Option<(Gathered, bool)> {
     let mut hands: Vec<Hand<'_>> = ranks.iter().flatten().map(Hand::new).collect();
     while gone.contains(&true) || hands.iter().any(|hand| hand.offer.is_none()) {
         let here: Vec<usize> = (0..hands.len()).filter(|rank| !gone[*rank]).collect();

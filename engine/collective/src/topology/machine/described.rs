@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::files::{Gpu, Machine};
-use super::view::{Told, View, Wish, view};
+use super::view::{MachineSpec, View, Wish, view};
 use crate::channels::rules::{self, Facts};
 use crate::channels::{Limits, MAX_CHANNELS};
 use crate::error::{Error, Result};
@@ -50,7 +50,8 @@ impl Described {
         (nodes, members): (&[usize], &[Vec<usize>]),
         version: Version,
     ) -> Result<Option<Self>> {
-        let told: Option<Vec<&Told>> = peers.iter().map(|peer| peer.placement.machine.as_ref()).collect();
+        let told: Option<Vec<&MachineSpec>> =
+            peers.iter().map(|peer| peer.placement.machine.as_ref()).collect();
         let Some(told) = told else { return Ok(None) };
         let mut devices = vec![0; peers.len()];
         for members in members {

@@ -10,7 +10,7 @@ use crate::topology::ranks::Topology;
 fn described(hosts: &[(&str, usize)], collnet: bool, version: Version) -> Described {
     let mut peers = Vec::new();
     for (host, (machine, n_ranks)) in hosts.iter().enumerate() {
-        let told = Told { machine: (*machine).to_owned(), collnet, nvls: true };
+        let told = MachineSpec { machine: (*machine).to_owned(), collnet, nvls: true };
         let placement = Placement { machine: Some(told), ..Placement::default() };
         let facts = Arc::new(HostFacts { host_hash: host as u64, placement, ..HostFacts::default() });
         for _ in 0..*n_ranks {
@@ -81,7 +81,7 @@ fn collnet_and_limits_count() {
 
 /// One host of `machine` with ranks on these GPUs, or else the first ones.
 fn host(machine: &str, channels: &[Channel], devices: &[Option<u32>]) -> Result<Option<Described>> {
-    let told = Told { machine: machine.to_owned(), ..Told::default() };
+    let told = MachineSpec { machine: machine.to_owned(), ..MachineSpec::default() };
     let placement = Placement { machine: Some(told), channels: channels.to_vec(), ..Placement::default() };
     let facts = Arc::new(HostFacts { host: "host-1".to_owned(), placement, ..HostFacts::default() });
     let peer = |(rank, device): (usize, &Option<u32>)| PeerInfo {

@@ -3,7 +3,7 @@
 //!
 //! A map: `files` has the machines and reads others, `system` is the graph of a node of one, which `build` makes, `paths` all ways through it,
 //! `local` what is nearest to what, `search` the channels, `view` all of that for one node. `described` puts
-//! a communicator's ranks on their GPUs, `trees` says who is whose parent, `wires` what connects two, `pairs` on which channels
+//! a communicator's ranks on their GPUs, `trees` says who is whose parent, `transports` what connects two, `pairs` on which channels
 //! they send and receive; `print` has NCCL's lines.
 
 mod build;
@@ -17,6 +17,6 @@ pub(crate) mod search;
 pub(crate) mod system;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transports;
 pub(crate) mod trees;
 pub(crate) mod view;
-pub(crate) mod wires;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::search::{Found, Pattern};
+use super::search::{Pattern, TopoGraph};
 use super::system::{Facts, Kind, Node, System};
 use crate::topology::graph::{LinkKind, PathType};
 
@@ -10,7 +10,7 @@ use crate::topology::graph::{LinkKind, PathType};
 const MAX_LINE: usize = 1023;
 
 /// A search's result: its head line and one row per channel.
-pub(crate) fn found(system: &System, found: &Found) -> Vec<String> {
+pub(crate) fn found(system: &System, found: &TopoGraph) -> Vec<String> {
     let word = |kind: PathType| path_word(system, kind);
     let mut lines = vec![format!(
         "Pattern {}, crossNic {}, nChannels {}, bw {:.6}/{:.6}, type {}/{}, sameChannels {}",

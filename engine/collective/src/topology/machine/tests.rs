@@ -2,7 +2,7 @@
 
 use super::files::Machine;
 use super::print;
-use super::search::{Found, Wanted, search};
+use super::search::{TopoGraph, Wanted, search};
 use super::system::System;
 use crate::faithful::Version;
 use crate::topology::search::CrossNic;
@@ -12,7 +12,7 @@ fn system(machine: &str, n_gpus: u32, inter: bool) -> System {
     System::new(&machine.tree, &(0..n_gpus).collect::<Vec<_>>(), inter, true).unwrap()
 }
 
-fn rings(system: &System) -> Found {
+fn rings(system: &System) -> TopoGraph {
     search(system, Wanted::rings(CrossNic::IfBetter, Version::V2_28))
 }
 
@@ -20,7 +20,7 @@ fn told(machine: &str, n_gpus: u32, inter: bool) -> String {
     let system = system(machine, n_gpus, inter);
     let found = rings(&system);
     let trees = search(&system, Wanted::rings(CrossNic::IfBetter, Version::V2_28).trees(&found));
-    let head = |found: &Found| print::found(&system, found).remove(0);
+    let head = |found: &TopoGraph| print::found(&system, found).remove(0);
     format!("{}; {}", head(&found), head(&trees))
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::files::Machine;
-use super::search::{Found, Wanted, search};
+use super::search::{TopoGraph, Wanted, search};
 use super::system::{Kind, System, nvlink_bandwidth};
 use crate::channels::rules;
 use crate::faithful::Version;
@@ -21,7 +21,7 @@ const NVLS_GPUS: usize = 2;
 
 /// What a rank tells the others of its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct MachineSpec {
     /// Its name, or the text of its file.
     pub(crate) machine: String,
     /// Whether CollNet may be used.
@@ -34,7 +34,7 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wish {
     /// The machine and what may be used.
-    pub(crate) told: Told,
+    pub(crate) told: MachineSpec,
     /// The GPUs of its ranks, in their order.
     pub(crate) devices: Vec<u32>,
     /// Whether the communicator has other nodes.
@@ -55,13 +55,13 @@ pub(crate) struct View {
     /// Its graph.
     pub(crate) system: System,
     /// The rings.
-    pub(crate) rings: Found,
+    pub(crate) rings: TopoGraph,
     /// The trees, and CollNet's and NVLS's channels where there are such.
-    pub(crate) trees: Found,
+    pub(crate) trees: TopoGraph,
     /// CollNet's chains and heads.
-    pub(crate) collnet: Option<(Found, Found)>,
+    pub(crate) collnet: Option<(TopoGraph, TopoGraph)>,
     /// NVLS, where GPUs have it.
-    pub(crate) nvls: Option<Found>,
+    pub(crate) nvls: Option<TopoGraph>,
 }
 
 static KNOWN: Mutex<Vec<(Wish, Arc<View>)>> = Mutex::new(Vec::new());
@@ -124,7 +124,7 @@ impl View {
     }
 
     /// The search results in the order in which the log shows them.
-    pub(crate) fn found(&self) -> impl Iterator<Item = &Found> {
+    pub(crate) fn found(&self) -> impl Iterator<Item = &TopoGraph> {
         let collnet = self.collnet.iter().flat_map(|(chains, heads)| [chains, heads]);
         [&self.rings, &self.trees].into_iter().chain(collnet).chain(&self.nvls)
     }
@@ -147,7 +147,7 @@ impl View {
 }
 
 /// A graph file takes the place of what the search found. It may name NICs that are not there.
-fn told(mut found: Found, channels: &[Channel], n_nets: usize) -> Found {
+fn told(mut found: TopoGraph, channels: &[Channel], n_nets: usize) -> TopoGraph {
     if !channels.is_empty() {
         let port = |port: usize| port % n_nets.max(1);
         let fitting = channels.iter().cloned();

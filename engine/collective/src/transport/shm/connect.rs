@@ -22,10 +22,10 @@ use crate::transport::shm::direct::{self, Nonce};
 use crate::transport::shm::doorbell::{Doorbell, Event, Ringer};
 use crate::transport::shm::greeting::{GREETING_BYTES, Greeting};
 use crate::transport::shm::host::{Host, Kin};
+use crate::transport::shm::ipc_socket::IpcSocket;
 use crate::transport::shm::layout::Layout;
 use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::{Parts, Peer};
-use crate::transport::shm::wire::Wire;
 use crate::transport::shm::{Tuning, unix};
 
 /// Connections that have not greeted yet at most; the oldest gives way.
@@ -286,9 +286,9 @@ impl Gathering<'_> {
         let arena = Arena::of_peer(arena, self.layout)?;
         // What has come and is shared already is closed.
         let head = Arc::clone(arena.head());
-        let (wire, ringer) = match self.plan.kin.and_then(|kin| kin.peers.get(&greeting.rank)) {
-            Some((wire, ringer)) => (Arc::clone(wire), ringer.over(head)),
-            None => (Arc::new(Wire::new(socket)), Ringer::new(head, event.into())),
+        let (ipc, ringer) = match self.plan.kin.and_then(|kin| kin.peers.get(&greeting.rank)) {
+            Some((ipc, ringer)) => (Arc::clone(ipc), ringer.over(head)),
+            None => (Arc::new(IpcSocket::new(socket)), Ringer::new(head, event.into())),
         };
         self.met.push(Arc::new(Peer::new(Parts {
             place: (greeting.rank, member),
@@ -298,7 +298,7 @@ impl Gathering<'_> {
             pid,
             can_be_read,
             lender: None,
-            wire: Some(wire),
+            ipc: Some(ipc),
         })));
         Ok(())
     }
@@ -321,7 +321,7 @@ impl Gathering<'_> {
                 pid: 0,
                 can_be_read: false,
                 lender: Some(lender),
-                wire: None,
+                ipc: None,
             })));
         }
         Ok(())

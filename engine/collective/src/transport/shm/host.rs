@@ -11,12 +11,12 @@ use crate::transport::shm::arena::Arena;
 use crate::transport::shm::direct::Nonce;
 use crate::transport::shm::doorbell::{Doorbell, Event, Ringer};
 use crate::transport::shm::flat::{Flat, Seat};
+use crate::transport::shm::ipc_socket::IpcSocket;
 use crate::transport::shm::lender::Lender;
 use crate::transport::shm::peer::Peer;
 use crate::transport::shm::recv::Receiver;
 use crate::transport::shm::ring::Producer;
 use crate::transport::shm::send::Sender;
-use crate::transport::shm::wire::Wire;
 
 /// A rank's arena and its peers on the host. All of it is gone when this and what was opened from it are dropped, also
 /// when the process is killed.
@@ -38,7 +38,7 @@ pub struct Kin {
     /// Of this rank's bells.
     pub(crate) event: Arc<Event>,
     /// By their ranks in the new communicator, those of other processes: the connections to them, and what wakes them.
-    pub(crate) peers: HashMap<usize, (Arc<Wire>, Ringer)>,
+    pub(crate) peers: HashMap<usize, (Arc<IpcSocket>, Ringer)>,
 }
 
 impl Host {
@@ -46,7 +46,7 @@ impl Host {
     pub(crate) fn kin(&self, members: &[usize]) -> Kin {
         let peer = |(rank, member): (usize, &usize)| {
             let peer = self.peers.iter().find(|peer| peer.rank == *member)?;
-            Some((rank, (Arc::clone(peer.wire.as_ref()?), peer.ringer.clone())))
+            Some((rank, (Arc::clone(peer.ipc.as_ref()?), peer.ringer.clone())))
         };
         let peers = members.iter().enumerate().filter_map(peer).collect();
         Kin { event: self.bell.shared_event(), peers }

@@ -9,10 +9,10 @@ use crate::net::watch::Neighbour;
 use crate::transport::Fault;
 use crate::transport::shm::arena::{Arena, Reads};
 use crate::transport::shm::doorbell::Ringer;
+use crate::transport::shm::ipc_socket::{self, IpcSocket};
 use crate::transport::shm::lender::Lender;
 use crate::transport::shm::map::Mapping;
 use crate::transport::shm::region::{self, Region};
-use crate::transport::shm::wire::{self, Wire};
 
 /// Another rank of this host.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Peer {
     /// This rank's index among the host's ranks.
     pub(crate) own_member: usize,
     /// To it; none to a rank of this very process.
-    pub(crate) wire: Option<Arc<Wire>>,
+    pub(crate) ipc: Option<Arc<IpcSocket>>,
 }
 
 /// What a peer is made from.
@@ -55,7 +55,7 @@ pub(crate) struct Parts {
     /// The peer, if it is a rank of this very process.
     pub(crate) lender: Option<Arc<Lender>>,
     /// To the peer, if it is a rank of another process.
-    pub(crate) wire: Option<Arc<Wire>>,
+    pub(crate) ipc: Option<Arc<IpcSocket>>,
 }
 
 impl Neighbour for Peer {
@@ -68,12 +68,12 @@ impl Neighbour for Peer {
     }
 
     fn end_fd(&self) -> Option<PollFd<'_>> {
-        self.wire.as_ref().map(|wire| wire.end_fd())
+        self.ipc.as_ref().map(|ipc| ipc.end_fd())
     }
 
     fn has_ended(&self) -> bool {
-        match &self.wire {
-            Some(wire) => wire.has_ended(),
+        match &self.ipc {
+            Some(ipc) => ipc.has_ended(),
             None => self.lender.as_ref().is_some_and(|lender| lender.has_ended()),
         }
     }
@@ -95,7 +95,7 @@ impl Peer {
             lender: parts.lender,
             can_be_read: parts.can_be_read,
             own_member: parts.own_member,
-            wire: parts.wire,
+            ipc: parts.ipc,
         }
     }
 
@@ -110,29 +110,29 @@ impl Peer {
     }
     /// Makes sure that the peer has been shown `region`; false if it cannot be now.
     pub(crate) fn show(&self, region: &Region) -> bool {
-        self.wire.as_ref().is_none_or(|wire| wire.show(region))
+        self.ipc.as_ref().is_none_or(|ipc| ipc.show(region))
     }
 
     /// The mapping of region `id` of the peer, which has shown it before it spoke of it.
     pub(crate) fn mapping(&self, id: u32) -> Result<Arc<Mapping>, Fault> {
-        match &self.wire {
-            Some(wire) => wire.mapping(id, self.rank),
+        match &self.ipc {
+            Some(ipc) => ipc.mapping(id, self.rank),
             None => region::mapping(id).ok_or_else(|| self.broken("has lost its memory")),
         }
     }
 
     /// Tells a rank of another process that this one is done.
     pub(crate) fn hang_up(&self) {
-        self.wire.iter().for_each(|wire| wire.hang_up());
+        self.ipc.iter().for_each(|ipc| ipc.hang_up());
     }
 
     /// Waits until a rank of another process has said so, or its process is dead.
     pub(crate) fn wait_for_end(&self) {
-        self.wire.iter().for_each(|wire| wire.wait_for_end());
+        self.ipc.iter().for_each(|ipc| ipc.wait_for_end());
     }
 
     /// A fault of the peer's.
     pub(crate) fn broken(&self, what: &str) -> Fault {
-        wire::broken(self.rank, what)
+        ipc_socket::broken(self.rank, what)
     }
 }

@@ -162,7 +162,7 @@ pub(super) struct Finished {
 /// `rsumObserver_v1_t`
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct Table {
+pub(super) struct ObserverVtable {
     pub(super) name: *const c_char,
     pub(super) begin: Option<unsafe extern "C" fn(*mut *mut c_void, *const Group) -> c_int>,
     pub(super) sample: Option<unsafe extern "C" fn(*mut c_void, *const Sample)>,
@@ -183,5 +183,5 @@ const _: () = {
     assert!(size_of::<Sample>() == 144 && offset_of!(Sample, staleness) == 128);
     assert!(size_of::<Round>() == 64 && offset_of!(Round, now_ns) == 56);
     assert!(size_of::<Finished>() == 48);
-    assert!(size_of::<Table>() == 48);
+    assert!(size_of::<ObserverVtable>() == 48);
 };

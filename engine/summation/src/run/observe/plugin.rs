@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::abi::{Finished, Group, Round, Sample, Table};
+use super::abi::{Finished, Group, ObserverVtable, Round, Sample};
 use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
 
@@ -20,7 +20,7 @@ static LOADED: Mutex<Option<(String, Option<Arc<Observer>>)>> = Mutex::new(None)
 /// A watcher.
 #[derive(Debug)]
 pub(in crate::run) struct Observer {
-    table: *const Table,
+    table: *const ObserverVtable,
     /// It has the table.
     _library: Option<Library>,
 }
@@ -56,7 +56,7 @@ impl Observer {
         let library = unsafe { Library::open(Some(Path::new(path)), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| warn(format!("RSUM_OBSERVER: {error}"))).ok()?;
         // SAFETY: by rsum_observer.h, the symbol of this name is a table of this version.
-        let symbol = unsafe { library.get::<*const Table>(SYMBOL.to_bytes_with_nul()) };
+        let symbol = unsafe { library.get::<*const ObserverVtable>(SYMBOL.to_bytes_with_nul()) };
         let symbol =
             symbol.map_err(|_| warn(format!("RSUM_OBSERVER: {path} exports no rsumObserver_v1"))).ok()?;
         // The address of the symbol is the table itself, not a pointer to it.
@@ -66,11 +66,11 @@ impl Observer {
 
     /// One that is in this process.
     #[cfg(test)]
-    pub(super) fn of_table(table: &'static Table) -> Arc<Self> {
+    pub(super) fn of_table(table: &'static ObserverVtable) -> Arc<Self> {
         Arc::new(Self { table, _library: None })
     }
 
-    fn table(&self) -> &Table {
+    fn table(&self) -> &ObserverVtable {
         // SAFETY: a static of the library, which is never unloaded.
         unsafe { &*self.table }
     }

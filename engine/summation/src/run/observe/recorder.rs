@@ -5,14 +5,14 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
 
-use super::abi::{Finished, Group, Round, Sample, Table};
+use super::abi::{Finished, Group, ObserverVtable, Round, Sample};
 use super::plugin::Observer;
 use super::watch::Watching;
 use rsccl_collective::lock::lock;
 
 /// What one process of a group told.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Told {
+pub(in crate::run) struct Recording {
     pub(in crate::run) group: u64,
     /// Each beginning: role, number, workers, servers, tensors.
     pub(in crate::run) began: Vec<(i32, u32, u32, u32, u64)>,
@@ -47,9 +47,9 @@ pub(in crate::run) struct Seen {
 }
 
 /// Where it is written.
-pub(in crate::run) type Page = Arc<Mutex<Told>>;
+pub(in crate::run) type Page = Arc<Mutex<Recording>>;
 
-static TABLE: Table = Table {
+static TABLE: ObserverVtable = ObserverVtable {
     name: c"recorder".as_ptr(),
     begin: Some(begin),
     sample: Some(sample),
@@ -59,7 +59,7 @@ static TABLE: Table = Table {
 };
 
 // SAFETY: never written; the name is static.
-unsafe impl Sync for Table {}
+unsafe impl Sync for ObserverVtable {}
 
 /// Of a group of which every `one_of`th result is looked at.
 pub(in crate::run) fn watching(one_of: u64) -> (Arc<Watching>, Page) {
@@ -68,9 +68,9 @@ pub(in crate::run) fn watching(one_of: u64) -> (Arc<Watching>, Page) {
     (Watching::by(Observer::of_table(&TABLE), 1, one_of).with_context(context), page)
 }
 
-fn page<'a>(context: *mut c_void) -> &'a Mutex<Told> {
+fn page<'a>(context: *mut c_void) -> &'a Mutex<Recording> {
     // SAFETY: the address of a page that its test holds for longer than the group lives.
-    unsafe { &*context.cast::<Mutex<Told>>() }
+    unsafe { &*context.cast::<Mutex<Recording>>() }
 }
 
 fn list<'a, T>(first: *const T, n: u32) -> &'a [T] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::placement::hosts::Hosts;
-use crate::run::observe::recorder::{Page, Told, watching};
+use crate::run::observe::recorder::{Page, Recording, watching};
 use rsccl_collective::kernels::float8::{e4m3_to_f32, e5m2_to_f32, f32_to_e4m3, f32_to_e5m2};
 use rsccl_collective::kernels::float16::{bf16_to_f32, f32_to_bf16};
 
@@ -272,7 +272,7 @@ fn with_one_worker_a_host_nothing_changes() {
     assert!(carried.iter().all(|bytes| *bytes == carried[2]));
 }
 
-fn watched(shape: Shape) -> Vec<Told> {
+fn watched(shape: Shape) -> Vec<Recording> {
     let pages = shape.run(|mut group, role| {
         let (watching, page): (_, Page) = watching(1);
         group.watch(watching);
@@ -313,7 +313,7 @@ fn a_watcher_sees_results_once_and_every_contribution_once() {
             told.pulled.iter().map(|(key, round, print)| ((*key, *round), *print)).collect();
         assert_eq!(pulled, made);
     }
-    let pushed = |told: &Told| -> [u64; 5] {
+    let pushed = |told: &Recording| -> [u64; 5] {
         let by_class = &told.samples.last().unwrap().traffic;
         std::array::from_fn(|which| by_class.iter().map(|traffic| traffic[which]).sum())
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
-use crate::run::observe::recorder::{Page, Seen, Told, watching};
+use crate::run::observe::recorder::{Page, Recording, Seen, watching};
 use rsccl_collective::clock::Deadline;
 
 /// A worker's class of keys for each of [`NAMED`].
@@ -17,7 +17,7 @@ fn shape(n_workers: usize, n_servers: usize, partition_bytes: u64) -> Shape {
 }
 
 /// Runs as each rank with a watcher that looks at one of so many results; what each told, by rank.
-fn watched(shape: Shape, one_of: u64, rank: impl Fn(&Group, usize) + Sync) -> Vec<Told> {
+fn watched(shape: Shape, one_of: u64, rank: impl Fn(&Group, usize) + Sync) -> Vec<Recording> {
     let pages = shape.run(|mut group, role| {
         let (watching, page): (_, Page) = watching(one_of);
         group.watch(watching);
@@ -63,7 +63,7 @@ fn sum_rounds(group: &Group, worker: usize) {
     }
 }
 
-fn last(told: &Told) -> &Seen {
+fn last(told: &Recording) -> &Seen {
     told.samples.last().unwrap()
 }
 
@@ -238,7 +238,8 @@ fn totals_go_on_when_more_is_declared() {
 #[test]
 fn a_round_that_waits_says_for_whom() {
     let pages: Mutex<Vec<Page>> = Mutex::default();
-    let waits = |told: &Told| told.samples.iter().any(|seen| seen.waits.iter().any(|wait| wait.3 == [2]));
+    let waits =
+        |told: &Recording| told.samples.iter().any(|seen| seen.waits.iter().any(|wait| wait.3 == [2]));
     let is_told = || lock(&pages).iter().any(|page| waits(&lock(page)));
     let all_are_through = std::sync::Barrier::new(4);
     shape(3, 1, 1 << 20).run(|mut group, role| {
@@ -273,7 +274,8 @@ fn a_round_that_waits_says_for_whom() {
 fn pulls_of_a_store_are_told_by_rounds_that_the_slowest_worker_was_behind() {
     const N_ROUNDS: u64 = 5;
     let pages: Mutex<Vec<Page>> = Mutex::default();
-    let waits = |told: &Told| told.samples.iter().any(|seen| seen.waits.iter().any(|wait| wait.3 == [2]));
+    let waits =
+        |told: &Recording| told.samples.iter().any(|seen| seen.waits.iter().any(|wait| wait.3 == [2]));
     let is_told = || lock(&pages).iter().any(|page| waits(&lock(page)));
     let shape = Shape { mode: Mode::Store { max_ahead: Some(2) }, ..shape(3, 1, 1 << 20) };
     shape.run(|mut group, role| {

@@ -1,6 +1,6 @@
 //! Looks for the most bandwidth: asks for less and less until channels are found, then for more of as many channels.
 
-use super::found::{Found, Pattern, Wanted};
+use super::topo_graph::{Pattern, TopoGraph, Wanted};
 use super::walk::Walk;
 use super::ways::Ways;
 use crate::channels::rules;
@@ -33,7 +33,7 @@ const SIMPLE_ORDER: f32 = 0.1;
 const NEXT_SPEED: f32 = 0.49;
 
 /// Searches.
-pub(crate) fn search(system: &System, wanted: Wanted) -> Found {
+pub(crate) fn search(system: &System, wanted: Wanted) -> TopoGraph {
     let (types, mut best) = begin(system, wanted);
     let n_gpus = system.n_gpus();
     if best.pattern == Pattern::Nvls && (system.of(Kind::Nvs).is_empty() || system.capability() < 90) {
@@ -57,7 +57,7 @@ struct Types {
     inter: (PathType, PathType),
 }
 
-fn begin(system: &System, wanted: Wanted) -> (Types, Found) {
+fn begin(system: &System, wanted: Wanted) -> (Types, TopoGraph) {
     let mut types = Types { intra: (PathType::Loc, PathType::Sys), inter: (PathType::Pix, PathType::Sys) };
     if system.n_gpus() > 1 {
         types.intra = system.extremes(Kind::Gpu);
@@ -71,7 +71,7 @@ fn begin(system: &System, wanted: Wanted) -> (Types, Found) {
     }
     let crosses = wanted.pattern != Pattern::Tree && wanted.pattern as u8 <= Pattern::Ring as u8;
     let crosses = crosses && system.of(Kind::Net).len() > 1 && wanted.cross_nic == CrossNic::Always;
-    let best = Found {
+    let best = TopoGraph {
         pattern: wanted.pattern,
         cross_nic: u8::from(crosses),
         same_channels: wanted.pattern != Pattern::Nvls,
@@ -80,12 +80,12 @@ fn begin(system: &System, wanted: Wanted) -> (Types, Found) {
         min_channels: wanted.channels.0,
         max_channels: wanted.channels.1,
         collnet: wanted.collnet,
-        ..Found::default()
+        ..TopoGraph::default()
     };
     (types, best)
 }
 
-fn limit(system: &System, best: &mut Found) {
+fn limit(system: &System, best: &mut TopoGraph) {
     let n_gpus = system.n_gpus();
     match best.pattern {
         Pattern::Nvls => best.max_channels = n_gpus.min(NVLS_HEADS),
@@ -117,11 +117,11 @@ struct Search<'a> {
     speed: usize,
     time_left: i64,
     /// What is tried now.
-    tried: Found,
+    tried: TopoGraph,
 }
 
 impl<'a> Search<'a> {
-    fn new(system: &'a System, wanted: Wanted, types: Types, best: &Found) -> Self {
+    fn new(system: &'a System, wanted: Wanted, types: Types, best: &TopoGraph) -> Self {
         let speeds = match (system.inter, system.capability()) {
             (false, 100..) => BLACKWELL_INTRA,
             (false, 90..) => HOPPER_INTRA,
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
     }
 
     /// First looks for any channels, with less and less asked for; then for faster ones, as many.
-    fn run(&mut self, best: &mut Found) {
+    fn run(&mut self, best: &mut TopoGraph) {
         loop {
             let (time, enough) = self.look(best);
             if enough || !self.ask_for_less(best, time) {
@@ -182,7 +182,7 @@ impl<'a> Search<'a> {
     }
 
     /// One search with what is asked for now: the time that it left, -1 if there can be nothing better, and whether it is enough.
-    fn look(&mut self, best: &mut Found) -> (i64, bool) {
+    fn look(&mut self, best: &mut TopoGraph) -> (i64, bool) {
         let mut time = if self.tried.same_channels { TIMEOUT_SAME } else { TIMEOUT };
         self.tried.channels.clear();
         self.time_left -= time;
@@ -193,7 +193,7 @@ impl<'a> Search<'a> {
     }
 
     /// The next thing to ask for: other channels, a simpler tree, longer ways, other NICs, less bandwidth.
-    fn ask_for_less(&mut self, best: &Found, time: i64) -> bool {
+    fn ask_for_less(&mut self, best: &TopoGraph, time: i64) -> bool {
         let (system, none) = (self.system, best.channels.is_empty());
         let (arch, vendor, _) = system.cpu();
         let over_amd = (arch, vendor) == (1, 2) && self.tried.type_intra == PathType::Sys;
@@ -221,7 +221,7 @@ impl<'a> Search<'a> {
         self.ask_for_less_outside(best, none)
     }
 
-    fn ask_for_less_outside(&mut self, best: &Found, none: bool) -> bool {
+    fn ask_for_less_outside(&mut self, best: &TopoGraph, none: bool) -> bool {
         let type_inter = self.tried.type_inter;
         if self.system.inter
             && type_inter < self.types.inter.1
@@ -248,7 +248,7 @@ impl<'a> Search<'a> {
     }
 
     /// Starts the second part from what the first has found.
-    fn begin_again(&mut self, best: &mut Found) {
+    fn begin_again(&mut self, best: &mut TopoGraph) {
         let n = best.channels.len();
         if best.pattern != Pattern::Nvls {
             let (copies, intra) =
@@ -264,7 +264,7 @@ impl<'a> Search<'a> {
         self.tried.min_channels = best.channels.len();
     }
 
-    fn ask_for_more(&mut self, best: &Found) -> bool {
+    fn ask_for_more(&mut self, best: &TopoGraph) -> bool {
         let faster = self.speeds[self.speed - 1];
         if best.pattern == Pattern::Ring {
             self.set_speed(self.speed - 1);

@@ -6,11 +6,11 @@
 //! so that a search leaves the system as it was.
 
 mod compute;
-mod found;
 mod order;
 mod room;
+mod topo_graph;
 mod walk;
 mod ways;
 
 pub(crate) use compute::search;
-pub(crate) use found::{Found, Pattern, Wanted};
+pub(crate) use topo_graph::{Pattern, TopoGraph, Wanted};

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::found::Pattern;
+use super::topo_graph::Pattern;
 use crate::channels::MAX_CHANNELS;
 use crate::topology::graph::{LinkKind, PathType};
 use crate::topology::machine::system::{Kind, System};

@@ -1,6 +1,6 @@
 //! Takes the bandwidth of a channel's ways, and gives it back.
 
-use super::found::Pattern;
+use super::topo_graph::Pattern;
 use super::walk::Walk;
 use super::ways::{Point, Way};
 use crate::topology::graph::PathType;

@@ -1,8 +1,8 @@
 //! Lays channels, one after the other and GPU by GPU, and takes them up again where no link has room (`src/graph/search.cc`,
 //! `ncclTopoSearchRec` and what it calls). GPUs before Ampere, whose links do not carry both ways alike, are not told apart.
 
-use super::found::{Found, Pattern};
 use super::order;
+use super::topo_graph::{Pattern, TopoGraph};
 use super::ways::{Point, Ways};
 use crate::topology::machine::system::{Kind, System};
 use crate::topology::search::Channel;
@@ -32,8 +32,8 @@ struct Back {
 /// Channels being laid.
 pub(super) struct Walk<'a> {
     pub(super) system: &'a System,
-    pub(super) tried: &'a mut Found,
-    best: &'a mut Found,
+    pub(super) tried: &'a mut TopoGraph,
+    best: &'a mut TopoGraph,
     pub(super) ways: &'a Ways,
     /// GB/s left of each link.
     pub(super) left: Vec<f32>,
@@ -48,7 +48,12 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(system: &'a System, ways: &'a Ways, tried: &'a mut Found, best: &'a mut Found) -> Self {
+    pub(super) fn new(
+        system: &'a System,
+        ways: &'a Ways,
+        tried: &'a mut TopoGraph,
+        best: &'a mut TopoGraph,
+    ) -> Self {
         let nets = 0..system.of(Kind::Net).len();
         let net_left = nets.map(|net| system.net(net).map_or(0.0, |net| net.bandwidth)).collect();
         let left = ways.links.clone();
@@ -318,7 +323,7 @@ impl<'a> Walk<'a> {
     /// Whether what is laid is better than the best so far.
     fn is_better(&self) -> bool {
         let (tried, best) = (&self.tried, &self.best);
-        let count = |found: &Found| u8::try_from(found.channels.len()).map_or(255.0, f32::from);
+        let count = |found: &TopoGraph| u8::try_from(found.channels.len()).map_or(255.0, f32::from);
         if tried.channels.len() < tried.min_channels {
             return false;
         }

@@ -30,13 +30,13 @@ const FORGET: u32 = 2;
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct IpcSocket {
     socket: OwnedFd,
     shown: Mutex<BTreeSet<u32>>,
     mapped: Mutex<BTreeMap<u32, Result<Arc<Mapping>>>>,
 }
 
-impl Wire {
+impl IpcSocket {
     /// Over a connected socket.
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self { socket, shown: Mutex::default(), mapped: Mutex::default() }

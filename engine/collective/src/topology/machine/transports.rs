@@ -12,7 +12,7 @@ const READS: u32 = 80;
 
 /// What connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum NcclTransport {
     /// The GPU's memory; whether the receiver reads it, and whether both are of one process.
     Memory {
         /// Whether the receiver reads.
@@ -53,7 +53,7 @@ pub(crate) struct Ends {
 
 impl Described {
     /// The connection of a channel; `graph` has the NICs of collectives, send and receive have none.
-    pub(crate) fn wire(&self, ends: Ends, channel: usize, graph: Option<Graph>) -> Wire {
+    pub(crate) fn transport(&self, ends: Ends, channel: usize, graph: Option<GraphKind>) -> NcclTransport {
         let (from, to) = (ends.from, ends.to);
         if self.node(from) == self.node(to) && !self.is_net_faster(from, to) {
             return self.inside(from, to);
@@ -62,7 +62,7 @@ impl Described {
         let view = self.view(self.node(own));
         let (gpu, local) = (view.gpu(self.local(own)), self.local(own));
         let (net, proxy) = match graph {
-            Some(Graph::Nvls) => {
+            Some(GraphKind::Nvls) => {
                 let own = view.nvls.iter().flat_map(|nvls| &nvls.channels);
                 let own: Vec<usize> = own
                     .filter(|channel| channel.order.first() == Some(&local))
@@ -72,7 +72,7 @@ impl Described {
                 (net, view.system.proxy(gpu, net))
             }
             Some(graph) => {
-                let found = if graph == Graph::Trees { &view.trees } else { &view.rings };
+                let found = if graph == GraphKind::Trees { &view.trees } else { &view.rings };
                 let channel = &found.channels[channel % found.channels.len().max(1)];
                 let net = if channel.order.first() == Some(&local) { channel.enter } else { channel.exit };
                 (net, view.system.proxy(gpu, net))
@@ -80,25 +80,27 @@ impl Described {
             None => self.net_of_pair(own, peer, channel),
         };
         let relay = self.rank(self.node(own), view.system.gpu(proxy).1);
-        Wire::Net {
+        NcclTransport::Net {
             device: net,
             proxy: (ends.sends && relay != own).then_some(relay),
             gdr: view.system.has_gdr(gpu, net),
         }
     }
 
-    fn inside(&self, from: usize, to: usize) -> Wire {
+    fn inside(&self, from: usize, to: usize) -> NcclTransport {
         let view = self.view(self.node(from));
         let (one, other) = (view.gpu(self.local(from)), view.gpu(self.local(to)));
         if !view.system.is_p2p(one, other) {
-            return Wire::Shared;
+            return NcclTransport::Shared;
         }
         let path = view.system.between((Kind::Gpu, one), (Kind::Gpu, other));
         let ampere = [one, other].iter().all(|gpu| view.system.gpu(*gpu).2 == READS);
         let reads = ampere && path.is_some_and(|path| path.kind == PathType::Nvl);
         match view.system.relay(one, other) {
-            Some(relay) => Wire::Over { rank: self.rank(self.node(from), view.system.gpu(relay).1), reads },
-            None => Wire::Memory { reads, same_process: self.is_same_process(from, to) },
+            Some(relay) => {
+                NcclTransport::Over { rank: self.rank(self.node(from), view.system.gpu(relay).1), reads }
+            }
+            None => NcclTransport::Memory { reads, same_process: self.is_same_process(from, to) },
         }
     }
 
@@ -157,7 +159,7 @@ impl Described {
 
 /// Whose NICs a connection takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Graph {
+pub(crate) enum GraphKind {
     /// The rings'.
     Rings,
     /// The trees'.

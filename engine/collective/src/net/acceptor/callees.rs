@@ -23,7 +23,7 @@ pub(super) struct Open {
 /// All that callers can reach. The maps' keys are hashed with a number of the process's own, so that the time of a look-up
 /// tells a stranger nothing about a secret.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct Callees {
     pub(super) listeners: HashMap<IpAddr, Open>,
     /// By a communicator's secret, its ranks in this process.
     pub(super) inboxes: HashMap<Secret, Vec<(usize, Arc<Shared>)>>,
@@ -33,7 +33,7 @@ pub(super) struct Table {
     pub(super) is_served: bool,
 }
 
-impl Table {
+impl Callees {
     pub(super) fn add_listener(&mut self, key: IpAddr, address: SocketAddr, listener: TcpListener) {
         self.listeners.insert(key, Open { listener: Arc::new(listener), address, uses: 1 });
     }

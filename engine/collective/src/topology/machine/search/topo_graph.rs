@@ -23,7 +23,7 @@ pub(crate) enum Pattern {
 
 /// What a search finds, and what it was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct TopoGraph {
     /// The shape.
     pub(crate) pattern: Pattern,
     /// Whether channels leave by another NIC than they came in by: 0, 1 or 2, as in NCCL's log.
@@ -68,13 +68,13 @@ impl Wanted {
     }
 
     /// Trees, as many as there are rings.
-    pub(crate) fn trees(self, rings: &Found) -> Self {
+    pub(crate) fn trees(self, rings: &TopoGraph) -> Self {
         let n = rings.channels.len();
         Self { pattern: Pattern::BalancedTree, channels: (n, n), ..self }
     }
 
     /// CollNet's chains, as many as there are rings.
-    pub(crate) fn chains(self, rings: &Found) -> Self {
+    pub(crate) fn chains(self, rings: &TopoGraph) -> Self {
         let n = rings.channels.len();
         Self { pattern: Pattern::Tree, channels: (n, n), collnet: true, ..self }
     }

@@ -8,12 +8,12 @@ fn blob(text: &str, own: &[u8]) -> Blob {
 }
 
 fn there_and_back(blobs: &[Blob]) -> usize {
-    let table = Table::new(blobs.iter().cloned());
-    let bytes = table.to_bytes();
-    assert_eq!(Table::from_bytes(&bytes, blobs.len()).unwrap(), table);
-    let back = table.which.iter().zip(&table.own);
+    let gathered = Gathered::new(blobs.iter().cloned());
+    let bytes = gathered.to_bytes();
+    assert_eq!(Gathered::from_bytes(&bytes, blobs.len()).unwrap(), gathered);
+    let back = gathered.which.iter().zip(&gathered.own);
     let back: Vec<Blob> =
-        back.map(|(which, own)| Blob { text: table.texts[*which].clone(), own: own.clone() }).collect();
+        back.map(|(which, own)| Blob { text: gathered.texts[*which].clone(), own: own.clone() }).collect();
     assert_eq!(back, blobs);
     bytes.len()
 }
@@ -44,30 +44,30 @@ fn own_bytes_may_differ_in_length() {
 }
 
 #[test]
-fn a_table_of_another_number_of_ranks_is_refused() {
-    let bytes = Table::new(vec![blob("a", b"1"); 3]).to_bytes();
-    assert!(Table::from_bytes(&bytes, 3).is_ok());
-    assert!(Table::from_bytes(&bytes, 2).is_err() && Table::from_bytes(&bytes, 4).is_err());
+fn a_gathering_of_another_number_of_ranks_is_refused() {
+    let bytes = Gathered::new(vec![blob("a", b"1"); 3]).to_bytes();
+    assert!(Gathered::from_bytes(&bytes, 3).is_ok());
+    assert!(Gathered::from_bytes(&bytes, 2).is_err() && Gathered::from_bytes(&bytes, 4).is_err());
 }
 
 proptest! {
     #[test]
-    fn any_table_survives_the_bytes(ranks in vec(("[a-c0-2.,:\"]{0,12}", vec(any::<u8>(), 0..4)), 0..20)) {
+    fn any_gathering_survives_the_bytes(ranks in vec(("[a-c0-2.,:\"]{0,12}", vec(any::<u8>(), 0..4)), 0..20)) {
         let blobs: Vec<Blob> = ranks.iter().map(|(text, own)| blob(text, own)).collect();
         there_and_back(&blobs);
     }
 
     #[test]
-    fn foreign_bytes_are_an_error_or_a_table(bytes in vec(any::<u8>(), 0..80)) {
-        let _ = Table::from_bytes(&bytes, 3);
+    fn foreign_bytes_are_an_error_or_a_gathering(bytes in vec(any::<u8>(), 0..80)) {
+        let _ = Gathered::from_bytes(&bytes, 3);
     }
 
     #[test]
-    fn a_table_with_a_wrong_byte_is_an_error_or_a_table(at in 0..200_usize, wrong in any::<u8>()) {
+    fn a_gathering_with_a_wrong_byte_is_an_error_or_a_gathering(at in 0..200_usize, wrong in any::<u8>()) {
         let ranks = (0..20_u8).map(|rank| blob(&format!("host {} of {}", rank / 4, rank % 2), &[rank; 3]));
-        let mut bytes = Table::new(ranks).to_bytes();
+        let mut bytes = Gathered::new(ranks).to_bytes();
         let at = at % bytes.len();
         bytes[at] = wrong;
-        let _ = Table::from_bytes(&bytes, 20);
+        let _ = Gathered::from_bytes(&bytes, 20);
     }
 }

@@ -1,6 +1,6 @@
 //! What all ranks have handed in, packed: what several ranks say alike travels once.
 //!
-//! Each rank hands in a text, which the ranks of a host have in common as a rule, and a few bytes of its own. A table has
+//! Each rank hands in a text, which the ranks of a host have in common as a rule, and a few bytes of its own. What is gathered has
 //! each text once, and of one that looks like another only the words in which they differ: hosts of a cluster differ in
 //! names and addresses. So every rank gets some ten bytes for each rank and some sixty for each host, and no rank needs to
 //! pass anything on to others, who would have to be told of its death.
@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind};
 
 use words::Reader;
 
-/// Bytes of all texts of a table at most, however little was sent: those of 60 000 hosts of a kilobyte.
+/// Bytes of all texts at most, however little was sent: those of 60 000 hosts of a kilobyte.
 const MAX_TEXT_BYTES: usize = 64 << 20;
 /// Earlier texts that one is compared with at most.
 const MAX_COMPARED: usize = 16;
@@ -35,7 +35,7 @@ pub(crate) struct Blob {
 
 /// What all have handed in.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Table {
+pub(crate) struct Gathered {
     /// The texts, each once, in the order of the first ranks that say them.
     pub(crate) texts: Vec<Vec<u8>>,
     /// By rank: which text.
@@ -44,21 +44,21 @@ pub(crate) struct Table {
     pub(crate) own: Vec<Vec<u8>>,
 }
 
-impl Table {
+impl Gathered {
     /// Of all ranks, in their order.
     pub(crate) fn new(blobs: impl IntoIterator<Item = Blob>) -> Self {
-        let mut table = Self::default();
+        let mut gathered = Self::default();
         let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
         for Blob { text, own } in blobs {
             let next = known.len();
             let which = *known.entry(text).or_insert_with_key(|text| {
-                table.texts.push(text.clone());
+                gathered.texts.push(text.clone());
                 next
             });
-            table.which.push(which);
-            table.own.push(own);
+            gathered.which.push(which);
+            gathered.own.push(own);
         }
-        table
+        gathered
     }
 
     /// As it is sent.
@@ -118,27 +118,27 @@ impl Table {
     fn parse(reader: &mut Reader<'_>, n_ranks: usize) -> Option<Self> {
         let told = reader.number()?;
         let n_texts = reader.number()?;
-        let mut table = Self::default();
+        let mut gathered = Self::default();
         let mut room = MAX_TEXT_BYTES;
         for index in 0..n_texts {
             let back = reader.number()?;
             let told = reader.bytes()?;
             let text = match back {
                 0 => told.to_vec(),
-                _ => words::apply(table.texts.get(index.checked_sub(back)?)?, told)?,
+                _ => words::apply(gathered.texts.get(index.checked_sub(back)?)?, told)?,
             };
             room = room.checked_sub(text.len())?;
-            table.texts.push(text);
+            gathered.texts.push(text);
         }
-        while table.which.len() < n_ranks {
+        while gathered.which.len() < n_ranks {
             let (which, run) = (reader.number()?, reader.number()?);
-            if which >= n_texts || !(1..=n_ranks - table.which.len()).contains(&run) {
+            if which >= n_texts || !(1..=n_ranks - gathered.which.len()).contains(&run) {
                 return None;
             }
-            table.which.resize(table.which.len() + run, which);
+            gathered.which.resize(gathered.which.len() + run, which);
         }
-        table.own = own(reader, n_ranks)?;
-        (reader.0.is_empty() && told == n_ranks).then_some(table)
+        gathered.own = own(reader, n_ranks)?;
+        (reader.0.is_empty() && told == n_ranks).then_some(gathered)
     }
 }
 
