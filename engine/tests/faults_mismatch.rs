@@ -90,6 +90,21 @@ fn the_rank_that_has_gone_on_from_its_other_call_is_named() {
     }
 }
 
+/// Who is past a call that another rank never ends waits for that rank in the next one, and nothing reaches either that does not
+/// fit.
+#[test]
+fn the_rank_that_stands_in_its_other_call_is_named() {
+    let program = fault_program(&folder("mismatch-stands"));
+    let scripts = ["scatter:1:i32:1 all_reduce:10", "broadcast:1000000:i32:1 all_reduce:10"];
+    for (n_ranks, shm) in [(4, true), (4, false), (3, true)] {
+        for one in said(&program, scripts, 0, n_ranks, shm) {
+            let words = "rank 0 (host-1, ";
+            let accused = one.split(" called broadcast #0 instead of scatter #0 ").next().unwrap();
+            assert!(accused.contains(words) && !accused.contains(" and rank "), "{n_ranks}, {shm}: {one}");
+        }
+    }
+}
+
 #[test]
 fn another_count() {
     for (one, other) in [("100", "101"), ("1", "1000"), ("100000", "99999"), ("10", "100000")] {

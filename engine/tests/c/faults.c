@@ -3,7 +3,7 @@
  * Commands:
  *   script     the steps of the environment's SCRIPT, separated by spaces, each waited for:
  *                all_reduce:COUNT:TYPE:OP  reduce:COUNT:TYPE:OP:ROOT  reduce_scatter:COUNT:TYPE:OP
- *                all_gather:COUNT:TYPE     broadcast:COUNT:TYPE:ROOT  send:COUNT:PEER  recv:COUNT:PEER
+ *                all_gather:COUNT:TYPE     broadcast:COUNT:TYPE:ROOT  scatter:COUNT:TYPE:ROOT  send:COUNT:PEER  recv:COUNT:PEER
  *                pause                     says PAUSED and does nothing for ever
  *                alive                     says ALIVE
  *                ask                       says ASK and waits for a byte on the standard input
@@ -95,6 +95,7 @@ static ncclResult_t step(char* text) {
   if (!strcmp(name, "recv")) return ncclRecv(to, count, ncclFloat32, word(&rest, none, 0), comm, stream);
   ncclDataType_t type = (ncclDataType_t)word(&rest, types, ncclFloat32);
   if (!strcmp(name, "all_gather")) return ncclAllGather(from, to, count, type, comm, stream);
+  if (!strcmp(name, "scatter")) return ncclScatter(from, to, count, type, word(&rest, none, 0), comm, stream);
   if (!strcmp(name, "broadcast")) return ncclBroadcast(from, to, count, type, word(&rest, none, 0), comm, stream);
   ncclRedOp_t op = (ncclRedOp_t)word(&rest, ops, ncclSum);
   if (!strcmp(name, "all_reduce")) return ncclAllReduce(from, to, count, type, op, comm, stream);

@@ -29,7 +29,7 @@ pub(crate) struct Account {
     pub(crate) stuck: Option<Stuck>,
     /// Whether it has begun an operation that is not over.
     pub(crate) busy: bool,
-    /// The collectives that it has begun last, where rank 0 has asked.
+    /// The collectives that it has begun last, where nothing moves or rank 0 has asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<Call>,
 }
@@ -125,13 +125,16 @@ impl Activity {
         self.answered.swap(false, Ordering::AcqRel)
     }
 
-    /// As rank 0 is told.
+    /// As rank 0 is told with each beat: with the last calls only where a collective stands still, since another rank may be
+    /// past the call that does not fit it.
     pub(crate) fn account(&self) -> Account {
+        let stuck = lock(&self.stuck).clone();
+        let stands = stuck.as_ref().is_some_and(|stuck| stuck.collective.is_some());
         Account {
             issued: self.issued.load(Ordering::Relaxed),
-            stuck: lock(&self.stuck).clone(),
+            stuck,
             busy: self.busy.load(Ordering::Relaxed),
-            calls: Vec::new(),
+            calls: if stands { self.calls.all() } else { Vec::new() },
         }
     }
 

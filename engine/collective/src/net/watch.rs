@@ -224,7 +224,8 @@ impl Watcher {
             };
         }
         let stillness_ms = u64::try_from(self.stillness.as_millis()).unwrap_or(u64::MAX);
-        if let Some(what) = mismatch(&known, &self.names, OTHER_CALL) {
+        let differs = || mismatch(&known, &self.names, OTHER_CALL);
+        if let Some(what) = first_mismatch(&known, &self.names, self.name_of).or_else(differs) {
             self.health.fail(Failure::new(5, what));
         } else if let Some(what) = verdict(&known, &self.names, stillness_ms).or_else(|| {
             abandoned(&known, &self.names, u64::try_from(2 * self.beat.as_millis()).unwrap_or(u64::MAX))
