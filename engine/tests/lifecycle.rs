@@ -61,6 +61,16 @@ fn several_communicators_and_streams_in_any_order() {
 }
 
 #[test]
+fn in_the_faithful_mode_the_communicators_of_a_group_take_turns_on_a_stream() {
+    let program = folder("lifecycle-in-turn").join("lifecycle");
+    compile("lifecycle.c", &program, &["-lrsccl", "-pthread"]);
+    let environment = |rank| [plain(rank), vec![("RSCCL_FAITHFUL".to_owned(), "2.28".to_owned())]].concat();
+    let job = Job { program: &program, n_ranks: 4, command: &["in-turn"], environment: &environment };
+    let said: Vec<String> = job.start().into_iter().map(common::Rank::rest).collect();
+    assert_eq!(said, ["DONE\n"; 4]);
+}
+
+#[test]
 fn one_process_is_all_ranks() {
     all_done("init-all", 1);
 }
@@ -69,7 +79,7 @@ fn one_process_is_all_ranks() {
 fn a_group_of_inits_begins_with_all_its_threads_or_not_at_all() {
     for faithful in [None, Some(("RSCCL_FAITHFUL", "2.28"))] {
         let program = folder(&format!("lifecycle-threads-{}", faithful.is_some())).join("threads");
-        compile("threads.c", &program, &["-lrsccl", "-pthread"]);
+        compile("threads.c", &program, &["-lrsccl", "-pthread", "-ldl"]);
         let environment = |rank| {
             plain(rank).into_iter().chain(faithful.map(|(k, v)| (k.to_owned(), v.to_owned()))).collect()
         };

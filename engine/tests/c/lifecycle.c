@@ -478,6 +478,12 @@ static void mistakes(void) {
   CHECK(ncclAllReduce(v, v, 1, ncclInt32, ncclSum, comm, stream));
   MISTAKE(ncclSend(v, 4, ncclInt32, n, comm, stream), argument, "peer");
   MISTAKE(ncclGroupEnd(), argument, "peer");
+  /* Neither is a communicator ended under the calls of a group. */
+  CHECK(ncclGroupStart());
+  CHECK(ncclAllReduce(v, v, 1, ncclInt32, ncclSum, comm, stream));
+  MISTAKE(ncclCommDestroy(comm), usage, "call it after ncclGroupEnd");
+  MISTAKE(ncclCommFinalize(comm), usage, "call it after ncclGroupEnd");
+  MISTAKE(ncclGroupEnd(), usage, "ncclCommDestroy in a group");
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   CHECK(ncclGroupStart());
   CHECK(ncclAllReduce(v, v, 1, ncclInt32, ncclSum, comm, stream));
@@ -498,13 +504,34 @@ static void mistakes(void) {
   MISTAKE(ncclCommDestroy(comm), argument, "no communicator");
 }
 
+/* The calls of a group on two communicators and one stream, which half of the ranks make the other way round, on one buffer: one
+ * communicator after the other, and the same one first on all ranks. */
+static void in_turn(void) {
+  static int values[100000];
+  ncclComm_t second;
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  CHECK(ncclCommSplit(comm, 0, rank, &second, NULL));
+  for (int round = 0; round < 50; round++) {
+    int count = round % 2 ? 1 : 100000;
+    for (int i = 0; i < count; i++) values[i] = 1;
+    CHECK(ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+      CHECK(ncclAllReduce(values, values, count, ncclInt32, ncclSum, (rank + i) % 2 ? second : comm, stream));
+    CHECK(ncclGroupEnd());
+    CHECK(rscclStreamSynchronize(stream));
+    for (int i = 0; i < count; i++) EXPECT(values[i] == n_ranks * n_ranks);
+  }
+  CHECK(ncclCommDestroy(second));
+  CHECK(ncclCommDestroy(comm));
+}
+
 int main(int argc, char** argv) {
   if (argc < 5) return 2;
   static const struct { const char* name; void (*run)(void); } commands[] = {
       {"background", background}, {"abort-init", abort_init}, {"shrink-dead", shrink_dead}, {"revoke", revoke_it},
       {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes},
       {"leaks", leaks}, {"abort-behind", abort_behind}, {"full-stream", full_stream},
-      {"late-death", late_death}, {"late-abort", late_abort}, {"many-files", many_files}, {"too-many-files", too_many_files}};
+      {"late-death", late_death}, {"late-abort", late_abort}, {"many-files", many_files}, {"too-many-files", too_many_files}, {"in-turn", in_turn}};
   parse_arguments(argv);
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (!strcmp(argv[4], commands[i].name)) {

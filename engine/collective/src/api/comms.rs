@@ -99,6 +99,7 @@ export! {
     /// Waits for all issued work, in the background on a communicator that does not block. Nothing can be issued after.
     fn ncclCommFinalize / pncclCommFinalize(comm: Handle) -> c_int {
         guard(|| {
+            group::refuse_with_calls(comm.addr(), "ncclCommFinalize")?;
             let found = registry::finalize(comm.addr())?;
             if found.is_blocking() {
                 found.flush();
@@ -116,7 +117,7 @@ export! {
 
     /// Waits for all issued work, then frees. Never hangs on a communicator that has failed; with silent faults as NCCL's.
     fn ncclCommDestroy / pncclCommDestroy(comm: Handle) -> c_int {
-        guard(|| end(comm, Comm::destroy))
+        guard(|| group::refuse_with_calls(comm.addr(), "ncclCommDestroy").and_then(|()| end(comm, Comm::destroy)))
     }
 
     /// Ends what is in flight, or an init that is in progress, with an error, and frees.

@@ -3,7 +3,8 @@
 //!
 //! Per communicator a group is one launch, on the stream of its first call there. Streams of its other calls wait for
 //! that launch, and it waits for them, as in NCCL. Launches of one group on one stream run together, so that one thread
-//! may drive several communicators.
+//! may drive several communicators; in the faithful mode only ranks of one communicator do, and communicators run one
+//! after the other, in the order of their hashes (`ncclGroupCommJoin` in NCCL's `src/include/group.h`).
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -127,6 +128,18 @@ pub(crate) fn add(mut pending: Pending) -> Result<()> {
     end().map(drop)
 }
 
+/// Refuses what would end a communicator on which calls of the thread's group wait for its end. NCCL destroys it before it
+/// begins them (`groupLaunch` in `src/group.cc`).
+pub(crate) fn refuse_with_calls(handle: usize, what: &str) -> Result<()> {
+    let waits = |pending: &Pending| pending.comm.identity.handle == handle;
+    if !GROUP.with_borrow(|group| group.pending.iter().any(waits)) {
+        return Ok(());
+    }
+    Err(Error::InvalidUsage(format!(
+        "{what} in a group that has calls on the communicator: call it after ncclGroupEnd"
+    )))
+}
+
 /// Defers an init to the end of the thread's group, or runs it now outside of one.
 pub(crate) fn init(init: Init) -> Result<()> {
     GROUP
@@ -168,6 +181,8 @@ const PATIENCE: Duration = Duration::from_micros(200);
 
 struct Batch {
     stream: Arc<Stream>,
+    /// Of the only communicator, in the faithful mode.
+    comm_hash: Option<u64>,
     launches: Vec<Launch>,
     /// Streams that the launches' other calls are on.
     joined: Vec<Arc<Stream>>,
@@ -204,7 +219,8 @@ fn submit_one(pending: Pending) -> Result<()> {
     let ticket = comm.turns.issue();
     if !here {
         let launch = Launch { comm, ticket, operations: vec![operation] };
-        enqueue(Batch { stream: Arc::clone(&stream), launches: vec![launch], joined: Vec::new() })?;
+        let own = Arc::clone(&stream);
+        enqueue(Batch { stream: own, comm_hash: None, launches: vec![launch], joined: Vec::new() })?;
         drop(submitting);
         stream.wait_for_room();
         return Ok(());
@@ -251,12 +267,15 @@ fn batches(pending: Vec<Pending>) -> Vec<Batch> {
         }
     }
     plans.into_iter().for_each(|(_, plan)| plan.stop());
+    batches.sort_by_key(|batch| batch.comm_hash);
     batches
 }
 
 fn add_launch(batches: &mut Vec<Batch>, stream: Arc<Stream>, launch: Launch) -> usize {
-    let at = batches.iter().position(|batch| Arc::ptr_eq(&batch.stream, &stream)).unwrap_or_else(|| {
-        batches.push(Batch { stream, launches: Vec::new(), joined: Vec::new() });
+    let comm_hash = launch.comm.is_silent().then_some(launch.comm.identity.comm_hash);
+    let takes = |batch: &Batch| Arc::ptr_eq(&batch.stream, &stream) && batch.comm_hash == comm_hash;
+    let at = batches.iter().position(takes).unwrap_or_else(|| {
+        batches.push(Batch { stream, comm_hash, launches: Vec::new(), joined: Vec::new() });
         batches.len() - 1
     });
     batches[at].launches.push(launch);
