@@ -10,12 +10,12 @@ use std::ops::Range;
 
 use crate::memory::Place;
 
-/// A part's place: its queue and its index there.
+/// A slice's place: its queue and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     /// Which queue.
     pub(crate) queue: u32,
-    /// Which part of it.
+    /// Which slice of it.
     pub(crate) index: u32,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clobbered;
 
-/// What a part waits for: per queue, how many of its parts must be done.
+/// What a slice waits for: per queue, how many of its slices must be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits(Vec<(u32, u32)>);
 
@@ -56,7 +56,7 @@ impl Waits {
         }
     }
 
-    /// Queues run in order, so a part never needs to wait for its own.
+    /// Queues run in order, so a slice never needs to wait for its own.
     pub(crate) fn forget(&mut self, queue: u32) {
         self.0.retain(|(other, _)| *other != queue);
     }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::collective::algorithm::Algorithm;
 use crate::collective::catalog::{partials_in_recv, schedule};
 use crate::collective::layout::Scope;
-use crate::collective::plan::{Direction, Memory, Outcome, Part, Plan};
+use crate::collective::plan::{Direction, Memory, Outcome, Plan, Slice};
 use crate::collective::primitive::Primitive;
 use crate::kernels::{Form, Reducer};
 use crate::memory::{Place, Span};
@@ -133,16 +133,16 @@ impl World {
         let mut random = Random(seed);
         while let Some(pick) = heads.pick(&mut random) {
             let (rank, queue) = pick;
-            let part = heads.head(rank, queue);
+            let slice = heads.head(rank, queue);
             let data = match heads.sender(rank, queue) {
                 Some((peer, from)) => {
                     let data = ranks[peer].read(heads.head(peer, from).from);
                     heads.advance(peer, from);
                     data
                 }
-                None => ranks[rank].read(part.from),
+                None => ranks[rank].read(slice.from),
             };
-            ranks[rank].finish(part, data, combine);
+            ranks[rank].finish(slice, data, combine);
             heads.advance(rank, queue);
         }
         assert!(heads.all_done(), "stuck: {self:?}: {}", heads.stuck());
@@ -207,13 +207,13 @@ impl Rank {
         cells.iter().map(|cell| *self.cells.get(cell).expect("read before written")).collect()
     }
 
-    fn finish(&mut self, part: &Part, mut data: Vec<u64>, combine: Combine) {
-        if let Outcome::Reduce { with, .. } = part.outcome {
+    fn finish(&mut self, slice: &Slice, mut data: Vec<u64>, combine: Combine) {
+        if let Outcome::Reduce { with, .. } = slice.outcome {
             for (right, left) in data.iter_mut().zip(self.read(with)) {
                 *right = combine(left, *right);
             }
         }
-        let into = self.cells_of(part.into);
+        let into = self.cells_of(slice.into);
         assert_eq!(into.len(), data.len(), "both ends cut alike");
         self.cells.extend(into.into_iter().zip(data));
     }
@@ -261,8 +261,8 @@ impl<'a> Heads<'a> {
         Self { plans, done, doers, senders }
     }
 
-    fn head(&self, rank: usize, queue: usize) -> &'a Part {
-        &self.plans[rank].queues[queue].parts[self.done[rank][queue]]
+    fn head(&self, rank: usize, queue: usize) -> &'a Slice {
+        &self.plans[rank].queues[queue].slices[self.done[rank][queue]]
     }
 
     fn sender(&self, rank: usize, queue: usize) -> Option<(usize, usize)> {
@@ -271,11 +271,11 @@ impl<'a> Heads<'a> {
 
     fn is_ready(&self, rank: usize, queue: usize) -> bool {
         let plan = &self.plans[rank];
-        let Some(part) = plan.queues[queue].parts.get(self.done[rank][queue]) else { return false };
-        plan.waits(part).iter().all(|(on, count)| self.done[rank][*on as usize] >= *count as usize)
+        let Some(slice) = plan.queues[queue].slices.get(self.done[rank][queue]) else { return false };
+        plan.waits(slice).iter().all(|(on, count)| self.done[rank][*on as usize] >= *count as usize)
     }
 
-    /// A random part that can be done now: local work, or a receive whose sender is ready.
+    /// A random slice that can be done now: local work, or a receive whose sender is ready.
     fn pick(&self, random: &mut Random) -> Option<(usize, usize)> {
         let first = random.below(self.doers.len().max(1));
         let (before, after) = self.doers.split_at(first);
@@ -293,13 +293,13 @@ impl<'a> Heads<'a> {
         self.plans
             .iter()
             .zip(&self.done)
-            .all(|(plan, done)| plan.queues.iter().zip(done).all(|(queue, done)| queue.parts.len() == *done))
+            .all(|(plan, done)| plan.queues.iter().zip(done).all(|(queue, done)| queue.slices.len() == *done))
     }
 
     fn stuck(&self) -> String {
         let ranks = self.plans.iter().zip(&self.done).enumerate();
         let of_rank = |(rank, (plan, done)): (usize, (&Plan, &Vec<usize>))| {
-            let queues = plan.queues.iter().zip(done).filter(|(queue, done)| queue.parts.len() > **done);
+            let queues = plan.queues.iter().zip(done).filter(|(queue, done)| queue.slices.len() > **done);
             let named: Vec<_> = queues
                 .map(|(queue, done)| format!("{rank} {:?} {} at {done}", queue.direction, queue.peer))
                 .collect();

@@ -1,9 +1,12 @@
-//! A schedule, compiled for one rank: queues of parts, in bytes, each with what it must wait for.
+//! A schedule, compiled for one rank: queues of slices, in bytes, each with what it must wait for.
 //!
-//! A queue is one direction of one connection, or the rank's own work; it runs in order. A transfer is cut into parts of
+//! A queue is one direction of one connection, or the rank's own work; it runs in order. A transfer is cut into slices of
 //! at most [`Memory::step_bytes`], counted in elements from its start in the wider of their two forms, so that both ends cut it
-//! alike whatever form it travels in, and a part can travel on while the next one arrives. What a part waits for is found
+//! alike whatever form it travels in, and a slice can travel on while the next one arrives. What a slice waits for is found
 //! by overlap of memory alone. Plans say nothing of connections or of time, and are used again by equal calls.
+//!
+//! In NCCL's words: a step of the algorithm moves a chunk, which a schedule names; what is posted by itself is a slice. A step of
+//! the buffer is an eighth of it, which a slice fills here: NCCL's may fill several.
 
 use std::ops::Range;
 
@@ -23,7 +26,7 @@ pub(crate) enum Direction {
     Local,
 }
 
-/// What becomes of a part's data.
+/// What becomes of a slice's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Stored as they are.
@@ -39,8 +42,8 @@ pub(crate) enum Outcome {
 
 /// One transfer, or one piece of own work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// What is sent, or worked on; of a received part only the length counts.
+pub(crate) struct Slice {
+    /// What is sent, or worked on; of a received slice only the length counts.
     pub(crate) from: Span,
     /// Where the outcome goes; nowhere for a send.
     pub(crate) into: Span,
@@ -50,7 +53,7 @@ pub(crate) struct Part {
     waits: Range<u32>,
 }
 
-/// Parts that run one after the other.
+/// Slices that run one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
     /// The channel.
@@ -60,13 +63,13 @@ pub(crate) struct Queue {
     /// Which way.
     pub(crate) direction: Direction,
     /// In order.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) slices: Vec<Slice>,
 }
 
 /// What one rank does for one operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// In the order of their first parts.
+    /// In the order of their first slices.
     pub(crate) queues: Vec<Queue>,
     /// Bytes of [`Place::Scratch`].
     pub(crate) scratch_bytes: usize,
@@ -80,7 +83,7 @@ pub(crate) struct Plan {
 pub(crate) struct Memory {
     /// Element arithmetic.
     pub(crate) reducer: Reducer,
-    /// Payload of one part at most; room for one element at least.
+    /// Payload of one slice at most; room for one element at least.
     pub(crate) step_bytes: usize,
     /// Whether the schedule's partial results have the indices of the results that they become, so that the receive
     /// buffer may hold them: see [`catalog::partials_in_recv`](crate::collective::catalog::partials_in_recv).
@@ -108,14 +111,14 @@ impl Plan {
         if may { run(true).or_else(|_| run(false)) } else { run(false) }
     }
 
-    /// What `part` waits for: queues, and how many of their parts must be done.
-    pub(crate) fn waits(&self, part: &Part) -> &[(u32, u32)] {
-        self.waits.get(part.waits.start as usize..part.waits.end as usize).unwrap_or(&[])
+    /// What `slice` waits for: queues, and how many of their slices must be done.
+    pub(crate) fn waits(&self, slice: &Slice) -> &[(u32, u32)] {
+        self.waits.get(slice.waits.start as usize..slice.waits.end as usize).unwrap_or(&[])
     }
 
-    /// Parts in all.
-    pub(crate) fn n_parts(&self) -> usize {
-        self.queues.iter().map(|queue| queue.parts.len()).sum()
+    /// Slices in all.
+    pub(crate) fn n_slices(&self) -> usize {
+        self.queues.iter().map(|queue| queue.slices.len()).sum()
     }
 }
 
@@ -150,16 +153,16 @@ impl Compiler {
             return Ok(());
         }
         let queue = self.queue(channel, peer, direction);
-        let step = self.elements_per_part();
+        let step = self.elements_per_slice();
         for start in (0..into.len).step_by(step) {
             let len = step.min(into.len - start);
             let piece = |chunk: Chunk| Chunk { start: chunk.start + start, len, ..chunk };
-            self.part(queue, direction, piece(from), piece(into), cut(action, piece))?;
+            self.slice(queue, direction, piece(from), piece(into), cut(action, piece))?;
         }
         Ok(())
     }
 
-    fn part(
+    fn slice(
         &mut self,
         queue: usize,
         direction: Direction,
@@ -167,7 +170,7 @@ impl Compiler {
         into: Chunk,
         action: Action,
     ) -> Result<(), Clobbered> {
-        let index = self.plan.queues[queue].parts.len();
+        let index = self.plan.queues[queue].slices.len();
         let by = Access { queue: number(queue), index: number(index) };
         let mut waits = Waits::default();
         if direction != Direction::Recv {
@@ -185,8 +188,8 @@ impl Compiler {
         self.plan.waits.extend(waits.iter());
         let waits = first..number(self.plan.waits.len());
         let outcome = self.outcome(action, from, into);
-        let part = Part { from: self.span(from), into: self.span(into), outcome, waits };
-        self.plan.queues[queue].parts.push(part);
+        let slice = Slice { from: self.span(from), into: self.span(into), outcome, waits };
+        self.plan.queues[queue].slices.push(slice);
         Ok(())
     }
 
@@ -205,7 +208,7 @@ impl Compiler {
         let queues = &mut self.plan.queues;
         let same = |queue: &Queue| (queue.channel, queue.peer, queue.direction) == (channel, peer, direction);
         queues.iter().position(same).unwrap_or_else(|| {
-            queues.push(Queue { channel, peer, direction, parts: Vec::new() });
+            queues.push(Queue { channel, peer, direction, slices: Vec::new() });
             queues.len() - 1
         })
     }
@@ -215,7 +218,7 @@ impl Compiler {
         action == Action::Store && self.range(from) == self.range(into)
     }
 
-    fn elements_per_part(&self) -> usize {
+    fn elements_per_slice(&self) -> usize {
         let reducer = self.memory.reducer;
         self.memory.step_bytes / reducer.bytes(Form::Partial).max(reducer.bytes(Form::Element))
     }
@@ -266,7 +269,7 @@ fn cut(action: Action, piece: impl Fn(Chunk) -> Chunk) -> Action {
     }
 }
 
-/// Queues, parts and waits are counted in 32 bits: 2^32 parts exceed any memory.
+/// Queues, slices and waits are counted in 32 bits: 2^32 slices exceed any memory.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Plans against brute force: every pair of parts on the same memory is ordered, and no part waits without a reason.
+//! Plans against brute force: every pair of slices on the same memory is ordered, and no slice waits without a reason.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ fn reducer(data_type: DataType) -> Reducer {
     Reducer::new(data_type, RedOp::Sum, 4)
 }
 
-/// What a part touches, in the order of compilation: bytes on the axis, and whether it writes them.
+/// What a slice touches, in the order of compilation: bytes on the axis, and whether it writes them.
 #[derive(Debug)]
 struct Touch {
     access: Access,
@@ -30,15 +30,15 @@ fn touches(plan: &Plan, memory: Memory, order: &[Access]) -> Vec<Touch> {
     };
     let touch = |access: &Access| {
         let queue = &plan.queues[access.queue as usize];
-        let part = &queue.parts[access.index as usize];
+        let slice = &queue.slices[access.index as usize];
         let mut reads = Vec::new();
         if queue.direction != Direction::Recv {
-            reads.push(range(part.from));
+            reads.push(range(slice.from));
         }
-        if let Outcome::Reduce { with, .. } = part.outcome {
+        if let Outcome::Reduce { with, .. } = slice.outcome {
             reads.push(range(with));
         }
-        let writes = (queue.direction != Direction::Send).then(|| range(part.into));
+        let writes = (queue.direction != Direction::Send).then(|| range(slice.into));
         Touch { access: *access, reads, writes }
     };
     order.iter().map(touch).collect()
@@ -56,30 +56,30 @@ fn conflict(left: &Touch, right: &Touch) -> bool {
     writes_over(left, right) || writes_over(right, left)
 }
 
-/// The order of compilation: parts were numbered as they came, and a wait points backwards only.
+/// The order of compilation: slices were numbered as they came, and a wait points backwards only.
 fn compile_in_order(memory: Memory, steps: &[(u32, Step)]) -> Result<(Plan, Vec<Access>), Clobbered> {
     let mut order = Vec::new();
     let mut compiler = Compiler::new(memory, false);
     for (channel, step) in steps {
-        let before: Vec<usize> = compiler.plan.queues.iter().map(|queue| queue.parts.len()).collect();
+        let before: Vec<usize> = compiler.plan.queues.iter().map(|queue| queue.slices.len()).collect();
         compiler.step(*channel, *step)?;
         for (queue, now) in compiler.plan.queues.iter().enumerate() {
             let first = before.get(queue).copied().unwrap_or(0);
             order.extend(
-                (first..now.parts.len()).map(|index| Access { queue: number(queue), index: number(index) }),
+                (first..now.slices.len()).map(|index| Access { queue: number(queue), index: number(index) }),
             );
         }
     }
     Ok((compiler.plan, order))
 }
 
-/// All that a part comes after, through waits and the order of queues.
+/// All that a slice comes after, through waits and the order of queues.
 fn ancestors(plan: &Plan, of: Access) -> HashSet<(u32, u32)> {
     let mut seen = HashSet::new();
     let mut open = vec![(of.queue, of.index)];
     while let Some((queue, index)) = open.pop() {
-        let part = &plan.queues[queue as usize].parts[index as usize];
-        let before = plan.waits(part).iter().map(|(queue, count)| (*queue, *count - 1));
+        let slice = &plan.queues[queue as usize].slices[index as usize];
+        let before = plan.waits(slice).iter().map(|(queue, count)| (*queue, *count - 1));
         let own = index.checked_sub(1).map(|index| (queue, index));
         open.extend(before.chain(own).filter(|access| seen.insert(*access)));
     }
@@ -119,8 +119,8 @@ proptest! {
                 let key = (earlier.access.queue, earlier.access.index);
                 prop_assert!(!conflict(earlier, later) || before.contains(&key), "{earlier:?} {later:?}");
             }
-            let part = &plan.queues[later.access.queue as usize].parts[later.access.index as usize];
-            for (queue, count) in plan.waits(part) {
+            let slice = &plan.queues[later.access.queue as usize].slices[later.access.index as usize];
+            for (queue, count) in plan.waits(slice) {
                 let cause = |earlier: &&Touch| (earlier.access.queue, earlier.access.index) == (*queue, count - 1);
                 let earlier = touches[..at].iter().find(cause);
                 prop_assert!(earlier.is_some_and(|earlier| conflict(earlier, later)), "no reason: {later:?}");
@@ -148,12 +148,12 @@ fn wide_partials_and_elements_are_cut_at_the_same_elements() {
         into: chunk(Place::Partial, 0, len),
         action: Action::Reduce { with: chunk(Place::Send, 0, len), finish: false },
     };
-    let parts =
-        |partial| Plan::compile(memory, || [(0, recv(partial))].into_iter()).unwrap().queues.remove(0).parts;
-    let (narrow, wide) = (parts(false), parts(true));
+    let slices =
+        |partial| Plan::compile(memory, || [(0, recv(partial))].into_iter()).unwrap().queues.remove(0).slices;
+    let (narrow, wide) = (slices(false), slices(true));
     assert_eq!(narrow.len(), 8);
     assert!(narrow.iter().zip(&wide).all(|(narrow, wide)| 2 * narrow.from.len == wide.from.len));
-    assert!(wide.iter().all(|part| part.from.len <= STEP_BYTES));
+    assert!(wide.iter().all(|slice| slice.from.len <= STEP_BYTES));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A communicator's data connections: by channel, peer and direction, each with what it has carried.
+//! A communicator's data connections: a connector by channel, peer and direction, each with what it has
+//! carried.
 
 use crate::transport::{RecvHalf, SendHalf};
 
@@ -6,9 +7,9 @@ use crate::transport::{RecvHalf, SendHalf};
 /// theirs ([`MAX_CHANNELS`](crate::channels::MAX_CHANNELS)).
 pub const P2P_CHANNEL: u32 = 64;
 
-/// One end of a connection.
+/// One end of a connection, of one channel and one way: what NCCL calls a connector.
 #[derive(Debug)]
-pub struct End<H: ?Sized> {
+pub struct Connector<H: ?Sized> {
     /// The channel.
     pub(crate) channel: u32,
     /// The rank at the other end.
@@ -21,17 +22,17 @@ pub struct End<H: ?Sized> {
     pub(crate) payload_bytes: u64,
 }
 
-/// The ends of one direction. They stay where they are, so that an index names one for good.
+/// The connectors of one direction. They stay where they are, so that an index names one for good.
 #[derive(Debug)]
-pub struct Ends<H: ?Sized>(Vec<End<H>>);
+pub struct Connectors<H: ?Sized>(Vec<Connector<H>>);
 
 /// All connections.
 #[derive(Debug, Default)]
 pub struct Links {
     /// To other ranks.
-    pub sends: Ends<dyn SendHalf>,
+    pub sends: Connectors<dyn SendHalf>,
     /// From other ranks.
-    pub recvs: Ends<dyn RecvHalf>,
+    pub recvs: Connectors<dyn RecvHalf>,
 }
 
 /// What one connection has carried.
@@ -49,29 +50,29 @@ pub struct Traffic {
     pub(crate) parts: u64,
 }
 
-impl<H: ?Sized> Default for Ends<H> {
+impl<H: ?Sized> Default for Connectors<H> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<H: ?Sized> Ends<H> {
+impl<H: ?Sized> Connectors<H> {
     /// The index of an end, which may not be connected yet.
     pub fn index(&mut self, channel: u32, peer: usize) -> usize {
         let found = self.0.iter().position(|end| (end.channel, end.peer) == (channel, peer));
         found.unwrap_or_else(|| {
-            self.0.push(End { channel, peer, half: None, parts: 0, payload_bytes: 0 });
+            self.0.push(Connector { channel, peer, half: None, parts: 0, payload_bytes: 0 });
             self.0.len() - 1
         })
     }
 
     /// The end at an index.
-    pub fn get(&self, index: usize) -> Option<&End<H>> {
+    pub fn get(&self, index: usize) -> Option<&Connector<H>> {
         self.0.get(index)
     }
 
     /// The end at an index.
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut End<H>> {
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Connector<H>> {
         self.0.get_mut(index)
     }
 
@@ -84,7 +85,7 @@ impl<H: ?Sized> Ends<H> {
     }
 
     /// All ends, in the order of their first use.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &End<H>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connector<H>> {
         self.0.iter()
     }
 
@@ -106,7 +107,7 @@ impl Links {
     }
 }
 
-impl<H: ?Sized> End<H> {
+impl<H: ?Sized> Connector<H> {
     /// Channel, peer, and parts that went through.
     pub(crate) fn place(&self) -> (u32, usize, u64) {
         (self.channel, self.peer, self.parts)

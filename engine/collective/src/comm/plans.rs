@@ -13,8 +13,8 @@ use crate::kernels::Reducer;
 
 /// Plans kept at most; a training step repeats some dozens of different calls.
 const MAX_PLANS: usize = 128;
-/// Parts of all kept plans at most: about 100 bytes each.
-const MAX_PARTS: usize = 256 * 1024;
+/// Slices of all kept plans at most: about 100 bytes each.
+const MAX_SLICES: usize = 256 * 1024;
 
 /// What a plan is looked up by: all of a call that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ struct Key {
 #[derive(Debug)]
 pub(crate) struct Planned {
     key: Key,
-    /// The parts.
+    /// The slices.
     pub(crate) plan: Plan,
     /// Of each queue, the index of its connection.
     pub(crate) slots: Vec<usize>,
@@ -49,7 +49,7 @@ pub(crate) struct Planned {
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     kept: Vec<Arc<Planned>>,
-    n_parts: usize,
+    n_slices: usize,
 }
 
 impl Plans {
@@ -82,11 +82,11 @@ impl Plans {
     }
 
     fn keep(&mut self, planned: Arc<Planned>) {
-        self.n_parts += planned.plan.n_parts();
+        self.n_slices += planned.plan.n_slices();
         self.kept.push(planned);
         // The newest stays in any case.
-        while self.kept.len() > 1 && (self.kept.len() > MAX_PLANS || self.n_parts > MAX_PARTS) {
-            self.n_parts -= self.kept.remove(0).plan.n_parts();
+        while self.kept.len() > 1 && (self.kept.len() > MAX_PLANS || self.n_slices > MAX_SLICES) {
+            self.n_slices -= self.kept.remove(0).plan.n_slices();
         }
     }
 }

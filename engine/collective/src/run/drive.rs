@@ -1,5 +1,8 @@
 //! The loop that drives operations: all lanes of one or more communicators at once, looking, yielding and sleeping.
 //!
+//! NCCL's kernels and its proxy (`ncclProxyProgress`) share this work: here one thread moves the bytes of all transports and
+//! reduces them.
+//!
 //! A launch is what one group (or one call) asks of one communicator. Launches of one communicator take turns in the
 //! order they were issued, on whatever streams. Whoever drives, whether the caller, a stream's thread or who waits for a
 //! stream, holds the communicator's engine for so long; a launch that one of them leaves unfinished, another resumes.

@@ -1,7 +1,7 @@
 //! What one communicator is running: the jobs of one launch, and a lane for each connection that they use.
 //!
-//! A lane carries its jobs' parts in the order of the operations. Lanes do not wait for each other except through what
-//! parts wait for, so the order of sends and receives within a group is free.
+//! A lane carries its jobs' slices in the order of the operations. Lanes do not wait for each other except through what
+//! slices wait for, so the order of sends and receives within a group is free.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

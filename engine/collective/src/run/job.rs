@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::collective::operation::Operation;
-use crate::collective::plan::{Direction, Outcome, Part, Plan};
+use crate::collective::plan::{Direction, Outcome, Plan, Slice};
 use crate::collective::primitive::Primitive;
-use crate::comm::links::{End, Links};
+use crate::comm::links::{Connector, Links};
 use crate::comm::plans::Planned;
 use crate::error::Result;
 use crate::kernels::Reducer;
@@ -16,8 +16,8 @@ use crate::run::source::multiply;
 use crate::run::trace::Trace;
 use crate::transport::{self, Fault, Progress, RecvHalf, SendHalf};
 
-/// Parts of this size or less go on one after the other; after a larger one, the other connections have their turn.
-const SMALL_PART_BYTES: usize = 16 * 1024;
+/// Slices of this size or less go on one after the other; after a larger one, the other connections have their turn.
+const SMALL_SLICE_BYTES: usize = 16 * 1024;
 
 /// An operation that is being run.
 #[derive(Debug)]
@@ -37,11 +37,11 @@ pub(crate) struct Job {
 /// How far a queue is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
-    /// Parts that the transport has whole, or has delivered whole.
+    /// Slices that the transport has whole, or has delivered whole.
     posted: u32,
-    /// Parts whose memory may be written again.
+    /// Slices whose memory may be written again.
     done: u32,
-    /// Parts of earlier operations on the same connection.
+    /// Slices of earlier operations on the same connection.
     base: u64,
 }
 
@@ -93,7 +93,7 @@ impl Job {
         &self.planned
     }
 
-    /// What its parts say about themselves, but for their number and length.
+    /// What its slices say about themselves, but for their number and length.
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
@@ -106,10 +106,10 @@ impl Job {
 
     /// Whether a queue is over.
     pub(crate) fn is_done(&self, queue: usize) -> bool {
-        self.counters[queue].done as usize == self.planned.plan.queues[queue].parts.len()
+        self.counters[queue].done as usize == self.planned.plan.queues[queue].slices.len()
     }
 
-    /// Whether a queue's next part may move.
+    /// Whether a queue's next slice may move.
     pub(crate) fn is_ready(&self, queue: usize) -> bool {
         head(&self.planned.plan, &self.counters, queue).is_some()
     }
@@ -130,7 +130,7 @@ impl Job {
         }
     }
 
-    fn send(&mut self, queue: usize, end: &mut End<dyn SendHalf>) -> std::result::Result<bool, Fault> {
+    fn send(&mut self, queue: usize, end: &mut Connector<dyn SendHalf>) -> std::result::Result<bool, Fault> {
         if end.half.is_none() {
             return Ok(false);
         }
@@ -154,21 +154,21 @@ impl Job {
         Ok(moved)
     }
 
-    /// Posts the next part; whether to go on with the one after it.
+    /// Posts the next slice; whether to go on with the one after it.
     fn post(
         &mut self,
         queue: usize,
-        end: &mut End<dyn SendHalf>,
+        end: &mut Connector<dyn SendHalf>,
         moved: &mut bool,
     ) -> std::result::Result<bool, Fault> {
         let Self { planned, counters, buffers, trace, header, .. } = self;
-        let (Some(part), Some(half)) = (head(&planned.plan, counters, queue), &mut end.half) else {
+        let (Some(slice), Some(half)) = (head(&planned.plan, counters, queue), &mut end.half) else {
             return Ok(false);
         };
         let index = counters[queue].posted;
-        let len = part.from.len;
+        let len = slice.from.len;
         trace.iter_mut().for_each(|trace| trace.send_ready(queue, index));
-        let payload = buffers.read(part.from).map_err(Fault::Broken)?;
+        let payload = buffers.read(slice.from).map_err(Fault::Broken)?;
         let progress = half.post(transport::Part { header: header_of(header, index, len), payload })?;
         if progress == Progress::Idle {
             return Ok(false);
@@ -181,29 +181,29 @@ impl Job {
         counters[queue].posted += 1;
         end.count(len);
         trace.iter_mut().for_each(|trace| trace.send_posted(&planned.plan, queue));
-        Ok(len <= SMALL_PART_BYTES)
+        Ok(len <= SMALL_SLICE_BYTES)
     }
 
-    fn recv(&mut self, queue: usize, end: &mut End<dyn RecvHalf>) -> std::result::Result<bool, Fault> {
+    fn recv(&mut self, queue: usize, end: &mut Connector<dyn RecvHalf>) -> std::result::Result<bool, Fault> {
         let mut moved = false;
         while self.pull(queue, end, &mut moved)? {}
         Ok(moved)
     }
 
-    /// Takes what has come of the next part; whether to go on with the one after it.
+    /// Takes what has come of the next slice; whether to go on with the one after it.
     fn pull(
         &mut self,
         queue: usize,
-        end: &mut End<dyn RecvHalf>,
+        end: &mut Connector<dyn RecvHalf>,
         moved: &mut bool,
     ) -> std::result::Result<bool, Fault> {
         let Self { planned, counters, buffers, trace, header, reducer, .. } = self;
-        let (Some(part), Some(half)) = (head(&planned.plan, counters, queue), &mut end.half) else {
+        let (Some(slice), Some(half)) = (head(&planned.plan, counters, queue), &mut end.half) else {
             return Ok(false);
         };
         let index = counters[queue].posted;
-        let len = part.from.len;
-        let mut target = Target::new(buffers, *reducer, part);
+        let len = slice.from.len;
+        let mut target = Target::new(buffers, *reducer, slice);
         let progress = half.pull(&header_of(header, index, len), &mut target)?;
         if let Some(error) = target.error() {
             return Err(Fault::Broken(error));
@@ -220,17 +220,17 @@ impl Job {
         counter.done += 1;
         end.count(len);
         trace.iter_mut().for_each(|trace| trace.received(&planned.plan, queue, index, len));
-        Ok(len <= SMALL_PART_BYTES)
+        Ok(len <= SMALL_SLICE_BYTES)
     }
 
     fn work(&mut self, queue: usize) -> std::result::Result<bool, Fault> {
         let Self { planned, counters, buffers, trace, reducer, .. } = self;
         let mut moved = false;
-        while let Some(part) = head(&planned.plan, counters, queue) {
-            let worked = match part.outcome {
-                Outcome::Store => buffers.copy(part.from, part.into),
+        while let Some(slice) = head(&planned.plan, counters, queue) {
+            let worked = match slice.outcome {
+                Outcome::Store => buffers.copy(slice.from, slice.into),
                 Outcome::Reduce { with, shape } => {
-                    buffers.reduce_own(*reducer, shape, part.into, with, part.from)
+                    buffers.reduce_own(*reducer, shape, slice.into, with, slice.from)
                 }
             };
             worked.map_err(Fault::Broken)?;
@@ -240,7 +240,7 @@ impl Job {
             if let Some(trace) = trace {
                 trace.work_stop(&planned.plan, queue);
             }
-            if part.from.len > SMALL_PART_BYTES {
+            if slice.from.len > SMALL_SLICE_BYTES {
                 break;
             }
         }
@@ -248,14 +248,14 @@ impl Job {
     }
 }
 
-/// A queue's next part, if all that it waits for is done.
-fn head<'a>(plan: &'a Plan, counters: &[Counter], queue: usize) -> Option<&'a Part> {
-    let part = plan.queues[queue].parts.get(counters[queue].posted as usize)?;
+/// A queue's next slice, if all that it waits for is done.
+fn head<'a>(plan: &'a Plan, counters: &[Counter], queue: usize) -> Option<&'a Slice> {
+    let slice = plan.queues[queue].slices.get(counters[queue].posted as usize)?;
     let ready = |(queue, count): &(u32, u32)| counters[*queue as usize].done >= *count;
-    plan.waits(part).iter().all(ready).then_some(part)
+    plan.waits(slice).iter().all(ready).then_some(slice)
 }
 
-/// Parts and their lengths fit into 32 bits: a part is at most 512 KiB.
+/// Slices and their lengths fit into 32 bits: a slice is at most 512 KiB.
 fn header_of(header: &Header, part: u32, len: usize) -> Header {
     Header { part, len: u32::try_from(len).unwrap_or(0), ..*header }
 }

@@ -1,29 +1,29 @@
-//! Where a received part goes: stored in the operation's buffers, or reduced into them as it comes.
+//! Where a received slice goes: stored in the operation's buffers, or reduced into them as it comes.
 
-use crate::collective::plan::{Outcome, Part};
+use crate::collective::plan::{Outcome, Slice};
 use crate::error::Error;
 use crate::kernels::{Reducer, Shape};
 use crate::memory::{Buffers, Span};
 use crate::transport::Sink;
 
-/// One part's target.
+/// One slice's target.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     buffers: &'a mut Buffers,
     reducer: Reducer,
-    part: &'a Part,
+    slice: &'a Slice,
     grain: usize,
     error: Option<Error>,
 }
 
 impl<'a> Target<'a> {
-    /// For `part` of an operation over `buffers`.
-    pub(crate) fn new(buffers: &'a mut Buffers, reducer: Reducer, part: &'a Part) -> Self {
-        let grain = match part.outcome {
+    /// For `slice` of an operation over `buffers`.
+    pub(crate) fn new(buffers: &'a mut Buffers, reducer: Reducer, slice: &'a Slice) -> Self {
+        let grain = match slice.outcome {
             Outcome::Store => 1,
             Outcome::Reduce { shape, .. } => reducer.bytes(shape.data),
         };
-        Self { buffers, reducer, part, grain, error: None }
+        Self { buffers, reducer, slice, grain, error: None }
     }
 
     /// What went wrong, which the transport is not told.
@@ -35,13 +35,13 @@ impl<'a> Target<'a> {
         let (first, count) = (offset / self.grain, bytes.len() / self.grain);
         let piece =
             |span: Span, size: usize| Span { offset: span.offset + first * size, len: count * size, ..span };
-        let into = piece(self.part.into, self.reducer.bytes(shape.into));
+        let into = piece(self.slice.into, self.reducer.bytes(shape.into));
         let with = piece(with, self.reducer.bytes(shape.with));
         self.buffers.reduce(self.reducer, shape, into, with, bytes)
     }
 
     fn store(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        let into = Span { offset: self.part.into.offset + offset, len: bytes.len(), ..self.part.into };
+        let into = Span { offset: self.slice.into.offset + offset, len: bytes.len(), ..self.slice.into };
         self.buffers.write(into)?.copy_from_slice(bytes);
         Ok(())
     }
@@ -49,7 +49,7 @@ impl<'a> Target<'a> {
 
 impl Sink for Target<'_> {
     fn take(&mut self, offset: usize, bytes: &[u8]) {
-        let taken = match self.part.outcome {
+        let taken = match self.slice.outcome {
             Outcome::Store => self.store(offset, bytes),
             Outcome::Reduce { with, shape } => self.reduce(offset, bytes, with, shape),
         };
@@ -59,10 +59,10 @@ impl Sink for Target<'_> {
     }
 
     fn space(&mut self, offset: usize) -> Option<&mut [u8]> {
-        if self.part.outcome != Outcome::Store {
+        if self.slice.outcome != Outcome::Store {
             return None;
         }
-        let into = self.part.into;
+        let into = self.slice.into;
         let rest = Span { offset: into.offset + offset, len: into.len.checked_sub(offset)?, ..into };
         self.buffers.write(rest).ok()
     }

@@ -1,10 +1,10 @@
 //! What a profiler is told of a running operation: one KernelCh per channel, one ProxyOp per connection and direction,
-//! one ProxyStep per part.
+//! one ProxyStep per slice.
 //!
 //! A channel begins with its operation, as a kernel does on a GPU: whether anything comes to it is another question, which
 //! the steps answer. It takes the collectives of a launch in turn. As many steps of a connection are under way as NCCL's proxy
 //! has buffers for: a step begins when its
-//! buffer is free, not when its part moves (`sendProxyProgress`, `recvProxyProgress` in `src/transport/net.cc`). Nothing of
+//! buffer is free, not when its slice moves (`sendProxyProgress`, `recvProxyProgress` in `src/transport/net.cc`). Nothing of
 //! this exists without a profiler.
 
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ struct Channel {
     id: u32,
     kernels: Vec<Event>,
     has_begun: bool,
-    /// Parts that are not done.
+    /// Slices that are not done.
     left: usize,
 }
 
@@ -38,14 +38,14 @@ struct Channel {
 struct Proxy {
     op: Option<Event>,
     is_send: bool,
-    /// Of the parts from `done` on.
+    /// Of the slices from `done` on.
     steps: VecDeque<Option<Event>>,
-    n_parts: u32,
-    /// Parts whose buffer is free again.
+    n_slices: u32,
+    /// Slices whose buffer is free again.
     done: u32,
-    /// Parts that were ready to be sent.
+    /// Slices that were ready to be sent.
     ready: u32,
-    /// Parts of which the network has taken something.
+    /// Slices of which the network has taken something.
     taken: u32,
 }
 
@@ -58,9 +58,9 @@ impl Trace {
         let mut channels: Vec<Channel> = Vec::new();
         for queue in &plan.queues {
             match channels.iter_mut().find(|channel| channel.id == queue.channel) {
-                Some(channel) => channel.left += queue.parts.len(),
+                Some(channel) => channel.left += queue.slices.len(),
                 None => {
-                    let left = queue.parts.len();
+                    let left = queue.slices.len();
                     channels.push(Channel { id: queue.channel, kernels: Vec::new(), has_begun: false, left });
                 }
             }
@@ -93,7 +93,7 @@ impl Trace {
         }
     }
 
-    /// A part may be sent; later calls for the same part are nothing new.
+    /// A slice may be sent; later calls for the same slice are nothing new.
     pub(crate) fn send_ready(&mut self, queue: usize, index: u32) {
         let Self { events, queues, .. } = self;
         let proxy = &mut queues[queue];
@@ -104,7 +104,7 @@ impl Trace {
         }
     }
 
-    /// The network has taken something of a part of `bytes`.
+    /// The network has taken something of a slice of `bytes`.
     pub(crate) fn send_start(&mut self, queue: usize, index: u32, bytes: usize) {
         let Self { events, queues, .. } = self;
         let proxy = &mut queues[queue];
@@ -119,7 +119,7 @@ impl Trace {
         self.part_done(plan, queue);
     }
 
-    /// So many parts have been sent.
+    /// So many slices have been sent.
     pub(crate) fn sent(&mut self, queue: usize, done: u32) {
         let Self { events, queues, .. } = self;
         while queues[queue].done < done {
@@ -127,7 +127,7 @@ impl Trace {
         }
     }
 
-    /// A part has come whole.
+    /// A slice has come whole.
     pub(crate) fn received(&mut self, plan: &Plan, queue: usize, index: u32, bytes: usize) {
         let Self { events, queues, .. } = self;
         let proxy = &mut queues[queue];
@@ -157,14 +157,14 @@ impl Proxy {
         let is_send = queue.direction == Direction::Send;
         let transfers = Transfers {
             peer: queue.peer,
-            n_steps: queue.parts.len(),
-            chunk_bytes: queue.parts.iter().map(|part| part.from.len).max().unwrap_or(0),
+            n_steps: queue.slices.len(),
+            chunk_bytes: queue.slices.iter().map(|slice| slice.from.len).max().unwrap_or(0),
         };
-        let is_told = is_told && !queue.parts.is_empty();
+        let is_told = is_told && !queue.slices.is_empty();
         let op = if is_told { events.proxy_op(queue.channel, transfers, is_send) } else { None };
-        // A plan's parts are counted in 32 bits.
-        let n_parts = u32::try_from(queue.parts.len()).unwrap_or(u32::MAX);
-        let mut proxy = Self { op, is_send, steps: VecDeque::new(), n_parts, done: 0, ready: 0, taken: 0 };
+        // A plan's slices are counted in 32 bits.
+        let n_slices = u32::try_from(queue.slices.len()).unwrap_or(u32::MAX);
+        let mut proxy = Self { op, is_send, steps: VecDeque::new(), n_slices, done: 0, ready: 0, taken: 0 };
         proxy.begin_steps(events, 0);
         proxy
     }
@@ -173,12 +173,12 @@ impl Proxy {
         self.steps.get(index.checked_sub(self.done)? as usize).copied().flatten()
     }
 
-    /// Of all parts for which there is a buffer, and of `at_least` so many.
+    /// Of all slices for which there is a buffer, and of `at_least` so many.
     fn begin_steps(&mut self, events: &OperationEvents, at_least: u32) {
         if self.op.is_none() {
             return;
         }
-        let end = (self.done + events.steps_at_once()).max(at_least).min(self.n_parts);
+        let end = (self.done + events.steps_at_once()).max(at_least).min(self.n_slices);
         // Steps under way are few.
         for index in self.done + u32::try_from(self.steps.len()).unwrap_or(u32::MAX)..end {
             let step = if self.is_send {
@@ -194,7 +194,7 @@ impl Proxy {
     fn end_step(&mut self, events: &OperationEvents) {
         self.done += 1;
         events.stop(self.steps.pop_front().flatten());
-        if self.done == self.n_parts {
+        if self.done == self.n_slices {
             events.stop(self.op.take());
         } else {
             self.begin_steps(events, 0);

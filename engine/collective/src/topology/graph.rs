@@ -89,10 +89,10 @@ impl LinkKind {
     }
 }
 
-/// A link to another part.
+/// A link to another node of the graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Link {
-    /// The part.
+    /// The node.
     pub(crate) to: usize,
     /// What it is.
     pub(crate) kind: LinkKind,
@@ -100,9 +100,9 @@ pub(crate) struct Link {
     pub(crate) bandwidth: f32,
 }
 
-/// What a part is.
+/// A node of the graph, a part of the machine: NCCL's `ncclTopoNode`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum TopoNode {
     /// A NUMA node; none for what has none.
     Numa(Option<u32>),
     /// A switch or card.
@@ -149,7 +149,7 @@ pub(crate) struct Path {
 /// A node's graph.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct System {
-    parts: Vec<Part>,
+    parts: Vec<TopoNode>,
     links: Vec<Vec<Link>>,
     nics: Vec<NodeNic>,
     homes: Vec<Option<u32>>,
@@ -170,30 +170,30 @@ impl System {
             numas.push(None);
         }
         for numa in numas {
-            let part = system.add(Part::Numa(numa));
+            let part = system.add(TopoNode::Numa(numa));
             (0..part).for_each(|other| system.link(part, other, LinkKind::Sys, SYS_BANDWIDTH));
         }
         for (index, seat) in ranks.iter().enumerate() {
             system.homes.push(home(seat));
             let above = system.hang(home(seat), &seat.pci);
-            let rank = system.add(Part::Rank(index));
+            let rank = system.add(TopoNode::Rank(index));
             system.link(above, rank, LinkKind::Loc, LOC_BANDWIDTH);
         }
         for (index, nic) in nics.iter().enumerate() {
             let above = system.hang(home(&nic.seat), &nic.seat.pci);
-            let part = system.add(Part::Nic(index));
+            let part = system.add(TopoNode::Nic(index));
             system.link(above, part, LinkKind::Net, nic.bandwidth());
         }
         system
     }
 
     /// The parts, each with its links.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Part, &[Link])> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&TopoNode, &[Link])> {
         self.parts.iter().zip(self.links.iter().map(Vec::as_slice))
     }
 
     /// A part and its links.
-    pub(crate) fn part(&self, index: usize) -> (&Part, &[Link]) {
+    pub(crate) fn part(&self, index: usize) -> (&TopoNode, &[Link]) {
         (&self.parts[index], &self.links[index])
     }
 
@@ -213,7 +213,7 @@ impl System {
     }
 
     /// All paths from a part, by the index of the other end.
-    pub(crate) fn paths(&self, from: &Part) -> Vec<Option<Path>> {
+    pub(crate) fn paths(&self, from: &TopoNode) -> Vec<Option<Path>> {
         let mut paths = vec![None; self.parts.len()];
         let Some(start) = self.parts.iter().position(|part| part == from) else { return paths };
         let mut routes: Vec<Option<Route>> = vec![None; self.parts.len()];
@@ -222,7 +222,7 @@ impl System {
         while let Some(at) = open.pop_front() {
             let Some(route) = routes[at] else { continue };
             paths[at] = Some(route.path());
-            if at != start && matches!(self.parts[at], Part::Nic(_) | Part::Rank(_)) {
+            if at != start && matches!(self.parts[at], TopoNode::Nic(_) | TopoNode::Rank(_)) {
                 continue;
             }
             for link in &self.links[at] {
@@ -240,7 +240,7 @@ impl System {
         self.links[part].iter().filter(|link| link.kind == LinkKind::Pci).count() > 1
     }
 
-    fn add(&mut self, part: Part) -> usize {
+    fn add(&mut self, part: TopoNode) -> usize {
         self.parts.push(part);
         self.links.push(Vec::new());
         self.parts.len() - 1
@@ -253,11 +253,12 @@ impl System {
 
     /// The part that something with these PCI devices above it hangs at.
     fn hang(&mut self, numa: Option<u32>, pci: &[PciDevice]) -> usize {
-        let mut above = self.parts.iter().position(|part| *part == Part::Numa(numa)).unwrap_or(0);
+        let mut above = self.parts.iter().position(|part| *part == TopoNode::Numa(numa)).unwrap_or(0);
         for device in pci {
-            let same = |part: &Part| matches!(part, Part::Pci(other) if other.bus_id == device.bus_id);
+            let same =
+                |part: &TopoNode| matches!(part, TopoNode::Pci(other) if other.bus_id == device.bus_id);
             above = self.parts.iter().position(same).unwrap_or_else(|| {
-                let part = self.add(Part::Pci(device.clone()));
+                let part = self.add(TopoNode::Pci(device.clone()));
                 self.link(above, part, LinkKind::Pci, device.bandwidth());
                 part
             });
@@ -281,13 +282,13 @@ impl Route {
     const START: Self =
         Self { links: 0, bandwidth: LOC_BANDWIDTH, switches: 0, sys: false, numa: false, outside: false };
 
-    fn over(mut self, to: &Part, link: Link, switch: bool) -> Self {
+    fn over(mut self, to: &TopoNode, link: Link, switch: bool) -> Self {
         self.links += 1;
         self.bandwidth = self.bandwidth.min(link.bandwidth);
         self.sys |= link.kind == LinkKind::Sys;
-        self.numa |= matches!(to, Part::Numa(_));
+        self.numa |= matches!(to, TopoNode::Numa(_));
         self.outside |= matches!(link.kind, LinkKind::Pci | LinkKind::Net);
-        self.switches += usize::from(switch && matches!(to, Part::Pci(_)));
+        self.switches += usize::from(switch && matches!(to, TopoNode::Pci(_)));
         self
     }
 

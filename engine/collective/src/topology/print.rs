@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::topology::graph::{LOC_BANDWIDTH, LinkKind, Part, Path, System};
+use crate::topology::graph::{LOC_BANDWIDTH, LinkKind, Path, System, TopoNode};
 use crate::topology::processor::Processor;
 use crate::topology::search::{Graph, reach};
 
@@ -43,12 +43,13 @@ pub(crate) fn system(system: &System, processor: &Processor, ranks: &[usize], in
     let mut lines = vec![format!("=== System : maxBw {most:.1} totalBw {all:.1} ===")];
     let printer = Printer { system, processor, ranks };
     for (index, (part, _)) in system.parts().enumerate() {
-        if matches!(part, Part::Numa(_)) {
+        if matches!(part, TopoNode::Numa(_)) {
             printer.part(index, index, "", &mut lines);
         }
     }
     lines.push("==========================================".to_owned());
-    let ends = |part: &&Part| matches!(part, Part::Rank(_)) || (inter && matches!(part, Part::Nic(_)));
+    let ends =
+        |part: &&TopoNode| matches!(part, TopoNode::Rank(_)) || (inter && matches!(part, TopoNode::Nic(_)));
     lines.extend(system.parts().map(|(part, _)| part).filter(ends).map(|part| printer.paths(part, inter)));
     lines.into_iter().map(cut).collect()
 }
@@ -69,21 +70,21 @@ impl Printer<'_> {
             let to = self.system.part(link.to).0;
             let arrow = format!("{margin}+ {}[{:.1}] - ", link.kind.word(), link.bandwidth);
             match to {
-                Part::Pci(_) | Part::Rank(_) => self.part(link.to, index, &arrow, lines),
-                Part::Numa(_) => lines.push(format!("{arrow}{}", self.name(to))),
-                Part::Nic(_) => lines.push(format!("{arrow}{}{}", self.name(to), self.details(to))),
+                TopoNode::Pci(_) | TopoNode::Rank(_) => self.part(link.to, index, &arrow, lines),
+                TopoNode::Numa(_) => lines.push(format!("{arrow}{}", self.name(to))),
+                TopoNode::Nic(_) => lines.push(format!("{arrow}{}{}", self.name(to), self.details(to))),
             }
         }
     }
 
     /// All paths from a part to ranks, NUMA nodes and NICs.
-    fn paths(&self, from: &Part, inter: bool) -> String {
+    fn paths(&self, from: &TopoNode, inter: bool) -> String {
         let mut line = format!("{} :", self.name(from));
         let paths = self.system.paths(from);
-        let kinds: [fn(&Part) -> bool; 3] = [
-            |part| matches!(part, Part::Rank(_)),
-            |part| matches!(part, Part::Numa(_)),
-            |part| matches!(part, Part::Nic(_)),
+        let kinds: [fn(&TopoNode) -> bool; 3] = [
+            |part| matches!(part, TopoNode::Rank(_)),
+            |part| matches!(part, TopoNode::Numa(_)),
+            |part| matches!(part, TopoNode::Nic(_)),
         ];
         for kind in kinds.iter().take(if inter { 3 } else { 2 }) {
             let of_kind = self.system.parts().zip(&paths).filter(|((part, _), _)| kind(part));
@@ -95,41 +96,41 @@ impl Printer<'_> {
         line
     }
 
-    fn name(&self, part: &Part) -> String {
+    fn name(&self, part: &TopoNode) -> String {
         match part {
-            Part::Numa(numa) => format!("CPU/0-{:x}", numa.unwrap_or(self.nowhere())),
-            Part::Pci(device) if self.is_card(part) => format!("NIC/0-{:x}", device.number()),
-            Part::Pci(device) => format!("PCI/0-{:x}", device.number()),
-            Part::Nic(nic) => format!("NET/0-{nic:x}"),
-            Part::Rank(rank) => format!("GPU/0-{rank:x}"),
+            TopoNode::Numa(numa) => format!("CPU/0-{:x}", numa.unwrap_or(self.nowhere())),
+            TopoNode::Pci(device) if self.is_card(part) => format!("NIC/0-{:x}", device.number()),
+            TopoNode::Pci(device) => format!("PCI/0-{:x}", device.number()),
+            TopoNode::Nic(nic) => format!("NET/0-{nic:x}"),
+            TopoNode::Rank(rank) => format!("GPU/0-{rank:x}"),
         }
     }
 
-    fn details(&self, part: &Part) -> String {
+    fn details(&self, part: &TopoNode) -> String {
         match part {
-            Part::Numa(_) => {
+            TopoNode::Numa(_) => {
                 let (arch, vendor, model) = self.processor.codes();
                 format!(" ({arch}/{vendor}/{model})")
             }
             // NCCL shows the ids of vendor and device here, which nobody told.
-            Part::Pci(_) if self.is_card(part) => String::new(),
-            Part::Pci(_) => " (0)".to_owned(),
-            Part::Nic(nic) => {
+            TopoNode::Pci(_) if self.is_card(part) => String::new(),
+            TopoNode::Pci(_) => " (0)".to_owned(),
+            TopoNode::Nic(nic) => {
                 let nic_part = &self.system.nics()[*nic];
                 format!(" (0/{nic:x}/{}/{:.6})", nic_part.port, nic_part.bandwidth())
             }
-            Part::Rank(rank) => format!(" ({})", self.ranks.get(*rank).unwrap_or(rank)),
+            TopoNode::Rank(rank) => format!(" ({})", self.ranks.get(*rank).unwrap_or(rank)),
         }
     }
 
-    fn is_card(&self, part: &Part) -> bool {
+    fn is_card(&self, part: &TopoNode) -> bool {
         let found = self.system.parts().find(|(other, _)| *other == part);
         found.is_some_and(|(_, links)| links.iter().any(|link| link.kind == LinkKind::Net))
     }
 
     /// The number of the NUMA node of what has none: 0 if it is the only one, else one that no machine has.
     fn nowhere(&self) -> u32 {
-        let told = self.system.parts().any(|(part, _)| matches!(part, Part::Numa(Some(_))));
+        let told = self.system.parts().any(|(part, _)| matches!(part, TopoNode::Numa(Some(_))));
         if told { u32::MAX } else { 0 }
     }
 }

@@ -14,7 +14,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::channels::{MAX_CHANNELS, SINGLE_NODE_INIT_CHANNELS, rules};
-use crate::topology::graph::{Part, Path, PathType, System};
+use crate::topology::graph::{Path, PathType, System, TopoNode};
 
 /// GB/s of a channel between nodes that NCCL tries (`speedArrayInter`).
 const INTER_CLASSES: [f32; 19] = [
@@ -95,15 +95,15 @@ pub(crate) fn search_inside(system: &System) -> Graph {
 /// Fills in the longest paths of the channels.
 pub(crate) fn typed(system: &System, mut graph: Graph, inter: bool) -> Graph {
     let ranks: Vec<Vec<Option<Path>>> =
-        (0..system.n_ranks()).map(|rank| system.paths(&Part::Rank(rank))).collect();
-    let index = |part: Part| system.parts().position(|(other, _)| *other == part).unwrap_or(0);
+        (0..system.n_ranks()).map(|rank| system.paths(&TopoNode::Rank(rank))).collect();
+    let index = |part: TopoNode| system.parts().position(|(other, _)| *other == part).unwrap_or(0);
     let worst = |rank: usize, to: usize| ranks[rank][to].map_or(PathType::Sys, |path| path.kind);
     for channel in &graph.channels {
-        let hops = channel.order.windows(2).map(|hop| worst(hop[0], index(Part::Rank(hop[1]))));
+        let hops = channel.order.windows(2).map(|hop| worst(hop[0], index(TopoNode::Rank(hop[1]))));
         graph.type_intra = hops.fold(graph.type_intra, PathType::max);
         if let (true, Some(first), Some(last)) = (inter, channel.order.first(), channel.order.last()) {
-            let enter = worst(*first, index(Part::Nic(channel.enter)));
-            let exit = worst(*last, index(Part::Nic(channel.exit)));
+            let enter = worst(*first, index(TopoNode::Nic(channel.enter)));
+            let exit = worst(*last, index(TopoNode::Nic(channel.exit)));
             graph.type_inter = graph.type_inter.max(enter).max(exit);
         }
     }
@@ -157,8 +157,8 @@ pub(crate) fn best_class(system: &System) -> (f32, Vec<usize>) {
 
 /// GB/s of a NIC as the rank that is nearest to it sees it.
 pub(crate) fn reach(system: &System, nic: usize) -> f32 {
-    let paths = system.paths(&Part::Nic(nic));
-    let ranks = system.parts().zip(paths).filter(|((part, _), _)| matches!(part, Part::Rank(_)));
+    let paths = system.paths(&TopoNode::Nic(nic));
+    let ranks = system.parts().zip(paths).filter(|((part, _), _)| matches!(part, TopoNode::Rank(_)));
     ranks.filter_map(|(_, path)| path.map(|path| path.bandwidth)).fold(0.0, f32::max)
 }
 

@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::topology::graph::{Part, PathType, System};
+use crate::topology::graph::{PathType, System, TopoNode};
 use crate::topology::peers::Placement;
 use crate::topology::ranks::Way;
 use crate::topology::search::{Channel, CrossNic};
@@ -113,7 +113,7 @@ fn rows(peers: &[PeerInfo], topology: &Topology, node: usize) -> Vec<String> {
     topology.graphs[node].channels.iter().map(row).collect()
 }
 
-fn path(system: &System, from: &Part, to: &Part) -> crate::topology::graph::Path {
+fn path(system: &System, from: &TopoNode, to: &TopoNode) -> crate::topology::graph::Path {
     let to = system.parts().position(|(part, _)| part == to).unwrap();
     system.paths(from)[to].unwrap()
 }
@@ -264,7 +264,7 @@ fn a_rank_that_may_run_anywhere_is_far_from_all() {
     let peers = hosts(&[&machine; 2], &[None, Some(1)], CrossNic::IfBetter);
     let topology = Topology::search(&peers);
     let system = topology.system(&peers, 0);
-    let kind = |rank, nic| path(&system, &Part::Rank(rank), &Part::Nic(nic)).kind;
+    let kind = |rank, nic| path(&system, &TopoNode::Rank(rank), &TopoNode::Nic(nic)).kind;
     assert_eq!((kind(0, 0), kind(0, 7), kind(1, 0), kind(1, 7)), {
         use PathType::{Phb, Sys};
         (Sys, Sys, Sys, Phb)
@@ -282,21 +282,21 @@ fn paths_have_the_types_of_nccl() {
     let system = Topology::search(&peers).system(&peers, 0);
     let path = |from, to| path(&system, &from, &to);
     let table = [
-        (Part::Rank(0), Part::Rank(0), PathType::Loc, 0),
-        (Part::Rank(0), Part::Nic(0), PathType::Pix, 4),
-        (Part::Rank(0), Part::Nic(1), PathType::Pix, 4),
-        (Part::Rank(0), Part::Nic(2), PathType::Phb, 6),
-        (Part::Rank(0), Part::Nic(4), PathType::Sys, 7),
-        (Part::Rank(0), Part::Rank(1), PathType::Sys, 5),
-        (Part::Nic(4), Part::Nic(5), PathType::Pix, 4),
-        (Part::Nic(4), Part::Nic(6), PathType::Phb, 6),
+        (TopoNode::Rank(0), TopoNode::Rank(0), PathType::Loc, 0),
+        (TopoNode::Rank(0), TopoNode::Nic(0), PathType::Pix, 4),
+        (TopoNode::Rank(0), TopoNode::Nic(1), PathType::Pix, 4),
+        (TopoNode::Rank(0), TopoNode::Nic(2), PathType::Phb, 6),
+        (TopoNode::Rank(0), TopoNode::Nic(4), PathType::Sys, 7),
+        (TopoNode::Rank(0), TopoNode::Rank(1), PathType::Sys, 5),
+        (TopoNode::Nic(4), TopoNode::Nic(5), PathType::Pix, 4),
+        (TopoNode::Nic(4), TopoNode::Nic(6), PathType::Phb, 6),
     ];
     for (from, to, kind, links) in table {
         let found = path(from.clone(), to.clone());
         assert_eq!((found.kind, found.links), (kind, links), "{from:?} to {to:?}");
     }
     assert!(
-        (path(Part::Rank(1), Part::Nic(7)).bandwidth - 48.0).abs() < 1e-6,
+        (path(TopoNode::Rank(1), TopoNode::Nic(7)).bandwidth - 48.0).abs() < 1e-6,
         "PCI is narrower than the NIC"
     );
 }

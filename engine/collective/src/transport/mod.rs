@@ -2,8 +2,9 @@
 //! same files in each.
 //!
 //! A connection carries parts of one channel, in order, from one rank to one other. Nothing here blocks: whoever drives
-//! a connection calls again, spins or sleeps. A part is a header and its payload; both ends cut transfers alike, so the
-//! receiver knows which header must come, and a different one means that the ranks called different things.
+//! a connection calls again, spins or sleeps. A part is a header and its payload, as a rule a slice of a plan; both ends
+//! cut transfers alike, so the receiver knows which header must come, and a different one means that the ranks called
+//! different things.
 
 pub mod shm;
 #[cfg(test)]
@@ -51,14 +52,14 @@ pub enum Fault {
 /// sender's; or it asks for the memory to read into.
 pub trait Sink {
     /// Takes the payload's bytes from `offset` on. Every byte is taken exactly once, in order within each run
-    /// of bytes that travels by itself; a slice begins and ends at an element's end (see [`Sink::grain`]).
+    /// of bytes that travels by itself; what is taken begins and ends at an element's end (see [`Sink::grain`]).
     fn take(&mut self, offset: usize, bytes: &[u8]);
     /// The memory of the payload's bytes from `offset` on, where they are to be stored unchanged; none where they are
     /// to be reduced. What was written there must be told by [`Sink::filled`].
     fn space(&mut self, offset: usize) -> Option<&mut [u8]>;
     /// `len` bytes of [`Sink::space`] from `offset` on have been written.
     fn filled(&mut self, offset: usize, len: usize);
-    /// Bytes of one element as it arrives: slices for [`Sink::take`] are multiples of it.
+    /// Bytes of one element as it arrives: what [`Sink::take`] gets are multiples of it.
     fn grain(&self) -> usize;
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::topology::graph::{NodeNic, Part, PathType, System};
+use crate::topology::graph::{NodeNic, PathType, System, TopoNode};
 use crate::topology::processor::Processor;
 use crate::topology::search::{Channel, Graph};
 use crate::topology::seat::{PciDevice, Seat};
@@ -146,8 +146,8 @@ fn a_topology_of_nccl_says_where_ranks_are() {
     let seats: Vec<Seat> = file.gpus.into_iter().map(|(_, seat)| seat).collect();
     let nics = [nic("mlx5_0", 1, file.nics[0].seat.pci.clone())];
     let system = System::new(&seats, &nics);
-    let to = system.parts().position(|(part, _)| *part == Part::Nic(0)).unwrap();
-    let kind = |rank| system.paths(&Part::Rank(rank))[to].unwrap().kind;
+    let to = system.parts().position(|(part, _)| *part == TopoNode::Nic(0)).unwrap();
+    let kind = |rank| system.paths(&TopoNode::Rank(rank))[to].unwrap().kind;
     assert_eq!((kind(0), kind(1)), (PathType::Phb, PathType::Pix));
 }
 

@@ -3,7 +3,7 @@
 use quick_xml::events::{BytesEnd, BytesStart, Event};
 use quick_xml::writer::Writer;
 
-use crate::topology::graph::{LinkKind, Part, System};
+use crate::topology::graph::{LinkKind, System, TopoNode};
 use crate::topology::processor::Processor;
 use crate::topology::search::Graph;
 use crate::topology::seat::PciDevice;
@@ -27,7 +27,7 @@ pub(crate) fn write_topology(system: &System, host: &Host<'_>) -> String {
     let mut tree = Tree::new();
     tree.open("system", &[("version", "1".to_owned())]);
     for (index, (part, _)) in system.parts().enumerate() {
-        if let Part::Numa(numa) = part {
+        if let TopoNode::Numa(numa) = part {
             tree.open("cpu", &cpu(*numa, host));
             write_below(&mut tree, system, host, index, index);
             tree.close();
@@ -100,13 +100,13 @@ fn write_below(tree: &mut Tree, system: &System, host: &Host<'_>, part: usize, a
     let below = system.part(part).1.iter().filter(|link| link.to != above && link.kind != LinkKind::Sys);
     for link in below {
         match system.part(link.to).0 {
-            Part::Pci(device) => {
+            TopoNode::Pci(device) => {
                 tree.open("pci", &pci(device));
                 write_below(tree, system, host, link.to, part);
                 tree.close();
             }
-            Part::Rank(index) => tree.leaf("gpu", &gpu(*index, host)),
-            Part::Nic(index) => {
+            TopoNode::Rank(index) => tree.leaf("gpu", &gpu(*index, host)),
+            TopoNode::Nic(index) => {
                 let nic = &system.nics()[*index];
                 tree.open("nic", &[]);
                 tree.leaf(
@@ -124,7 +124,7 @@ fn write_below(tree: &mut Tree, system: &System, host: &Host<'_>, part: usize, a
                 );
                 tree.close();
             }
-            Part::Numa(_) => {}
+            TopoNode::Numa(_) => {}
         }
     }
 }
