@@ -72,7 +72,9 @@ fn told_machine(settings: &Settings) -> Result<Option<Told>> {
     } else {
         let names = files::names();
         read(wanted).map_err(|why| {
-            Error::InvalidUsage(format!("RSCCL_MACHINE: \"{wanted}\" is none of {names}, and no file: {why}"))
+            Error::InvalidUsage(format!(
+                "RSCCL_MACHINE: \"{wanted}\" is none of {names}, and not a file: {why}"
+            ))
         })?
     };
     Machine::parse(&machine).map_err(|why| Error::InvalidUsage(format!("RSCCL_MACHINE: {wanted}: {why}")))?;

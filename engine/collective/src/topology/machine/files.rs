@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::check::check;
 use crate::topology::seat::PciDevice;
 use crate::topology::xml::{Branch, XmlError, read_tree};
 
@@ -51,6 +52,7 @@ impl Machine {
     /// From a name or from the text of a file.
     pub(crate) fn parse(told: &str) -> Result<Arc<Self>, XmlError> {
         let tree = read_tree(known(told).unwrap_or(told), "system")?;
+        check(&tree)?;
         let mut machine = Self { gpus: Vec::new(), ports: Vec::new(), is_amd: false, tree };
         let tree = machine.tree.clone();
         machine.collect(&tree, (0, false))?;
