@@ -1,6 +1,7 @@
 //! The init of a communicator, in NCCL's order: gather the peers, search, agree on channels, connect, agree that all
 //! have connected.
 
+mod alike;
 mod announce;
 mod described;
 mod share;
@@ -118,6 +119,7 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
         }
     })?;
     let peers = tell::peers(&told, (&id.secret, info.host_hash))?;
+    alike::check(&peers)?;
     spans.bootstrap = spans.lap();
     let mut init = Init::new(request, settings, id, peers, pending)?;
     spans.graphs = spans.lap();
