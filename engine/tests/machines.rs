@@ -225,3 +225,16 @@ fn ranks_of_a_host_that_show_as_different_machines_are_all_refused_by_name() {
         assert!(said.starts_with("ERROR 5 ") && said.contains(wanted), "{said}");
     }
 }
+
+#[test]
+fn a_machine_without_the_faithful_mode_is_warned_of() {
+    let settings = [("RSCCL_MACHINE", "dgx-h100")];
+    let logs =
+        Ranks { name: "useless", hosts: 1, per_host: 2, program: "script", settings: &settings }.logs();
+    assert_eq!(
+        count(&logs, "NCCL WARN RSCCL_MACHINE has an effect only with RSCCL_FAITHFUL\n"),
+        2,
+        "{}",
+        logs[0]
+    );
+}

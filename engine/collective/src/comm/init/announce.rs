@@ -25,6 +25,10 @@ impl Init {
         if says_version {
             self.log_version();
         }
+        if !is_silent && self.settings.machine.machine.is_some() && log::is_first("machine") {
+            let text = "RSCCL_MACHINE has an effect only with RSCCL_FAITHFUL";
+            log::write(Level::Warn, subsystem::INIT, self.identity.device, text);
+        }
         for (name, value) in &self.settings.reported {
             if !is_silent {
                 self.info(subsystem::ENV, &lines::setting(name, value));
