@@ -8,7 +8,7 @@ mod common;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use common::{Job, compile, folder};
+use common::{Job, Rank, compile, folder, rank_program};
 
 /// A job of two hosts, or one: how many ranks each has, and what its environment is.
 struct Ranks<'a> {
@@ -42,7 +42,7 @@ impl Ranks<'_> {
         };
         let n_ranks = self.hosts * self.per_host;
         let job = Job { program: &program, n_ranks, command: &[], environment: &environment };
-        let end = |process: common::Rank| {
+        let end = |process: Rank| {
             let pid = process.child.id();
             assert_eq!(process.rest(), "DONE\n", "{}", self.name);
             std::fs::read_to_string(folder.join(format!("log.{pid}"))).unwrap()
@@ -189,4 +189,52 @@ fn a_child_keeps_its_parents_gpus() {
             assert!(line("ncclCommShrink").contains(&format!("rank {} nranks 3 {device}", rank - 1)));
         }
     }
+}
+
+/// What four ranks on two hosts say that get no communicator.
+fn refusals(name: &str, setting: &str, value: &dyn Fn(usize) -> String) -> Vec<String> {
+    let folder = folder(&format!("machines-{name}"));
+    let program = rank_program(&folder);
+    let environment = |rank: usize| {
+        let version = ("RSCCL_FAITHFUL".to_owned(), "2.28".to_owned());
+        vec![version, (setting.to_owned(), value(rank))]
+    };
+    let job = Job { program: &program, n_ranks: 4, command: &["init"], environment: &environment };
+    let said = job.start().into_iter().map(Rank::rest).collect();
+    std::fs::remove_dir_all(folder).unwrap();
+    said
+}
+
+#[test]
+fn ranks_that_show_as_different_versions_are_all_refused_by_name() {
+    for odd in ["2.30", "off"] {
+        let value = |rank| if rank == 3 { odd } else { "2.28" }.to_owned();
+        let wanted = format!("RSCCL_FAITHFUL is not the same: 2.28 on ranks 0-2; {odd} on rank 3\n");
+        for said in refusals("versions", "RSCCL_FAITHFUL", &value) {
+            assert!(said.starts_with("ERROR 5 ") && said.contains(&wanted), "{odd}: {said}");
+        }
+    }
+}
+
+#[test]
+fn ranks_of_a_host_that_show_as_different_machines_are_all_refused_by_name() {
+    let value = |rank| if rank == 3 { "pcie" } else { "dgx-a100" }.to_owned();
+    for said in refusals("hosts", "RSCCL_MACHINE", &value) {
+        let wanted =
+            "RSCCL_MACHINE is not the same on the ranks of host host-2: dgx-a100 on rank 2; pcie on rank 3";
+        assert!(said.starts_with("ERROR 5 ") && said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_machine_without_the_faithful_mode_is_warned_of() {
+    let settings = [("RSCCL_MACHINE", "dgx-h100")];
+    let logs =
+        Ranks { name: "useless", hosts: 1, per_host: 2, program: "script", settings: &settings }.logs();
+    assert_eq!(
+        count(&logs, "NCCL WARN RSCCL_MACHINE has an effect only with RSCCL_FAITHFUL\n"),
+        2,
+        "{}",
+        logs[0]
+    );
 }

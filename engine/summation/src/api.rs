@@ -323,8 +323,9 @@ fn handle(call: impl FnOnce() -> Result<c_int>) -> c_int {
 }
 
 fn run<T>(call: impl FnOnce() -> Result<T>) -> std::result::Result<T, c_int> {
-    let result = catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(Error::Internal("the library panicked".to_owned())));
+    let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+        Err(Error::Internal("the library panicked: a mistake of ringscope's engine".to_owned()))
+    });
     result.map_err(|error| {
         let text = error.to_string();
         log::write(Level::Warn, subsystem::ALL, 0, &text);

@@ -13,6 +13,9 @@ use crate::run::group;
 /// The text of the process's last error, for `ncclGetLastError(NULL)`.
 static LAST_ERROR: Mutex<String> = Mutex::new(String::new());
 
+/// NCCL's text for an internal error sends its readers to NCCL's developers.
+const PANICKED: &str = "the library panicked: a mistake of ringscope's engine, not of NCCL";
+
 thread_local! {
     /// Keeps the text of `ncclGetLastError` alive until the thread's next call of it.
     static SHOWN: RefCell<CString> = RefCell::default();
@@ -20,8 +23,8 @@ thread_local! {
 
 /// Runs `call`; its result code.
 pub(crate) fn guard<T: Into<Progress>>(call: impl FnOnce() -> Result<T>) -> c_int {
-    let result = catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(Error::Internal("the library panicked".to_owned())));
+    let result =
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(Error::Internal(PANICKED.to_owned())));
     match result {
         Ok(progress) => match progress.into() {
             Progress::Done => SUCCESS,

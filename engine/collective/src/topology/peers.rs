@@ -61,6 +61,9 @@ pub(crate) struct HostFacts {
     pub(crate) nics: Vec<PeerNic>,
     /// Its place in its host.
     pub(crate) placement: Placement,
+    /// The version of NCCL as which it shows, by name; empty without the faithful mode.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) faithful: String,
 }
 
 /// What a rank tells the others about itself; of its host's facts, kept once for those that say the same, it can be asked

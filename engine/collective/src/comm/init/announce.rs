@@ -21,15 +21,25 @@ impl Init {
 
     pub(super) fn log_start(&self, nics: &[Nic]) {
         let is_silent = self.settings.is_silent();
+        if is_silent && self.identity.dialect == Dialect::Nccl && log::is_first("bootstrap") {
+            self.log_bootstrap(nics);
+        }
         let says_version = if is_silent { log::is_first("version") } else { self.identity.rank == 0 };
         if says_version {
             self.log_version();
         }
+        if !is_silent && self.settings.machine.machine.is_some() && log::is_first("machine") {
+            let text = "RSCCL_MACHINE has an effect only with RSCCL_FAITHFUL";
+            log::write(Level::Warn, subsystem::INIT, self.identity.device, text);
+        }
         for (name, value) in &self.settings.reported {
             if !is_silent {
                 self.info(subsystem::ENV, &lines::setting(name, value));
-            } else if let Some(line) = lines::nccl_setting(name, value).filter(|line| log::is_first(line)) {
-                self.info(subsystem::ENV, &line);
+            } else {
+                let line = lines::nccl_setting(name, value, self.identity.version);
+                line.iter()
+                    .filter(|line| log::is_first(line))
+                    .for_each(|line| self.info(subsystem::ENV, line));
             }
         }
         match &self.topology.machine {
@@ -37,6 +47,13 @@ impl Init {
             None => self.log_sockets(nics),
         }
         self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
+    }
+
+    fn log_bootstrap(&self, nics: &[Nic]) {
+        let named = nics.iter().find(|nic| Some(&nic.name) == self.settings.socket_ifname.as_ref());
+        if let Some(nic) = named.or(nics.first()) {
+            self.info(subsystem::BOOTSTRAP, &lines::bootstrap(&nic.name, nic.address));
+        }
     }
 
     fn log_version(&self) {
@@ -61,8 +78,13 @@ impl Init {
     }
 
     /// The node's graph, and what the search found in it, for the ring and again for the tree.
-    pub(super) fn log_search(&self, notes: &[String]) {
+    pub(super) fn log_search(&self, notes: &[String], warnings: &[String]) {
         let rank = self.identity.rank;
+        // NCCL tells of a topology file that is not there like of one that is.
+        let level = if self.settings.is_silent() { Level::Info } else { Level::Warn };
+        for warning in warnings {
+            log::write(level, subsystem::GRAPH | subsystem::ENV, self.identity.device, warning);
+        }
         for note in notes.iter().chain(&place::dump(&self.settings, &self.peers, &self.topology, rank)) {
             self.info(subsystem::GRAPH | subsystem::ENV, note);
         }

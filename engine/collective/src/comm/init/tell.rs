@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::config::Settings;
 use crate::error::{Error, Result};
+use crate::faithful::Version;
 use crate::hash;
 use crate::net::bootstrap::ParsedBlob;
 use crate::net::nic::Nic;
@@ -41,6 +42,7 @@ pub(super) fn own_info(
             cores: affinity::cores(),
             nics: nics.iter().map(nic).collect(),
             placement,
+            faithful: settings.faithful.map_or("", Version::name).to_owned(),
         }),
         shm,
     })

@@ -158,7 +158,8 @@ impl Described {
         let least =
             |of: fn(&View) -> f32| self.views.iter().map(|view| of(view)).fold(f32::INFINITY, f32::min);
         Facts {
-            compute_capability: self.capability(),
+            // The rules by generation are NVIDIA's.
+            compute_capability: if self.is_amd() { 0 } else { self.capability() },
             n_nodes: self.n_nodes(),
             ring_intra: least(|view| view.rings.bw_intra),
             collnet: self.has_collnet()

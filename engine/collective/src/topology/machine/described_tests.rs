@@ -43,7 +43,7 @@ fn channels(described: &Described, limits: Limits) -> usize {
 fn channels_are_as_many_as_on_real_machines() {
     type Hosts = &'static [(&'static str, usize)];
     type Row = (Hosts, Version, &'static [usize], usize, (usize, usize));
-    let table: [Row; 8] = [
+    let table: [Row; 9] = [
         (&[("dgx-a100", 8)], Version::V2_28, &[12], 24, (32, 32)),
         (&[("dgx-a100", 8), ("dgx-a100", 8)], Version::V2_28, &[8, 8], 16, (16, 2)),
         (&[("dgx-h100", 8)], Version::V2_30, &[12], 24, (32, 32)),
@@ -53,6 +53,8 @@ fn channels_are_as_many_as_on_real_machines() {
         // NVLS has 16 channels, and up to 2.27 the others are as many.
         (&[("dgx-h100", 2), ("dgx-h100", 2)], Version::V2_27, &[4, 4], 16, (16, 2)),
         (&[("dgx-h100", 2), ("dgx-h100", 2)], Version::V2_28, &[4, 4], 8, (8, 2)),
+        // AMD's numbers of generations are not NVIDIA's: no rule of Hopper's.
+        (&[("mi300x-like", 8), ("mi300x-like", 8)], Version::V2_27, &[7, 7], 14, (16, 2)),
         // The poorest host decides.
         (&[("dgx-a100", 8), ("pcie", 8)], Version::V2_28, &[8, 1], 2, (2, 1)),
     ];

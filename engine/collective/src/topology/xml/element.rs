@@ -89,21 +89,25 @@ pub(super) fn walk(
 ) -> Result<(), XmlError> {
     let mut reader = Reader::from_str(text);
     let mut open: Vec<Element> = Vec::new();
+    let mut has_root = false;
     for _ in 0..MAX_ELEMENTS {
         match reader.read_event()? {
             Event::Start(start) => {
                 let element = Element::new(&start)?;
                 root(open.is_empty(), &element, wanted)?;
+                has_root = true;
                 visit(&element, true)?;
                 open.push(element);
             }
             Event::Empty(start) => {
                 let element = Element::new(&start)?;
                 root(open.is_empty(), &element, wanted)?;
+                has_root = true;
                 visit(&element, true)?;
                 visit(&element, false)?;
             }
             Event::End(_) => open.pop().map_or(Ok(()), |element| visit(&element, false))?,
+            Event::Eof if !has_root => return Err(XmlError::NoElement(wanted)),
             Event::Eof => return open.pop().map_or(Ok(()), |element| Err(XmlError::Cut(element.name))),
             _ => {}
         }

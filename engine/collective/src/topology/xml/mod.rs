@@ -14,6 +14,7 @@ use std::num::ParseIntError;
 
 use thiserror::Error;
 
+pub(crate) use element::Element;
 pub(crate) use read::{TopologyFile, read_graphs, read_topology};
 pub(crate) use tree::{Branch, read_tree};
 pub(crate) use write::{Host, write_graphs, write_topology};
@@ -35,6 +36,9 @@ pub(crate) enum XmlError {
     /// Its end is missing.
     #[error("was cut: <{0}> does not end")]
     Cut(String),
+    /// It has no element at all.
+    #[error("no XML: has no <{0}>")]
+    NoElement(&'static str),
     /// Another kind of file.
     #[error("has <{found}> and not <{wanted}>")]
     OtherKind {
@@ -63,6 +67,9 @@ pub(crate) enum XmlError {
         /// What is wrong.
         why: ParseIntError,
     },
+    /// What it says cannot be, or is not described.
+    #[error("{0}")]
+    Unfit(String),
     /// Too large.
     #[error("has more than {MAX_ELEMENTS} elements or {MAX_DEPTH} PCI devices below each other")]
     TooLarge,

@@ -10,7 +10,7 @@ use crate::topology::xml::{MAX_DEPTH, XmlError};
 pub(crate) struct TopologyFile {
     /// GPUs by device number, and their places.
     pub(crate) gpus: Vec<(u32, Seat)>,
-    /// The lowest compute capability of its GPUs, 90 for Hopper; 0 where it does not tell.
+    /// The lowest compute capability of its GPUs, 90 for Hopper; 0 where it does not tell, and of AMD's, whose numbers are others.
     pub(crate) compute_capability: u32,
     /// NICs.
     pub(crate) nics: Vec<FileNic>,
@@ -33,6 +33,7 @@ pub(crate) struct FileNic {
 pub(crate) fn read_topology(text: &str) -> Result<TopologyFile, XmlError> {
     let mut file = TopologyFile::default();
     let mut seat = Seat::default();
+    let mut is_amd = false;
     walk(text, "system", |element, open| {
         match (element.name.as_str(), open) {
             ("cpu", true) => seat.numa = element.optional("numaid")?.and_then(|id| u32::try_from(id).ok()),
@@ -46,6 +47,7 @@ pub(crate) fn read_topology(text: &str) -> Result<TopologyFile, XmlError> {
                 let lowest = if file.gpus.len() == 1 { told } else { file.compute_capability.min(told) };
                 file.compute_capability = lowest;
             }
+            ("xgmi", true) => is_amd = true,
             ("net", true) => file.nics.push(FileNic {
                 name: element.text("name")?.to_owned(),
                 speed_mbit: element.optional("speed")?.and_then(|speed| u32::try_from(speed).ok()),
@@ -57,6 +59,9 @@ pub(crate) fn read_topology(text: &str) -> Result<TopologyFile, XmlError> {
         Ok(())
     })?;
     file.gpus.sort_by_key(|gpu| gpu.0);
+    if is_amd {
+        file.compute_capability = 0;
+    }
     Ok(file)
 }
 

@@ -143,6 +143,9 @@ fn a_topology_of_nccl_says_where_ranks_are() {
     let behind = vec!["0000:15:00.0".to_owned(), "0000:1b:00.0".to_owned()];
     assert_eq!(gpus, [(0, Some(1), vec![]), (1, Some(1), behind)]);
     assert_eq!((file.nics[0].speed_mbit, file.nics[0].port), (Some(400_000), 1));
+    let generation = |text: &str| read_topology(text).unwrap().compute_capability;
+    let both = text.replace("<gpu dev=\"0\"/>", "<gpu dev=\"0\" sm=\"94\"/>");
+    assert_eq!((generation(&both), generation(&both.replace("nvlink", "xgmi"))), (90, 0), "AMD's numbers");
     let seats: Vec<Seat> = file.gpus.into_iter().map(|(_, seat)| seat).collect();
     let nics = [nic("mlx5_0", 1, file.nics[0].seat.pci.clone())];
     let system = System::new(&seats, &nics);

@@ -33,5 +33,5 @@ pub(crate) fn read_tree(text: &str, root: &'static str) -> Result<Branch, XmlErr
         }
         Ok(())
     })?;
-    whole.ok_or_else(|| XmlError::Cut(root.to_owned()))
+    whole.ok_or(XmlError::NoElement(root))
 }
