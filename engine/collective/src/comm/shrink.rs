@@ -66,5 +66,6 @@ pub(crate) fn shrink(
         split: Some(parent.lineage(count, color, key)),
         kin: parent.kin(members),
     };
-    init::init_as(request, settings, pending).inspect_err(|error| parent.call_off_meeting(&id, error))
+    let made = init::init_as(request, settings, pending);
+    made.inspect_err(|error| parent.call_off_meeting(members[0], &id, error))
 }
