@@ -93,7 +93,7 @@ impl TuningTable {
                 path.display()
             ))
         };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = crate::file::read_text(path).map_err(|error| wrong(error.to_string()))?;
         Self::parse(&text).map_err(wrong)
     }
 
