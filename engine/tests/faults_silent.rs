@@ -254,6 +254,24 @@ fn a_split_waits_for_a_missing_rank_and_the_parents_abort_frees_it() {
 }
 
 #[test]
+fn a_shrink_that_aborts_leaves_its_parent_as_it_was() {
+    let mut ranks = Ranks::at_work("shrink", 3, true);
+    ranks.kill(2);
+    ranks.all_say(&[0, 1], "shrink 2", "SHRINK 7");
+    ranks.all_say(&[0, 1], "made", "MADE 0");
+    ranks.all_say(&[0, 1], "parent", "PARENT 0");
+}
+
+#[test]
+fn a_split_that_fails_is_an_error_of_its_parent_too() {
+    let mut ranks = Ranks::at_work("split-dead", 3, true);
+    ranks.kill(0);
+    ranks.all_say(&[1, 2], "split 0", "SPLIT 7");
+    ranks.all_say(&[1, 2], "made", "MADE 6");
+    ranks.all_say(&[1, 2], "parent", "PARENT 6");
+}
+
+#[test]
 fn a_destroy_waits_for_the_ranks_of_its_host_until_one_has_ended() {
     let mut ranks = Ranks::at_work("destroy", 4, true);
     // Alone on its host with rank 3, which does not come; ranks 0 and 1 have no part in that.

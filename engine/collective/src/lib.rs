@@ -16,6 +16,7 @@ pub mod comm;
 pub mod config;
 pub mod error;
 pub(crate) mod faithful;
+pub(crate) mod file;
 pub mod hash;
 pub mod kernels;
 pub mod lock;

@@ -8,6 +8,9 @@
  *   all_reduce COUNT [f32|i32] [sum|max], all_gather COUNT, broadcast COUNT ROOT, send COUNT PEER, recv COUNT PEER
  *                         CALLED code
  *   split COLOR           begins a split that does not block: SPLIT code
+ *   shrink RANK           begins a shrink that does not block, without that rank and with NCCL_SHRINK_ABORT: SHRINK code
+ *   parent                waits until that is over for what has been split or shrunk, and says what
+ *                         ncclCommGetAsyncError says of it then: PARENT code
  *   asks TIMES            asks so often what has become of all that, and says what it is then:
  *                         STATE waits|idle code, the second being what ncclCommGetAsyncError says
  *   error TIMES           asks until ncclCommGetAsyncError says something else than "in progress" and "success", at most so
@@ -127,6 +130,14 @@ static void obey(char* words[WORDS]) {
   else if (!strcmp(what, "split")) {
     ncclConfig_t config = in_the_background();
     printf("SPLIT %d\n", ncclCommSplit(comm, (int)number, rank, &child, &config));
+  } else if (!strcmp(what, "shrink")) {
+    ncclConfig_t config = in_the_background();
+    int excluded = (int)number;
+    printf("SHRINK %d\n", ncclCommShrink(comm, &excluded, 1, &child, &config, NCCL_SHRINK_ABORT));
+  } else if (!strcmp(what, "parent")) {
+    ncclResult_t code = ncclInProgress;
+    for (; code == ncclInProgress; rest()) ncclCommGetAsyncError(comm, &code);
+    printf("PARENT %d\n", code);
   } else if (!strcmp(what, "destroy")) {
     pthread_t thread;
     pthread_create(&thread, NULL, destroy, NULL);

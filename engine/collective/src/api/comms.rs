@@ -281,7 +281,9 @@ impl Child {
         group::init_in_background(Box::new(move |begin| {
             let panicked = |_| Err(Error::Internal("an initialisation panicked".to_owned()));
             let make = || begin.and_then(|()| make(&pending));
-            match catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(panicked) {
+            let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(panicked);
+            busy.iter().for_each(|busy| busy.tell(&made));
+            match made {
                 Ok(Some(comm)) => registry::settle(&pending, Ok(comm)),
                 Ok(None) => {}
                 Err(error) => registry::settle(&pending, Err(error)),

@@ -20,9 +20,9 @@ export! {
         })
     }
 
-    /// Frees what `ncclMemAlloc` gave; NULL is fine. No operation may use it any more.
+    /// Frees what `ncclMemAlloc` gave, and refuses anything else; NULL is fine. No operation may use it any more.
     fn ncclMemFree / pncclMemFree(address: *mut c_void) -> c_int {
-        // SAFETY: from `ncclMemAlloc`, or NULL, and freed once, as the caller of NCCL's API promises.
-        guard(|| { unsafe { region::free(address) }; Ok(()) })
+        // SAFETY: not used any more, as the caller of NCCL's API promises.
+        guard(|| unsafe { region::free(address) })
     }
 }

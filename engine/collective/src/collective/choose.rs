@@ -89,7 +89,7 @@ impl TuningTable {
         let wrong = |what: String| {
             format!("RSCCL_TUNING: {}: {what}; cargo xtask tune prints such a file", path.display())
         };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = crate::file::read_text(path).map_err(|error| wrong(error.to_string()))?;
         Self::parse(&text).map_err(wrong)
     }
 

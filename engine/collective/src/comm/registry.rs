@@ -10,7 +10,7 @@ use crate::comm::pending::Pending;
 use crate::comm::{Comm, exit};
 use crate::error::{Error, IN_PROGRESS, Result, SUCCESS};
 use crate::lock::lock;
-use crate::net::control::Dependent;
+use crate::net::control::{Dependent, Failure};
 use crate::recent::{Place, Version};
 
 static COMMS: LazyLock<Mutex<HashMap<usize, Slot>>> = LazyLock::new(Mutex::default);
@@ -159,6 +159,19 @@ pub(crate) fn busy(handle: usize) -> Busy {
         *busy += 1;
     }
     Busy(handle)
+}
+
+impl Busy {
+    /// How the call has ended: on a communicator that does not block, NCCL tells it to who asks (`groupCleanup` in `src/group.cc`).
+    pub(crate) fn tell<T>(&self, outcome: &Result<T>) {
+        if let Ok(comm) = look(self.0)
+            && comm.is_silent()
+            && !comm.is_blocking()
+        {
+            let failure = |error: &Error| Failure::new(error.code(), error.to_string());
+            comm.health.set_outcome(outcome.as_ref().err().map(failure));
+        }
+    }
 }
 
 impl Drop for Busy {

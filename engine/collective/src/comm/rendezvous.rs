@@ -26,12 +26,14 @@ impl Comm {
         Ok(id)
     }
 
-    /// This rank could not come to a meeting. If it hosts that, nobody else needs to; with silent faults nobody is told.
-    pub(crate) fn call_off_meeting(&self, id: &UniqueId, error: &Error) {
-        if !self.is_silent()
-            && let Ok(acceptor) = Acceptor::of_process()
-        {
+    /// This rank could not come to the meeting at `host`. If that is itself, nobody else needs to; with silent faults nobody is
+    /// told, but its root ends, or it would wait for ever.
+    pub(crate) fn call_off_meeting(&self, host: usize, id: &UniqueId, error: &Error) {
+        let Ok(acceptor) = Acceptor::of_process() else { return };
+        if !self.is_silent() {
             acceptor.give_up(&id.secret, format!("{}: {error}", self.names[self.rank]));
+        } else if host == self.rank {
+            acceptor.end_root(&id.secret);
         }
     }
 
@@ -64,6 +66,46 @@ fn derive(parent: &Secret, topic: &str) -> Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::init::{Request, init};
+    use crate::comm::pending::Pending;
+    use crate::comm::split::{Choice, split};
+    use crate::comm::{CommConfig, shrink};
+    use crate::config::Settings;
+    use crate::net::bootstrap::Bootstrap;
+
+    /// Alone, as NCCL 2.28.
+    fn faithful() -> (Settings, Arc<Comm>) {
+        let value = |name: &str| match name {
+            "RSCCL_FAITHFUL" => Some("2.28".to_owned()),
+            "RSCCL_NICS" => Some("lo=127.0.0.1".to_owned()),
+            "NCCL_PROFILER_PLUGIN" => Some("none".to_owned()),
+            _ => None,
+        };
+        let settings = Settings::parse(value).unwrap();
+        let id = root::start("127.0.0.1".parse().unwrap(), Manner::Silent).unwrap().to_bytes();
+        let (api, config) = ("ncclCommInitRank", CommConfig::default());
+        let request = Request { api, id, rank: 0, n_ranks: 1, config, device: None, split: None, kin: None };
+        let comm = init(request, settings.clone()).unwrap();
+        (settings, comm)
+    }
+
+    #[test]
+    fn a_silent_root_ends_where_its_rank_gives_up_before_it_has_joined() {
+        let (settings, comm) = faithful();
+        comm.health.abort_children();
+        let (config, pending) = (CommConfig::default(), Pending::new());
+        let choice = Choice::new(0, 0).unwrap();
+        let split = split(&comm, choice, config.clone(), settings.clone(), &pending);
+        let shrunk = shrink::shrink(&comm, &[0], false, config, settings.clone(), &pending);
+        assert!(split.is_err() && shrunk.is_err());
+        for topic in ["split 1", "shrink 1 to [0]"] {
+            let id = UniqueId { root: comm.peers[0].listens(0), secret: derive(&comm.secret, topic) };
+            let joined = Bootstrap::join(id, 0, 1, settings.timeout, &Pending::new());
+            let text = joined.err().unwrap().to_string();
+            assert!(text.contains("it has ended"), "{topic}: {text}");
+        }
+        comm.abort();
+    }
 
     #[test]
     fn secrets_differ_by_topic_and_parent() {

@@ -31,8 +31,8 @@ pub(crate) fn survivors(parent: &Comm, excluded: &[i32]) -> Result<Vec<usize>> {
     Ok((0..parent.n_ranks).filter(|rank| stays[*rank]).collect())
 }
 
-/// Makes the communicator of the ranks that stay. With `abort`, what is in flight on the parent ends with an error first;
-/// without, the parent must not have failed, and its work is waited for.
+/// Makes the communicator of the ranks that stay. With `abort`, what is in flight on the parent ends with an error first, and
+/// the parent is of no more use, unless faults are silent; without, the parent must not have failed, and its work is waited for.
 pub(crate) fn shrink(
     parent: &Comm,
     members: &[usize],
@@ -43,7 +43,13 @@ pub(crate) fn shrink(
 ) -> Result<Arc<Comm>> {
     if abort {
         let what = format!("{} shrank the communicator with NCCL_SHRINK_ABORT", parent.names[parent.rank]);
-        parent.health.fail(Failure::new(6, what));
+        let failure = Failure::new(6, what);
+        if parent.is_silent() {
+            // NCCL raises the parent's abort flag, waits for what is in flight, and lowers it again.
+            parent.health.interrupt(failure, || parent.flush());
+        } else {
+            parent.health.fail(failure);
+        }
     } else if !parent.is_revoked() {
         parent.check()?;
     }
@@ -66,5 +72,6 @@ pub(crate) fn shrink(
         split: Some(parent.lineage(count, color, key)),
         kin: parent.kin(members),
     };
-    init::init_as(request, settings, pending).inspect_err(|error| parent.call_off_meeting(&id, error))
+    let made = init::init_as(request, settings, pending);
+    made.inspect_err(|error| parent.call_off_meeting(members[0], &id, error))
 }

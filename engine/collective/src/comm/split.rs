@@ -64,7 +64,7 @@ fn split_by(
     let count = parent.next_split();
     let id = parent.meet(0, &format!("split {count}"))?;
     let meeting = Bootstrap::join(id, parent.rank, parent.n_ranks, settings.timeout, pending)
-        .inspect_err(|error| parent.call_off_meeting(&id, error))?;
+        .inspect_err(|error| parent.call_off_meeting(0, &id, error))?;
     let choices = meeting.all_gather_last(&choice).inspect_err(|_| {
         // NCCL's ranks gather over the parent's ring: of the death of rank 0 its neighbours there hear, and nobody else.
         let is_neighbour = [1, parent.n_ranks - 1].contains(&parent.rank);
@@ -88,7 +88,7 @@ fn split_by(
         kin: parent.kin(&members),
     };
     let made = init::init_as(request, settings, pending);
-    made.inspect_err(|error| parent.call_off_meeting(&id, error)).map(Some)
+    made.inspect_err(|error| parent.call_off_meeting(members[0], &id, error)).map(Some)
 }
 
 /// The ranks of a color, by key and then by rank.

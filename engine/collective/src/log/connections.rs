@@ -51,7 +51,7 @@ pub(crate) fn append(path: &str, hops: &[(Hop<'_>, Description)]) -> Result<()> 
             text.push(b'\n');
         }
     }
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let file = crate::file::append(path);
     file.and_then(|mut file| file.write_all(&text))
         .map_err(|error| Error::system(format_args!("RSCCL_CONNECTION_LOG: {path}"), &error))
 }

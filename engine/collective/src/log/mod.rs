@@ -11,6 +11,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::config::LogSettings;
 use crate::faithful::Version;
+use crate::file;
 use crate::lock::lock;
 
 /// How important a line is.
@@ -168,7 +169,7 @@ impl Logger {
         let level = level.or_else(|| DEFAULT_LEVEL.get().copied().filter(|_| settings.level.is_none()));
         // A file that cannot be made leaves stdout, as in NCCL.
         let file = settings.file.as_deref().filter(|_| level.is_some_and(|level| level > Level::Version));
-        let file = file.and_then(|pattern| File::create(expand(pattern, &settings.host)).ok());
+        let file = file.and_then(|pattern| file::create(expand(pattern, &settings.host)).ok());
         let subsystems = settings.subsystems.as_deref().map_or(subsystem::DEFAULT, subsystem::parse);
         Self { level, subsystems, host: settings.host.clone(), file: file.map(Mutex::new) }
     }

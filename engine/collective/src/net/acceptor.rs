@@ -122,6 +122,11 @@ impl Acceptor {
             let _ = joined.try_send(Err(why));
         }
     }
+
+    /// Ends the root with this secret, if it is still open: no more ranks come, and who calls is told that it has ended.
+    pub(crate) fn end_root(&self, secret: &Secret) {
+        lock(&self.callees).end_root(secret);
+    }
 }
 
 impl Listening {
@@ -142,7 +147,7 @@ impl Drop for Listening {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        lock(&self.acceptor.callees).end_root(&self.secret);
+        self.acceptor.end_root(&self.secret);
     }
 }
 

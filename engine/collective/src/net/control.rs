@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -69,9 +69,13 @@ pub struct Inbound {
 #[derive(Debug)]
 pub struct Health {
     failure: Mutex<Option<Failure>>,
+    /// How the last call on it that ran in the background has failed, for those who ask.
+    outcome: Mutex<Option<Failure>>,
     failed: Condvar,
     suspicion: Mutex<Option<Failure>>,
     has_failed: AtomicBool,
+    /// How often it has been failed.
+    fails: AtomicU64,
     has_error: AtomicBool,
     inbound: Mutex<Vec<Inbound>>,
     has_inbound: AtomicBool,
@@ -112,9 +116,11 @@ impl Health {
     pub(crate) fn woken_by(runner: Wake, watcher: Wake) -> Self {
         Self {
             failure: Mutex::new(None),
+            outcome: Mutex::new(None),
             failed: Condvar::new(),
             suspicion: Mutex::new(None),
             has_failed: AtomicBool::new(false),
+            fails: AtomicU64::new(0),
             has_error: AtomicBool::new(false),
             inbound: Mutex::new(Vec::new()),
             has_inbound: AtomicBool::new(false),
@@ -147,13 +153,23 @@ impl Health {
 
     /// The failure, if there is one.
     pub fn failure(&self) -> Option<Failure> {
-        lock(&self.failure).clone()
+        let failure = lock(&self.failure).clone();
+        failure.or_else(|| lock(&self.outcome).clone())
+    }
+
+    /// Whether an operation has failed, or may not go on, whatever has become of calls in the background.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.has_error() && lock(&self.failure).is_some()
     }
 
     /// Adopts a failure, unless there is one already, and wakes everybody.
     pub fn fail(&self, failure: Failure) {
-        self.keep(failure);
+        let mut kept = lock(&self.failure);
+        kept.get_or_insert(failure);
+        self.has_error.store(true, Ordering::Release);
         self.has_failed.store(true, Ordering::Release);
+        self.fails.fetch_add(1, Ordering::AcqRel);
+        drop(kept);
         self.failed.notify_all();
         for child in std::mem::take(&mut *lock(&self.children)).iter().filter_map(Weak::upgrade) {
             child.call_off();
@@ -167,6 +183,31 @@ impl Health {
     pub(crate) fn keep(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
         self.has_error.store(true, Ordering::Release);
+    }
+
+    /// How a call that ran in the background has ended: until the next one has, calls are answered with its failure, and what
+    /// is in flight does not care. As `ncclCommSetAsyncError` in NCCL.
+    pub(crate) fn set_outcome(&self, outcome: Option<Failure>) {
+        let failure = lock(&self.failure);
+        let mut kept = lock(&self.outcome);
+        *kept = outcome;
+        self.has_error.store(failure.is_some() || kept.is_some(), Ordering::Release);
+    }
+
+    /// Ends what is in flight with a failure, for which `over` waits; then all is as before, unless something else has failed.
+    pub(crate) fn interrupt(&self, failure: Failure, over: impl FnOnce()) {
+        let kept = lock(&self.failure);
+        let (before, had_failed) = (kept.clone(), self.has_failed());
+        let fails = self.fails.load(Ordering::Acquire) + 1;
+        drop(kept);
+        self.fail(failure);
+        over();
+        let mut kept = lock(&self.failure);
+        if !had_failed && self.fails.load(Ordering::Acquire) == fails {
+            *kept = before;
+            self.has_failed.store(false, Ordering::Release);
+            self.has_error.store(kept.is_some() || lock(&self.outcome).is_some(), Ordering::Release);
+        }
     }
 
     /// The user's abort calls `child` off, as NCCL's does (`childAbortFlag`).
@@ -310,6 +351,33 @@ mod tests {
         assert!(health.has_error() && !health.has_failed());
         health.fail(failure("aborted"));
         assert!(health.has_failed());
+        assert_eq!(health.failure(), Some(failure("closed")));
+    }
+
+    #[test]
+    fn an_interrupted_communicator_is_as_before() {
+        let health = Health::new().unwrap();
+        health.interrupt(failure("shrunk"), || assert!(health.has_failed() && health.is_broken()));
+        assert!(!health.has_failed() && !health.has_error() && health.failure().is_none());
+        health.keep(failure("closed"));
+        health.interrupt(failure("shrunk"), || assert!(health.has_failed()));
+        assert!(!health.has_failed() && health.failure() == Some(failure("closed")));
+        health.interrupt(failure("shrunk"), || health.fail(failure("aborted")));
+        assert!(health.has_failed(), "an abort stays");
+        health.interrupt(failure("shrunk"), || ());
+        assert!(health.has_failed());
+    }
+
+    #[test]
+    fn the_outcome_of_a_call_in_the_background_is_told_until_the_next_one() {
+        let health = Health::new().unwrap();
+        health.set_outcome(Some(failure("no split")));
+        assert!(!health.has_failed() && !health.is_broken());
+        assert!(health.has_error() && health.failure() == Some(failure("no split")));
+        health.set_outcome(None);
+        assert!(!health.has_error() && health.failure().is_none());
+        health.keep(failure("closed"));
+        health.set_outcome(None);
         assert_eq!(health.failure(), Some(failure("closed")));
     }
 

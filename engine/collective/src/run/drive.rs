@@ -165,7 +165,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn of(comm: &'a Comm, first: Option<(Primitive, u64)>) -> Self {
         // Of what could not begin, nothing is left to drive: who resumes it must not take that for its end.
-        let stays = comm.is_silent() && comm.health.has_error();
+        let stays = comm.is_silent() && comm.health.is_broken();
         Self { comm, engine: lock(&comm.engine), outcome: None, first, still_since_ns: None, stays }
     }
 

@@ -1,8 +1,11 @@
 //! What a rank finds out about its own place, and what it writes down about its node.
 
+use std::io::Write;
+
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::config::Settings;
+use crate::file;
 use crate::net::nic::Nic;
 use crate::topology::machine::view::MachineSpec;
 use crate::topology::peers::{PeerInfo, Placement};
@@ -75,7 +78,7 @@ pub(crate) fn dump(settings: &Settings, peers: &[PeerInfo], topology: &Topology,
     let inter = topology.n_nodes() > 1;
     let mut notes = Vec::new();
     let mut write = |name: &str, path: &str, text: String| {
-        notes.push(match std::fs::write(path, text) {
+        notes.push(match file::create(path).and_then(|mut file| file.write_all(text.as_bytes())) {
             Ok(()) => format!("{name} set by environment to {path}"),
             Err(error) => format!("{name}: cannot write {path}: {error}"),
         });
@@ -105,7 +108,7 @@ fn place_nics(file: &xml::TopologyFile, nics: &mut [Nic]) {
 }
 
 fn read(path: &str) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
+    file::read_text(path).map_err(|error| error.to_string())
 }
 
 /// The cores that this thread, and what it starts, may run on.

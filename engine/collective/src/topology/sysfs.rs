@@ -198,7 +198,7 @@ fn number(text: &str) -> Option<u32> {
 
 /// A file's text without the line's end; none if it cannot be read, as the speed of an interface that is down.
 fn read(file: &Path) -> Option<String> {
-    let bytes = std::fs::read(file).ok()?;
+    let bytes = crate::file::read(file).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 

@@ -59,7 +59,9 @@ impl Callees {
     }
 
     pub(super) fn end_root(&mut self, secret: &Secret) {
-        self.roots.remove(secret);
+        if self.roots.remove(secret).is_none() {
+            return;
+        }
         if self.ended.len() >= MAX_ENDED {
             self.ended.pop_front();
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::check::check;
+use crate::file;
 use crate::topology::seat::PciDevice;
 use crate::topology::xml::{Branch, XmlError, read_tree};
 
@@ -58,7 +59,7 @@ pub(crate) fn text(wanted: &str) -> Result<String, String> {
     } else {
         let unknown =
             |why| format!("RSCCL_MACHINE: \"{wanted}\" is none of {}, and not a file: {why}", names());
-        std::fs::read_to_string(wanted).map_err(unknown)?
+        file::read_text(wanted).map_err(unknown)?
     };
     Machine::parse(&text).map_err(|why| format!("RSCCL_MACHINE: {wanted}: {why}"))?;
     Ok(text)

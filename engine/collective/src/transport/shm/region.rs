@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "memory is handed out and taken back as raw pointers")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,9 +19,9 @@ const MIN_REGION_BYTES: usize = 8 * 1024;
 /// Of ordinary memory: a cache line.
 const ALIGNMENT: usize = 64;
 
-/// Every allocation that can be shared.
+/// Every allocation.
 static REGIONS: RwLock<Regions> =
-    RwLock::new(Regions { by_address: BTreeMap::new(), by_id: BTreeMap::new() });
+    RwLock::new(Regions { by_address: BTreeMap::new(), by_id: BTreeMap::new(), ordinary: BTreeSet::new() });
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// An allocation that can be shared.
@@ -35,6 +35,8 @@ pub(crate) struct Region {
 struct Regions {
     by_address: BTreeMap<usize, Arc<Region>>,
     by_id: BTreeMap<u32, Arc<Mapping>>,
+    /// Where the memory is that cannot be shared.
+    ordinary: BTreeSet<usize>,
 }
 
 impl Region {
@@ -77,24 +79,39 @@ pub(crate) fn allocate(size_bytes: usize) -> Result<*mut c_void> {
     let mut memory = std::ptr::null_mut();
     // SAFETY: a valid place, and an alignment that is a power of two.
     let code = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, size_bytes.max(1)) };
-    if code == 0 { Ok(memory) } else { Err(Error::System(format!("cannot allocate {size_bytes} bytes"))) }
+    if code != 0 {
+        return Err(Error::System(format!("cannot allocate {size_bytes} bytes")));
+    }
+    REGIONS.write().unwrap_or_else(PoisonError::into_inner).ordinary.insert(memory.addr());
+    Ok(memory)
 }
 
-/// Takes memory back; NULL is fine. Its pages are free at once, also if a peer still maps them.
+/// Takes memory back; NULL is fine. Its pages are free at once, also if a peer still maps them. What [`allocate`] has not given,
+/// or has been freed already, is refused.
 ///
 /// # Safety
-/// `memory` came from [`allocate`], is not used any more, and is freed once.
-pub(crate) unsafe fn free(memory: *mut c_void) {
+/// `memory` is not used any more.
+pub(crate) unsafe fn free(memory: *mut c_void) -> Result<()> {
+    if memory.is_null() {
+        return Ok(());
+    }
     let mut regions = REGIONS.write().unwrap_or_else(PoisonError::into_inner);
     let region = regions.by_address.remove(&memory.addr());
     // Who of this process reads it holds the mapping until it is done.
     let _ = region.as_ref().and_then(|region| regions.by_id.remove(&region.id));
+    let is_ordinary = region.is_none() && regions.ordinary.remove(&memory.addr());
     drop(regions);
     match region {
         Some(region) => map::discard(&region.fd, region.len()),
-        // SAFETY: what is no region came from `posix_memalign`, or is NULL.
-        None => unsafe { libc::free(memory) },
+        // SAFETY: it came from `posix_memalign`, and was not freed before.
+        None if is_ordinary => unsafe { libc::free(memory) },
+        None => {
+            return Err(Error::InvalidArgument(format!(
+                "ptr {memory:?}: it is not from ncclMemAlloc, or has been freed"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// The region that holds `bytes`, and where in it they start.
@@ -139,7 +156,8 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: allocated by `new`, freed once.
-        unsafe { free(self.0.cast()) };
+        let freed = unsafe { free(self.0.cast()) };
+        assert_eq!(freed, Ok(()));
     }
 }
 
@@ -153,8 +171,8 @@ mod tests {
     }
 
     fn release(memory: *mut c_void) {
-        // SAFETY: each test frees what it allocated, once.
-        unsafe { free(memory) };
+        // SAFETY: each test frees what it allocated, or what is refused.
+        unsafe { free(memory) }.unwrap();
     }
 
     #[test]
@@ -183,6 +201,19 @@ mod tests {
             release(memory);
         }
         release(std::ptr::null_mut());
+    }
+
+    #[test]
+    fn what_is_not_from_here_is_refused() {
+        let mut own = [0_u8; 64];
+        let large = allocate(100_000).unwrap();
+        let inside = large.wrapping_byte_add(ALIGNMENT);
+        for memory in [own.as_mut_ptr().cast(), inside, std::ptr::without_provenance_mut(64)] {
+            // SAFETY: nothing is done with what is refused.
+            let refused = unsafe { free(memory) };
+            assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{memory:?}");
+        }
+        release(large);
     }
 
     #[test]
