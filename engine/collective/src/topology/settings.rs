@@ -82,7 +82,7 @@ impl MachineSettings {
             nvls: nvls.unwrap_or(true),
             cumem: cumem.unwrap_or(true),
             runtime_connect,
-            args_bytes: args_bytes(&lookup, mistakes),
+            args_bytes: args_bytes(lookup, mistakes),
         }
     }
 }
