@@ -210,6 +210,24 @@ fn the_oldest_of_each_communicator_is_told_however_many_another_has() {
     assert_eq!((told[0], told[254], told[255]), (0, 254, other), "oldest first");
 }
 
+#[test]
+fn a_call_whose_end_nobody_tells_is_not_in_flight_and_is_told_once_it_is_over() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    reader.operations.keep_history(true);
+    let untold = ring.call();
+    ring.word(untold, offset_of!(layout::Record, what), layout::ENDS_BY_ORDER.into(), 4);
+    let told = ring.call();
+    assert_eq!(reader.read(&ring), [told]);
+    ring.finished_calls(2 * LAP);
+    assert_eq!(reader.read(&ring), [told], "followed, however much came after it");
+    reader.operations.take_history();
+
+    ring.state(untold, OPERATION_COMPLETED);
+    assert_eq!(reader.read(&ring), [told]);
+    let over: Vec<u64> = reader.operations.take_history().iter().map(|one| one.seq_number).collect();
+    assert_eq!((over, reader.lost().len()), (vec![untold], 1), "of those that were overwritten alone");
+}
+
 /// Writes a number among the collective calls into a call's record.
 fn number(ring: &mut Ring, ticket: u64, number: u64) {
     ring.word(ticket, offset_of!(layout::Record, numbers), number << 32 | ticket, 8);
