@@ -12,6 +12,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::fence::ticks;
 use crate::local::Local;
+use crate::order::Close;
 use crate::{completion, lineage, links, order, pairs, sequence, switch};
 
 /// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
@@ -164,7 +165,7 @@ pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
 
 /// The init failed.
 pub(crate) fn fail(segment: &Segment, slot: usize) {
-    end(segment, slot, COMMUNICATOR_FAILED);
+    leave(segment, slot, COMMUNICATOR_FAILED);
 }
 
 /// A function of the library said that something failed. The same error again says nothing new.
@@ -216,15 +217,24 @@ pub(crate) fn reattach(slot: usize, pointer: u64) {
     POINTERS[slot & SLOT_MASK].store(pointer, Release);
 }
 
-/// The communicator has ended, all its events have come. One that was revoked before stays aborted.
-pub(crate) fn end(segment: &Segment, slot: usize, state: u32) {
-    if at(segment, slot).state.load(Acquire) != COMMUNICATOR_ABORTED {
-        if state == COMMUNICATOR_DESTROYED {
-            order::ended(segment, slot);
-        }
+/// The communicator has ended, all its events have come; `close` counts what nobody else tells the end of. One that was
+/// revoked before stays aborted.
+pub(crate) fn end(segment: &Segment, slot: usize, state: u32, close: Close) {
+    if state == COMMUNICATOR_DESTROYED && !is_aborted(segment, slot) {
+        order::ended(segment, slot, close);
+    }
+    leave(segment, slot, state);
+}
+
+fn leave(segment: &Segment, slot: usize, state: u32) {
+    if !is_aborted(segment, slot) {
         mark_ended(segment, slot, state);
     }
     CLAIMED[slot & SLOT_MASK].store(false, Release);
+}
+
+fn is_aborted(segment: &Segment, slot: usize) -> bool {
+    at(segment, slot).state.load(Acquire) == COMMUNICATOR_ABORTED
 }
 
 /// The communicator's operations were aborted, but it can still be shrunk or destroyed.

@@ -51,7 +51,7 @@ pub(crate) fn channel_begun(
         }
         if record.started.load(Relaxed) == 0 {
             note_start(record);
-            order::begun(segment, record);
+            order::begun(segment, record, close);
         }
     }
     let is_first = channel < 64 && at_work(operation).fetch_or(1 << channel, Relaxed) & 1 << channel == 0;

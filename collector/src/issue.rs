@@ -24,9 +24,10 @@ use ringscope_wire::segment::layout::{
 use crate::call::Call;
 use crate::completion::{self, Closer};
 use crate::counts::{SUCCESS, add, add_captured, add_issued, is_taken};
-use crate::fence::{segment, ticks};
+use crate::fence::{library_version_of, segment, ticks};
 use crate::local::{Local, Sum};
-use crate::records::{place, record, refuse, what};
+use crate::places::place;
+use crate::records::{record, refuse, what};
 use crate::{communicators, complete, group, order, pairs, sequence, streams, switch, threads};
 
 /// A call that is being forwarded.
@@ -99,7 +100,7 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
     }
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
-    let is_untold = order::is_untold(communicator, call.primitive);
+    let is_untold = is_untold(communicator, call.primitive);
     let closer = completion::closer(segment, local, slot, call.stream, is_untold);
     let ends_by_order = is_untold && closer == Closer::Profiler;
     let state = match closer {
@@ -180,6 +181,13 @@ fn count_unrecorded(segment: &Segment, local: &Local, call: &Call) {
     if count(segment, local, slot, call, closer).is_some() && !in_group {
         sequence::settle(segment, slot);
     }
+}
+
+/// Whether the profiler tells nothing of what becomes of the communicator's calls of this primitive.
+#[inline(always)]
+fn is_untold(communicator: &Communicator, primitive: Primitive) -> bool {
+    primitive == Primitive::Broadcast
+        && primitive.is_untold_by(library_version_of(communicator.library.load(Relaxed) as usize))
 }
 
 /// [`START_KNOWN`] if the profiler tells when the operation begins on the device: it is then asked for channels.

@@ -6,7 +6,7 @@
 //!
 //! * [`fence`]: everything unsafe: exported functions, the plugin's table, the mapping, the real library, the clock
 //! * [`issue`]: a [`call`] becomes a record and, once the library has taken it, issued [`counts`]; [`group`]: the same of
-//!   the calls of a group; [`records`]: their ring
+//!   the calls of a group; [`records`]: their ring, [`places`]: where in it a new one goes
 //! * [`complete`]: channels finish, the last one closes the record
 //! * [`completion`]: CUDA events close it where the profiler does not tell; what a captured call is; [`order`]: what comes
 //!   after it closes it where nobody tells
@@ -39,6 +39,7 @@ mod links;
 mod local;
 mod order;
 mod pairs;
+mod places;
 mod records;
 mod replay;
 mod seen;

@@ -1,38 +1,30 @@
 //! Broadcasts whose end nobody tells, closed by the order of their stream.
 //!
-//! Some versions of NCCL tell a profiler of a broadcast's call and of nothing else ([`Primitive::is_untold_by`]). Where there
-//! is a CUDA driver such a call is followed by events like those of a communicator without a profiler
-//! ([`crate::completion`]). Where there is none, an operation that begins later on the same stream shows that the broadcast
-//! is over, and so does the communicator's end.
+//! Some versions of NCCL tell a profiler of a broadcast's call and of nothing else
+//! ([`ringscope_wire::Primitive::is_untold_by`]). Where there is a CUDA driver such a call is followed by events like those of
+//! a communicator without a profiler ([`crate::completion`]). Where there is none, an operation that begins later on the same
+//! stream shows that the broadcast is over, and so does the communicator's end.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
-use ringscope_wire::Primitive;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    Communicator, ENDS_BY_ORDER, GROUP_BITS, MAX_COMMUNICATORS, MAX_RECORDS, OPERATION_ISSUED,
-    OPERATION_QUEUED, Record,
+    ENDS_BY_ORDER, GROUP_BITS, MAX_COMMUNICATORS, MAX_RECORDS, OPERATION_ISSUED, OPERATION_QUEUED, Record,
 };
 
-use crate::complete::close;
-use crate::fence;
 use crate::records::{record, subject};
 
 /// Records that are looked through at once for those before a call. What lies further back is not counted as completed.
 const MAX_LOOKED_AT: u64 = MAX_RECORDS as u64 / 4;
 
+/// What counts the operation of a record as completed.
+pub(crate) type Close = fn(&Segment, &Record);
+
 /// By slot, one more than the first ticket that may be open; 0 if none is.
 static FIRST: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
 const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 const GROUP_MASK: u32 = (1 << GROUP_BITS) - 1;
-
-/// Whether the profiler tells nothing of what becomes of the communicator's calls of this primitive.
-#[inline(always)]
-pub(crate) fn is_untold(communicator: &Communicator, primitive: Primitive) -> bool {
-    primitive == Primitive::Broadcast
-        && primitive.is_untold_by(fence::library_version_of(communicator.library.load(Relaxed) as usize))
-}
 
 /// The record of the ticket is to be closed by what comes after it.
 pub(crate) fn add(slot: usize, ticket: u64) {
@@ -41,7 +33,7 @@ pub(crate) fn add(slot: usize, ticket: u64) {
 
 /// The operation of this record has begun, so what was called before it on its stream is over.
 #[inline(always)]
-pub(crate) fn begun(segment: &Segment, later: &Record) {
+pub(crate) fn begun(segment: &Segment, later: &Record, close: Close) {
     let (slot, _) = subject(later);
     if FIRST[slot & SLOT_MASK].load(Relaxed) != 0 {
         let place = later.place.load(Relaxed);
@@ -51,18 +43,18 @@ pub(crate) fn begun(segment: &Segment, later: &Record) {
             let stream = place >> GROUP_BITS;
             stream != 0 && earlier >> GROUP_BITS == stream && (earlier != place || earlier & GROUP_MASK == 0)
         };
-        settle(segment, slot, ticket, &is_before);
+        settle(segment, slot, ticket, close, &is_before);
     }
 }
 
 /// The communicator has been destroyed, which waits for all that was called on it.
-pub(crate) fn ended(segment: &Segment, slot: usize) {
-    settle(segment, slot, segment.live.next_ticket.load(Relaxed), &|_| true);
+pub(crate) fn ended(segment: &Segment, slot: usize, close: Close) {
+    settle(segment, slot, segment.live.next_ticket.load(Relaxed), close, &|_| true);
     FIRST[slot & SLOT_MASK].store(0, Relaxed);
 }
 
 #[inline(never)]
-fn settle(segment: &Segment, slot: usize, end: u64, is_before: &dyn Fn(u32) -> bool) {
+fn settle(segment: &Segment, slot: usize, end: u64, close: Close, is_before: &dyn Fn(u32) -> bool) {
     let known = FIRST[slot & SLOT_MASK].load(SeqCst);
     let Some(first) = known.checked_sub(1) else { return };
     let mut left = 0;

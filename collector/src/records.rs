@@ -1,56 +1,12 @@
-//! The ring of records: where a new one goes, and what one says.
+//! The ring of records: which is a ticket's, and what it says.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMPLETION_NONE, Counters, DropReason, MAX_PRIMITIVES, MAX_RECORDS,
-    OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
+    Counters, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED,
+    OPERATION_QUEUED, Record, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
-
-use crate::{communicators, completion, switch};
-
-/// Places tried for a record before an operation in flight loses its own: the longest hang is what a user asks for.
-const MAX_PLACES: usize = 4;
-
-/// A place for a new record, by preference one whose operation is over. A ticket that is passed over never gets a
-/// record: a reader finds the older one there.
-#[inline(always)]
-pub(crate) fn place(segment: &Segment) -> (u64, &Record) {
-    let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
-    let place = record(segment, ticket);
-    if is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place) {
-        return another_place(segment);
-    }
-    (ticket, place)
-}
-
-#[cold]
-fn another_place(segment: &Segment) -> (u64, &Record) {
-    let mut tries = 2;
-    loop {
-        let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
-        let place = record(segment, ticket);
-        let is_busy = is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place);
-        if !is_busy || tries == MAX_PLACES {
-            // What events confirm is counted without its record.
-            if is_busy && !completion::is_owned(place.ticket.load(Relaxed).wrapping_sub(1)) {
-                switch::dropped(segment, DropReason::RecordOverwritten, 1);
-            }
-            return (ticket, place);
-        }
-        tries += 1;
-    }
-}
-
-/// Whether a record in flight will be closed: its communicator lives and something tells the end of its operations.
-#[inline(never)]
-fn is_followed(segment: &Segment, record: &Record) -> bool {
-    let communicator = communicators::at(segment, subject(record).0);
-    communicator.completion.load(Relaxed) != COMPLETION_NONE
-        && communicator.generation.load(Relaxed) & 0xff_ffff == record.state.load(Relaxed) >> 8
-        && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE
-}
 
 /// The record of a ticket, or of a newer one that has its place.
 #[inline(always)]
@@ -81,8 +37,9 @@ pub(crate) fn bytes(record: &Record) -> u64 {
     record.count.load(Relaxed).wrapping_mul(datatype.size_bytes())
 }
 
+/// Whether a record in this state has been called and is not over.
 #[inline(always)]
-fn is_in_flight(state: u32) -> bool {
+pub(crate) fn is_in_flight(state: u32) -> bool {
     matches!(state & 0xff, OPERATION_QUEUED | OPERATION_ISSUED)
 }
 

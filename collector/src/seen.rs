@@ -17,7 +17,8 @@ use crate::completion::Closer;
 use crate::fence::ticks;
 use crate::handle::Operation;
 use crate::issue::start_known;
-use crate::records::{bytes, place, record, subject, what};
+use crate::places::place;
+use crate::records::{bytes, record, subject, what};
 
 /// Records looked at for a task beyond the oldest that waits for one. Within a group the library sorts tasks by size.
 const MAX_SEARCH: u64 = 1024;

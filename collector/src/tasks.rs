@@ -346,7 +346,7 @@ pub(crate) fn finalize(segment: &Segment, context: usize) {
     let never_stopped = if is_told { in_flight } else { 0 };
     if communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN {
         let state = if never_stopped > 0 { COMMUNICATOR_ABORTED } else { COMMUNICATOR_DESTROYED };
-        communicators::end(segment, slot, state);
+        communicators::end(segment, slot, state, complete::close);
         if never_stopped > 0 {
             switch::dropped(segment, DropReason::EventOutOfOrder, never_stopped);
         }

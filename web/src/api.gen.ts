@@ -822,9 +822,9 @@ export type PrimitiveTotals = {
   completed_calls: number;
   /** Calls that the library refused or that can never complete. */
   failed_calls: number;
-  /** Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of it does not ask for network steps, or NCCL tells nothing of it (broadcasts of 2.29.2 to 2.30.7). */
+  /** Bytes sent to ranks on other hosts. Absent: `reason` says why. */
   inter_bytes: number | null;
-  /** Bytes sent to ranks on the same host. Absent: see `inter_bytes`. */
+  /** Bytes sent to ranks on the same host. Absent: `reason` says why. */
   intra_bytes: number | null;
   /** Their payload bytes by NCCL's convention (all_gather: what one rank contributes). */
   issued_bytes: number;
@@ -832,6 +832,8 @@ export type PrimitiveTotals = {
   issued_calls: number;
   /** `all_reduce`, `all_gather`, ... */
   primitive: string;
+  /** Why `intra_bytes` and `inter_bytes` are not known, in words: the level does not count them, or the library does not tell them. Absent: they are known. */
+  reason?: string;
   /** Their bytes. */
   replayed_bytes: number;
   /** Runs of captured calls that the library reported; they are among the issued and completed. */

@@ -207,6 +207,7 @@ const CHECKS = {
     await counts(page, ".ring .hop-odd", 1);
     await says(page, ".ring-legend", /odd hop/);
     await says(page, ".totals tbody", /\+ 24 in CUDA graphs, runs not reported/);
+    await says(page, ".totals [data-primitive=broadcast]", /NCCL 2\.30\.7 does not tell what a broadcast sends between hosts/);
     await page.goto(new URL("#/findings", page.url()).href);
     await page.click("#firing >> text=keep their rail");
     await says(page, ".evidence", /20021\.log 214 .*Channel 00\/0 : 3\[1\] -> 4\[0\]/);

@@ -135,7 +135,11 @@ function cluster(now, options) {
     backlog_bytes: 64 * MIB, completed_bytes_per_s: perS * share * (n / nRanks) * (1 + 0.03 * Math.sin(tick)),
     bus_bytes_per_s: perS * share * factor / nRanks,
   });
-  const all = (n) => [totals("all_gather", 0.25, 0.875, n), totals("all_reduce", 1, 1.75, n), totals("reduce_scatter", 0.25, 0.875, n)];
+  const untold = { intra_bytes: null, inter_bytes: null, reason: "NCCL 2.30.7 does not tell what a broadcast sends between hosts" };
+  const all = (n) => [
+    totals("all_gather", 0.25, 0.875, n), totals("all_reduce", 1, 1.75, n), ...(partly ? [{ ...totals("broadcast", 0.1, 0.875, n), ...untold }] : []),
+    totals("reduce_scatter", 0.25, 0.875, n),
+  ];
   return {
     job: {
       id: job, state: ended ? "ended" : "running", first_seen: iso(now - startedS * 1000 - 9000),

@@ -31,6 +31,7 @@ fn operation() -> batch::Operation {
         start_known: true,
         stream: 2,
         group: 3,
+        ends_by_order: true,
     }
 }
 

@@ -12,6 +12,7 @@ use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROY
 use super::nccl::{Comm, IN_PROGRESS, SUCCESS, Stream};
 use super::resolve::{self, Function, library_of, library_of_caller, library_of_outside};
 use super::{births, guard, later, segment};
+use crate::complete::close;
 use crate::counts::is_taken;
 use crate::local::{Inside, Local};
 use crate::{communicators, completion, group, local, threads};
@@ -387,7 +388,7 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
         guard(|| {
             if is_taken(result) {
                 completion::look_once();
-                communicators::end(segment, slot, state);
+                communicators::end(segment, slot, state, close);
                 if !later::is_idle() {
                     later::abandon(segment, slot);
                 }

@@ -11,6 +11,7 @@ use ringscope_wire::segment::layout::{
 
 use super::calls;
 use crate::communicators::{self, Birth, Name, at, name_of};
+use crate::complete::close;
 
 /// Slot plus one of the communicator that carries the group; 0 while there is no group.
 static CARRIER: AtomicUsize = AtomicUsize::new(0);
@@ -77,7 +78,7 @@ pub(crate) fn end(segment: &Segment) {
     at(segment, slot).completion.store(COMPLETION_NONE, Relaxed);
     if IS_OURS.swap(false, Relaxed) {
         communicators::detach(slot);
-        communicators::end(segment, slot, COMMUNICATOR_DESTROYED);
+        communicators::end(segment, slot, COMMUNICATOR_DESTROYED, close);
     }
 }
 

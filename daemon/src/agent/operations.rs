@@ -10,6 +10,8 @@ use ringscope_wire::segment::read::{Communicator, Record, Records, Source, recor
 
 use super::loss::{Loss, Losses};
 
+mod held;
+
 /// Operations in flight that are sent: the oldest, which are those that hang.
 const MAX_IN_FLIGHT: usize = 256;
 /// Operations that are told because somebody asked for them; the format promises no more.
@@ -50,8 +52,8 @@ struct Extent {
 enum Open {
     /// Followed until it ends, however many came after it: the collector passes over its place.
     InFlight(batch::Operation),
-    /// Followed too, but it is told only once it is over: it may have ended long ago, and nobody would tell.
-    EndsByOrder,
+    /// Followed too, but nobody tells when it ends: it is told in flight only where it holds back another one ([`held`]).
+    EndsByOrder(batch::Operation),
     /// Being written, or never finished.
     Torn,
     /// Not begun at the last readings, of which this is the number; most likely passed over for good.
@@ -146,10 +148,12 @@ impl Operations {
     /// Those called and not finished, oldest first. Where there are too many, the oldest of each communicator stay: what a
     /// rank waits for is told however many calls another communicator has in flight.
     pub(super) fn in_flight(&self) -> Vec<batch::Operation> {
+        let holding = held::holding(&self.open, &self.last_completed);
         let in_flight = || {
             self.open.iter().filter_map(|(ticket, open)| match open {
                 Open::InFlight(operation) => Some((*ticket, *operation)),
-                Open::EndsByOrder | Open::Torn | Open::NotBegun(_) => None,
+                Open::EndsByOrder(operation) => holding.contains(ticket).then_some((*ticket, *operation)),
+                Open::Torn | Open::NotBegun(_) => None,
             })
         };
         if in_flight().nth(MAX_IN_FLIGHT).is_none() {
@@ -230,7 +234,7 @@ impl Operations {
     fn take(&mut self, record: &Record, before: Option<Open>, clock: Clock) {
         let told = |operations: &Self| {
             let mut operation = operations.operation(record, clock);
-            if let Some(Open::InFlight(before)) = before {
+            if let Some(Open::InFlight(before) | Open::EndsByOrder(before)) = before {
                 // Said once, a time stays: the clock's rate gets better with every reading.
                 operation.issued_at_ns = before.issued_at_ns;
                 operation.started_at_ns = before.started_at_ns.or(operation.started_at_ns);
@@ -239,8 +243,11 @@ impl Operations {
         };
         match record.state {
             OPERATION_QUEUED | OPERATION_ISSUED => {
-                let open = if record.ends_by_order { Open::EndsByOrder } else { Open::InFlight(told(self)) };
-                self.open.insert(record.ticket, open);
+                let operation = told(self);
+                // In a group that has not ended it is not over for sure.
+                let may_be_over = record.ends_by_order && record.state == OPERATION_ISSUED;
+                let open = if may_be_over { Open::EndsByOrder } else { Open::InFlight };
+                self.open.insert(record.ticket, open(operation));
             }
             OPERATION_COMPLETED => {
                 let local_id = local_id(record);
@@ -305,6 +312,7 @@ fn operation(record: &Record, clock: Clock) -> batch::Operation {
         start_known: record.start_known,
         stream: record.stream,
         group: record.group,
+        ends_by_order: record.ends_by_order,
     }
 }
 

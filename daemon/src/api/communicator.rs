@@ -365,13 +365,17 @@ pub struct PrimitiveTotals {
     pub replayed_calls: u64,
     /// Their bytes.
     pub replayed_bytes: u64,
-    /// Bytes sent to ranks on the same host. Absent: see `inter_bytes`.
+    /// Bytes sent to ranks on the same host. Absent: `reason` says why.
     #[schema(required = true)]
     pub intra_bytes: Option<u64>,
-    /// Bytes sent to ranks on other hosts. Absent: not measured, because the communicator spans hosts and a collector of
-    /// it does not ask for network steps, or NCCL tells nothing of it (broadcasts of 2.29.2 to 2.30.7).
+    /// Bytes sent to ranks on other hosts. Absent: `reason` says why.
     #[schema(required = true)]
     pub inter_bytes: Option<u64>,
+    /// Why `intra_bytes` and `inter_bytes` are not known, in words: the level does not count them, or the library does not
+    /// tell them. Absent: they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reason: Option<String>,
     /// Issued and not completed.
     pub backlog_bytes: u64,
     /// Completed bytes per second over the last seconds (algbw, summed over ranks).

@@ -106,7 +106,7 @@ impl Sample {
 
     fn add_traffic(&mut self, traffic: Traffic) {
         let add = |sum: Option<u64>, bytes: u64| {
-            sum.filter(|_| !traffic.is_partial).map(|sum| sum.saturating_add(bytes))
+            sum.filter(|_| traffic.untold_by.is_none()).map(|sum| sum.saturating_add(bytes))
         };
         self.intra_bytes = add(self.intra_bytes, traffic.intra_bytes);
         self.inter_bytes = add(self.inter_bytes, traffic.inter_bytes);

@@ -22,8 +22,8 @@ pub struct Traffic {
     pub intra_bytes: u64,
     /// To ranks on other hosts.
     pub inter_bytes: u64,
-    /// Whether the library has not told all that went over the network.
-    pub is_partial: bool,
+    /// Version of a library that has not told all that went over the network ([`Primitive::is_untold_by`]).
+    pub untold_by: Option<u32>,
 }
 
 impl Traffic {
@@ -31,7 +31,7 @@ impl Traffic {
     pub fn add(&mut self, other: Self) {
         self.intra_bytes = self.intra_bytes.saturating_add(other.intra_bytes);
         self.inter_bytes = self.inter_bytes.saturating_add(other.inter_bytes);
-        self.is_partial |= other.is_partial;
+        self.untold_by = self.untold_by.max(other.untold_by);
     }
 }
 
@@ -85,7 +85,7 @@ pub fn traffic(rank: &RankRef<'_>, neighbours: &Neighbours<'_>) -> BTreeMap<Prim
         let version = rank.identity.library_version;
         let called = rank.local.counters().iter().filter(|(_, counted)| counted.totals().completed_calls > 0);
         for (primitive, _) in called.filter(|(primitive, _)| primitive.is_untold_by(version)) {
-            traffic.entry(*primitive).or_default().is_partial = true;
+            traffic.entry(*primitive).or_default().untold_by = Some(version);
         }
     }
     if neighbours.tells_inside {

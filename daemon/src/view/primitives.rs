@@ -8,6 +8,7 @@ use super::bandwidth::{bus_factor, rate};
 use crate::api::{PrimitiveTotals, Primitives, RankPrimitives};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
+use crate::diagnose::version::Version;
 use crate::model::{Model, Neighbours, RankRef, Totals, Traffic, traffic};
 
 /// The counters of a communicator.
@@ -73,24 +74,39 @@ fn totals(
     n_summed: u32,
     is_measured: bool,
 ) -> Vec<PrimitiveTotals> {
-    let is_known = |sum: &Sum| is_measured && !sum.traffic.is_partial;
-    let of = |(primitive, sum): (Primitive, Sum)| PrimitiveTotals {
-        primitive: primitive.label().to_owned(),
-        issued_calls: sum.totals.issued_calls,
-        issued_bytes: sum.totals.issued_bytes,
-        completed_calls: sum.totals.completed_calls,
-        completed_bytes: sum.totals.completed_bytes,
-        failed_calls: sum.totals.failed_calls,
-        captured_calls: sum.totals.captured_calls,
-        captured_bytes: sum.totals.captured_bytes,
-        replayed_calls: sum.totals.replayed_calls,
-        replayed_bytes: sum.totals.replayed_bytes,
-        intra_bytes: is_known(&sum).then_some(sum.traffic.intra_bytes),
-        inter_bytes: is_known(&sum).then_some(sum.traffic.inter_bytes),
-        backlog_bytes: sum.totals.issued_bytes.saturating_sub(sum.totals.completed_bytes),
-        completed_bytes_per_s: sum.completed_bytes_per_s,
-        bus_bytes_per_s: sum.completed_bytes_per_s * bus_factor(primitive, n_ranks)
-            / f64::from(n_summed.max(1)),
+    let of = |(primitive, sum): (Primitive, Sum)| {
+        let reason = why_unknown(primitive, sum.traffic, is_measured);
+        let is_known = reason.is_none();
+        PrimitiveTotals {
+            primitive: primitive.label().to_owned(),
+            issued_calls: sum.totals.issued_calls,
+            issued_bytes: sum.totals.issued_bytes,
+            completed_calls: sum.totals.completed_calls,
+            completed_bytes: sum.totals.completed_bytes,
+            failed_calls: sum.totals.failed_calls,
+            captured_calls: sum.totals.captured_calls,
+            captured_bytes: sum.totals.captured_bytes,
+            replayed_calls: sum.totals.replayed_calls,
+            replayed_bytes: sum.totals.replayed_bytes,
+            intra_bytes: is_known.then_some(sum.traffic.intra_bytes),
+            inter_bytes: is_known.then_some(sum.traffic.inter_bytes),
+            reason,
+            backlog_bytes: sum.totals.issued_bytes.saturating_sub(sum.totals.completed_bytes),
+            completed_bytes_per_s: sum.completed_bytes_per_s,
+            bus_bytes_per_s: sum.completed_bytes_per_s * bus_factor(primitive, n_ranks)
+                / f64::from(n_summed.max(1)),
+        }
     };
     sums.into_iter().map(of).collect()
 }
+
+/// Why the bytes of a primitive are not known. What the library never tells is counted at no level, so that is said first.
+fn why_unknown(primitive: Primitive, traffic: Traffic, is_measured: bool) -> Option<String> {
+    let untold_by = traffic.untold_by.and_then(|code| Version::of("", code));
+    untold_by
+        .map(|version| format!("NCCL {version} does not tell what a {primitive} sends between hosts"))
+        .or_else(|| (!is_measured).then(|| NOT_COUNTED.to_owned()))
+}
+
+/// A collector of a communicator between hosts is below level `steps`.
+const NOT_COUNTED: &str = "counted at level `steps` alone, which `ringscope level` sets";

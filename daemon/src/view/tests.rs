@@ -349,13 +349,45 @@ fn bytes_that_nobody_counts_are_absent() {
         let of_ranks: Vec<_> = found.ranks.iter().map(|rank| rank.primitives[0].intra_bytes).collect();
         let rings = rings(&model, &Diagnosis::new(), at(3), cluster.id().as_str()).unwrap();
         let hops: Vec<_> = rings.rings[0].order.iter().map(|hop| hop.sent_bytes).collect();
-        (found.primitives[0].intra_bytes, found.primitives[0].inter_bytes, of_ranks, hops)
+        let sum = &found.primitives[0];
+        (sum.intra_bytes, sum.inter_bytes, sum.reason.clone(), of_ranks, hops)
     };
     let all = look([true; 3]);
-    assert_eq!(all, (Some(400), Some(0), vec![Some(400), Some(0), Some(0)], vec![Some(0); 3]));
+    assert_eq!(all, (Some(400), Some(0), None, vec![Some(400), Some(0), Some(0)], vec![Some(0); 3]));
     // Rank 0 reaches its next one without the network.
     let some = look([false, true, false]);
-    assert_eq!(some, (None, None, vec![Some(400), Some(0), None], vec![Some(0), Some(0), None]));
+    let why = "counted at level `steps` alone, which `ringscope level` sets".to_owned();
+    assert_eq!(some, (None, None, Some(why), vec![Some(400), Some(0), None], vec![Some(0), Some(0), None]));
+}
+
+#[test]
+fn what_a_library_tells_at_no_level_is_not_blamed_on_the_level() {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4);
+    let reasons = |version: u32, level: batch::Level| {
+        let mut model = Model::new();
+        let processes = (0..2).map(|rank| {
+            let mut process = cluster.process(rank);
+            process.level = level.into();
+            process.identity.as_mut().unwrap().library_version = version;
+            let counters = [Primitive::AllReduce, Primitive::Broadcast];
+            process.counters = counters.map(|primitive| cluster.counters(primitive, 1, 1, 300)).to_vec();
+            process
+        });
+        model.apply(&batch(1, 2, processes.collect()), at(2));
+        let found = primitives(&model, &Diagnosis::new(), at(3), cluster.id().as_str()).unwrap();
+        let ranks = found.ranks.into_iter().map(|rank| rank.primitives);
+        for of_rank in ranks {
+            assert!(of_rank.iter().map(|one| &one.reason).eq(found.primitives.iter().map(|one| &one.reason)));
+        }
+        let known = found.primitives.iter().map(|one| one.inter_bytes.is_some());
+        assert!(known.eq(found.primitives.iter().map(|one| one.reason.is_none())));
+        found.primitives.into_iter().map(|one| one.reason).collect::<Vec<_>>()
+    };
+    let untold = || Some("NCCL 2.30.7 does not tell what a broadcast sends between hosts".to_owned());
+    let uncounted = || Some("counted at level `steps` alone, which `ringscope level` sets".to_owned());
+    assert_eq!(reasons(23_007, batch::Level::Steps), [None, untold()]);
+    assert_eq!(reasons(23_007, batch::Level::Counters), [uncounted(), untold()]);
+    assert_eq!(reasons(22_809, batch::Level::Counters), [uncounted(), uncounted()]);
 }
 
 #[test]

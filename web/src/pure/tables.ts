@@ -22,7 +22,7 @@ export function rankRows(ranks: Rank[]): Rows {
 }
 
 export function primitiveRows(totals: PrimitiveTotals[]): Rows {
-  const head = ["primitive", "issued_calls", "issued_bytes", "completed_calls", "completed_bytes", "failed_calls", "backlog_bytes", "intra_bytes", "inter_bytes", "completed_bytes_per_s", "bus_bytes_per_s"] as const;
+  const head = ["primitive", "issued_calls", "issued_bytes", "completed_calls", "completed_bytes", "failed_calls", "backlog_bytes", "intra_bytes", "inter_bytes", "reason", "completed_bytes_per_s", "bus_bytes_per_s"] as const;
   return [[...head], ...totals.map((one) => head.map((name) => one[name]))];
 }
 

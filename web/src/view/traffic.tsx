@@ -9,6 +9,7 @@ import * as store from "../state/store";
 import { Chart } from "./chart";
 import { Export } from "./export";
 import { Panel } from "./panel";
+import { withCommands } from "./with-commands";
 
 /** Bytes and bandwidth of the communicator on the screen, by primitive. */
 export function Traffic() {
@@ -53,17 +54,7 @@ function graphs(one: PrimitiveTotals): string {
   return `+ ${integer(one.captured_calls)} in CUDA graphs, ${runs}`;
 }
 
-/** Why the bytes of one primitive are not known, where those of others may be (`isMeasured`). */
-function unmeasured(isMeasured: boolean) {
-  return isMeasured ? (
-    <small title="NCCL 2.29.2 to 2.30.7 tells a profiler nothing of what a broadcast sends between hosts">not told by this NCCL</small>
-  ) : (
-    <small title="Bytes per hop are counted at the level `steps`: ringscope level --job JOB steps">not measured at this level</small>
-  );
-}
-
 function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] }) {
-  const isMeasured = totals.some((one) => one.inter_bytes !== null);
   const failed = totals.some((one) => one.failed_calls > 0);
   return (
     <div class="scroller" tabIndex={0} role="region" aria-label="Bytes by primitive">
@@ -101,7 +92,7 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
               <td data-label="Backlog" class="number">{size(one.backlog_bytes)}</td>
               <td data-label="Sent" class="number">
                 {one.intra_bytes === null || one.inter_bytes === null ? (
-                  unmeasured(isMeasured)
+                  <small class="reason">{withCommands(one.reason ?? "not known")}</small>
                 ) : (
                   <>
                     <small>{size(one.intra_bytes)} intra</small>

@@ -210,6 +210,82 @@ fn the_oldest_of_each_communicator_is_told_however_many_another_has() {
     assert_eq!((told[0], told[254], told[255]), (0, 254, other), "oldest first");
 }
 
+#[test]
+fn a_call_whose_end_nobody_tells_is_not_in_flight_and_is_told_once_it_is_over() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    reader.operations.keep_history(true);
+    let untold = ring.call();
+    ring.word(untold, offset_of!(layout::Record, what), layout::ENDS_BY_ORDER.into(), 4);
+    let told = ring.call();
+    assert_eq!(reader.read(&ring), [told]);
+    ring.finished_calls(2 * LAP);
+    assert_eq!(reader.read(&ring), [told], "followed, however much came after it");
+    reader.operations.take_history();
+
+    ring.state(untold, OPERATION_COMPLETED);
+    assert_eq!(reader.read(&ring), [told]);
+    let over: Vec<u64> = reader.operations.take_history().iter().map(|one| one.seq_number).collect();
+    assert_eq!((over, reader.lost().len()), (vec![untold], 1), "of those that were overwritten alone");
+}
+
+/// Calls on streams: the number of each stream, and the flags of the call.
+fn on_streams(calls: &[(u32, u32)]) -> Ring {
+    let mut ring = Ring::new();
+    for (stream, flags) in calls {
+        let ticket = ring.call();
+        ring.word(ticket, offset_of!(layout::Record, what), (*flags).into(), 4);
+        ring.word(ticket, offset_of!(layout::Record, place), u64::from(*stream) << layout::GROUP_BITS, 4);
+    }
+    ring
+}
+
+#[test]
+fn a_call_whose_end_nobody_tells_is_in_flight_as_long_as_it_holds_back_another_one() {
+    const UNTOLD: u32 = layout::ENDS_BY_ORDER;
+    const TOLD: u32 = layout::START_KNOWN;
+    const OTHER_COMMUNICATOR: u32 = 1 << 24;
+    let read = |calls: &[(u32, u32)]| Reader::default().read(&on_streams(calls));
+    assert_eq!(read(&[(1, UNTOLD), (1, TOLD), (1, TOLD)]), [0, 1, 2]);
+    assert_eq!(
+        read(&[(1, UNTOLD), (1, UNTOLD), (1, TOLD)]),
+        [1, 2],
+        "the newest, for the others may be over"
+    );
+    assert_eq!(read(&[(1, UNTOLD), (1, TOLD), (1, UNTOLD)]), [0, 1]);
+    assert_eq!(read(&[(1, UNTOLD), (2, TOLD)]), [1], "on another stream");
+    assert_eq!(read(&[(0, UNTOLD), (0, TOLD)]), [1], "on streams that are not known");
+    assert_eq!(read(&[(1, UNTOLD), (1, 0), (1, TOLD)]), [1, 2], "nobody would tell that it begins");
+    let others = [(1, UNTOLD), (1, UNTOLD | OTHER_COMMUNICATOR), (1, TOLD)];
+    assert_eq!(read(&others), [2], "whichever it is");
+}
+
+#[test]
+fn what_comes_after_a_call_shows_that_it_is_over() {
+    let calls = [(1, layout::ENDS_BY_ORDER), (1, layout::START_KNOWN), (1, layout::START_KNOWN)];
+    let mut ring = on_streams(&calls);
+    let mut reader = Reader::default();
+    assert_eq!(reader.read(&ring), [0, 1, 2]);
+    ring.word(1, offset_of!(layout::Record, started), 1, 4);
+    assert_eq!(reader.read(&ring), [1, 2]);
+    // Its beginning was not told, but its end.
+    ring.word(1, offset_of!(layout::Record, started), 0, 4);
+    ring.state(1, OPERATION_COMPLETED);
+    assert_eq!(reader.read(&ring), [2]);
+}
+
+#[test]
+fn a_call_in_a_group_that_has_not_ended_is_not_over_and_the_others_of_its_group_run_beside_it() {
+    let mut ring = on_streams(&[(1, layout::ENDS_BY_ORDER), (1, layout::START_KNOWN)]);
+    let mut reader = Reader::default();
+    for ticket in 0..2 {
+        ring.word(ticket, offset_of!(layout::Record, place), 1 << layout::GROUP_BITS | 7, 4);
+        ring.state(ticket, OPERATION_QUEUED);
+    }
+    assert_eq!(reader.read(&ring), [0, 1]);
+    (0..2).for_each(|ticket| ring.state(ticket, OPERATION_ISSUED));
+    assert_eq!(reader.read(&ring), [1]);
+}
+
 /// Writes a number among the collective calls into a call's record.
 fn number(ring: &mut Ring, ticket: u64, number: u64) {
     ring.word(ticket, offset_of!(layout::Record, numbers), number << 32 | ticket, 8);

@@ -313,6 +313,9 @@ pub struct Operation {
     pub stream: u32,
     /// Calls of one process with one number were made in one group. 0: in none.
     pub group: u32,
+    /// Nothing tells its end but what begins after it on its stream, and nothing has: it may be over, and the stream wait for
+    /// something else.
+    pub ends_by_order: bool,
 }
 
 /// How far an operation is.

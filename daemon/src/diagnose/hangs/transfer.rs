@@ -32,12 +32,18 @@ fn limit(settings: &Settings, usual: Option<Duration>) -> Duration {
     p99.saturating_mul(settings.wait_times_p99).min(most).max(settings.stalled_after)
 }
 
-/// Whether the call is known to have begun: all who are in it have started it, or others have completed it.
+/// Whether the call is known to have begun, and not to have ended: all who are in it have started it, or others have completed
+/// it. Of those who may have completed it too that shows nothing.
 fn has_begun(case: &Case<'_, '_, '_>, place: u32) -> bool {
-    let mut waiters = case.node(place).waiters.iter();
+    let waiters = || case.node(place).waiters.iter();
     let has_started =
         |waiter: &Waiter<'_>| waiter.head.is_some_and(|head| head.operation.started_at.is_some());
-    waiters.all(has_started) || !case.passed(place).is_empty()
+    waiters().all(has_started) || !case.passed(place).is_empty() && !waiters().any(may_be_over)
+}
+
+/// Whether nothing tells when the call of this rank ends.
+fn may_be_over(waiter: &Waiter<'_>) -> bool {
+    waiter.head.is_some_and(|head| head.operation.ends_by_order)
 }
 
 fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
@@ -51,16 +57,17 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     let mut judgement = case.blank(FindingKind::TransferStalled, Some(communicator));
     judgement.began_at = case.began(place);
     judgement.key = format!("{}/stalled", at.key());
+    let passed = case.passed(place).len();
     judgement.severity = if has_begun(case, place) {
         Severity::Critical
     } else {
-        device::unstarted(case, place, Severity::Info)
+        device::unstarted(case, place, if passed > 0 { Severity::Warning } else { Severity::Info })
     };
     judgement.victims = case.graph.victims(&[case.graph.place_node(place)], &[]);
     let of = case.place_words(place);
     let n = waiters.len();
     let since = case.since_words(place);
-    let honest = match case.passed(place).len() {
+    let honest = match passed {
         0 => format!("all {n} ranks are in {of} with the same call {since}, and none has completed it"),
         passed => {
             let mut ranks: Vec<u32> = waiters.iter().map(|waiter| waiter.rank).collect();
@@ -198,7 +205,11 @@ fn starts(waiters: &[Waiter<'_>]) -> Option<Detail> {
     let heads = || waiters.iter().filter_map(|waiter| Some((waiter.rank, waiter.head?.operation)));
     let known = heads().filter(|(_, operation)| operation.start_known).count();
     let started = heads().filter(|(_, operation)| operation.started_at.is_some()).count();
-    let line = if known == 0 {
+    let line = if waiters.iter().any(may_be_over) {
+        "Nothing tells when the call begins or ends. What was called after it on its stream has not begun: it runs, or the \
+         stream waits for something after it."
+            .to_owned()
+    } else if known == 0 {
         "Whether the call has started on the GPUs is not known: nothing tells it here.".to_owned()
     } else {
         format!("{started} of {known} ranks of which it is known have started the call.")

@@ -119,6 +119,7 @@ fn operation(told: &batch::Operation) -> Option<Operation> {
         completed_at: told.completed_at_ns.map(Timestamp),
         stream: told.stream,
         group: told.group,
+        ends_by_order: told.ends_by_order,
     })
 }
 
@@ -141,6 +142,7 @@ fn of_history(known: &Completed) -> Operation {
         completed_at: Some(Timestamp(known.completed_at_ns)),
         stream: 0,
         group: known.group,
+        ends_by_order: false,
     }
 }
 

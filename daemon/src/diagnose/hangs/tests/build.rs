@@ -97,6 +97,7 @@ pub(super) fn all_reduce(number: u64, issued_at: Timestamp) -> Operation {
         completed_at: None,
         stream: 1,
         group: 0,
+        ends_by_order: false,
     }
 }
 

@@ -41,6 +41,31 @@ fn calls_that_may_not_have_started_are_critical_late() {
 }
 
 #[test]
+fn a_call_that_may_be_over_is_not_known_to_stand_still() {
+    let stands = |ends_by_order: bool| {
+        let mut world = job(4);
+        let comm = world.comm("c0ffee", "data", &[0, 1, 2, 3]);
+        world.enter(comm, 0..4);
+        (0..4).for_each(|rank| world.member(comm, rank).open.to_mut()[0].ends_by_order = ends_by_order);
+        // Two are through.
+        for rank in 0..2 {
+            world.member(comm, rank).open = Cow::Borrowed(&[]);
+            world.member(comm, rank).last_completed.as_mut().unwrap().number = Some(60);
+        }
+        let mut seen = Vec::new();
+        for second in [11, 59, 61] {
+            let verdict = world.until(second);
+            let judgement = only(&verdict);
+            assert_eq!((judgement.kind, judgement.culprits.len()), (FindingKind::TransferStalled, 0));
+            seen.push(judgement.severity);
+        }
+        seen
+    };
+    assert_eq!(stands(false), [Severity::Critical; 3]);
+    assert_eq!(stands(true), [Severity::Warning, Severity::Warning, Severity::Critical]);
+}
+
+#[test]
 fn who_has_sent_is_not_to_blame_for_what_does_not_come() {
     let mut world = job(2);
     let comm = world.comm("c0ffee", "", &[0, 1]);
