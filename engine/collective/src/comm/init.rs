@@ -131,6 +131,7 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
         return Err(Error::InvalidUsage(text));
     }
     init.exclude(&readies);
+    init.settings.check_lists(init.identity.n_ranks)?;
     let profiler = init.profiler();
     let connected = match init.connect(&inbox, endpoint, &bootstrap) {
         Ok(connected) => connected,
