@@ -364,7 +364,7 @@ impl Init {
             late_lines: Mutex::new(late_lines),
             wiring: wiring.map(Mutex::new),
             connects_late,
-            _pending: self.pending,
+            pending: self.pending,
         });
         *lock(&comm.watcher) = watcher;
         if !comm.connects_late {
