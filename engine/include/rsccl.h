@@ -178,7 +178,7 @@ RSCCL_API(ncclResult_t, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm));
 
 RSCCL_API(ncclResult_t, GroupStart, (void));
 RSCCL_API(ncclResult_t, GroupEnd, (void));
-/* Always ncclInvalidUsage; the group's calls are dropped. */
+/* Predicts what the group's last collective would take, in microseconds; the group's calls are dropped. NULL: GroupEnd. */
 RSCCL_API(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t* simInfo));
 
 RSCCL_API(ncclResult_t, AllReduce,

@@ -36,6 +36,11 @@ fn a_communicator_shrinks_around_a_dead_rank() {
 }
 
 #[test]
+fn a_forked_child_takes_nothing_from_its_parent() {
+    all_done("forked", 2);
+}
+
+#[test]
 fn a_revoked_communicator_can_be_split() {
     all_done("revoke", 3);
 }

@@ -3,6 +3,7 @@
 //! Read again at each communicator's init, so that a test or a launcher may change it between two; only the log's
 //! settings are latched at the first line, as NCCL does.
 
+mod lists;
 mod values;
 
 use std::net::IpAddr;
@@ -111,6 +112,8 @@ pub struct Settings {
     pub(crate) step_bytes: usize,
     /// `RSCCL_ALGO`, else what `NCCL_ALGO` leaves, for what it can carry out.
     pub(crate) algorithm: Option<Algorithm>,
+    /// In the faithful mode, what NCCL does not understand of `NCCL_ALGO` and `NCCL_PROTO`: it finds out late in init.
+    pub(crate) list_mistake: Option<String>,
     /// `RSCCL_DETERMINISTIC=rank-order`: reductions reduce in the order of the (virtual) ranks, in the form that this has.
     pub(crate) rank_order: Option<Algorithm>,
     /// Whether ranks of one host share memory: unless `RSCCL_SHM_DISABLE` or `NCCL_SHM_DISABLE` is 1.
@@ -151,6 +154,12 @@ impl Settings {
         Self::parse(as_faithful(faithful, read))
     }
 
+    /// NCCL's init of several ranks ends with an error where it does not understand a list.
+    pub(crate) fn check_lists(&self, n_ranks: usize) -> Result<()> {
+        let mistake = self.list_mistake.as_ref().filter(|_| n_ranks > 1);
+        mistake.map_or(Ok(()), |text| Err(Error::InvalidUsage(text.clone())))
+    }
+
     /// Whether faults show as NCCL shows them.
     pub(crate) fn is_silent(&self) -> bool {
         self.faithful.is_some()
@@ -174,16 +183,8 @@ impl Settings {
             topology: TopologySettings::parse(&lookup, &mut mistakes),
             machine: MachineSettings::parse(&lookup, faithful.is_some(), &mut mistakes),
             socket_ifname: lookup("RSCCL_SOCKET_IFNAME"),
-            min_channels: channel_count(
-                &lookup,
-                ["RSCCL_MIN_NCHANNELS", "NCCL_MIN_NCHANNELS"],
-                &mut mistakes,
-            ),
-            max_channels: channel_count(
-                &lookup,
-                ["RSCCL_MAX_NCHANNELS", "NCCL_MAX_NCHANNELS"],
-                &mut mistakes,
-            ),
+            min_channels: channel_count(&lookup, "MIN_NCHANNELS", faithful, &mut mistakes),
+            max_channels: channel_count(&lookup, "MAX_NCHANNELS", faithful, &mut mistakes),
             n_sockets: socket_count(&lookup, &mut mistakes),
             timeout: if faithful.is_some() { FOREVER } else { timeout },
             stall_timeout: if faithful.is_some() { FOREVER } else { stall_timeout },
@@ -192,6 +193,7 @@ impl Settings {
             channel_bytes: bytes(&lookup, "RSCCL_CHANNEL_BYTES", DEFAULT_CHANNEL_BYTES, &mut mistakes).max(1),
             step_bytes: step_bytes(&lookup, &mut mistakes),
             algorithm: wanted,
+            list_mistake: faithful.and_then(|_| lists::mistake(&lookup)),
             rank_order: rank_order(&lookup, wanted, &mut mistakes),
             shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"].iter().any(|name| is_on(&lookup, name)),
             tuning: tuning(&lookup, &mut mistakes),

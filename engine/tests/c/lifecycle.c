@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,6 +82,29 @@ static void background(void) {
   EXPECT(settled(child) == ncclSuccess);
   expect_size(child, n_ranks, n_ranks - 1 - rank);
   CHECK(ncclCommDestroy(child));
+  CHECK(ncclCommDestroy(comm));
+}
+
+/* A child of the last rank gives back what it has inherited: it says nothing, and takes nothing from its parent. */
+static void forked(void) {
+  CHECK(ncclCommInitRank(&comm, n_ranks, id, rank));
+  expect_sum(comm, stream, rank, sum_of_ranks(1));
+  if (rank == n_ranks - 1) {
+    int said[2], status = 0;
+    char letter;
+    EXPECT(pipe(said) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+      dup2(said[1], STDERR_FILENO);
+      close(said[1]);
+      _exit(ncclCommAbort(comm) != ncclSuccess || ncclCommAbort(comm) != ncclInvalidArgument);
+    }
+    close(said[1]);
+    EXPECT(read(said[0], &letter, 1) == 0);
+    close(said[0]);
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  }
+  expect_sum(comm, stream, rank, sum_of_ranks(1));
   CHECK(ncclCommDestroy(comm));
 }
 
@@ -529,7 +553,7 @@ int main(int argc, char** argv) {
   if (argc < 5) return 2;
   static const struct { const char* name; void (*run)(void); } commands[] = {
       {"background", background}, {"abort-init", abort_init}, {"shrink-dead", shrink_dead}, {"revoke", revoke_it},
-      {"abort-operation", abort_operation}, {"several", several}, {"init-all", init_all}, {"mistakes", mistakes},
+      {"abort-operation", abort_operation}, {"several", several}, {"forked", forked}, {"init-all", init_all}, {"mistakes", mistakes},
       {"leaks", leaks}, {"abort-behind", abort_behind}, {"full-stream", full_stream},
       {"late-death", late_death}, {"late-abort", late_abort}, {"many-files", many_files}, {"too-many-files", too_many_files}, {"in-turn", in_turn}};
   parse_arguments(argv);

@@ -66,7 +66,7 @@ pub struct Comm {
     /// Whether the log tells of connections with the first collective.
     pub(super) connects_late: bool,
     /// Its address is the `ncclComm_t`.
-    pub(super) _pending: Arc<Pending>,
+    pub(super) pending: Arc<Pending>,
 }
 
 impl Deref for Comm {
@@ -182,6 +182,11 @@ impl Comm {
     /// From now on an end of the process without [`Self::destroy`] is a death, for which the peers do not wait.
     pub fn stay_awaited(&self) {
         self.awaited.store(true, Ordering::Release);
+    }
+
+    /// Whether this process is the rank, and not a fork of it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.pending.is_of_this_process()
     }
 
     /// Whether this rank has revoked it.

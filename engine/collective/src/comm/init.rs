@@ -133,6 +133,7 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
         return Err(Error::InvalidUsage(text));
     }
     init.exclude(&readies);
+    init.settings.check_lists(init.identity.n_ranks)?;
     let profiler = init.profiler();
     let connected = match init.connect(&inbox, endpoint, &bootstrap) {
         Ok(connected) => connected,
@@ -365,7 +366,7 @@ impl Init {
             late_lines: Mutex::new(late_lines),
             wiring: wiring.map(Mutex::new),
             connects_late,
-            _pending: self.pending,
+            pending: self.pending,
         });
         *lock(&comm.watcher) = watcher;
         if !comm.connects_late {

@@ -12,6 +12,8 @@ use crate::net::control::Dependent;
 pub struct Pending {
     bootstrap: Mutex<Line>,
     called_off: Condvar,
+    /// By which process.
+    process: u32,
 }
 
 /// The connection that init waits on.
@@ -36,7 +38,12 @@ impl Dependent for Pending {
 impl Pending {
     /// A new handle.
     pub fn new() -> Arc<Self> {
-        Arc::default()
+        Arc::new(Self { process: std::process::id(), ..Self::default() })
+    }
+
+    /// Whether this process began it, and not one that it was forked from, whose threads and connections are not its own.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// The handle.

@@ -191,14 +191,21 @@ pub(crate) fn all() -> Vec<Arc<Comm>> {
     lock(&COMMS).values().filter_map(ready).collect()
 }
 
-/// Forgets a handle; returns its communicator. One that is being made is called off.
+/// Forgets a handle; returns its communicator. One that is being made is called off. In a forked child nothing ends: threads,
+/// connections and shared memory are still its parent's.
 pub fn remove(handle: usize) -> Result<Option<Arc<Comm>>> {
     let slot = changing().remove(&handle);
     match slot.ok_or_else(|| unknown(handle))? {
-        Slot::Ready { comm, .. } => Ok(Some(comm)),
+        Slot::Ready { comm, .. } if comm.is_of_this_process() => Ok(Some(comm)),
+        Slot::Ready { comm, .. } => {
+            std::mem::forget(comm);
+            Ok(None)
+        }
         Slot::Failed { .. } => Ok(None),
         Slot::Pending(pending) => {
-            pending.call_off();
+            if pending.is_of_this_process() {
+                pending.call_off();
+            }
             Ok(None)
         }
     }

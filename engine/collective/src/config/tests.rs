@@ -5,6 +5,27 @@ fn parse(pairs: &[(&str, &str)]) -> Result<Settings> {
 }
 
 #[test]
+fn too_few_channels_are_no_mistake_where_nccl_makes_do() {
+    let counts = |pairs: &[(&str, &str)]| {
+        let faithful = [pairs, &[("RSCCL_FAITHFUL", "2.28")]].concat();
+        parse(&faithful).map(|settings| (settings.min_channels, settings.max_channels))
+    };
+    let few = [("NCCL_MIN_NCHANNELS", "-5"), ("NCCL_MAX_NCHANNELS", "0")];
+    assert_eq!(counts(&few).unwrap(), (Some(1), Some(1)));
+    assert_eq!(counts(&[("NCCL_MAX_NCHANNELS", "-2")]).unwrap(), (None, None));
+    assert!(counts(&[("RSCCL_MAX_NCHANNELS", "0")]).is_err());
+    assert!(parse(&few).is_err());
+}
+
+#[test]
+fn lists_that_nccl_does_not_understand_are_kept_for_its_init() {
+    let mistake = |pairs: &[(&str, &str)]| parse(pairs).unwrap().list_mistake;
+    let list = ("NCCL_ALGO", "foo");
+    assert!(mistake(&[list, ("RSCCL_FAITHFUL", "2.28")]).unwrap().contains("foo"));
+    assert_eq!(mistake(&[list]), None);
+}
+
+#[test]
 fn own_names_come_before_nccl_names() {
     let settings =
         parse(&[("RSCCL_MIN_NCHANNELS", "8"), ("NCCL_MIN_NCHANNELS", "4"), ("NCCL_MAX_NCHANNELS", "16")]);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::collective::algorithm::Algorithm;
 use crate::collective::choose::TuningTable;
+use crate::faithful::Version;
 
 /// `RSCCL_TIMEOUT_S=0`: three years, which every clock and every system call can add and count.
 pub const FOREVER: Duration = Duration::from_secs(100_000_000);
@@ -17,6 +18,8 @@ const MIN_BUFFER_BYTES: usize = 8 << 10;
 const DEFAULT_SOCKETS: u8 = 1;
 /// NCCL's limit on the sockets of one connection (`MAX_SOCKETS` in `net_socket.cc`).
 const MAX_SOCKETS: u8 = 64;
+/// A number of channels that is none, by NCCL's rule.
+const NO_COUNT: i64 = -2;
 
 /// What was set, or else the default and a mistake more.
 pub fn keep<T: Default>(parsed: Result<T, String>, mistakes: &mut Vec<String>) -> T {
@@ -26,12 +29,20 @@ pub fn keep<T: Default>(parsed: Result<T, String>, mistakes: &mut Vec<String>) -
     })
 }
 
+/// Of `RSCCL_…`, else of `NCCL_…`, where too small a number is 1 in the faithful mode, as it has that effect in NCCL
+/// (`ncclMinNchannels` and `ncclMaxNchannels` in `src/graph/connect.cc`), but for -2, which stands for none there.
 pub(super) fn channel_count(
     lookup: impl Fn(&str) -> Option<String>,
-    names: [&str; 2],
+    name: &str,
+    faithful: Option<Version>,
     mistakes: &mut Vec<String>,
 ) -> Option<usize> {
-    let (name, text) = names.iter().find_map(|name| lookup(name).map(|text| (*name, text)))?;
+    let names = ["RSCCL", "NCCL"].map(|of| format!("{of}_{name}"));
+    let (name, text) = names.into_iter().find_map(|name| lookup(&name).map(|text| (name, text)))?;
+    if let (Some(_), true, Ok(count @ ..1)) = (faithful, name.starts_with("NCCL"), text.trim().parse::<i64>())
+    {
+        return (count != NO_COUNT).then_some(1);
+    }
     let count = text.trim().parse::<usize>().ok().filter(|count| *count >= 1);
     if count.is_none() {
         mistakes.push(format!("{name}: \"{text}\" is not a number of channels (1 to 64)"));

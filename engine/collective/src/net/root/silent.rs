@@ -21,7 +21,9 @@ use crate::net::wake;
 /// All that a rank gets to know.
 const CLOSED: &str = "a peer closed its connection";
 
-/// Waits for all ranks; whether they have come. Once all have gone that came, nobody waits for the rest any more. Where two
+/// Waits for all ranks; whether they have come. Once all have gone that came, nobody waits for the rest any more. Where its process
+/// can open no more files it ends, as NCCL's does: those that have come wait for ever to be called back, that process's own rank
+/// too, and those that come later get an error. Where two
 /// disagree, NCCL's root ends and says so in its log, and they wait for its answer for ever: this one keeps their
 /// connections as long as its process lives.
 pub(super) fn gather_ranks(joined: &Joins, ranks: &mut Vec<Option<TcpStream>>) -> bool {
@@ -126,5 +128,43 @@ fn close_to_neighbours(ranks: &[Option<TcpStream>], rank: usize) {
         if let Some(mut stream) = ranks.get(neighbour).and_then(Option::as_ref) {
             let _ = std::io::Write::write_all(&mut stream, &bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+    use crate::net::acceptor::{Acceptor, Listening};
+    use crate::net::hello::{HAS_ENDED, WELCOME};
+
+    const SECRET: [u8; 16] = [0x5a; 16];
+
+    fn call(listening: &Listening) -> TcpStream {
+        let mut stream = TcpStream::connect(listening.address()).unwrap();
+        let join = frame::encode(&Join { rank: 0, n_ranks: 2, protocol: PROTOCOL }).unwrap();
+        stream.write_all(&[&SECRET[..], &join].concat()).unwrap();
+        stream
+    }
+
+    #[test]
+    fn a_root_that_can_take_no_more_ends_and_tells_nobody_who_has_come() {
+        let acceptor = Acceptor::of_process().unwrap();
+        let listening = acceptor.listen([127, 0, 78, 1].into(), 0).unwrap();
+        let (door, joined) = acceptor.expect_joins(&SECRET);
+        let mut first = call(&listening);
+        let gathering = std::thread::spawn(move || gather_ranks(&joined, &mut Vec::new()));
+        let mut welcome = [0];
+        first.read_exact(&mut welcome).unwrap();
+        assert_eq!(welcome, [WELCOME]);
+        acceptor.give_up(&SECRET, "no more files".to_owned());
+        assert!(!gathering.join().unwrap());
+        drop(door);
+        let mut heard = Vec::new();
+        first.read_to_end(&mut heard).unwrap();
+        assert!(heard.is_empty());
+        call(&listening).read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, [HAS_ENDED]);
     }
 }
