@@ -18,7 +18,7 @@ pub enum Family {
     Nccl,
     /// AMD's: another way to the final count.
     Rccl,
-    /// ringscope's engine: doubling and settings, nothing else.
+    /// ringscope's engine: doubling and settings, nothing else, unless it shows a described machine.
     Rsccl,
 }
 
@@ -42,6 +42,12 @@ impl Version {
             (None, Family::Rccl) => Some(Self { number: (0, 0, 0), family }),
             (None, _) => None,
         }
+    }
+
+    /// NCCL's of the same number, whose rules the engine follows on a described machine.
+    #[must_use]
+    pub fn as_nccl(self) -> Self {
+        Self { family: Family::Nccl, ..self }
     }
 
     /// `NCCL_VERSION`: X·1000 + Y·100 + Z up to 2.8, X·10000 + Y·100 + Z since.
