@@ -124,6 +124,17 @@ fn settings_that_cap_anyway_make_a_shortfall_a_warning() {
 }
 
 #[test]
+fn a_shortfall_that_costs_nothing_after_a_shrink_is_information() {
+    let shrunk = Cluster::new(&[("host-0", 2, 4), ("host-1", 1, 3)], 3);
+    check(
+        &shrunk.with(|_, rank| rank.settings = vec![("NCCL_MAX_NCHANNELS", 3)]),
+        &[
+            "info channel_shortfall host-1 [fewer_channels]: host-1 found 3 channels, the other host 4: no channel is lost, the settings allow only 3",
+        ],
+    );
+}
+
+#[test]
 fn init_below_half_final_is_explained_by_a_setting_or_not() {
     let raised = Cluster::new(&[("host-0", 1, 1), ("host-1", 1, 1)], 8);
     let explained = raised.clone().with(|_, rank| rank.settings = vec![("RSCCL_MIN_NCHANNELS", 8)]);
