@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::group::{Group, began};
-use crate::api::{Culprit, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
+use crate::api::{Culprit, Detail, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
 use crate::clock::Timestamp;
-use crate::words::{capital, duration};
+use crate::diagnose::judgement::GAVE_UP;
+use crate::words::{capital, duration, list};
 
 /// An incident that goes on, and what of it is not to be shown.
 #[derive(Debug)]
@@ -165,6 +166,10 @@ impl Place {
             self.incident.findings.insert(0, root.id.clone());
         }
         for detail in root.details.iter().take(DETAILS_TOLD) {
+            if detail.title == GAVE_UP {
+                note_all(&mut self.incident, now, detail);
+                continue;
+            }
             let first = detail.lines.first().map(|line| format!(": {line}")).unwrap_or_default();
             // A look at a process is titled by who it is.
             let looked = if detail.title.to_lowercase().starts_with("rank ") { LOOKED } else { "" };
@@ -234,6 +239,13 @@ fn note_once(incident: &mut Incident, at: Timestamp, text: String) {
     }
 }
 
+/// What grows with every look is one entry, with all that it has grown to.
+fn note_all(incident: &mut Incident, now: Timestamp, detail: &Detail) {
+    let known = incident.timeline.iter().position(|event| event.text.starts_with(detail.title.as_str()));
+    let at = known.map_or(now, |place| incident.timeline.remove(place).at);
+    note(incident, at, format!("{}: {}", detail.title, list(&detail.lines, LINES_TOLD)));
+}
+
 /// Writes down what became known; what is there already is not said twice, and what is too much is left out in the middle.
 pub(super) fn note(incident: &mut Incident, at: Timestamp, text: String) {
     let timeline = &mut incident.timeline;
@@ -277,6 +289,8 @@ const OVER: &str = "It is over.";
 const BACK: &str = "It came back";
 /// A beginning that is that much older than the finding is worth a line.
 const WORTH_SAYING: Duration = Duration::from_secs(1);
+/// Lines of a detail in one entry.
+const LINES_TOLD: usize = 8;
 /// Details of the root that are told in the timeline.
 const DETAILS_TOLD: usize = 4;
 /// Culprits that are named.

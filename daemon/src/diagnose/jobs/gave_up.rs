@@ -8,7 +8,7 @@ use super::scene::Taken;
 use crate::api::{Detail, FindingKind, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::{Life, Process as Told};
-use crate::diagnose::judgement::Judgement;
+use crate::diagnose::judgement::{GAVE_UP, Judgement};
 use crate::model::{Name, Process};
 use crate::words::{self, plural};
 
@@ -88,7 +88,7 @@ impl<'a> GaveUp<'a> {
         if n > NAMED {
             lines.push(format!("and {}", plural(n - NAMED, "more process")));
         }
-        judgement.blame.details.push(Detail { title: "Ended after they had waited".to_owned(), lines });
+        judgement.blame.details.push(Detail { title: GAVE_UP.to_owned(), lines });
     }
 }
 
