@@ -138,6 +138,9 @@ impl Place {
             Some(heir) => self.note(now, format!("It is the same as incident {heir}, and goes on there.")),
             None => self.note(now, OVER.to_owned()),
         }
+        if names_pid(&self.incident) {
+            ADVICE_OVER.clone_into(&mut self.incident.advice);
+        }
         self.incident.state = FindingState::Resolved;
         self.incident.resolved_at = Some(now);
         self.incident
@@ -227,6 +230,13 @@ fn culprits(root: &Finding) -> Vec<Culprit> {
     if root.host.is_empty() { Vec::new() } else { vec![Culprit { rank: root.rank, ..host(&root.host) }] }
 }
 
+/// Whether it is advised to do something to a process that is to blame: once it is over, its number may be another's.
+fn names_pid(incident: &Incident) -> bool {
+    let mut numbers =
+        incident.advice.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
+    numbers.any(|number: u32| incident.culprits.iter().any(|culprit| culprit.pid == Some(number)))
+}
+
 fn follows(finding: &Finding) -> String {
     let severity = if finding.severity == Severity::Info { "Explained by it" } else { "Follows from it" };
     format!("{severity}: {}", finding.message)
@@ -286,6 +296,8 @@ const LOOKED: &str = "Looked: ";
 /// How soon after its end an incident that comes again is the same one: whoever looks after it still knows it.
 pub const BACK_WITHIN: Duration = Duration::from_secs(600);
 const OVER: &str = "It is over.";
+/// What was advised in its place was about a process that may be gone.
+const ADVICE_OVER: &str = "It is over: nothing is to be done to the process.";
 const BACK: &str = "It came back";
 /// A beginning that is that much older than the finding is worth a line.
 const WORTH_SAYING: Duration = Duration::from_secs(1);

@@ -93,7 +93,7 @@ impl<'a> GaveUp<'a> {
 }
 
 /// When it was gone, by our clock.
-fn ended_at(told: &Told<'_>) -> Option<Timestamp> {
+pub(super) fn ended_at(told: &Told<'_>) -> Option<Timestamp> {
     let is_gone = matches!(told.life, Life::Killed | Life::Exited);
     is_gone.then(|| told.ours(told.ended_at.unwrap_or(told.read_at)))
 }

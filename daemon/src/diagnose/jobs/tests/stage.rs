@@ -8,7 +8,7 @@ use ringscope_wire::batch::{
     OperationState, PairCalls, Process, ProcessState,
 };
 
-use crate::api::{Finding, FindingKind, FindingState, Severity};
+use crate::api::{Finding, FindingKind, FindingState, Incident, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::model::build::{Cluster, at};
@@ -285,6 +285,16 @@ impl Stage {
         let (Some(found), None) = (found, of_kind.next()) else { panic!("{:#?}", self.hangs()) };
         assert_eq!(found.state, FindingState::Firing);
         found
+    }
+
+    /// The only incident about a rank that is missing, as it is after the last look.
+    #[track_caller]
+    pub(super) fn incident(&mut self) -> Incident {
+        self.diagnosis.gather(true, self.now);
+        let all = self.diagnosis.incidents().all();
+        let all: Vec<&Incident> = all.filter(|one| one.finding == FindingKind::RankMissing).collect();
+        let [one] = all.as_slice() else { panic!("{all:#?}") };
+        (*one).clone()
     }
 
     /// Its agent tells everything of a process once more.
