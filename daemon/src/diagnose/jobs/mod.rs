@@ -5,6 +5,7 @@ mod culprits_gone;
 mod gave_up;
 mod kept;
 mod member;
+mod numbers;
 mod scene;
 #[cfg(test)]
 mod tests;

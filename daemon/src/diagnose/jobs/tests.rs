@@ -267,6 +267,21 @@ fn a_circle_of_communicators_is_one_deadlock() {
 }
 
 #[test]
+fn without_a_launcher_the_communicator_of_all_gives_the_ranks_of_the_job() {
+    let mut stage = Stage::new(2, 2);
+    stage.unnumbered = true;
+    stage.train(20);
+    stage.pair(20, [2, 3]);
+    stage.step(1_000);
+    stage.call([2], 20, SUM);
+    stage.ranks[3].activity = "T";
+    stage.step(4_000);
+    let found = stage.one(FindingKind::RankMissing);
+    assert!(found.message.starts_with("Rank 1 (host-1, pid 1003, global rank 3) "), "{}", found.message);
+    assert_eq!((found.accused[0].rank, found.accused[0].global_rank), (Some(1), Some(3)));
+}
+
+#[test]
 fn a_receive_without_its_send_is_unmatched() {
     let mut stage = job();
     let (world, now) = (stage.world(), stage.now);
