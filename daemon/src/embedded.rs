@@ -1,7 +1,7 @@
 //! The shared libraries that the binary carries: where they come from and how they get onto disk.
 //!
-//! `cargo xtask dist` and `cargo xtask demo` build them first and embed them; a plain `cargo build` embeds nothing,
-//! and then they are looked for beside the executable.
+//! `cargo xtask dist` builds them first and embeds them; a plain `cargo build` embeds nothing, nor does `cargo xtask demo`, and
+//! then they are looked for beside the executable.
 
 use std::fs;
 use std::io::{self, Write as _};

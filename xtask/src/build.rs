@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -16,30 +16,50 @@ pub(crate) fn dist() -> Result<()> {
     Ok(())
 }
 
-/// Builds the same and runs its demo in place of this process.
+/// Builds the release and runs its demo in place of this process.
 pub(crate) fn demo(arguments: &[String]) -> Result<()> {
-    let ringscope = binary()?;
+    let ringscope = beside()?;
     let error = Command::new(&ringscope).arg("demo").args(arguments).current_dir(root()).exec();
     Err(error).with_context(|| format!("cannot execute {}", ringscope.display()))
 }
 
+/// The release binary with both shared libraries beside it, as every chore but [`binary`] builds it: it is compiled once for
+/// all of them. In a folder of its own, so that a build does not replace what a demo runs.
+pub(crate) fn beside() -> Result<PathBuf> {
+    libraries()?;
+    run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
+    let folder = target_dir().join("beside");
+    for name in LIBRARIES.into_iter().chain(["ringscope"]) {
+        put(name, &folder)?;
+    }
+    Ok(folder.join("ringscope"))
+}
+
 /// The release binary with both shared libraries inside; they lie beside it too.
 pub(crate) fn binary() -> Result<PathBuf> {
-    run(&mut cargo(["build", "--release", "-p", "ringscope-collector", "-p", "ringscope-engine"]))?;
-    let target = target_dir();
-    let dist = target.join("dist");
-    fs::create_dir_all(&dist).with_context(|| format!("cannot make {}", dist.display()))?;
+    libraries()?;
+    let dist = target_dir().join("dist");
     // A folder of its own: the binary must not embed a library that a later build is just replacing.
-    for library in ["libringscope.so", "librsccl.so"] {
-        fs::copy(target.join("release").join(library), dist.join(library))
-            .with_context(|| format!("cannot copy {library}"))?;
+    for library in LIBRARIES {
+        put(library, &dist)?;
     }
     let mut command = cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]);
     run(command.env("RINGSCOPE_EMBED_DIR", &dist))?;
-    let path = dist.join("ringscope");
-    // A running demo keeps the old file open: replace it, do not write into it.
-    let fresh = dist.join("ringscope.new");
-    fs::copy(target.join("release/ringscope"), &fresh).context("cannot copy ringscope")?;
-    fs::rename(&fresh, &path).context("cannot replace ringscope")?;
-    Ok(path)
+    put("ringscope", &dist)?;
+    Ok(dist.join("ringscope"))
 }
+
+fn libraries() -> Result<()> {
+    run(&mut cargo(["build", "--release", "-p", "ringscope-collector", "-p", "ringscope-engine"]))
+}
+
+/// Copies a file of the release into a folder. A running demo keeps the old file open: it is replaced, not written into.
+fn put(name: &str, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let (path, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
+    fs::copy(target_dir().join("release").join(name), &fresh)
+        .with_context(|| format!("cannot copy {name}"))?;
+    fs::rename(&fresh, &path).with_context(|| format!("cannot replace {}", path.display()))
+}
+
+const LIBRARIES: [&str; 2] = ["libringscope.so", "librsccl.so"];

@@ -13,8 +13,8 @@ const SIZES_OF_THREADS: [(u32, u32); 3] = [(64, 8), (256, 32), (1024, 128)];
 /// How many ranks, and as what.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Scale {
-    /// Ranks, eight on each host [default: 64, 512 and 1024, the same and 256 instead of 512 as threads]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..))]
+    /// Ranks, 8 to 1024, eight on each host [default: 64, 512 and 1024, the same and 256 instead of 512 as threads]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=1024))]
     ranks: Option<u32>,
     /// As threads of one process
     #[arg(long, requires = "ranks")]
@@ -45,12 +45,23 @@ impl Scale {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        _scale: Scale,
+    }
 
     #[test]
     fn hosts_have_eight_ranks() {
         let one = Scale { ranks: Some(44), threads: true };
         assert_eq!(one.jobs(), ["40/5/threads"]);
+        let parse = |ranks| Parsed::try_parse_from(["scale", "--ranks", ranks]);
+        assert!(parse("0").is_err_and(|error| error.to_string().contains("0 is not in 8..=1024")));
+        assert!(parse("1025").is_err() && parse("1024").is_ok());
         assert!(Scale { ranks: None, threads: false }.jobs().contains(&"1024/128/processes".to_owned()));
     }
 }

@@ -13,7 +13,7 @@ use crate::{build, tools};
 /// Runs the healthy demo for `seconds` under a Prometheus with the committed rules, and prints every alert that fired.
 pub(crate) fn healthy(seconds: u32) -> Result<()> {
     tools::ensure(&[tools::PROMETHEUS])?;
-    let ringscope = build::binary()?;
+    let ringscope = build::beside()?;
     let dir = target_dir().join("soak");
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;

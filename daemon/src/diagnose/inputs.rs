@@ -19,6 +19,8 @@ pub(super) fn of(
     // Ranks whose log is not known have the number alone: one that says whose library it is speaks for all.
     let foreign = ranks.iter().filter_map(|rank| rank.version).find(|version| version.family != Family::Nccl);
     let version = foreign.or_else(|| ranks.iter().find_map(|rank| rank.version));
+    let version =
+        version.map(|version| if is_described(version, refs) { version.as_nccl() } else { version });
     let n_nodes = refs.values().filter_map(|rank| rank.facts.n_nodes).max();
     Inputs {
         base,
@@ -32,6 +34,13 @@ pub(super) fn of(
         shared: shared(communicator, model, refs),
         bounds: ranks.first().map(|rank| rank.bounds.clone()).unwrap_or_default(),
     }
+}
+
+/// Whether ringscope's engine shows a described machine (`RSCCL_MACHINE`): it then chooses channels as NCCL of its number
+/// does. Only there does it count channels for CollNet and NVLS.
+fn is_described(version: Version, refs: &BTreeMap<u32, RankRef<'_>>) -> bool {
+    let counts = |rank: &RankRef<'_>| rank.facts.collnet_channels.max(rank.facts.nvls_channels);
+    version.family == Family::Rsccl && refs.values().filter_map(counts).any(|channels| channels > 0)
 }
 
 /// The lowest of all; of some only if that decides already, however low the others are.

@@ -227,9 +227,12 @@ fn shortfall(
         blame: Blame::default(),
         kind: FindingKind::ChannelShortfall,
         severity: match (by_rules, instead) {
-            // With settings that allow no more channels anyway, a node that finds fewer costs none; and what it costs
-            // under other rules nobody can say.
-            (true, None) if runs_on.is_some() => Severity::Warning,
+            // With settings that allow no more channels anyway, a node that finds fewer costs none; and that one with
+            // another number of ranks finds fewer is no sign of anything. What it costs under other rules nobody can say.
+            (true, None) if runs_on.is_some() => match has_other_ranks(channels, host) {
+                true => Severity::Info,
+                false => Severity::Warning,
+            },
             (false, _) => Severity::Warning,
             _ => Severity::Critical,
         },
@@ -243,6 +246,12 @@ fn shortfall(
         evidence: lines.chain(its.take(1).flat_map(|rank| rank.proof(&["final"]))).take(MAX_PROOF).collect(),
     }
     .explained(why)
+}
+
+/// Whether every host that found more has another number of ranks, as after a shrink.
+fn has_other_ranks(channels: &Channels, host: &HostChannels) -> bool {
+    let more = channels.hosts().into_iter().filter(|other| other.highest_init > host.init);
+    more.into_iter().all(|other| other.n_ranks != host.n_ranks)
 }
 
 fn capped(

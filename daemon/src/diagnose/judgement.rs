@@ -66,5 +66,8 @@ impl Judgement {
     }
 }
 
+/// Title of who has ended because of a long wait; more of them may end with every look.
+pub(super) const GAVE_UP: &str = "Ended after they had waited";
+
 /// Lines that one finding shows at most: enough to prove it, few enough to read.
 pub(super) const MAX_PROOF: usize = 8;

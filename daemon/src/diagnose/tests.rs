@@ -124,6 +124,17 @@ fn settings_that_cap_anyway_make_a_shortfall_a_warning() {
 }
 
 #[test]
+fn a_shortfall_that_costs_nothing_after_a_shrink_is_information() {
+    let shrunk = Cluster::new(&[("host-0", 2, 4), ("host-1", 1, 3)], 3);
+    check(
+        &shrunk.with(|_, rank| rank.settings = vec![("NCCL_MAX_NCHANNELS", 3)]),
+        &[
+            "info channel_shortfall host-1 [fewer_channels]: host-1 found 3 channels, the other host 4: no channel is lost, the settings allow only 3",
+        ],
+    );
+}
+
+#[test]
 fn init_below_half_final_is_explained_by_a_setting_or_not() {
     let raised = Cluster::new(&[("host-0", 1, 1), ("host-1", 1, 1)], 8);
     let explained = raised.clone().with(|_, rank| rank.settings = vec![("RSCCL_MIN_NCHANNELS", 8)]);
@@ -523,6 +534,49 @@ fn hopper_explains_four_times_the_init() {
     assert_eq!((prediction.finals, prediction.explained), (vec![8], Some(true)));
     let steps: Vec<_> = prediction.steps.iter().map(|step| (step.cause.as_str(), step.channels)).collect();
     assert_eq!(steps, [("doubled", 4), ("hopper_x2", 8)]);
+}
+
+/// What is found in a job of two ranks of ringscope's engine, whose log tells these numbers.
+fn of_engine(init: u32, last: u32, log_version: &str, ring_bw_intra: f64, nvls_channels: u32) -> Vec<String> {
+    let mut processes = Cluster::new(&[("host-0", 1, init), ("host-1", 1, init)], last).processes();
+    for process in &mut processes {
+        let communicator = &mut process.communicators[0];
+        log_version.clone_into(&mut communicator.log_version);
+        communicator.ring_bw_intra = Some(ring_bw_intra);
+        communicator.compute_capability = None;
+        communicator.n_nodes = Some(2);
+        communicator.nvls_channels = Some(nvls_channels);
+        communicator.collnet_channels = Some(if nvls_channels > 0 { last } else { 0 });
+    }
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, processes), at(2));
+    lines(&diagnosis.update(&model, None, at(3)))
+}
+
+#[test]
+fn a_described_machine_has_the_channels_of_nccl() {
+    let found = of_engine(6, 24, "2.28.9+rsccl0.1.0", 48.0, 16);
+    assert_eq!(
+        found[0],
+        "info init_below_half_final host-0 rank 0 [hopper_x2]: rank 0 on host-0 found 6 channels but runs on 24: Hopper (compute capability not known), several nodes, rings of 48 GB/s > 45: doubled to 24, as far as can be inferred"
+    );
+    let found = of_engine(4, 16, "2.27.7+rsccl0.1.0", 24.0, 16);
+    assert_eq!(
+        found[0],
+        "info init_below_half_final host-0 rank 0 [nvls_raise]: rank 0 on host-0 found 4 channels but runs on 16: NVLS needs 16"
+    );
+    let raised = "warning init_below_half_final";
+    assert!(of_engine(4, 16, "2.28.9+rsccl0.1.0", 24.0, 16)[0].starts_with(raised), "no NVLS from 2.28 on");
+    assert!(
+        of_engine(6, 24, "2.28.9+rsccl0.1.0", 48.0, 0)[0].starts_with(raised),
+        "the engine's own machine"
+    );
+}
+
+#[test]
+fn channels_of_rccl_are_not_judged_also_where_the_engine_shows_them() {
+    let found = of_engine(7, 28, "RCCL 2.30.7-rsccl:0.1.0", 48.0, 0);
+    assert_eq!(found, [""; 0]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub enum Family {
     Nccl,
     /// AMD's: another way to the final count.
     Rccl,
-    /// ringscope's engine: doubling and settings, nothing else.
+    /// ringscope's engine: doubling and settings, nothing else, unless it shows a described machine.
     Rsccl,
 }
 
@@ -42,6 +42,12 @@ impl Version {
             (None, Family::Rccl) => Some(Self { number: (0, 0, 0), family }),
             (None, _) => None,
         }
+    }
+
+    /// NCCL's of the same number, whose rules the engine follows on a described machine.
+    #[must_use]
+    pub fn as_nccl(self) -> Self {
+        Self { family: Family::Nccl, ..self }
     }
 
     /// `NCCL_VERSION`: X·1000 + Y·100 + Z up to 2.8, X·10000 + Y·100 + Z since.
@@ -87,12 +93,12 @@ impl Version {
 }
 
 impl Family {
-    /// By what a log calls its library, in small letters.
+    /// By what a log calls its library, in small letters. Where the engine shows AMD's machines, it words its log as RCCL.
     fn of(text: &str) -> Self {
-        if text.contains("rsccl") {
-            Self::Rsccl
-        } else if ["hip", "rocm", "rccl"].iter().any(|word| text.contains(word)) {
+        if ["hip", "rocm", "rccl"].iter().any(|word| text.contains(word)) {
             Self::Rccl
+        } else if text.contains("rsccl") {
+            Self::Rsccl
         } else {
             Self::Nccl
         }
@@ -181,6 +187,7 @@ mod tests {
         };
         check("2.27.3+cuda12.9", 0, Some(("2.27.3", Family::Nccl)));
         check("2.28.9+rsccl0.1.0", 22_809, Some(("2.28.9", Family::Rsccl)));
+        check("RCCL 2.30.7-rsccl:0.1.0", 23_007, Some(("RCCL 2.30.7", Family::Rccl)));
         check("2.22.3+hip6.3 HEAD:abc", 0, Some(("RCCL 2.22.3", Family::Rccl)));
         check("RCCL 2.27.7", 22_707, Some(("RCCL 2.27.7", Family::Rccl)));
         check("RCCL", 22_707, Some(("RCCL 2.27.7", Family::Rccl)));

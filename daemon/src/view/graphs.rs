@@ -29,7 +29,7 @@ pub(super) fn graphs(ranks: &[RankRef<'_>], channels: &Channels) -> Option<Graph
                 rank: rank.rank,
                 rings: told.rings.iter().map(row).collect(),
                 trees: told.trees.iter().map(row).collect(),
-                changes: changes(&told.rings, &known, channels.base),
+                changes: changes(&told.rings, &known, channels.base, node),
             });
         }
     }
@@ -42,8 +42,13 @@ fn row(row: &GraphRow) -> SearchedRow {
 }
 
 /// How the rings in use differ inside a node from those that its search found. `base`: how many the poorest node found;
-/// beyond that channels repeat.
-fn changes(found: &[GraphRow], ranks: &BTreeMap<u32, &RankRef<'_>>, base: Option<u32>) -> Vec<String> {
+/// beyond that channels repeat. `node`: its index, where that is known.
+fn changes(
+    found: &[GraphRow],
+    ranks: &BTreeMap<u32, &RankRef<'_>>,
+    base: Option<u32>,
+    node: Option<u32>,
+) -> Vec<String> {
     let own: BTreeSet<u32> = found.iter().flat_map(|row| row.ranks.iter().copied()).collect();
     let used: BTreeSet<u32> = ranks.values().flat_map(|rank| rank.facts.rings.keys().copied()).collect();
     let n_used = base.map_or(found.len(), |base| base as usize).min(found.len());
@@ -58,11 +63,22 @@ fn changes(found: &[GraphRow], ranks: &BTreeMap<u32, &RankRef<'_>>, base: Option
             found.len()
         ));
     }
-    let mut repeated = Vec::new();
-    for channel in &used {
+    let orders = used.iter().map(|channel| {
         let at = *channel as usize % n_used;
-        let row = &found[at].ranks;
-        match order(*channel, row, &own, ranks) {
+        (channel, at, order(*channel, &found[at].ranks, &own, ranks))
+    });
+    let orders: Vec<(&u32, usize, Option<Vec<u32>>)> = orders.collect();
+    let is_exchanged = n_used.is_multiple_of(2)
+        && node.is_some_and(|node| !node.is_multiple_of(2))
+        && orders.iter().all(|(_, at, order)| order.as_ref() == Some(&found[at ^ 1].ranks))
+        && orders.iter().any(|(_, at, _)| found[*at].ranks != found[at ^ 1].ranks);
+    if is_exchanged {
+        changes.push(EXCHANGED.to_owned());
+    }
+    let mut repeated = Vec::new();
+    for (channel, at, order) in orders {
+        let row = &found[if is_exchanged { at ^ 1 } else { at }].ranks;
+        match order {
             Some(order) if order != *row => {
                 changes.push(format!(
                     "channel {channel} goes {} inside the node, found was {}",
@@ -106,6 +122,9 @@ fn list(ranks: &[u32]) -> String {
     ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
+/// NCCL's own rule, so that no ring crosses rails (`ncclTopoPostset`, `src/graph/connect.cc`).
+const EXCHANGED: &str =
+    "each two channels have each other's ring, as NCCL has it on every second node (crossNic 2)";
 /// Sentences about one node.
 const CHANGES_TOLD: usize = 16;
 
@@ -156,5 +175,42 @@ mod tests {
         let turned = changes([&[&[0, 1], &[1, 0]], &[&[2, 3], &[2, 3]]], [2, 2]);
         let goes = |channel| format!("channel {channel} goes 0 1 inside the node, found was 1 0");
         assert_eq!(turned[0], [goes(1), goes(3), "channels 2 to 2 repeat the first 2".to_owned()]);
+    }
+
+    #[test]
+    fn an_exchange_of_rings_is_told_as_the_rule_that_it_is() {
+        // Rings on even channels go up, on odd ones down; on the second node it is the other way round.
+        let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4);
+        let changes_of = |exchanges: bool| {
+            let mut told = cluster.batch(1, 2);
+            for (rank, process) in told.processes.iter_mut().enumerate() {
+                let communicator = &mut process.communicators[0];
+                let node = u32::try_from(rank / 2).unwrap() * 2;
+                let (up, down) = (vec![node, node + 1], vec![node + 1, node]);
+                let rows = [up, down].map(|ranks| batch::GraphRow { ranks, ..batch::GraphRow::default() });
+                let (rings, trees, places) = (rows.to_vec(), vec![], vec![]);
+                communicator.graphs = Some(batch::Graphs { rings, trees, places });
+                for ring in &mut communicator.rings {
+                    let is_turned = (ring.channel % 2 == 1) != (exchanges && rank >= 2);
+                    // The whole ring: 0 1 2 3, with a node's two ranks in the other order where they are turned.
+                    let other_turned = (ring.channel % 2 == 1) != (exchanges && rank < 2);
+                    let other = 2 - node;
+                    let (enter, leave) = if is_turned { (node + 1, node) } else { (node, node + 1) };
+                    let (after, before) = if other_turned { (other + 1, other) } else { (other, other + 1) };
+                    let is_first = u32::try_from(rank).unwrap() == enter;
+                    (ring.prev, ring.next) = if is_first { (before, leave) } else { (enter, after) };
+                }
+            }
+            let mut model = Model::new();
+            model.apply(&told, at(2));
+            let now = Timestamp(at(3).0);
+            let detail =
+                super::super::communicator(&model, &Diagnosis::new(), now, cluster.id().as_str()).unwrap();
+            let searches = detail.graphs.unwrap().searches;
+            searches.into_iter().map(|node| node.changes).collect::<Vec<_>>()
+        };
+        let repeat = "channels 2 to 3 repeat the first 2".to_owned();
+        assert_eq!(changes_of(false), [[repeat.clone()], [repeat.clone()]]);
+        assert_eq!(changes_of(true), [vec![repeat.clone()], vec![super::EXCHANGED.to_owned(), repeat]]);
     }
 }

@@ -291,9 +291,9 @@ fn calls_of(case: &Case<'_, '_, '_>, group: &Group, judgement: &mut Judgement) {
                 None => format!("{rank}no call so far"),
             },
             Some(last) => {
-                format!("{rank}{made} calls made, the last one that ended is {}", words::call(&last))
+                format!("{rank}{made} calls made (collectives in this communicator), the last one that ended is {}", words::call(&last))
             }
-            None => format!("{rank}{made} calls made"),
+            None => format!("{rank}{made} calls made (collectives in this communicator)"),
         });
     }
     lines.push(format!("The others are in call #{number}."));

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::group::{Group, began};
-use crate::api::{Culprit, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
+use crate::api::{Culprit, Detail, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX};
 use crate::clock::Timestamp;
-use crate::words::{capital, duration};
+use crate::diagnose::judgement::GAVE_UP;
+use crate::words::{capital, duration, list};
 
 /// An incident that goes on, and what of it is not to be shown.
 #[derive(Debug)]
@@ -137,6 +138,9 @@ impl Place {
             Some(heir) => self.note(now, format!("It is the same as incident {heir}, and goes on there.")),
             None => self.note(now, OVER.to_owned()),
         }
+        if names_pid(&self.incident) {
+            ADVICE_OVER.clone_into(&mut self.incident.advice);
+        }
         self.incident.state = FindingState::Resolved;
         self.incident.resolved_at = Some(now);
         self.incident
@@ -165,6 +169,10 @@ impl Place {
             self.incident.findings.insert(0, root.id.clone());
         }
         for detail in root.details.iter().take(DETAILS_TOLD) {
+            if detail.title == GAVE_UP {
+                note_all(&mut self.incident, now, detail);
+                continue;
+            }
             let first = detail.lines.first().map(|line| format!(": {line}")).unwrap_or_default();
             // A look at a process is titled by who it is.
             let looked = if detail.title.to_lowercase().starts_with("rank ") { LOOKED } else { "" };
@@ -222,6 +230,13 @@ fn culprits(root: &Finding) -> Vec<Culprit> {
     if root.host.is_empty() { Vec::new() } else { vec![Culprit { rank: root.rank, ..host(&root.host) }] }
 }
 
+/// Whether it is advised to do something to a process that is to blame: once it is over, its number may be another's.
+fn names_pid(incident: &Incident) -> bool {
+    let mut numbers =
+        incident.advice.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
+    numbers.any(|number: u32| incident.culprits.iter().any(|culprit| culprit.pid == Some(number)))
+}
+
 fn follows(finding: &Finding) -> String {
     let severity = if finding.severity == Severity::Info { "Explained by it" } else { "Follows from it" };
     format!("{severity}: {}", finding.message)
@@ -232,6 +247,13 @@ fn note_once(incident: &mut Incident, at: Timestamp, text: String) {
     if !incident.timeline.iter().any(|event| event.text == text) {
         note(incident, at, text);
     }
+}
+
+/// What grows with every look is one entry, with all that it has grown to.
+fn note_all(incident: &mut Incident, now: Timestamp, detail: &Detail) {
+    let known = incident.timeline.iter().position(|event| event.text.starts_with(detail.title.as_str()));
+    let at = known.map_or(now, |place| incident.timeline.remove(place).at);
+    note(incident, at, format!("{}: {}", detail.title, list(&detail.lines, LINES_TOLD)));
 }
 
 /// Writes down what became known; what is there already is not said twice, and what is too much is left out in the middle.
@@ -274,9 +296,13 @@ const LOOKED: &str = "Looked: ";
 /// How soon after its end an incident that comes again is the same one: whoever looks after it still knows it.
 pub const BACK_WITHIN: Duration = Duration::from_secs(600);
 const OVER: &str = "It is over.";
+/// What was advised in its place was about a process that may be gone.
+const ADVICE_OVER: &str = "It is over: nothing is to be done to the process.";
 const BACK: &str = "It came back";
 /// A beginning that is that much older than the finding is worth a line.
 const WORTH_SAYING: Duration = Duration::from_secs(1);
+/// Lines of a detail in one entry.
+const LINES_TOLD: usize = 8;
 /// Details of the root that are told in the timeline.
 const DETAILS_TOLD: usize = 4;
 /// Culprits that are named.

@@ -8,7 +8,7 @@ use super::scene::Taken;
 use crate::api::{Detail, FindingKind, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::hangs::scene::{Life, Process as Told};
-use crate::diagnose::judgement::Judgement;
+use crate::diagnose::judgement::{GAVE_UP, Judgement};
 use crate::model::{Name, Process};
 use crate::words::{self, plural};
 
@@ -88,12 +88,12 @@ impl<'a> GaveUp<'a> {
         if n > NAMED {
             lines.push(format!("and {}", plural(n - NAMED, "more process")));
         }
-        judgement.blame.details.push(Detail { title: "Ended after they had waited".to_owned(), lines });
+        judgement.blame.details.push(Detail { title: GAVE_UP.to_owned(), lines });
     }
 }
 
 /// When it was gone, by our clock.
-fn ended_at(told: &Told<'_>) -> Option<Timestamp> {
+pub(super) fn ended_at(told: &Told<'_>) -> Option<Timestamp> {
     let is_gone = matches!(told.life, Life::Killed | Life::Exited);
     is_gone.then(|| told.ours(told.ended_at.unwrap_or(told.read_at)))
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use super::culprits_gone::Gone;
 use super::gave_up::GaveUp;
 use super::scene::Taken;
 use crate::api::{Detail, Finding, Severity};
@@ -108,7 +109,12 @@ impl Kept {
                 None if last.is_open(&mut told, taken, settings) => {}
                 None => continue,
             }
-            found.push(told);
+            match Gone::of(&told, taken) {
+                // Those who gave up because of it are still no culprits.
+                Some(gone) if !gone.matters(now) => {}
+                Some(gone) => found.push(gone.tell(told)),
+                None => found.push(told),
+            }
             self.last.push(last);
         }
     }

@@ -1,9 +1,11 @@
 //! Jobs under the judge of hangs: each has a judge that remembers, and is looked at once a second and when something
 //! in it cannot wait.
 
+mod culprits_gone;
 mod gave_up;
 mod kept;
 mod member;
+mod numbers;
 mod scene;
 #[cfg(test)]
 mod tests;

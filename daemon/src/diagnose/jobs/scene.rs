@@ -13,6 +13,7 @@ use crate::model::{self, CommunicatorId, Job, LocalState, Model, Name, Process, 
 use ringscope_wire::batch::CollectorState;
 
 use super::member::{self, index};
+use super::numbers;
 
 /// A scene, and what its indices stand for.
 pub(super) struct Taken<'a> {
@@ -70,6 +71,7 @@ pub(super) fn take<'a>(
     for (known, ranks) in communicators {
         taken.tell_communicator(model, known, &ranks, &places);
     }
+    numbers::number(&mut taken.scene);
     taken
 }
 

@@ -140,20 +140,53 @@ fn who_gives_up_after_a_long_wait_is_not_to_blame() {
     stage.ranks[5].activity = "T";
     stage.step(12_000);
     let hang = stage.one(FindingKind::RankMissing).clone();
+    let id = stage.incident().id;
     // Watchdogs end the others, one after the other, and the launcher ends the one that they waited for.
     for rank in [0, 1, 2, 3, 4, 6, 7] {
         stage.ranks[rank].ended = Some((ProcessState::Killed, stage.now));
         stage.step(1_000);
         assert_eq!(stage.firing(), [(FindingKind::RankMissing, Severity::Critical, Some(5))], "{rank}");
+        stage.incident();
     }
     let told = stage.one(FindingKind::RankMissing);
     assert_eq!((&told.id, told.began_at), (&hang.id, hang.began_at));
     assert!(told.message.starts_with(&hang.message) && told.message.contains("; those who waited ended at "));
+    assert!(told.advice.contains("kill -CONT"), "{}", told.advice);
+    let texts = stage.incident().timeline.into_iter().map(|event| event.text);
+    let ended: Vec<String> = texts.filter(|text| text.starts_with("Ended after they had waited: ")).collect();
+    assert!(ended.len() == 1 && ended[0].matches("(pid ").count() == 7, "{ended:#?}");
     stage.ranks[5].ended = Some((ProcessState::Killed, stage.now));
     stage.step(5_000);
     assert_eq!(stage.firing(), [(FindingKind::RankMissing, Severity::Critical, Some(5))]);
+    // Whoever has its number now is not to be touched.
+    let told = stage.one(FindingKind::RankMissing).clone();
+    assert!(told.message.starts_with("Until its end at ") && told.message.contains(&hang.message));
+    assert!(told.advice.starts_with("It has ended: nothing can be done to it"), "{}", told.advice);
+    let incident = stage.incident();
+    assert_eq!((incident.id, incident.sentence, incident.advice), (id, told.message, told.advice));
+    stage.step(30_000);
+    assert_eq!(stage.firing(), [], "it is over, and nobody who gave up is to blame instead");
+    let incident = stage.incident();
+    assert!(incident.resolved_at.is_some(), "{incident:#?}");
+    assert!(incident.timeline.iter().any(|event| event.text.contains(&hang.message)), "{incident:#?}");
     stage.step(300_000);
     assert_eq!(stage.firing(), [], "a job that is over is told of for a while");
+}
+
+#[test]
+fn what_was_to_be_done_to_a_process_is_not_advised_once_it_is_over() {
+    let mut stage = without(5);
+    stage.ranks[5].activity = "T";
+    stage.step(5_000);
+    assert!(stage.incident().advice.contains("kill -CONT 1005"));
+    // It goes on, and so do all.
+    stage.ranks[5].activity = "S";
+    let world = stage.world();
+    stage.call([5], world, SUM);
+    stage.complete(world);
+    stage.step(3_000);
+    let incident = stage.incident();
+    assert!(incident.resolved_at.is_some() && !incident.advice.contains("1005"), "{incident:#?}");
 }
 
 #[test]
@@ -231,6 +264,21 @@ fn a_circle_of_communicators_is_one_deadlock() {
         "{:?}",
         stage.firing()
     );
+}
+
+#[test]
+fn without_a_launcher_the_communicator_of_all_gives_the_ranks_of_the_job() {
+    let mut stage = Stage::new(2, 2);
+    stage.unnumbered = true;
+    stage.train(20);
+    stage.pair(20, [2, 3]);
+    stage.step(1_000);
+    stage.call([2], 20, SUM);
+    stage.ranks[3].activity = "T";
+    stage.step(4_000);
+    let found = stage.one(FindingKind::RankMissing);
+    assert!(found.message.starts_with("Rank 1 (host-1, pid 1003, global rank 3) "), "{}", found.message);
+    assert_eq!((found.accused[0].rank, found.accused[0].global_rank), (Some(1), Some(3)));
 }
 
 #[test]

@@ -18,9 +18,9 @@ pub(in crate::diagnose) fn in_words(outcome: &Outcome, inputs: &Inputs, bounds: 
             Cause::MaxChannels => (format!("there are at most {n}"), true),
             Cause::Collnet => (format!("CollNet adds half as many: {n}"), inputs.collnet.is_some()),
             Cause::Hopper => {
-                let cc = inputs
-                    .compute_capability
-                    .map_or(String::new(), |cc| format!(" (compute capability {}.{})", cc / 10, cc % 10));
+                let cc = inputs.compute_capability.map_or(UNKNOWN_CAPABILITY.to_owned(), |cc| {
+                    format!(" (compute capability {}.{})", cc / 10, cc % 10)
+                });
                 let bw =
                     inputs.ring_bw_intra.map_or(String::new(), |bw| format!(", rings of {bw} GB/s > 45"));
                 let is_known =
@@ -41,3 +41,6 @@ pub(in crate::diagnose) fn in_words(outcome: &Outcome, inputs: &Inputs, bounds: 
     };
     outcome.steps.iter().map(step).collect()
 }
+
+/// What a log does not tell unless it comes with a topology dump.
+const UNKNOWN_CAPABILITY: &str = " (compute capability not known)";

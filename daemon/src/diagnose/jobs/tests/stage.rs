@@ -8,7 +8,7 @@ use ringscope_wire::batch::{
     OperationState, PairCalls, Process, ProcessState,
 };
 
-use crate::api::{Finding, FindingKind, FindingState, Severity};
+use crate::api::{Finding, FindingKind, FindingState, Incident, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::model::build::{Cluster, at};
@@ -62,6 +62,8 @@ pub(super) struct Stage {
     pub(super) silent: Vec<String>,
     /// Hosts whose clocks are ahead of ours, and by how many seconds.
     pub(super) ahead_s: BTreeMap<String, i64>,
+    /// Its launcher tells no ranks.
+    pub(super) unnumbered: bool,
     seq: BTreeMap<String, u64>,
     /// As who agents speak: another one after a restart.
     pub(super) agents: &'static str,
@@ -83,6 +85,7 @@ impl Stage {
             read_every_ms: 250,
             silent: Vec::new(),
             ahead_s: BTreeMap::new(),
+            unnumbered: false,
             seq: BTreeMap::new(),
             agents: "agent",
         };
@@ -233,6 +236,9 @@ impl Stage {
             let part = &it.parts[&cluster.local_id];
             if !it.told || part.state.is_some() {
                 process.identity = self.clusters[0].0.process(index(rank)).identity;
+                if let Some(identity) = process.identity.as_mut().filter(|_| self.unnumbered) {
+                    (identity.global_rank, identity.world_size) = (None, None);
+                }
                 let mut communicator = cluster.process(index(own)).communicators[0].clone();
                 communicator.state = part.state.unwrap_or(CommunicatorState::Active).into();
                 process.communicators.push(communicator);
@@ -285,6 +291,16 @@ impl Stage {
         let (Some(found), None) = (found, of_kind.next()) else { panic!("{:#?}", self.hangs()) };
         assert_eq!(found.state, FindingState::Firing);
         found
+    }
+
+    /// The only incident about a rank that is missing, as it is after the last look.
+    #[track_caller]
+    pub(super) fn incident(&mut self) -> Incident {
+        self.diagnosis.gather(true, self.now);
+        let all = self.diagnosis.incidents().all();
+        let all: Vec<&Incident> = all.filter(|one| one.finding == FindingKind::RankMissing).collect();
+        let [one] = all.as_slice() else { panic!("{all:#?}") };
+        (*one).clone()
     }
 
     /// Its agent tells everything of a process once more.
