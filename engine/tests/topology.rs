@@ -108,7 +108,7 @@ fn a_nic_that_is_down_leaves_its_rail_to_nobody() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_noted_and_do_not_stop() {
+fn files_that_cannot_be_used_are_warned_of_and_do_not_stop() {
     let folder = folder("unusable");
     let file = folder.join("cut.xml");
     std::fs::write(&file, "<graphs><graph id=\"0\">").unwrap();
@@ -121,7 +121,9 @@ fn files_that_cannot_be_used_are_noted_and_do_not_stop() {
         ]
     });
     for note in [
+        "NCCL WARN Could not use graph file",
         "was cut: <graph> does not end",
+        "NCCL WARN Could not use topology file",
         "has <graphs> and not <system>",
         "cannot write /nowhere/topology.xml",
     ] {

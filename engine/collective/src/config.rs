@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::collective::algorithm::Algorithm;
+use crate::collective::choose::Table;
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::topology::settings::{MachineSettings, TopologySettings};
 pub use values::{FOREVER, keep, limit};
-use values::{algorithm, bytes, channel_count, is_on, rank_order, socket_count, step_bytes};
+use values::{algorithm, bytes, channel_count, is_on, rank_order, socket_count, step_bytes, tuning};
 
 /// How long init waits for peers, and how long a peer may be silent, before that is an error. 30 s is longer than any
 /// scheduler hiccup and shorter than an engineer's patience. An operation may stand still for ever: a checkpoint of one rank
@@ -115,7 +116,7 @@ pub struct Settings {
     /// Whether ranks of one host share memory: unless `RSCCL_SHM_DISABLE` or `NCCL_SHM_DISABLE` is 1.
     pub(crate) shm: bool,
     /// `RSCCL_TUNING`: a file of rules that come before the built-in ones.
-    pub(crate) tuning: Option<PathBuf>,
+    pub(crate) tuning: Option<Table>,
     /// `RSCCL_CONNECTION_LOG`, with `%h` and `%p`.
     pub(crate) connection_log: Option<String>,
     /// `NCCL_PROFILER_PLUGIN`.
@@ -164,7 +165,7 @@ impl Settings {
             sysfs_net: sysfs_net(&lookup),
             sysfs: sysfs(&lookup),
             topology: TopologySettings::parse(&lookup, &mut mistakes),
-            machine: MachineSettings::parse(&lookup),
+            machine: MachineSettings::parse(&lookup, faithful.is_some(), &mut mistakes),
             socket_ifname: lookup("RSCCL_SOCKET_IFNAME"),
             min_channels: channel_count(
                 &lookup,
@@ -186,7 +187,7 @@ impl Settings {
             algorithm: wanted,
             rank_order: rank_order(&lookup, wanted, &mut mistakes),
             shm: !["RSCCL_SHM_DISABLE", "NCCL_SHM_DISABLE"].iter().any(|name| is_on(&lookup, name)),
-            tuning: lookup("RSCCL_TUNING").map(PathBuf::from),
+            tuning: tuning(&lookup, &mut mistakes),
             connection_log: lookup("RSCCL_CONNECTION_LOG"),
             profiler_plugin: lookup("NCCL_PROFILER_PLUGIN"),
             reported: reported(&lookup),

@@ -9,6 +9,8 @@ use crate::faithful::Version;
 const DOUBLED_BELOW: usize = 16;
 /// Bytes of `ncclDevKernelArgs` and of a `ncclDevWorkBatch` (`src/include/device.h`), which limit the channels of a launch.
 const ARGS_BYTES: (usize, usize) = (32, 16);
+/// Bytes of a launch that has one channel.
+pub(crate) const ONE_CHANNEL_BYTES: usize = ARGS_BYTES.0 + ARGS_BYTES.1;
 
 /// What the rules depend on beside the base and the caller's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

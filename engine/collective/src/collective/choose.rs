@@ -21,7 +21,6 @@ use crate::collective::algorithm::Algorithm;
 use crate::collective::catalog::supports;
 use crate::collective::layout::Scope;
 use crate::collective::primitive::Primitive;
-use crate::error::{Error, Result};
 
 /// Where the ranks of a communicator are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,19 +85,16 @@ impl Table {
     ///
     /// # Errors
     /// The file cannot be read, or is not such a table.
-    pub(crate) fn load(path: &Path) -> Result<Self> {
+    pub(crate) fn load(path: &Path) -> Result<Self, String> {
         let wrong = |what: String| {
-            Error::InvalidUsage(format!(
-                "RSCCL_TUNING: {}: {what}; cargo xtask tune prints such a file",
-                path.display()
-            ))
+            format!("RSCCL_TUNING: {}: {what}; cargo xtask tune prints such a file", path.display())
         };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         Self::parse(&text).map_err(wrong)
     }
 
     /// The rows of a JSON text, then the built-in ones.
-    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut table: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if table.rows.len() > MAX_ROWS {
             return Err(format!("{} rows are more than {MAX_ROWS}", table.rows.len()));
@@ -144,7 +140,7 @@ impl Row {
             && self.up_to_bytes.is_none_or(|most| bytes <= most)
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         if !PRIMITIVES.contains(&self.primitive.as_ref()) {
             return Err(format!("primitive \"{}\" is none of {}", self.primitive, PRIMITIVES.join(", ")));
         }
@@ -287,7 +283,7 @@ mod tests {
         assert!(with("channels", "65").contains("row 1: channels must be 1 to 64"));
         assert!(with("algorithm", "\"rings\"").contains("unknown variant `rings`"));
         assert!(with("speed", "1").contains("unknown field `speed`"));
-        let error = Table::load(Path::new("/nowhere/table.json")).unwrap_err().to_string();
+        let error = Table::load(Path::new("/nowhere/table.json")).unwrap_err();
         assert!(error.contains("RSCCL_TUNING: /nowhere/table.json: No such file"), "{error}");
     }
 

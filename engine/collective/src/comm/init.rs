@@ -104,12 +104,12 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     let mut spans = Spans::begin();
     let silent = settings.is_silent();
     let mut nics = nic::usable(&settings)?;
-    let found = place::find(&settings, &mut nics)?;
+    let found = place::find(&settings, &mut nics);
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, pending)?;
     let inbox = Acceptor::of_process()?.expect_calls(&id.secret, request.rank, Wake::new()?);
     let mut endpoint =
         if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
-    let tuning = settings.tuning.as_deref().map_or_else(|| Ok(Table::built_in()), Table::load)?;
+    let tuning = settings.tuning.clone().unwrap_or_else(Table::built_in);
     let own = (request.rank, request.device);
     let info = tell::own_info(own, &settings, &nics, (endpoint.as_ref(), found.placement))?;
     let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
@@ -124,7 +124,7 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     let mut init = Init::new(request, settings, id, peers, pending)?;
     spans.graphs = spans.lap();
     init.log_start(&nics);
-    init.log_search(&found.notes);
+    init.log_search(&found.notes, &found.warnings);
     init.log_rings();
     let has_memory = init.reserve_memory(endpoint.as_mut());
     let readies = bootstrap.all_gather(&Ready { n_channels: init.rings.len(), has_memory })?;

@@ -107,9 +107,17 @@ fn nccls_list_of_algorithms_counts_where_it_leaves_no_choice() {
 
 #[test]
 fn all_mistakes_are_named_at_once() {
-    let error = parse(&[("RSCCL_NICS", "mlx5_0"), ("RSCCL_TIMEOUT_S", "-1"), ("NCCL_MIN_NCHANNELS", "many")]);
-    let text = error.unwrap_err().to_string();
-    for name in ["RSCCL_NICS", "RSCCL_TIMEOUT_S", "NCCL_MIN_NCHANNELS"] {
-        assert!(text.contains(name), "{text}");
+    let all = [
+        ("RSCCL_NICS", "mlx5_0"),
+        ("RSCCL_TIMEOUT_S", "-1"),
+        ("NCCL_MIN_NCHANNELS", "many"),
+        ("RSCCL_TUNING", "/nowhere/table.json"),
+        ("NCCL_NVLS_ENABLE", "foo"),
+        ("RSCCL_MACHINE", "dgx-x"),
+        ("RSCCL_FAITHFUL", "2.28"),
+    ];
+    let text = parse(&all).unwrap_err().to_string();
+    for (name, value) in &all[..6] {
+        assert!(text.contains(name) && text.contains(value), "{name}: {text}");
     }
 }

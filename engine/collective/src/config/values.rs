@@ -1,8 +1,10 @@
 //! What the values of settings may be, and what is said of those that they may not.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::collective::algorithm::Algorithm;
+use crate::collective::choose::Table;
 
 /// `RSCCL_TIMEOUT_S=0`: three years, which every clock and every system call can add and count.
 pub const FOREVER: Duration = Duration::from_secs(100_000_000);
@@ -133,4 +135,8 @@ pub(super) fn rank_order(
             None
         }
     }
+}
+
+pub(super) fn tuning(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<Table> {
+    lookup("RSCCL_TUNING").map(|path| keep(Table::load(Path::new(&path)), mistakes))
 }

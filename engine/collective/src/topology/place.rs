@@ -3,14 +3,13 @@
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::config::Settings;
-use crate::error::{Error, Result};
 use crate::net::nic::Nic;
-use crate::topology::machine::files::{self, Machine};
 use crate::topology::machine::view::Told;
 use crate::topology::peers::{PeerInfo, Placement};
 use crate::topology::processor::Processor;
 use crate::topology::ranks::Topology;
 use crate::topology::seat::Seat;
+use crate::topology::settings::MachineSettings;
 use crate::topology::sysfs::{self, Cores, Sysfs};
 use crate::topology::xml::{self, Host};
 
@@ -21,20 +20,19 @@ pub(crate) struct Found {
     pub(crate) placement: Placement,
     /// Lines for the log.
     pub(crate) notes: Vec<String>,
+    /// The same of files that cannot be used.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Where this rank is: its cores, and what the topology and graph files say. A topology file also says where the NICs
-/// are, by name. A file that cannot be used is noted, and the machine is searched instead, as without one.
-///
-/// # Errors
-/// A described machine that is none.
-pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Result<Found> {
+/// are, by name. A file that cannot be used is warned of, and the machine is searched instead, as without one.
+pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Found {
     let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
     let numa = sysfs::home(&sysfs.numa_nodes(), &own_cores());
     let mut found = Found::default();
     found.placement.seat = Seat { numa, pci: Vec::new() };
     found.placement.cross_nic = settings.topology.cross_nic;
-    found.placement.machine = told_machine(settings)?;
+    found.placement.machine = told_machine(&settings.machine);
     if let (count @ 1.., Some(file)) = sysfs.bad() {
         found.notes.push(format!("{count} values of the machine make no sense, as in {}", file.display()));
     }
@@ -48,7 +46,7 @@ pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Result<Found> {
                 }
                 found.placement.seats = file.gpus.into_iter().map(|(_, seat)| seat).collect();
             }
-            Err(why) => found.notes.push(format!("Could not use topology file {path}: {why}")),
+            Err(why) => found.warnings.push(format!("Could not use topology file {path}: {why}")),
         }
     }
     if let Some(path) = &settings.topology.graph_file {
@@ -57,28 +55,16 @@ pub(crate) fn find(settings: &Settings, nics: &mut [Nic]) -> Result<Found> {
                 found.notes.push(format!("Search 0 : {} channels loaded from XML graph", channels.len()));
                 found.placement.channels = channels;
             }
-            Err(why) => found.notes.push(format!("Could not use graph file {path}: {why}")),
+            Err(why) => found.warnings.push(format!("Could not use graph file {path}: {why}")),
         }
     }
-    Ok(found)
+    found
 }
 
 /// The described machine of the settings, in the faithful mode.
-fn told_machine(settings: &Settings) -> Result<Option<Told>> {
-    let wanted = settings.machine.machine.as_deref().filter(|_| settings.is_silent());
-    let Some(wanted) = wanted else { return Ok(None) };
-    let machine = if files::known(wanted).is_some() {
-        wanted.to_owned()
-    } else {
-        let names = files::names();
-        read(wanted).map_err(|why| {
-            Error::InvalidUsage(format!(
-                "RSCCL_MACHINE: \"{wanted}\" is none of {names}, and not a file: {why}"
-            ))
-        })?
-    };
-    Machine::parse(&machine).map_err(|why| Error::InvalidUsage(format!("RSCCL_MACHINE: {wanted}: {why}")))?;
-    Ok(Some(Told { machine, collnet: settings.machine.collnet, nvls: settings.machine.nvls }))
+fn told_machine(settings: &MachineSettings) -> Option<Told> {
+    let machine = settings.text.clone()?;
+    Some(Told { machine, collnet: settings.collnet, nvls: settings.nvls })
 }
 
 /// Writes the node's topology and graph, if this rank was told to, as NCCL does before the ranks agree. Returns what the
@@ -118,7 +104,7 @@ fn place_nics(file: &xml::TopologyFile, nics: &mut [Nic]) {
     }
 }
 
-fn read(path: &str) -> std::result::Result<String, String> {
+fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
@@ -156,7 +142,7 @@ mod tests {
         alone.set(core as usize);
         // This thread belongs to this test.
         sched_setaffinity(None, &alone).unwrap();
-        let found = find(&settings.unwrap(), &mut []).unwrap();
+        let found = find(&settings.unwrap(), &mut []);
         std::fs::remove_dir_all(root).unwrap();
         assert_eq!((found.placement.seat.numa, found.notes), (Some(1), vec![]));
     }

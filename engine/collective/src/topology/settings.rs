@@ -1,5 +1,7 @@
 //! The settings of topology and search, each by ringscope's name or NCCL's, ringscope's first; and those of described machines.
 
+use crate::channels::rules;
+use crate::topology::machine::files;
 use crate::topology::search::CrossNic;
 
 /// What the environment says about files and search.
@@ -27,6 +29,8 @@ pub(crate) struct TopologySettings {
 pub(crate) struct MachineSettings {
     /// `RSCCL_MACHINE`: its name, or the path of its topology file.
     pub(crate) machine: Option<String>,
+    /// In the faithful mode, its name or the text of its file.
+    pub(crate) text: Option<String>,
     /// `NCCL_COLLNET_ENABLE`: off, as in NCCL.
     pub(crate) collnet: bool,
     /// `NCCL_NVLS_ENABLE`: on where the machine has it, as in NCCL.
@@ -49,18 +53,52 @@ impl MachineSettings {
         "NCCL_WORK_ARGS_BYTES",
     ];
 
-    /// From `lookup`.
-    pub(crate) fn parse(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let flag = |name: &str| lookup(name).map(|text| text.trim() != "0");
+    /// From `lookup`. Outside the faithful mode they have no effect, so nothing is a mistake there.
+    pub(crate) fn parse(
+        lookup: impl Fn(&str) -> Option<String>,
+        is_faithful: bool,
+        mistakes: &mut Vec<String>,
+    ) -> Self {
+        let lookup = |name: &str| lookup(name).filter(|_| is_faithful || name == "RSCCL_MACHINE");
+        let mut flag = |name: &str, known: &[&str]| {
+            let text = lookup(name)?;
+            if !known.contains(&text.trim()) {
+                mistakes.push(format!("{name}: \"{text}\" is none of {}", known.join(", ")));
+            }
+            Some(text.trim() != "0")
+        };
+        let collnet = flag("NCCL_COLLNET_ENABLE", &["0", "1"]);
+        let nvls = flag("NCCL_NVLS_ENABLE", &["0", "1", "2"]);
+        // Both are ways to leave it to NCCL.
+        let cumem = flag("NCCL_CUMEM_ENABLE", &["0", "1", "-2"]);
+        let runtime_connect = flag("NCCL_RUNTIME_CONNECT", &["0", "1"]);
+        let machine = lookup("RSCCL_MACHINE");
+        let read = |wanted: &String| files::text(wanted).map_err(|why| mistakes.push(why)).ok();
+        let text = machine.as_ref().filter(|_| is_faithful).and_then(read);
         Self {
-            machine: lookup("RSCCL_MACHINE"),
-            collnet: flag("NCCL_COLLNET_ENABLE").unwrap_or(false),
-            nvls: flag("NCCL_NVLS_ENABLE").unwrap_or(true),
-            cumem: flag("NCCL_CUMEM_ENABLE").unwrap_or(true),
-            runtime_connect: flag("NCCL_RUNTIME_CONNECT"),
-            args_bytes: lookup("NCCL_WORK_ARGS_BYTES").and_then(|text| text.trim().parse().ok()),
+            machine,
+            text,
+            collnet: collnet.unwrap_or(false),
+            nvls: nvls.unwrap_or(true),
+            cumem: cumem.unwrap_or(true),
+            runtime_connect,
+            args_bytes: args_bytes(lookup, mistakes),
         }
     }
+}
+
+/// `NCCL_WORK_ARGS_BYTES`: room for one channel at least.
+fn args_bytes(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Option<usize> {
+    let name = "NCCL_WORK_ARGS_BYTES";
+    let text = lookup(name)?;
+    let bytes = text.trim().parse().ok().filter(|bytes| rules::args_channels(Some(*bytes)) > 0);
+    if bytes.is_none() {
+        let least = rules::ONE_CHANNEL_BYTES;
+        mistakes.push(format!(
+            "{name}: \"{text}\" is not a number of bytes from {least} on, which one channel takes"
+        ));
+    }
+    bytes
 }
 
 impl TopologySettings {
@@ -141,16 +179,49 @@ mod tests {
 
     #[test]
     fn a_machine_has_what_nccl_would_have_by_default() {
-        let settings = MachineSettings::parse(|_| None);
+        let mut mistakes = Vec::new();
+        let settings = MachineSettings::parse(|_| None, true, &mut mistakes);
         assert_eq!((settings.machine, settings.runtime_connect, settings.args_bytes), (None, None, None));
         assert_eq!((settings.nvls, settings.collnet, settings.cumem), (true, false, true));
-        let settings = MachineSettings::parse(|name| {
-            Some(if name == "NCCL_WORK_ARGS_BYTES" { "4096" } else { "0" }.to_owned())
-        });
+        let set = |name: &str| match name {
+            "NCCL_WORK_ARGS_BYTES" => Some("4096".to_owned()),
+            "RSCCL_MACHINE" => Some("pcie".to_owned()),
+            _ => Some("0".to_owned()),
+        };
+        let settings = MachineSettings::parse(set, true, &mut mistakes);
+        assert_eq!(settings.text.as_deref(), Some("pcie"));
         assert_eq!(
             (settings.nvls, settings.runtime_connect, settings.args_bytes),
             (false, Some(false), Some(4096))
         );
+        assert!(mistakes.is_empty(), "{mistakes:?}");
+    }
+
+    #[test]
+    fn mistakes_of_a_machine_are_named_in_the_faithful_mode() {
+        let set = |name: &str| match name {
+            "NCCL_WORK_ARGS_BYTES" => Some("47".to_owned()),
+            "RSCCL_MACHINE" => Some("/nowhere.xml".to_owned()),
+            _ => Some("foo".to_owned()),
+        };
+        let mut mistakes = Vec::new();
+        let settings = MachineSettings::parse(set, false, &mut mistakes);
+        assert_eq!((settings.text, mistakes.len()), (None, 0));
+        MachineSettings::parse(set, true, &mut mistakes);
+        assert_eq!(
+            mistakes[..4],
+            [
+                "NCCL_COLLNET_ENABLE: \"foo\" is none of 0, 1",
+                "NCCL_NVLS_ENABLE: \"foo\" is none of 0, 1, 2",
+                "NCCL_CUMEM_ENABLE: \"foo\" is none of 0, 1, -2",
+                "NCCL_RUNTIME_CONNECT: \"foo\" is none of 0, 1",
+            ]
+        );
+        assert!(
+            mistakes[4].starts_with("RSCCL_MACHINE: \"/nowhere.xml\" is none of dgx-a100, "),
+            "{mistakes:?}"
+        );
+        assert!(mistakes[5].starts_with("NCCL_WORK_ARGS_BYTES: \"47\" is not a number of bytes from 48 on"));
     }
 
     #[test]

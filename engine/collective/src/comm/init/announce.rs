@@ -65,7 +65,7 @@ impl Init {
     }
 
     /// The node's graph, and what the search found in it, for the ring and again for the tree.
-    pub(super) fn log_search(&self, notes: &[String]) {
+    pub(super) fn log_search(&self, notes: &[String], warnings: &[String]) {
         let rank = self.identity.rank;
         for note in notes.iter().chain(&place::dump(&self.settings, &self.peers, &self.topology, rank)) {
             self.info(subsystem::GRAPH | subsystem::ENV, note);
@@ -80,6 +80,11 @@ impl Init {
         let inter = self.topology.n_nodes() > 1;
         let system = self.topology.system(&self.peers, node);
         let ranks = &self.topology.members[node];
+        // NCCL tells of a topology file that is not there like of one that is.
+        let level = if self.settings.is_silent() { Level::Info } else { Level::Warn };
+        for warning in warnings {
+            log::write(level, subsystem::GRAPH | subsystem::ENV, self.identity.device, warning);
+        }
         for line in print::system(&system, &Processor::of_machine(), ranks, inter) {
             self.info(subsystem::GRAPH, &line);
         }

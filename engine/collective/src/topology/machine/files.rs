@@ -48,6 +48,22 @@ pub(crate) fn names() -> String {
     KNOWN.map(|(name, _)| name).join(", ")
 }
 
+/// The name of a machine that is known, or the text of a file of another one.
+///
+/// # Errors
+/// What is wrong with `RSCCL_MACHINE`.
+pub(crate) fn text(wanted: &str) -> Result<String, String> {
+    let text = if known(wanted).is_some() {
+        wanted.to_owned()
+    } else {
+        let unknown =
+            |why| format!("RSCCL_MACHINE: \"{wanted}\" is none of {}, and not a file: {why}", names());
+        std::fs::read_to_string(wanted).map_err(unknown)?
+    };
+    Machine::parse(&text).map_err(|why| format!("RSCCL_MACHINE: {wanted}: {why}"))?;
+    Ok(text)
+}
+
 impl Machine {
     /// From a name or from the text of a file.
     pub(crate) fn parse(told: &str) -> Result<Arc<Self>, XmlError> {
