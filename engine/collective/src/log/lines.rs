@@ -111,14 +111,21 @@ pub(crate) fn setting(name: &str, value: &str) -> String {
 
 /// A setting as NCCL words it, with a full stop behind numbers only (`src/misc/param.cc`); none for what NCCL does not
 /// know. Limits of the channels are told by NCCL's name, since they do what NCCL's do.
-pub(crate) fn nccl_setting(name: &str, value: &str) -> Option<String> {
+pub(crate) fn nccl_setting(name: &str, value: &str, version: Version) -> Option<String> {
     let name = match name {
+        // 2.27 says it with the plugin, once that is found (`src/plugin/plugin_open.cc`).
+        "NCCL_PROFILER_PLUGIN" if version < Version::V2_28 => return None,
         "RSCCL_MIN_NCHANNELS" => "NCCL_MIN_NCHANNELS",
         "RSCCL_MAX_NCHANNELS" => "NCCL_MAX_NCHANNELS",
         other => Some(other).filter(|name| name.starts_with("NCCL_"))?,
     };
     let stop = if value.trim().parse::<i64>().is_ok() { "." } else { "" };
     Some(format!("{name} set by environment to {value}{stop}"))
+}
+
+/// The interface over which ranks meet.
+pub(crate) fn bootstrap(name: &str, address: std::net::IpAddr) -> String {
+    format!("Bootstrap: Using {name}:{address}<0>")
 }
 
 /// The NICs.
@@ -310,12 +317,15 @@ mod tests {
             assert!(init(&of(version, split), "COMPLETE").contains(child), "{version:?}");
             assert!(hop(0, 0, (1, 1), (2, 2), "send", None, version).ends_with(&format!("via {path}")));
         }
-        assert_eq!(nccl_setting("RSCCL_HOST", "a"), None);
-        assert_eq!(nccl_setting("NCCL_HOSTID", "a").unwrap(), "NCCL_HOSTID set by environment to a");
+        let setting = |name, value| nccl_setting(name, value, Version::V2_28);
+        assert_eq!(setting("RSCCL_HOST", "a"), None);
+        assert_eq!(setting("NCCL_HOSTID", "a").unwrap(), "NCCL_HOSTID set by environment to a");
         assert_eq!(
-            nccl_setting("RSCCL_MIN_NCHANNELS", "8").unwrap(),
+            setting("RSCCL_MIN_NCHANNELS", "8").unwrap(),
             "NCCL_MIN_NCHANNELS set by environment to 8."
         );
+        let plugin = |version| nccl_setting("NCCL_PROFILER_PLUGIN", "a", version).is_some();
+        assert_eq!(Version::ALL.map(plugin), [false, true, true, true]);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub mod subsystem {
     pub(crate) const ENV: u64 = 0x80;
     /// NVSwitches that reduce.
     pub(crate) const NVLS: u64 = 0x800;
+    /// How ranks meet.
+    pub(crate) const BOOTSTRAP: u64 = 0x1000;
     /// Profiler plugins.
     pub const PROFILE: u64 = 0x4000;
     /// How communicators end, since 2.30.
@@ -49,7 +51,7 @@ pub mod subsystem {
     /// Every subsystem.
     pub const ALL: u64 = u64::MAX;
     /// What NCCL 2.28 logs where nothing is chosen: INIT, BOOTSTRAP, ENV.
-    pub(crate) const DEFAULT: u64 = INIT | ENV | 0x1000;
+    pub(crate) const DEFAULT: u64 = INIT | ENV | BOOTSTRAP;
 
     const NAMES: [(&str, u64); 18] = [
         ("INIT", INIT),
@@ -64,7 +66,7 @@ pub mod subsystem {
         ("CALL", 0x200),
         ("PROXY", 0x400),
         ("NVLS", NVLS),
-        ("BOOTSTRAP", 0x1000),
+        ("BOOTSTRAP", BOOTSTRAP),
         ("REG", 0x2000),
         ("PROFILE", PROFILE),
         ("RAS", 0x8000),

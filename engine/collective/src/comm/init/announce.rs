@@ -21,6 +21,9 @@ impl Init {
 
     pub(super) fn log_start(&self, nics: &[Nic]) {
         let is_silent = self.settings.is_silent();
+        if is_silent && self.identity.dialect == Dialect::Nccl && log::is_first("bootstrap") {
+            self.log_bootstrap(nics);
+        }
         let says_version = if is_silent { log::is_first("version") } else { self.identity.rank == 0 };
         if says_version {
             self.log_version();
@@ -32,8 +35,11 @@ impl Init {
         for (name, value) in &self.settings.reported {
             if !is_silent {
                 self.info(subsystem::ENV, &lines::setting(name, value));
-            } else if let Some(line) = lines::nccl_setting(name, value).filter(|line| log::is_first(line)) {
-                self.info(subsystem::ENV, &line);
+            } else {
+                let line = lines::nccl_setting(name, value, self.identity.version);
+                line.iter()
+                    .filter(|line| log::is_first(line))
+                    .for_each(|line| self.info(subsystem::ENV, line));
             }
         }
         match &self.topology.machine {
@@ -41,6 +47,13 @@ impl Init {
             None => self.log_sockets(nics),
         }
         self.info(subsystem::INIT, &lines::init(&self.identity, "START"));
+    }
+
+    fn log_bootstrap(&self, nics: &[Nic]) {
+        let named = nics.iter().find(|nic| Some(&nic.name) == self.settings.socket_ifname.as_ref());
+        if let Some(nic) = named.or(nics.first()) {
+            self.info(subsystem::BOOTSTRAP, &lines::bootstrap(&nic.name, nic.address));
+        }
     }
 
     fn log_version(&self) {
@@ -67,6 +80,11 @@ impl Init {
     /// The node's graph, and what the search found in it, for the ring and again for the tree.
     pub(super) fn log_search(&self, notes: &[String], warnings: &[String]) {
         let rank = self.identity.rank;
+        // NCCL tells of a topology file that is not there like of one that is.
+        let level = if self.settings.is_silent() { Level::Info } else { Level::Warn };
+        for warning in warnings {
+            log::write(level, subsystem::GRAPH | subsystem::ENV, self.identity.device, warning);
+        }
         for note in notes.iter().chain(&place::dump(&self.settings, &self.peers, &self.topology, rank)) {
             self.info(subsystem::GRAPH | subsystem::ENV, note);
         }
@@ -80,11 +98,6 @@ impl Init {
         let inter = self.topology.n_nodes() > 1;
         let system = self.topology.system(&self.peers, node);
         let ranks = &self.topology.members[node];
-        // NCCL tells of a topology file that is not there like of one that is.
-        let level = if self.settings.is_silent() { Level::Info } else { Level::Warn };
-        for warning in warnings {
-            log::write(level, subsystem::GRAPH | subsystem::ENV, self.identity.device, warning);
-        }
         for line in print::system(&system, &Processor::of_machine(), ranks, inter) {
             self.info(subsystem::GRAPH, &line);
         }
