@@ -110,6 +110,18 @@ fn what_only_looks_like_a_fault_ends_as_well() {
     Job::start(&program, 4, &[&always[..], &["early_end"]].concat()).goes_well(2);
 }
 
+#[test]
+fn a_rank_that_the_job_does_not_have_is_refused_as_such() {
+    let program = program("refused");
+    let said = |arguments: &[&str]| {
+        let output = Command::new(&program).args(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said(&["--rank", "9", "--ranks", "4", "--dir", "/tmp"]).contains("--rank: not below --ranks"));
+    assert!(said(&["--rank", "0", "--ranks", "4"]).contains("give --rank, --ranks and --dir"));
+}
+
 /// What the program says of a kind.
 fn find(program: &Path, kind: &str) -> Value {
     let output = Command::new(program).arg("--list").output().unwrap().stdout;

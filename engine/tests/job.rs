@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use common::{Job, folder, library_folder, plain, rank_program};
+use common::{Job, Rank, compile, folder, library_folder, plain, rank_program};
 
 #[test]
 fn every_primitive_works() {
@@ -18,6 +18,20 @@ fn every_primitive_works() {
             assert_eq!(rank.rest(), "DONE\n", "{n_ranks} ranks");
         }
     }
+}
+
+/// The first program that the library's users are shown (examples/job.c).
+#[test]
+fn the_job_to_begin_with_says_its_sum() {
+    let folder = folder("first");
+    let program = folder.join("job");
+    compile("../../examples/job.c", &program, &["-lrsccl"]);
+    let id = folder.join("id");
+    let start = |rank: usize| Rank::start(Command::new(&program).args([&rank.to_string(), "4"]).arg(&id));
+    for (rank, process) in (0..4).map(start).collect::<Vec<_>>().into_iter().enumerate() {
+        assert_eq!(process.rest(), format!("rank {rank} of 4: the sum is 6\n"));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

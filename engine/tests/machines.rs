@@ -160,16 +160,25 @@ fn what_nccl_connects_at_init_is_told_at_init() {
     }
 }
 
+/// The file is what another job has written of a machine that is known by name.
 #[test]
-fn a_machine_may_be_a_file() {
+fn a_machine_may_be_a_file_that_a_job_has_written() {
     let folder = folder("a-machine");
     let file = folder.join("machine.xml");
-    let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("collective/src/topology/machines/dgx-a100.xml");
-    std::fs::copy(known, &file).unwrap();
     let path = file.to_string_lossy();
-    let settings = [("RSCCL_FAITHFUL", "2.30"), ("RSCCL_MACHINE", path.as_ref())];
-    let logs = Ranks { name: "file", hosts: 1, per_host: 2, program: "script", settings: &settings }.logs();
-    assert!(count(&logs, "0[0] -> 1[1] via P2P/CUMEM/read\n") > 0, "{}", logs[0]);
+    let link = |machine: &str, dump: &str| {
+        let settings =
+            [("RSCCL_FAITHFUL", "2.30"), ("RSCCL_MACHINE", machine), ("NCCL_TOPO_DUMP_FILE", dump)];
+        let logs =
+            Ranks { name: "file", hosts: 1, per_host: 2, program: "script", settings: &settings }.logs();
+        assert!(count(&logs, "0[0] -> 1[1] via P2P/CUMEM/read\n") > 0, "{machine}: {}", logs[0]);
+        assert!(logs[1].contains("cudaDev 1 nvmlDev 1 busId f000 "), "{machine}: {}", logs[1]);
+    };
+    link("dgx-a100", &path);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(r#"rank="1""#) && text.matches("<gpu ").count() == 2, "{text}");
+    link(&path, &folder.join("again.xml").to_string_lossy());
+    assert_eq!(std::fs::read_to_string(folder.join("again.xml")).unwrap(), text);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

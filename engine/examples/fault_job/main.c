@@ -128,8 +128,9 @@ static void check_options(void) {
   if (!is_2d && !is_3d && strcmp(options.job, "dp")) refuse("--job: dp, 2d or 3d");
   if (!is_2d && !is_3d) options.n_tensor = 1;
   if (!is_3d) options.n_stages = 1;
-  if (!options.dir || options.rank < 0 || options.rank >= options.n_ranks || options.n_ranks > MOST_RANKS)
-    refuse("give --rank, --ranks and --dir");
+  if (!options.dir || options.rank < 0 || !options.n_ranks) refuse("give --rank, --ranks and --dir");
+  if (options.n_ranks < 0 || options.n_ranks > MOST_RANKS) refuse("--ranks: more than a job may have, or fewer than one");
+  if (options.rank >= options.n_ranks) refuse("--rank: not below --ranks; the first rank is 0");
   if (options.n_ranks % (options.n_tensor * options.n_stages)) refuse("--ranks: not a multiple of tensor (x stages)");
   if (!kind) refuse("--fault: an unknown kind, see --list");
   if (options.n_victims < kind->min_victims) refuse("--victim: this kind needs one");

@@ -84,19 +84,33 @@ pub(crate) fn dump(settings: &Settings, peers: &[PeerInfo], topology: &Topology,
         });
     };
     if let Some(path) = told.topology_dump.as_ref().filter(|_| told.topology_dump_rank == rank) {
-        let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
-        let host = Host {
-            hash: peers[rank].host_hash,
-            cpu: &Processor::of_machine(),
-            numa_nodes: &sysfs.numa_nodes(),
-            ranks: &topology.members[node],
-        };
-        write("NCCL_TOPO_DUMP_FILE", path, xml::write_topology(&topology.system(peers, node), &host));
+        write("NCCL_TOPO_DUMP_FILE", path, topology_text(settings, peers, topology, rank));
     }
     if let Some(path) = told.graph_dump.as_ref().filter(|_| told.graph_dump_rank == rank) {
         write("NCCL_GRAPH_DUMP_FILE", path, xml::write_graphs(&topology.graphs[node], inter));
     }
     notes
+}
+
+/// The rank's node: its machine, if one is described, else what was found.
+fn topology_text(settings: &Settings, peers: &[PeerInfo], topology: &Topology, rank: usize) -> String {
+    let node = topology.nodes[rank];
+    if let Some(machine) = &topology.machine {
+        let members = machine.members(node);
+        let rank_of = |device: &str| {
+            let device = device.trim().parse::<u32>().ok()?;
+            members.iter().copied().find(|rank| machine.device(*rank) == device)
+        };
+        return xml::write_machine(&machine.view(node).machine.tree, &rank_of);
+    }
+    let mut sysfs = Sysfs::new(&settings.sysfs, &settings.sysfs_net);
+    let host = Host {
+        hash: peers[rank].host_hash,
+        cpu: &Processor::of_machine(),
+        numa_nodes: &sysfs.numa_nodes(),
+        ranks: &topology.members[node],
+    };
+    xml::write_topology(&topology.system(peers, node), &host)
 }
 
 fn place_nics(file: &xml::TopologyFile, nics: &mut [Nic]) {

@@ -27,6 +27,11 @@ impl Element {
         Ok(Self { name, attributes })
     }
 
+    /// All attributes, in their order.
+    pub(super) fn attributes(&self) -> &[(String, String)] {
+        &self.attributes
+    }
+
     /// An attribute, if it is there.
     pub(crate) fn find(&self, attribute: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(key, _)| key == attribute);

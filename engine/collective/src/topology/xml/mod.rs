@@ -17,7 +17,7 @@ use thiserror::Error;
 pub(crate) use element::Element;
 pub(crate) use read::{TopologyFile, read_graphs, read_topology};
 pub(crate) use tree::{Branch, read_tree};
-pub(crate) use write::{Host, write_graphs, write_topology};
+pub(crate) use write::{Host, write_graphs, write_machine, write_topology};
 
 /// Elements of a file at most: a node of 1024 ranks on 64 channels has fewer than 100 000.
 const MAX_ELEMENTS: usize = 1 << 18;

@@ -155,6 +155,37 @@ fn a_topology_of_nccl_says_where_ranks_are() {
 }
 
 #[test]
+fn a_machine_is_written_as_far_as_it_is_used() {
+    let text = r#"<system version="1">
+  <cpu numaid="0" arch="x86_64">
+    <pci busid="0000:05:00.0" class="0x030200">
+      <gpu dev="0" sm="90" rank="-1" gdr="1"><nvlink target="0000:01:00.0" count="4" tclass="0x068000"/></gpu>
+    </pci>
+    <pci busid="0000:06:00.0" class="0x030200"><gpu dev="1" sm="90" gdr="1"/></pci>
+    <pci busid="0000:1a:00.0" class="0x020700"><nic><net name="mlx5_0" dev="0"/></nic></pci>
+  </cpu>
+  <cpu numaid="1"><pci busid="0000:85:00.0"><gpu dev="2" sm="90"/></pci></cpu>
+</system>"#;
+    let written = write_machine(&read_tree(text, "system").unwrap(), &|dev| (dev == "0").then_some(7));
+    let expected = r#"<system version="1">
+  <cpu numaid="0" arch="x86_64">
+    <pci busid="0000:05:00.0" class="0x030200">
+      <gpu dev="0" sm="90" gdr="1" rank="7">
+        <nvlink target="0000:01:00.0" count="4" tclass="0x068000"/>
+      </gpu>
+    </pci>
+    <pci busid="0000:1a:00.0" class="0x020700">
+      <nic>
+        <net name="mlx5_0" dev="0"/>
+      </nic>
+    </pci>
+  </cpu>
+</system>
+"#;
+    assert_eq!(written, expected);
+}
+
+#[test]
 fn graphs_are_written_as_nccl_writes_them_and_come_back() {
     let text = write_graphs(&graph(), true);
     assert!(text.starts_with(GRAPHS), "{text}");

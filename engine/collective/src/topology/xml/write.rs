@@ -8,6 +8,7 @@ use crate::topology::processor::Processor;
 use crate::topology::search::Graph;
 use crate::topology::seat::PciDevice;
 use crate::topology::sysfs::{Cores, NumaNode};
+use crate::topology::xml::Branch;
 
 /// What a topology file has beside the graph.
 #[derive(Clone, Debug)]
@@ -35,6 +36,39 @@ pub(crate) fn write_topology(system: &System, host: &Host<'_>) -> String {
     }
     tree.close();
     tree.text()
+}
+
+/// Writes a described machine as far as a communicator uses it: the GPUs to whose device numbers `rank_of` knows a rank, and all NICs.
+pub(crate) fn write_machine(machine: &Branch, rank_of: &dyn Fn(&str) -> Option<usize>) -> String {
+    let mut tree = Tree::new();
+    write_used(&mut tree, machine, rank_of);
+    tree.text()
+}
+
+fn write_used(tree: &mut Tree, branch: &Branch, rank_of: &dyn Fn(&str) -> Option<usize>) {
+    let element = &branch.element;
+    if !is_used(branch, rank_of) {
+        return;
+    }
+    let rank = (element.name == "gpu").then(|| element.find("dev").and_then(rank_of)).flatten();
+    let told = element.attributes().iter().filter(|(key, _)| rank.is_none() || key != "rank");
+    let mut attributes: Vec<(&str, String)> =
+        told.map(|(key, value)| (key.as_str(), value.clone())).collect();
+    attributes.extend(rank.map(|rank| ("rank", rank.to_string())));
+    if branch.below.is_empty() {
+        return tree.leaf(&element.name, &attributes);
+    }
+    tree.open(&element.name, &attributes);
+    branch.below.iter().for_each(|below| write_used(tree, below, rank_of));
+    tree.close();
+}
+
+fn is_used(branch: &Branch, rank_of: &dyn Fn(&str) -> Option<usize>) -> bool {
+    match branch.element.name.as_str() {
+        "gpu" => branch.element.find("dev").and_then(rank_of).is_some(),
+        "cpu" | "pci" => branch.below.iter().any(|below| is_used(below, rank_of)),
+        _ => true,
+    }
 }
 
 /// Writes a graph file with the ring (pattern 4) and the tree (pattern 1), which has the ring's channels.
@@ -146,7 +180,7 @@ fn gpu(index: usize, host: &Host<'_>) -> [(&'static str, String); 4] {
 /// Writes into memory, which cannot fail.
 struct Tree {
     writer: Writer<Vec<u8>>,
-    open: Vec<&'static str>,
+    open: Vec<String>,
 }
 
 impl Tree {
@@ -154,12 +188,12 @@ impl Tree {
         Self { writer: Writer::new_with_indent(Vec::new(), b' ', 2), open: Vec::new() }
     }
 
-    fn open(&mut self, name: &'static str, attributes: &[(&'static str, String)]) {
+    fn open(&mut self, name: &str, attributes: &[(&str, String)]) {
         self.write(Event::Start(start(name, attributes)));
-        self.open.push(name);
+        self.open.push(name.to_owned());
     }
 
-    fn leaf(&mut self, name: &'static str, attributes: &[(&'static str, String)]) {
+    fn leaf(&mut self, name: &str, attributes: &[(&str, String)]) {
         self.write(Event::Empty(start(name, attributes)));
     }
 
@@ -181,6 +215,6 @@ impl Tree {
     }
 }
 
-fn start(name: &'static str, attributes: &[(&'static str, String)]) -> BytesStart<'static> {
+fn start<'a>(name: &'a str, attributes: &'a [(&'a str, String)]) -> BytesStart<'a> {
     BytesStart::new(name).with_attributes(attributes.iter().map(|(key, value)| (*key, value.as_str())))
 }
