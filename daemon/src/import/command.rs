@@ -194,6 +194,16 @@ impl<'n> Progress<'n> {
     }
 }
 
+/// Columns of a terminal that nobody has made wider.
+const COLUMNS: usize = 80;
+/// A terminal that gives its width as 0 does not know it.
+const COLUMNS_MIN: usize = 60;
+/// Longer lines are hard to read.
+const COLUMNS_MAX: usize = 120;
+/// What is read sooner needs no progress.
+const PROGRESS_AFTER: Duration = Duration::from_millis(700);
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,13 +220,3 @@ mod tests {
         assert_eq!(job_name(&[PathBuf::from("-")], None), "stdin");
     }
 }
-
-/// Columns of a terminal that nobody has made wider.
-const COLUMNS: usize = 80;
-/// A terminal that gives its width as 0 does not know it.
-const COLUMNS_MIN: usize = 60;
-/// Longer lines are hard to read.
-const COLUMNS_MAX: usize = 120;
-/// What is read sooner needs no progress.
-const PROGRESS_AFTER: Duration = Duration::from_millis(700);
-const PROGRESS_EVERY: Duration = Duration::from_millis(200);
