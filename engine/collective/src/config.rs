@@ -15,6 +15,7 @@ use crate::collective::choose::TuningTable;
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::topology::settings::{MachineSettings, TopologySettings};
+pub(crate) use values::rank_order_name;
 pub use values::{FOREVER, keep, limit};
 use values::{algorithm, bytes, channel_count, is_on, rank_order, socket_count, step_bytes, tuning};
 

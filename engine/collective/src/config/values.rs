@@ -125,6 +125,11 @@ pub(super) fn algorithm(
     found
 }
 
+/// The value of `RSCCL_DETERMINISTIC` that sets an order.
+pub(crate) fn rank_order_name(order: Algorithm) -> &'static str {
+    if order == Algorithm::FixedTree { "rank-order:fixed-tree" } else { "rank-order:owner-sum" }
+}
+
 /// Without a form it is that of `RSCCL_ALGO`, where that keeps an order, else the owner-sum.
 pub(super) fn rank_order(
     lookup: &impl Fn(&str) -> Option<String>,

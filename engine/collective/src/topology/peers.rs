@@ -64,6 +64,9 @@ pub(crate) struct HostFacts {
     /// The version of NCCL as which it shows, by name; empty without the faithful mode.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) faithful: String,
+    /// `RSCCL_DETERMINISTIC`, in full; empty without it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) rank_order: String,
 }
 
 /// What a rank tells the others about itself; of its host's facts, kept once for those that say the same, it can be asked

@@ -8,22 +8,25 @@ use crate::topology::machine::files;
 /// Runs of ranks that a message lists for a value.
 const MAX_RUNS: usize = 8;
 
-/// Whether the ranks show as one version, and those of a host as one machine. All ranks know the same of each other here, so
+/// Whether the ranks reduce in one order and show as one version, and those of a host as one machine. All ranks know the same of each other here, so
 /// nobody waits for a rank that has refused.
 ///
 /// # Errors
 /// They do not.
 pub(super) fn check(peers: &[PeerInfo]) -> Result<()> {
-    let version = |peer: &PeerInfo| peer.faithful.clone();
-    let name = |peer: &PeerInfo| if peer.faithful.is_empty() { "off" } else { &peer.faithful }.to_owned();
-    differ("RSCCL_FAITHFUL", "", &peers.iter().collect::<Vec<_>>(), (version, name))?;
+    let all: Vec<&PeerInfo> = peers.iter().collect();
+    let or = |value: &str, none: &str| if value.is_empty() { none } else { value }.to_owned();
+    let order = |peer: &PeerInfo| or(&peer.rank_order, "not set");
+    differ("RSCCL_DETERMINISTIC", "", &all, (order, order))?;
+    let version = |peer: &PeerInfo| or(&peer.faithful, "off");
+    differ("RSCCL_FAITHFUL", "", &all, (version, version))?;
     // Without the faithful mode nobody has a machine.
     if peers.first().is_none_or(|peer| peer.faithful.is_empty()) {
         return Ok(());
     }
     let has = |peer: &PeerInfo| peer.placement.machine.is_some();
     let set = |peer: &PeerInfo| if has(peer) { "set" } else { "not set" }.to_owned();
-    differ("RSCCL_MACHINE", "", &peers.iter().collect::<Vec<_>>(), (has, set))?;
+    differ("RSCCL_MACHINE", "", &all, (has, set))?;
     let mut hosts: Vec<&PeerInfo> = peers.iter().collect();
     hosts.sort_by_key(|peer| (peer.host_hash, peer.rank));
     for host in hosts.chunk_by(|one, next| one.host_hash == next.host_hash) {
@@ -122,6 +125,25 @@ mod tests {
         assert_eq!(
             text,
             "RSCCL_FAITHFUL is not the same: off on ranks 0-1, 3; 2.30 on rank 2; 2.28 on rank 4"
+        );
+    }
+
+    #[test]
+    fn who_reduces_in_which_order_is_said() {
+        let rank = |rank, order: &str| PeerInfo {
+            rank,
+            shm: None,
+            ports: Vec::new(),
+            device: None,
+            process: 0,
+            facts: Arc::new(HostFacts { rank_order: order.to_owned(), ..HostFacts::default() }),
+        };
+        let alike = [rank(0, "rank-order:owner-sum"), rank(1, "rank-order:owner-sum")];
+        assert!(check(&alike).is_ok());
+        let text = check(&[rank(0, ""), rank(1, "rank-order:owner-sum")]).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "RSCCL_DETERMINISTIC is not the same: not set on rank 0; rank-order:owner-sum on rank 1"
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::Settings;
+use crate::config::{Settings, rank_order_name};
 use crate::error::{Error, Result};
 use crate::faithful::Version;
 use crate::hash;
@@ -43,6 +43,7 @@ pub(super) fn own_info(
             nics: nics.iter().map(nic).collect(),
             placement,
             faithful: settings.faithful.map_or("", Version::name).to_owned(),
+            rank_order: settings.rank_order.map_or("", rank_order_name).to_owned(),
         }),
         shm,
     })
