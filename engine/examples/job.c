@@ -9,7 +9,7 @@
 #include "rsccl.h"
 #include "rsccl_stream.h"
 
-enum { COUNT = 65536, ROUNDS = 100 };
+enum { COUNT = 65536, ROUNDS = 100, PATIENCE_S = 60 };
 
 static void check(ncclResult_t code, const char* what) {
   if (code == ncclSuccess) return;
@@ -29,9 +29,15 @@ static void tell(const ncclUniqueId* id, const char* path) {
 }
 
 static void hear(ncclUniqueId* id, const char* path) {
-  FILE* file;
-  while (!(file = fopen(path, "rb"))) usleep(10000);
-  if (fread(id, sizeof *id, 1, file) != 1) exit(1);
+  FILE* file = NULL;
+  for (int hundredth = 0; !file && hundredth < 100 * PATIENCE_S; hundredth++) {
+    file = fopen(path, "rb");
+    if (!file) usleep(10000);
+  }
+  if (!file || fread(id, sizeof *id, 1, file) != 1) {
+    fprintf(stderr, "%s: rank 0 has not told the id in %d s\n", path, PATIENCE_S);
+    exit(1);
+  }
   fclose(file);
 }
 

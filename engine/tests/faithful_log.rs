@@ -76,6 +76,11 @@ fn lines_are_those_of_the_version_and_nothing_else_is_said() {
             assert!(!log.contains("Traffic ") && !log.contains("RSCCL_"), "{version}: {log}");
             let said = log.matches(&format!("NCCL version {release}")).count();
             assert_eq!(said, 1, "{version}: {log}");
+            let config = line(log, "Comm config Comm name set to world").0;
+            assert!(
+                config > line(log, "NCCL version").0 && config < line(log, "Init START").0,
+                "{version}: {log}"
+            );
             let plugin = log.matches("NCCL_PROFILER_PLUGIN set by environment to none\n").count();
             assert_eq!(plugin, usize::from(version != "2.27"), "{version}: {log}");
             assert!(

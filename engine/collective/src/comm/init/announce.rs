@@ -2,6 +2,7 @@
 
 use super::Init;
 use crate::collective::tree::Family;
+use crate::comm::CommConfig;
 use crate::comm::links::Links;
 use crate::config;
 use crate::log::connections::{self, Hop};
@@ -27,6 +28,9 @@ impl Init {
         let says_version = if is_silent { log::is_first("version") } else { self.identity.rank == 0 };
         if says_version {
             self.log_version();
+        }
+        if is_silent && self.request.split.is_none() {
+            self.log_config();
         }
         if !is_silent && self.settings.machine.machine.is_some() && log::is_first("machine") {
             let text = "RSCCL_MACHINE has an effect only with RSCCL_FAITHFUL";
@@ -54,6 +58,18 @@ impl Init {
         if let Some(nic) = named.or(nics.first()) {
             self.info(subsystem::BOOTSTRAP, &lines::bootstrap(&nic.name, nic.address));
         }
+    }
+
+    /// What the program has set of a communicator that has no parent, whose child's would not be told from its own.
+    fn log_config(&self) {
+        let CommConfig { name, min_ctas, max_ctas, blocking } = &self.request.config;
+        let told = [
+            blocking.map(|blocking| format!("Blocking set to {}", u8::from(blocking))),
+            min_ctas.map(|count| format!("Min CTAs set to {count}")),
+            max_ctas.map(|count| format!("Max CTAs set to {count}")),
+            name.as_ref().map(|name| format!("Comm name set to {name}")),
+        ];
+        told.iter().flatten().for_each(|text| self.info(subsystem::ENV, &format!("Comm config {text}")));
     }
 
     fn log_version(&self) {
