@@ -49,7 +49,9 @@ pub(super) async fn import(
     let judging = tokio::task::spawn_blocking(move || judge(uploading, (&file, written), &job));
     send(request.into_body(), upload).await?;
     let (import, batches) = judging.await.map_err(|error| ApiError::internal(&error))?;
-    let problem = import.files.iter().find_map(|file| file.problem.clone().or_else(|| file.seen.clone()));
+    let seen = |seen: &String| format!("is {seen}");
+    let problem =
+        import.files.iter().find_map(|file| file.problem.clone().or_else(|| file.seen.as_ref().map(seen)));
     if let Some(problem) = problem.filter(|_| import.communicators.is_empty()) {
         let kind = if import.verdict == Verdict::NotOfThese { "not-of-these" } else { "malformed-file" };
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, kind, format!("the file {problem}")));

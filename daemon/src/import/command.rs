@@ -153,6 +153,10 @@ fn job_name(paths: &[PathBuf], first: Option<&Input>) -> String {
     let name =
         named.as_deref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
     let name = name.map(|name| {
+        // What follows a dot in a folder's name is part of it, as in `2.27`.
+        if paths.iter().any(|path| path.is_dir()) && paths.len() == 1 {
+            return name;
+        }
         let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
         bare.rsplit_once('.').map_or(bare, |(stem, _)| stem).to_owned()
     });
@@ -199,3 +203,20 @@ const COLUMNS_MAX: usize = 120;
 /// What is read sooner needs no progress.
 const PROGRESS_AFTER: Duration = Duration::from_millis(700);
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_named_after_its_folder_or_its_first_file() {
+        let dir = std::env::temp_dir().join(format!("ringscope-o-dgx-h100-{}.27", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let folder = job_name(std::slice::from_ref(&dir), None);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(folder, format!("ringscope-o-dgx-h100-{}.27", std::process::id()));
+        let file = PathBuf::from("logs/job-1234.log.gz");
+        assert_eq!(job_name(std::slice::from_ref(&file), Some(&Input::File(file.clone()))), "job-1234");
+        assert_eq!(job_name(&[PathBuf::from("-")], None), "stdin");
+    }
+}
