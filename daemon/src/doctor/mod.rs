@@ -19,6 +19,7 @@ pub use report::{Copy, Report, Sees, Source, Verdict};
 
 /// Arguments of `ringscope doctor`.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["pid", "command"])))]
 #[command(after_help = "Examples:
   ringscope doctor -- python train.py          before the run: how NCCL is linked, what will be seen, what to set
   ringscope doctor --shim -- vllm serve model  the same, as `ringscope run --shim` would start it
@@ -27,7 +28,7 @@ pub use report::{Copy, Report, Sees, Source, Verdict};
 Exit status: 0 all is seen, 2 partly or unknown, 1 the command or process cannot be judged, 64 wrong usage")]
 pub struct DoctorArgs {
     /// A running process
-    #[arg(long, conflicts_with_all = ["shim", "plugin_only", "command"], required_unless_present = "command")]
+    #[arg(long, conflicts_with_all = ["shim", "plugin_only", "command"])]
     pid: Option<u32>,
     /// Judge the command as `ringscope run --shim` would start it
     #[arg(long)]

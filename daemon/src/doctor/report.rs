@@ -106,12 +106,18 @@ impl Report {
     pub(super) fn new(
         subject: String,
         copies: Vec<Copy>,
-        sources: Vec<Source>,
+        mut sources: Vec<Source>,
         mut advice: Vec<String>,
     ) -> Self {
         let mut seen = std::collections::BTreeSet::new();
         advice.retain(|line| seen.insert(line.clone()));
-        Self { subject, verdict: Verdict::of(&copies, &sources), copies, sources, advice }
+        let verdict = Verdict::of(&copies, &sources);
+        // What would be seen of NCCL says nothing of a command that may never call it.
+        for one in sources.iter_mut().filter(|one| verdict == Verdict::Unknown && one.sees == Sees::Yes) {
+            one.sees = Sees::Unknown;
+            one.why.push_str("; if it calls NCCL");
+        }
+        Self { subject, verdict, copies, sources, advice }
     }
 
     /// Writes it for people.
