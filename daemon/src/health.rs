@@ -154,7 +154,7 @@ fn well(health: &Health, watched: &[&HostSummary], live: &[&Job]) -> (HealthLeve
         return (HealthLevel::Unknown, vec![words]);
     }
     if let Some(job) = live.iter().find(|job| job.standing.condition == Condition::Unknown) {
-        let words = format!("nobody can say how {} does: {}", job.id, trimmed(&job.standing.reason));
+        let words = format!("it is not known how {} does: {}", job.id, trimmed(&job.standing.reason));
         return (HealthLevel::Unknown, vec![words]);
     }
     let words = match n {

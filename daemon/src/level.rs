@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::agent;
 use crate::api::{JobLevel, LevelChoice, ProcessLevel};
 use crate::client::{Client, ClientError, daemon_url};
+use crate::words::plural;
 
 /// Arguments of `ringscope level`.
 #[derive(Debug, clap::Args)]
@@ -86,9 +87,9 @@ pub async fn run(args: &LevelArgs, out: &mut impl Write) -> Result<(), LevelErro
             let told = client.wish_level(job, level).await?;
             writeln!(
                 out,
-                "{} is wished for in {job}: {} processes hear of it",
+                "{job} is asked for {}: {} told",
                 level.label(),
-                told.processes.len()
+                plural(told.processes.len(), "process")
             )?;
         }
     }
@@ -110,7 +111,7 @@ fn write(dir: PathBuf, pid: Option<u32>, level: LevelChoice, out: &mut impl Writ
 
 fn show(level: &JobLevel, out: &mut impl Write) -> io::Result<()> {
     let wish = level.wish.map_or("nothing", LevelChoice::label);
-    writeln!(out, "wished for: {wish}")?;
+    writeln!(out, "asked for: {wish}")?;
     for ProcessLevel { host, pid, global_rank, level, .. } in &level.processes {
         let rank = global_rank.map(|rank| format!(" rank {rank}")).unwrap_or_default();
         writeln!(out, "{host} {pid}{rank}: {}", level.map_or("not said", LevelChoice::label))?;

@@ -157,12 +157,16 @@ impl Findings {
         if unseen.is_empty() && !self.later.is_empty() {
             advice.push(ASK_AGAIN.to_owned());
             let later = self.later.join(", ");
-            let why = format!("{later} can be stood in for, unless the program loads it with RTLD_DEEPBIND");
+            let why = format!(
+                "the calls of {later} can be intercepted, unless the program loads it with RTLD_DEEPBIND"
+            );
             // The stand-in is found by those too.
             return source(if way == Way::Shim { Sees::Yes } else { Sees::Unknown }, why);
         }
         match (seen.is_empty(), unseen.is_empty()) {
-            (false, true) => source(Sees::Yes, format!("{} can be stood in for", seen.join(", "))),
+            (false, true) => {
+                source(Sees::Yes, format!("the calls of {} can be intercepted", seen.join(", ")))
+            }
             (false, false) => source(Sees::Partly, unseen.join("; ")),
             (true, false) => source(Sees::No, unseen.join("; ")),
             (true, true) => {

@@ -126,7 +126,7 @@ fn green_needs_evidence_of_every_host() {
         &[one],
         &[],
         HealthLevel::Unknown,
-        "Nobody can say how train does: nothing heard of it for 14 min",
+        "It is not known how train does: nothing heard of it for 14 min",
     );
 }
 

@@ -63,7 +63,7 @@ impl Gathered {
         let why = hidden.map(str::to_owned).or((!is_well).then_some(stand.reason));
         let is_open = import.verdict == Verdict::Unknown && !import.communicators.is_empty();
         if let Some(why) = why.filter(|_| is_open) {
-            import.lacks.insert(0, format!("nobody can say whether all is well: {why}"));
+            import.lacks.insert(0, format!("not known whether all is well: {why}"));
         }
         (import, batches)
     }

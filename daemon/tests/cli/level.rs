@@ -48,7 +48,7 @@ async fn a_job_is_told_and_shown() {
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert!(stdout.contains("steps") && stdout.contains("2 processes"), "{stdout}");
     let (code, stdout, _) = end(&mut level(&daemon.url, &["--job", "train"]));
-    assert!(code == Some(0) && stdout.contains("wished for: steps"), "{stdout}");
+    assert!(code == Some(0) && stdout.contains("asked for: steps"), "{stdout}");
     assert!(stdout.contains("node-a 1001 rank 1: not said"), "{stdout}");
     let (code, _, stderr) = end(&mut level(&daemon.url, &["--job", "no/such job", "off"]));
     assert!(code == Some(1) && stderr.contains("no/such job"), "{stderr}");

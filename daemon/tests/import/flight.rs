@@ -218,7 +218,7 @@ fn dumps_of_a_job_are_joined_group_by_group() {
         .collect();
     check(&import(&[&done[0], &done[1], &done[2], &done[3]]), 0, &["healthy"]);
     let partly = import(&[&done[0], &done[1], &done[2], &log]);
-    check(&partly, 0, &["unknown", "nobody can say whether all is well"]);
+    check(&partly, 0, &["unknown", "not known whether all is well"]);
 }
 
 #[test]
